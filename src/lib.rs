@@ -1,0 +1,8 @@
+//! hwheel: a lock-free timing wheel.
+#![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+#![allow(dead_code)]
+
+mod memory;
+mod slab;
+mod state;
+mod sync;

@@ -1,0 +1,166 @@
+//! The state word: the whole truth about one timer in 64 bits.
+//!
+//! ```text
+//!  63        48 47 46 45                                   6 5      0
+//! +------------+-----+--------------------------------------+--------+
+//! | generation | exp |          deadline mantissa           | flags  |
+//! +------------+-----+--------------------------------------+--------+
+//! ```
+//!
+//! The word changes by read-modify-write alone, so its modification order is
+//! the history of the timer; every transition's linearization point is here.
+//!
+//! # The deadline
+//!
+//! A deadline is a 64-bit tick, of which 42 bits fit. It is kept as a coarse
+//! float relative to the wheel's hand: `mantissa << (12 * exp)`, the mantissa
+//! being taken modulo 2^40 and put back together by [`decode`] near the
+//! current tick.
+//!
+//! | exp | unit (ticks) | used for delays (ticks) | worst rounding (late)    |
+//! |-----|--------------|-------------------------|--------------------------|
+//! | 0   | 1            | below 2^39              | none                     |
+//! | 1   | 2^12         | below 2^51              | 2^12 / 2^39 < 10^-8      |
+//! | 2   | 2^24         | the rest                | 2^24 / 2^51 < 10^-8      |
+//! | 3   | -            | never                   | none                     |
+//!
+//! Decoding is exact as long as the hand is within half the range of the
+//! deadline. It is: a visit is promised at or before the deadline, so the hand
+//! cannot run away from an armed timer, and an arming thread that was stopped
+//! for that long sees it when it checks the hand after its push.
+
+/// A callback or an event is owed.
+pub(crate) const ARMED: u64 = 1;
+/// The driver is inside this timer's callback.
+pub(crate) const RUNNING: u64 = 2;
+/// Shut down: can never be armed again.
+pub(crate) const SHUT: u64 = 4;
+/// Freed, but its callback still runs; the driver gives the node back.
+pub(crate) const ZOMBIE: u64 = 8;
+
+const FLAGS_BITS: u32 = 6;
+const MANT_BITS: u32 = 40;
+const MANT_MASK: u64 = (1 << MANT_BITS) - 1;
+const EXP_SHIFT: u32 = FLAGS_BITS + MANT_BITS;
+const GEN_SHIFT: u32 = EXP_SHIFT + 2;
+const UNIT_BITS: u32 = 12;
+
+/// The tick of a timer that is armed and due never.
+pub(crate) const NEVER: u64 = u64::MAX;
+/// The greatest tick that a deadline can name; arithmetic saturates here.
+pub(crate) const MAX_TICK: u64 = (1 << 63) - 1;
+
+const DEADLINE_MASK: u64 = ((1 << (MANT_BITS + 2)) - 1) << FLAGS_BITS;
+
+/// The deadline part of a state word for tick `d`, seen from the hand at `now`.
+pub(crate) fn encode(d: u64, now: u64) -> u64 {
+    if d == NEVER {
+        return 3 << EXP_SHIFT;
+    }
+    let d = d.min(MAX_TICK);
+    let delta = d.saturating_sub(now);
+    let exp: u32 = if delta < 1 << 39 {
+        0
+    } else if delta < 1 << 51 {
+        1
+    } else {
+        2
+    };
+    let shift = exp * UNIT_BITS;
+    // Round up: late by less than a unit, never early.
+    let m = (d >> shift) + u64::from(d & ((1 << shift) - 1) != 0);
+    (u64::from(exp) << EXP_SHIFT) | ((m & MANT_MASK) << FLAGS_BITS)
+}
+
+/// The deadline tick of a state word, seen from the hand at `now`.
+pub(crate) fn decode(state: u64, now: u64) -> u64 {
+    let exp = ((state >> EXP_SHIFT) & 3) as u32;
+    if exp == 3 {
+        return NEVER;
+    }
+    let shift = exp * UNIT_BITS;
+    let m = (state >> FLAGS_BITS) & MANT_MASK;
+    if exp == 2 {
+        return m << shift;
+    }
+    let base = now >> shift;
+    // The signed distance modulo 2^40 from the hand.
+    let diff = ((m.wrapping_sub(base) << (64 - MANT_BITS)) as i64) >> (64 - MANT_BITS);
+    base.saturating_add_signed(diff) << shift
+}
+
+/// The low generation bits, in place.
+pub(crate) fn gen_bits(generation: u64) -> u64 {
+    generation << GEN_SHIFT
+}
+
+/// Whether `state` belongs to `generation`, as far as its low bits tell.
+pub(crate) fn same_gen(state: u64, generation: u64) -> bool {
+    state >> GEN_SHIFT == (generation << GEN_SHIFT) >> GEN_SHIFT
+}
+
+/// `state` with another deadline, armed.
+pub(crate) fn armed(state: u64, deadline_bits: u64) -> u64 {
+    (state & !DEADLINE_MASK) | deadline_bits | ARMED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn near_deadlines_are_exact_next_to_every_reserved_value() {
+        for hand in [
+            0,
+            1,
+            (1 << 39) - 1,
+            1 << 39,
+            1 << 40,
+            (1 << 40) + 1,
+            1 << 62,
+        ] {
+            for delta in [0, 1, 63, 64, (1 << 36) - 1, 1 << 36, (1 << 39) - 1] {
+                assert_eq!(decode(encode(hand + delta, hand), hand), hand + delta);
+            }
+        }
+    }
+
+    #[test]
+    fn a1_the_greatest_delays_do_not_wrap() {
+        for d in [MAX_TICK - 1, MAX_TICK, MAX_TICK + 1, u64::MAX - 1] {
+            assert!(decode(encode(d, 5), 5) >= MAX_TICK);
+        }
+        assert_eq!(decode(encode(NEVER, 5), 5), NEVER);
+    }
+
+    #[test]
+    fn the_parts_of_the_word_do_not_overlap() {
+        let s = armed(
+            gen_bits(0xffff) | RUNNING | SHUT | ZOMBIE,
+            encode(MAX_TICK, 0),
+        );
+        assert!(same_gen(s, 0xffff) && same_gen(s, 0xabcd_ffff));
+        assert_eq!(s & (ARMED | RUNNING | SHUT | ZOMBIE), 15);
+        assert!(!same_gen(armed(gen_bits(1), encode(NEVER, 0)), 2));
+    }
+
+    proptest! {
+        #[test]
+        fn never_early_and_late_by_less_than_a_hundred_millionth(
+            hand in 0..1u64 << 62, delay_bits in 0u32..62, low in any::<u64>(), walk in 0.0f64..1.0,
+        ) {
+            let delay = (1u64 << delay_bits) | (low & ((1 << delay_bits) - 1));
+            let d = hand + delay;
+            // The hand may be anywhere between the arming and the deadline.
+            let seen = hand + (delay as f64 * walk * 0.999) as u64;
+            let got = decode(encode(d, hand), seen);
+            prop_assert!(got >= d);
+            if delay < 1 << 36 {
+                prop_assert_eq!(got, d);
+            } else {
+                prop_assert!(got - d <= delay / 100_000_000 + 1);
+            }
+        }
+    }
+}
