@@ -2,7 +2,11 @@
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 #![allow(dead_code)]
 
+mod bucket;
+mod geometry;
 mod memory;
+mod shard;
 mod slab;
 mod state;
 mod sync;
+mod wheel;

@@ -11,6 +11,7 @@ pub(crate) trait Memory: Send + Sync {
 }
 
 /// Anonymous private mappings.
+#[derive(Clone)]
 pub(crate) struct Mmap;
 
 impl Memory for Mmap {
