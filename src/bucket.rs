@@ -1,35 +1,122 @@
-//! A bucket: a queue of 8-byte entries from one producer (the thread that
-//! owns the shard) to one consumer (the driver).
+//! A bucket: a queue of entries from one producer (the thread that owns the
+//! shard) to one consumer (the driver).
 //!
-//! A push is plain stores and one release store. The chunks that the driver
-//! has emptied go back to the shard they came from; the last chunk of a queue
-//! stays, so that producer and driver never contend for the ends.
+//! An entry is a promise that somebody will look at a node at a tick: 26 bits
+//! of index and the low 30 bits of the tick, seven bytes. A push is plain
+//! stores and one release store. The last chunk of a queue stays in it, so
+//! that producer and driver never contend for the ends; what the driver has
+//! emptied goes back to the shard it came from.
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::slab::INDEX_BITS;
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU8, Fresh, Ordering};
 
-pub(crate) const CHUNK: usize = 30;
+/// Bits of a tick that an entry keeps.
+pub(crate) const TICK_BITS: u32 = 56 - INDEX_BITS;
+/// Entries of a chunk.
+pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 34 };
+
+/// A promise: who is to be looked at, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(u64);
+
+impl Entry {
+    #[inline]
+    pub fn new(index: u32, tick: u64) -> Self {
+        Entry((tick << INDEX_BITS | u64::from(index)) & ((1 << 56) - 1))
+    }
+
+    #[inline]
+    pub fn index(self) -> u32 {
+        self.0 as u32 & ((1 << INDEX_BITS) - 1)
+    }
+
+    /// The full tick, which lies within half the entry's range of `near`.
+    #[inline]
+    pub fn tick(self, near: u64) -> u64 {
+        let ahead = ((self.0 >> INDEX_BITS).wrapping_sub(near) << (64 - TICK_BITS)) as i64;
+        near.wrapping_add_signed(ahead >> (64 - TICK_BITS))
+    }
+}
 
 /// 256 bytes of entries. All zero is an empty chunk.
 #[repr(C, align(64))]
 pub(crate) struct Chunk {
     pub next: AtomicPtr<Chunk>,
     filled: AtomicU32,
-    entries: [AtomicU64; CHUNK],
+    low: [AtomicU32; CHUNK],
+    mid: [AtomicU16; CHUNK],
+    high: [AtomicU8; CHUNK],
 }
 
-/// All zero is an empty bucket.
-#[repr(C)]
-pub(crate) struct Bucket {
-    /// Producer only: where the next entry goes.
+#[cfg(not(loom))]
+const _: () = assert!(std::mem::size_of::<Chunk>() == 256);
+
+impl Fresh for Chunk {
+    #[cfg(loom)]
+    fn fresh() -> Self {
+        Chunk {
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            filled: AtomicU32::new(0),
+            low: std::array::from_fn(|_| AtomicU32::new(0)),
+            mid: std::array::from_fn(|_| AtomicU16::new(0)),
+            high: std::array::from_fn(|_| AtomicU8::new(0)),
+        }
+    }
+}
+
+impl Chunk {
+    // Relaxed throughout: `filled` publishes the entries below it.
+    #[inline]
+    fn put(&self, at: usize, entry: Entry) {
+        self.low[at].store(entry.0 as u32, Ordering::Relaxed);
+        self.mid[at].store((entry.0 >> 32) as u16, Ordering::Relaxed);
+        self.high[at].store((entry.0 >> 48) as u8, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn take(&self, at: usize) -> Entry {
+        let low = u64::from(self.low[at].load(Ordering::Relaxed));
+        let mid = u64::from(self.mid[at].load(Ordering::Relaxed));
+        let high = u64::from(self.high[at].load(Ordering::Relaxed));
+        Entry(low | mid << 32 | high << 48)
+    }
+}
+
+/// The producer's end. All zero is an empty bucket.
+#[repr(transparent)]
+pub(crate) struct Back {
+    /// The last chunk, or null before the first push.
     tail: AtomicPtr<Chunk>,
-    /// Set once by the producer, then the driver's.
+}
+
+/// The driver's end. All zero is an empty bucket.
+#[repr(C)]
+pub(crate) struct Front {
+    /// The first chunk: set once by the producer, then the driver's.
     head: AtomicPtr<Chunk>,
-    /// Driver only: entries taken from `head`.
+    /// Entries taken from it. Driver only.
     taken: AtomicU32,
 }
 
-impl Bucket {
-    /// Whether the next push needs a chunk.
+impl Fresh for Back {
+    #[cfg(loom)]
+    fn fresh() -> Self {
+        Back {
+            tail: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+}
+
+impl Fresh for Front {
+    #[cfg(loom)]
+    fn fresh() -> Self {
+        Front::empty()
+    }
+}
+
+impl Back {
+    /// Whether the next push needs a chunk. Producer only.
+    #[inline]
     pub fn wants_chunk(&self) -> bool {
         // Relaxed: the producer's own words.
         let tail = self.tail.load(Ordering::Relaxed);
@@ -37,41 +124,63 @@ impl Bucket {
         tail.is_null() || unsafe { &*tail }.filled.load(Ordering::Relaxed) as usize == CHUNK
     }
 
-    /// Appends an entry; `chunk` is an empty one if `wants_chunk`, else null.
-    pub fn push(&self, entry: u64, chunk: *mut Chunk) {
+    /// Appends an entry; `chunk` is one that nobody else has if
+    /// `wants_chunk`, else null. Producer only.
+    #[inline]
+    pub fn push(&self, front: &Front, entry: Entry, chunk: *mut Chunk) {
+        // Relaxed: the producer's own word.
         let tail = self.tail.load(Ordering::Relaxed);
         if chunk.is_null() {
             // SAFETY: as in `wants_chunk`; without a chunk there is a tail.
             let t = unsafe { &*tail };
+            // Relaxed: only the producer writes it.
             let n = t.filled.load(Ordering::Relaxed);
-            t.entries[n as usize].store(entry, Ordering::Relaxed);
+            t.put(n as usize, entry);
             // Release: pairs with the Acquire in `pop`.
             t.filled.store(n + 1, Ordering::Release);
             return;
         }
-        // SAFETY: the caller hands over an empty chunk that nobody else has.
+        // SAFETY: the caller hands over a chunk that nobody else has.
         let c = unsafe { &*chunk };
+        // Relaxed, all: published by the Release below.
         c.next.store(std::ptr::null_mut(), Ordering::Relaxed);
-        c.entries[0].store(entry, Ordering::Relaxed);
+        c.put(0, entry);
         c.filled.store(1, Ordering::Relaxed);
         self.tail.store(chunk, Ordering::Relaxed);
         // Release: publishes the chunk; pairs with the Acquires in `pop`.
         if tail.is_null() {
-            self.head.store(chunk, Ordering::Release);
+            front.head.store(chunk, Ordering::Release);
         } else {
             // SAFETY: the old tail is still in the queue: the driver leaves a
             // chunk only after it has seen `next`.
             unsafe { &*tail }.next.store(chunk, Ordering::Release);
         }
     }
+}
 
-    /// Takes the oldest entry, and a chunk that became free or null.
-    pub fn pop(&self) -> (Option<u64>, *mut Chunk) {
+impl Front {
+    pub fn empty() -> Self {
+        Front {
+            head: AtomicPtr::new(std::ptr::null_mut()),
+            taken: AtomicU32::new(0),
+        }
+    }
+
+    pub fn is_detached_empty(&self) -> bool {
+        // Relaxed: asked by the driver of a queue that has no producer.
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Takes the oldest entry, and a chunk that became free or null. Driver
+    /// only.
+    #[inline]
+    pub fn pop(&self) -> (Option<Entry>, *mut Chunk) {
         // Acquire: pairs with the first push.
         let head = self.head.load(Ordering::Acquire);
         if head.is_null() {
             return (None, std::ptr::null_mut());
         }
+        // Relaxed: the driver's own word.
         let taken = self.taken.load(Ordering::Relaxed) as usize;
         // SAFETY: the driver's head is mapped until the driver leaves it.
         let h = unsafe { &*head };
@@ -81,22 +190,78 @@ impl Bucket {
                 return (None, std::ptr::null_mut());
             }
             self.taken.store(taken as u32 + 1, Ordering::Relaxed);
-            return (
-                Some(h.entries[taken].load(Ordering::Relaxed)),
-                std::ptr::null_mut(),
-            );
+            return (Some(h.take(taken)), std::ptr::null_mut());
         }
         // Acquire: pairs with the Release of the chunk that follows.
         let next = h.next.load(Ordering::Acquire);
         if next.is_null() {
             return (None, std::ptr::null_mut());
         }
+        // Relaxed: the driver's own words by now.
         self.head.store(next, Ordering::Relaxed);
         self.taken.store(1, Ordering::Relaxed);
-        // SAFETY: published by the Release just acquired, with one entry.
-        (
-            Some(unsafe { &*next }.entries[0].load(Ordering::Relaxed)),
-            head,
-        )
+        // SAFETY: published, with one entry, by the Release just acquired.
+        (Some(unsafe { &*next }.take(0)), head)
+    }
+
+    /// Shows every entry without taking it, at most `most` of them; false if
+    /// there are more. Driver only.
+    pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {
+        // Orderings as in `pop`.
+        let mut at = self.head.load(Ordering::Acquire);
+        let mut from = self.taken.load(Ordering::Relaxed) as usize;
+        let mut left = most;
+        while !at.is_null() {
+            // SAFETY: a chunk of the queue, which only the driver shortens.
+            let chunk = unsafe { &*at };
+            let filled = chunk.filled.load(Ordering::Acquire) as usize;
+            if filled - from > left {
+                return false;
+            }
+            left -= filled - from;
+            for i in from..filled {
+                see(chunk.take(i));
+            }
+            from = 0;
+            at = chunk.next.load(Ordering::Acquire);
+        }
+        true
+    }
+
+    /// Moves the whole queue into `to`, which is empty. The caller is producer
+    /// and driver in one, which only holds for the driver's own shard.
+    pub fn detach(&self, back: &Back, to: &Front) {
+        // Relaxed, all: one thread at a time, under the driver lock.
+        to.head
+            .store(self.head.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.taken
+            .store(self.taken.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.head.store(std::ptr::null_mut(), Ordering::Relaxed);
+        self.taken.store(0, Ordering::Relaxed);
+        back.tail.store(std::ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Takes the last chunk out of a detached queue that is used up.
+    pub fn last_chunk(&self) -> *mut Chunk {
+        // Relaxed: as in `detach`.
+        let last = self.head.load(Ordering::Relaxed);
+        self.head.store(std::ptr::null_mut(), Ordering::Relaxed);
+        last
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_keeps_index_and_tick() {
+        for near in [0, 1 << 29, (1 << 30) - 1, 1 << 30, (1 << 62) + 12345] {
+            for ahead in [0, 1, 1000, (1 << 29) - 1] {
+                let e = Entry::new((1 << INDEX_BITS) - 1, near + ahead);
+                assert_eq!(e.tick(near), near + ahead);
+                assert_eq!(e.index(), (1 << INDEX_BITS) - 1);
+            }
+        }
     }
 }

@@ -5,8 +5,14 @@
 mod bucket;
 mod geometry;
 mod memory;
+mod os;
+mod scale;
 mod shard;
 mod slab;
 mod state;
+mod sweep;
 mod sync;
 mod wheel;
+
+#[cfg(test)]
+mod tests;

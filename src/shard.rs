@@ -1,61 +1,198 @@
 //! A shard: one thread's private set of levels. Only its owner pushes into
-//! it, only the driver takes out.
+//! it, only the driver takes out; so a push needs no read-modify-write.
+//!
+//! In memory: the header, one bit for each bucket, the producer's ends, the
+//! driver's ends. What the owner writes and what the driver writes are kept
+//! on different cache lines.
 
-use crate::bucket::{Bucket, Chunk};
-use crate::geometry::Geometry;
+use crate::bucket::{Back, Chunk, Entry, Front};
+use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
-use crate::sync::{fence, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::slab::FreeList;
+use crate::sync::{fence, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::mem::size_of;
 
-const STEP: usize = 64 * 1024;
-const MAX_WORDS: usize = 1024;
+/// Chunks mapped at a time.
+const REGION: usize = if cfg!(loom) { 5 } else { 256 };
+const REGION_BYTES: usize = REGION * size_of::<Chunk>();
 
+/// The words that only the owner writes.
+#[repr(C, align(64))]
 pub(crate) struct Shard {
     pub next: AtomicPtr<Shard>,
     /// 1 while a thread owns it.
     pub owned: AtomicU32,
-    /// Owner only: empty chunks.
+    pub free: FreeList,
+    /// Empty chunks, and how many.
     spare: AtomicPtr<Chunk>,
     spares: AtomicU32,
     /// Regions of chunks, through `next` of the first chunk of each.
     regions: AtomicPtr<Chunk>,
+    pub count: Count,
     /// Chunks the driver gives back; the owner takes all at once.
-    returned: AtomicPtr<Chunk>,
-    bits: [AtomicU64; MAX_WORDS],
+    returned: Returned,
+}
+
+/// What the owner has done, for statistics: written by it alone.
+#[repr(C)]
+pub(crate) struct Count {
+    pub setups: AtomicU64,
+    pub frees: AtomicU64,
+    pub pushes: AtomicU64,
+    pub repeats: AtomicU64,
+    pub kicks: AtomicU64,
+}
+
+/// Adds to a word that one thread writes and others read.
+#[inline]
+pub(crate) fn bump(word: &AtomicU64, by: u64) {
+    // Relaxed: nothing is published by a count.
+    word.store(word.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+#[repr(C, align(64))]
+struct Returned(AtomicPtr<Chunk>);
+
+const fn words(g: &Geometry) -> usize {
+    (1usize << g.slot_bits).div_ceil(64)
 }
 
 pub(crate) const fn bytes(g: &Geometry) -> usize {
-    std::mem::size_of::<Shard>() + g.buckets() * std::mem::size_of::<Bucket>()
+    size_of::<Shard>()
+        + g.levels as usize * words(g) * size_of::<AtomicU64>()
+        + g.buckets() * (size_of::<Back>() + size_of::<Front>())
 }
 
 impl Shard {
-    pub fn bucket(&self, g: &Geometry, level: u32, slot: u32) -> &Bucket {
-        let i = ((level as usize) << g.slot_bits) + slot as usize;
-        debug_assert!(i < g.buckets());
-        // SAFETY: a shard is mapped with `bytes(g)`: its buckets follow it.
-        unsafe { &*std::ptr::from_ref(self).add(1).cast::<Bucket>().add(i) }
+    /// Makes an empty, owned shard of zeroed memory.
+    ///
+    /// # Safety
+    /// `at` has `bytes(g)` zeroed bytes that nobody else sees, aligned to 64.
+    pub unsafe fn make(at: *mut u8, g: &Geometry) -> *mut Shard {
+        let shard = at.cast::<Shard>();
+        // SAFETY: the caller's memory, laid out as the accessors below read it.
+        unsafe {
+            shard.write(Shard {
+                next: AtomicPtr::new(std::ptr::null_mut()),
+                owned: AtomicU32::new(1),
+                free: FreeList::new(),
+                spare: AtomicPtr::new(std::ptr::null_mut()),
+                spares: AtomicU32::new(0),
+                regions: AtomicPtr::new(std::ptr::null_mut()),
+                count: Count {
+                    setups: AtomicU64::new(0),
+                    frees: AtomicU64::new(0),
+                    pushes: AtomicU64::new(0),
+                    repeats: AtomicU64::new(0),
+                    kicks: AtomicU64::new(0),
+                },
+                returned: Returned(AtomicPtr::new(std::ptr::null_mut())),
+            });
+            init(Shard::bits(shard), g.levels as usize * words(g));
+            init(Shard::backs(shard, g), g.buckets());
+            init(Shard::fronts(shard, g), g.buckets());
+        }
+        shard
     }
 
-    fn word(&self, g: &Geometry, level: u32, slot: u32) -> &AtomicU64 {
-        let words = (1usize << g.slot_bits).div_ceil(64);
-        &self.bits[level as usize * words + (slot as usize >> 6)]
+    // SAFETY (all three): the layout of `bytes`; the alignment of each part
+    // divides the size of what comes before it.
+    unsafe fn bits(shard: *mut Shard) -> *mut AtomicU64 {
+        // SAFETY: see above.
+        unsafe { shard.add(1) }.cast()
+    }
+    unsafe fn backs(shard: *mut Shard, g: &Geometry) -> *mut Back {
+        // SAFETY: see above.
+        unsafe { Shard::bits(shard).add(g.levels as usize * words(g)) }.cast()
+    }
+    unsafe fn fronts(shard: *mut Shard, g: &Geometry) -> *mut Front {
+        // SAFETY: see above.
+        unsafe { Shard::backs(shard, g).add(g.buckets()) }.cast()
+    }
+}
+
+/// A shard of a living wheel, with the wheel's geometry: what makes it safe to
+/// look into the memory behind the header.
+#[derive(Clone, Copy)]
+pub(crate) struct ShardRef<'a> {
+    at: *mut Shard,
+    geometry: &'a Geometry,
+}
+
+impl std::ops::Deref for ShardRef<'_> {
+    type Target = Shard;
+    fn deref(&self) -> &Shard {
+        // SAFETY: by `new`.
+        unsafe { &*self.at }
+    }
+}
+
+impl<'a> ShardRef<'a> {
+    /// # Safety
+    /// `at` was made with `geometry` and stays mapped for `'a`.
+    #[inline]
+    pub unsafe fn new(at: *mut Shard, geometry: &'a Geometry) -> Self {
+        ShardRef { at, geometry }
+    }
+
+    pub fn as_ptr(&self) -> *mut Shard {
+        self.at
+    }
+
+    #[inline]
+    fn index(&self, at: At) -> usize {
+        debug_assert!(at.level < self.geometry.levels && at.slot < 1 << self.geometry.slot_bits);
+        ((at.level as usize) << self.geometry.slot_bits) + at.slot as usize
+    }
+
+    #[inline]
+    pub fn back(&self, at: At) -> &Back {
+        // SAFETY: `index` is below `buckets()`.
+        unsafe { &*Shard::backs(self.at, self.geometry).add(self.index(at)) }
+    }
+
+    #[inline]
+    pub fn front(&self, at: At) -> &Front {
+        // SAFETY: `index` is below `buckets()`.
+        unsafe { &*Shard::fronts(self.at, self.geometry).add(self.index(at)) }
+    }
+
+    #[inline]
+    fn word(&self, level: u32, word: u32) -> &AtomicU64 {
+        let i = level as usize * words(self.geometry) + word as usize;
+        // SAFETY: below levels * words.
+        unsafe { &*Shard::bits(self.at).add(i) }
     }
 
     /// Makes sure that `want` pushes will find chunks. Owner only.
-    pub fn reserve(&self, memory: &dyn Memory, want: u32) -> bool {
+    #[inline]
+    pub fn reserve<M: Memory>(&self, memory: &M, want: u32) -> bool {
+        // Relaxed: the owner's own word.
+        self.spares.load(Ordering::Relaxed) >= want || self.refill(memory, want)
+    }
+
+    #[cold]
+    fn refill<M: Memory>(&self, memory: &M, want: u32) -> bool {
+        // Relaxed, all but one: the owner's own words.
         while self.spares.load(Ordering::Relaxed) < want {
             // Acquire: pairs with the Release in `give_back`.
-            let mut list = self.returned.swap(std::ptr::null_mut(), Ordering::Acquire);
+            let mut list = self
+                .returned
+                .0
+                .swap(std::ptr::null_mut(), Ordering::Acquire);
             if list.is_null() {
-                let region = memory.map(STEP).cast::<Chunk>();
+                let region = memory.map(REGION_BYTES).cast::<Chunk>();
                 if region.is_null() {
                     return false;
                 }
-                // SAFETY: STEP zeroed bytes are that many empty chunks.
+                // SAFETY: REGION_BYTES zeroed bytes, seen by nobody else.
+                unsafe { init(region, REGION) };
+                // SAFETY: as above. The first chunk only links the regions.
                 unsafe { &*region }
                     .next
                     .store(self.regions.load(Ordering::Relaxed), Ordering::Relaxed);
                 self.regions.store(region, Ordering::Relaxed);
-                for i in 1..STEP / std::mem::size_of::<Chunk>() {
+                for i in 1..REGION {
                     // SAFETY: within the region.
                     self.put_spare(unsafe { region.add(i) });
                 }
@@ -70,7 +207,9 @@ impl Shard {
         true
     }
 
-    fn put_spare(&self, chunk: *mut Chunk) {
+    /// Keeps an empty chunk for later. Owner only.
+    pub fn put_spare(&self, chunk: *mut Chunk) {
+        // Relaxed, all: the owner's own words.
         // SAFETY: an empty chunk of this shard, in nobody else's hands.
         unsafe { &*chunk }
             .next
@@ -81,63 +220,71 @@ impl Shard {
     }
 
     fn take_spare(&self) -> *mut Chunk {
+        // Relaxed, all: the owner's own words.
         let chunk = self.spare.load(Ordering::Relaxed);
-        if !chunk.is_null() {
-            // SAFETY: a spare chunk of this shard.
-            self.spare.store(
-                unsafe { &*chunk }.next.load(Ordering::Relaxed),
-                Ordering::Relaxed,
-            );
-            self.spares
-                .store(self.spares.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-        }
+        // SAFETY: `push` has reserved: there is a spare chunk of this shard.
+        let next = unsafe { &*chunk }.next.load(Ordering::Relaxed);
+        self.spare.store(next, Ordering::Relaxed);
+        self.spares
+            .store(self.spares.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         chunk
     }
 
-    /// Pushes an entry. Owner only. False without a chunk.
-    pub fn push(&self, g: &Geometry, memory: &dyn Memory, at: (u32, u32), entry: u64) -> bool {
-        let bucket = self.bucket(g, at.0, at.1);
+    /// Pushes an entry. Owner only. False without memory.
+    #[inline]
+    pub fn push<M: Memory>(&self, memory: &M, at: At, entry: Entry) -> bool {
+        let back = self.back(at);
         let mut chunk = std::ptr::null_mut();
-        if bucket.wants_chunk() {
+        if back.wants_chunk() {
             if !self.reserve(memory, 1) {
                 return false;
             }
             chunk = self.take_spare();
         }
-        bucket.push(entry, chunk);
+        back.push(self.front(at), entry, chunk);
         true
     }
 
-    /// Marks a bucket occupied after a push and a full fence.
-    pub fn mark(&self, g: &Geometry, at: (u32, u32)) {
-        let word = self.word(g, at.0, at.1);
-        let bit = 1 << (at.1 & 63);
+    /// Marks a bucket occupied, after a push and a full fence; true if it was
+    /// not. Owner only.
+    #[inline]
+    pub fn mark(&self, at: At) -> bool {
+        let word = self.word(at.level, at.slot >> 6);
+        let bit = 1 << (at.slot & 63);
         // Relaxed: the caller's fence orders the push before this load; if it
         // sees the bit, the driver's clearing comes later and its drain sees
-        // the push.
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Release);
-        }
+        // the push. Release: pairs with the Acquire in `next_slot`.
+        word.load(Ordering::Relaxed) & bit == 0
+            && word.fetch_or(bit, Ordering::Release) & bit == 0
     }
 
-    /// Clears a bucket's bit before it is drained. Driver only.
-    pub fn unmark(&self, g: &Geometry, at: (u32, u32)) {
-        self.word(g, at.0, at.1)
-            .fetch_and(!(1 << (at.1 & 63)), Ordering::AcqRel);
+    /// Whether a bucket is marked.
+    #[inline]
+    pub fn is_marked(&self, at: At) -> bool {
+        // Acquire: pairs with the Release in `mark`.
+        self.word(at.level, at.slot >> 6).load(Ordering::Acquire) & (1 << (at.slot & 63)) != 0
+    }
+
+    /// Clears a bucket's mark, before it is drained. Driver only.
+    #[inline]
+    pub fn unmark(&self, at: At) {
+        self.word(at.level, at.slot >> 6)
+            .fetch_and(!(1 << (at.slot & 63)), Ordering::AcqRel);
         // Pairs with the fence before `mark`.
-        fence(Ordering::SeqCst);
+        crate::sync::fence_after_rmw();
     }
 
-    /// The first occupied slot of `level` after `digit`, all the way round.
-    pub fn next_slot(&self, g: &Geometry, level: u32, digit: u32) -> Option<u32> {
-        let slots = 1u32 << g.slot_bits;
-        let words = slots.div_ceil(64);
-        let first = (digit + 1) % slots;
+    /// The first marked slot of `level` at `from` or after it, all the way
+    /// round once.
+    #[inline]
+    pub fn next_slot(&self, level: u32, from: u32) -> Option<u32> {
+        let words = words(self.geometry) as u32;
         for n in 0..=words {
-            let w = (first / 64 + n) % words;
-            let mut bits = self.word(g, level, w * 64).load(Ordering::Acquire);
+            let w = (from / 64 + n) % words;
+            // Acquire: pairs with the Release in `mark`.
+            let mut bits = self.word(level, w).load(Ordering::Acquire);
             if n == 0 {
-                bits &= u64::MAX << (first % 64);
+                bits &= u64::MAX << (from % 64);
             }
             if bits != 0 {
                 return Some(w * 64 + bits.trailing_zeros());
@@ -148,18 +295,15 @@ impl Shard {
 
     /// Takes back a chunk that a drain has emptied. Driver only.
     pub fn give_back(&self, chunk: *mut Chunk) {
-        let mut top = self.returned.load(Ordering::Relaxed);
+        let list = &self.returned.0;
+        // Relaxed: only compared.
+        let mut top = list.load(Ordering::Relaxed);
         loop {
             // SAFETY: the driver holds the chunk.
             unsafe { &*chunk }.next.store(top, Ordering::Relaxed);
-            // Release: pairs with the Acquire in `reserve`. No ABA: the owner
+            // Release: pairs with the Acquire in `refill`. No ABA: the owner
             // only ever takes the whole list.
-            match self.returned.compare_exchange_weak(
-                top,
-                chunk,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
+            match list.compare_exchange_weak(top, chunk, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => top = seen,
             }
@@ -168,14 +312,17 @@ impl Shard {
 
     /// # Safety
     /// Nobody uses the shard or its chunks any more.
-    pub unsafe fn unmap(&self, memory: &dyn Memory) {
+    pub unsafe fn unmap<M: Memory>(self, memory: &M) {
+        fence(Ordering::SeqCst);
         let mut region = self.regions.load(Ordering::Relaxed);
         while !region.is_null() {
-            // SAFETY: a region mapped in `reserve`.
+            // SAFETY: a region mapped in `refill`.
             let next = unsafe { &*region }.next.load(Ordering::Relaxed);
             // SAFETY: as above, and unused by the caller's promise.
-            unsafe { memory.unmap(region.cast(), STEP) };
+            unsafe { memory.unmap(region.cast(), REGION_BYTES) };
             region = next;
         }
+        // SAFETY: mapped with this size by `Wheel::attach`.
+        unsafe { memory.unmap(self.at.cast(), bytes(self.geometry)) };
     }
 }

@@ -1,40 +1,99 @@
 //! The slab: 64-byte timer nodes that never move and stay mapped until the
 //! wheel is destroyed, so that any handle, however stale, can be looked at.
 //!
-//! A node is found through a directory of blocks. A fresh node is a bump of
-//! one counter; a freed one goes to a Treiber stack whose head carries a tag
-//! that every pop and push advances, so that a head read long ago never
-//! compares equal (the ABA problem).
+//! A node is found through a directory of blocks. A freed node goes to the
+//! [`FreeList`] of the shard whose thread freed it and is the first to be used
+//! again there, while it is warm. A thread whose list is empty takes another
+//! list whole before it takes a fresh node, so that memory follows the number
+//! of live timers even where one thread makes them and another frees them.
+//!
+//! # The free list
+//!
+//! Only the owner pushes and pops; anybody may take the whole list. A pop reads
+//! `head -> i`, `i.next -> j` and exchanges `i` for `j`. In between the list can
+//! only be taken, which makes it empty, and only the owner, who is busy
+//! popping, could put `i` back: the exchange cannot succeed on a wrong `j` (no
+//! ABA), and no tag is needed.
 
 use crate::memory::Memory;
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Fresh, Ordering};
 
-pub(crate) const INDEX_BITS: u32 = 28;
-const BLOCK_BITS: u32 = 15;
+/// Bits of a node's index: 67 million timers.
+pub(crate) const INDEX_BITS: u32 = 26;
+const BLOCK_BITS: u32 = if cfg!(loom) { 1 } else { 15 };
 const BLOCK: usize = 1 << BLOCK_BITS;
-const BLOCKS: usize = 1 << (INDEX_BITS - BLOCK_BITS);
+const BLOCKS: usize = if cfg!(loom) {
+    2
+} else {
+    1 << (INDEX_BITS - BLOCK_BITS)
+};
+/// The most nodes that a slab can hold.
+pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32;
 const BLOCK_BYTES: usize = BLOCK * std::mem::size_of::<Node>();
 const DIRECTORY_BYTES: usize = BLOCKS * std::mem::size_of::<AtomicPtr<Node>>();
 
-/// One timer. All zero is a valid node that has never been used.
+/// The node frees itself when it has fired for the last time.
+pub(crate) const AUTO: u32 = 1;
+/// Missed periods are made up for, one by one.
+pub(crate) const BURST: u32 = 2;
+/// The next period begins when this one is fired.
+pub(crate) const DELAY: u32 = 4;
+
+/// One timer. All zero is a node that has never been used.
 #[repr(C, align(64))]
 pub(crate) struct Node {
     /// The truth; see [`crate::state`].
     pub state: AtomicU64,
     /// The promise: 1 + the tick of the earliest entry known to be live, or 0.
     pub link: AtomicU64,
-    /// The full generation, less the wheel's base.
+    /// How often the node was set up or freed: odd while it is somebody's
+    /// timer, even while it is free.
     pub generation: AtomicU64,
-    /// Written while the node is owned by one thread (before the handle is
-    /// out, or by the driver), read by the driver after an acquire of `state`.
+    // The words below are written while one thread owns the node (before its
+    // handle is out) and published by the exchange of `state`.
     pub func: AtomicUsize,
     pub cookie: AtomicU64,
+    /// Nanoseconds, 0 for a timer that fires once.
     pub period: AtomicU64,
-    /// The deadline in nanoseconds as last asked for; a hint beside the tick.
+    /// The deadline in nanoseconds, as last asked for. Only a hint: it counts
+    /// if it falls into the tick that `state` names.
     pub due_ns: AtomicU64,
+    /// AUTO, BURST, DELAY.
     pub kind: AtomicU32,
     /// The next free node's index + 1.
     next_free: AtomicU32,
+}
+
+impl Fresh for Node {
+    #[cfg(loom)]
+    fn fresh() -> Self {
+        Node {
+            state: AtomicU64::new(0),
+            link: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            func: AtomicUsize::new(0),
+            cookie: AtomicU64::new(0),
+            period: AtomicU64::new(0),
+            due_ns: AtomicU64::new(0),
+            kind: AtomicU32::new(0),
+            next_free: AtomicU32::new(0),
+        }
+    }
+}
+
+/// A stack of free nodes; see the module's documentation.
+#[repr(transparent)]
+pub(crate) struct FreeList {
+    /// The first node's index + 1, or 0.
+    head: AtomicU32,
+}
+
+impl FreeList {
+    pub fn new() -> Self {
+        FreeList {
+            head: AtomicU32::new(0),
+        }
+    }
 }
 
 /// Why no node was to be had.
@@ -44,47 +103,49 @@ pub(crate) enum NoNode {
     Memory,
 }
 
-pub(crate) struct Slab<M: Memory> {
-    memory: M,
+pub(crate) struct Slab {
     directory: *mut AtomicPtr<Node>,
     limit: u32,
     bump: AtomicU32,
-    /// tag (high 32) | index + 1 (low 32)
-    free: AtomicU64,
+    /// Nodes freed by threads that have no shard.
+    strays: FreeList,
 }
 
 // SAFETY: the directory is only read and written through atomics, and the
 // blocks it names are shared nodes made of atomics.
-unsafe impl<M: Memory> Send for Slab<M> {}
+unsafe impl Send for Slab {}
 // SAFETY: as above.
-unsafe impl<M: Memory> Sync for Slab<M> {}
+unsafe impl Sync for Slab {}
 
-impl<M: Memory> Slab<M> {
+impl Slab {
     /// A slab of at most `limit` nodes; `None` without memory.
-    pub fn new(memory: M, limit: u32) -> Option<Self> {
+    pub fn new<M: Memory>(memory: &M, limit: u32) -> Option<Self> {
         let directory = memory.map(DIRECTORY_BYTES).cast::<AtomicPtr<Node>>();
         if directory.is_null() {
             return None;
         }
+        // SAFETY: DIRECTORY_BYTES zeroed bytes, seen by nobody else.
+        unsafe { init(directory, BLOCKS) };
         Some(Slab {
-            memory,
             directory,
-            limit: limit.min((1 << INDEX_BITS) - 1),
+            limit: limit.min(MOST),
             bump: AtomicU32::new(0),
-            free: AtomicU64::new(0),
+            strays: FreeList::new(),
         })
     }
 
+    #[inline]
     fn block(&self, index: usize) -> &AtomicPtr<Node> {
         debug_assert!(index < BLOCKS);
-        // SAFETY: the directory has BLOCKS zeroed (null) pointers; every
-        // index has INDEX_BITS bits.
+        // SAFETY: the directory has BLOCKS pointers and every caller has
+        // checked the index against MOST or the INDEX_BITS.
         unsafe { &*self.directory.add(index) }
     }
 
     /// The node at `index`, if it was ever mapped.
+    #[inline]
     pub fn get(&self, index: u32) -> Option<&Node> {
-        if index >= 1 << INDEX_BITS {
+        if index >= MOST {
             return None;
         }
         // Acquire: pairs with the Release in `grow`.
@@ -94,23 +155,25 @@ impl<M: Memory> Slab<M> {
         if base.is_null() {
             return None;
         }
-        // SAFETY: a published block has BLOCK zeroed nodes and is unmapped
-        // only by drop.
+        // SAFETY: a published block has BLOCK nodes and is unmapped only by
+        // `unmap`.
         Some(unsafe { &*base.add(index as usize & (BLOCK - 1)) })
     }
 
     /// Makes sure that the block of `index` is mapped.
-    fn grow(&self, index: u32) -> Result<(), NoNode> {
+    fn grow<M: Memory>(&self, memory: &M, index: u32) -> Result<(), NoNode> {
         let slot = self.block((index >> BLOCK_BITS) as usize);
         // Acquire: pairs with the Release below.
         if !slot.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
-        let fresh = self.memory.map(BLOCK_BYTES).cast::<Node>();
+        let fresh = memory.map(BLOCK_BYTES).cast::<Node>();
         if fresh.is_null() {
             return Err(NoNode::Memory);
         }
-        // Release: publishes the zeroed block; pairs with `get`.
+        // SAFETY: BLOCK_BYTES zeroed bytes, seen by nobody else yet.
+        unsafe { init(fresh, BLOCK) };
+        // AcqRel: publishes the zeroed block; pairs with `get`.
         if slot
             .compare_exchange(
                 std::ptr::null_mut(),
@@ -121,68 +184,43 @@ impl<M: Memory> Slab<M> {
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.
-            unsafe { self.memory.unmap(fresh.cast(), BLOCK_BYTES) };
+            unsafe { memory.unmap(fresh.cast(), BLOCK_BYTES) };
         }
         Ok(())
     }
 
-    /// Takes a node out; lock-free.
-    pub fn alloc(&self) -> Result<(u32, &Node), NoNode> {
-        // Acquire: pairs with the Release in `free`, for `next_free`.
-        let mut head = self.free.load(Ordering::Acquire);
-        while head as u32 != 0 {
-            let index = head as u32 - 1;
-            let Some(node) = self.get(index) else {
-                unreachable!("a freed node is mapped")
-            };
-            // Relaxed: if it is stale, the tag makes the exchange fail.
-            let next = node.next_free.load(Ordering::Relaxed);
-            match self.free.compare_exchange_weak(
+    /// Takes the first node of a list. Owner of the list only.
+    fn pop(&self, list: &FreeList) -> Option<u32> {
+        // Acquire: pairs with the Release in `push`, for `next_free`.
+        let mut head = list.head.load(Ordering::Acquire);
+        while let Some(index) = head.checked_sub(1) {
+            // Relaxed: the Acquire of `head` covers it.
+            let next = self.get(index)?.next_free.load(Ordering::Relaxed);
+            match list.head.compare_exchange_weak(
                 head,
-                ((head >> 32) + 1) << 32 | u64::from(next),
+                next,
                 Ordering::AcqRel,
                 Ordering::Acquire,
             ) {
-                Ok(_) => return Ok((index, node)),
+                Ok(_) => return Some(index),
                 Err(seen) => head = seen,
             }
         }
-        // Relaxed: the counter orders nothing; the directory does.
-        let mut index = self.bump.load(Ordering::Relaxed);
-        loop {
-            if index >= self.limit {
-                return Err(NoNode::Limit);
-            }
-            // Reserve before committing: a failed map takes no index.
-            self.grow(index)?;
-            match self.bump.compare_exchange_weak(
-                index,
-                index + 1,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => break,
-                Err(seen) => index = seen,
-            }
-        }
-        match self.get(index) {
-            Some(node) => Ok((index, node)),
-            None => unreachable!("grow has mapped it"),
-        }
+        None
     }
 
-    /// Gives a node back; lock-free. The caller owns the node.
-    pub fn free(&self, index: u32) {
-        let Some(node) = self.get(index) else { return };
-        // Relaxed: the exchange below publishes `next_free`.
-        let mut head = self.free.load(Ordering::Relaxed);
+    /// Puts a chain from `first` on to `last` on a list. Anybody may: what ABA
+    /// forbids is only a second thread that pops.
+    fn push(&self, list: &FreeList, first: u32, last: &Node) {
+        // Relaxed: only compared; the exchange publishes.
+        let mut head = list.head.load(Ordering::Relaxed);
         loop {
-            node.next_free.store(head as u32, Ordering::Relaxed);
-            // Release: pairs with the Acquire in `alloc`.
-            match self.free.compare_exchange_weak(
+            last.next_free.store(head, Ordering::Relaxed);
+            // Release: pairs with the Acquires in `pop` and `take_all`.
+            match list.head.compare_exchange_weak(
                 head,
-                ((head >> 32) + 1) << 32 | u64::from(index + 1),
-                Ordering::AcqRel,
+                first + 1,
+                Ordering::Release,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,
@@ -191,31 +229,104 @@ impl<M: Memory> Slab<M> {
         }
     }
 
-    /// How many indices were ever handed out.
-    pub fn high_water(&self) -> u32 {
-        // Relaxed: a reading for walks over the slab, under the driver lock.
-        self.bump.load(Ordering::Relaxed)
+    /// Takes all of `from` into `into`, which is empty and the caller's own.
+    fn steal(&self, from: &FreeList, into: &FreeList) -> bool {
+        // Relaxed: a look that saves the exchange.
+        if from.head.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Acquire: pairs with the Release in `push`. Release: hands it on.
+        let chain = from.head.swap(0, Ordering::AcqRel);
+        // Relaxed failure: cannot happen, the owner found its list empty and
+        // nobody else pushes there.
+        chain != 0
+            && into
+                .head
+                .compare_exchange(0, chain, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
-}
 
-impl<M: Memory> Drop for Slab<M> {
-    fn drop(&mut self) {
+    /// Takes a node out for the owner of `own`; lock-free.
+    pub fn alloc<'a, M: Memory>(
+        &self,
+        memory: &M,
+        own: &FreeList,
+        others: impl FnOnce() -> Option<&'a FreeList>,
+    ) -> Result<u32, NoNode> {
+        if let Some(index) = self.pop(own) {
+            return Ok(index);
+        }
+        if self.steal(&self.strays, own) || others().is_some_and(|list| self.steal(list, own)) {
+            if let Some(index) = self.pop(own) {
+                return Ok(index);
+            }
+        }
+        // Relaxed: only compared; the exchange decides.
+        let mut index = self.bump.load(Ordering::Relaxed);
+        loop {
+            if index >= self.limit {
+                return Err(NoNode::Limit);
+            }
+            // Reserve before committing: a failed map takes no index.
+            self.grow(memory, index)?;
+            // AcqRel: pairs with `high_water`.
+            match self.bump.compare_exchange_weak(
+                index,
+                index + 1,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(index),
+                Err(seen) => index = seen,
+            }
+        }
+    }
+
+    /// Gives a node back, to the caller's own list if it has one; lock-free.
+    /// The caller owns the node.
+    pub fn free(&self, own: Option<&FreeList>, index: u32, node: &Node) {
+        self.push(own.unwrap_or(&self.strays), index, node);
+    }
+
+    /// Whether a list has nodes to steal.
+    pub fn has_free(&self, list: &FreeList) -> bool {
+        // Relaxed: a look; `steal` decides.
+        list.head.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many indices were ever handed out. A read-modify-write, so that a
+    /// thread which takes an index later sees what the caller did before.
+    pub fn high_water(&self) -> u32 {
+        // AcqRel: pairs with the exchange in `alloc`.
+        self.bump.fetch_or(0, Ordering::AcqRel)
+    }
+
+    /// Bytes mapped.
+    pub fn bytes(&self) -> u64 {
+        // Relaxed: a figure for statistics.
+        let blocks = (self.bump.load(Ordering::Relaxed) as usize).div_ceil(BLOCK);
+        (blocks * BLOCK_BYTES) as u64
+    }
+
+    /// # Safety
+    /// Nobody uses the slab any more; `memory` is what it was made from.
+    pub unsafe fn unmap<M: Memory>(&mut self, memory: &M) {
         for i in 0..BLOCKS {
             let p = self.block(i).load(Ordering::Acquire);
             if !p.is_null() {
-                // SAFETY: mapped by `grow`; `&mut self` means nobody looks.
-                unsafe { self.memory.unmap(p.cast(), BLOCK_BYTES) };
+                // SAFETY: mapped by `grow`.
+                unsafe { memory.unmap(p.cast(), BLOCK_BYTES) };
             }
         }
         // SAFETY: mapped by `new`.
-        unsafe { self.memory.unmap(self.directory.cast(), DIRECTORY_BYTES) };
+        unsafe { memory.unmap(self.directory.cast(), DIRECTORY_BYTES) };
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::memory::Mmap;
+    use crate::os::mmap::Mmap;
 
     #[test]
     fn a_node_is_one_cache_line() {
@@ -224,31 +335,59 @@ mod tests {
 
     #[test]
     fn last_in_first_out_and_the_limit_is_an_error() {
-        let slab = Slab::new(Mmap, 2).unwrap();
-        let (a, _) = slab.alloc().unwrap();
-        let (b, _) = slab.alloc().unwrap();
-        assert_eq!(slab.alloc().map(|n| n.0), Err(NoNode::Limit));
-        slab.free(a);
-        slab.free(b);
-        assert_eq!(slab.alloc().unwrap().0, b);
-        assert_eq!(slab.alloc().unwrap().0, a);
+        let mut slab = Slab::new(&Mmap, 2).unwrap();
+        let own = FreeList::new();
+        let take = || slab.alloc(&Mmap, &own, || None);
+        let (a, b) = (take().unwrap(), take().unwrap());
+        assert_eq!(take(), Err(NoNode::Limit));
+        slab.free(Some(&own), a, slab.get(a).unwrap());
+        slab.free(Some(&own), b, slab.get(b).unwrap());
+        assert_eq!(take(), Ok(b));
+        assert_eq!(take(), Ok(a));
         assert!(slab.get(u32::MAX).is_none());
+        // SAFETY: the only user.
+        unsafe { slab.unmap(&Mmap) };
+    }
+
+    #[test]
+    fn what_one_thread_frees_another_uses_before_fresh_nodes() {
+        let mut slab = Slab::new(&Mmap, 1000).unwrap();
+        let (mine, theirs) = (FreeList::new(), FreeList::new());
+        for _ in 0..100 {
+            let i = slab.alloc(&Mmap, &mine, || Some(&theirs)).unwrap();
+            slab.free(Some(&theirs), i, slab.get(i).unwrap());
+        }
+        let i = slab.alloc(&Mmap, &mine, || Some(&theirs)).unwrap();
+        slab.free(None, i, slab.get(i).unwrap());
+        assert_eq!(slab.alloc(&Mmap, &mine, || None), Ok(i));
+        assert_eq!(slab.high_water(), 1);
+        // SAFETY: the only user.
+        unsafe { slab.unmap(&Mmap) };
     }
 
     #[test]
     fn two_threads_never_hold_the_same_node() {
-        let slab = Slab::new(Mmap, 64).unwrap();
+        let mut slab = Slab::new(&Mmap, 64).unwrap();
+        let lists = [FreeList::new(), FreeList::new()];
         std::thread::scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
+            for me in 0..2 {
+                let (slab, lists) = (&slab, &lists);
+                s.spawn(move || {
                     for _ in 0..200_000 {
-                        let (i, n) = slab.alloc().unwrap();
+                        let other = || Some(&lists[1 - me]);
+                        let Ok(i) = slab.alloc(&Mmap, &lists[me], other) else {
+                            continue;
+                        };
+                        let n = slab.get(i).unwrap();
                         assert_eq!(n.kind.swap(1, Ordering::AcqRel), 0);
                         n.kind.store(0, Ordering::Release);
-                        slab.free(i);
+                        slab.free(Some(&lists[me]), i, n);
                     }
                 });
             }
         });
+        assert!(slab.high_water() <= 4);
+        // SAFETY: the only user.
+        unsafe { slab.unmap(&Mmap) };
     }
 }

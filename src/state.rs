@@ -29,7 +29,26 @@
 //! cannot run away from an armed timer, and an arming thread that was stopped
 //! for that long sees it when it checks the hand after its push.
 
-/// A callback or an event is owed.
+//! # Vocabulary of the flags
+//!
+//! | flags                     | the timer                                       |
+//! |---------------------------|-------------------------------------------------|
+//! | none                      | rests                                           |
+//! | ARMED                     | is pending                                      |
+//! | RUNNING                   | is in its callback                              |
+//! | ARMED, RUNNING            | is in its callback and pending again            |
+//! | SHUT                      | can never be armed again                        |
+//! | ZOMBIE, RUNNING           | was freed inside or beside its callback         |
+//! | WAITED, RUNNING           | has somebody asleep until the callback is over  |
+//!
+//! ```text
+//!   setup -> resting -- arm --> ARMED -- visit --> RUNNING -- end --> resting
+//!               ^                | ^                  |
+//!               +---- cancel ----+ +-- arm, period ---+
+//!   free: from any of them to the next generation, through ZOMBIE if RUNNING
+//! ```
+
+/// Pending: a callback or an event is owed.
 pub(crate) const ARMED: u64 = 1;
 /// The driver is inside this timer's callback.
 pub(crate) const RUNNING: u64 = 2;
@@ -37,6 +56,8 @@ pub(crate) const RUNNING: u64 = 2;
 pub(crate) const SHUT: u64 = 4;
 /// Freed, but its callback still runs; the driver gives the node back.
 pub(crate) const ZOMBIE: u64 = 8;
+/// Somebody sleeps until RUNNING is cleared.
+pub(crate) const WAITED: u64 = 16;
 
 const FLAGS_BITS: u32 = 6;
 const MANT_BITS: u32 = 40;
@@ -53,6 +74,7 @@ pub(crate) const MAX_TICK: u64 = (1 << 63) - 1;
 const DEADLINE_MASK: u64 = ((1 << (MANT_BITS + 2)) - 1) << FLAGS_BITS;
 
 /// The deadline part of a state word for tick `d`, seen from the hand at `now`.
+#[inline]
 pub(crate) fn encode(d: u64, now: u64) -> u64 {
     if d == NEVER {
         return 3 << EXP_SHIFT;
@@ -73,6 +95,7 @@ pub(crate) fn encode(d: u64, now: u64) -> u64 {
 }
 
 /// The deadline tick of a state word, seen from the hand at `now`.
+#[inline]
 pub(crate) fn decode(state: u64, now: u64) -> u64 {
     let exp = ((state >> EXP_SHIFT) & 3) as u32;
     if exp == 3 {
@@ -89,9 +112,12 @@ pub(crate) fn decode(state: u64, now: u64) -> u64 {
     base.saturating_add_signed(diff) << shift
 }
 
-/// The low generation bits, in place.
-pub(crate) fn gen_bits(generation: u64) -> u64 {
-    generation << GEN_SHIFT
+/// The word of a timer of `generation` that rests. The upper generation bits
+/// stand where a deadline would, so that such a word does not come back after
+/// 2^16 reuses of a node while somebody is about to exchange it.
+pub(crate) fn resting(generation: u64) -> u64 {
+    (generation << GEN_SHIFT)
+        | ((generation >> (64 - GEN_SHIFT)) << FLAGS_BITS) & DEADLINE_MASK
 }
 
 /// Whether `state` belongs to `generation`, as far as its low bits tell.
@@ -100,6 +126,7 @@ pub(crate) fn same_gen(state: u64, generation: u64) -> bool {
 }
 
 /// `state` with another deadline, armed.
+#[inline]
 pub(crate) fn armed(state: u64, deadline_bits: u64) -> u64 {
     (state & !DEADLINE_MASK) | deadline_bits | ARMED
 }
@@ -137,12 +164,14 @@ mod tests {
     #[test]
     fn the_parts_of_the_word_do_not_overlap() {
         let s = armed(
-            gen_bits(0xffff) | RUNNING | SHUT | ZOMBIE,
+            resting(0xffff) | RUNNING | SHUT | ZOMBIE,
             encode(MAX_TICK, 0),
         );
         assert!(same_gen(s, 0xffff) && same_gen(s, 0xabcd_ffff));
         assert_eq!(s & (ARMED | RUNNING | SHUT | ZOMBIE), 15);
-        assert!(!same_gen(armed(gen_bits(1), encode(NEVER, 0)), 2));
+        assert_ne!(resting(1), resting(1 + (1 << 16)));
+        assert_eq!(resting(u64::MAX) & (ARMED | RUNNING | SHUT | ZOMBIE | WAITED), 0);
+        assert!(!same_gen(armed(resting(1), encode(NEVER, 0)), 2));
     }
 
     proptest! {

@@ -1,0 +1,719 @@
+//! The driver's half of the wheel: one thread at a time moves the hand.
+//!
+//! A sweep announces its goal, then goes from promised tick to promised tick,
+//! in order, never through empty ones. At each tick it *enters* one slot on
+//! every level that the hand has moved on, from the top down: an entry of a
+//! later tick is placed again, nearer to the hand, without a look at its node
+//! (the cascade); an entry of this tick is a visit.
+//!
+//! The goal is announced in leaps, because an entry keeps only 30 bits of its
+//! tick and must be told apart from where the wheel was last swept.
+
+use crate::bucket::Entry;
+use crate::geometry::At;
+use crate::memory::Memory;
+use crate::shard::{bump, ShardRef};
+use crate::slab::{Node, AUTO, BURST, DELAY};
+use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
+use crate::sync::{fence, Ordering};
+use crate::wheel::{promised, Due, Error, Handle, Park, Token, Wheel, HORIZON, LEAP};
+
+/// How many entries of one bucket are read to learn its earliest tick.
+const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
+/// How many buckets are settled before a sleep.
+const SETTLE: usize = if cfg!(loom) { 1 } else { 16 };
+/// `current` never lags further behind the target, so that the state word's
+/// deadline stays exact.
+const LAG: u64 = 1 << 36;
+
+/// A timer that has fired, or was handed back by a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub handle: Handle,
+    pub func: usize,
+    pub cookie: u64,
+    pub tick: u64,
+    pub due_ns: u64,
+    pub missed: u64,
+}
+
+/// The driver's lock, held.
+pub(crate) struct Drive<'a, M: Memory> {
+    wheel: &'a Wheel<M>,
+}
+
+impl<M: Memory> Drop for Drive<'_, M> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `drive`.
+        self.wheel.hot.driving.store(0, Ordering::Release);
+    }
+}
+
+impl<M: Memory> Wheel<M> {
+    /// Whether an advance to `target` would find nothing to do: one load.
+    #[inline]
+    pub fn nothing_due(&self, target: u64) -> bool {
+        // Acquire: pairs with P4. An arm that happened before this call has
+        // lowered it. Relaxed: `current` only bounds the lag.
+        self.hot.next_visit.load(Ordering::Acquire) > target
+            && target.wrapping_sub(self.current.load(Ordering::Relaxed)) as i64 <= LAG as i64
+    }
+
+    /// The right to drive, for one thread at a time.
+    pub fn drive(&self) -> Result<Drive<'_, M>, Error> {
+        // Acquire: pairs with the Release in `Drive::drop`.
+        if self.hot.driving.swap(1, Ordering::Acquire) != 0 {
+            return Err(Error::Busy);
+        }
+        Ok(Drive { wheel: self })
+    }
+}
+
+impl<M: Memory> Drive<'_, M> {
+    /// Moves the hand to `target`, handing every timer due by then to `fire`
+    /// in the order of ticks, until `fire` says stop; the next call resumes
+    /// there. True if all is done.
+    ///
+    /// A timer with a function is handed over in RUNNING; `fire` calls it and
+    /// then [`Drive::finish`].
+    pub fn advance(
+        &mut self,
+        target: u64,
+        park: &impl Park,
+        fire: impl FnMut(&Fired) -> bool,
+    ) -> bool {
+        let mut sweep = Sweep {
+            wheel: self.wheel,
+            own: self.wheel.own(),
+            fire,
+            park,
+            goal: 0,
+            stop: false,
+        };
+        sweep.run(target.min(MAX_TICK));
+        !sweep.stop
+    }
+
+    /// Before a sleep: makes `next_visit` exact, as far as a bounded amount of
+    /// work can. Never later than the truth.
+    pub fn settle(&mut self, park: &impl Park) {
+        let mut sweep = Sweep {
+            wheel: self.wheel,
+            own: self.wheel.own(),
+            fire: |_: &Fired| true,
+            park,
+            goal: 0,
+            stop: false,
+        };
+        sweep.settle();
+    }
+
+    /// Hands back every armed timer, until `take` says stop; the next call
+    /// resumes there. From the first call on the wheel refuses arms. True if
+    /// all is done.
+    pub fn drain(&mut self, mut take: impl FnMut(&Fired) -> bool) -> bool {
+        let w = self.wheel;
+        // D1. Release: pairs with A3.
+        w.closed.store(1, Ordering::Release);
+        let most = w.slab.high_water();
+        // Relaxed: the driver's own word.
+        let mut index = w.driver.drained.load(Ordering::Relaxed);
+        let mut room = true;
+        while room && index < most {
+            if let Some(node) = w.slab.get(index) {
+                room = drain_node(w, index, node, &mut take);
+            }
+            index += 1;
+        }
+        let done = index >= most;
+        // A later call looks at all again: an arm may have been under way.
+        w.driver
+            .drained
+            .store(if done && room { 0 } else { index }, Ordering::Relaxed);
+        room && done
+    }
+}
+
+fn drain_node<M: Memory>(
+    w: &Wheel<M>,
+    index: u32,
+    node: &Node,
+    take: &mut impl FnMut(&Fired) -> bool,
+) -> bool {
+    // D2: a read-modify-write, see race 4.
+    let mut s = node.state.fetch_or(0, Ordering::AcqRel);
+    while s & ARMED != 0 {
+        // Acquire: pairs with `setup`.
+        let g = node.generation.load(Ordering::Acquire);
+        let fired = w.describe(index, node, g, state::decode(s, w.current.load(Ordering::Relaxed)));
+        let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
+        let next = match (auto, s & RUNNING != 0) {
+            (true, false) => state::resting(g + 1),
+            (true, true) => (s & !ARMED) | ZOMBIE,
+            _ => s & !ARMED,
+        };
+        match node
+            .state
+            .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => {
+                if auto && s & RUNNING == 0 {
+                    w.release(Some(w.own()), index, node, g);
+                }
+                return take(&fired);
+            }
+            Err(seen) => s = seen,
+        }
+    }
+    true
+}
+
+impl<M: Memory> Wheel<M> {
+    /// What is known of a timer, before the exchange that decides its fate: if
+    /// the node is reused meanwhile, the exchange fails.
+    fn describe(&self, index: u32, node: &Node, g: u64, tick: u64) -> Fired {
+        // Relaxed: published by the exchange of `state` that was acquired.
+        Fired {
+            handle: self.handle(index, g),
+            func: node.func.load(Ordering::Relaxed),
+            cookie: node.cookie.load(Ordering::Relaxed),
+            tick,
+            due_ns: self.exact(node, tick).ns,
+            missed: 0,
+        }
+    }
+
+    /// The end of a callback that `fire` has run.
+    pub fn finish(&self, own: ShardRef<'_>, handle: Handle, park: &impl Park) {
+        let index = Self::index_of(handle);
+        let Some(node) = self.slab.get(index) else {
+            return;
+        };
+        // Relaxed: in RUNNING the node cannot go to another generation.
+        let g = node.generation.load(Ordering::Relaxed);
+        let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
+        let mut s = node.state.load(Ordering::Acquire);
+        loop {
+            let gone = s & ZOMBIE != 0 || (auto && s & ARMED == 0);
+            let next = if gone {
+                state::resting(g + 1)
+            } else {
+                s & !(RUNNING | WAITED)
+            };
+            // Release: what the callback did; pairs with `cancel_sync`.
+            match node
+                .state
+                .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    if gone {
+                        self.release(Some(own), index, node, g);
+                    }
+                    if s & WAITED != 0 {
+                        park.wake(&node.state);
+                    }
+                    return;
+                }
+                Err(seen) => s = seen,
+            }
+        }
+    }
+}
+
+/// One call of `advance`. The words of `wheel.driver` are Relaxed throughout:
+/// they are the driver's, and the driver lock hands them on.
+struct Sweep<'a, M: Memory, F, P> {
+    wheel: &'a Wheel<M>,
+    own: ShardRef<'a>,
+    fire: F,
+    park: &'a P,
+    goal: u64,
+    stop: bool,
+}
+
+impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
+    fn run(&mut self, target: u64) {
+        let w = self.wheel;
+        let d = &w.driver;
+        bump(&d.sweeps, 1);
+        loop {
+            let swept = d.swept.load(Ordering::Relaxed);
+            // An interrupted sweep has announced its goal; finish that first.
+            self.goal = target
+                .min(swept + LEAP)
+                .max(w.current.load(Ordering::Relaxed));
+            // H1 and N1. Release: pairs with the Acquires of the arms.
+            w.current.store(self.goal, Ordering::Release);
+            w.hot.next_visit.store(NEVER, Ordering::Release);
+            // Races 2 and 3.
+            fence(Ordering::SeqCst);
+            let next = self.sweep_to_goal();
+            // AcqRel: pairs with P4.
+            w.hot.next_visit.fetch_min(next, Ordering::AcqRel);
+            if self.stop {
+                return;
+            }
+            d.swept.store(self.goal, Ordering::Relaxed);
+            if self.goal >= target {
+                return;
+            }
+        }
+    }
+
+    /// Visits everything due up to the goal; the tick of the next visit.
+    fn sweep_to_goal(&mut self) -> u64 {
+        let w = self.wheel;
+        let d = &w.driver;
+        if d.stopped.load(Ordering::Relaxed) != 0 {
+            self.tick(
+                d.from.load(Ordering::Relaxed),
+                d.hand.load(Ordering::Relaxed),
+            );
+        }
+        while !self.stop {
+            let hand = d.hand.load(Ordering::Relaxed);
+            let mut next = self.scan(hand, false).0;
+            // Acquire: pairs with the Release of `call_rescue`.
+            let rescue = w.hot.rescue.load(Ordering::Acquire) != 0;
+            if rescue {
+                next = next.min(self.earliest_node().max(hand + 1));
+            }
+            if next > self.goal {
+                if rescue {
+                    self.promise_all();
+                    if w.hot.rescue.load(Ordering::Acquire) != 0 {
+                        // Still no memory: look again at every tick.
+                        return self.goal + 1;
+                    }
+                    return self.scan(hand, false).0;
+                }
+                return next;
+            }
+            d.from.store(hand, Ordering::Relaxed);
+            d.hand.store(next, Ordering::Relaxed);
+            self.tick(hand, next);
+            if rescue && !self.stop {
+                self.look_at_all(next);
+            }
+        }
+        d.hand.load(Ordering::Relaxed)
+    }
+
+    /// The first tick after `hand` at which a slot must be entered, and where.
+    ///
+    /// The slots of a level below the top are entered when the hand comes to
+    /// them: that happens once for each entry and level. On the top level,
+    /// where that would be once a round, and before a sleep (`exact`), the
+    /// entries say when.
+    fn scan(&self, hand: u64, exact: bool) -> (u64, Option<(Token, At)>) {
+        let w = self.wheel;
+        let g = &w.geometry;
+        let mut first = (NEVER, None);
+        w.find_shard(|s| {
+            for level in 0..g.levels {
+                let slots = 1 << g.slot_bits;
+                // The slot under the hand is the last of the round.
+                let mut from = (g.digit(hand, level) + 1) & (slots - 1);
+                let mut left = slots;
+                while let Some(slot) = s.next_slot(level, from) {
+                    let at = At { level, slot };
+                    let step = (slot.wrapping_sub(from) & (slots - 1)) + 1;
+                    let entered = g.next_entry(at, hand);
+                    if step > left || entered >= first.0 {
+                        break;
+                    }
+                    left -= step;
+                    if !(exact || level == g.top()) {
+                        first = (entered, Some((Token(s.as_ptr()), at)));
+                        break;
+                    }
+                    let due = self.earliest_entry(s, at).map_or(entered, |k| k.max(entered));
+                    if due < first.0 {
+                        first = (due, Some((Token(s.as_ptr()), at)));
+                    }
+                    if left == 0 {
+                        break;
+                    }
+                    from = (slot + 1) & (slots - 1);
+                }
+            }
+            false
+        });
+        first
+    }
+
+    /// The least tick of a bucket's entries, NEVER without any; `None` if they
+    /// are too many to look at.
+    fn earliest_entry(&self, s: ShardRef<'_>, at: At) -> Option<u64> {
+        let near = self.wheel.driver.swept.load(Ordering::Relaxed);
+        let mut first = NEVER;
+        s.front(at)
+            .peek(PEEK, |e| first = first.min(e.tick(near)))
+            .then_some(first)
+    }
+
+    /// Enters the slots of tick `t`, coming from `from`: cascades, then fires.
+    fn tick(&mut self, from: u64, t: u64) {
+        let w = self.wheel;
+        let g = &w.geometry;
+        let d = &w.driver;
+        let resume = d.stopped.swap(0, Ordering::Relaxed) != 0;
+        let mut resume_at = resume.then(|| d.shard.load(Ordering::Relaxed));
+        let top = if resume {
+            d.level.load(Ordering::Relaxed)
+        } else {
+            g.top()
+        };
+        for level in (0..=top).rev() {
+            if !g.enters(from, t, level) {
+                continue;
+            }
+            let at = At {
+                level,
+                slot: g.digit(t, level),
+            };
+            let stopped = w.find_shard(|s| {
+                match resume_at {
+                    Some(p) if p != s.as_ptr() => return false,
+                    // Interrupted here: go on, marked or not.
+                    Some(_) => resume_at = None,
+                    None if !s.is_marked(at) => return false,
+                    None => {}
+                }
+                self.empty(s, at, t);
+                self.stop
+            });
+            if let Some(s) = stopped {
+                d.level.store(level, Ordering::Relaxed);
+                d.shard.store(s.as_ptr(), Ordering::Relaxed);
+                d.stopped.store(1, Ordering::Relaxed);
+                return;
+            }
+            resume_at = None;
+        }
+    }
+
+    /// Takes every entry out of a bucket whose slot the hand has entered.
+    fn empty(&mut self, s: ShardRef<'_>, at: At, t: u64) {
+        let w = self.wheel;
+        let d = &w.driver;
+        s.unmark(at);
+        // On the top level an entry of a later round goes back to where it
+        // came from. The own shard's bucket is therefore taken out first; the
+        // others cannot grow, for it goes to the own shard.
+        let own = s.as_ptr() == self.own.as_ptr();
+        let front = if own {
+            if d.rest.is_detached_empty() {
+                s.front(at).detach(s.back(at), &d.rest);
+            } else {
+                // Resumed: what has been placed there since is still there.
+                self.own.mark(at);
+            }
+            &d.rest
+        } else {
+            s.front(at)
+        };
+        let near = d.swept.load(Ordering::Relaxed);
+        loop {
+            let (entry, used) = front.pop();
+            if !used.is_null() {
+                if own {
+                    s.put_spare(used);
+                } else {
+                    s.give_back(used);
+                }
+            }
+            let Some(e) = entry else { break };
+            let k = e.tick(near);
+            if k > t {
+                self.place(e.index(), k, t);
+                continue;
+            }
+            self.visit(e.index(), k, t);
+            if self.stop {
+                return;
+            }
+        }
+        if own && !d.rest.is_detached_empty() {
+            s.put_spare(d.rest.last_chunk());
+        }
+    }
+
+    /// Places an entry relative to the hand at `t`, without a look at the node.
+    fn place(&self, index: u32, k: u64, t: u64) -> bool {
+        let w = self.wheel;
+        let at = w.geometry.place(k, t);
+        if !self.own.push(&w.memory, at, Entry::new(index, k)) {
+            w.call_rescue();
+            return false;
+        }
+        // The driver reads its own marks: no fence.
+        self.own.mark(at);
+        true
+    }
+
+    fn visit(&mut self, index: u32, k: u64, t: u64) {
+        let Some(node) = self.wheel.slab.get(index) else {
+            return;
+        };
+        // V1. Acquire: P2. Release: see race 1. Failure: superseded, drop it.
+        if node
+            .link
+            .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            self.look(index, node, t);
+        }
+    }
+
+    /// Looks at a node without a promise: fires it, or promises again.
+    fn look(&mut self, index: u32, node: &Node, t: u64) {
+        let w = self.wheel;
+        // Relaxed: the exchange below is V2; if there is none, `fetch_or` is.
+        let mut s = node.state.load(Ordering::Acquire);
+        loop {
+            let due = state::decode(s, t);
+            if s & ARMED == 0 || due > t {
+                // V2: a read-modify-write, see race 1.
+                let seen = node.state.fetch_or(0, Ordering::AcqRel);
+                if seen != s {
+                    s = seen;
+                    continue;
+                }
+                if s & ARMED != 0 && due != NEVER {
+                    self.promise(index, node, due, t);
+                }
+                return;
+            }
+            // Acquire: pairs with `setup`; see `describe`.
+            let g = node.generation.load(Ordering::Acquire);
+            let mut fired = w.describe(index, node, g, due);
+            let kind = node.kind.load(Ordering::Relaxed);
+            let period = node.period.load(Ordering::Relaxed);
+            let running = if fired.func != 0 { RUNNING } else { 0 };
+            let mut again = Due::NEVER;
+            let next = if period != 0 {
+                again = self.next_period(&mut fired, period, kind, t);
+                state::armed(s, state::encode(again.tick, t)) | running
+            } else if kind & AUTO != 0 && running == 0 {
+                state::resting(g + 1)
+            } else {
+                (s & !ARMED) | running
+            };
+            // V2 and the decision in one.
+            match node
+                .state
+                .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    bump(&w.driver.fired, 1);
+                    if again.tick != NEVER {
+                        // Relaxed: a hint.
+                        node.due_ns.store(again.ns, Ordering::Relaxed);
+                        self.promise(index, node, again.tick, t);
+                    } else if !state::same_gen(next, g) {
+                        w.release(Some(self.own), index, node, g);
+                    }
+                    self.stop = !(self.fire)(&fired);
+                    if running != 0 {
+                        w.finish(self.own, fired.handle, self.park);
+                    }
+                    return;
+                }
+                Err(seen) => s = seen,
+            }
+        }
+    }
+
+    /// The deadline after this one: counted from this one, not from now.
+    fn next_period(&self, fired: &mut Fired, period: u64, kind: u32, t: u64) -> Due {
+        let scale = &self.wheel.scale;
+        let mut ns = fired.due_ns.saturating_add(period);
+        let now = scale.ns(self.goal);
+        if kind & DELAY != 0 {
+            ns = now.max(fired.due_ns).saturating_add(period);
+        } else if kind & BURST == 0 && ns <= now {
+            fired.missed = (now - ns) / period + 1;
+            ns = ns.saturating_add(fired.missed.saturating_mul(period));
+            bump(&self.wheel.driver.missed, fired.missed);
+        }
+        if ns == u64::MAX {
+            return Due::NEVER;
+        }
+        let tick = scale.tick_at_or_after(ns).min(MAX_TICK).max(t + 1);
+        Due { tick, ns }
+    }
+
+    /// The driver's promise: from where it sweeps, which nobody overtakes.
+    fn promise(&self, index: u32, node: &Node, due: u64, t: u64) {
+        let k = due.max(t + 1).min(t + HORIZON);
+        loop {
+            // Acquire: pairs with P2.
+            let link = node.link.load(Ordering::Acquire);
+            if promised(link, k) || !self.place(index, k, t) {
+                return;
+            }
+            // Release: V1 of this very promise comes later in this thread or
+            // is handed on by the driver lock; others read it as P2.
+            if node
+                .link
+                .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Looks early at what the next visit is about: a promise of nothing is
+    /// dropped, one that was outlived is moved to the deadline. So a wheel
+    /// whose timers are all cancelled does not wake.
+    fn settle(&mut self) {
+        let w = self.wheel;
+        let d = &w.driver;
+        if d.stopped.load(Ordering::Relaxed) != 0 || w.hot.rescue.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        // N1: race 3.
+        w.hot.next_visit.store(NEVER, Ordering::Release);
+        fence(Ordering::SeqCst);
+        let hand = d.hand.load(Ordering::Relaxed);
+        let near = d.swept.load(Ordering::Relaxed);
+        let mut next = NEVER;
+        for _ in 0..=SETTLE {
+            let (first, place) = self.scan(hand, true);
+            next = first;
+            let Some((token, at)) = place else { break };
+            let s = w.shard(token);
+            let mut live = false;
+            let few = s.front(at).peek(PEEK, |e| {
+                live |= e.tick(near) == first && self.is_due(e.index(), first);
+            });
+            if live || !few {
+                break;
+            }
+            self.revise(s, at, near);
+        }
+        w.hot.next_visit.fetch_min(next, Ordering::AcqRel);
+    }
+
+    /// Whether a promise for `k` is what its timer wants. A look only.
+    fn is_due(&self, index: u32, k: u64) -> bool {
+        self.wheel.slab.get(index).is_some_and(|node| {
+            let s = node.state.load(Ordering::Acquire);
+            promised(node.link.load(Ordering::Acquire), k)
+                && s & ARMED != 0
+                && state::decode(s, k) == k
+        })
+    }
+
+    /// Visits every entry of a bucket before its time.
+    fn revise(&mut self, s: ShardRef<'_>, at: At, near: u64) {
+        let w = self.wheel;
+        let t = w.current.load(Ordering::Relaxed);
+        s.unmark(at);
+        let own = s.as_ptr() == self.own.as_ptr();
+        let side = crate::bucket::Front::empty();
+        let front = if own {
+            s.front(at).detach(s.back(at), &side);
+            &side
+        } else {
+            s.front(at)
+        };
+        loop {
+            let (entry, used) = front.pop();
+            if !used.is_null() {
+                if own {
+                    s.put_spare(used);
+                } else {
+                    s.give_back(used);
+                }
+            }
+            let Some(e) = entry else { break };
+            let k = e.tick(near);
+            let Some(node) = w.slab.get(e.index()) else {
+                continue;
+            };
+            // V1 and V2, as in a visit; but nothing fires here: what is due
+            // by now is promised for the next tick.
+            if node
+                .link
+                .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+            {
+                let state = node.state.fetch_or(0, Ordering::AcqRel);
+                if state & ARMED != 0 {
+                    let due = state::decode(state, t);
+                    if due != NEVER {
+                        self.promise(e.index(), node, due, t);
+                    }
+                }
+            }
+        }
+        if own && !side.is_detached_empty() {
+            s.put_spare(side.last_chunk());
+        }
+    }
+
+    // Without memory for promises: every node is looked at, in the order of
+    // deadlines, until the promises fit again.
+
+    fn each_node(&self, mut f: impl FnMut(u32, &Node)) {
+        for index in 0..self.wheel.slab.high_water() {
+            if let Some(node) = self.wheel.slab.get(index) {
+                f(index, node);
+            }
+        }
+    }
+
+    fn earliest_node(&self) -> u64 {
+        let near = self.wheel.driver.hand.load(Ordering::Relaxed);
+        let mut first = NEVER;
+        self.each_node(|_, node| {
+            let s = node.state.fetch_or(0, Ordering::AcqRel);
+            if s & ARMED != 0 {
+                first = first.min(state::decode(s, near));
+            }
+        });
+        first
+    }
+
+    fn look_at_all(&mut self, t: u64) {
+        let w = self.wheel;
+        for index in 0..w.slab.high_water() {
+            let Some(node) = w.slab.get(index) else {
+                continue;
+            };
+            let s = node.state.load(Ordering::Acquire);
+            if s & ARMED != 0 && state::decode(s, t) <= t {
+                // AcqRel: as V1.
+                node.link.swap(0, Ordering::AcqRel);
+                self.look(index, node, t);
+                if self.stop {
+                    // The rest is found again: `rescue` is still set, and
+                    // the hand stands before the next tick.
+                    return;
+                }
+            }
+        }
+    }
+
+    fn promise_all(&self) {
+        let w = self.wheel;
+        // AcqRel: what fails from here on sets it again.
+        w.hot.rescue.swap(0, Ordering::AcqRel);
+        let t = self.goal;
+        self.each_node(|index, node| {
+            // The entry behind a link may be one that could not be moved.
+            // AcqRel: as V1.
+            node.link.swap(0, Ordering::AcqRel);
+            let s = node.state.fetch_or(0, Ordering::AcqRel);
+            if s & ARMED != 0 {
+                let due = state::decode(s, t);
+                if due != NEVER {
+                    self.promise(index, node, due, t);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,56 @@
+//! Tests of the core, in ticks, without an operating system.
+
+#[cfg(not(loom))]
+mod oracle;
+#[cfg(not(loom))]
+mod stress;
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::wheel::{Config, Due, Park};
+
+/// A shape with a tick of 1 ns: nanoseconds are ticks.
+fn config(levels: u32, slot_bits: u32, start: u64) -> Config {
+    Config {
+        levels,
+        slot_bits,
+        limit: u32::MAX,
+        tick_ns: 1,
+        start,
+        salt: 0x1234_5678,
+    }
+}
+
+fn at(tick: u64) -> Due {
+    Due { tick, ns: tick }
+}
+
+/// Waits by looking again.
+struct Spin;
+
+impl Park for Spin {
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        while word.load(Ordering::Acquire) == seen {
+            #[cfg(loom)]
+            loom::thread::yield_now();
+            #[cfg(not(loom))]
+            std::thread::yield_now();
+        }
+    }
+    fn wake(&self, _: &AtomicU64) {}
+}
+
+#[cfg(not(loom))]
+struct Rng(u64);
+
+#[cfg(not(loom))]
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+    }
+}

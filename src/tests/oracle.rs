@@ -1,0 +1,260 @@
+//! Every operation against an ordered map.
+
+use super::{at, config, Rng, Spin};
+use crate::os::mmap::Mmap;
+use crate::slab::{AUTO, BURST};
+use crate::sweep::Fired;
+use crate::wheel::{Due, Error, How, Spec, Wheel};
+use std::collections::HashMap;
+
+/// What the map knows of one timer.
+#[derive(Clone, Copy, Debug)]
+struct Model {
+    handle: u64,
+    due: Option<u64>,
+    period: u64,
+    auto: bool,
+}
+
+struct Pair {
+    wheel: Wheel<Mmap>,
+    token: crate::wheel::Token,
+    now: u64,
+    timers: HashMap<u64, Model>,
+    made: u64,
+    operations: u64,
+}
+
+impl Pair {
+    fn new(levels: u32, bits: u32, start: u64) -> Self {
+        let wheel = Wheel::new(Mmap, config(levels, bits, start)).unwrap();
+        let token = wheel.attach().unwrap();
+        Pair {
+            wheel,
+            token,
+            now: start,
+            timers: HashMap::new(),
+            made: 0,
+            operations: 0,
+        }
+    }
+
+    fn setup(&mut self, due: Option<u64>, period: u64, auto: bool) {
+        self.made += 1;
+        let spec = Spec {
+            func: 0,
+            cookie: self.made,
+            period,
+            kind: if auto { AUTO } else { 0 } | BURST,
+        };
+        let handle = self.wheel.setup(self.token, spec, due.map(at)).unwrap();
+        let due = due.map(|d| d.max(self.wheel.current.load(std::sync::atomic::Ordering::Relaxed) + 1));
+        self.timers.insert(
+            self.made,
+            Model {
+                handle,
+                due,
+                period,
+                auto,
+            },
+        );
+    }
+
+    fn advance(&mut self, by: u64, budget: usize) {
+        self.now += by;
+        let goal = self.now;
+        let mut last = 0;
+        loop {
+            if self.wheel.nothing_due(goal) {
+                break;
+            }
+            let mut fired: Vec<Fired> = Vec::new();
+            let done = self.wheel.drive().unwrap().advance(goal, &Spin, |f| {
+                fired.push(*f);
+                fired.len() < budget
+            });
+            assert_eq!(done, fired.len() < budget);
+            for f in fired {
+                assert!(f.tick >= last && f.tick <= goal, "out of order");
+                last = f.tick;
+                let m = self.timers.get_mut(&f.cookie).expect("fired once too often");
+                assert_eq!(m.due, Some(f.tick));
+                assert_eq!((m.handle, f.due_ns), (f.handle, f.tick));
+                m.due = (m.period != 0).then(|| f.tick + m.period);
+                if m.auto && m.due.is_none() {
+                    self.timers.remove(&f.cookie);
+                }
+            }
+            if done {
+                break;
+            }
+        }
+        for m in self.timers.values() {
+            assert!(m.due.is_none_or(|d| d > goal), "late or lost: {m:?} at {goal}");
+        }
+    }
+
+    fn settle(&mut self) {
+        self.wheel.drive().unwrap().settle(&Spin);
+        let next = self.wheel.hot.next_visit.load(std::sync::atomic::Ordering::Relaxed);
+        let truth = self.timers.values().filter_map(|m| m.due).min();
+        assert!(truth.is_none_or(|t| next <= t), "a sleep past a deadline");
+        if truth.is_none() && self.timers.len() < 16 {
+            assert_eq!(next, u64::MAX, "an idle wheel wakes");
+        }
+    }
+
+    fn pick(&self, rng: &mut Rng) -> Option<(u64, Model)> {
+        let n = rng.below(self.timers.len().max(1) as u64) as usize;
+        self.timers.iter().nth(n).map(|(&c, &m)| (c, m))
+    }
+
+    fn step(&mut self, rng: &mut Rng, longest: u64) {
+        self.operations += 1;
+        let bits = rng.below(longest + 1);
+        let delay = rng.below(1 << bits);
+        let token = self.token;
+        let own = || Ok(token);
+        let due = (self.now + delay).max(self.wheel.current.load(std::sync::atomic::Ordering::Relaxed) + 1);
+        match (rng.below(16), self.pick(rng)) {
+            (0, _) if self.timers.len() < 40 => self.setup(None, 0, false),
+            (1, _) if self.timers.len() < 40 => self.setup(Some(self.now + delay), 0, true),
+            (2, _) if self.timers.len() < 40 => {
+                // A period that a step of the clock does not hold too often.
+                let period = 1 + (1 << bits.max(longest.saturating_sub(6)));
+                self.setup(Some(self.now + delay), period, rng.below(2) == 0);
+            }
+            (3..=6, Some((c, m))) => {
+                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Always), Ok(m.due.is_some()));
+                self.timers.get_mut(&c).unwrap().due = Some(due);
+            }
+            (7, Some((c, m))) => {
+                let sooner = m.due.is_none_or(|d| due < d);
+                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Earlier), Ok(m.due.is_some()));
+                if sooner {
+                    self.timers.get_mut(&c).unwrap().due = Some(due);
+                }
+            }
+            (8, Some((c, m))) => {
+                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Pending), Ok(m.due.is_some()));
+                if m.due.is_some() {
+                    self.timers.get_mut(&c).unwrap().due = Some(due);
+                }
+            }
+            (9, Some((c, m))) => {
+                assert_eq!(self.wheel.cancel(own, m.handle, 0), Ok(m.due.is_some()));
+                self.timers.get_mut(&c).unwrap().due = None;
+                if m.auto {
+                    self.timers.remove(&c);
+                    assert_eq!(self.wheel.cancel(own, m.handle, 0), Err(Error::Stale));
+                }
+            }
+            (10, Some((c, m))) => {
+                assert_eq!(self.wheel.free(own, m.handle), Ok(m.due.is_some()));
+                self.timers.remove(&c);
+                assert_eq!(self.wheel.due(m.handle).map(|_| ()), Err(Error::Stale));
+            }
+            (11, Some((_, m))) => {
+                let tick = self.wheel.due(m.handle).unwrap().map(|d: Due| d.tick);
+                assert_eq!(tick, m.due);
+            }
+            (12, _) => self.settle(),
+            _ => self.advance(delay, 1 + rng.below(9) as usize),
+        }
+        assert_eq!(self.wheel.live(), self.timers.len() as u64);
+    }
+
+    fn finish(mut self) {
+        let mut armed: Vec<_> = self.timers.values().filter_map(|m| m.due).collect();
+        let mut handed = Vec::new();
+        while !self.wheel.drive().unwrap().drain(|f| {
+            handed.push(f.tick);
+            handed.len() % 7 != 0
+        }) {}
+        armed.sort_unstable();
+        handed.sort_unstable();
+        assert_eq!(armed, handed, "drain");
+        self.timers.retain(|_, m| !m.auto);
+        assert_eq!(self.wheel.live(), self.timers.len() as u64);
+        let token = self.token;
+        for m in self.timers.values() {
+            let r = self.wheel.arm(|| Ok(token), m.handle, at(self.now + 9), How::Always);
+            assert_eq!(r, Err(Error::Shutdown));
+        }
+    }
+}
+
+/// Runs `steps` operations for every shape and start; operations done.
+fn run(steps: u32, seed: u64) -> u64 {
+    let starts = [0, 60, 255, 65_535, (1 << 24) - 1, (1 << 32) - 9, (1 << 36) - 9, (1 << 40) - 9, (1 << 48) - 3];
+    let shapes = [(1, 1), (1, 3), (1, 9), (2, 2), (6, 6), (4, 8), (8, 3), (3, 10), (2, 1)];
+    let mut operations = 0;
+    for (levels, bits) in shapes {
+        for start in starts {
+            for longest in [4, 12, 20, 34] {
+                let mut rng = Rng(seed ^ start ^ u64::from(levels * 64 + bits) << 50 ^ longest << 57 | 1);
+                let mut pair = Pair::new(levels, bits, start);
+                for _ in 0..steps {
+                    pair.step(&mut rng, longest);
+                }
+                operations += pair.operations;
+                pair.finish();
+            }
+        }
+    }
+    operations
+}
+
+#[test]
+fn every_operation_agrees_with_an_ordered_map() {
+    assert_eq!(run(400, 0x5eed), 400 * 9 * 9 * 4);
+}
+
+/// The long form: `HWHEEL_STEPS` operations a shape, start and range.
+#[test]
+#[ignore = "the long form, run by make verify"]
+fn every_operation_agrees_with_an_ordered_map_at_length() {
+    let steps: u32 = std::env::var("HWHEEL_STEPS").map_or(100_000, |s| s.parse().unwrap());
+    for round in 0.. {
+        let done = run(steps.min(10_000), 0x5eed + round);
+        println!("round {round}: {done} operations");
+        if (round + 1) as u32 * 10_000 >= steps {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_stale_handle_acts_on_nothing() {
+    let p = Pair::new(4, 6, 0);
+    let token = p.token;
+    let own = || Ok(token);
+    let w = &p.wheel;
+    let make = || w.setup(token, Spec::default(), None).unwrap();
+    let a = make();
+    assert_eq!(w.arm(own, a, at(5), How::Always), Ok(false));
+    assert_eq!(w.free(own, a), Ok(true));
+    // The next generation's name is nobody's while the node is free.
+    for wrong in [a, a + (1 << 26), a - (1 << 26), a + (2 << 26), 0, u64::MAX, 1, 1 << 63] {
+        assert_eq!(w.arm(own, wrong, at(5), How::Always), Err(Error::Stale));
+        assert_eq!(w.cancel(own, wrong, 0), Err(Error::Stale));
+        assert_eq!(w.free(own, wrong), Err(Error::Stale));
+    }
+    let b = make();
+    assert_eq!(b, a + (2 << 26));
+    assert_eq!(w.arm(own, b, at(5), How::Always), Ok(false));
+    assert_eq!(w.cancel(own, a, 0), Err(Error::Stale));
+    assert_eq!(w.due(b).unwrap().unwrap().tick, 5);
+}
+
+#[test]
+fn a_step_over_everything_fires_in_order() {
+    for (levels, bits) in [(1, 3), (4, 8)] {
+        let mut p = Pair::new(levels, bits, 7);
+        for i in 1..200u64 {
+            p.setup(Some(7 + i * i * i), 0, true);
+        }
+        p.advance(1 << 48, 1000);
+        assert!(p.timers.is_empty());
+    }
+}

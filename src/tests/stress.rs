@@ -1,0 +1,137 @@
+//! Many threads on one wheel; the counts must add up.
+
+use super::{at, config, Rng, Spin};
+use crate::os::mmap::Mmap;
+use crate::slab::AUTO;
+use crate::wheel::{Error, How, Spec, Wheel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What happened, summed over all threads.
+#[derive(Default)]
+struct Tally {
+    armed: AtomicU64,
+    cancelled: AtomicU64,
+    fired: AtomicU64,
+    stale: AtomicU64,
+    operations: AtomicU64,
+}
+
+fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
+    let w = Wheel::new(Mmap, config(levels, bits, 0)).unwrap();
+    let t = Tally::default();
+    let stop = AtomicBool::new(false);
+    let add = |word: &AtomicU64, n: u64| _ = word.fetch_add(n, Ordering::Relaxed);
+    // Handles shared by all: any thread may find any of them stale.
+    let slots: Vec<AtomicU64> = (0..256).map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|s| {
+        let driver = s.spawn(|| {
+            let mut now = 0;
+            while !stop.load(Ordering::Acquire) {
+                now += 1;
+                if w.nothing_due(now) {
+                    continue;
+                }
+                let mut n = 0;
+                let mut drive = w.drive().unwrap();
+                drive.advance(now, &Spin, |f| {
+                    assert!(f.tick <= now, "early");
+                    n += 1;
+                    n % 64 != 0
+                });
+                add(&t.fired, n);
+                if now % 16 == 0 {
+                    drive.settle(&Spin);
+                }
+            }
+            now
+        });
+        let workers: Vec<_> = (0..threads)
+            .map(|n| {
+                let (w, t, slots) = (&w, &t, &slots);
+                s.spawn(move || {
+                    let mut rng = Rng(0x9876_5432_1234 + n);
+                    let token = w.attach().unwrap();
+                    let own = || Ok(token);
+                    let (mut armed, mut cancelled, mut stale) = (0, 0, 0);
+                    for _ in 0..each {
+                        let slot = &slots[rng.below(256) as usize];
+                        let h = slot.load(Ordering::Acquire);
+                        let due = at(w.current.load(Ordering::Relaxed) + rng.below(spread));
+                        let r = match rng.below(16) {
+                            0 => {
+                                let auto = rng.below(2) == 0;
+                                let kind = if auto { AUTO } else { 0 };
+                                let spec = Spec {
+                                    kind,
+                                    ..Spec::default()
+                                };
+                                let fresh = w.setup(token, spec, auto.then_some(due)).unwrap();
+                                armed += u64::from(auto);
+                                let old = slot.swap(fresh, Ordering::AcqRel);
+                                w.free(own, old).map(|was| cancelled += u64::from(was))
+                            }
+                            1..=8 => w
+                                .arm(own, h, due, How::Always)
+                                .map(|was| armed += u64::from(!was)),
+                            9 => w
+                                .arm(own, h, due, How::Earlier)
+                                .map(|was| armed += u64::from(!was)),
+                            10 => w.arm(own, h, due, How::Pending).map(|_| ()),
+                            _ => w
+                                .cancel(own, h, 0)
+                                .map(|was| cancelled += u64::from(was)),
+                        };
+                        match r {
+                            Ok(()) => {}
+                            Err(Error::Stale) => stale += 1,
+                            Err(e) => panic!("{e:?}"),
+                        }
+                    }
+                    w.detach(token);
+                    add(&t.armed, armed);
+                    add(&t.cancelled, cancelled);
+                    add(&t.stale, stale);
+                    add(&t.operations, each);
+                })
+            })
+            .collect();
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        stop.store(true, Ordering::Release);
+        let now = driver.join().unwrap();
+        let mut n = 0;
+        w.drive().unwrap().advance(now + spread / 2, &Spin, |_| {
+            n += 1;
+            true
+        });
+        add(&t.fired, n);
+    });
+    let mut drained = 0;
+    assert!(w.drive().unwrap().drain(|_| {
+        drained += 1;
+        true
+    }));
+    let token = w.attach().unwrap();
+    for slot in &slots {
+        let h = slot.load(Ordering::Relaxed);
+        let r = w.free(|| Ok(token), h);
+        assert!(matches!(r, Ok(false) | Err(Error::Stale)));
+    }
+    let sum = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    println!(
+        "{levels} levels: {} operations, armed {}, fired {}, cancelled {}, drained {drained}, stale {}",
+        sum(&t.operations), sum(&t.armed), sum(&t.fired), sum(&t.cancelled), sum(&t.stale)
+    );
+    assert_eq!(sum(&t.armed), sum(&t.fired) + sum(&t.cancelled) + drained);
+    assert_eq!(w.live(), 0);
+    assert!(sum(&t.stale) > 0 && sum(&t.fired) > 0 && sum(&t.cancelled) > 0);
+}
+
+#[test]
+fn two_threads_and_a_driver_and_the_counts_add_up() {
+    let each = if cfg!(debug_assertions) { 300_000 } else { 6_000_000 };
+    storm(4, 6, 2, each, 300);
+    storm(1, 6, 2, each, 300);
+    storm(3, 2, 2, each / 4, 3000);
+}
