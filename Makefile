@@ -1,11 +1,185 @@
-# hwheel: build, test, install. V=1 shows the commands.
-.PHONY: all test clean
-all:
-	cargo rustc --release --lib --crate-type staticlib
+# hwheel: build, demonstrate, test, install. V=1 shows the commands.
+#
+#   make            the shared and the static library
+#   make demo       the main job: a million timers, and a server's timeouts
+#   make test       all tests
+#   make install    PREFIX=/usr/local DESTDIR=
+#
+# `make help` lists the rest.
 
-test:
-	cargo test
+VERSION := 0.1.0
+SONAME  := libhwheel.so.0
 
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DESTDIR    ?=
+
+CARGO   ?= cargo
+CC      ?= cc
+CXX     ?= c++
+INSTALL ?= install
+CFLAGS  ?= -O2 -g
+WARN    := -Wall -Wextra -Wpedantic -Werror
+
+Q := $(if $(V),,@)
+say = $(if $(V),@:,@printf '  %-7s %s\n' $(1) $(2))
+
+BUILD  := build
+TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
+STATIC := $(TARGET)/release/libhwheel.a
+SHARED := $(BUILD)/libhwheel.so.$(VERSION)
+
+# What the Rust standard library needs of the system; `make check-link`
+# compares it with what rustc says.
+PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
+
+.PHONY: all
+all: $(SHARED) $(BUILD)/libhwheel.a $(BUILD)/hwheel.pc
+
+RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
+
+$(STATIC): $(RUST_SOURCES)
+	$(call say,CARGO,$@)
+	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib
+	$(Q)touch $@
+
+$(BUILD):
+	$(Q)mkdir -p $@
+
+$(BUILD)/libhwheel.a: $(STATIC) | $(BUILD)
+	$(Q)cp $< $@
+
+# The static library, linked again: only so does the map decide the exports.
+$(SHARED): $(STATIC) hwheel.map | $(BUILD)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -o $@ \
+		-Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive \
+		-Wl,--gc-sections -Wl,--version-script=hwheel.map \
+		-Wl,-soname,$(SONAME) -Wl,-z,relro,-z,now,-z,defs,-z,nodelete \
+		$(PRIVATE)
+	$(Q)ln -sf $(notdir $@) $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(BUILD)/libhwheel.so
+
+$(BUILD)/hwheel.pc: hwheel.pc.in Makefile | $(BUILD)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@PRIVATE@|$(PRIVATE)|' $< > $@
+
+.PHONY: install uninstall
+install: all
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
+	$(Q)$(INSTALL) -m 644 include/hwheel.h $(DESTDIR)$(INCLUDEDIR)/
+	$(Q)$(INSTALL) -m 644 $(BUILD)/libhwheel.a $(DESTDIR)$(LIBDIR)/
+	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
+	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+		-e 's|@PRIVATE@|$(PRIVATE)|' hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+
+uninstall:
+	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
+	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/hwheel.h $(DESTDIR)$(LIBDIR)/libhwheel.a \
+		$(DESTDIR)$(LIBDIR)/$(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME) \
+		$(DESTDIR)$(LIBDIR)/libhwheel.so $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+
+# What tests and examples link against is an installed library, as users have.
+STAGE := $(abspath $(BUILD)/stage)
+$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a include/hwheel.h hwheel.pc.in
+	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
+	$(Q)touch $@
+
+STAGE_SHARED := -I$(STAGE)/include -L$(STAGE)/lib -Wl,-rpath,$(STAGE)/lib -lhwheel
+STAGE_STATIC := -I$(STAGE)/include $(STAGE)/lib/libhwheel.a $(PRIVATE)
+
+# Examples.
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
+.PHONY: examples demo
+examples: $(EXAMPLES)
+$(BUILD)/%: examples/%.c $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+
+demo: $(BUILD)/million $(BUILD)/idle_server
+	$(Q)$(BUILD)/million
+	$(Q)$(BUILD)/idle_server
+
+# C tests: each file a program, linked shared and static.
+C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
+.PHONY: test test-rust test-c
+test: test-rust test-c check-exports check-link check-header check-install
+
+test-rust:
+	$(call say,TEST,rust)
+	$(Q)$(CARGO) test -q
+
+test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
+	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
+
+$(BUILD)/c-tests/shared/%: c-tests/%.c c-tests/ktap.h $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+
+$(BUILD)/c-tests/static/%: c-tests/%.c c-tests/ktap.h $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
+
+# Checks.
+.PHONY: check check-header check-exports check-link check-install header
+check: check-header check-exports check-link check-install
+
+header:
+	$(call say,HEADER,include/hwheel.h)
+	$(Q)$(CARGO) build -q --features header
+
+# The header is what the source says, and compiles alone under every standard.
+check-header:
+	$(call say,CHECK,header)
+	$(Q)mkdir -p $(BUILD)
+	$(Q)HWHEEL_HEADER=$(abspath $(BUILD)/hwheel.h) $(CARGO) build -q --features header
+	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
+		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
+	$(Q)for std in c99 c11 c17 c2x; do \
+		$(CC) -std=$$std $(WARN) -fsyntax-only -x c include/hwheel.h || exit 1; done
+	$(Q)for std in c++11 c++14 c++17 c++20; do \
+		$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/hwheel.h || exit 1; done
+
+# Only hwheel_* is exported, under the version node, and all of the header is.
+check-exports: $(SHARED)
+	$(call say,CHECK,exports)
+	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
+		sort > $(BUILD)/exports
+	$(Q)grep -o '\bhwheel_[a-z_]*(' include/hwheel.h | grep -v '()' | tr -d '(' | \
+		sort -u | sed 's/$$/@@HWHEEL_0/' > $(BUILD)/declared
+	$(Q)diff $(BUILD)/declared $(BUILD)/exports
+	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
+
+# The private libraries are those that rustc names.
+check-link:
+	$(call say,CHECK,link)
+	$(Q)rm -rf $(BUILD)/link && mkdir -p $(BUILD)/link
+	$(Q)echo 'pub fn f() {}' > $(BUILD)/link/l.rs
+	$(Q)want="$$(rustc --crate-type staticlib --print native-static-libs \
+		-o $(BUILD)/link/l.a $(BUILD)/link/l.rs 2>&1 | \
+		sed -n 's/.*native-static-libs: //p')"; \
+	for lib in $$want; do case ' $(PRIVATE) ' in *" $$lib "*) ;; \
+		*) echo "rustc also wants $$lib"; exit 1;; esac; done
+
+# A program outside the tree, built against the installed header.
+check-install: all
+	$(call say,CHECK,install)
+	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)"
+
+.PHONY: clean help
 clean:
-	cargo clean
-	rm -rf build
+	$(CARGO) clean
+	rm -rf $(BUILD)
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+	@echo 'Targets: examples test-rust test-c header check-header check-exports'
+	@echo '         check-link check-install uninstall clean'

@@ -1,10 +1,16 @@
 //! hwheel: a lock-free timing wheel.
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-#![allow(dead_code)]
 
 mod bucket;
+#[cfg(not(loom))]
+pub mod capi;
 mod geometry;
+#[cfg(not(loom))]
+mod host;
+#[cfg(not(loom))]
+mod local;
 mod memory;
+#[cfg(not(loom))]
 mod os;
 mod scale;
 mod shard;

@@ -254,8 +254,7 @@ impl<'a> ShardRef<'a> {
         // Relaxed: the caller's fence orders the push before this load; if it
         // sees the bit, the driver's clearing comes later and its drain sees
         // the push. Release: pairs with the Acquire in `next_slot`.
-        word.load(Ordering::Relaxed) & bit == 0
-            && word.fetch_or(bit, Ordering::Release) & bit == 0
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Release) & bit == 0
     }
 
     /// Whether a bucket is marked.

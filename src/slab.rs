@@ -196,12 +196,10 @@ impl Slab {
         while let Some(index) = head.checked_sub(1) {
             // Relaxed: the Acquire of `head` covers it.
             let next = self.get(index)?.next_free.load(Ordering::Relaxed);
-            match list.head.compare_exchange_weak(
-                head,
-                next,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
+            match list
+                .head
+                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            {
                 Ok(_) => return Some(index),
                 Err(seen) => head = seen,
             }

@@ -116,8 +116,7 @@ pub(crate) fn decode(state: u64, now: u64) -> u64 {
 /// stand where a deadline would, so that such a word does not come back after
 /// 2^16 reuses of a node while somebody is about to exchange it.
 pub(crate) fn resting(generation: u64) -> u64 {
-    (generation << GEN_SHIFT)
-        | ((generation >> (64 - GEN_SHIFT)) << FLAGS_BITS) & DEADLINE_MASK
+    (generation << GEN_SHIFT) | ((generation >> (64 - GEN_SHIFT)) << FLAGS_BITS) & DEADLINE_MASK
 }
 
 /// Whether `state` belongs to `generation`, as far as its low bits tell.
@@ -170,7 +169,10 @@ mod tests {
         assert!(same_gen(s, 0xffff) && same_gen(s, 0xabcd_ffff));
         assert_eq!(s & (ARMED | RUNNING | SHUT | ZOMBIE), 15);
         assert_ne!(resting(1), resting(1 + (1 << 16)));
-        assert_eq!(resting(u64::MAX) & (ARMED | RUNNING | SHUT | ZOMBIE | WAITED), 0);
+        assert_eq!(
+            resting(u64::MAX) & (ARMED | RUNNING | SHUT | ZOMBIE | WAITED),
+            0
+        );
         assert!(!same_gen(armed(resting(1), encode(NEVER, 0)), 2));
     }
 

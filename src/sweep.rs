@@ -145,7 +145,12 @@ fn drain_node<M: Memory>(
     while s & ARMED != 0 {
         // Acquire: pairs with `setup`.
         let g = node.generation.load(Ordering::Acquire);
-        let fired = w.describe(index, node, g, state::decode(s, w.current.load(Ordering::Relaxed)));
+        let fired = w.describe(
+            index,
+            node,
+            g,
+            state::decode(s, w.current.load(Ordering::Relaxed)),
+        );
         let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
         let next = match (auto, s & RUNNING != 0) {
             (true, false) => state::resting(g + 1),
@@ -327,7 +332,9 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                         first = (entered, Some((Token(s.as_ptr()), at)));
                         break;
                     }
-                    let due = self.earliest_entry(s, at).map_or(entered, |k| k.max(entered));
+                    let due = self
+                        .earliest_entry(s, at)
+                        .map_or(entered, |k| k.max(entered));
                     if due < first.0 {
                         first = (due, Some((Token(s.as_ptr()), at)));
                     }

@@ -133,6 +133,14 @@ pub(crate) enum How {
     Pending,
 }
 
+/// What an operation needs of the thread that calls it.
+pub(crate) trait Caller {
+    /// The calling thread's shard; asked only when it is needed.
+    fn token(&self) -> Result<Token, Error>;
+    /// Wakes the driver if it is asleep; whether it was.
+    fn wake_driver(&self) -> bool;
+}
+
 /// Where a waiter sleeps until a state word changes.
 pub(crate) trait Park {
     /// Returns, at the latest, soon after `word` is no longer `seen`.
@@ -317,7 +325,10 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The first shard for which `f` holds.
-    pub(crate) fn find_shard(&self, mut f: impl FnMut(ShardRef<'_>) -> bool) -> Option<ShardRef<'_>> {
+    pub(crate) fn find_shard(
+        &self,
+        mut f: impl FnMut(ShardRef<'_>) -> bool,
+    ) -> Option<ShardRef<'_>> {
         // Acquire: pairs with the Release in `attach`.
         let mut at = self.shards.load(Ordering::Acquire);
         while !at.is_null() {
@@ -356,8 +367,13 @@ impl<M: Memory> Wheel<M> {
 
     /// A new timer, armed if `due` says so. Lock-free; linearizes at the
     /// exchange of the state word.
-    pub fn setup(&self, token: Token, spec: Spec, due: Option<Due>) -> Result<Handle, Error> {
-        let own = self.shard(token);
+    pub fn setup(
+        &self,
+        caller: &impl Caller,
+        spec: Spec,
+        due: Option<Due>,
+    ) -> Result<Handle, Error> {
+        let own = self.shard(caller.token()?);
         // Acquire: race 4.
         if self.closed.load(Ordering::Acquire) != 0 {
             return Err(Error::Shutdown);
@@ -401,12 +417,12 @@ impl<M: Memory> Wheel<M> {
         // AcqRel: A1 of races 1 and 4.
         node.state.swap(word, Ordering::AcqRel);
         if tick != NEVER {
-            self.promise(own, index, node, tick);
+            self.promise(own, caller, index, node, tick);
         }
         let handle = self.handle(index, g);
         // Acquire: A3 of race 4.
         if due.is_some() && self.closed.load(Ordering::Acquire) != 0 {
-            if let Ok(true) = self.free(|| Ok(token), handle) {
+            if let Ok(true) = self.free(caller, handle) {
                 return Err(Error::Shutdown);
             }
         }
@@ -414,12 +430,12 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Arms or re-arms; true if it was armed. Lock-free; linearizes at the
-    /// exchange of the state word. `token` is asked only if a promise must be
-    /// pushed.
+    /// exchange of the state word. The caller's shard is asked for only if a
+    /// promise must be pushed.
     #[inline]
     pub fn arm(
         &self,
-        token: impl Fn() -> Result<Token, Error>,
+        caller: &impl Caller,
         handle: Handle,
         due: Due,
         how: How,
@@ -432,7 +448,7 @@ impl<M: Memory> Wheel<M> {
         // Reserve before committing. Acquire: pairs with P2.
         let mut own = None;
         if tick != NEVER && !promised(node.link.load(Ordering::Acquire), tick) {
-            let shard = self.shard(token()?);
+            let shard = self.shard(caller.token()?);
             if !shard.reserve(&self.memory, 2) {
                 return Err(Error::Memory);
             }
@@ -476,7 +492,7 @@ impl<M: Memory> Wheel<M> {
         }
         // A2. Acquire: pairs with P2 and V1.
         if tick != NEVER && !promised(node.link.load(Ordering::Acquire), tick) {
-            self.promise_late(own, token, index, node, tick);
+            self.promise_late(own, caller, index, node, tick);
         }
         // Acquire: A3 of race 4.
         if self.closed.load(Ordering::Acquire) != 0 && s & ARMED == 0 {
@@ -500,13 +516,13 @@ impl<M: Memory> Wheel<M> {
     fn promise_late(
         &self,
         own: Option<ShardRef<'_>>,
-        token: impl Fn() -> Result<Token, Error>,
+        caller: &impl Caller,
         index: u32,
         node: &Node,
         tick: u64,
     ) {
-        match own.map_or_else(|| token().map(|t| self.shard(t)), Ok) {
-            Ok(own) => self.promise(own, index, node, tick),
+        match own.map_or_else(|| caller.token().map(|t| self.shard(t)), Ok) {
+            Ok(own) => self.promise(own, caller, index, node, tick),
             // The promise that was there went away after it was looked at, and
             // there is no memory for a first shard: the driver will look.
             Err(_) => self.call_rescue(),
@@ -523,7 +539,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Upholds the invariant for a node that has just been armed to `tick`.
-    fn promise(&self, own: ShardRef<'_>, index: u32, node: &Node, tick: u64) {
+    fn promise(&self, own: ShardRef<'_>, caller: &impl Caller, index: u32, node: &Node, tick: u64) {
         // Acquire: pairs with H1.
         let mut hand = self.current.load(Ordering::Acquire);
         loop {
@@ -544,7 +560,7 @@ impl<M: Memory> Wheel<M> {
                 .link
                 .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
-            self.announce(own, at, k);
+            self.announce(own, caller, at, k);
             // P3. Acquire: pairs with H1.
             let seen = self.current.load(Ordering::Acquire);
             if published && seen < self.geometry.entry_tick(k, at.level) {
@@ -571,7 +587,7 @@ impl<M: Memory> Wheel<M> {
 
     /// Makes a push visible to the driver: races 2 and 3.
     #[inline]
-    fn announce(&self, own: ShardRef<'_>, at: At, k: u64) {
+    fn announce(&self, own: ShardRef<'_>, caller: &impl Caller, at: At, k: u64) {
         // Pairs with the driver's fences. P2 was a read-modify-write.
         fence_after_rmw();
         if own.mark(at) {
@@ -580,9 +596,16 @@ impl<M: Memory> Wheel<M> {
         }
         // P4. Relaxed: the fence orders it.
         if self.hot.next_visit.load(Ordering::Relaxed) > k {
+            // Once before it is lowered: from then on later deadlines count on
+            // this wake-up, and must not wait for a thread that was stopped
+            // here. Once after it, if the driver was not asleep yet.
+            let woken = caller.wake_driver();
             self.hot.next_visit.fetch_min(k, Ordering::AcqRel);
-            // P5 reads after this.
             fence_after_rmw();
+            // P5
+            if woken || caller.wake_driver() {
+                bump(&own.count.kicks, 1);
+            }
         }
     }
 
@@ -607,12 +630,7 @@ impl<M: Memory> Wheel<M> {
     /// (SHUT or nothing); a timer that frees itself is freed. Linearizes at
     /// the exchange.
     #[inline]
-    pub fn cancel(
-        &self,
-        token: impl Fn() -> Result<Token, Error>,
-        handle: Handle,
-        leave: u64,
-    ) -> Result<bool, Error> {
+    pub fn cancel(&self, caller: &impl Caller, handle: Handle, leave: u64) -> Result<bool, Error> {
         let (index, node, g) = self.node(handle)?;
         // Acquire: pairs with the Release of whoever changed it last.
         let mut s = node.state.load(Ordering::Acquire);
@@ -636,7 +654,7 @@ impl<M: Memory> Wheel<M> {
             {
                 Ok(_) => {
                     if !state::same_gen(next, g) {
-                        self.release(self.owned(token), index, node, g);
+                        self.release(self.owned(caller), index, node, g);
                     }
                     return Ok(s & ARMED != 0);
                 }
@@ -645,15 +663,15 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    fn owned(&self, token: impl Fn() -> Result<Token, Error>) -> Option<ShardRef<'_>> {
-        token().ok().map(|t| self.shard(t))
+    fn owned(&self, caller: &impl Caller) -> Option<ShardRef<'_>> {
+        caller.token().ok().map(|t| self.shard(t))
     }
 
     /// As `cancel`, and waits until the callback is over. Not to be called
     /// from the timer's own callback. Blocking.
     pub fn cancel_sync(
         &self,
-        token: impl Fn() -> Result<Token, Error>,
+        caller: &impl Caller,
         handle: Handle,
         leave: u64,
         park: &impl Park,
@@ -689,7 +707,7 @@ impl<M: Memory> Wheel<M> {
             was |= s & ARMED != 0;
             if over {
                 if auto {
-                    self.release(self.owned(token), index, node, g);
+                    self.release(self.owned(caller), index, node, g);
                 }
                 return answer.unwrap_or(Ok(was));
             }
@@ -703,11 +721,7 @@ impl<M: Memory> Wheel<M> {
 
     /// Frees a timer, cancelling it: true if it was armed. If its callback
     /// runs, the node is given back when that is over.
-    pub fn free(
-        &self,
-        token: impl Fn() -> Result<Token, Error>,
-        handle: Handle,
-    ) -> Result<bool, Error> {
+    pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
         let (index, node, g) = self.node(handle)?;
         let mut s = node.state.load(Ordering::Acquire);
         loop {
@@ -727,7 +741,7 @@ impl<M: Memory> Wheel<M> {
             {
                 Ok(_) => {
                     if s & RUNNING == 0 {
-                        self.release(self.owned(token), index, node, g);
+                        self.release(self.owned(caller), index, node, g);
                     }
                     return Ok(s & ARMED != 0);
                 }

@@ -6,7 +6,7 @@ mod oracle;
 mod stress;
 
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Config, Due, Park};
+use crate::wheel::{Caller, Config, Due, Error, Park, Token};
 
 /// A shape with a tick of 1 ns: nanoseconds are ticks.
 fn config(levels: u32, slot_bits: u32, start: u64) -> Config {
@@ -22,6 +22,18 @@ fn config(levels: u32, slot_bits: u32, start: u64) -> Config {
 
 fn at(tick: u64) -> Due {
     Due { tick, ns: tick }
+}
+
+/// A caller that owns a shard and has no driver to wake.
+struct Own(Token);
+
+impl Caller for Own {
+    fn token(&self) -> Result<Token, Error> {
+        Ok(self.0)
+    }
+    fn wake_driver(&self) -> bool {
+        false
+    }
 }
 
 /// Waits by looking again.

@@ -1,6 +1,6 @@
 //! Every operation against an ordered map.
 
-use super::{at, config, Rng, Spin};
+use super::{at, config, Own, Rng, Spin};
 use crate::os::mmap::Mmap;
 use crate::slab::{AUTO, BURST};
 use crate::sweep::Fired;
@@ -47,8 +47,18 @@ impl Pair {
             period,
             kind: if auto { AUTO } else { 0 } | BURST,
         };
-        let handle = self.wheel.setup(self.token, spec, due.map(at)).unwrap();
-        let due = due.map(|d| d.max(self.wheel.current.load(std::sync::atomic::Ordering::Relaxed) + 1));
+        let handle = self
+            .wheel
+            .setup(&Own(self.token), spec, due.map(at))
+            .unwrap();
+        let due = due.map(|d| {
+            d.max(
+                self.wheel
+                    .current
+                    .load(std::sync::atomic::Ordering::Relaxed)
+                    + 1,
+            )
+        });
         self.timers.insert(
             self.made,
             Model {
@@ -77,7 +87,10 @@ impl Pair {
             for f in fired {
                 assert!(f.tick >= last && f.tick <= goal, "out of order");
                 last = f.tick;
-                let m = self.timers.get_mut(&f.cookie).expect("fired once too often");
+                let m = self
+                    .timers
+                    .get_mut(&f.cookie)
+                    .expect("fired once too often");
                 assert_eq!(m.due, Some(f.tick));
                 assert_eq!((m.handle, f.due_ns), (f.handle, f.tick));
                 m.due = (m.period != 0).then(|| f.tick + m.period);
@@ -90,13 +103,20 @@ impl Pair {
             }
         }
         for m in self.timers.values() {
-            assert!(m.due.is_none_or(|d| d > goal), "late or lost: {m:?} at {goal}");
+            assert!(
+                m.due.is_none_or(|d| d > goal),
+                "late or lost: {m:?} at {goal}"
+            );
         }
     }
 
     fn settle(&mut self) {
         self.wheel.drive().unwrap().settle(&Spin);
-        let next = self.wheel.hot.next_visit.load(std::sync::atomic::Ordering::Relaxed);
+        let next = self
+            .wheel
+            .hot
+            .next_visit
+            .load(std::sync::atomic::Ordering::Relaxed);
         let truth = self.timers.values().filter_map(|m| m.due).min();
         assert!(truth.is_none_or(|t| next <= t), "a sleep past a deadline");
         if truth.is_none() && self.timers.len() < 16 {
@@ -114,8 +134,13 @@ impl Pair {
         let bits = rng.below(longest + 1);
         let delay = rng.below(1 << bits);
         let token = self.token;
-        let own = || Ok(token);
-        let due = (self.now + delay).max(self.wheel.current.load(std::sync::atomic::Ordering::Relaxed) + 1);
+        let own = &Own(token);
+        let due = (self.now + delay).max(
+            self.wheel
+                .current
+                .load(std::sync::atomic::Ordering::Relaxed)
+                + 1,
+        );
         match (rng.below(16), self.pick(rng)) {
             (0, _) if self.timers.len() < 40 => self.setup(None, 0, false),
             (1, _) if self.timers.len() < 40 => self.setup(Some(self.now + delay), 0, true),
@@ -125,18 +150,27 @@ impl Pair {
                 self.setup(Some(self.now + delay), period, rng.below(2) == 0);
             }
             (3..=6, Some((c, m))) => {
-                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Always), Ok(m.due.is_some()));
+                assert_eq!(
+                    self.wheel.arm(own, m.handle, at(due), How::Always),
+                    Ok(m.due.is_some())
+                );
                 self.timers.get_mut(&c).unwrap().due = Some(due);
             }
             (7, Some((c, m))) => {
                 let sooner = m.due.is_none_or(|d| due < d);
-                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Earlier), Ok(m.due.is_some()));
+                assert_eq!(
+                    self.wheel.arm(own, m.handle, at(due), How::Earlier),
+                    Ok(m.due.is_some())
+                );
                 if sooner {
                     self.timers.get_mut(&c).unwrap().due = Some(due);
                 }
             }
             (8, Some((c, m))) => {
-                assert_eq!(self.wheel.arm(own, m.handle, at(due), How::Pending), Ok(m.due.is_some()));
+                assert_eq!(
+                    self.wheel.arm(own, m.handle, at(due), How::Pending),
+                    Ok(m.due.is_some())
+                );
                 if m.due.is_some() {
                     self.timers.get_mut(&c).unwrap().due = Some(due);
                 }
@@ -178,7 +212,9 @@ impl Pair {
         assert_eq!(self.wheel.live(), self.timers.len() as u64);
         let token = self.token;
         for m in self.timers.values() {
-            let r = self.wheel.arm(|| Ok(token), m.handle, at(self.now + 9), How::Always);
+            let r = self
+                .wheel
+                .arm(&Own(token), m.handle, at(self.now + 9), How::Always);
             assert_eq!(r, Err(Error::Shutdown));
         }
     }
@@ -186,13 +222,34 @@ impl Pair {
 
 /// Runs `steps` operations for every shape and start; operations done.
 fn run(steps: u32, seed: u64) -> u64 {
-    let starts = [0, 60, 255, 65_535, (1 << 24) - 1, (1 << 32) - 9, (1 << 36) - 9, (1 << 40) - 9, (1 << 48) - 3];
-    let shapes = [(1, 1), (1, 3), (1, 9), (2, 2), (6, 6), (4, 8), (8, 3), (3, 10), (2, 1)];
+    let starts = [
+        0,
+        60,
+        255,
+        65_535,
+        (1 << 24) - 1,
+        (1 << 32) - 9,
+        (1 << 36) - 9,
+        (1 << 40) - 9,
+        (1 << 48) - 3,
+    ];
+    let shapes = [
+        (1, 1),
+        (1, 3),
+        (1, 9),
+        (2, 2),
+        (6, 6),
+        (4, 8),
+        (8, 3),
+        (3, 10),
+        (2, 1),
+    ];
     let mut operations = 0;
     for (levels, bits) in shapes {
         for start in starts {
             for longest in [4, 12, 20, 34] {
-                let mut rng = Rng(seed ^ start ^ u64::from(levels * 64 + bits) << 50 ^ longest << 57 | 1);
+                let mut rng =
+                    Rng(seed ^ start ^ u64::from(levels * 64 + bits) << 50 ^ longest << 57 | 1);
                 let mut pair = Pair::new(levels, bits, start);
                 for _ in 0..steps {
                     pair.step(&mut rng, longest);
@@ -228,14 +285,23 @@ fn every_operation_agrees_with_an_ordered_map_at_length() {
 fn a_stale_handle_acts_on_nothing() {
     let p = Pair::new(4, 6, 0);
     let token = p.token;
-    let own = || Ok(token);
+    let own = &Own(token);
     let w = &p.wheel;
-    let make = || w.setup(token, Spec::default(), None).unwrap();
+    let make = || w.setup(&Own(token), Spec::default(), None).unwrap();
     let a = make();
     assert_eq!(w.arm(own, a, at(5), How::Always), Ok(false));
     assert_eq!(w.free(own, a), Ok(true));
     // The next generation's name is nobody's while the node is free.
-    for wrong in [a, a + (1 << 26), a - (1 << 26), a + (2 << 26), 0, u64::MAX, 1, 1 << 63] {
+    for wrong in [
+        a,
+        a + (1 << 26),
+        a - (1 << 26),
+        a + (2 << 26),
+        0,
+        u64::MAX,
+        1,
+        1 << 63,
+    ] {
         assert_eq!(w.arm(own, wrong, at(5), How::Always), Err(Error::Stale));
         assert_eq!(w.cancel(own, wrong, 0), Err(Error::Stale));
         assert_eq!(w.free(own, wrong), Err(Error::Stale));

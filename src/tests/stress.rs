@@ -1,6 +1,6 @@
 //! Many threads on one wheel; the counts must add up.
 
-use super::{at, config, Rng, Spin};
+use super::{at, config, Own, Rng, Spin};
 use crate::os::mmap::Mmap;
 use crate::slab::AUTO;
 use crate::wheel::{Error, How, Spec, Wheel};
@@ -51,7 +51,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                 s.spawn(move || {
                     let mut rng = Rng(0x9876_5432_1234 + n);
                     let token = w.attach().unwrap();
-                    let own = || Ok(token);
+                    let own = &Own(token);
                     let (mut armed, mut cancelled, mut stale) = (0, 0, 0);
                     for _ in 0..each {
                         let slot = &slots[rng.below(256) as usize];
@@ -65,7 +65,8 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                                     kind,
                                     ..Spec::default()
                                 };
-                                let fresh = w.setup(token, spec, auto.then_some(due)).unwrap();
+                                let fresh =
+                                    w.setup(&Own(token), spec, auto.then_some(due)).unwrap();
                                 armed += u64::from(auto);
                                 let old = slot.swap(fresh, Ordering::AcqRel);
                                 w.free(own, old).map(|was| cancelled += u64::from(was))
@@ -77,9 +78,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                                 .arm(own, h, due, How::Earlier)
                                 .map(|was| armed += u64::from(!was)),
                             10 => w.arm(own, h, due, How::Pending).map(|_| ()),
-                            _ => w
-                                .cancel(own, h, 0)
-                                .map(|was| cancelled += u64::from(was)),
+                            _ => w.cancel(own, h, 0).map(|was| cancelled += u64::from(was)),
                         };
                         match r {
                             Ok(()) => {}
@@ -115,7 +114,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
     let token = w.attach().unwrap();
     for slot in &slots {
         let h = slot.load(Ordering::Relaxed);
-        let r = w.free(|| Ok(token), h);
+        let r = w.free(&Own(token), h);
         assert!(matches!(r, Ok(false) | Err(Error::Stale)));
     }
     let sum = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -130,7 +129,11 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
 
 #[test]
 fn two_threads_and_a_driver_and_the_counts_add_up() {
-    let each = if cfg!(debug_assertions) { 300_000 } else { 6_000_000 };
+    let each = if cfg!(debug_assertions) {
+        300_000
+    } else {
+        6_000_000
+    };
     storm(4, 6, 2, each, 300);
     storm(1, 6, 2, each, 300);
     storm(3, 2, 2, each / 4, 3000);

@@ -1,0 +1,117 @@
+/*
+ * A small KTAP harness: each file is a program with a list of tests; each
+ * test is a function; a failed check ends its test and is reported with file
+ * and line. Output is line-buffered, plan first; exit 0 pass, 1 fail, 4 skip.
+ */
+#ifndef KTAP_H
+#define KTAP_H
+
+#include <errno.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <hwheel.h>
+
+struct ktap_test {
+	const char *name;
+	void (*run)(void);
+};
+
+static jmp_buf ktap_leave;
+static char ktap_why[512];
+static int ktap_skipped;
+
+/* Ends the test with a failure unless the condition holds. */
+#define CHECK(cond) do { \
+	if (!(cond)) { \
+		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s", __FILE__, __LINE__, #cond); \
+		longjmp(ktap_leave, 1); \
+	} \
+} while (0)
+
+/* The same for two integers, both of which are shown. */
+#define CHECK_EQ(got, want) do { \
+	long long ktap_got = (long long)(got), ktap_want = (long long)(want); \
+	if (ktap_got != ktap_want) { \
+		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s is %lld, not %s (%lld)", \
+			__FILE__, __LINE__, #got, ktap_got, #want, ktap_want); \
+		longjmp(ktap_leave, 1); \
+	} \
+} while (0)
+
+/* Ends the test as skipped, with the reason. */
+#define SKIP(why) do { \
+	snprintf(ktap_why, sizeof ktap_why, "%s", why); \
+	ktap_skipped = 1; \
+	longjmp(ktap_leave, 1); \
+} while (0)
+
+#define TEST(name) { #name, name }
+#define KTAP_MAIN(tests) \
+	int main(void) { return ktap_main(tests, sizeof(tests) / sizeof(tests)[0]); }
+
+static inline int ktap_main(const struct ktap_test *tests, size_t n)
+{
+	size_t failed = 0, skipped = 0;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	printf("KTAP version 1\n1..%zu\n", n);
+	for (volatile size_t i = 0; i < n; i++) {
+		ktap_skipped = 0;
+		if (setjmp(ktap_leave) == 0) {
+			tests[i].run();
+			printf("ok %zu %s\n", i + 1, tests[i].name);
+		} else if (ktap_skipped) {
+			skipped++;
+			printf("ok %zu %s # SKIP %s\n", i + 1, tests[i].name, ktap_why);
+		} else {
+			failed++;
+			printf("# %s\nnot ok %zu %s\n", ktap_why, i + 1, tests[i].name);
+		}
+	}
+	return failed ? 1 : n && skipped == n ? 4 : 0;
+}
+
+/* A manual wheel of the given shape; tick in ns, 0 for the defaults. */
+static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
+					 uint32_t slots, uint64_t start_ns)
+{
+	struct hwheel_options o;
+	struct hwheel *w = NULL;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.clock = HWHEEL_CLOCK_MANUAL;
+	o.tick_ns = tick_ns;
+	o.levels = levels;
+	o.slots = slots;
+	o.start_ns = start_ns;
+	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK(w != NULL);
+	return w;
+}
+
+static inline uint64_t ktap_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline void ktap_sleep_ms(unsigned ms)
+{
+	struct timespec t = { ms / 1000, (long)(ms % 1000) * 1000000 };
+
+	while (nanosleep(&t, &t) != 0 && errno == EINTR)
+		;
+}
+
+#define MS UINT64_C(1000000)
+#define SEC UINT64_C(1000000000)
+
+#endif

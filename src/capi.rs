@@ -1,0 +1,1202 @@
+//! The C functions: validate, call, map the error. Their documentation is the
+//! header's.
+//!
+//! No panic crosses this boundary: the library is built to abort on one, and
+//! nothing here can cause one.
+
+#![allow(non_camel_case_types)]
+
+use crate::host::{Errno, Host, Options, When};
+use crate::os::clock::Clock;
+use crate::slab::{AUTO, BURST, DELAY, MOST};
+use crate::state::SHUT;
+use crate::sweep::Fired;
+use crate::wheel::{How, Spec};
+use std::ffi::{c_char, c_int};
+use std::sync::atomic::Ordering;
+
+/// Major version: incremented when the ABI breaks.
+pub const HWHEEL_VERSION_MAJOR: u32 = 0;
+/// Minor version: incremented when something is added.
+pub const HWHEEL_VERSION_MINOR: u32 = 1;
+/// Patch version.
+pub const HWHEEL_VERSION_PATCH: u32 = 0;
+
+/// Clock: CLOCK_MONOTONIC, the default.
+pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;
+/// Clock: CLOCK_BOOTTIME, which also counts the time the system is suspended.
+pub const HWHEEL_CLOCK_BOOTTIME: u32 = 1;
+/// Clock: CLOCK_REALTIME, which follows the wall clock when that is set.
+pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
+/// Clock: the caller's own, moved by hwheel_advance().
+pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
+
+/// Arm flag: the time is a deadline on the wheel's clock, not a delay.
+pub const HWHEEL_ABSTIME: u32 = 1;
+/// Periodic flag: missed periods are fired one by one until caught up.
+pub const HWHEEL_MISSED_BURST: u32 = 2;
+/// Periodic flag: after a miss the next period is counted from now.
+pub const HWHEEL_MISSED_DELAY: u32 = 4;
+
+/// Event flag: handed back by hwheel_drain(), not fired.
+pub const HWHEEL_EVENT_DRAINED: u32 = 1;
+
+/// A delay or deadline that never comes.
+pub const HWHEEL_NEVER: u64 = u64::MAX;
+
+/// The name of a timer: never 0, never used for another timer while anybody
+/// could still hold it. A wrong one is an error (-ESTALE), never a danger.
+pub type hwheel_timer_t = u64;
+
+/// A timing wheel. Opaque; made by hwheel_create().
+pub struct hwheel {
+    _opaque: [u8; 0],
+}
+
+/// How a wheel is made. A member that is zero takes its default; so a zeroed
+/// struct with only @size set is the default wheel.
+///
+/// @size: sizeof(struct hwheel_options). A shorter struct of an older version
+///   is completed with zeros; a longer one is accepted if its unknown tail is
+///   zero.
+/// @clock: one of HWHEEL_CLOCK_*.
+/// @tick_ns: the length of a tick in nanoseconds, 1 to 3600000000000; default
+///   1000000 (1 ms). A timer fires at the first tick at or after its deadline.
+/// @levels: 1 for the hashed wheel with rounds, 2 to 8 for the hierarchical
+///   wheel; default 4.
+/// @slots: slots of each level, a power of two from 2 to 65536; default 256.
+///   @levels times log2(@slots) is at most 48.
+/// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
+/// @reserved: zero.
+/// @start_ns: where a manual clock starts; zero for the other clocks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_options {
+    pub size: u32,
+    pub clock: u32,
+    pub tick_ns: u64,
+    pub levels: u32,
+    pub slots: u32,
+    pub max_timers: u32,
+    pub reserved: u32,
+    pub start_ns: u64,
+}
+
+/// A timer that has fired, or that hwheel_drain() has handed back.
+///
+/// @timer: its handle. Stale already if the timer was one that frees itself.
+/// @cookie: what the caller gave when it made the timer.
+/// @deadline_ns: when it was due.
+/// @missed: how many periods were left out before this one.
+/// @flags: HWHEEL_EVENT_*.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_event {
+    pub timer: hwheel_timer_t,
+    pub cookie: u64,
+    pub deadline_ns: u64,
+    pub missed: u32,
+    pub flags: u32,
+}
+
+/// A callback. It runs in the thread that drives the wheel and may do anything
+/// with the wheel except destroy, stop or drain it, or wait for itself. It
+/// must return; a C++ exception that leaves it ends the process.
+pub type hwheel_fn = Option<unsafe extern "C" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
+
+/// What a wheel has done. Counts are exact when nobody uses the wheel.
+///
+/// @size: sizeof(struct hwheel_stats), set by the caller.
+/// @reserved: zero.
+/// @live: timers that exist, armed or not.
+/// @fired: timers fired, periods counted one by one.
+/// @missed: periods left out.
+/// @unclaimed: timers without a callback that came due where nobody took events.
+/// @sweeps: how often the hand was moved.
+/// @wakeups: how often the tick thread woke.
+/// @kicks: how often an arm woke the driver, being the earliest.
+/// @pushes: promises put into buckets by arms. An arm whose timer is looked at
+///   early enough anyway pushes none.
+/// @repeats: pushes made again because the hand had just passed.
+/// @slab_bytes: memory of timers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct hwheel_stats {
+    pub size: u32,
+    pub reserved: u32,
+    pub live: u64,
+    pub fired: u64,
+    pub missed: u64,
+    pub unclaimed: u64,
+    pub sweeps: u64,
+    pub wakeups: u64,
+    pub kicks: u64,
+    pub pushes: u64,
+    pub repeats: u64,
+    pub slab_bytes: u64,
+}
+
+const EINVAL: Errno = -libc::EINVAL;
+
+/// The host behind a pointer.
+///
+/// # Safety
+/// `wheel` is null or came from `hwheel_create` and is not destroyed.
+#[inline]
+unsafe fn host<'a>(wheel: *mut hwheel) -> Result<&'a Host, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { wheel.cast::<Host>().as_ref() }.ok_or(EINVAL)
+}
+
+#[inline]
+fn answer(result: Result<i32, Errno>) -> i32 {
+    match result {
+        Ok(n) | Err(n) => n,
+    }
+}
+
+/// Reads an extensible struct the way the kernel does.
+///
+/// # Safety
+/// `from` points to the number of bytes that its first word says.
+unsafe fn read_extensible(from: *const hwheel_options) -> Result<hwheel_options, Errno> {
+    let ours = size_of::<hwheel_options>();
+    // SAFETY: the caller's promise covers at least the first word.
+    let size = unsafe { (*from).size } as usize;
+    if size < size_of::<u64>() {
+        return Err(EINVAL);
+    }
+    if size > 4096 {
+        return Err(-libc::E2BIG);
+    }
+    // SAFETY: plain old data.
+    let mut options: hwheel_options = unsafe { std::mem::zeroed() };
+    // SAFETY: `size` bytes are readable, and at most `ours` are written.
+    unsafe {
+        let (from, to) = (from.cast::<u8>(), (&raw mut options).cast::<u8>());
+        std::ptr::copy_nonoverlapping(from, to, size.min(ours));
+        for i in ours..size {
+            if *from.add(i) != 0 {
+                return Err(-libc::E2BIG);
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn options(o: &hwheel_options) -> Result<Options, Errno> {
+    let or = |value: u32, default| if value == 0 { default } else { value };
+    let clock = match o.clock {
+        HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
+        HWHEEL_CLOCK_BOOTTIME => Clock::System(libc::CLOCK_BOOTTIME),
+        HWHEEL_CLOCK_REALTIME => Clock::System(libc::CLOCK_REALTIME),
+        HWHEEL_CLOCK_MANUAL => Clock::Manual,
+        _ => return Err(EINVAL),
+    };
+    let made = Options {
+        clock,
+        tick_ns: if o.tick_ns == 0 { 1_000_000 } else { o.tick_ns },
+        levels: or(o.levels, 4),
+        slots: or(o.slots, 256),
+        max_timers: or(o.max_timers, MOST),
+        start_ns: o.start_ns,
+    };
+    if made.tick_ns > 3_600_000_000_000
+        || made.max_timers > MOST
+        || o.reserved != 0
+        || (clock != Clock::Manual && o.start_ns != 0)
+        || made.slots > 65_536
+    {
+        return Err(EINVAL);
+    }
+    Ok(made)
+}
+
+fn event(fired: &Fired, flags: u32) -> hwheel_event {
+    hwheel_event {
+        timer: fired.handle,
+        cookie: fired.cookie,
+        deadline_ns: fired.due_ns,
+        missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
+        flags,
+    }
+}
+
+/// Calls the C function of a timer.
+///
+/// # Safety
+/// `fired.func` is a `hwheel_fn` that `hwheel_setup` or a like call was given.
+unsafe fn call(host: &Host, fired: &Fired) {
+    // SAFETY: the caller's promise; a null one is `None`.
+    let func = unsafe { std::mem::transmute::<usize, hwheel_fn>(fired.func) };
+    if let Some(func) = func {
+        let event = event(fired, 0);
+        // SAFETY: the contract of `hwheel_fn`.
+        unsafe { func(std::ptr::from_ref(host).cast_mut().cast(), &raw const event) };
+    }
+}
+
+/// A caller's array of events.
+struct Batch {
+    at: *mut hwheel_event,
+    len: u32,
+    max: u32,
+    flags: u32,
+}
+
+impl Batch {
+    fn new(at: *mut hwheel_event, max: u32, flags: u32) -> Result<Self, Errno> {
+        if (at.is_null() && max != 0) || max > i32::MAX as u32 {
+            return Err(EINVAL);
+        }
+        Ok(Batch {
+            at,
+            len: 0,
+            max,
+            flags,
+        })
+    }
+
+    /// True if there is room for one more.
+    fn put(&mut self, fired: &Fired) -> bool {
+        // SAFETY: the array has `max` events and is asked for none when full.
+        unsafe {
+            self.at
+                .add(self.len as usize)
+                .write(event(fired, self.flags))
+        };
+        self.len += 1;
+        self.len < self.max
+    }
+}
+
+/// hwheel_version() - The version of the library that is linked.
+///
+/// Return: major * 65536 + minor * 256 + patch; compare with HWHEEL_VERSION_*.
+///
+/// Context: any thread, any time. Never blocks.
+#[no_mangle]
+pub extern "C" fn hwheel_version() -> u32 {
+    HWHEEL_VERSION_MAJOR << 16 | HWHEEL_VERSION_MINOR << 8 | HWHEEL_VERSION_PATCH
+}
+
+/// hwheel_version_string() - The same for people.
+///
+/// Return: a string such as "0.1.0" that lives as long as the process.
+///
+/// Context: any thread, any time. Never blocks.
+#[no_mangle]
+pub extern "C" fn hwheel_version_string() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// hwheel_create() - Make a wheel.
+/// @options: its clock, tick and shape; NULL for the defaults.
+/// @flags: zero.
+/// @wheel: where the wheel is written; untouched on failure.
+///
+/// Return:
+/// * 0 - @wheel is a wheel with no timers, which nobody drives yet.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, a member is out of range, or
+///   @size is below 8.
+/// * -E2BIG - the options have a tail that this version does not know.
+/// * -ENOMEM - no memory or address space; nothing is left behind.
+///
+/// Context: any thread. May block in the kernel for memory. No descriptor and
+/// no thread is made before hwheel_fd() or hwheel_start() asks for one.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_create(
+    options: *const hwheel_options,
+    flags: u32,
+    wheel: *mut *mut hwheel,
+) -> c_int {
+    answer((|| {
+        if wheel.is_null() || flags != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: plain old data.
+        let mut given: hwheel_options = unsafe { std::mem::zeroed() };
+        if !options.is_null() {
+            // SAFETY: the caller's promise.
+            given = unsafe { read_extensible(options) }?;
+        }
+        let made = Host::create(&self::options(&given)?, call)?;
+        // SAFETY: not null.
+        unsafe { wheel.write(made.cast()) };
+        Ok(0)
+    })())
+}
+
+/// hwheel_destroy() - Stop and free a wheel.
+/// @wheel: the wheel, or NULL for nothing.
+///
+/// The tick thread is stopped and waited for. Armed timers do not fire; to get
+/// them back call hwheel_drain() first. A forked child may destroy its copy.
+///
+/// Return:
+/// * 0 - @wheel is gone.
+/// * -EDEADLK - called from one of its own callbacks; nothing has changed.
+/// * -EBUSY - another thread is in hwheel_stop().
+///
+/// Context: the caller makes sure that no other thread uses the wheel. Blocks
+/// while a callback of the tick thread runs.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
+    if wheel.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    answer(unsafe { Host::destroy(wheel.cast()) }.map(|()| 0))
+}
+
+/// hwheel_now() - The time on the wheel's clock.
+/// @wheel: the wheel.
+/// @now_ns: where the time is written, in nanoseconds.
+///
+/// A clock that steps back is held at the last time the wheel has seen.
+///
+/// Return:
+/// * 0 - @now_ns is set.
+/// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Never blocks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if now_ns.is_null() {
+            return Err(EINVAL);
+        }
+        host.check()?;
+        // SAFETY: not null.
+        unsafe { now_ns.write(host.now()) };
+        Ok(0)
+    })())
+}
+
+/// hwheel_next_expiry() - When the next timer fires.
+/// @wheel: the wheel.
+/// @deadline_ns: where the time is written, in nanoseconds on the wheel's
+///   clock: the begin of the tick at which the wheel wants to be driven next.
+///
+/// Never later than the truth. It may be earlier than the truth where many
+/// timers were cancelled or another thread drives.
+///
+/// Return:
+/// * 1 - @deadline_ns is set.
+/// * 0 - no timer is armed, or all are due never; @deadline_ns is untouched.
+/// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Does not wait for others, but does a bounded amount of
+/// work.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_next_expiry(wheel: *mut hwheel, deadline_ns: *mut u64) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if deadline_ns.is_null() {
+            return Err(EINVAL);
+        }
+        let Some(ns) = host.next_expiry()? else {
+            return Ok(0);
+        };
+        // SAFETY: not null.
+        unsafe { deadline_ns.write(ns) };
+        Ok(1)
+    })())
+}
+
+/// hwheel_get_stats() - What the wheel has done so far.
+/// @wheel: the wheel.
+/// @stats: its @size says how much of it may be written.
+///
+/// Return:
+/// * 0 - @stats is filled, as far as its size goes; a part that this version
+///   does not know is zeroed.
+/// * -EINVAL - an argument is NULL, or the size is below 8.
+/// * -E2BIG - the size is above 4096.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Never blocks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel_stats) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if stats.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: not null, and at least the first word is there.
+        let size = unsafe { (*stats).size } as usize;
+        if size < size_of::<u64>() {
+            return Err(EINVAL);
+        }
+        if size > 4096 {
+            return Err(-libc::E2BIG);
+        }
+        host.check()?;
+        let w = host.wheel();
+        let mut all = hwheel_stats {
+            size: size as u32,
+            live: w.live(),
+            // Relaxed, all: statistics.
+            fired: w.driver.fired.load(Ordering::Relaxed),
+            missed: w.driver.missed.load(Ordering::Relaxed),
+            unclaimed: host.unclaimed.load(Ordering::Relaxed),
+            sweeps: w.driver.sweeps.load(Ordering::Relaxed),
+            wakeups: host.wakeups.load(Ordering::Relaxed),
+            slab_bytes: w.slab.bytes(),
+            ..hwheel_stats::default()
+        };
+        w.find_shard(|s| {
+            all.kicks += s.count.kicks.load(Ordering::Relaxed);
+            all.pushes += s.count.pushes.load(Ordering::Relaxed);
+            all.repeats += s.count.repeats.load(Ordering::Relaxed);
+            false
+        });
+        // SAFETY: `size` bytes are writable, by the caller's promise.
+        unsafe {
+            let ours = size_of::<hwheel_stats>().min(size);
+            let to = stats.cast::<u8>();
+            std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
+            std::ptr::write_bytes(to.add(ours), 0, size - ours);
+        }
+        Ok(0)
+    })())
+}
+
+/// hwheel_setup() - Make a timer that can be armed again and again.
+/// @wheel: the wheel.
+/// @fn: called when it fires; NULL for a timer that is delivered as an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: zero.
+/// @timer: where the handle is written; untouched on failure.
+///
+/// The timer is not armed. It exists until hwheel_free().
+///
+/// Return:
+/// * 0 - @timer is a new timer.
+/// * -EINVAL - @wheel or @timer is NULL, or a flag is unknown.
+/// * -ENOSPC - the limit on live timers is reached.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_setup(
+    wheel: *mut hwheel,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if timer.is_null() || flags != 0 {
+            return Err(EINVAL);
+        }
+        let spec = Spec {
+            func: r#fn.map_or(0, |f| f as usize),
+            cookie,
+            ..Spec::default()
+        };
+        let handle = host.setup(spec, None)?;
+        // SAFETY: not null.
+        unsafe { timer.write(handle) };
+        Ok(0)
+    })())
+}
+
+/// Arms a timer that exists.
+///
+/// # Safety
+/// As `host`.
+#[inline]
+unsafe fn arm(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    ns: u64,
+    flags: u32,
+    known: u32,
+    how: How,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let host = match unsafe { host(wheel) } {
+        Ok(host) if flags & !known == 0 => host,
+        _ => return EINVAL,
+    };
+    let when = if flags & HWHEEL_ABSTIME != 0 {
+        When::At(ns)
+    } else {
+        When::After(ns)
+    };
+    answer(host.arm(timer, when, how))
+}
+
+/// hwheel_mod() - Arm a timer, or move it if it is armed.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never. With 0 it fires at
+///   the next tick, not within this call.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// After it has returned the timer does not fire at its old deadline any more.
+/// On a periodic timer it sets the next deadline, from which the periods are
+/// counted on.
+///
+/// Return:
+/// * 1 - it was armed and has been moved.
+/// * 0 - it was not armed and is now.
+/// * -EINVAL - @wheel is NULL or a flag is unknown.
+/// * -ESTALE - no such timer.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
+///   forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
+/// a system call only to wake the driver for a deadline that is the earliest,
+/// or to map memory.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_mod(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    delay_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Always) }
+}
+
+/// hwheel_mod_at() - Arm or move a timer to a deadline.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @deadline_ns: nanoseconds on the wheel's clock; HWHEEL_NEVER is never. One
+///   that has passed fires at the next tick.
+/// @flags: zero.
+///
+/// The same as hwheel_mod() with HWHEEL_ABSTIME. The clock is not read.
+///
+/// Return: as hwheel_mod().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_mod_at(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    deadline_ns: u64,
+    flags: u32,
+) -> c_int {
+    if flags != 0 {
+        return EINVAL;
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        arm(
+            wheel,
+            timer,
+            deadline_ns,
+            HWHEEL_ABSTIME,
+            HWHEEL_ABSTIME,
+            How::Always,
+        )
+    }
+}
+
+/// hwheel_reduce() - Arm a timer, or move it, but only to an earlier deadline.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @delay_ns: nanoseconds from now.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// Return:
+/// * 1 - it was armed; it now fires at the earlier of both deadlines.
+/// * 0 - it was not armed and is now.
+/// * otherwise as hwheel_mod().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_reduce(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    delay_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Earlier) }
+}
+
+/// hwheel_mod_pending() - Move a timer, but only if it is armed.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @delay_ns: nanoseconds from now.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// Return:
+/// * 1 - it was armed and has been moved.
+/// * 0 - it was not armed; nothing has changed.
+/// * otherwise as hwheel_mod().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_mod_pending(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    delay_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Pending) }
+}
+
+/// hwheel_delete() - Cancel a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// A timer of hwheel_setup() can be armed again. One of hwheel_after(),
+/// hwheel_at() or hwheel_every() is freed. A callback that has begun goes on.
+///
+/// Return:
+/// * 1 - it was armed and will not fire.
+/// * 0 - it was not armed: it has fired, or its callback is running.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - no such timer, or not any more.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, 0)))
+}
+
+/// hwheel_delete_sync() - Cancel a timer and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// When it returns, the callback is not running on any thread and will not
+/// start, unless somebody arms the timer again.
+///
+/// Return:
+/// * 1 - it was armed, or had armed itself again in its callback.
+/// * 0 - it was not armed.
+/// * -EINVAL - @wheel is NULL.
+/// * -EDEADLK - called from the timer's own callback; nothing has changed.
+/// * -ESTALE - no such timer, or not any more; its callback is over.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread, also in the callback of another timer. Blocks while
+/// the callback runs.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_delete_sync(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, 0)))
+}
+
+/// hwheel_shutdown() - Cancel a timer for good.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// As hwheel_delete(), and from now on every attempt to arm it is -ESHUTDOWN.
+/// It still exists, and is freed by hwheel_free().
+///
+/// Return: as hwheel_delete().
+///
+/// Context: as hwheel_delete().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, SHUT)))
+}
+
+/// hwheel_shutdown_sync() - Cancel a timer for good and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// As hwheel_shutdown(); when it returns, the callback is not running on any
+/// thread and never starts again.
+///
+/// Return: as hwheel_delete_sync().
+///
+/// Context: as hwheel_delete_sync().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_shutdown_sync(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, SHUT)))
+}
+
+/// hwheel_free() - Cancel and free a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// The handle is stale from now on. If the callback is running, it goes on;
+/// to wait for it, call hwheel_shutdown_sync() first.
+///
+/// Return: as hwheel_delete().
+///
+/// Context: as hwheel_delete(); also in the timer's own callback.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.free(timer)))
+}
+
+/// hwheel_pending() - Whether a timer is armed.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// Return:
+/// * 1 - it is armed.
+/// * 0 - it is not.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - no such timer, or not any more.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread, also in a callback. Wait-free.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_pending(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some().into())))
+}
+
+/// hwheel_remaining() - How long until a timer's deadline.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @remaining_ns: where the nanoseconds are written: 0 if the deadline has
+///   passed, HWHEEL_NEVER if it never comes.
+///
+/// Return:
+/// * 1 - it is armed; @remaining_ns is set.
+/// * 0 - it is not armed; @remaining_ns is untouched.
+/// * -EINVAL - @wheel or @remaining_ns is NULL.
+/// * -ESTALE - no such timer, or not any more.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread, also in a callback. Wait-free.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_remaining(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    remaining_ns: *mut u64,
+) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if remaining_ns.is_null() {
+            return Err(EINVAL);
+        }
+        let Some(deadline) = host.deadline(timer)? else {
+            return Ok(0);
+        };
+        let left = match deadline {
+            u64::MAX => u64::MAX,
+            d => d.saturating_sub(host.now()),
+        };
+        // SAFETY: not null.
+        unsafe { remaining_ns.write(left) };
+        Ok(1)
+    })())
+}
+
+/// Makes a timer that frees itself, armed.
+///
+/// # Safety
+/// Pointers as in the functions that call it.
+unsafe fn one_call(wheel: *mut hwheel, when: When, spec: Spec, timer: *mut hwheel_timer_t) -> i32 {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        let handle = host.setup(spec, Some(when))?;
+        if !timer.is_null() {
+            // SAFETY: not null.
+            unsafe { timer.write(handle) };
+        }
+        Ok(0)
+    })())
+}
+
+/// hwheel_after() - Fire once after a delay.
+/// @wheel: the wheel.
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: zero.
+/// @timer: where the handle is written, with which it can be cancelled; may be
+///   NULL. It may have fired, and the handle be stale, when this returns.
+///
+/// The timer frees itself when it has fired.
+///
+/// Return:
+/// * 0 - it is armed.
+/// * otherwise as hwheel_setup().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_after(
+    wheel: *mut hwheel,
+    delay_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    if flags != 0 {
+        return EINVAL;
+    }
+    let spec = Spec {
+        func: r#fn.map_or(0, |f| f as usize),
+        cookie,
+        period: 0,
+        kind: AUTO,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { one_call(wheel, When::After(delay_ns), spec, timer) }
+}
+
+/// hwheel_at() - Fire once at a deadline.
+/// @wheel: the wheel.
+/// @deadline_ns: nanoseconds on the wheel's clock; HWHEEL_NEVER is never. One
+///   that has passed fires at the next tick.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: zero.
+/// @timer: as in hwheel_after().
+///
+/// Return: as hwheel_after().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_at(
+    wheel: *mut hwheel,
+    deadline_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    if flags != 0 {
+        return EINVAL;
+    }
+    let spec = Spec {
+        func: r#fn.map_or(0, |f| f as usize),
+        cookie,
+        period: 0,
+        kind: AUTO,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { one_call(wheel, When::At(deadline_ns), spec, timer) }
+}
+
+/// hwheel_every() - Fire again and again.
+/// @wheel: the wheel.
+/// @first_ns: nanoseconds from now to the first time.
+/// @period_ns: nanoseconds from each deadline to the next, at least 1. A
+///   period below a tick is fired once a tick, and the rest counts as missed.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: HWHEEL_ABSTIME if the first time is a deadline; and what to do when
+///   a period was missed because the wheel was not driven in time. By default
+///   missed periods are left out and counted, and the rhythm is kept. With
+///   HWHEEL_MISSED_BURST each is fired, at once, until caught up. With
+///   HWHEEL_MISSED_DELAY the next is counted from now.
+/// @timer: as in hwheel_after().
+///
+/// Deadlines do not drift: each is counted from the last one, not from when
+/// the callback ran. While the callback runs the timer is armed for the next
+/// period, so that it can be cancelled there.
+///
+/// Return: as hwheel_after(); -EINVAL also if @period_ns is 0.
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_every(
+    wheel: *mut hwheel,
+    first_ns: u64,
+    period_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
+    let kind = match missed {
+        0 => AUTO,
+        HWHEEL_MISSED_BURST => AUTO | BURST,
+        HWHEEL_MISSED_DELAY => AUTO | DELAY,
+        _ => return EINVAL,
+    };
+    if flags & !(HWHEEL_ABSTIME | missed) != 0 || period_ns == 0 {
+        return EINVAL;
+    }
+    let when = if flags & HWHEEL_ABSTIME != 0 {
+        When::At(first_ns)
+    } else {
+        When::After(first_ns)
+    };
+    let spec = Spec {
+        func: r#fn.map_or(0, |f| f as usize),
+        cookie,
+        period: period_ns,
+        kind,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { one_call(wheel, when, spec, timer) }
+}
+
+/// hwheel_advance() - Drive a wheel with a manual clock.
+/// @wheel: the wheel.
+/// @now_ns: the time now. A step back is held at the last time.
+/// @events: where events are written; may be NULL if @max is 0.
+/// @max: room for so many events. With 0, timers without a callback are
+///   dropped when they come due, and counted as unclaimed.
+///
+/// Fires every timer due by @now_ns, in the order of their ticks: callbacks
+/// are called, the others are written to @events. If @max events were written
+/// there may be more: call again with the same time.
+///
+/// Return:
+/// * n - so many events were written; if fewer than @max, all is done.
+/// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
+///   2147483647, or the clock is not manual.
+/// * -EBUSY - another thread drives, or this is a callback of the wheel.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: one thread at a time, the others get -EBUSY. Runs callbacks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_advance(
+    wheel: *mut hwheel,
+    now_ns: u64,
+    events: *mut hwheel_event,
+    max: u32,
+) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        let mut batch = Batch::new(events, max, 0)?;
+        let mut put = |fired: &Fired| batch.put(fired);
+        let room: Option<&mut dyn FnMut(&Fired) -> bool> =
+            if max == 0 { None } else { Some(&mut put) };
+        host.advance(now_ns, room)?;
+        Ok(batch.len as i32)
+    })())
+}
+
+/// hwheel_poll() - Drive a wheel with a system clock.
+/// @wheel: the wheel.
+/// @events: where events are written; may be NULL if @max is 0.
+/// @max: as in hwheel_advance().
+///
+/// Fires every timer that is due on the wheel's clock, as hwheel_advance()
+/// does, and sets the descriptor of hwheel_fd() for the next one. If @max
+/// events were written, the descriptor stays readable.
+///
+/// Return:
+/// * n - so many events were written; if fewer than @max, all is done.
+/// * -EINVAL - as in hwheel_advance(); the clock is manual.
+/// * -EBUSY - another thread drives, the tick thread is started, or this is a
+///   callback of the wheel.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: one thread at a time, the others get -EBUSY. Runs callbacks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_poll(
+    wheel: *mut hwheel,
+    events: *mut hwheel_event,
+    max: u32,
+) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        let mut batch = Batch::new(events, max, 0)?;
+        let mut put = |fired: &Fired| batch.put(fired);
+        let room: Option<&mut dyn FnMut(&Fired) -> bool> =
+            if max == 0 { None } else { Some(&mut put) };
+        host.poll(room)?;
+        Ok(batch.len as i32)
+    })())
+}
+
+/// hwheel_fd() - A descriptor that becomes readable when a timer is due.
+/// @wheel: the wheel.
+///
+/// For poll, epoll, select or an event loop; when it is readable call
+/// hwheel_poll(). It is close-on-exec, belongs to the wheel, and is neither
+/// read nor closed by the caller. It is made by the first call.
+///
+/// Return:
+/// * n - the descriptor, 0 or above.
+/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has changed.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Never blocks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(Host::descriptor))
+}
+
+/// hwheel_start() - Start the tick thread.
+/// @wheel: the wheel.
+/// @flags: zero.
+///
+/// A thread of the wheel sleeps until timers are due and runs their callbacks.
+/// It blocks all signals. A timer without a callback is dropped when it comes
+/// due, and counted as unclaimed.
+///
+/// Return:
+/// * 0 - the thread drives the wheel.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, or the clock is manual.
+/// * -EBUSY - it is started already, or another thread drives.
+/// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has
+///   changed, and the wheel can be driven by hwheel_poll().
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Does not wait for the thread.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel, flags: u32) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| {
+        if flags != 0 {
+            return Err(EINVAL);
+        }
+        h.start().map(|()| 0)
+    }))
+}
+
+/// hwheel_stop() - End the tick thread.
+/// @wheel: the wheel.
+///
+/// When it returns no callback runs and none will start. Timers stay armed:
+/// start again, poll, or drain.
+///
+/// Return:
+/// * 0 - no thread drives the wheel.
+/// * -EINVAL - @wheel is NULL.
+/// * -EDEADLK - called from a callback of the wheel; nothing has changed.
+/// * -EBUSY - another thread is stopping it.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Blocks while a callback runs.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    answer(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
+}
+
+/// hwheel_drain() - Shut the wheel down and get every armed timer back.
+/// @wheel: the wheel.
+/// @events: where they are written, in no order, with HWHEEL_EVENT_DRAINED.
+/// @max: room for so many, at least 1.
+///
+/// From the first call on every attempt to arm is -ESHUTDOWN. Each timer that
+/// was armed and has neither fired nor been cancelled is handed back exactly
+/// once, whether or not it has a callback, which is not called. Timers of
+/// hwheel_after(), hwheel_at() and hwheel_every() are freed by it.
+///
+/// Return:
+/// * n - so many were written; if fewer than @max, there are no more.
+/// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
+/// * -EBUSY - the tick thread is started, or another thread drives.
+/// * -EDEADLK - called from a callback of the wheel.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: one thread at a time. Never blocks; looks at every timer once.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_drain(
+    wheel: *mut hwheel,
+    events: *mut hwheel_event,
+    max: u32,
+) -> c_int {
+    answer((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if max == 0 {
+            return Err(EINVAL);
+        }
+        let mut batch = Batch::new(events, max, HWHEEL_EVENT_DRAINED)?;
+        host.drain(|fired| batch.put(fired))?;
+        Ok(batch.len as i32)
+    })())
+}

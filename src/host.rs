@@ -1,0 +1,601 @@
+//! A wheel on a clock: nanoseconds instead of ticks, three ways to drive, and
+//! the life of the whole. The C functions are a thin layer over this file.
+//!
+//! # Sleep against arm
+//!
+//! The driver, before it sleeps, settles (`next_visit` is then exact), sets
+//! `asleep`, fences, reads `next_visit` and sets the alarm to it. A thread
+//! whose entry comes before `next_visit` sets the alarm to *now* if it sees
+//! `asleep`, both before and after it lowers `next_visit`; the driver wakes and
+//! looks again. An alarm set to *now* is never later than any other setting, so
+//! it does not matter in which order two threads set it, nor where one of them
+//! is stopped.
+
+use crate::local;
+use crate::memory::Memory;
+use crate::os::alarm::Alarm;
+use crate::os::clock::{self, Clock};
+use crate::os::fork::Process;
+use crate::os::futex::Futex;
+use crate::os::mmap::Mmap;
+use crate::os::thread::{self, Thread};
+use crate::shard::bump;
+use crate::state::NEVER;
+use crate::sweep::{Drive, Fired};
+use crate::wheel::{Caller, Config, Due, Error, Handle, How, Spec, Token, Wheel};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// A negative errno value.
+pub(crate) type Errno = i32;
+
+impl From<Error> for i32 {
+    fn from(e: Error) -> Errno {
+        -match e {
+            Error::Stale => libc::ESTALE,
+            Error::Limit => libc::ENOSPC,
+            Error::Memory => libc::ENOMEM,
+            Error::Busy => libc::EBUSY,
+            Error::Invalid => libc::EINVAL,
+            Error::Shutdown => libc::ESHUTDOWN,
+        }
+    }
+}
+
+/// How a wheel is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options {
+    pub clock: Clock,
+    pub tick_ns: u64,
+    pub levels: u32,
+    pub slots: u32,
+    pub max_timers: u32,
+    pub start_ns: u64,
+}
+
+/// Calls the function of a timer that has fired.
+pub(crate) type Call = unsafe fn(&Host, &Fired);
+
+/// A point or a span of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    After(u64),
+    At(u64),
+}
+
+/// `thread`: nobody, or the tick thread, drives.
+const IDLE: u32 = 0;
+const DRIVEN: u32 = 1;
+const STOPPING: u32 = 2;
+
+/// The longest sleep, in ticks: `current` must not lag further.
+const LONGEST_SLEEP: u64 = 1 << 36;
+
+/// A wheel and its surroundings: what `struct hwheel` is.
+#[repr(C)]
+pub(crate) struct Host {
+    wheel: Wheel<Mmap>,
+    id: u64,
+    process: Process,
+    clock: Clock,
+    /// The caller's time, on a manual clock.
+    manual_ns: AtomicU64,
+    /// The alarm's descriptor, or -1.
+    fd: AtomicI32,
+    /// The driver sleeps, or leaves the alarm to the caller's event loop.
+    asleep: AtomicU32,
+    drive: AtomicU32,
+    stop: AtomicU32,
+    thread: UnsafeCell<Option<Thread>>,
+    /// How the C layer calls a callback.
+    call: Call,
+    /// The driver's counts.
+    pub wakeups: AtomicU64,
+    pub unclaimed: AtomicU64,
+}
+
+// SAFETY: `thread` is used by whoever has moved `drive` to STOPPING or out of
+// IDLE, one at a time; the rest is atomic.
+unsafe impl Sync for Host {}
+// SAFETY: as above.
+unsafe impl Send for Host {}
+
+/// A callback that runs on this thread.
+struct Frame {
+    host: u64,
+    index: u32,
+    outer: *const Frame,
+}
+
+thread_local! {
+    static FRAME: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Caller for Host {
+    #[inline]
+    fn token(&self) -> Result<Token, Error> {
+        local::token(self)
+    }
+
+    #[inline]
+    fn wake_driver(&self) -> bool {
+        // Relaxed: fenced by the caller; pairs with the fence in `sleep_until`.
+        if self.asleep.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        self.alarm(Alarm::set_now);
+        true
+    }
+}
+
+impl Host {
+    /// A wheel in memory of its own.
+    pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
+        let process = Process::current().ok_or(-libc::ENOMEM)?;
+        // Relaxed: only uniqueness matters.
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let start = match options.clock {
+            Clock::Manual => options.start_ns,
+            Clock::System(c) => clock::now(c),
+        };
+        if !options.slots.is_power_of_two() || options.slots < 2 {
+            return Err(-libc::EINVAL);
+        }
+        let wheel = Wheel::new(
+            Mmap,
+            Config {
+                levels: options.levels,
+                slot_bits: options.slots.trailing_zeros(),
+                limit: options.max_timers,
+                tick_ns: options.tick_ns,
+                start: crate::scale::Scale::new(options.tick_ns).tick_at_or_before(start),
+                // Handles of other wheels and of a former process fall outside
+                // the generations in use.
+                salt: (id ^ start.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            },
+        )?;
+        let at = Mmap.map(size_of::<Host>()).cast::<Host>();
+        if at.is_null() {
+            return Err(-libc::ENOMEM);
+        }
+        // SAFETY: mapped for it, page-aligned.
+        unsafe {
+            at.write(Host {
+                wheel,
+                id,
+                process,
+                clock: options.clock,
+                manual_ns: AtomicU64::new(start),
+                fd: AtomicI32::new(-1),
+                asleep: AtomicU32::new(0),
+                drive: AtomicU32::new(IDLE),
+                stop: AtomicU32::new(0),
+                thread: UnsafeCell::new(None),
+                call,
+                wakeups: AtomicU64::new(0),
+                unclaimed: AtomicU64::new(0),
+            });
+        }
+        // SAFETY: just written.
+        if !local::enter(unsafe { &*at }) {
+            // SAFETY: nobody else has seen it.
+            unsafe { Host::unmap(at) };
+            return Err(-libc::ENOMEM);
+        }
+        Ok(at)
+    }
+
+    /// # Safety
+    /// The host is used no more and its thread has ended.
+    unsafe fn unmap(at: *mut Host) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let fd = (*at).fd.load(Ordering::Relaxed);
+            if fd >= 0 {
+                drop(std::mem::ManuallyDrop::into_inner(Alarm::borrow(fd, 0)));
+            }
+            std::ptr::drop_in_place(at);
+            Mmap.unmap(at.cast(), size_of::<Host>());
+        }
+    }
+
+    /// Ends the tick thread and gives everything back.
+    ///
+    /// # Safety
+    /// `at` came from `create` and nobody else uses it.
+    pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        let host = unsafe { &*at };
+        if host.is_ours() {
+            // From its own callback: refused. A drive that is still under way
+            // on another thread is the caller's to exclude.
+            match host.stop() {
+                Ok(()) => {}
+                Err(e) => return Err(e),
+            }
+            local::leave(host);
+        }
+        // A child has no tick thread; its copy of the memory goes all the same.
+        // SAFETY: the caller's promise, and the thread has ended.
+        unsafe { Host::unmap(at) };
+        Ok(())
+    }
+
+    pub fn wheel(&self) -> &Wheel<Mmap> {
+        &self.wheel
+    }
+
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Not a forked child.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.process.is_current()
+    }
+
+    #[inline]
+    pub fn check(&self) -> Result<(), Errno> {
+        if self.is_ours() {
+            Ok(())
+        } else {
+            Err(-libc::ESHUTDOWN)
+        }
+    }
+
+    /// The wheel's time. Steps back are held at what the hand has seen.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match self.clock {
+            // Acquire: pairs with the Release in `advance`.
+            Clock::Manual => self.manual_ns.load(Ordering::Acquire),
+            Clock::System(c) => {
+                // Relaxed: only a bound.
+                let hand = self.wheel.current.load(Ordering::Relaxed);
+                clock::now(c).max(self.wheel.scale.ns(hand))
+            }
+        }
+    }
+
+    /// The deadline that `when` asks for: rounded up to a tick, never early;
+    /// out of range is never.
+    #[inline]
+    fn due(&self, when: When) -> Due {
+        let ns = match when {
+            When::At(ns) | When::After(ns) if ns == u64::MAX => return Due::NEVER,
+            When::At(ns) => ns,
+            When::After(delay) => match self.now().checked_add(delay) {
+                None | Some(u64::MAX) => return Due::NEVER,
+                Some(ns) => ns,
+            },
+        };
+        Due {
+            tick: self.wheel.scale.tick_at_or_after(ns),
+            ns,
+        }
+    }
+
+    pub fn setup(&self, spec: Spec, when: Option<When>) -> Result<Handle, Errno> {
+        self.check()?;
+        let due = when.map(|w| self.due(w));
+        Ok(self.wheel.setup(self, spec, due)?)
+    }
+
+    #[inline]
+    pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<i32, Errno> {
+        self.check()?;
+        let due = self.due(when);
+        Ok(self.wheel.arm(self, timer, due, how)?.into())
+    }
+
+    #[inline]
+    pub fn cancel(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(self.wheel.cancel(self, timer, leave)?.into())
+    }
+
+    pub fn cancel_sync(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
+        self.check()?;
+        if self.is_inside(Some(timer)) {
+            // A stale handle is that first of all.
+            self.wheel.due(timer)?;
+            return Err(-libc::EDEADLK);
+        }
+        Ok(self.wheel.cancel_sync(self, timer, leave, &Futex)?.into())
+    }
+
+    pub fn free(&self, timer: Handle) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(self.wheel.free(self, timer)?.into())
+    }
+
+    /// The deadline in nanoseconds, if it is armed.
+    pub fn deadline(&self, timer: Handle) -> Result<Option<u64>, Errno> {
+        self.check()?;
+        Ok(self.wheel.due(timer)?.map(|d| d.ns))
+    }
+
+    /// Whether this thread is inside a callback of this wheel, or of one timer.
+    fn is_inside(&self, timer: Option<Handle>) -> bool {
+        let mut at = FRAME.get();
+        while !at.is_null() {
+            // SAFETY: frames live on this thread's stack, outer ones longer.
+            let frame = unsafe { &*at };
+            let index = timer.map(Wheel::<Mmap>::index_of);
+            if frame.host == self.id && index.is_none_or(|i| i == frame.index) {
+                return true;
+            }
+            at = frame.outer;
+        }
+        false
+    }
+
+    // Driving.
+
+    /// Runs what is due by `now`. Callbacks are called; the rest goes to
+    /// `event`, which says whether there is room for one more, or is dropped
+    /// and counted without one. True if all is done.
+    fn sweep(
+        &self,
+        drive: &mut Drive<'_, Mmap>,
+        now: u64,
+        mut event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> bool {
+        let target = self.wheel.scale.tick_at_or_before(now);
+        drive.advance(target, &Futex, |fired| {
+            if fired.func != 0 {
+                let frame = Frame {
+                    host: self.id,
+                    index: Wheel::<Mmap>::index_of(fired.handle),
+                    outer: FRAME.get(),
+                };
+                FRAME.set(&raw const frame);
+                // SAFETY: `func` was given to `setup` for this very call.
+                unsafe { (self.call)(self, fired) };
+                FRAME.set(frame.outer);
+                // Relaxed: a stop that is seen late is seen by the next one.
+                self.stop.load(Ordering::Relaxed) & STOP == 0
+            } else if let Some(event) = &mut event {
+                event(fired)
+            } else {
+                bump(&self.unclaimed, 1);
+                true
+            }
+        })
+    }
+
+    fn may_drive(&self) -> Result<(), Errno> {
+        self.check()?;
+        if self.drive.load(Ordering::Acquire) != IDLE {
+            return Err(-libc::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// The caller's time is now `now`.
+    pub fn advance(
+        &self,
+        now: u64,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<(), Errno> {
+        self.may_drive()?;
+        if self.clock != Clock::Manual {
+            return Err(-libc::EINVAL);
+        }
+        // Steps back are held.
+        if now > self.manual_ns.load(Ordering::Relaxed) {
+            // Release: pairs with `now`.
+            self.manual_ns.store(now, Ordering::Release);
+        }
+        let now = self.manual_ns.load(Ordering::Relaxed);
+        if self
+            .wheel
+            .nothing_due(self.wheel.scale.tick_at_or_before(now))
+        {
+            return Ok(());
+        }
+        self.sweep(&mut self.wheel.drive()?, now, event);
+        Ok(())
+    }
+
+    /// Runs what is due on the wheel's clock, and sets the alarm for the next.
+    pub fn poll(&self, event: Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<(), Errno> {
+        self.may_drive()?;
+        if self.clock == Clock::Manual {
+            return Err(-libc::EINVAL);
+        }
+        let mut drive = self.wheel.drive()?;
+        self.asleep.store(0, Ordering::Relaxed);
+        let done = self.sweep(&mut drive, self.now(), event);
+        if self.fd.load(Ordering::Acquire) < 0 {
+            return Ok(());
+        }
+        if done {
+            drive.settle(&Futex);
+            self.sleep_until_next();
+        } else {
+            self.alarm(Alarm::set_now);
+        }
+        Ok(())
+    }
+
+    /// Sets the alarm for the next visit.
+    fn sleep_until_next(&self) {
+        // Relaxed and a fence: pairs with `wake_driver`. Either that sees
+        // `asleep`, or the load below sees the lower tick.
+        self.asleep.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
+        let now = self.wheel.current.load(Ordering::Relaxed);
+        let tick = next.min(now + LONGEST_SLEEP);
+        self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
+    }
+
+    fn alarm(&self, f: impl FnOnce(&Alarm)) {
+        // Acquire: pairs with the exchange in `descriptor`.
+        let fd = self.fd.load(Ordering::Acquire);
+        if let (true, Clock::System(clock)) = (fd >= 0, self.clock) {
+            f(&Alarm::borrow(fd, clock));
+        }
+    }
+
+    /// The alarm's descriptor, made when first asked for.
+    pub fn descriptor(&self) -> Result<i32, Errno> {
+        self.check()?;
+        let Clock::System(clock) = self.clock else {
+            return Err(-libc::EINVAL);
+        };
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let alarm = Alarm::new(clock).map_err(|e| -e)?;
+        // What is armed already is found by a first poll.
+        alarm.set_now();
+        match self
+            .fd
+            .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => Ok(std::mem::ManuallyDrop::new(alarm).fd()),
+            Err(seen) => Ok(seen),
+        }
+    }
+
+    /// When the next timer fires, if any does; perhaps too early, never late.
+    pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
+        self.check()?;
+        if self.drive.load(Ordering::Acquire) == IDLE {
+            if let Ok(mut drive) = self.wheel.drive() {
+                drive.settle(&Futex);
+            }
+        }
+        // Acquire: what this thread has armed is in it.
+        let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
+        Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
+    }
+
+    /// Starts the tick thread.
+    pub fn start(&self) -> Result<(), Errno> {
+        self.check()?;
+        self.descriptor()?;
+        // Acquire: pairs with the Release in `stop`.
+        self.drive
+            .compare_exchange(IDLE, DRIVEN, Ordering::AcqRel, Ordering::Acquire)
+            .map_err(|_| -libc::EBUSY)?;
+        let result = match self.wheel.drive() {
+            // Somebody polls or advances at this moment.
+            Err(e) => Err(e.into()),
+            Ok(drive) => {
+                drop(drive);
+                self.stop.store(0, Ordering::Release);
+                thread::start(run, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
+            }
+        };
+        match result {
+            Ok(thread) => {
+                // SAFETY: this thread has moved `drive` out of IDLE, and `stop`
+                // waits for READY.
+                unsafe { *self.thread.get() = Some(thread) };
+                self.stop.fetch_or(READY, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(e) => {
+                self.drive.store(IDLE, Ordering::Release);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends the tick thread; nothing happens without one.
+    pub fn stop(&self) -> Result<(), Errno> {
+        self.check()?;
+        if self.is_inside(None) {
+            return Err(-libc::EDEADLK);
+        }
+        match self
+            .drive
+            .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => {}
+            Err(IDLE) => return Ok(()),
+            Err(_) => return Err(-libc::EBUSY),
+        }
+        while self.stop.load(Ordering::Acquire) & READY == 0 {
+            std::thread::yield_now();
+        }
+        self.stop.fetch_or(STOP, Ordering::AcqRel);
+        self.alarm(Alarm::set_now);
+        // SAFETY: READY: it was written, and only one thread is STOPPING.
+        if let Some(thread) = unsafe { (*self.thread.get()).take() } {
+            thread::join(thread);
+        }
+        self.stop.store(0, Ordering::Relaxed);
+        // What was left is found by a first poll.
+        self.alarm(Alarm::set_now);
+        self.drive.store(IDLE, Ordering::Release);
+        Ok(())
+    }
+
+    /// The tick thread.
+    fn tick(&self) {
+        while self.stop.load(Ordering::Acquire) & STOP == 0 {
+            self.asleep.store(0, Ordering::Relaxed);
+            let Ok(mut drive) = self.wheel.drive() else {
+                // A next_expiry or drain that was under way: soon over.
+                std::thread::yield_now();
+                continue;
+            };
+            if !self.sweep(&mut drive, self.now(), None) {
+                continue;
+            }
+            drive.settle(&Futex);
+            drop(drive);
+            self.sleep_until_next();
+            // A stop that came before the alarm was set has set it to now,
+            // or is seen here.
+            fence(Ordering::SeqCst);
+            if self.stop.load(Ordering::Acquire) & STOP != 0 {
+                break;
+            }
+            let mut slept = true;
+            self.alarm(|a| slept = a.wait());
+            if !slept {
+                // The descriptor is broken, say closed by mistake: timers
+                // still fire, by looking again.
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            bump(&self.wakeups, 1);
+        }
+        self.asleep.store(0, Ordering::Relaxed);
+    }
+
+    /// Hands back every armed timer; from now on the wheel refuses arms.
+    pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
+        self.check()?;
+        if self.is_inside(None) {
+            return Err(-libc::EDEADLK);
+        }
+        self.may_drive()?;
+        Ok(self.wheel.drive()?.drain(&mut take))
+    }
+}
+
+/// Bits of `stop`.
+const STOP: u32 = 1;
+const READY: u32 = 2;
+
+extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `start` passed its host, which outlives the thread: destroy
+    // joins it first.
+    let host = unsafe { &*host.cast::<Host>() };
+    host.tick();
+    std::ptr::null_mut()
+}

@@ -1,0 +1,190 @@
+//! Which shard the calling thread owns in which wheel.
+//!
+//! The last wheel used is found with one comparison, sixteen more in a small
+//! table. No allocator is called, ever: a seventeenth wheel takes the place of
+//! another, whose shard goes back to its wheel and is found again by the next
+//! thread that needs one. When a thread ends, its shards go back.
+//!
+//! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
+//! new one at the same address; a shard is given back only to a wheel that is
+//! still in the register of living wheels.
+
+use crate::host::Host;
+use crate::os::fork::Process;
+use crate::wheel::{Error, Token};
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+const PLACES: usize = 16;
+
+#[derive(Clone, Copy)]
+struct Held {
+    /// 0: free.
+    id: u64,
+    token: Token,
+}
+
+const NONE: Held = Held {
+    id: 0,
+    token: Token(std::ptr::null_mut()),
+};
+
+struct Table {
+    last: Cell<Held>,
+    held: [Cell<Held>; PLACES],
+    next: Cell<usize>,
+}
+
+thread_local! {
+    // No destructor here: registering one calls the allocator. The key does it.
+    static TABLE: Table = const {
+        Table {
+            last: Cell::new(NONE),
+            held: [const { Cell::new(NONE) }; PLACES],
+            next: Cell::new(0),
+        }
+    };
+}
+
+/// The living wheels of one process, by id.
+struct Register {
+    mark: u64,
+    wheels: Vec<(u64, *const Host)>,
+}
+
+/// A lock that belongs to a process: a child which was forked while a thread
+/// of its parent held it finds it free and the register empty.
+struct Locked {
+    /// The mark of the process whose thread holds it, or 0.
+    holder: AtomicU64,
+    register: UnsafeCell<Register>,
+}
+// SAFETY: the register is used by the holder alone.
+unsafe impl Sync for Locked {}
+
+static REGISTER: Locked = Locked {
+    holder: AtomicU64::new(0),
+    register: UnsafeCell::new(Register {
+        mark: 0,
+        wheels: Vec::new(),
+    }),
+};
+
+/// Runs `f` on the register of the calling process. Short and rare: wheels
+/// made and destroyed, threads that end.
+fn with_register<R>(mark: u64, f: impl FnOnce(&mut Vec<(u64, *const Host)>) -> R) -> R {
+    let mut seen = 0;
+    // Acquire: pairs with the Release below.
+    while let Err(holder) =
+        REGISTER
+            .holder
+            .compare_exchange(seen, mark, Ordering::Acquire, Ordering::Relaxed)
+    {
+        // Another process's mark is a copy of its lock: take it.
+        seen = if holder == mark { 0 } else { holder };
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+    }
+    // SAFETY: this thread holds the lock.
+    let register = unsafe { &mut *REGISTER.register.get() };
+    if register.mark != mark {
+        // A copy of the parent's, perhaps in the middle of a change.
+        std::mem::forget(std::mem::take(&mut register.wheels));
+        register.mark = mark;
+    }
+    let result = f(&mut register.wheels);
+    REGISTER.holder.store(0, Ordering::Release);
+    result
+}
+
+static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+
+/// Enters a wheel into the register. False without memory or keys.
+pub(crate) fn enter(host: &Host) -> bool {
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a valid pointer and a function that lives as long as the
+        // library, which is never unloaded.
+        (unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0).then_some(key)
+    });
+    key.is_some()
+        && with_register(host.process().mark(), |wheels| {
+            wheels.try_reserve(1).is_ok() && {
+                wheels.push((host.id(), host));
+                true
+            }
+        })
+}
+
+/// Takes a wheel out of the register, before it goes.
+pub(crate) fn leave(host: &Host) {
+    with_register(host.process().mark(), |wheels| {
+        wheels.retain(|(id, _)| *id != host.id());
+    });
+}
+
+/// The calling thread's shard in `host`.
+#[inline]
+pub(crate) fn token(host: &Host) -> Result<Token, Error> {
+    TABLE.with(|table| {
+        let last = table.last.get();
+        if last.id == host.id() {
+            return Ok(last.token);
+        }
+        find(table, host)
+    })
+}
+
+#[cold]
+fn find(table: &Table, host: &Host) -> Result<Token, Error> {
+    if let Some(cell) = table.held.iter().find(|c| c.get().id == host.id()) {
+        table.last.set(cell.get());
+        return Ok(cell.get().token);
+    }
+    if let Some(Some(key)) = KEY.get() {
+        // SAFETY: our own key. Any value but null makes the destructor run.
+        unsafe { libc::pthread_setspecific(*key, std::ptr::dangling::<u8>().cast()) };
+    }
+    let token = host.wheel().attach()?;
+    let held = Held {
+        id: host.id(),
+        token,
+    };
+    let place = table
+        .held
+        .iter()
+        .position(|c| c.get().id == 0)
+        .unwrap_or_else(|| {
+            let n = table.next.get();
+            table.next.set((n + 1) % PLACES);
+            n
+        });
+    give_back(table.held[place].replace(held));
+    table.last.set(held);
+    Ok(token)
+}
+
+fn give_back(held: Held) {
+    if held.id == 0 {
+        return;
+    }
+    let Some(process) = Process::current() else {
+        return;
+    };
+    with_register(process.mark(), |wheels| {
+        if let Some((_, host)) = wheels.iter().find(|(id, _)| *id == held.id) {
+            // SAFETY: registered in this process, and the lock keeps it alive.
+            unsafe { &**host }.wheel().detach(held.token);
+        }
+    });
+}
+
+extern "C" fn thread_ends(_: *mut libc::c_void) {
+    TABLE.with(|table| {
+        table.last.set(NONE);
+        for cell in &table.held {
+            give_back(cell.replace(NONE));
+        }
+    });
+}

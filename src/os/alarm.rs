@@ -1,0 +1,76 @@
+//! The alarm: a timerfd, on which the tick thread sleeps or a caller's event
+//! loop waits.
+
+use super::errno;
+
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    fd: libc::c_int,
+    clock: libc::clockid_t,
+}
+
+impl Alarm {
+    pub fn new(clock: libc::clockid_t) -> Result<Self, i32> {
+        // SAFETY: no memory is involved.
+        let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(errno());
+        }
+        Ok(Alarm { fd, clock })
+    }
+
+    pub fn fd(&self) -> libc::c_int {
+        self.fd
+    }
+
+    /// The alarm of a descriptor that lives on; the caller forgets it.
+    pub fn borrow(fd: libc::c_int, clock: libc::clockid_t) -> std::mem::ManuallyDrop<Self> {
+        std::mem::ManuallyDrop::new(Alarm { fd, clock })
+    }
+
+    /// Sets it to an absolute time, `None` for never. A time in the past goes
+    /// off at once. Setting it also takes back what went off before.
+    pub fn set(&self, at_ns: Option<u64>) {
+        // A zero time would disarm it; the greatest times are never.
+        let ns = at_ns.map_or(0, |ns| ns.max(1));
+        let zero = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let value = libc::itimerspec {
+            it_interval: zero,
+            it_value: libc::timespec {
+                tv_sec: (ns / 1_000_000_000) as libc::time_t,
+                tv_nsec: (ns % 1_000_000_000) as _,
+            },
+        };
+        let mut flags = libc::TFD_TIMER_ABSTIME;
+        if self.clock == libc::CLOCK_REALTIME && at_ns.is_some() {
+            // A step of the wall clock wakes the sleeper as well.
+            flags |= libc::TFD_TIMER_CANCEL_ON_SET;
+        }
+        // SAFETY: `value` is valid; the old value is not asked for.
+        unsafe { libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) };
+    }
+
+    /// Goes off at once. Safe against any other setting: it is never later.
+    pub fn set_now(&self) {
+        self.set(Some(1));
+    }
+
+    /// Sleeps until it goes off, the clock is set, or a signal comes. False if
+    /// it cannot be slept on at all.
+    pub fn wait(&self) -> bool {
+        let mut times = 0u64;
+        // SAFETY: eight bytes of our own.
+        let n = unsafe { libc::read(self.fd, (&raw mut times).cast(), 8) };
+        n == 8 || matches!(errno(), libc::EINTR | libc::ECANCELED | libc::EAGAIN)
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // SAFETY: our own descriptor, used no more.
+        unsafe { libc::close(self.fd) };
+    }
+}

@@ -1,0 +1,26 @@
+//! Clocks in nanoseconds.
+
+/// What a wheel's time is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// One of the system's.
+    System(libc::clockid_t),
+    /// The caller's, through `advance`.
+    Manual,
+}
+
+/// The time of a system clock; 0 if it cannot be read.
+#[inline]
+pub(crate) fn now(clock: libc::clockid_t) -> u64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `t` is valid for the write.
+    if unsafe { libc::clock_gettime(clock, &mut t) } != 0 {
+        return 0;
+    }
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(t.tv_nsec as u64)
+}
