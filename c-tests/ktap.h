@@ -56,20 +56,21 @@ static int ktap_skipped;
 
 static inline int ktap_main(const struct ktap_test *tests, size_t n)
 {
-	size_t failed = 0, skipped = 0;
+	/* volatile: changed between setjmp and longjmp */
+	volatile size_t failed = 0, skipped = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("KTAP version 1\n1..%zu\n", n);
-	for (volatile size_t i = 0; i < n; i++) {
+	for (volatile size_t i = 0; i < n; i = i + 1) {
 		ktap_skipped = 0;
 		if (setjmp(ktap_leave) == 0) {
 			tests[i].run();
 			printf("ok %zu %s\n", i + 1, tests[i].name);
 		} else if (ktap_skipped) {
-			skipped++;
+			skipped = skipped + 1;
 			printf("ok %zu %s # SKIP %s\n", i + 1, tests[i].name, ktap_why);
 		} else {
-			failed++;
+			failed = failed + 1;
 			printf("# %s\nnot ok %zu %s\n", ktap_why, i + 1, tests[i].name);
 		}
 	}
