@@ -82,8 +82,6 @@ pub(crate) struct Host {
     manual_ns: AtomicU64,
     /// The alarm's descriptor, or -1.
     fd: AtomicI32,
-    /// The driver sleeps, or leaves the alarm to the caller's event loop.
-    asleep: AtomicU32,
     drive: AtomicU32,
     stop: AtomicU32,
     thread: UnsafeCell<Option<Thread>>,
@@ -119,14 +117,8 @@ impl Caller for Host {
         local::token(self)
     }
 
-    #[inline]
-    fn wake_driver(&self) -> bool {
-        // Relaxed: fenced by the caller; pairs with the fence in `sleep_until`.
-        if self.asleep.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
+    fn wake_driver(&self) {
         self.alarm(Alarm::set_now);
-        true
     }
 }
 
@@ -169,7 +161,6 @@ impl Host {
                 clock: options.clock,
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
-                asleep: AtomicU32::new(0),
                 drive: AtomicU32::new(IDLE),
                 stop: AtomicU32::new(0),
                 thread: UnsafeCell::new(None),
@@ -413,7 +404,7 @@ impl Host {
             return Err(-libc::EINVAL);
         }
         let mut drive = self.wheel.drive()?;
-        self.asleep.store(0, Ordering::Relaxed);
+        self.wheel.awake();
         let done = self.sweep(&mut drive, self.now(), event);
         if self.fd.load(Ordering::Acquire) < 0 {
             return Ok(());
@@ -429,11 +420,7 @@ impl Host {
 
     /// Sets the alarm for the next visit.
     fn sleep_until_next(&self) {
-        // Relaxed and a fence: pairs with `wake_driver`. Either that sees
-        // `asleep`, or the load below sees the lower tick.
-        self.asleep.store(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
+        let next = self.wheel.doze();
         let now = self.wheel.current.load(Ordering::Relaxed);
         let tick = next.min(now + LONGEST_SLEEP);
         self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
@@ -547,7 +534,7 @@ impl Host {
     /// The tick thread.
     fn tick(&self) {
         while self.stop.load(Ordering::Acquire) & STOP == 0 {
-            self.asleep.store(0, Ordering::Relaxed);
+            self.wheel.awake();
             let Ok(mut drive) = self.wheel.drive() else {
                 // A next_expiry or drain that was under way: soon over.
                 std::thread::yield_now();
@@ -574,7 +561,7 @@ impl Host {
             }
             bump(&self.wakeups, 1);
         }
-        self.asleep.store(0, Ordering::Relaxed);
+        self.wheel.awake();
     }
 
     /// Hands back every armed timer; from now on the wheel refuses arms.

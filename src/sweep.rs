@@ -59,6 +59,22 @@ impl<M: Memory> Wheel<M> {
             && target.wrapping_sub(self.current.load(Ordering::Relaxed)) as i64 <= LAG as i64
     }
 
+    /// The tick until which the driver may sleep, having settled. From now on an
+    /// earlier deadline wakes it.
+    pub fn doze(&self) -> u64 {
+        // Relaxed and a fence: pairs with P4 and P5. Either P5 sees `asleep`,
+        // or the load below sees what P4 has lowered.
+        self.hot.asleep.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.hot.next_visit.load(Ordering::Acquire)
+    }
+
+    /// The driver is awake: nobody needs to wake it.
+    pub fn awake(&self) {
+        // Relaxed: seen late, it costs one spare wake-up.
+        self.hot.asleep.store(0, Ordering::Relaxed);
+    }
+
     /// The right to drive, for one thread at a time.
     pub fn drive(&self) -> Result<Drive<'_, M>, Error> {
         // Acquire: pairs with the Release in `Drive::drop`.

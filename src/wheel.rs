@@ -137,8 +137,8 @@ pub(crate) enum How {
 pub(crate) trait Caller {
     /// The calling thread's shard; asked only when it is needed.
     fn token(&self) -> Result<Token, Error>;
-    /// Wakes the driver if it is asleep; whether it was.
-    fn wake_driver(&self) -> bool;
+    /// Wakes the driver, which is asleep: it looks again, however late this is.
+    fn wake_driver(&self);
 }
 
 /// Where a waiter sleeps until a state word changes.
@@ -211,6 +211,8 @@ pub(crate) struct Hot {
     /// A promise could not be pushed for want of memory: the driver looks at
     /// every node until all promises are good again.
     pub rescue: AtomicU32,
+    /// The driver sleeps until the tick it has read in [`Wheel::doze`].
+    pub asleep: AtomicU32,
     /// Timers freed by threads that have no shard.
     pub strays: AtomicU64,
 }
@@ -249,6 +251,7 @@ impl<M: Memory> Wheel<M> {
                 next_visit: AtomicU64::new(NEVER),
                 driving: AtomicU32::new(0),
                 rescue: AtomicU32::new(0),
+                asleep: AtomicU32::new(0),
                 strays: AtomicU64::new(0),
             },
             driver: Driver {
@@ -422,9 +425,9 @@ impl<M: Memory> Wheel<M> {
         let handle = self.handle(index, g);
         // Acquire: A3 of race 4.
         if due.is_some() && self.closed.load(Ordering::Acquire) != 0 {
-            if let Ok(true) = self.free(caller, handle) {
-                return Err(Error::Shutdown);
-            }
+            // Refused, unless the drain has handed it back already.
+            self.undo(node, g)
+                .inspect_err(|_| _ = self.free(caller, handle))?;
         }
         Ok(handle)
     }
@@ -599,14 +602,24 @@ impl<M: Memory> Wheel<M> {
             // Once before it is lowered: from then on later deadlines count on
             // this wake-up, and must not wait for a thread that was stopped
             // here. Once after it, if the driver was not asleep yet.
-            let woken = caller.wake_driver();
+            let woken = self.wake(own, caller);
             self.hot.next_visit.fetch_min(k, Ordering::AcqRel);
             fence_after_rmw();
-            // P5
-            if woken || caller.wake_driver() {
-                bump(&own.count.kicks, 1);
+            if !woken {
+                self.wake(own, caller);
             }
         }
+    }
+
+    /// P5: whether the driver was asleep.
+    fn wake(&self, own: ShardRef<'_>, caller: &impl Caller) -> bool {
+        // Relaxed: fenced by the caller; pairs with the fence in `doze`.
+        if self.hot.asleep.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        caller.wake_driver();
+        bump(&own.count.kicks, 1);
+        true
     }
 
     /// Gives a node to its next generation; the caller has exchanged its state

@@ -1,5 +1,7 @@
 //! Tests of the core, in ticks, without an operating system.
 
+#[cfg(loom)]
+mod model;
 #[cfg(not(loom))]
 mod oracle;
 #[cfg(not(loom))]
@@ -31,8 +33,8 @@ impl Caller for Own {
     fn token(&self) -> Result<Token, Error> {
         Ok(self.0)
     }
-    fn wake_driver(&self) -> bool {
-        false
+    fn wake_driver(&self) {
+        unreachable!("nobody sleeps")
     }
 }
 

@@ -1,0 +1,617 @@
+//! The core under the model checker: every interleaving, and every value that
+//! the memory model lets a load see, of two or three threads on a wheel of
+//! shrunken constants. Each test is named after the race that it covers; races
+//! 1 to 4 are drawn in `wheel.rs`.
+//!
+//! `make loom` runs them. The checker finds where to preempt a thread from the
+//! last access to a word alone, and so misses a write of one thread before a
+//! read of the other if the writer reads the word first. Each duel is therefore
+//! run with either thread going first.
+
+use super::{at, config, Own, Spin};
+use crate::memory::Memory;
+use crate::slab::AUTO;
+use crate::state::SHUT;
+use crate::sweep::Fired;
+use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::Arc;
+use loom::thread;
+use std::alloc::Layout;
+
+#[derive(Clone, Copy)]
+struct Heap;
+
+impl Memory for Heap {
+    fn map(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: never of size zero.
+        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 128).unwrap()) }
+    }
+    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
+        // SAFETY: as mapped.
+        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 128).unwrap()) }
+    }
+}
+
+/// A wheel with a token for each thread, and what has fired.
+struct World {
+    wheel: Wheel<Heap>,
+    tokens: [Token; 2],
+    fired: AtomicU64,
+}
+
+// SAFETY: each thread uses its own token.
+unsafe impl Send for World {}
+// SAFETY: as above.
+unsafe impl Sync for World {}
+
+impl World {
+    fn new(levels: u32, slot_bits: u32, start: u64) -> World {
+        let wheel = Wheel::new(Heap, config(levels, slot_bits, start)).unwrap();
+        let tokens = [wheel.attach().unwrap(), wheel.attach().unwrap()];
+        World {
+            wheel,
+            tokens,
+            fired: AtomicU64::new(0),
+        }
+    }
+
+    fn own(&self, n: usize) -> Own {
+        Own(self.tokens[n])
+    }
+
+    fn timer(&self, due: Option<u64>) -> Handle {
+        let spec = Spec::default();
+        self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
+    }
+
+    /// How many fire by `target`.
+    fn advance(&self, target: u64) -> u64 {
+        let mut n = 0;
+        let mut last = 0;
+        if !self.wheel.nothing_due(target) {
+            self.wheel
+                .drive()
+                .unwrap()
+                .advance(target, &Spin, |f: &Fired| {
+                    assert!(f.tick <= target && f.tick >= last);
+                    last = f.tick;
+                    n += 1;
+                    true
+                });
+        }
+        self.fired.fetch_add(n, Ordering::Relaxed);
+        n
+    }
+
+    fn fired(&self) -> u64 {
+        self.fired.load(Ordering::Relaxed)
+    }
+
+    fn arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
+        self.wheel
+            .arm(&self.own(n), timer, at(tick), How::Always)
+            .unwrap()
+    }
+
+    fn cancel(&self, n: usize, timer: Handle) -> bool {
+        self.wheel.cancel(&self.own(n), timer, 0).unwrap()
+    }
+}
+
+/// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or without one; how
+/// many executions that took.
+fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> u64 {
+    let mut b = loom::model::Builder::new();
+    b.max_branches = 20_000;
+    b.preemption_bound = match (preemptions, b.preemption_bound) {
+        (Some(x), Some(y)) => Some(x.min(y)),
+        (x, y) => x.or(y),
+    };
+    let executions = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let count = executions.clone();
+    b.check(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        f();
+    });
+    executions.load(std::sync::atomic::Ordering::Relaxed)
+}
+
+fn report(executions: u64) {
+    let name = std::thread::current();
+    println!("{}: {executions} executions", name.name().unwrap_or("?"));
+}
+
+/// `f` and `g` at the same time in a world of `make`; then `end` judges.
+fn duel<W, A, B>(
+    make: impl Fn() -> W + Copy + Send + Sync + 'static,
+    f: impl Fn(&W) -> A + Copy + Send + Sync + 'static,
+    g: impl Fn(&W) -> B + Copy + Send + Sync + 'static,
+    end: impl Fn(&W, A, B) + Copy + Send + Sync + 'static,
+) where
+    W: Send + Sync + 'static,
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    let first = explore(None, move || {
+        let w = Arc::new(make());
+        let v = w.clone();
+        let a = thread::spawn(move || f(&v));
+        let b = g(&w);
+        end(&w, a.join().unwrap(), b);
+    });
+    let second = explore(None, move || {
+        let w = Arc::new(make());
+        let v = w.clone();
+        let b = thread::spawn(move || g(&v));
+        let a = f(&w);
+        end(&w, a, b.join().unwrap());
+    });
+    report(first + second);
+}
+
+/// A world with one timer, which is armed if `due` says so.
+fn one(due: Option<u64>) -> (World, Handle) {
+    let w = World::new(2, 1, 0);
+    let t = w.timer(due);
+    (w, t)
+}
+
+/// Race 1: a timer is moved later, trusting the promise it has, while the
+/// driver visits that promise.
+#[test]
+fn race_1_rearm_later_against_visit() {
+    duel(
+        || one(Some(1)),
+        |(w, t)| w.arm(0, *t, 3),
+        |(w, _)| w.advance(1),
+        |(w, t), was, _| {
+            w.advance(3);
+            assert_eq!(w.fired(), if was { 1 } else { 2 });
+            assert_eq!(w.wheel.due(*t).unwrap().map(|d| d.tick), None);
+        },
+    );
+}
+
+/// Race 1: a timer is cancelled and armed again while its promise is visited.
+#[test]
+fn race_1_cancel_and_arm_against_visit() {
+    duel(
+        || one(Some(1)),
+        |(w, t)| {
+            let cancelled = w.cancel(0, *t);
+            assert!(!w.arm(0, *t, 2));
+            cancelled
+        },
+        |(w, _)| w.advance(2),
+        |(w, _), cancelled, _| {
+            w.advance(9);
+            assert_eq!(w.fired(), if cancelled { 1 } else { 2 });
+        },
+    );
+}
+
+/// Race 2: a first promise is pushed while the hand passes its tick; with a
+/// cascade on the way.
+#[test]
+fn race_2_arm_against_sweep() {
+    for tick in [1, 2, 3] {
+        duel(
+            || one(None),
+            move |(w, t)| w.arm(0, *t, tick),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(8);
+                assert_eq!(w.fired(), 1);
+            },
+        );
+    }
+}
+
+/// Race 2 with another timer due, so that the driver is sweeping indeed.
+#[test]
+fn race_2_arm_against_sweep_under_way() {
+    for tick in [1, 2, 3] {
+        duel(
+            || {
+                let (w, t) = one(None);
+                w.timer(Some(1));
+                (w, t)
+            },
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(8);
+                assert_eq!(w.fired(), 2);
+            },
+        );
+    }
+}
+
+/// Race 2 on the hashed wheel, over its wrap, beside another timer.
+#[test]
+fn race_2_arm_against_sweep_over_the_wrap() {
+    const BASE: u64 = (1 << 32) - 1;
+    duel(
+        || {
+            let w = World::new(1, 1, BASE);
+            w.timer(Some(BASE + 3));
+            let t = w.timer(None);
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, BASE + 2),
+        |(w, _)| w.advance(BASE + 3),
+        |(w, _), was, _| {
+            assert!(!was);
+            w.advance(BASE + 9);
+            assert_eq!(w.fired(), 2);
+        },
+    );
+}
+
+/// A timer is moved earlier while the driver sweeps over both deadlines.
+#[test]
+fn race_2_rearm_earlier_against_sweep() {
+    duel(
+        || one(Some(3)),
+        |(w, t)| w.arm(1, *t, 1),
+        |(w, _)| w.advance(3),
+        |(w, _), was, _| {
+            w.advance(8);
+            assert_eq!(w.fired(), if was { 1 } else { 2 });
+        },
+    );
+}
+
+/// Two threads move one timer; the driver sweeps afterwards.
+#[test]
+fn race_2_two_threads_arm_one_timer() {
+    duel(
+        || one(None),
+        |(w, t)| w.arm(0, *t, 2),
+        |(w, t)| w.arm(1, *t, 1),
+        |(w, t), a, b| {
+            assert!(a != b);
+            let due = w.wheel.due(*t).unwrap().unwrap().tick;
+            assert_eq!(w.advance(due - 1), 0);
+            assert_eq!(w.advance(due), 1);
+            assert_eq!(w.advance(9), 0);
+        },
+    );
+}
+
+/// One of cancel and fire has it.
+#[test]
+fn cancel_against_fire() {
+    duel(
+        || one(Some(2)),
+        |(w, t)| w.cancel(1, *t),
+        |(w, _)| w.advance(2),
+        |(w, _), cancelled, _| {
+            w.advance(9);
+            assert_eq!(u64::from(cancelled) + w.fired(), 1);
+        },
+    );
+}
+
+/// A stale cancel does not touch the next user of the node, nor its promise.
+#[test]
+fn free_and_reuse_against_stale_cancel() {
+    duel(
+        || one(Some(2)),
+        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
+        |(w, t)| {
+            assert!(w.wheel.free(&w.own(0), *t).is_ok());
+            w.timer(Some(2))
+        },
+        |(w, t), cancelled, next| {
+            assert_ne!(next, *t);
+            assert_eq!(Wheel::<Heap>::index_of(next), Wheel::<Heap>::index_of(*t));
+            assert!(matches!(cancelled, Ok(true) | Err(Error::Stale)));
+            assert_eq!(w.advance(2), 1);
+        },
+    );
+}
+
+/// A world with one timer that frees itself.
+fn auto(func: usize, period: u64) -> (World, Handle) {
+    let w = World::new(2, 1, 0);
+    let spec = Spec {
+        func,
+        period,
+        kind: AUTO,
+        ..Spec::default()
+    };
+    let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
+    (w, t)
+}
+
+/// A timer that frees itself is cancelled while it fires.
+#[test]
+fn cancel_against_fire_of_a_timer_that_frees_itself() {
+    duel(
+        || auto(0, 0),
+        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
+        |(w, _)| w.advance(1),
+        |(w, _), cancelled, fired| {
+            match cancelled {
+                Ok(true) => assert_eq!(fired, 0),
+                Err(Error::Stale) => assert_eq!(fired, 1),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(w.wheel.live(), 0);
+        },
+    );
+}
+
+/// A periodic timer is cancelled from elsewhere while its callback runs: it
+/// does not come back.
+#[test]
+fn cancel_against_the_callback_of_a_periodic_timer() {
+    duel(
+        || auto(1, 1),
+        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
+        |(w, _)| w.advance(1),
+        |(w, _), cancelled, ran| {
+            assert_eq!(cancelled, Ok(true), "it is always pending");
+            assert!(ran <= 1);
+            assert_eq!(w.advance(4), 0);
+            assert_eq!(w.wheel.live(), 0);
+        },
+    );
+}
+
+/// A caller whose driver can sleep: `woken` is the alarm set to now.
+struct Sleeper<'a> {
+    token: Token,
+    woken: &'a AtomicU32,
+}
+
+impl Caller for Sleeper<'_> {
+    fn token(&self) -> Result<Token, Error> {
+        Ok(self.token)
+    }
+    fn wake_driver(&self) {
+        self.woken.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Race 3: the driver goes to sleep while a thread arms. Either it sleeps no
+/// longer than that timer, or it is woken.
+#[test]
+fn race_3_sleep_against_arm() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            w.timer(Some(7));
+            (w, t, AtomicU32::new(0))
+        },
+        |(w, t, woken)| {
+            let caller = Sleeper {
+                token: w.tokens[1],
+                woken,
+            };
+            w.wheel.arm(&caller, *t, at(3), How::Always).unwrap()
+        },
+        |(w, _, _)| {
+            w.wheel.drive().unwrap().settle(&Spin);
+            w.wheel.doze()
+        },
+        |(w, _, woken), _, until| {
+            assert!(until <= 3 || woken.load(Ordering::Relaxed) == 1);
+            w.wheel.awake();
+            w.wheel.drive().unwrap().settle(&Spin);
+            assert!(w.wheel.doze() <= 3);
+        },
+    );
+}
+
+/// Race 3 against an ordinary advance: what it leaves as the next visit is not
+/// later than what was armed meanwhile.
+#[test]
+fn race_3_next_visit_against_arm() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            w.timer(Some(1));
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, 3),
+        |(w, _)| w.advance(1),
+        |(w, _), _, _| {
+            assert!(!w.wheel.nothing_due(3));
+            assert_eq!(w.advance(3), 1);
+        },
+    );
+}
+
+/// How many a drain hands back.
+fn drained(w: &World) -> u64 {
+    let mut handed = 0;
+    assert!(w.wheel.drive().unwrap().drain(|_| {
+        handed += 1;
+        true
+    }));
+    handed
+}
+
+/// Race 4: what an arm under way has armed is handed back, or the arm refused.
+#[test]
+fn race_4_arm_against_drain() {
+    duel(
+        || one(None),
+        |(w, t)| w.wheel.arm(&w.own(1), *t, at(3), How::Always),
+        |(w, _)| drained(w),
+        |(w, t), armed, handed| {
+            assert_eq!(drained(w), 0, "left to a second drain");
+            match armed {
+                Ok(false) => assert_eq!(handed, 1),
+                Err(Error::Shutdown) => assert_eq!(handed, 0),
+                other => panic!("{other:?}"),
+            }
+            assert!(w.wheel.due(*t).unwrap().is_none());
+        },
+    );
+}
+
+/// Race 4 with a node that was never used before.
+#[test]
+fn race_4_setup_against_drain() {
+    duel(
+        || World::new(2, 1, 0),
+        |w| {
+            let due = Some(at(3));
+            w.wheel.setup(&w.own(1), Spec::default(), due)
+        },
+        |w| drained(w),
+        |w, made, handed| match made {
+            Ok(t) => {
+                assert_eq!(handed, 1, "armed and forgotten");
+                assert!(w.wheel.due(t).unwrap().is_none());
+            }
+            Err(Error::Shutdown) => assert_eq!(handed, 0),
+            other => panic!("{other:?}"),
+        },
+    );
+}
+
+/// After a sync delete the callback is over and does not begin.
+#[test]
+fn sync_delete_against_callback() {
+    for leave in [0, SHUT] {
+        duel(
+            || {
+                let w = World::new(2, 1, 0);
+                let spec = Spec {
+                    func: 1,
+                    ..Spec::default()
+                };
+                let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
+                (w, t, AtomicU32::new(0), AtomicU32::new(0))
+            },
+            move |(w, t, inside, ran)| {
+                let was = w.wheel.cancel_sync(&w.own(0), *t, leave, &Spin).unwrap();
+                assert_eq!(inside.load(Ordering::Relaxed), 0, "still running");
+                (was, ran.load(Ordering::Relaxed))
+            },
+            |(w, _, inside, ran)| {
+                w.wheel.drive().unwrap().advance(1, &Spin, |_| {
+                    inside.store(1, Ordering::Relaxed);
+                    ran.fetch_add(1, Ordering::Relaxed);
+                    inside.store(0, Ordering::Relaxed);
+                    true
+                })
+            },
+            |(_, _, _, ran), (was, before), _| {
+                assert_eq!(ran.load(Ordering::Relaxed), before, "it began afterwards");
+                assert_eq!(before, u32::from(!was));
+            },
+        );
+    }
+}
+
+/// A shard goes from a thread that ends to one that begins, entries and all.
+#[test]
+fn shard_hand_over() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            let u = w.timer(None);
+            (w, t, u)
+        },
+        |(w, t, _)| {
+            w.arm(1, *t, 2);
+            w.wheel.detach(w.tokens[1]);
+        },
+        |(w, _, u)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *u, at(2), How::Always).unwrap()
+        },
+        |(w, _, _), (), _| assert_eq!(w.advance(2), 2),
+    );
+}
+
+/// A free list is taken by one thread while its owner uses it.
+#[test]
+fn steal_against_setup() {
+    duel(
+        || {
+            let (w, first) = one(None);
+            w.wheel.free(&w.own(0), first).unwrap();
+            w
+        },
+        |w| w.wheel.setup(&w.own(1), Spec::default(), None).unwrap(),
+        |w| w.timer(None),
+        |w, theirs, mine| {
+            let index = Wheel::<Heap>::index_of;
+            assert_ne!(index(mine), index(theirs));
+            assert_eq!(w.wheel.live(), 2);
+        },
+    );
+}
+
+/// Three threads: two arm timers of their own, one of which is cascaded, while
+/// the driver sweeps. At three preemptions.
+#[test]
+fn race_2_two_arms_against_sweep() {
+    let make = || {
+        let w = World::new(2, 1, 0);
+        let (t, u) = (w.timer(None), w.timer(None));
+        Arc::new((w, t, u))
+    };
+    let end = |w: &World| {
+        w.advance(8);
+        assert_eq!(w.fired(), 2);
+    };
+    let first = explore(Some(3), move || {
+        let w = make();
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.arm(0, v.1, 1));
+        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
+        w.0.advance(2);
+        a.join().unwrap();
+        b.join().unwrap();
+        end(&w.0);
+    });
+    let second = explore(Some(3), move || {
+        let w = make();
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.advance(2));
+        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
+        w.0.arm(0, w.1, 1);
+        a.join().unwrap();
+        b.join().unwrap();
+        end(&w.0);
+    });
+    report(first + second);
+}
+
+/// Three threads on one timer: arm, cancel, sweep. At three preemptions.
+#[test]
+fn arm_and_cancel_against_fire() {
+    let end = |w: &World, cancelled: bool| {
+        w.advance(8);
+        assert_eq!(u64::from(cancelled) + w.fired(), 1);
+    };
+    let first = explore(Some(3), move || {
+        let w = Arc::new(one(None));
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.arm(0, v.1, 1));
+        let b = thread::spawn(move || x.0.cancel(1, x.1));
+        w.0.advance(2);
+        assert!(!a.join().unwrap());
+        end(&w.0, b.join().unwrap());
+    });
+    let second = explore(Some(3), move || {
+        let w = Arc::new(one(None));
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.advance(2));
+        let b = thread::spawn(move || x.0.cancel(1, x.1));
+        assert!(!w.0.arm(0, w.1, 1));
+        a.join().unwrap();
+        end(&w.0, b.join().unwrap());
+    });
+    report(first + second);
+}
