@@ -209,22 +209,48 @@ fn race_2_arm_against_sweep() {
     }
 }
 
-/// Race 2 with another timer due, so that the driver is sweeping indeed.
+/// Race 2 with another timer due in the same or in another shard, so that the
+/// driver is sweeping indeed, and perhaps the very bucket that is pushed into.
+/// Four slots: a bucket that was missed would be met again too late.
 #[test]
 fn race_2_arm_against_sweep_under_way() {
-    for tick in [1, 2, 3] {
+    for (shard, tick) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
         duel(
             || {
-                let (w, t) = one(None);
+                let w = World::new(1, 2, 0);
+                let t = w.timer(None);
                 w.timer(Some(1));
+                w.timer(Some(2));
                 (w, t)
             },
-            move |(w, t)| w.arm(1, *t, tick),
+            move |(w, t)| w.arm(shard, *t, tick),
             |(w, _)| w.advance(2),
             |(w, _), was, _| {
                 assert!(!was);
-                w.advance(8);
-                assert_eq!(w.fired(), 2);
+                w.advance(3);
+                assert_eq!(w.fired(), 3, "late or lost");
+            },
+        );
+    }
+}
+
+/// The same with a cascade: the bucket on the upper level is being emptied.
+#[test]
+fn race_2_arm_against_cascade_under_way() {
+    for shard in [0, 1] {
+        duel(
+            || {
+                let w = World::new(2, 1, 0);
+                let t = w.timer(None);
+                w.timer(Some(2));
+                (w, t)
+            },
+            move |(w, t)| w.arm(shard, *t, 3),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(3);
+                assert_eq!(w.fired(), 2, "late or lost");
             },
         );
     }
