@@ -1,0 +1,176 @@
+/* Bad arguments of every function: the error, and no output written. */
+#include "ktap.h"
+
+#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
+
+static void nothing(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+}
+
+static void no_wheel_is_refused_everywhere(void)
+{
+	struct hwheel_event e;
+	struct hwheel_stats s = { .size = sizeof s };
+	hwheel_timer_t t = JUNK;
+	uint64_t ns = JUNK;
+
+	CHECK_EQ(hwheel_now(NULL, &ns), -EINVAL);
+	CHECK_EQ(hwheel_next_expiry(NULL, &ns), -EINVAL);
+	CHECK_EQ(hwheel_get_stats(NULL, &s), -EINVAL);
+	CHECK_EQ(hwheel_setup(NULL, nothing, 0, 0, &t), -EINVAL);
+	CHECK_EQ(hwheel_mod(NULL, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_mod_at(NULL, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_reduce(NULL, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_mod_pending(NULL, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_delete(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_delete_sync(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_shutdown(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_shutdown_sync(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_free(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_pending(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_remaining(NULL, 1, &ns), -EINVAL);
+	CHECK_EQ(hwheel_after(NULL, 1, nothing, 0, 0, &t), -EINVAL);
+	CHECK_EQ(hwheel_at(NULL, 1, nothing, 0, 0, &t), -EINVAL);
+	CHECK_EQ(hwheel_every(NULL, 1, 1, nothing, 0, 0, &t), -EINVAL);
+	CHECK_EQ(hwheel_advance(NULL, 1, &e, 1), -EINVAL);
+	CHECK_EQ(hwheel_poll(NULL, &e, 1), -EINVAL);
+	CHECK_EQ(hwheel_fd(NULL), -EINVAL);
+	CHECK_EQ(hwheel_start(NULL, 0), -EINVAL);
+	CHECK_EQ(hwheel_stop(NULL), -EINVAL);
+	CHECK_EQ(hwheel_drain(NULL, &e, 1), -EINVAL);
+	CHECK_EQ(ns, JUNK);
+	CHECK_EQ(t, JUNK);
+	CHECK_EQ(s.live, 0);
+}
+
+static void a_needed_output_is_not_null(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, SEC, 0), 0);
+	CHECK_EQ(hwheel_now(w, NULL), -EINVAL);
+	CHECK_EQ(hwheel_next_expiry(w, NULL), -EINVAL);
+	CHECK_EQ(hwheel_get_stats(w, NULL), -EINVAL);
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_EQ(hwheel_remaining(w, t, NULL), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_drain(w, NULL, 1), -EINVAL);
+	/* nothing has changed */
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(hwheel_mod(w, t, SEC, 0), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void unknown_flags_are_refused_and_change_nothing(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = { .size = sizeof s };
+	hwheel_timer_t t = 0, made = JUNK;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, SEC, 0), 0);
+	for (int bit = 0; bit < 32; bit++) {
+		uint32_t flag = UINT32_C(1) << bit;
+
+		CHECK_EQ(hwheel_setup(w, NULL, 0, flag, &made), -EINVAL);
+		CHECK_EQ(hwheel_mod_at(w, t, MS, flag), -EINVAL);
+		CHECK_EQ(hwheel_after(w, MS, NULL, 0, flag, &made), -EINVAL);
+		CHECK_EQ(hwheel_at(w, MS, NULL, 0, flag, &made), -EINVAL);
+		if (flag == HWHEEL_ABSTIME)
+			continue;
+		CHECK_EQ(hwheel_mod(w, t, MS, flag), -EINVAL);
+		CHECK_EQ(hwheel_mod(w, t, MS, flag | HWHEEL_ABSTIME), -EINVAL);
+		CHECK_EQ(hwheel_reduce(w, t, MS, flag), -EINVAL);
+		CHECK_EQ(hwheel_mod_pending(w, t, MS, flag), -EINVAL);
+		if (flag == HWHEEL_MISSED_BURST || flag == HWHEEL_MISSED_DELAY)
+			continue;
+		CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, flag, &made), -EINVAL);
+	}
+	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0,
+			      HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY, &made), -EINVAL);
+	CHECK_EQ(made, JUNK);
+	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
+	CHECK_EQ(left, SEC);
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.live, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_period_is_not_zero(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = JUNK;
+
+	CHECK_EQ(hwheel_every(w, MS, 0, NULL, 0, 0, &t), -EINVAL);
+	CHECK_EQ(hwheel_every(w, MS, 0, NULL, 0, HWHEEL_MISSED_BURST, &t), -EINVAL);
+	CHECK_EQ(hwheel_every(w, MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, &t), -EINVAL);
+	CHECK_EQ(t, JUNK);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_batch_has_a_size_that_can_be_returned(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel *system = NULL;
+	struct hwheel_event e;
+	uint64_t now = JUNK;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &system), 0);
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, UINT32_C(2147483648)), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, UINT32_MAX), -EINVAL);
+	CHECK_EQ(hwheel_poll(system, &e, UINT32_C(2147483648)), -EINVAL);
+	CHECK_EQ(hwheel_drain(w, &e, UINT32_C(2147483648)), -EINVAL);
+	CHECK_EQ(hwheel_drain(w, &e, 0), -EINVAL);
+	CHECK_EQ(hwheel_drain(w, NULL, 0), -EINVAL);
+	CHECK_EQ(hwheel_poll(system, NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_poll(system, NULL, 0), 0);
+	/* the clock has not moved, and the wheel still takes timers */
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 0);
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(system), 0);
+}
+
+static void a_manual_wheel_is_not_driven_by_a_system_clock(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_poll(w, &e, 1), -EINVAL);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), -EINVAL);
+	CHECK_EQ(hwheel_fd(w), -EINVAL);
+	CHECK_EQ(hwheel_start(w, 0), -EINVAL);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_system_clock_is_not_advanced(void)
+{
+	struct hwheel *w = NULL;
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_advance(w, UINT64_MAX, &e, 1), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, 0, NULL, 0), -EINVAL);
+	CHECK_EQ(hwheel_start(w, 1), -EINVAL);
+	CHECK_EQ(hwheel_start(w, UINT32_MAX), -EINVAL);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(no_wheel_is_refused_everywhere),
+	TEST(a_needed_output_is_not_null),
+	TEST(unknown_flags_are_refused_and_change_nothing),
+	TEST(a_period_is_not_zero),
+	TEST(a_batch_has_a_size_that_can_be_returned),
+	TEST(a_manual_wheel_is_not_driven_by_a_system_clock),
+	TEST(a_system_clock_is_not_advanced),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,353 @@
+/* hwheel_create(), hwheel_destroy() and hwheel_now(): options, their sizes and limits. */
+#include <stddef.h>
+#include "ktap.h"
+
+#define UNTOUCHED ((struct hwheel *)&untouched)
+static char untouched;
+
+static struct hwheel_options options(void)
+{
+	struct hwheel_options o;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	return o;
+}
+
+static void refuse(const void *o, uint32_t flags, int want)
+{
+	struct hwheel *w = UNTOUCHED;
+
+	CHECK_EQ(hwheel_create(o, flags, &w), want);
+	CHECK(w == UNTOUCHED);
+}
+
+static void accept(const void *o)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(o, 0, &w), 0);
+	CHECK(w != NULL);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static void null_options_are_the_defaults(void)
+{
+	struct hwheel *w = NULL;
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t before, now = 0;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	before = clock_ns(CLOCK_MONOTONIC);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK(before <= now && now <= clock_ns(CLOCK_MONOTONIC));
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void zeroed_options_with_a_size_are_the_defaults(void)
+{
+	struct hwheel_options o = options();
+
+	accept(&o);
+}
+
+static void the_default_tick_is_a_millisecond(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_after(w, 1, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS - 1, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, MS, &e, 1), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void every_system_clock_can_be_read(void)
+{
+	static const struct {
+		uint32_t ours;
+		clockid_t system;
+	} clocks[] = {
+		{ HWHEEL_CLOCK_MONOTONIC, CLOCK_MONOTONIC },
+		{ HWHEEL_CLOCK_BOOTTIME, CLOCK_BOOTTIME },
+		{ HWHEEL_CLOCK_REALTIME, CLOCK_REALTIME },
+	};
+
+	for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
+		struct hwheel_options o = options();
+		struct hwheel *w = NULL;
+		uint64_t before, now = 0;
+
+		o.clock = clocks[i].ours;
+		CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+		before = clock_ns(clocks[i].system);
+		CHECK_EQ(hwheel_now(w, &now), 0);
+		CHECK(before <= now && now <= clock_ns(clocks[i].system));
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a_manual_clock_starts_where_it_is_told(void)
+{
+	static const uint64_t starts[] = { 0, 1, MS - 1, MS, 5 * SEC + 7, UINT64_MAX - 1 };
+
+	for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+		struct hwheel *w = ktap_manual(0, 0, 0, starts[i]);
+		uint64_t now = 77;
+
+		CHECK_EQ(hwheel_now(w, &now), 0);
+		CHECK_EQ(now, starts[i]);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a_size_below_eight_is_refused(void)
+{
+	for (uint32_t size = 0; size < 8; size++) {
+		struct hwheel_options o = options();
+
+		o.size = size;
+		refuse(&o, 0, -EINVAL);
+	}
+}
+
+static void a_short_struct_is_completed_with_zeros(void)
+{
+	for (uint32_t size = 8; size <= sizeof(struct hwheel_options); size += 4) {
+		struct hwheel_options o = options();
+		unsigned char *exact = malloc(size);
+		struct hwheel *w = NULL;
+		uint64_t now = 77;
+		int got;
+
+		CHECK(exact != NULL);
+		o.clock = HWHEEL_CLOCK_MANUAL;
+		o.start_ns = 5;
+		o.size = size;
+		memcpy(exact, &o, size);
+		got = hwheel_create((const struct hwheel_options *)(void *)exact, 0, &w);
+		free(exact);
+		CHECK_EQ(got, 0);
+		CHECK_EQ(hwheel_now(w, &now), 0);
+		/* cut off: zero; a half of it is the low half */
+		CHECK_EQ(now, size > offsetof(struct hwheel_options, start_ns) ? 5 : 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+struct newer {
+	struct hwheel_options known;
+	unsigned char tail[64];
+};
+
+static void a_long_struct_with_a_zero_tail_is_accepted(void)
+{
+	struct newer n;
+
+	memset(&n, 0, sizeof n);
+	for (size_t more = 0; more <= sizeof n.tail; more++) {
+		n.known.size = (uint32_t)(sizeof n.known + more);
+		accept(&n);
+	}
+}
+
+static void an_unknown_tail_is_too_big(void)
+{
+	for (size_t at = 0; at < sizeof((struct newer *)0)->tail; at++) {
+		struct newer n;
+
+		memset(&n, 0, sizeof n);
+		n.tail[at] = 1;
+		n.known.size = (uint32_t)(sizeof n.known + at + 1);
+		refuse(&n, 0, -E2BIG);
+		/* behind its end it does not count */
+		n.known.size--;
+		accept(&n);
+	}
+}
+
+static void the_null_output_is_refused(void)
+{
+	struct hwheel_options o = options();
+
+	CHECK_EQ(hwheel_create(NULL, 0, NULL), -EINVAL);
+	CHECK_EQ(hwheel_create(&o, 0, NULL), -EINVAL);
+}
+
+static void unknown_flags_are_refused(void)
+{
+	for (int bit = 0; bit < 32; bit++)
+		refuse(NULL, UINT32_C(1) << bit, -EINVAL);
+}
+
+static void an_unknown_clock_is_refused(void)
+{
+	struct hwheel_options o = options();
+
+	o.clock = 4;
+	refuse(&o, 0, -EINVAL);
+	o.clock = UINT32_MAX;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void a_tick_is_at_most_an_hour(void)
+{
+	struct hwheel_options o = options();
+
+	o.tick_ns = 1;
+	accept(&o);
+	o.tick_ns = 3600 * SEC;
+	accept(&o);
+	o.tick_ns = 3600 * SEC + 1;
+	refuse(&o, 0, -EINVAL);
+	o.tick_ns = UINT64_MAX;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void one_to_eight_levels(void)
+{
+	struct hwheel_options o = options();
+
+	o.slots = 64;
+	for (o.levels = 1; o.levels <= 8; o.levels++)
+		accept(&o);
+	refuse(&o, 0, -EINVAL);
+	o.levels = UINT32_MAX;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void slots_are_a_power_of_two(void)
+{
+	struct hwheel_options o = options();
+
+	o.levels = 3;
+	for (o.slots = 2; o.slots <= 65536; o.slots *= 2)
+		accept(&o);
+	refuse(&o, 0, -EINVAL);
+	static const uint32_t odd[] = { 1, 3, 6, 255, 257, 65535, UINT32_C(1) << 31, UINT32_MAX };
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		o.slots = odd[i];
+		refuse(&o, 0, -EINVAL);
+	}
+}
+
+static void levels_times_bits_is_at_most_48(void)
+{
+	struct hwheel_options o = options();
+
+	o.levels = 8;
+	o.slots = 64;
+	accept(&o);
+	o.slots = 128;
+	refuse(&o, 0, -EINVAL);
+	o.levels = 3;
+	o.slots = 65536;
+	accept(&o);
+	o.levels = 4;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void the_limit_on_timers_has_a_limit(void)
+{
+	struct hwheel_options o = options();
+
+	o.max_timers = 1;
+	accept(&o);
+	o.max_timers = 67108864;
+	accept(&o);
+	o.max_timers = 67108865;
+	refuse(&o, 0, -EINVAL);
+	o.max_timers = UINT32_MAX;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void reserved_is_zero(void)
+{
+	struct hwheel_options o = options();
+
+	o.reserved = 1;
+	refuse(&o, 0, -EINVAL);
+}
+
+static void only_a_manual_clock_has_a_start(void)
+{
+	struct hwheel_options o = options();
+
+	o.start_ns = 1;
+	for (o.clock = 0; o.clock < HWHEEL_CLOCK_MANUAL; o.clock++)
+		refuse(&o, 0, -EINVAL);
+	accept(&o);
+}
+
+static void destroying_nothing_is_nothing(void)
+{
+	CHECK_EQ(hwheel_destroy(NULL), 0);
+}
+
+static void armed_timers_do_not_fire_when_it_is_destroyed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(hwheel_after(w, MS * (uint64_t)i, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void wheels_come_and_go(void)
+{
+	struct hwheel *w[40];
+
+	/* more than a thread keeps in mind at once */
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 40; i++) {
+			w[i] = ktap_manual(0, 2, 16, 0);
+			CHECK_EQ(hwheel_after(w[i], MS, NULL, (uint64_t)i, 0, NULL), 0);
+		}
+		for (int i = 0; i < 40; i++)
+			CHECK_EQ(hwheel_after(w[i], 2 * MS, NULL, (uint64_t)i, 0, NULL), 0);
+		for (int i = 39; i >= 0; i--) {
+			struct hwheel_event e[3];
+
+			CHECK_EQ(hwheel_advance(w[i], SEC, e, 3), 2);
+			CHECK_EQ(e[0].cookie, i);
+			CHECK_EQ(e[1].cookie, i);
+			CHECK_EQ(hwheel_destroy(w[i]), 0);
+		}
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(null_options_are_the_defaults),
+	TEST(zeroed_options_with_a_size_are_the_defaults),
+	TEST(the_default_tick_is_a_millisecond),
+	TEST(every_system_clock_can_be_read),
+	TEST(a_manual_clock_starts_where_it_is_told),
+	TEST(a_size_below_eight_is_refused),
+	TEST(a_short_struct_is_completed_with_zeros),
+	TEST(a_long_struct_with_a_zero_tail_is_accepted),
+	TEST(an_unknown_tail_is_too_big),
+	TEST(the_null_output_is_refused),
+	TEST(unknown_flags_are_refused),
+	TEST(an_unknown_clock_is_refused),
+	TEST(a_tick_is_at_most_an_hour),
+	TEST(one_to_eight_levels),
+	TEST(slots_are_a_power_of_two),
+	TEST(levels_times_bits_is_at_most_48),
+	TEST(the_limit_on_timers_has_a_limit),
+	TEST(reserved_is_zero),
+	TEST(only_a_manual_clock_has_a_start),
+	TEST(destroying_nothing_is_nothing),
+	TEST(armed_timers_do_not_fire_when_it_is_destroyed),
+	TEST(wheels_come_and_go),
+};
+KTAP_MAIN(tests)
