@@ -183,3 +183,9 @@ help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
 	@echo 'Targets: examples test-rust test-c header check-header check-exports'
 	@echo '         check-link check-install uninstall clean'
+
+# Benchmarks.
+$(BUILD)/bench/%: benches/c/%.c benches/c/bench.h $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread

@@ -589,7 +589,14 @@ pub unsafe extern "C" fn hwheel_mod(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Always) }
+    match unsafe { host(wheel) } {
+        Ok(host) if flags == 0 => match host.now().checked_add(delay_ns) {
+            Some(ns) => host.arm_at(timer, ns),
+            None => host.arm_at(timer, HWHEEL_NEVER),
+        },
+        Ok(host) if flags == HWHEEL_ABSTIME => host.arm_at(timer, delay_ns),
+        _ => EINVAL,
+    }
 }
 
 /// hwheel_mod_at() - Arm or move a timer to a deadline.
@@ -614,19 +621,10 @@ pub unsafe extern "C" fn hwheel_mod_at(
     deadline_ns: u64,
     flags: u32,
 ) -> c_int {
-    if flags != 0 {
-        return EINVAL;
-    }
     // SAFETY: the caller's promise.
-    unsafe {
-        arm(
-            wheel,
-            timer,
-            deadline_ns,
-            HWHEEL_ABSTIME,
-            HWHEEL_ABSTIME,
-            How::Always,
-        )
+    match unsafe { host(wheel) } {
+        Ok(host) if flags == 0 => host.arm_at(timer, deadline_ns),
+        _ => EINVAL,
     }
 }
 
@@ -703,7 +701,10 @@ pub unsafe extern "C" fn hwheel_mod_pending(
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, 0)))
+    match unsafe { host(wheel) } {
+        Ok(host) => host.delete(timer),
+        Err(e) => e,
+    }
 }
 
 /// hwheel_delete_sync() - Cancel a timer and wait for its callback.

@@ -280,14 +280,50 @@ impl Host {
         Ok(self.wheel.setup(self, spec, due)?)
     }
 
-    #[inline]
+    /// Arms to a deadline, the short way if that will do.
+    #[inline(always)]
+    pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
+        let due = Due {
+            tick: self.wheel.scale.tick_at_or_after(ns),
+            ns,
+        };
+        if self.is_ours() {
+            if let Some(was) = self.wheel.rearm(self, timer, due) {
+                return was.into();
+            }
+        }
+        self.arm_the_long_way(timer, ns)
+    }
+
+    #[inline(never)]
+    fn arm_the_long_way(&self, timer: Handle, ns: u64) -> i32 {
+        match self.arm(timer, When::At(ns), How::Always) {
+            Ok(n) | Err(n) => n,
+        }
+    }
+
     pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<i32, Errno> {
         self.check()?;
         let due = self.due(when);
         Ok(self.wheel.arm(self, timer, due, how)?.into())
     }
 
-    #[inline]
+    /// Cancels, the short way if that will do.
+    #[inline(always)]
+    pub fn delete(&self, timer: Handle) -> i32 {
+        if self.is_ours() && self.wheel.disarm(timer).is_some() {
+            return 1;
+        }
+        self.cancel_the_long_way(timer)
+    }
+
+    #[inline(never)]
+    fn cancel_the_long_way(&self, timer: Handle) -> i32 {
+        match self.cancel(timer, 0) {
+            Ok(n) | Err(n) => n,
+        }
+    }
+
     pub fn cancel(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
         self.check()?;
         Ok(self.wheel.cancel(self, timer, leave)?.into())

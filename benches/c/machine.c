@@ -1,0 +1,115 @@
+/* The machine's own prices: what no timer on a compare-exchange can beat. */
+#include "bench.h"
+#include <poll.h>
+#include <stdatomic.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+struct node {
+	_Alignas(64) _Atomic uint64_t word;
+	uint64_t rest[7];
+};
+
+/* Load and compare-exchange of a random one of n nodes. */
+static void exchange(struct node *nodes, uint64_t n)
+{
+	struct rng r = { SEED };
+	double t;
+
+	for (uint64_t i = 0; i < n; i++)
+		atomic_store_explicit(&nodes[i].word, i, memory_order_relaxed);
+	t = seconds();
+	for (uint64_t i = 0; i < OPS; i++) {
+		struct node *node = &nodes[n == 1 ? 0 : below(&r, n)];
+		uint64_t seen = atomic_load_explicit(&node->word, memory_order_acquire);
+
+		atomic_compare_exchange_strong_explicit(&node->word, &seen, seen + 64,
+							memory_order_acq_rel,
+							memory_order_acquire);
+	}
+	figure("ns", (seconds() - t) * 1e9 / OPS);
+}
+
+/* A plain write to two words of a random one of n nodes. */
+static void update(struct node *nodes, uint64_t n)
+{
+	volatile struct node *v = nodes;
+	struct rng r = { SEED };
+	double t;
+
+	for (uint64_t i = 0; i < n; i++)
+		v[i].rest[0] = i;
+	t = seconds();
+	for (uint64_t i = 0; i < OPS; i++) {
+		volatile struct node *node = &v[below(&r, n)];
+
+		node->rest[0] += i;
+		node->rest[1] = i;
+	}
+	figure("ns", (seconds() - t) * 1e9 / OPS);
+}
+
+static void read_clock(void)
+{
+	double t = seconds();
+	uint64_t sum = 0;
+
+	for (int i = 0; i < OPS / 10; i++)
+		sum += nanoseconds();
+	figure("ns", (seconds() - t) * 1e9 / (OPS / 10) + (double)(sum & 1) * 1e-9);
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* W5 on a raw timerfd: 1,000 deadlines uniform in [1 ms, 1 s], in order. */
+static void timerfd_lateness(void)
+{
+	enum { N = 1000 };
+	static uint64_t due[N], late[N];
+	struct rng r = { SEED };
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	uint64_t start = nanoseconds(), times;
+
+	for (int i = 0; i < N; i++)
+		due[i] = start + MS + below(&r, SEC - MS);
+	qsort(due, N, sizeof due[0], compare);
+	for (int i = 0; i < N; i++) {
+		struct itimerspec at = {
+			.it_value = { (time_t)(due[i] / SEC), (long)(due[i] % SEC) },
+		};
+
+		timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL);
+		if (read(fd, &times, sizeof times) != sizeof times)
+			exit(1);
+		late[i] = nanoseconds() - due[i];
+	}
+	close(fd);
+	qsort(late, N, sizeof late[0], compare);
+	figure("p50", (double)late[N / 2]);
+	figure("p99", (double)late[N * 99 / 100]);
+	figure("p999", (double)late[N * 999 / 1000]);
+	figure("min", (double)late[0]);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+
+	if (strcmp(what, "exchange") == 0)
+		exchange(pages(n * sizeof(struct node)), n);
+	else if (strcmp(what, "update") == 0)
+		update(pages(n * sizeof(struct node)), n);
+	else if (strcmp(what, "clock") == 0)
+		read_clock();
+	else if (strcmp(what, "W5") == 0)
+		timerfd_lateness();
+	else
+		return 2;
+	return 0;
+}
