@@ -204,6 +204,20 @@ impl Front {
         (Some(unsafe { &*next }.take(0)), head)
     }
 
+    /// The entry `n` places on, if it is in the same chunk. Driver only.
+    #[inline]
+    pub fn ahead(&self, n: usize) -> Option<Entry> {
+        // Orderings as in `pop`.
+        let head = self.head.load(Ordering::Acquire);
+        if head.is_null() {
+            return None;
+        }
+        let at = self.taken.load(Ordering::Relaxed) as usize + n;
+        // SAFETY: as in `pop`.
+        let h = unsafe { &*head };
+        (at < h.filled.load(Ordering::Acquire) as usize).then(|| h.take(at))
+    }
+
     /// Shows every entry without taking it, at most `most` of them; false if
     /// there are more. Driver only.
     pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {

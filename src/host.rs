@@ -287,18 +287,32 @@ impl Host {
             tick: self.wheel.scale.tick_at_or_after(ns),
             ns,
         };
-        if self.is_ours() {
-            if let Some(was) = self.wheel.rearm(self, timer, due) {
-                return was.into();
-            }
+        if !self.is_ours() || ns == u64::MAX {
+            return self.arm_the_long_way(timer, ns);
         }
-        self.arm_the_long_way(timer, ns)
+        self.wheel.rearm(
+            timer,
+            due,
+            |was| was.into(),
+            |was| self.arm_raced(timer, ns, was),
+            || self.arm_the_long_way(timer, ns),
+        )
     }
 
     #[inline(never)]
     fn arm_the_long_way(&self, timer: Handle, ns: u64) -> i32 {
         match self.arm(timer, When::At(ns), How::Always) {
             Ok(n) | Err(n) => n,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn arm_raced(&self, timer: Handle, ns: u64, was: bool) -> i32 {
+        let tick = self.wheel.scale.tick_at_or_after(ns);
+        match self.wheel.rearm_raced(self, timer, tick, was) {
+            Ok(was) => was.into(),
+            Err(e) => e.into(),
         }
     }
 

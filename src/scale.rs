@@ -22,29 +22,26 @@ impl Scale {
         self.tick_ns
     }
 
-    /// Quotient and remainder: the estimate is short by at most two.
-    #[inline]
+    /// Quotient and remainder, the latter perhaps too great by one tick: the
+    /// estimate is short by at most one.
+    #[inline(always)]
     fn divide(&self, ns: u64) -> (u64, u64) {
-        let mut q = ((u128::from(ns) * u128::from(self.reciprocal)) >> 64) as u64;
-        let mut r = ns - q * self.tick_ns;
-        while r >= self.tick_ns {
-            q += 1;
-            r -= self.tick_ns;
-        }
-        (q, r)
+        let q = ((u128::from(ns) * u128::from(self.reciprocal)) >> 64) as u64;
+        (q, ns - q * self.tick_ns)
     }
 
     /// The first tick at or after `ns`: a timer is never early.
-    #[inline]
+    #[inline(always)]
     pub fn tick_at_or_after(&self, ns: u64) -> u64 {
         let (q, r) = self.divide(ns);
-        q + u64::from(r != 0)
+        q + u64::from(r != 0) + u64::from(r > self.tick_ns)
     }
 
     /// The last tick at or before `ns`: where a clock that shows `ns` is.
-    #[inline]
+    #[inline(always)]
     pub fn tick_at_or_before(&self, ns: u64) -> u64 {
-        self.divide(ns).0
+        let (q, r) = self.divide(ns);
+        q + u64::from(r >= self.tick_ns)
     }
 
     /// When a tick begins; saturates.

@@ -15,11 +15,13 @@ use crate::memory::Memory;
 use crate::shard::{bump, ShardRef};
 use crate::slab::{Node, AUTO, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
-use crate::sync::{fence, Ordering};
+use crate::sync::{fence, prefetch, Ordering};
 use crate::wheel::{promised, Due, Error, Handle, Park, Token, Wheel, HORIZON, LEAP};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
+/// How many visits ahead a node is fetched into the cache.
+const AHEAD: usize = 8;
 /// How many buckets are settled before a sleep.
 const SETTLE: usize = if cfg!(loom) { 1 } else { 16 };
 /// `current` never lags further behind the target, so that the state word's
@@ -437,7 +439,15 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             s.front(at)
         };
         let near = d.swept.load(Ordering::Relaxed);
+        // Only on the lowest level are most entries visits.
+        let visits = at.level == 0;
+        if visits {
+            (0..AHEAD).for_each(|n| self.prefetch(front.ahead(n)));
+        }
         loop {
+            if visits {
+                self.prefetch(front.ahead(AHEAD));
+            }
             let (entry, used) = front.pop();
             if !used.is_null() {
                 if own {
@@ -459,6 +469,13 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         }
         if own && !d.rest.is_detached_empty() {
             s.put_spare(d.rest.last_chunk());
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, entry: Option<Entry>) {
+        if let Some(node) = entry.and_then(|e| self.wheel.slab.get(e.index())) {
+            prefetch(node);
         }
     }
 

@@ -25,6 +25,18 @@ pub(crate) fn fence_after_rmw() {
     fence(Ordering::SeqCst);
 }
 
+/// Asks for a cache line that will be written soon.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint; any address will do.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch(at.cast(), std::arch::x86_64::_MM_HINT_T0);
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
 /// A type for which all bytes zero is the fresh value.
 pub(crate) trait Fresh: Sized {
     /// The same value, made the long way; the model checker needs it.

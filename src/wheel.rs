@@ -433,12 +433,24 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The short way to `arm`, for the usual case: a plain timer, a deadline not
-    /// far away, a promise that is early enough. `None`: nothing has changed,
-    /// take the long way. The fewer instructions, the more calls overlap their
-    /// cache misses: this is what a refresh of an idle timeout costs.
+    /// far away, a promise that is early enough. If it is not that, nothing has
+    /// changed and `long` is asked.
+    ///
+    /// The fewer instructions, the more calls overlap their cache misses: this
+    /// is what a refresh of an idle timeout costs. Each way out is a call in
+    /// tail position, so that none of them costs the short way a register.
     #[inline(always)]
-    pub fn rearm(&self, caller: &impl Caller, handle: Handle, due: Due) -> Option<bool> {
-        let (index, node, g) = self.node(handle).ok()?;
+    pub fn rearm<R>(
+        &self,
+        handle: Handle,
+        due: Due,
+        done: impl FnOnce(bool) -> R,
+        raced: impl FnOnce(bool) -> R,
+        long: impl FnOnce() -> R,
+    ) -> R {
+        let Ok((_, node, g)) = self.node(handle) else {
+            return long();
+        };
         // Orderings as in `arm`.
         let hand = self.current.load(Ordering::Acquire);
         let s = node.state.load(Ordering::Acquire);
@@ -446,39 +458,47 @@ impl<M: Memory> Wheel<M> {
             || !promised(node.link.load(Ordering::Acquire), due.tick)
             || !state::is_plain(s, g, SHUT | ZOMBIE)
         {
-            return None;
+            return long();
         }
         let next = state::armed(s, state::encode_near(due.tick));
         node.due_ns.store(due.ns, Ordering::Relaxed);
-        node.state
+        if node
+            .state
             .compare_exchange(s, next, Ordering::AcqRel, Ordering::Relaxed)
-            .ok()?;
+            .is_err()
+        {
+            return long();
+        }
+        // A2 and A3.
         if !promised(node.link.load(Ordering::Acquire), due.tick)
             || self.closed.load(Ordering::Acquire) != 0
         {
-            return self.rearm_raced(caller, index, node, due.tick, s, g);
+            return raced(s & ARMED != 0);
         }
-        Some(s & ARMED != 0)
+        done(s & ARMED != 0)
     }
 
+    /// The rest of a `rearm` whose promise was visited meanwhile, or whose
+    /// wheel was closed.
     #[cold]
-    fn rearm_raced(
+    pub fn rearm_raced(
         &self,
         caller: &impl Caller,
-        index: u32,
-        node: &Node,
+        handle: Handle,
         tick: u64,
-        was: u64,
-        g: u64,
-    ) -> Option<bool> {
+        was: bool,
+    ) -> Result<bool, Error> {
+        // Stale by now: then somebody has ended what was armed.
+        let Ok((index, node, g)) = self.node(handle) else {
+            return Ok(was);
+        };
         if !promised(node.link.load(Ordering::Acquire), tick) {
             self.promise_late(None, caller, index, node, tick);
         }
-        if self.closed.load(Ordering::Acquire) != 0 && was & ARMED == 0 {
-            // Undone: the long way refuses it.
-            return self.undo(node, g).ok();
+        if self.closed.load(Ordering::Acquire) != 0 && !was {
+            return self.undo(node, g);
         }
-        Some(was & ARMED != 0)
+        Ok(was)
     }
 
     /// Arms or re-arms; true if it was armed. Lock-free; linearizes at the
