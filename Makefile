@@ -108,12 +108,19 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
-.PHONY: test test-rust test-c
-test: test-rust test-c check-exports check-link check-header check-install
+.PHONY: test test-rust test-c loom
+test: test-rust loom test-c check-exports check-link check-header check-install
 
 test-rust:
 	$(call say,TEST,rust)
 	$(Q)$(CARGO) test -q
+
+# The core under the model checker, to three preemptions; LOOM_BOUND= for all.
+LOOM_BOUND ?= 3
+loom:
+	$(call say,LOOM,$(if $(LOOM_BOUND),to $(LOOM_BOUND) preemptions,without a bound))
+	$(Q)$(if $(LOOM_BOUND),LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND)) RUSTFLAGS='--cfg loom' \
+		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib model
 
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static

@@ -65,6 +65,6 @@ impl Rng {
         self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
     fn below(&mut self, n: u64) -> u64 {
-        (u128::from(self.next()) * u128::from(n) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 }
