@@ -23,7 +23,7 @@ CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Wpedantic -Werror
 
 Q := $(if $(V),,@)
-say = $(if $(V),@:,@printf '  %-7s %s\n' $(1) $(2))
+say = $(if $(V),@:,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 BUILD  := build
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)

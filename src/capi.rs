@@ -68,7 +68,8 @@ pub struct hwheel {
 ///   @levels times log2(@slots) is at most 48.
 /// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
 /// @reserved: zero.
-/// @start_ns: where a manual clock starts; zero for the other clocks.
+/// @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
+///   clocks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hwheel_options {
@@ -391,7 +392,8 @@ pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_i
 ///   clock: the begin of the tick at which the wheel wants to be driven next.
 ///
 /// Never later than the truth. It may be earlier than the truth where many
-/// timers were cancelled or another thread drives.
+/// timers were cancelled; and while the wheel is being driven it is the time of
+/// the tick that is swept.
 ///
 /// Return:
 /// * 1 - @deadline_ns is set.

@@ -199,13 +199,11 @@ impl Host {
     pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let host = unsafe { &*at };
+        if host.is_inside(None) {
+            return Err(-libc::EDEADLK);
+        }
         if host.is_ours() {
-            // From its own callback: refused. A drive that is still under way
-            // on another thread is the caller's to exclude.
-            match host.stop() {
-                Ok(()) => {}
-                Err(e) => return Err(e),
-            }
+            host.stop()?;
             local::leave(host);
         }
         // A child has no tick thread; its copy of the memory goes all the same.
@@ -509,13 +507,15 @@ impl Host {
     /// When the next timer fires, if any does; perhaps too early, never late.
     pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
         self.check()?;
-        if self.drive.load(Ordering::Acquire) == IDLE {
-            if let Ok(mut drive) = self.wheel.drive() {
+        let next = match self.wheel.drive() {
+            Ok(mut drive) => {
                 drive.settle(&Futex);
+                // Acquire: what this thread has armed is in it.
+                self.wheel.hot.next_visit.load(Ordering::Acquire)
             }
-        }
-        // Acquire: what this thread has armed is in it.
-        let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
+            // The driver is about to choose: what it had chosen says nothing.
+            Err(_) => self.wheel.current.load(Ordering::Acquire),
+        };
         Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
     }
 
