@@ -1,0 +1,345 @@
+/* hwheel_delete(), hwheel_shutdown(), hwheel_free(), and handles that are not a timer's. */
+#include "ktap.h"
+
+static hwheel_timer_t make(struct hwheel *w, hwheel_fn fn)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_setup(w, fn, 0, 0, &t), 0);
+	return t;
+}
+
+static void fires_nothing(struct hwheel *w)
+{
+	struct hwheel_event e;
+	uint64_t now = 0;
+
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(hwheel_advance(w, now + 3600 * SEC, &e, 1), 0);
+}
+
+/* Every function that takes a handle says `want`. */
+static void all_say(struct hwheel *w, hwheel_timer_t t, int want)
+{
+	uint64_t ns = 77;
+
+	CHECK_EQ(hwheel_mod(w, t, MS, 0), want);
+	CHECK_EQ(hwheel_mod_at(w, t, MS, 0), want);
+	CHECK_EQ(hwheel_reduce(w, t, MS, 0), want);
+	CHECK_EQ(hwheel_mod_pending(w, t, MS, 0), want);
+	CHECK_EQ(hwheel_pending(w, t), want);
+	CHECK_EQ(hwheel_remaining(w, t, &ns), want);
+	CHECK_EQ(ns, 77);
+	CHECK_EQ(hwheel_delete(w, t), want);
+	CHECK_EQ(hwheel_delete_sync(w, t), want);
+	CHECK_EQ(hwheel_shutdown(w, t), want);
+	CHECK_EQ(hwheel_shutdown_sync(w, t), want);
+	CHECK_EQ(hwheel_free(w, t), want);
+}
+
+static void delete_says_whether_it_was_armed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_pending(w, t), 0);
+	fires_nothing(w);
+	/* it can be armed again, and has fired after that */
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 7200 * SEC, &e, 1), 1);
+	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void delete_sync_without_a_callback_is_delete(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL);
+
+	CHECK_EQ(hwheel_delete_sync(w, t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_delete_sync(w, t), 1);
+	CHECK_EQ(hwheel_delete_sync(w, t), 0);
+	fires_nothing(w);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void shutdown_is_for_good(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
+
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_shutdown(w, t), 1);
+	CHECK_EQ(hwheel_shutdown(w, t), 0);
+	CHECK_EQ(hwheel_shutdown(w, u), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_mod(w, u, 10 * MS, 0), -ESHUTDOWN);
+	fires_nothing(w);
+	/* both still exist */
+	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_free(w, u), 0);
+	all_say(w, t, -ESTALE);
+	all_say(w, u, -ESTALE);
+	/* a new timer in the same place is not shut down */
+	t = make(w, NULL);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void shutdown_sync_is_for_good(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL);
+
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_shutdown_sync(w, t), 1);
+	CHECK_EQ(hwheel_shutdown_sync(w, t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	fires_nothing(w);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void free_says_whether_it_was_armed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
+
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_free(w, t), 1);
+	CHECK_EQ(hwheel_free(w, u), 0);
+	CHECK_EQ(hwheel_free(w, t), -ESTALE);
+	CHECK_EQ(hwheel_free(w, u), -ESTALE);
+	fires_nothing(w);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_freed_handle_is_stale_everywhere(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL), next;
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_free(w, t), 0);
+	all_say(w, t, -ESTALE);
+	/* also when its place has been taken, which is left alone */
+	next = make(w, NULL);
+	CHECK(next != t);
+	CHECK_EQ(hwheel_mod(w, next, 10 * MS, 0), 0);
+	all_say(w, t, -ESTALE);
+	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1), 1);
+	CHECK_EQ(e.timer, next);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_handle_is_not_used_twice(void)
+{
+	enum { N = 100000 };
+	static hwheel_timer_t t[N];
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = { .size = sizeof s };
+
+	for (int i = 0; i < N; i++) {
+		t[i] = make(w, NULL);
+		CHECK(i == 0 || t[i] != t[i - 1]);
+		CHECK_EQ(hwheel_free(w, t[i]), 0);
+	}
+	make(w, NULL);
+	for (int i = 0; i < N; i++)
+		CHECK_EQ(hwheel_pending(w, t[i]), -ESTALE);
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.live, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_handle_of_another_wheel_is_stale(void)
+{
+	struct hwheel *a = ktap_manual(0, 0, 0, 0), *b = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t of_a = make(a, NULL), of_b = make(b, NULL);
+
+	CHECK_EQ(hwheel_mod(a, of_a, MS, 0), 0);
+	CHECK_EQ(hwheel_mod(b, of_b, MS, 0), 0);
+	all_say(b, of_a, -ESTALE);
+	all_say(a, of_b, -ESTALE);
+	CHECK_EQ(hwheel_pending(a, of_a), 1);
+	CHECK_EQ(hwheel_pending(b, of_b), 1);
+	CHECK_EQ(hwheel_destroy(a), 0);
+	CHECK_EQ(hwheel_destroy(b), 0);
+}
+
+static void a_handle_of_a_destroyed_wheel_is_stale(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, NULL);
+
+	CHECK_EQ(hwheel_destroy(w), 0);
+	w = ktap_manual(0, 0, 0, 0);
+	make(w, NULL);
+	all_say(w, t, -ESTALE);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void garbage_is_stale(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+	uint64_t x = 88172645463325252u;
+
+	/* before there is any timer, and with one */
+	all_say(w, 0, -ESTALE);
+	all_say(w, 1, -ESTALE);
+	all_say(w, UINT64_MAX, -ESTALE);
+	t = make(w, NULL);
+	CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+	all_say(w, 0, -ESTALE);
+	all_say(w, UINT64_MAX, -ESTALE);
+	for (int bit = 0; bit < 64; bit++)
+		all_say(w, t ^ UINT64_C(1) << bit, -ESTALE);
+	for (int i = 0; i < 100000; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		if (x != t)
+			all_say(w, x, -ESTALE);
+	}
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct {
+	hwheel_timer_t other;
+	int own_delete, own_pending, other_delete, own_free, own_mod, own_free_again;
+	unsigned calls;
+} in_callback;
+
+static void cancel_another(struct hwheel *w, const struct hwheel_event *e)
+{
+	in_callback.calls++;
+	in_callback.own_pending = hwheel_pending(w, e->timer);
+	in_callback.own_delete = hwheel_delete(w, e->timer);
+	in_callback.other_delete = hwheel_delete(w, in_callback.other == e->timer ?
+						 e->cookie : in_callback.other);
+}
+
+/* Two of the same tick cancel each other: whichever comes first wins. */
+static void a_callback_cancels_one_that_is_due_as_well(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t a = 0, b = 0;
+
+	memset(&in_callback, 0, sizeof in_callback);
+	CHECK_EQ(hwheel_setup(w, cancel_another, 0, 0, &a), 0);
+	CHECK_EQ(hwheel_setup(w, cancel_another, a, 0, &b), 0);
+	in_callback.other = b;
+	CHECK_EQ(hwheel_mod(w, a, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_mod(w, b, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(in_callback.calls, 1);
+	CHECK_EQ(in_callback.own_pending, 0);
+	CHECK_EQ(in_callback.own_delete, 0);
+	CHECK_EQ(in_callback.other_delete, 1);
+	CHECK_EQ(hwheel_pending(w, a), 0);
+	CHECK_EQ(hwheel_pending(w, b), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void free_self(struct hwheel *w, const struct hwheel_event *e)
+{
+	in_callback.calls++;
+	in_callback.own_free = hwheel_free(w, e->timer);
+	in_callback.own_mod = hwheel_mod(w, e->timer, MS, 0);
+	in_callback.own_free_again = hwheel_free(w, e->timer);
+}
+
+static void a_callback_frees_its_own_timer(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = { .size = sizeof s };
+	hwheel_timer_t t = make(w, free_self);
+
+	memset(&in_callback, 0, sizeof in_callback);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(in_callback.calls, 1);
+	CHECK_EQ(in_callback.own_free, 0);
+	CHECK_EQ(in_callback.own_mod, -ESTALE);
+	CHECK_EQ(in_callback.own_free_again, -ESTALE);
+	all_say(w, t, -ESTALE);
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void shut_self(struct hwheel *w, const struct hwheel_event *e)
+{
+	in_callback.calls++;
+	in_callback.own_delete = hwheel_shutdown(w, e->timer);
+	in_callback.own_mod = hwheel_mod(w, e->timer, MS, 0);
+}
+
+static void a_callback_shuts_its_own_timer_down(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = make(w, shut_self);
+
+	memset(&in_callback, 0, sizeof in_callback);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(in_callback.calls, 1);
+	CHECK_EQ(in_callback.own_delete, 0);
+	CHECK_EQ(in_callback.own_mod, -ESHUTDOWN);
+	CHECK_EQ(hwheel_mod(w, t, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Arming and cancelling a long timeout for ever takes no more memory. */
+static void cancelled_timers_do_not_pile_up(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < 300000; i++) {
+		hwheel_timer_t t = 0;
+
+		CHECK_EQ(hwheel_after(w, 300 * SEC, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_delete(w, t), 1);
+		if (i % 1000 == 0)
+			CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10000, NULL, 0), 0);
+		if (i == 1000) {
+			CHECK_EQ(hwheel_get_stats(w, &s), 0);
+			bytes = s.slab_bytes;
+		}
+	}
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(s.slab_bytes, bytes);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(delete_says_whether_it_was_armed),
+	TEST(delete_sync_without_a_callback_is_delete),
+	TEST(shutdown_is_for_good),
+	TEST(shutdown_sync_is_for_good),
+	TEST(free_says_whether_it_was_armed),
+	TEST(a_freed_handle_is_stale_everywhere),
+	TEST(a_handle_is_not_used_twice),
+	TEST(a_handle_of_another_wheel_is_stale),
+	TEST(a_handle_of_a_destroyed_wheel_is_stale),
+	TEST(garbage_is_stale),
+	TEST(a_callback_cancels_one_that_is_due_as_well),
+	TEST(a_callback_frees_its_own_timer),
+	TEST(a_callback_shuts_its_own_timer_down),
+	TEST(cancelled_timers_do_not_pile_up),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,273 @@
+/* hwheel_drain(): every timer that has not fired, exactly once. */
+#include "ktap.h"
+
+enum { N = 1000 };
+static hwheel_timer_t t[N];
+static unsigned seen[N];
+static unsigned calls;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	calls++;
+}
+
+/* Drains in batches; how many, and each counted in `seen`. */
+static unsigned drain_all(struct hwheel *w, uint32_t max)
+{
+	static struct hwheel_event e[N];
+	unsigned total = 0;
+	int n;
+
+	do {
+		n = hwheel_drain(w, e, max);
+		CHECK(n >= 0 && n <= (int)max);
+		for (int i = 0; i < n; i++) {
+			CHECK(e[i].cookie < N);
+			CHECK_EQ(e[i].flags, HWHEEL_EVENT_DRAINED);
+			CHECK_EQ(e[i].timer, t[e[i].cookie]);
+			CHECK_EQ(e[i].missed, 0);
+			seen[e[i].cookie]++;
+		}
+		total += (unsigned)n;
+	} while (n == (int)max);
+	CHECK_EQ(hwheel_drain(w, e, max), 0);
+	return total;
+}
+
+static void every_timer_that_has_not_fired_exactly_once(void)
+{
+	static const uint32_t batches[] = { 1, 2, 3, 7, 64, 600, N };
+
+	for (size_t b = 0; b < sizeof batches / sizeof batches[0]; b++) {
+		struct hwheel *w = ktap_manual(0, 0, 0, 0);
+		struct hwheel_event e[N];
+		struct hwheel_stats s = { .size = sizeof s };
+		unsigned want = 0;
+
+		calls = 0;
+		memset(seen, 0, sizeof seen);
+		/* of all kinds, with a callback and without, from near to far */
+		for (uint64_t i = 0; i < N; i++) {
+			hwheel_fn fn = i & 1 ? count : NULL;
+			uint64_t delay = (1 + i % 50) * (MS << i % 20);
+
+			if (i % 4 < 2) {
+				CHECK_EQ(hwheel_after(w, delay, fn, i, 0, &t[i]), 0);
+			} else if (i % 8 < 4) {
+				CHECK_EQ(hwheel_every(w, delay, SEC, fn, i, 0, &t[i]), 0);
+			} else {
+				CHECK_EQ(hwheel_setup(w, fn, i, 0, &t[i]), 0);
+				if (i % 3)
+					CHECK_EQ(hwheel_mod(w, t[i], delay, 0), 0);
+			}
+			if (i % 5 == 0)
+				CHECK(hwheel_delete(w, t[i]) >= 0);
+		}
+		/* some fire */
+		CHECK(hwheel_advance(w, SEC, e, N) > 0);
+		calls = 0;
+		for (int i = 0; i < N; i++) {
+			seen[i] = hwheel_pending(w, t[i]) == 1 ? 0 : 1;
+			want += !seen[i];
+		}
+		CHECK(want > N / 10);
+		CHECK_EQ(drain_all(w, batches[b]), want);
+		for (int i = 0; i < N; i++)
+			CHECK_EQ(seen[i], 1);
+		CHECK_EQ(calls, 0);
+		/* those that free themselves are freed, the others are left */
+		CHECK_EQ(hwheel_get_stats(w, &s), 0);
+		want = 0;
+		for (int i = 0; i < N; i++) {
+			if (i % 8 < 4 || i % 4 < 2) {
+				CHECK_EQ(hwheel_pending(w, t[i]), -ESTALE);
+			} else {
+				CHECK_EQ(hwheel_pending(w, t[i]), 0);
+				want++;
+			}
+		}
+		CHECK_EQ(s.live, want);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a_drained_event_says_when_it_was_due(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+	hwheel_timer_t u = 0;
+
+	CHECK_EQ(hwheel_after(w, 12345678, count, 42, 0, &u), 0);
+	memset(e, 0xff, sizeof e);
+	CHECK_EQ(hwheel_drain(w, e, 2), 1);
+	CHECK_EQ(e[0].timer, u);
+	CHECK_EQ(e[0].cookie, 42);
+	CHECK_EQ(e[0].deadline_ns, 12345678);
+	CHECK_EQ(e[0].missed, 0);
+	CHECK_EQ(e[0].flags, HWHEEL_EVENT_DRAINED);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void an_empty_wheel_has_nothing_to_give(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_drained_wheel_takes_no_timers(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[4];
+	hwheel_timer_t armed = 0, resting = 0, made = 77;
+	uint64_t ns = 0;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &armed), 0);
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &resting), 0);
+	CHECK_EQ(hwheel_mod(w, armed, MS, 0), 0);
+	CHECK_EQ(hwheel_drain(w, e, 4), 1);
+	for (int i = 0; i < 2; i++) {
+		hwheel_timer_t u = i ? armed : resting;
+
+		CHECK_EQ(hwheel_mod(w, u, MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_mod(w, u, HWHEEL_NEVER, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_mod_at(w, u, MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_reduce(w, u, MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_mod_pending(w, u, MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_pending(w, u), 0);
+		CHECK_EQ(hwheel_delete(w, u), 0);
+	}
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_at(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(made, 77);
+	/* there is nothing left to fire, and all else goes on */
+	CHECK_EQ(hwheel_advance(w, SEC, e, 4), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(hwheel_free(w, armed), 0);
+	CHECK_EQ(hwheel_free(w, resting), 0);
+	CHECK_EQ(hwheel_drain(w, e, 4), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The first call shuts the wheel down, also before the last batch. */
+static void arms_between_batches_are_refused(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	hwheel_timer_t u[3];
+
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &u[i]), 0);
+		CHECK_EQ(hwheel_mod(w, u[i], MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_mod(w, u[i], 2 * MS, 0), -ESHUTDOWN);
+	/* one that is cancelled now is not handed back */
+	for (int i = 0; i < 3; i++)
+		if (hwheel_pending(w, u[i]) == 1) {
+			CHECK_EQ(hwheel_delete(w, u[i]), 1);
+			break;
+		}
+	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* What a full batch of an advance has left is handed back by a drain. */
+static void what_was_due_but_not_fetched_is_handed_back(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[N];
+	uint64_t fired = 0;
+
+	memset(seen, 0, sizeof seen);
+	for (uint64_t i = 0; i < 100; i++)
+		CHECK_EQ(hwheel_after(w, (i % 7) * MS, NULL, i, 0, &t[i]), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 33), 33);
+	for (int i = 0; i < 33; i++) {
+		seen[e[i].cookie]++;
+		fired++;
+	}
+	CHECK_EQ(drain_all(w, 10), 100 - fired);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(seen[i], 1);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, e, N), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_that_are_due_never_are_handed_back(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+
+	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 3, 0, NULL), 0);
+	CHECK_EQ(hwheel_drain(w, e, 2), 1);
+	CHECK_EQ(e[0].cookie, 3);
+	CHECK(e[0].deadline_ns == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static int from_callback;
+
+static void drain_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel_event out;
+
+	(void)e;
+	from_callback = hwheel_drain(w, &out, 1);
+}
+
+static void a_callback_does_not_drain(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	from_callback = 0;
+	CHECK_EQ(hwheel_after(w, MS, drain_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, &e, 1), 0);
+	CHECK_EQ(from_callback, -EDEADLK);
+	/* nothing has changed */
+	CHECK_EQ(hwheel_after(w, SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS + SEC, &e, 1), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_started_wheel_is_not_drained(void)
+{
+	struct hwheel *w = NULL;
+	struct hwheel_event e[2];
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_drain(w, e, 2), -EBUSY);
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 2, 0, NULL), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_drain(w, e, 2), 2);
+	CHECK_EQ(hwheel_drain(w, e, 2), 0);
+	CHECK_EQ(hwheel_after(w, SEC, NULL, 1, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_timer_that_has_not_fired_exactly_once),
+	TEST(a_drained_event_says_when_it_was_due),
+	TEST(an_empty_wheel_has_nothing_to_give),
+	TEST(a_drained_wheel_takes_no_timers),
+	TEST(arms_between_batches_are_refused),
+	TEST(what_was_due_but_not_fetched_is_handed_back),
+	TEST(timers_that_are_due_never_are_handed_back),
+	TEST(a_callback_does_not_drain),
+	TEST(a_started_wheel_is_not_drained),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,349 @@
+/* hwheel_poll() and hwheel_fd(): a caller's event loop on a system clock. */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include "ktap.h"
+
+/* How long something that must happen may take. */
+#define PATIENCE_MS 20000
+
+static struct hwheel *on_clock(uint32_t clock)
+{
+	struct hwheel_options o;
+	struct hwheel *w = NULL;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.clock = clock;
+	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	return w;
+}
+
+static int readable(int fd, int ms)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+	int n = poll(&p, 1, ms);
+
+	CHECK(n >= 0);
+	return n == 1 && (p.revents & POLLIN);
+}
+
+/* A descriptor, with what it had to say about the time before it was made. */
+static int fresh_fd(struct hwheel *w)
+{
+	int fd = hwheel_fd(w);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(readable(fd, 0), 0);
+	return fd;
+}
+
+/* Waits on the descriptor and polls until `want` events were taken. */
+static void take(struct hwheel *w, int fd, struct hwheel_event *e, int want)
+{
+	uint64_t end = ktap_clock() + PATIENCE_MS * MS;
+	int have = 0;
+
+	while (have < want) {
+		int n;
+
+		CHECK(ktap_clock() < end);
+		CHECK(readable(fd, PATIENCE_MS));
+		n = hwheel_poll(w, e + have, (uint32_t)(want - have));
+		CHECK(n >= 0);
+		have += n;
+	}
+}
+
+static void the_descriptor_is_one_and_close_on_exec(void)
+{
+	struct hwheel *w = on_clock(0);
+	int fd = hwheel_fd(w);
+
+	CHECK(fd >= 0);
+	CHECK_EQ(hwheel_fd(w), fd);
+	CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	/* it goes with the wheel */
+	CHECK_EQ(fcntl(fd, F_GETFD), -1);
+}
+
+static void it_is_not_readable_while_nothing_is_due(void)
+{
+	struct hwheel *w = on_clock(0);
+	int fd = fresh_fd(w);
+
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(readable(fd, 30), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void epoll_tells_when_a_timer_is_due(void)
+{
+	static const uint32_t clocks[] = {
+		HWHEEL_CLOCK_MONOTONIC, HWHEEL_CLOCK_BOOTTIME, HWHEEL_CLOCK_REALTIME,
+	};
+
+	for (size_t c = 0; c < 3; c++) {
+		struct hwheel *w = on_clock(clocks[c]);
+		struct epoll_event want = { .events = EPOLLIN }, got;
+		struct hwheel_event e;
+		int fd = fresh_fd(w), ep = epoll_create1(EPOLL_CLOEXEC), n = 0;
+		uint64_t before, due = 0, now = 0;
+
+		CHECK(ep >= 0);
+		CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &want), 0);
+		CHECK_EQ(epoll_wait(ep, &got, 1, 0), 0);
+		before = ktap_clock();
+		CHECK_EQ(hwheel_now(w, &due), 0);
+		due += 30 * MS;
+		CHECK_EQ(hwheel_after(w, 30 * MS, NULL, 5, 0, NULL), 0);
+		while (n == 0) {
+			CHECK_EQ(epoll_wait(ep, &got, 1, PATIENCE_MS), 1);
+			n = hwheel_poll(w, &e, 1);
+		}
+		CHECK_EQ(n, 1);
+		CHECK_EQ(e.cookie, 5);
+		/* never early, on either clock */
+		if (clocks[c] != HWHEEL_CLOCK_REALTIME)
+			CHECK(ktap_clock() >= before + 30 * MS);
+		CHECK(e.deadline_ns >= due);
+		CHECK_EQ(hwheel_now(w, &now), 0);
+		CHECK(now >= e.deadline_ns);
+		close(ep);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void never_early_and_in_order(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e[32];
+	int fd = fresh_fd(w), have = 0;
+	uint64_t x = 88172645463325252u, last = 0, end = ktap_clock() + PATIENCE_MS * MS;
+
+	for (int i = 0; i < 300; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		CHECK_EQ(hwheel_after(w, x % (200 * MS), NULL, 0, 0, NULL), 0);
+	}
+	while (have < 300) {
+		int n;
+
+		CHECK(ktap_clock() < end);
+		CHECK(readable(fd, PATIENCE_MS));
+		n = hwheel_poll(w, e, 32);
+		for (int i = 0; i < n; i++) {
+			uint64_t tick = (e[i].deadline_ns + MS - 1) / MS;
+
+			/* the wheel's clock is this one */
+			CHECK(e[i].deadline_ns <= ktap_clock());
+			CHECK(last <= tick);
+			last = tick;
+		}
+		have += n;
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_full_batch_leaves_it_readable(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e[6];
+	int fd = fresh_fd(w);
+
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	ktap_sleep_ms(5);
+	CHECK_EQ(readable(fd, PATIENCE_MS), 1);
+	CHECK_EQ(hwheel_poll(w, e, 2), 2);
+	CHECK_EQ(readable(fd, 0), 1);
+	CHECK_EQ(hwheel_poll(w, e, 2), 2);
+	CHECK_EQ(readable(fd, 0), 1);
+	CHECK_EQ(hwheel_poll(w, e, 2), 1);
+	CHECK_EQ(readable(fd, 0), 0);
+	/* exactly full: readable once more, then not */
+	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	take(w, fd, e, 1);
+	CHECK_EQ(readable(fd, 0), 1);
+	CHECK_EQ(hwheel_poll(w, e, 1), 0);
+	CHECK_EQ(readable(fd, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_armed_before_the_descriptor_are_told(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e;
+	int fd;
+
+	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 3, 0, NULL), 0);
+	fd = hwheel_fd(w);
+	CHECK(fd >= 0);
+	take(w, fd, &e, 1);
+	CHECK_EQ(e.cookie, 3);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void *arm_soon(void *w)
+{
+	ktap_sleep_ms(20);
+	hwheel_after(w, 5 * MS, NULL, 8, 0, NULL);
+	return NULL;
+}
+
+static void an_arm_of_another_thread_wakes_the_waiter(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e;
+	pthread_t thread;
+	int fd = fresh_fd(w);
+
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(readable(fd, 0), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, arm_soon, w), 0);
+	take(w, fd, &e, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(e.cookie, 8);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_works_without_the_descriptor(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e;
+	uint64_t before = ktap_clock();
+	int n;
+
+	CHECK_EQ(hwheel_after(w, 20 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	while ((n = hwheel_poll(w, &e, 1)) == 0) {
+		CHECK(ktap_clock() < before + PATIENCE_MS * MS);
+		ktap_sleep_ms(1);
+	}
+	CHECK_EQ(n, 1);
+	CHECK(ktap_clock() >= before + 20 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void without_room_events_are_unclaimed(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_stats s = { .size = sizeof s };
+
+	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	ktap_sleep_ms(5);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.fired, 1);
+	CHECK_EQ(s.unclaimed, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct {
+	pthread_t self;
+	unsigned calls;
+	int poll, poll_none, start, drain, stop, destroy;
+} inside;
+
+static void drive_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel_event out;
+
+	(void)e;
+	inside.calls++;
+	inside.self = pthread_self();
+	inside.poll = hwheel_poll(w, &out, 1);
+	inside.poll_none = hwheel_poll(w, NULL, 0);
+	inside.start = hwheel_start(w, 0);
+	inside.drain = hwheel_drain(w, &out, 1);
+	inside.stop = hwheel_stop(w);
+	inside.destroy = hwheel_destroy(w);
+}
+
+static void a_callback_runs_here_and_does_not_drive(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e;
+
+	memset(&inside, 0, sizeof inside);
+	CHECK_EQ(hwheel_after(w, 0, drive_again, 0, 0, NULL), 0);
+	ktap_sleep_ms(5);
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(inside.calls, 1);
+	CHECK(pthread_equal(inside.self, pthread_self()));
+	CHECK_EQ(inside.poll, -EBUSY);
+	CHECK_EQ(inside.poll_none, -EBUSY);
+	CHECK_EQ(inside.start, -EBUSY);
+	CHECK_EQ(inside.drain, -EDEADLK);
+	CHECK_EQ(inside.stop, -EDEADLK);
+	CHECK_EQ(inside.destroy, -EDEADLK);
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int held, release;
+
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&held, 1);
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+}
+
+static void *poll_once(void *w)
+{
+	hwheel_poll(w, NULL, 0);
+	return NULL;
+}
+
+static void a_second_driver_is_refused(void)
+{
+	struct hwheel *w = on_clock(0);
+	struct hwheel_event e;
+	pthread_t thread;
+	int poll, start, drain;
+
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, NULL), 0);
+	ktap_sleep_ms(5);
+	CHECK_EQ(pthread_create(&thread, NULL, poll_once, w), 0);
+	while (!atomic_load(&held))
+		ktap_sleep_ms(1);
+	poll = hwheel_poll(w, &e, 1);
+	start = hwheel_start(w, 0);
+	drain = hwheel_drain(w, &e, 1);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(poll, -EBUSY);
+	CHECK_EQ(start, -EBUSY);
+	CHECK_EQ(drain, -EBUSY);
+	/* and afterwards it is free again */
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(the_descriptor_is_one_and_close_on_exec),
+	TEST(it_is_not_readable_while_nothing_is_due),
+	TEST(epoll_tells_when_a_timer_is_due),
+	TEST(never_early_and_in_order),
+	TEST(a_full_batch_leaves_it_readable),
+	TEST(timers_armed_before_the_descriptor_are_told),
+	TEST(an_arm_of_another_thread_wakes_the_waiter),
+	TEST(it_works_without_the_descriptor),
+	TEST(without_room_events_are_unclaimed),
+	TEST(a_callback_runs_here_and_does_not_drive),
+	TEST(a_second_driver_is_refused),
+};
+KTAP_MAIN(tests)

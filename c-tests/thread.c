@@ -1,0 +1,435 @@
+/* hwheel_start() and hwheel_stop(): the tick thread. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include "ktap.h"
+
+/* How long something that must happen may take. */
+#define PATIENCE_MS 20000
+
+static struct hwheel *wheel(void)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	return w;
+}
+
+static void until(atomic_int *what, int at_least)
+{
+	for (int i = 0; i < PATIENCE_MS && atomic_load(what) < at_least; i++)
+		ktap_sleep_ms(1);
+	CHECK(atomic_load(what) >= at_least);
+}
+
+static atomic_int calls, early, elsewhere, unblocked;
+static pthread_t main_thread;
+
+/* The cookie is the earliest time on CLOCK_MONOTONIC. */
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	sigset_t mask;
+
+	(void)w;
+	if (ktap_clock() < e->cookie || ktap_clock() < e->deadline_ns)
+		atomic_fetch_add(&early, 1);
+	if (!pthread_equal(pthread_self(), main_thread))
+		atomic_fetch_add(&elsewhere, 1);
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	for (int s = 1; s < 32; s++)
+		if (s != SIGKILL && s != SIGSTOP && !sigismember(&mask, s))
+			atomic_fetch_add(&unblocked, 1);
+	for (int s = SIGRTMIN; s <= SIGRTMAX; s++)
+		if (!sigismember(&mask, s))
+			atomic_fetch_add(&unblocked, 1);
+	atomic_fetch_add(&calls, 1);
+}
+
+static void reset(void)
+{
+	main_thread = pthread_self();
+	atomic_store(&calls, 0);
+	atomic_store(&early, 0);
+	atomic_store(&elsewhere, 0);
+	atomic_store(&unblocked, 0);
+}
+
+static void callbacks_run_on_a_thread_that_blocks_all_signals(void)
+{
+	struct hwheel *w = wheel();
+	sigset_t before, after;
+
+	reset();
+	pthread_sigmask(SIG_BLOCK, NULL, &before);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	pthread_sigmask(SIG_BLOCK, NULL, &after);
+	CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
+	until(&calls, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&elsewhere), 1);
+	CHECK_EQ(atomic_load(&unblocked), 0);
+	/* the caller's mask is as it was */
+	for (int s = 1; s < 32; s++)
+		CHECK_EQ(sigismember(&before, s), sigismember(&after, s));
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void callbacks_are_never_early(void)
+{
+	struct hwheel *w = wheel();
+	uint64_t x = 88172645463325252u;
+
+	reset();
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	for (int i = 0; i < 300; i++) {
+		uint64_t delay;
+
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		delay = x % (200 * MS);
+		CHECK_EQ(hwheel_after(w, delay, note, ktap_clock() + delay, 0, NULL), 0);
+	}
+	until(&calls, 300);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), 300);
+	CHECK_EQ(atomic_load(&early), 0);
+}
+
+static void every_clock_can_be_ticked(void)
+{
+	for (uint32_t clock = 0; clock < HWHEEL_CLOCK_MANUAL; clock++) {
+		struct hwheel_options o;
+		struct hwheel *w = NULL;
+		uint64_t now = 0;
+
+		memset(&o, 0, sizeof o);
+		o.size = sizeof o;
+		o.clock = clock;
+		reset();
+		CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+		CHECK_EQ(hwheel_start(w, 0), 0);
+		CHECK_EQ(hwheel_now(w, &now), 0);
+		CHECK_EQ(hwheel_at(w, now + 10 * MS, note, 0, 0, NULL), 0);
+		until(&calls, 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void started_it_cannot_be_started_or_polled(void)
+{
+	struct hwheel *w = wheel();
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_start(w, 0), -EBUSY);
+	CHECK_EQ(hwheel_poll(w, &e, 1), -EBUSY);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), -EBUSY);
+	CHECK_EQ(hwheel_drain(w, &e, 1), -EBUSY);
+	/* arguments are looked at first */
+	CHECK_EQ(hwheel_start(w, 1), -EINVAL);
+	CHECK_EQ(hwheel_poll(w, NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_stops_and_starts_again(void)
+{
+	struct hwheel *w = wheel();
+
+	reset();
+	CHECK_EQ(hwheel_stop(w), 0);
+	for (int i = 1; i <= 20; i++) {
+		CHECK_EQ(hwheel_start(w, 0), 0);
+		CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
+		until(&calls, i);
+		CHECK_EQ(hwheel_stop(w), 0);
+		CHECK_EQ(hwheel_stop(w), 0);
+	}
+	/* at once, before the thread has run at all */
+	for (int i = 0; i < 50; i++) {
+		CHECK_EQ(hwheel_start(w, 0), 0);
+		CHECK_EQ(hwheel_stop(w), 0);
+	}
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void stopped_nothing_fires_and_timers_stay_armed(void)
+{
+	struct hwheel *w = wheel();
+	struct hwheel_event e;
+	hwheel_timer_t t = 0;
+
+	reset();
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_setup(w, note, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 200 * MS, 0), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_mod(w, t, 5 * MS, 0), 1);
+	ktap_sleep_ms(20);
+	CHECK_EQ(atomic_load(&calls), 0);
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	/* by hand */
+	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(atomic_load(&calls), 1);
+	/* and by the thread */
+	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	until(&calls, 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_without_a_callback_are_unclaimed(void)
+{
+	struct hwheel *w = wheel();
+	struct hwheel_stats s = { .size = sizeof s };
+
+	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	for (int i = 0; i < PATIENCE_MS && s.unclaimed < 2; i++) {
+		ktap_sleep_ms(1);
+		CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	}
+	CHECK_EQ(s.unclaimed, 2);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int stop_inside, destroy_inside, start_inside, poll_inside, drain_inside, done_inside;
+
+static void misbehave(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel_event out;
+
+	(void)e;
+	atomic_store(&stop_inside, hwheel_stop(w));
+	atomic_store(&destroy_inside, hwheel_destroy(w));
+	atomic_store(&start_inside, hwheel_start(w, 0));
+	atomic_store(&poll_inside, hwheel_poll(w, &out, 1));
+	atomic_store(&drain_inside, hwheel_drain(w, &out, 1));
+	atomic_fetch_add(&done_inside, 1);
+}
+
+static void a_callback_does_not_stop_its_own_thread(void)
+{
+	struct hwheel *w = wheel();
+
+	reset();
+	atomic_store(&done_inside, 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_after(w, 0, misbehave, 0, 0, NULL), 0);
+	until(&done_inside, 1);
+	CHECK_EQ(atomic_load(&stop_inside), -EDEADLK);
+	CHECK_EQ(atomic_load(&destroy_inside), -EDEADLK);
+	CHECK_EQ(atomic_load(&start_inside), -EBUSY);
+	CHECK_EQ(atomic_load(&poll_inside), -EBUSY);
+	CHECK_EQ(atomic_load(&drain_inside), -EDEADLK);
+	/* nothing has changed: it ticks on */
+	CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
+	until(&calls, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int held, release;
+
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&held, 1);
+	for (int i = 0; i < PATIENCE_MS && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+	atomic_store(&held, 0);
+}
+
+static atomic_int answers[2], answered;
+
+static void *stop_it(void *w)
+{
+	int answer = hwheel_stop(w);
+
+	atomic_store(&answers[atomic_fetch_add(&answered, 1)], answer);
+	return NULL;
+}
+
+/* Of two that stop it while a callback runs, one waits and one is refused. */
+static void only_one_thread_stops_it(void)
+{
+	struct hwheel *w = wheel();
+	pthread_t thread[2];
+	int stop, destroy, start, first, running;
+
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	atomic_store(&answered, 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, NULL), 0);
+	until(&held, 1);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&thread[i], NULL, stop_it, w), 0);
+	until(&answered, 1);
+	first = atomic_load(&answers[0]);
+	/* now the other one is in hwheel_stop() */
+	stop = hwheel_stop(w);
+	destroy = hwheel_destroy(w);
+	start = hwheel_start(w, 0);
+	running = atomic_load(&held);
+	atomic_store(&release, 1);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+	CHECK_EQ(atomic_load(&held), 0);
+	CHECK_EQ(running, 1);
+	CHECK_EQ(first, -EBUSY);
+	CHECK_EQ(atomic_load(&answers[1]), 0);
+	CHECK_EQ(stop, -EBUSY);
+	CHECK_EQ(destroy, -EBUSY);
+	CHECK_EQ(start, -EBUSY);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void *let_go(void *arg)
+{
+	ktap_sleep_ms(20);
+	atomic_store(&release, 1);
+	return arg;
+}
+
+static void stop_and_destroy_wait_for_the_callback(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = wheel();
+		pthread_t thread;
+
+		atomic_store(&held, 0);
+		atomic_store(&release, 0);
+		CHECK_EQ(hwheel_start(w, 0), 0);
+		CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, NULL), 0);
+		until(&held, 1);
+		CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
+		CHECK_EQ(k == 0 ? hwheel_stop(w) : hwheel_destroy(w), 0);
+		CHECK_EQ(atomic_load(&held), 0);
+		CHECK_EQ(atomic_load(&release), 1);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		if (k == 0)
+			CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void stop_does_not_run_what_is_left(void)
+{
+	struct hwheel *w = wheel();
+	pthread_t thread;
+	struct hwheel_event e[8];
+
+	reset();
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, NULL), 0);
+	until(&held, 1);
+	/* due while the callback runs */
+	for (int i = 0; i < 5; i++)
+		CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, let_go, NULL), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	int ran = atomic_load(&calls);
+	ktap_sleep_ms(10);
+	CHECK_EQ(atomic_load(&calls), ran);
+	/* each is still there, once */
+	CHECK_EQ(hwheel_drain(w, e, 8), 5 - ran);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int handled, handled_elsewhere;
+
+static void handler(int signal)
+{
+	(void)signal;
+	atomic_fetch_add(&handled, 1);
+	if (!pthread_equal(pthread_self(), main_thread))
+		atomic_fetch_add(&handled_elsewhere, 1);
+}
+
+static void signals_of_the_process_are_not_handled_there(void)
+{
+	struct hwheel *w = wheel();
+	struct sigaction on, old;
+
+	reset();
+	atomic_store(&handled, 0);
+	atomic_store(&handled_elsewhere, 0);
+	memset(&on, 0, sizeof on);
+	on.sa_handler = handler;
+	CHECK_EQ(sigaction(SIGUSR1, &on, &old), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	for (int i = 0; i < 100; i++) {
+		CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
+		CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+	}
+	until(&calls, 100);
+	until(&handled, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(sigaction(SIGUSR1, &old, NULL), 0);
+	CHECK_EQ(atomic_load(&handled_elsewhere), 0);
+}
+
+static uint64_t wakeups(struct hwheel *w)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	return s.wakeups;
+}
+
+/* One timer an hour away, in the hashed shape and in the hierarchical one. */
+static void idle_it_does_not_wake(void)
+{
+	static const uint32_t levels[2] = { 1, 0 };
+	struct hwheel *w[2];
+	uint64_t before[2];
+
+	reset();
+	for (int i = 0; i < 2; i++) {
+		struct hwheel_options o;
+
+		memset(&o, 0, sizeof o);
+		o.size = sizeof o;
+		o.levels = levels[i];
+		CHECK_EQ(hwheel_create(&o, 0, &w[i]), 0);
+		CHECK_EQ(hwheel_after(w[i], 3600 * SEC, note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_start(w[i], 0), 0);
+	}
+	/* until it has gone to sleep */
+	ktap_sleep_ms(500);
+	for (int i = 0; i < 2; i++)
+		before[i] = wakeups(w[i]);
+	ktap_sleep_ms(10000);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(wakeups(w[i]) - before[i], 0);
+		/* it sleeps, it is not dead */
+		CHECK_EQ(hwheel_after(w[i], 0, note, 0, 0, NULL), 0);
+		until(&calls, i + 1);
+		CHECK(wakeups(w[i]) > before[i]);
+		CHECK_EQ(hwheel_destroy(w[i]), 0);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(callbacks_run_on_a_thread_that_blocks_all_signals),
+	TEST(callbacks_are_never_early),
+	TEST(every_clock_can_be_ticked),
+	TEST(started_it_cannot_be_started_or_polled),
+	TEST(it_stops_and_starts_again),
+	TEST(stopped_nothing_fires_and_timers_stay_armed),
+	TEST(timers_without_a_callback_are_unclaimed),
+	TEST(a_callback_does_not_stop_its_own_thread),
+	TEST(only_one_thread_stops_it),
+	TEST(stop_and_destroy_wait_for_the_callback),
+	TEST(stop_does_not_run_what_is_left),
+	TEST(signals_of_the_process_are_not_handled_there),
+	TEST(idle_it_does_not_wake),
+};
+KTAP_MAIN(tests)
