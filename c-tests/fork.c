@@ -1,0 +1,315 @@
+/* fork(): the child does not use its parent's wheel, and hangs nowhere. */
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "ktap.h"
+
+/* Where a child says which of its expectations failed. */
+static struct report {
+	int line;
+	long long got, want;
+} *report;
+
+#define EXPECT(value, wanted) do { \
+	long long expect_got = (long long)(value), expect_want = (long long)(wanted); \
+	if (expect_got != expect_want) { \
+		*report = (struct report){ __LINE__, expect_got, expect_want }; \
+		_exit(1); \
+	} \
+} while (0)
+
+static void in_a_child(void (*run)(struct hwheel *), struct hwheel *w)
+{
+	static char why[100];
+	int status = 0;
+	pid_t child;
+
+	if (report == NULL)
+		report = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(report != MAP_FAILED);
+	memset(report, 0, sizeof *report);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		/* hanging is failing */
+		alarm(30);
+		run(w);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	snprintf(why, sizeof why, "line %d of the child: %lld, not %lld",
+		 report->line, report->got, report->want);
+	if (report->line != 0)
+		printf("# %s\n", why);
+	CHECK_EQ(report->line, 0);
+	CHECK_EQ(status, 0);
+}
+
+static atomic_int calls;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&calls, 1);
+}
+
+static hwheel_timer_t of_parent;
+
+static void try_everything(struct hwheel *w)
+{
+	struct hwheel_event e = { .cookie = 77 };
+	struct hwheel_stats s = { .size = sizeof s, .live = 77 };
+	hwheel_timer_t t = 77;
+	uint64_t ns = 77;
+
+	EXPECT(hwheel_now(w, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_get_stats(w, &s), -ESHUTDOWN);
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_mod(w, of_parent, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_mod_at(w, of_parent, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_reduce(w, of_parent, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_mod_pending(w, of_parent, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_delete(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_delete_sync(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_shutdown(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_shutdown_sync(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_free(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_pending(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_remaining(w, of_parent, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_after(w, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_at(w, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_every(w, MS, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_poll(w, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_fd(w), -ESHUTDOWN);
+	EXPECT(hwheel_start(w, 0), -ESHUTDOWN);
+	EXPECT(hwheel_stop(w), -ESHUTDOWN);
+	EXPECT(hwheel_drain(w, &e, 1), -ESHUTDOWN);
+	/* and no output was written */
+	EXPECT(ns, 77);
+	EXPECT(t, 77);
+	EXPECT(s.live, 77);
+	EXPECT(e.cookie, 77);
+	EXPECT(atomic_load(&calls), 0);
+}
+
+static void try_everything_and_destroy(struct hwheel *w)
+{
+	try_everything(w);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void use_an_own_wheel(struct hwheel *w)
+{
+	struct hwheel_options o;
+	struct hwheel *mine = NULL;
+	struct hwheel_event e[2];
+	hwheel_timer_t t = 0;
+
+	(void)w;
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.clock = HWHEEL_CLOCK_MANUAL;
+	EXPECT(hwheel_create(&o, 0, &mine), 0);
+	EXPECT(hwheel_after(mine, MS, NULL, 5, 0, &t), 0);
+	EXPECT(hwheel_pending(mine, of_parent), -ESTALE);
+	EXPECT(hwheel_advance(mine, SEC, e, 2), 1);
+	EXPECT(e[0].timer, t);
+	EXPECT(hwheel_destroy(mine), 0);
+	/* with a thread of its own */
+	EXPECT(hwheel_create(NULL, 0, &mine), 0);
+	EXPECT(hwheel_start(mine, 0), 0);
+	EXPECT(hwheel_after(mine, MS, count, 0, 0, NULL), 0);
+	while (atomic_load(&calls) == 0)
+		ktap_sleep_ms(1);
+	EXPECT(hwheel_destroy(mine), 0);
+	/* the parent's is still not to be used */
+	EXPECT(hwheel_pending(w, of_parent), -ESHUTDOWN);
+}
+
+static void use_an_own_wheel_and_destroy(struct hwheel *w)
+{
+	use_an_own_wheel(w);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static struct hwheel *armed_manual(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_setup(w, NULL, 9, 0, &of_parent), 0);
+	CHECK_EQ(hwheel_mod(w, of_parent, 10 * MS, 0), 0);
+	return w;
+}
+
+/* The parent's wheel is as it was. */
+static void goes_on(struct hwheel *w)
+{
+	struct hwheel_event e;
+	uint64_t now = 77;
+
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 0);
+	CHECK_EQ(hwheel_pending(w, of_parent), 1);
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1), 1);
+	CHECK_EQ(e.timer, of_parent);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void every_call_in_a_child_is_refused(void)
+{
+	struct hwheel *w = armed_manual();
+
+	in_a_child(try_everything, w);
+	goes_on(w);
+}
+
+static void a_child_may_destroy_its_copy(void)
+{
+	struct hwheel *w = armed_manual();
+
+	in_a_child(try_everything_and_destroy, w);
+	in_a_child(try_everything_and_destroy, w);
+	goes_on(w);
+}
+
+static void a_child_makes_its_own_wheel(void)
+{
+	struct hwheel *w = armed_manual();
+
+	in_a_child(use_an_own_wheel, w);
+	in_a_child(use_an_own_wheel_and_destroy, w);
+	goes_on(w);
+}
+
+static void a_grandchild_too(struct hwheel *w)
+{
+	struct hwheel *mine = NULL;
+	int status = 0;
+	pid_t child;
+
+	EXPECT(hwheel_create(NULL, 0, &mine), 0);
+	EXPECT(hwheel_after(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	child = fork();
+	EXPECT(child < 0, 0);
+	if (child == 0) {
+		alarm(30);
+		EXPECT(hwheel_after(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+		try_everything(w);
+		use_an_own_wheel(w);
+		EXPECT(hwheel_destroy(mine), 0);
+		EXPECT(hwheel_destroy(w), 0);
+		_exit(0);
+	}
+	EXPECT(waitpid(child, &status, 0), child);
+	EXPECT(status, 0);
+	EXPECT(hwheel_after(mine, MS, NULL, 0, 0, NULL), 0);
+	EXPECT(hwheel_destroy(mine), 0);
+}
+
+static void generations_of_children(void)
+{
+	struct hwheel *w = armed_manual();
+
+	in_a_child(a_grandchild_too, w);
+	goes_on(w);
+}
+
+static void until_called(int at_least)
+{
+	for (int i = 0; i < 20000 && atomic_load(&calls) < at_least; i++)
+		ktap_sleep_ms(1);
+	CHECK(atomic_load(&calls) >= at_least);
+}
+
+static void do_nothing_for_a_while(struct hwheel *w)
+{
+	int before = atomic_load(&calls);
+
+	/* it is not driven here */
+	ktap_sleep_ms(20);
+	EXPECT(atomic_load(&calls), before);
+	EXPECT(hwheel_stop(w), -ESHUTDOWN);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void the_parents_tick_thread_goes_on(void)
+{
+	struct hwheel *w = NULL;
+	hwheel_timer_t t = 0;
+
+	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, count, 0, 0, &t), 0);
+	until_called(1);
+	/* at whatever moment of the thread */
+	for (int i = 0; i < 5; i++) {
+		in_a_child(do_nothing_for_a_while, w);
+		until_called(atomic_load(&calls) + 2);
+	}
+	/* also for the deadline of a sleeper whose descriptor the child has closed */
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_after(w, 100 * MS, count, 0, 0, NULL), 0);
+	in_a_child(do_nothing_for_a_while, w);
+	until_called(1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct report *inner;
+
+static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	(void)e;
+	if (child == 0) {
+		struct hwheel_event out;
+
+		alarm(30);
+		inner[0].got = hwheel_advance(w, SEC, &out, 1);
+		inner[1].got = hwheel_after(w, MS, NULL, 0, 0, NULL);
+		inner[2].got = hwheel_delete_sync(w, e->timer);
+		_exit(0);
+	}
+	if (waitpid(child, &status, 0) != child || status != 0)
+		inner[3].got = 1;
+}
+
+static void a_fork_in_a_callback(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(inner != MAP_FAILED);
+	CHECK_EQ(hwheel_after(w, MS, fork_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 2 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 1);
+	CHECK_EQ(inner[0].got, -ESHUTDOWN);
+	CHECK_EQ(inner[1].got, -ESHUTDOWN);
+	CHECK_EQ(inner[2].got, -ESHUTDOWN);
+	CHECK_EQ(inner[3].got, 0);
+	munmap(inner, 4096);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_call_in_a_child_is_refused),
+	TEST(a_child_may_destroy_its_copy),
+	TEST(a_child_makes_its_own_wheel),
+	TEST(generations_of_children),
+	TEST(the_parents_tick_thread_goes_on),
+	TEST(a_fork_in_a_callback),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,298 @@
+/* Arming and cancelling call no allocator, and read the clock only if they must. */
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "ktap.h"
+
+/*
+ * This program's own allocator and clock_gettime(), which every library of
+ * the process uses instead of the C library's: they count what the calling
+ * thread asks for, and pass it on.
+ */
+static _Thread_local unsigned allocations, clock_reads;
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *at, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void __libc_free(void *at);
+
+void *malloc(size_t size)
+{
+	allocations++;
+	return __libc_malloc(size);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	allocations++;
+	return __libc_calloc(n, size);
+}
+
+void *realloc(void *at, size_t size)
+{
+	allocations++;
+	return __libc_realloc(at, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	allocations++;
+	return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **at, size_t align, size_t size)
+{
+	allocations++;
+	*at = __libc_memalign(align, size);
+	return *at == NULL ? ENOMEM : 0;
+}
+
+void free(void *at)
+{
+	allocations++;
+	__libc_free(at);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+	clock_reads++;
+	return (int)syscall(SYS_clock_gettime, clock, t);
+}
+
+static struct hwheel *wheel(void)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	return w;
+}
+
+/* All that a caller may do on a hot path; the number of calls that failed. */
+static unsigned arm_and_cancel(struct hwheel *w, int times)
+{
+	unsigned failed = 0;
+
+	for (int i = 0; i < times; i++) {
+		hwheel_timer_t a = 0, b = 0, c = 0, d = 0;
+		uint64_t ns = 0;
+
+		failed += hwheel_setup(w, NULL, 0, 0, &a) != 0;
+		failed += hwheel_mod(w, a, 10 * SEC, 0) != 0;
+		failed += hwheel_mod(w, a, SEC, 0) != 1;
+		failed += hwheel_mod_at(w, a, HWHEEL_NEVER - 1, 0) != 1;
+		failed += hwheel_reduce(w, a, 10 * SEC, 0) != 1;
+		failed += hwheel_mod_pending(w, a, 20 * SEC, 0) != 1;
+		failed += hwheel_pending(w, a) != 1;
+		failed += hwheel_remaining(w, a, &ns) != 1;
+		failed += hwheel_delete(w, a) != 1;
+		failed += hwheel_shutdown(w, a) != 0;
+		failed += hwheel_free(w, a) != 0;
+		failed += hwheel_after(w, 3600 * SEC, NULL, 0, 0, &b) != 0;
+		failed += hwheel_at(w, HWHEEL_NEVER - 1, NULL, 0, 0, &c) != 0;
+		failed += hwheel_every(w, SEC, SEC, NULL, 0, 0, &d) != 0;
+		failed += hwheel_delete(w, b) != 1;
+		failed += hwheel_free(w, c) != 1;
+		failed += hwheel_delete_sync(w, d) != 1;
+	}
+	return failed;
+}
+
+static void the_counters_count(void)
+{
+	unsigned before = allocations;
+	void *volatile at = malloc(1);
+
+	CHECK_EQ(allocations, before + 1);
+	free(at);
+	CHECK_EQ(allocations, before + 2);
+	before = clock_reads;
+	ktap_clock();
+	CHECK_EQ(clock_reads, before + 1);
+}
+
+static void a_thread_that_has_met_the_wheel_calls_no_allocator(void)
+{
+	struct hwheel *w = wheel();
+	unsigned before;
+
+	CHECK_EQ(arm_and_cancel(w, 1), 0);
+	before = allocations;
+	CHECK_EQ(arm_and_cancel(w, 1000), 0);
+	CHECK_EQ(allocations - before, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void nor_does_the_one_that_made_it(void)
+{
+	struct hwheel *w = wheel();
+	unsigned before = allocations;
+
+	CHECK_EQ(arm_and_cancel(w, 1), 0);
+	CHECK_EQ(allocations - before, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Not even where it must map more memory. */
+static void nor_when_there_are_many_timers(void)
+{
+	struct hwheel *w = wheel();
+	unsigned before = allocations;
+
+	for (int i = 0; i < 100000; i++)
+		CHECK_EQ(hwheel_after(w, (uint64_t)i * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(allocations - before, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct {
+	struct hwheel *w[20];
+	unsigned allocations, failed;
+} fresh;
+
+static void *meet(void *arg)
+{
+	unsigned before = allocations;
+
+	for (size_t i = 0; i < (size_t)(uintptr_t)arg; i++)
+		fresh.failed += arm_and_cancel(fresh.w[i], 3);
+	fresh.allocations += allocations - before;
+	return NULL;
+}
+
+static void a_fresh_thread_calls_no_allocator(void)
+{
+	memset(&fresh, 0, sizeof fresh);
+	fresh.w[0] = wheel();
+	for (int i = 0; i < 5; i++) {
+		pthread_t thread;
+
+		CHECK_EQ(pthread_create(&thread, NULL, meet, (void *)(uintptr_t)1), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(fresh.failed, 0);
+		CHECK_EQ(fresh.allocations, 0);
+	}
+	CHECK_EQ(hwheel_destroy(fresh.w[0]), 0);
+}
+
+static void nor_one_that_meets_more_wheels_than_it_remembers(void)
+{
+	pthread_t thread;
+
+	memset(&fresh, 0, sizeof fresh);
+	for (int i = 0; i < 20; i++)
+		fresh.w[i] = wheel();
+	CHECK_EQ(pthread_create(&thread, NULL, meet, (void *)(uintptr_t)20), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(fresh.failed, 0);
+	CHECK_EQ(fresh.allocations, 0);
+	for (int i = 0; i < 20; i++)
+		CHECK_EQ(hwheel_destroy(fresh.w[i]), 0);
+}
+
+static unsigned of_callback, calls;
+
+static void arm_in_callback(struct hwheel *w, const struct hwheel_event *e)
+{
+	unsigned before = allocations;
+
+	(void)e;
+	if (arm_and_cancel(w, 1) == 0)
+		calls++;
+	of_callback += allocations - before;
+}
+
+static void nor_the_driver_and_its_callbacks(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[8];
+	unsigned before;
+
+	calls = of_callback = 0;
+	CHECK_EQ(hwheel_every(w, MS, MS, arm_in_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, NULL), 0);
+	before = allocations;
+	for (uint64_t i = 1; i <= 1000; i++)
+		CHECK_EQ(hwheel_advance(w, i * MS, e, 8), 1);
+	CHECK_EQ(allocations - before, 0);
+	CHECK_EQ(of_callback, 0);
+	CHECK_EQ(calls, 1000);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_delay_reads_the_clock(void)
+{
+	struct hwheel *w = wheel();
+	hwheel_timer_t t = 0;
+	unsigned before;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	before = clock_reads;
+	CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), 0);
+	CHECK_EQ(clock_reads - before, 1);
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(clock_reads - before, 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_deadline_does_not_read_the_clock(void)
+{
+	struct hwheel *w = wheel();
+	hwheel_timer_t t = 0;
+	uint64_t now = 0;
+	unsigned before;
+
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	before = clock_reads;
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod_at(w, t, now + 3600 * SEC, 0), 0);
+	for (uint64_t i = 0; i < 1000; i++) {
+		CHECK_EQ(hwheel_mod_at(w, t, now + (5000 - i) * SEC, 0), 1);
+		CHECK_EQ(hwheel_mod(w, t, now + (3000 - i) * SEC, HWHEEL_ABSTIME), 1);
+		CHECK_EQ(hwheel_reduce(w, t, now + (2000 - i) * SEC, HWHEEL_ABSTIME), 1);
+		CHECK_EQ(hwheel_mod_pending(w, t, now + 1000 * SEC, HWHEEL_ABSTIME), 1);
+		CHECK_EQ(hwheel_at(w, now + i * SEC, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_every(w, now + i * SEC, SEC, NULL, 0, HWHEEL_ABSTIME, NULL), 0);
+		CHECK_EQ(hwheel_pending(w, t), 1);
+	}
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(clock_reads - before, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void never_does_not_read_the_clock(void)
+{
+	struct hwheel *w = wheel();
+	unsigned before = clock_reads;
+
+	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(clock_reads - before, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_manual_wheel_reads_no_clock(void)
+{
+	unsigned before = clock_reads;
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(arm_and_cancel(w, 10), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(clock_reads - before, 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(the_counters_count),
+	TEST(a_thread_that_has_met_the_wheel_calls_no_allocator),
+	TEST(nor_does_the_one_that_made_it),
+	TEST(nor_when_there_are_many_timers),
+	TEST(a_fresh_thread_calls_no_allocator),
+	TEST(nor_one_that_meets_more_wheels_than_it_remembers),
+	TEST(nor_the_driver_and_its_callbacks),
+	TEST(a_delay_reads_the_clock),
+	TEST(a_deadline_does_not_read_the_clock),
+	TEST(never_does_not_read_the_clock),
+	TEST(a_manual_wheel_reads_no_clock),
+};
+KTAP_MAIN(tests)

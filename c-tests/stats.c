@@ -1,0 +1,268 @@
+/* hwheel_get_stats(): its size, and what is counted. */
+#include <poll.h>
+#include <stddef.h>
+#include "ktap.h"
+
+static struct hwheel_stats stats(struct hwheel *w)
+{
+	struct hwheel_stats s;
+
+	memset(&s, 0xff, sizeof s);
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.size, sizeof s);
+	CHECK_EQ(s.reserved, 0);
+	return s;
+}
+
+static void nothing(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+}
+
+static void a_new_wheel_has_done_nothing(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = stats(w);
+
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(s.fired, 0);
+	CHECK_EQ(s.missed, 0);
+	CHECK_EQ(s.unclaimed, 0);
+	CHECK_EQ(s.sweeps, 0);
+	CHECK_EQ(s.wakeups, 0);
+	CHECK_EQ(s.kicks, 0);
+	CHECK_EQ(s.pushes, 0);
+	CHECK_EQ(s.repeats, 0);
+	CHECK_EQ(s.slab_bytes, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_size_below_eight_is_refused(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s;
+
+	for (uint32_t size = 0; size < 8; size++) {
+		memset(&s, 0x5a, sizeof s);
+		s.size = size;
+		CHECK_EQ(hwheel_get_stats(w, &s), -EINVAL);
+		CHECK_EQ(s.size, size);
+		for (size_t i = 4; i < sizeof s; i++)
+			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_short_struct_is_filled_as_far_as_it_goes(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	for (uint32_t size = 8; size <= sizeof(struct hwheel_stats); size++) {
+		struct hwheel_stats s;
+
+		memset(&s, 0x5a, sizeof s);
+		s.size = size;
+		CHECK_EQ(hwheel_get_stats(w, &s), 0);
+		CHECK_EQ(s.size, size);
+		if (size >= 16)
+			CHECK_EQ(s.live, 1);
+		for (size_t i = size; i < sizeof s; i++)
+			CHECK_EQ(((unsigned char *)&s)[i], 0x5a);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void an_unknown_tail_is_zeroed(void)
+{
+	static _Alignas(struct hwheel_stats) unsigned char bytes[5000];
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	static const uint32_t sizes[] = { sizeof(struct hwheel_stats) + 1, 200, 4095, 4096 };
+	uint32_t size;
+
+	for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+		memset(bytes, 0x5a, sizeof bytes);
+		memcpy(bytes, &sizes[k], sizeof sizes[k]);
+		CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), 0);
+		for (size_t i = sizeof(struct hwheel_stats); i < sizeof bytes; i++)
+			CHECK_EQ(bytes[i], i < sizes[k] ? 0 : 0x5a);
+	}
+	memset(bytes, 0x5a, sizeof bytes);
+	size = 4097;
+	memcpy(bytes, &size, sizeof size);
+	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), -E2BIG);
+	size = UINT32_MAX;
+	memcpy(bytes, &size, sizeof size);
+	CHECK_EQ(hwheel_get_stats(w, (struct hwheel_stats *)(void *)bytes), -E2BIG);
+	for (size_t i = sizeof size; i < sizeof bytes; i++)
+		CHECK_EQ(bytes[i], 0x5a);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void live_is_what_exists(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t[10];
+
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(stats(w).live, i + 1);
+	}
+	CHECK_EQ(hwheel_mod(w, t[0], MS, 0), 0);
+	CHECK_EQ(hwheel_mod(w, t[1], MS, 0), 0);
+	CHECK_EQ(hwheel_delete(w, t[0]), 1);
+	CHECK_EQ(hwheel_shutdown(w, t[2]), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(stats(w).live, 10);
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(hwheel_free(w, t[i]), 0);
+		CHECK_EQ(stats(w).live, 9 - i);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void firings_are_counted(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[20];
+	struct hwheel_stats s;
+	hwheel_timer_t t = 0;
+
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_after(w, MS, nothing, 0, 0, NULL), 0);
+	}
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_advance(w, MS, e, 20), 5);
+	s = stats(w);
+	CHECK_EQ(s.fired, 10);
+	CHECK_EQ(s.unclaimed, 0);
+	CHECK_EQ(s.missed, 0);
+	CHECK_EQ(s.live, 0);
+	/* periods one by one */
+	CHECK_EQ(hwheel_every(w, MS, MS, nothing, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 11 * MS, NULL, 0), 0);
+	CHECK_EQ(stats(w).fired, 20);
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_every(w, MS, MS, nothing, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 21 * MS, NULL, 0), 0);
+	s = stats(w);
+	CHECK_EQ(s.fired, 21);
+	CHECK_EQ(s.missed, 9);
+	CHECK_EQ(s.unclaimed, 0);
+	/* nobody takes it */
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 22 * MS, NULL, 0), 0);
+	CHECK_EQ(stats(w).unclaimed, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void drained_timers_have_not_fired(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_drain(w, e, 2), 1);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(stats(w).unclaimed, 0);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void arms_are_pushes_and_advances_are_sweeps(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+	struct hwheel_stats s;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(stats(w).pushes, 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(stats(w).pushes, 1);
+	/* later: it is looked at early enough anyway */
+	CHECK_EQ(hwheel_mod(w, t, 20 * MS, 0), 1);
+	CHECK_EQ(stats(w).pushes, 1);
+	CHECK_EQ(hwheel_mod(w, t, 5 * MS, 0), 1);
+	s = stats(w);
+	CHECK_EQ(s.pushes, 2);
+	CHECK_EQ(s.repeats, 0);
+	CHECK_EQ(s.kicks, 0);
+	CHECK_EQ(s.sweeps, 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(stats(w).sweeps, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_take_memory(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+	uint64_t one;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	one = stats(w).slab_bytes;
+	CHECK(one > 0);
+	for (int i = 0; i < 100000; i++)
+		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK(stats(w).slab_bytes > one);
+	/* not more than 64 bytes each, and what the last step left over */
+	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 64 + one);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void the_earliest_arm_kicks_a_sleeper(void)
+{
+	struct hwheel *w = NULL;
+	struct pollfd p = { -1, POLLIN, 0 };
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	p.fd = hwheel_fd(w);
+	CHECK(p.fd >= 0);
+	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(stats(w).kicks, 0);
+	/* later than the earliest: nobody is woken */
+	CHECK_EQ(hwheel_after(w, 7200 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(stats(w).kicks, 0);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+	CHECK_EQ(hwheel_after(w, 1800 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(stats(w).kicks, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void the_tick_threads_wakeups_are_counted(void)
+{
+	struct hwheel *w = NULL;
+	uint64_t before, end = ktap_clock() + 20 * SEC;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	ktap_sleep_ms(20);
+	before = stats(w).wakeups;
+	CHECK_EQ(hwheel_after(w, 0, nothing, 0, 0, NULL), 0);
+	while (stats(w).fired == 0) {
+		CHECK(ktap_clock() < end);
+		ktap_sleep_ms(1);
+	}
+	CHECK(stats(w).wakeups > before);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a_new_wheel_has_done_nothing),
+	TEST(a_size_below_eight_is_refused),
+	TEST(a_short_struct_is_filled_as_far_as_it_goes),
+	TEST(an_unknown_tail_is_zeroed),
+	TEST(live_is_what_exists),
+	TEST(firings_are_counted),
+	TEST(drained_timers_have_not_fired),
+	TEST(arms_are_pushes_and_advances_are_sweeps),
+	TEST(timers_take_memory),
+	TEST(the_earliest_arm_kicks_a_sleeper),
+	TEST(the_tick_threads_wakeups_are_counted),
+};
+KTAP_MAIN(tests)
