@@ -1,0 +1,386 @@
+/* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "ktap.h"
+
+/* Where a child says which of its expectations failed. */
+static struct report {
+	int line;
+	long long got, want;
+} *report;
+
+#define EXPECT(value, wanted) do { \
+	long long expect_got = (long long)(value), expect_want = (long long)(wanted); \
+	if (expect_got != expect_want) { \
+		*report = (struct report){ __LINE__, expect_got, expect_want }; \
+		_exit(1); \
+	} \
+} while (0)
+
+/* Limits are set in a child, which takes them with it. */
+static void in_a_child(void (*run)(void))
+{
+	int status = 0;
+	pid_t child;
+
+	if (report == NULL)
+		report = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(report != MAP_FAILED);
+	memset(report, 0, sizeof *report);
+	child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		alarm(60);
+		run();
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	if (report->line != 0)
+		printf("# line %d of the child: %lld, not %lld\n",
+		       report->line, report->got, report->want);
+	CHECK_EQ(report->line, 0);
+	CHECK_EQ(status, 0);
+}
+
+static void limit(int what, rlim_t to)
+{
+	struct rlimit r;
+
+	EXPECT(getrlimit(what, &r), 0);
+	r.rlim_cur = to < r.rlim_max ? to : r.rlim_max;
+	EXPECT(setrlimit(what, &r), 0);
+}
+
+/* What of the address space is in use, without the allocator. */
+static rlim_t in_use(void)
+{
+	char text[64] = "";
+	unsigned long long pages = 0;
+	static int fd = -1;
+	ssize_t n;
+
+	if (fd < 0)
+		fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	n = pread(fd, text, sizeof text - 1, 0);
+	EXPECT(n > 0, 1);
+	for (char *c = text; *c >= '0' && *c <= '9'; c++)
+		pages = pages * 10 + (unsigned long long)(*c - '0');
+	return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static struct hwheel *wheel(void)
+{
+	struct hwheel *w = NULL;
+
+	EXPECT(hwheel_create(NULL, 0, &w), 0);
+	return w;
+}
+
+static atomic_int calls;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&calls, 1);
+}
+
+static void poll_until_called(struct hwheel *w, int want)
+{
+	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++) {
+		EXPECT(hwheel_poll(w, NULL, 0), 0);
+		ktap_sleep_ms(1);
+	}
+	EXPECT(atomic_load(&calls), want);
+}
+
+static void until_called(int want)
+{
+	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++)
+		ktap_sleep_ms(1);
+	EXPECT(atomic_load(&calls), want);
+}
+
+static int descriptors(void)
+{
+	int open_ones = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		open_ones += fcntl(fd, F_GETFD) != -1;
+	return open_ones;
+}
+
+static void no_descriptors(void)
+{
+	struct hwheel *w = wheel();
+
+	limit(RLIMIT_NOFILE, 0);
+	EXPECT(hwheel_fd(w), -EMFILE);
+	EXPECT(hwheel_start(w, 0), -EMFILE);
+	EXPECT(hwheel_fd(w), -EMFILE);
+	/* nothing has changed: it is driven by hand */
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_stop(w), 0);
+	/* a wheel that needs no descriptor */
+	struct hwheel *another = wheel();
+	EXPECT(hwheel_destroy(another), 0);
+	limit(RLIMIT_NOFILE, 256);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	until_called(2);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void without_descriptors_it_is_driven_by_hand(void)
+{
+	in_a_child(no_descriptors);
+}
+
+static void descriptors_come_and_go(void)
+{
+	int before = descriptors();
+	struct hwheel *w = wheel();
+
+	/* none before it is asked for */
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_poll(w, NULL, 0) >= 0, 1);
+	EXPECT(descriptors(), before);
+	EXPECT(hwheel_fd(w) >= 0, 1);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(descriptors(), before + 1);
+	EXPECT(hwheel_destroy(w), 0);
+	EXPECT(descriptors(), before);
+}
+
+static void one_descriptor_at_most_and_it_is_closed(void)
+{
+	in_a_child(descriptors_come_and_go);
+}
+
+static void shrinking_address_space(void)
+{
+	/* what the first wheel of a process leaves is there already */
+	EXPECT(hwheel_destroy(wheel()), 0);
+	rlim_t before = in_use();
+	int refused = 0, made = 0;
+
+	for (rlim_t more = 0; more < 4 << 20; more += 4096) {
+		struct hwheel *w = (struct hwheel *)&refused;
+		int got;
+
+		limit(RLIMIT_AS, before + more);
+		got = hwheel_create(NULL, 0, &w);
+		limit(RLIMIT_AS, RLIM_INFINITY);
+		if (got == 0) {
+			EXPECT(hwheel_destroy(w), 0);
+			EXPECT(in_use(), before);
+			if (++made == 3)
+				break;
+			continue;
+		}
+		EXPECT(got, -ENOMEM);
+		EXPECT(w == (struct hwheel *)&refused, 1);
+		/* nothing is left behind */
+		EXPECT(in_use(), before);
+		refused++;
+	}
+	EXPECT(made, 3);
+	EXPECT(refused >= 3, 1);
+}
+
+static void create_without_address_space_leaves_nothing_behind(void)
+{
+	in_a_child(shrinking_address_space);
+}
+
+static void the_first_wheel_of_a_process(void)
+{
+	struct hwheel *w = NULL;
+
+	limit(RLIMIT_AS, in_use());
+	EXPECT(hwheel_create(NULL, 0, &w), -ENOMEM);
+	EXPECT(w == NULL, 1);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	w = wheel();
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void also_for_the_first_wheel(void)
+{
+	in_a_child(the_first_wheel_of_a_process);
+}
+
+static void no_memory_for_timers(void)
+{
+	struct hwheel *w = wheel();
+	struct hwheel_stats s = { .size = sizeof s };
+	hwheel_timer_t t = 77;
+
+	limit(RLIMIT_AS, in_use());
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_at(w, 0, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_every(w, 0, SEC, count, 0, 0, &t), -ENOMEM);
+	EXPECT(t, 77);
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	EXPECT(s.live, 0);
+	EXPECT(s.slab_bytes, 0);
+	EXPECT(hwheel_poll(w, NULL, 0), 0);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
+	EXPECT(hwheel_mod(w, t, 0, 0), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void setup_without_memory_changes_nothing(void)
+{
+	in_a_child(no_memory_for_timers);
+}
+
+static void no_memory_for_arms(void)
+{
+	struct hwheel *w = wheel();
+	hwheel_timer_t t = 0;
+
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
+	limit(RLIMIT_AS, in_use());
+	EXPECT(hwheel_mod(w, t, 0, 0), -ENOMEM);
+	EXPECT(hwheel_mod(w, t, 0, HWHEEL_ABSTIME), -ENOMEM);
+	EXPECT(hwheel_mod_at(w, t, 0, 0), -ENOMEM);
+	EXPECT(hwheel_reduce(w, t, 0, 0), -ENOMEM);
+	EXPECT(hwheel_pending(w, t), 0);
+	EXPECT(hwheel_poll(w, NULL, 0), 0);
+	/* what needs no memory works */
+	EXPECT(hwheel_delete(w, t), 0);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	EXPECT(hwheel_mod(w, t, 0, 0), 0);
+	poll_until_called(w, 1);
+	/* it has its memory now: neither arming nor firing asks for more */
+	limit(RLIMIT_AS, in_use());
+	for (int i = 2; i < 10; i++) {
+		EXPECT(hwheel_mod(w, t, 3600 * SEC, 0), 0);
+		EXPECT(hwheel_mod(w, t, 0, 0), 1);
+		poll_until_called(w, i);
+	}
+	EXPECT(hwheel_free(w, t), 0);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void arming_without_memory_changes_nothing(void)
+{
+	in_a_child(no_memory_for_arms);
+}
+
+/* Timers until there is no more memory: each that was armed fires, once. */
+static void as_many_as_there_is_room_for(void)
+{
+	struct hwheel_options o;
+	struct hwheel *w = NULL;
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t made = 0, x = 88172645463325252u, now = 0;
+	int got;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.clock = HWHEEL_CLOCK_MANUAL;
+	EXPECT(hwheel_create(&o, 0, &w), 0);
+	limit(RLIMIT_AS, in_use() + (16 << 20));
+	do {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		got = hwheel_after(w, x % (3600 * SEC), count, 0, 0, NULL);
+		made += got == 0;
+		EXPECT(made < 1000000, 1);
+	} while (got == 0);
+	EXPECT(got, -ENOMEM);
+	EXPECT(made > 10000, 1);
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	EXPECT(s.live, made);
+	/* the driver gets by without more */
+	for (int i = 0; i < 3600; i += 7) {
+		now += 7 * SEC;
+		EXPECT(hwheel_advance(w, now, NULL, 0), 0);
+	}
+	EXPECT(atomic_load(&calls), made);
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	EXPECT(s.live, 0);
+	/* and there is room again */
+	EXPECT(hwheel_after(w, SEC, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void every_armed_timer_fires_without_memory(void)
+{
+	in_a_child(as_many_as_there_is_room_for);
+}
+
+static void no_thread(void)
+{
+	struct hwheel *w = wheel();
+
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_fd(w) >= 0, 1);
+	limit(RLIMIT_AS, in_use());
+	/* no room for its stack */
+	EXPECT(hwheel_start(w, 0), -EAGAIN);
+	EXPECT(hwheel_stop(w), 0);
+	poll_until_called(w, 1);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_mod(w, 0, 0, 0), -ESTALE);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	until_called(2);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void without_a_thread_it_is_driven_by_hand(void)
+{
+	in_a_child(no_thread);
+}
+
+static void a_thousand_wheels(void)
+{
+	rlim_t before = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		struct hwheel *w = wheel();
+
+		EXPECT(hwheel_after(w, SEC, count, 0, 0, NULL), 0);
+		if (i % 10 == 0) {
+			EXPECT(hwheel_fd(w) >= 0, 1);
+			EXPECT(hwheel_start(w, 0), 0);
+		}
+		EXPECT(hwheel_destroy(w), 0);
+		/* the stack of a first thread is kept for the next */
+		if (i == 20)
+			before = in_use();
+	}
+	EXPECT(in_use() <= before, 1);
+}
+
+static void destroy_gives_everything_back(void)
+{
+	in_a_child(a_thousand_wheels);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(without_descriptors_it_is_driven_by_hand),
+	TEST(one_descriptor_at_most_and_it_is_closed),
+	TEST(create_without_address_space_leaves_nothing_behind),
+	TEST(also_for_the_first_wheel),
+	TEST(setup_without_memory_changes_nothing),
+	TEST(arming_without_memory_changes_nothing),
+	TEST(every_armed_timer_fires_without_memory),
+	TEST(without_a_thread_it_is_driven_by_hand),
+	TEST(destroy_gives_everything_back),
+};
+KTAP_MAIN(tests)
