@@ -182,32 +182,6 @@ static void c8_bucket_marks_do_not_forget_timers(void)
 			near_timers_are_not_late(&tiny[i]);
 }
 
-/* Arms by several threads, each of which could be the earliest. */
-static void *arm_and_wait(void *arg)
-{
-	unsigned from = (unsigned)(uintptr_t)arg * EACH;
-	uint64_t seed = from + 99;
-
-	for (unsigned n = from; n < from + 300; n++) {
-		EXPECT(hwheel_after(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
-		/* sometimes alone, sometimes with the next one close behind */
-		if (n % 3)
-			for (unsigned ms = 0; ms < 3000 && !fired[n]; ms++)
-				sched_yield(), ms % 64 == 63 ? ktap_sleep_ms(1) : (void)0;
-	}
-	running--;
-	return NULL;
-}
-
-static void c3_next_wakeup_is_not_lost_between_shards(void)
-{
-	reset_thread(50000);
-	run(arm_and_wait, 0);
-	CHECK(reach(&n_fired, THREADS * 300));
-	CHECK_EQ(n_fired, THREADS * 300);
-	CHECK_EQ(hwheel_destroy(wheel), 0);
-}
-
 static void c4_removal_of_the_earliest_is_planned_again(void)
 {
 	hwheel_timer_t first;
@@ -701,7 +675,6 @@ static void c16_timer_moved_while_its_callback_runs(void)
 static const struct ktap_test tests[] = {
 	TEST(c1_timer_being_set_up_is_not_lost),
 	TEST(c2_push_behind_the_hand_is_not_a_turn_late),
-	TEST(c3_next_wakeup_is_not_lost_between_shards),
 	TEST(c4_removal_of_the_earliest_is_planned_again),
 	TEST(c5_cancel_that_races_a_cascade_is_not_lost),
 	TEST(c6_cancels_and_the_driver_share_a_bucket),
