@@ -1,0 +1,306 @@
+/* hwheel_advance(): order, batches, the clock that does not go back. */
+#include "ktap.h"
+
+static const struct shape {
+	uint32_t levels, slots;
+} shapes[] = { { 1, 2 }, { 1, 256 }, { 2, 4 }, { 3, 16 }, { 8, 64 }, { 0, 0 } };
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+static uint64_t rnd_state = 88172645463325252u;
+
+static uint64_t rnd(void)
+{
+	uint64_t x = rnd_state;
+
+	x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+	return rnd_state = x;
+}
+
+static uint64_t now_of(struct hwheel *w)
+{
+	uint64_t ns = 0;
+
+	CHECK_EQ(hwheel_now(w, &ns), 0);
+	return ns;
+}
+
+static void the_clock_is_what_was_said(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 5);
+
+	CHECK_EQ(now_of(w), 5);
+	CHECK_EQ(hwheel_advance(w, 12345678901, NULL, 0), 0);
+	CHECK_EQ(now_of(w), 12345678901);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_step_back_is_held(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 0, &e, 1), 0);
+	CHECK_EQ(now_of(w), SEC);
+	CHECK_EQ(hwheel_advance(w, SEC - 1, &e, 1), 0);
+	CHECK_EQ(now_of(w), SEC);
+	/* delays count from the held time */
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 9 * MS, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1), 1);
+	/* what is due at the held time is fired by a step back as well */
+	CHECK_EQ(hwheel_at(w, SEC + 11 * MS, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_at(w, SEC + 11 * MS, NULL, 2, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 11 * MS, &e, 1), 1);
+	CHECK_EQ(hwheel_advance(w, 0, &e, 1), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_fire_in_the_order_of_their_ticks(void)
+{
+	enum { N = 3000 };
+	static struct hwheel_event e[N];
+
+	for (int s = 0; s < SHAPES; s++) {
+		struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 17 * MS);
+		uint64_t last = 0;
+
+		for (int i = 0; i < N; i++)
+			CHECK_EQ(hwheel_after(w, rnd() % (SEC << i % 12), NULL, 0, 0, NULL), 0);
+		/* after a stall, all at once */
+		CHECK_EQ(hwheel_advance(w, 17 * MS + (SEC << 12), e, N), N);
+		for (int i = 0; i < N; i++) {
+			uint64_t tick = (e[i].deadline_ns + MS - 1) / MS;
+
+			CHECK(last <= tick);
+			last = tick;
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static struct {
+	unsigned calls;
+	uint64_t last;
+	int disorder;
+} order;
+
+static void in_order(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t tick = (e->deadline_ns + MS - 1) / MS;
+
+	(void)w;
+	order.calls++;
+	order.disorder |= tick < order.last;
+	order.last = tick;
+}
+
+static void callbacks_run_in_the_order_of_their_ticks(void)
+{
+	for (int s = 0; s < SHAPES; s++) {
+		struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
+
+		memset(&order, 0, sizeof order);
+		for (int i = 0; i < 2000; i++)
+			CHECK_EQ(hwheel_after(w, rnd() % (SEC << i % 10), in_order, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, SEC << 10, NULL, 0), 0);
+		CHECK_EQ(order.calls, 2000);
+		CHECK_EQ(order.disorder, 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* Batches of every size: in order, each once, none lost. */
+static void a_small_batch_is_resumed(void)
+{
+	enum { N = 500 };
+	static unsigned seen[N];
+
+	for (uint32_t max = 1; max <= 70; max += 1 + max / 4) {
+		for (int s = 0; s < SHAPES; s++) {
+			struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
+			struct hwheel_event e[80];
+			uint64_t last = 0;
+			unsigned total = 0;
+			int n;
+
+			memset(seen, 0, sizeof seen);
+			for (int i = 0; i < N; i++)
+				CHECK_EQ(hwheel_after(w, rnd() % 40 * MS * (1 + 10 * (uint64_t)(i % 3)),
+						      NULL, (uint64_t)i, 0, NULL), 0);
+			do {
+				memset(e, 0xff, sizeof e);
+				n = hwheel_advance(w, 2 * SEC, e, max);
+				CHECK(n >= 0 && n <= (int)max);
+				/* no more is written than was said */
+				CHECK_EQ(e[n].cookie, UINT64_MAX);
+				for (int k = 0; k < n; k++) {
+					uint64_t tick = (e[k].deadline_ns + MS - 1) / MS;
+
+					CHECK(last <= tick);
+					last = tick;
+					CHECK_EQ(seen[e[k].cookie]++, 0);
+					total++;
+				}
+			} while (n == (int)max);
+			CHECK_EQ(total, N);
+			CHECK_EQ(hwheel_advance(w, 2 * SEC, e, max), 0);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static void between_batches_a_timer_can_be_cancelled_and_armed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[4];
+	hwheel_timer_t t[10], late = 0;
+	unsigned seen = 0;
+	int n;
+
+	for (int i = 0; i < 10; i++) {
+		CHECK_EQ(hwheel_setup(w, NULL, (uint64_t)i, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_mod(w, t[i], (uint64_t)(i + 1) * MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_advance(w, SEC, e, 4), 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(e[i].cookie, i);
+	/* due, but not yet handed over */
+	CHECK_EQ(hwheel_pending(w, t[5]), 1);
+	CHECK_EQ(hwheel_delete(w, t[5]), 1);
+	CHECK_EQ(hwheel_mod_at(w, t[7], 2 * SEC, 0), 1);
+	CHECK_EQ(hwheel_setup(w, NULL, 10, 0, &late), 0);
+	CHECK_EQ(hwheel_mod(w, late, 0, 0), 0);
+	while ((n = hwheel_advance(w, SEC, e, 4)) > 0)
+		for (int k = 0; k < n; k++)
+			seen |= 1u << e[k].cookie;
+	CHECK_EQ(seen, 1u << 4 | 1u << 6 | 1u << 8 | 1u << 9);
+	CHECK_EQ(hwheel_advance(w, SEC + MS, e, 4), 1);
+	CHECK_EQ(e[0].cookie, 10);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC - 1, e, 4), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, e, 4), 1);
+	CHECK_EQ(e[0].cookie, 7);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* An interrupted batch goes on in order although the time has moved on. */
+static void a_later_time_resumes_what_was_left(void)
+{
+	struct hwheel *w = ktap_manual(0, 2, 4, 0);
+	struct hwheel_event e;
+
+	for (uint64_t i = 0; i < 300; i++)
+		CHECK_EQ(hwheel_at(w, (300 - i) * MS, NULL, 300 - i, 0, NULL), 0);
+	for (uint64_t i = 1; i <= 300; i++) {
+		CHECK_EQ(hwheel_advance(w, 300 * MS + i * 7 * MS, &e, 1), 1);
+		CHECK_EQ(e.cookie, i);
+	}
+	CHECK_EQ(hwheel_advance(w, 10 * SEC, &e, 1), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void without_room_events_are_unclaimed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel_event e;
+	hwheel_timer_t t = 0;
+
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_after(w, (uint64_t)i * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+	/* the array is of no account */
+	CHECK_EQ(hwheel_advance(w, 4 * MS, &e, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.unclaimed, 11);
+	CHECK_EQ(s.fired, 11);
+	CHECK_EQ(s.live, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct hwheel *another;
+static int nested[2];
+
+static void drive_another(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	nested[0] = hwheel_advance(another, SEC, NULL, 0);
+	nested[1] = hwheel_destroy(another);
+}
+
+static void a_callback_may_drive_another_wheel(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	another = ktap_manual(0, 0, 0, 0);
+	memset(&order, 0, sizeof order);
+	nested[0] = nested[1] = -1;
+	CHECK_EQ(hwheel_after(another, MS, in_order, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, MS, drive_another, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(order.calls, 1);
+	CHECK_EQ(nested[0], 0);
+	CHECK_EQ(nested[1], 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void the_greatest_jump_fires_everything(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[70];
+
+	for (int bit = 0; bit < 64; bit++)
+		CHECK_EQ(hwheel_at(w, UINT64_C(1) << bit, NULL, (uint64_t)bit, 0, NULL), 0);
+	/* so far away it may be late by a hundred millionth */
+	CHECK_EQ(hwheel_at(w, UINT64_MAX - UINT64_MAX / 50000000, NULL, 64, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, UINT64_MAX, e, 70), 65);
+	/* those below a tick may come in any order */
+	for (int i = 20; i < 65; i++)
+		CHECK_EQ(e[i].cookie, i);
+	CHECK_EQ(hwheel_advance(w, UINT64_MAX, e, 70), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void far_deadlines_are_never_early(void)
+{
+	for (int s = 0; s < SHAPES; s++) {
+		struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
+		struct hwheel_event e;
+
+		for (int bit = 20; bit < 56; bit++) {
+			uint64_t now = now_of(w), at = now + (UINT64_C(1) << bit);
+
+			/* beyond the exact range late by a hundred millionth at most */
+			uint64_t slack = (UINT64_C(1) << bit) / MS > UINT64_C(1) << 36 ?
+				(UINT64_C(1) << bit) / 100000000 : 0;
+
+			CHECK_EQ(hwheel_at(w, at, NULL, 0, 0, NULL), 0);
+			CHECK_EQ(hwheel_advance(w, at - 1, &e, 1), 0);
+			CHECK_EQ(hwheel_advance(w, at + slack + MS, &e, 1), 1);
+			CHECK_EQ(hwheel_advance(w, at + slack + MS, &e, 1), 0);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(the_clock_is_what_was_said),
+	TEST(a_step_back_is_held),
+	TEST(timers_fire_in_the_order_of_their_ticks),
+	TEST(callbacks_run_in_the_order_of_their_ticks),
+	TEST(a_small_batch_is_resumed),
+	TEST(between_batches_a_timer_can_be_cancelled_and_armed),
+	TEST(a_later_time_resumes_what_was_left),
+	TEST(without_room_events_are_unclaimed),
+	TEST(a_callback_may_drive_another_wheel),
+	TEST(the_greatest_jump_fires_everything),
+	TEST(far_deadlines_are_never_early),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,191 @@
+/* hwheel_next_expiry(): never later than the truth. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include "ktap.h"
+
+#define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
+
+static void without_timers_there_is_none(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	uint64_t ns = JUNK;
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(ns, JUNK);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void one_timer_is_exact_to_the_tick(void)
+{
+	static const uint64_t delays[] = { 1, MS, 10 * MS, 10 * MS + 1, SEC, 3600 * SEC, 86400 * SEC };
+	static const struct { uint32_t levels, slots; } shapes[] = { { 1, 16 }, { 2, 4 }, { 0, 0 } };
+
+	for (size_t s = 0; s < 3; s++) {
+		for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
+			struct hwheel *w = ktap_manual(0, shapes[s].levels, shapes[s].slots, 0);
+			struct hwheel_event e[2];
+			uint64_t ns = JUNK;
+
+			CHECK_EQ(hwheel_after(w, delays[i], NULL, 0, 0, NULL), 0);
+			CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+			CHECK_EQ(ns, (delays[i] + MS - 1) / MS * MS);
+			CHECK_EQ(hwheel_advance(w, ns - 1, e, 2), 0);
+			CHECK_EQ(hwheel_advance(w, ns, e, 2), 1);
+			CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static void the_earliest_counts(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+	uint64_t ns = JUNK;
+
+	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 20 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_after(w, 30 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 20 * MS);
+	CHECK_EQ(hwheel_mod(w, t, 40 * MS, 0), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 30 * MS);
+	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 10 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_cancelled_timer_does_not_count(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+	uint64_t ns = JUNK;
+
+	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(ns, JUNK);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Drive from expiry to expiry: each timer at its tick, none late. */
+static void an_event_loop_can_live_on_it(void)
+{
+	enum { N = 1000 };
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	static struct hwheel_event e[N];
+	uint64_t x = 88172645463325252u, ns = 0, last = 0;
+	int fired = 0, rounds = 0;
+
+	for (int i = 0; i < N; i++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		CHECK_EQ(hwheel_after(w, x % (3600 * SEC), NULL, 0, 0, NULL), 0);
+	}
+	while (hwheel_next_expiry(w, &ns) == 1) {
+		int n;
+
+		CHECK(ns > last);
+		last = ns;
+		n = hwheel_advance(w, ns, e, N);
+		for (int i = 0; i < n; i++)
+			CHECK_EQ((e[i].deadline_ns + MS - 1) / MS * MS, ns);
+		fired += n;
+		CHECK(++rounds < 100 * N);
+	}
+	CHECK_EQ(fired, N);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void what_a_full_batch_left_is_due_now(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	uint64_t ns = JUNK;
+
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK(ns <= SEC);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct {
+	int answer;
+	uint64_t ns;
+} inside;
+
+static void ask(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	inside.ns = JUNK;
+	inside.answer = hwheel_next_expiry(w, &inside.ns);
+}
+
+static void it_is_not_late_in_a_callback(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_after(w, 10 * MS, ask, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	CHECK_EQ(inside.answer, 1);
+	CHECK(inside.ns <= 50 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int held, release;
+
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&held, 1);
+	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+}
+
+static void *advance_a_little(void *w)
+{
+	hwheel_advance(w, 10 * MS, NULL, 0);
+	return NULL;
+}
+
+static void it_is_not_late_while_another_thread_drives(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	uint64_t ns = JUNK;
+	pthread_t thread;
+	int answer;
+
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_after(w, 10 * MS, hold, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, advance_a_little, w), 0);
+	while (!atomic_load(&held))
+		ktap_sleep_ms(1);
+	answer = hwheel_next_expiry(w, &ns);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(answer, 1);
+	CHECK(ns <= 50 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(without_timers_there_is_none),
+	TEST(one_timer_is_exact_to_the_tick),
+	TEST(the_earliest_counts),
+	TEST(a_cancelled_timer_does_not_count),
+	TEST(an_event_loop_can_live_on_it),
+	TEST(what_a_full_batch_left_is_due_now),
+	TEST(it_is_not_late_in_a_callback),
+	TEST(it_is_not_late_while_another_thread_drives),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,412 @@
+/* hwheel_delete_sync() and hwheel_shutdown_sync(): when they return, the callback is over. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include "ktap.h"
+
+typedef int (*cancel_fn)(struct hwheel *, hwheel_timer_t);
+static const cancel_fn both[] = { hwheel_delete_sync, hwheel_shutdown_sync };
+
+static atomic_int inside, release, calls, rearm, rearmed;
+
+static void reset(void)
+{
+	atomic_store(&inside, 0);
+	atomic_store(&release, 0);
+	atomic_store(&calls, 0);
+	atomic_store(&rearm, 0);
+	atomic_store(&rearmed, -1);
+}
+
+/* Runs until it is released; it may arm its timer again at the end. */
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	atomic_fetch_add(&calls, 1);
+	atomic_store(&inside, 1);
+	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+	if (atomic_load(&rearm))
+		atomic_store(&rearmed, hwheel_mod(w, e->timer, 0, 0));
+	atomic_store(&inside, 0);
+}
+
+static void until_inside(void)
+{
+	for (int i = 0; i < 20000 && !atomic_load(&inside); i++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(atomic_load(&inside), 1);
+}
+
+static struct waiter {
+	struct hwheel *w;
+	hwheel_timer_t t;
+	cancel_fn cancel;
+	atomic_int began, returned, answer, ran_on;
+} waiter;
+
+static void *wait_for_it(void *arg)
+{
+	struct waiter *me = arg;
+
+	atomic_store(&me->began, 1);
+	atomic_store(&me->answer, me->cancel(me->w, me->t));
+	atomic_store(&me->ran_on, atomic_load(&inside));
+	atomic_store(&me->returned, 1);
+	return NULL;
+}
+
+/* Starts a waiter beside a held callback, releases it, and is told the answer. */
+static int cancel_beside(struct hwheel *w, hwheel_timer_t t, cancel_fn cancel)
+{
+	pthread_t thread;
+	int too_soon;
+
+	waiter.w = w;
+	waiter.t = t;
+	waiter.cancel = cancel;
+	atomic_store(&waiter.began, 0);
+	atomic_store(&waiter.returned, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+	while (!atomic_load(&waiter.began))
+		ktap_sleep_ms(1);
+	/* if it does not wait it has the time to show it */
+	ktap_sleep_ms(20);
+	too_soon = atomic_load(&waiter.returned);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(too_soon, 0);
+	CHECK_EQ(atomic_load(&waiter.ran_on), 0);
+	return atomic_load(&waiter.answer);
+}
+
+static struct hwheel *started(void)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	return w;
+}
+
+static void they_wait_for_a_running_callback(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = started();
+		hwheel_timer_t t = 0;
+
+		reset();
+		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		until_inside();
+		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
+		CHECK_EQ(atomic_load(&calls), 1);
+		CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), k == 0 ? 0 : -ESHUTDOWN);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void they_cancel_what_was_armed_beside_its_callback(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = started();
+		hwheel_timer_t t = 0;
+
+		reset();
+		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		until_inside();
+		CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
+		ktap_sleep_ms(10);
+		CHECK_EQ(atomic_load(&calls), 1);
+		CHECK_EQ(hwheel_pending(w, t), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void shutdown_sync_refuses_what_arms_itself_again(void)
+{
+	struct hwheel *w = started();
+	hwheel_timer_t t = 0;
+
+	reset();
+	atomic_store(&rearm, 1);
+	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	until_inside();
+	CHECK_EQ(cancel_beside(w, t, hwheel_shutdown_sync), 0);
+	CHECK_EQ(atomic_load(&rearmed), -ESHUTDOWN);
+	CHECK_EQ(atomic_load(&calls), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void they_wait_for_a_period(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = started();
+		hwheel_timer_t t = 0;
+
+		reset();
+		CHECK_EQ(hwheel_every(w, 0, MS, hold, 0, 0, &t), 0);
+		until_inside();
+		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
+		ktap_sleep_ms(10);
+		CHECK_EQ(atomic_load(&calls), 1);
+		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void they_wait_for_a_one_shot(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = started();
+		hwheel_timer_t t = 0;
+
+		reset();
+		CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, &t), 0);
+		until_inside();
+		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
+		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* "-ESTALE - no such timer, or not any more; its callback is over." */
+static void a_freed_timer_is_waited_for_as_well(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct hwheel *w = started();
+		hwheel_timer_t t = 0;
+
+		reset();
+		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		until_inside();
+		CHECK_EQ(hwheel_free(w, t), 0);
+		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(cancel_beside(w, t, both[k]), -ESTALE);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void delete_and_free_do_not_wait(void)
+{
+	struct hwheel *w = started();
+	hwheel_timer_t t = 0;
+
+	reset();
+	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	until_inside();
+	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_shutdown(w, t), 0);
+	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(atomic_load(&inside), 1);
+	atomic_store(&release, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&inside), 0);
+}
+
+static struct waiter many[4];
+
+static void several_threads_wait_for_the_same_callback(void)
+{
+	struct hwheel *w = started();
+	hwheel_timer_t t = 0;
+	pthread_t thread[4];
+	int too_soon = 0;
+
+	reset();
+	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	until_inside();
+	for (int i = 0; i < 4; i++) {
+		many[i].w = w;
+		many[i].t = t;
+		many[i].cancel = both[i & 1];
+		atomic_store(&many[i].returned, 0);
+		CHECK_EQ(pthread_create(&thread[i], NULL, wait_for_it, &many[i]), 0);
+	}
+	ktap_sleep_ms(20);
+	for (int i = 0; i < 4; i++)
+		too_soon |= atomic_load(&many[i].returned);
+	atomic_store(&release, 1);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+	CHECK_EQ(too_soon, 0);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(atomic_load(&many[i].answer), 0);
+		CHECK_EQ(atomic_load(&many[i].ran_on), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct {
+	int delete, shutdown, pending_after, mod_after;
+} own;
+
+static void wait_for_oneself(struct hwheel *w, const struct hwheel_event *e)
+{
+	own.delete = hwheel_delete_sync(w, e->timer);
+	own.shutdown = hwheel_shutdown_sync(w, e->timer);
+	own.pending_after = hwheel_pending(w, e->timer);
+	own.mod_after = hwheel_mod(w, e->timer, 3600 * SEC, 0);
+}
+
+static void from_its_own_callback_it_is_a_deadlock(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0;
+
+	memset(&own, 0, sizeof own);
+	CHECK_EQ(hwheel_setup(w, wait_for_oneself, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0), 0);
+	CHECK_EQ(own.delete, -EDEADLK);
+	CHECK_EQ(own.shutdown, -EDEADLK);
+	CHECK_EQ(own.pending_after, 0);
+	/* nothing has changed: it can be armed */
+	CHECK_EQ(own.mod_after, 0);
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	/* a period is still armed as well */
+	CHECK_EQ(hwheel_every(w, MS, MS, wait_for_oneself, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0), 0);
+	CHECK_EQ(own.delete, -EDEADLK);
+	CHECK_EQ(own.shutdown, -EDEADLK);
+	CHECK_EQ(own.pending_after, 1);
+	CHECK_EQ(own.mod_after, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static struct hwheel *outer;
+static hwheel_timer_t outer_timer;
+static int through_another;
+
+static void wait_for_the_outer(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	through_another = hwheel_delete_sync(outer, outer_timer);
+}
+
+static void drive_an_inner_wheel(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel *inner = (struct hwheel *)(uintptr_t)e->cookie;
+
+	(void)w;
+	hwheel_advance(inner, SEC, NULL, 0);
+}
+
+static void also_through_another_wheel(void)
+{
+	struct hwheel *inner = ktap_manual(0, 0, 0, 0);
+
+	outer = ktap_manual(0, 0, 0, 0);
+	through_another = 0;
+	CHECK_EQ(hwheel_after(inner, MS, wait_for_the_outer, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_setup(outer, drive_an_inner_wheel, (uintptr_t)inner, 0, &outer_timer), 0);
+	CHECK_EQ(hwheel_mod(outer, outer_timer, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(outer, MS, NULL, 0), 0);
+	CHECK_EQ(through_another, -EDEADLK);
+	CHECK_EQ(hwheel_destroy(inner), 0);
+	CHECK_EQ(hwheel_destroy(outer), 0);
+}
+
+static struct {
+	hwheel_timer_t a, b;
+	int first_delete, second_delete, stale;
+	unsigned calls;
+} sibling;
+
+static void wait_for_the_sibling(struct hwheel *w, const struct hwheel_event *e)
+{
+	hwheel_timer_t other = e->timer == sibling.a ? sibling.b : sibling.a;
+
+	if (sibling.calls++)
+		return;
+	sibling.first_delete = hwheel_delete_sync(w, other);
+	sibling.second_delete = hwheel_shutdown_sync(w, other);
+	hwheel_free(w, other);
+	sibling.stale = hwheel_delete_sync(w, other);
+}
+
+/* The sibling is due at the same tick: already found, but not begun. */
+static void a_callback_waits_for_its_sibling(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	memset(&sibling, 0, sizeof sibling);
+	CHECK_EQ(hwheel_setup(w, wait_for_the_sibling, 0, 0, &sibling.a), 0);
+	CHECK_EQ(hwheel_setup(w, wait_for_the_sibling, 0, 0, &sibling.b), 0);
+	CHECK_EQ(hwheel_mod(w, sibling.a, MS, 0), 0);
+	CHECK_EQ(hwheel_mod(w, sibling.b, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(sibling.calls, 1);
+	CHECK_EQ(sibling.first_delete, 1);
+	CHECK_EQ(sibling.second_delete, 0);
+	CHECK_EQ(sibling.stale, -ESTALE);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int running, dead, ran_when_dead;
+
+static void must_not_run_when_dead(struct hwheel *w, const struct hwheel_event *e)
+{
+	atomic_fetch_add(&running, 1);
+	if (atomic_load(&dead))
+		atomic_store(&ran_when_dead, 1);
+	hwheel_mod(w, e->timer, 0, 0);
+	if (atomic_load(&dead))
+		atomic_store(&ran_when_dead, 1);
+	atomic_fetch_sub(&running, 1);
+}
+
+/* A timer that arms itself on each tick, shut down at any moment. */
+static void it_does_not_run_after_they_have_returned(void)
+{
+	struct hwheel_options o;
+	struct hwheel *w = NULL;
+	int still_running = 0;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.tick_ns = 1000;
+	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	atomic_store(&ran_when_dead, 0);
+	for (int i = 0; i < 300; i++) {
+		hwheel_timer_t t = 0;
+
+		atomic_store(&dead, 0);
+		CHECK_EQ(hwheel_setup(w, must_not_run_when_dead, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		for (volatile int spin = 0; spin < i * 50; spin = spin + 1)
+			;
+		CHECK(both[i & 1](w, t) >= 0);
+		still_running |= atomic_load(&running);
+		/* delete_sync: nobody arms it again, for its callback is over */
+		atomic_store(&dead, 1);
+		for (volatile int spin = 0; spin < 5000; spin = spin + 1)
+			;
+		CHECK_EQ(hwheel_free(w, t), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(still_running, 0);
+	CHECK_EQ(atomic_load(&ran_when_dead), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(they_wait_for_a_running_callback),
+	TEST(they_cancel_what_was_armed_beside_its_callback),
+	TEST(shutdown_sync_refuses_what_arms_itself_again),
+	TEST(they_wait_for_a_period),
+	TEST(they_wait_for_a_one_shot),
+	TEST(a_freed_timer_is_waited_for_as_well),
+	TEST(delete_and_free_do_not_wait),
+	TEST(several_threads_wait_for_the_same_callback),
+	TEST(from_its_own_callback_it_is_a_deadlock),
+	TEST(also_through_another_wheel),
+	TEST(a_callback_waits_for_its_sibling),
+	TEST(it_does_not_run_after_they_have_returned),
+};
+KTAP_MAIN(tests)
