@@ -89,6 +89,8 @@ static void run(void *(*body)(void *), uint64_t stride)
 		driven += stride;
 		if (hwheel_advance(wheel, driven, NULL, 0) != 0)
 			bad++;
+		/* a clock that ran as fast as it can would outrun the arms */
+		sched_yield();
 	}
 	for (unsigned n = 0; n < THREADS; n++)
 		pthread_join(threads[n], NULL);
@@ -177,9 +179,8 @@ static void c8_bucket_marks_do_not_forget_timers(void)
 {
 	static const struct shape tiny[] = { { 1000, 1, 2 }, { 1000, 6, 2 } };
 
-	for (unsigned n = 0; n < 3; n++)
-		for (unsigned i = 0; i < COUNT(tiny); i++)
-			near_timers_are_not_late(&tiny[i]);
+	for (unsigned i = 0; i < COUNT(tiny); i++)
+		near_timers_are_not_late(&tiny[i]);
 }
 
 static void c4_removal_of_the_earliest_is_planned_again(void)
