@@ -3,13 +3,9 @@
 //!
 //! # Sleep against arm
 //!
-//! The driver, before it sleeps, settles (`next_visit` is then exact), sets
-//! `asleep`, fences, reads `next_visit` and sets the alarm to it. A thread
-//! whose entry comes before `next_visit` sets the alarm to *now* if it sees
-//! `asleep`, both before and after it lowers `next_visit`; the driver wakes and
-//! looks again. An alarm set to *now* is never later than any other setting, so
-//! it does not matter in which order two threads set it, nor where one of them
-//! is stopped.
+//! The driver settles, so that `next_visit` is exact, and dozes: race 3 in
+//! `wheel.rs`. The alarm is a timerfd. A thread that arms for before the alarm
+//! sets it to *now*; the driver wakes and looks again.
 
 use crate::local;
 use crate::memory::Memory;
@@ -429,6 +425,11 @@ impl Host {
         if self.clock != Clock::Manual {
             return Err(-libc::EINVAL);
         }
+        // A callback, or a thread beside one that drives, is refused before it
+        // moves the clock.
+        if self.wheel.is_driven() {
+            return Err(-libc::EBUSY);
+        }
         // Steps back are held.
         if now > self.manual_ns.load(Ordering::Relaxed) {
             // Release: pairs with `now`.
@@ -468,10 +469,9 @@ impl Host {
 
     /// Sets the alarm for the next visit.
     fn sleep_until_next(&self) {
-        let next = self.wheel.doze();
-        let now = self.wheel.current.load(Ordering::Relaxed);
-        let tick = next.min(now + LONGEST_SLEEP);
-        self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
+        self.wheel.doze(LONGEST_SLEEP, |tick| {
+            self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
+        });
     }
 
     fn alarm(&self, f: impl FnOnce(&Alarm)) {

@@ -18,10 +18,6 @@ impl Scale {
         }
     }
 
-    pub fn tick_ns(&self) -> u64 {
-        self.tick_ns
-    }
-
     /// Quotient and remainder, the latter perhaps too great by one tick: the
     /// estimate is short by at most one.
     #[inline(always)]

@@ -55,8 +55,8 @@ pub(crate) struct Node {
     pub cookie: AtomicU64,
     /// Nanoseconds, 0 for a timer that fires once.
     pub period: AtomicU64,
-    /// The deadline in nanoseconds, as last asked for. Only a hint: it counts
-    /// if it falls into the tick that `state` names.
+    /// The deadline in nanoseconds, as last asked for. Only a hint: the tick in
+    /// `state` decides, and this counts if it is not after that.
     pub due_ns: AtomicU64,
     /// AUTO, BURST, DELAY.
     pub kind: AtomicU32,

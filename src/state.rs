@@ -22,7 +22,7 @@
 //! | 0   | 1            | below 2^39              | none                     |
 //! | 1   | 2^12         | below 2^51              | 2^12 / 2^39 < 10^-8      |
 //! | 2   | 2^24         | the rest                | 2^24 / 2^51 < 10^-8      |
-//! | 3   | -            | never                   | none                     |
+//! | 3   | -            | never, or beyond 2^63    | none                     |
 //!
 //! Decoding is exact as long as the hand is within half the range of the
 //! deadline. It is: a visit is promised at or before the deadline, so the hand

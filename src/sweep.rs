@@ -16,14 +16,14 @@ use crate::shard::{bump, ShardRef};
 use crate::slab::{Node, AUTO, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, prefetch, Ordering};
-use crate::wheel::{promised, Due, Error, Handle, Park, Token, Wheel, HORIZON, LEAP};
+use crate::wheel::{promised, Due, Error, Handle, Park, Wheel, HORIZON, LEAP};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
 /// How many visits ahead a node is fetched into the cache.
 const AHEAD: usize = 8;
-/// How many buckets are settled before a sleep.
-const SETTLE: usize = if cfg!(loom) { 1 } else { 16 };
+/// How many entries are looked at before a sleep.
+const SETTLE: usize = if cfg!(loom) { 4 } else { 512 };
 /// `current` never lags further behind the target, so that the state word's
 /// deadline stays exact.
 const LAG: u64 = 1 << 36;
@@ -61,20 +61,41 @@ impl<M: Memory> Wheel<M> {
             && target.wrapping_sub(self.current.load(Ordering::Relaxed)) as i64 <= LAG as i64
     }
 
-    /// The tick until which the driver may sleep, having settled. From now on an
-    /// earlier deadline wakes it.
-    pub fn doze(&self) -> u64 {
-        // Relaxed and a fence: pairs with P4 and P5. Either P5 sees `asleep`,
-        // or the load below sees what P4 has lowered.
-        self.hot.asleep.store(1, Ordering::Relaxed);
+    /// Whether somebody drives at this moment.
+    #[inline]
+    pub fn is_driven(&self) -> bool {
+        // Relaxed: a refusal made early; `drive` decides.
+        self.hot.driving.load(Ordering::Relaxed) != 0
+    }
+
+    /// Goes to sleep, having settled: `set` sets the alarm to a tick, at most
+    /// `longest` ahead, and is asked again until that is early enough. From now
+    /// on an earlier deadline wakes the driver (race 3).
+    pub fn doze(&self, longest: u64, mut set: impl FnMut(u64)) {
+        let alarm = &self.hot.alarm;
+        // N3. Relaxed and a fence: pairs with P4 and P5.
+        alarm.store(NEVER, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.hot.next_visit.load(Ordering::Acquire)
+        loop {
+            // N4. Acquire: pairs with P4.
+            let next = self.hot.next_visit.load(Ordering::Acquire);
+            let tick = next.min(self.current.load(Ordering::Relaxed) + longest);
+            // Relaxed: seen late, it costs a spare wake-up.
+            alarm.store(tick, Ordering::Relaxed);
+            set(tick);
+            // N5: a wake-up may have been overwritten by `set`; what it was for
+            // has been written before it.
+            fence(Ordering::SeqCst);
+            if self.hot.next_visit.load(Ordering::Acquire) >= next {
+                return;
+            }
+        }
     }
 
     /// The driver is awake: nobody needs to wake it.
     pub fn awake(&self) {
         // Relaxed: seen late, it costs one spare wake-up.
-        self.hot.asleep.store(0, Ordering::Relaxed);
+        self.hot.alarm.store(0, Ordering::Relaxed);
     }
 
     /// The right to drive, for one thread at a time.
@@ -105,6 +126,7 @@ impl<M: Memory> Drive<'_, M> {
             own: self.wheel.own(),
             fire,
             park,
+            target: 0,
             goal: 0,
             stop: false,
         };
@@ -120,6 +142,7 @@ impl<M: Memory> Drive<'_, M> {
             own: self.wheel.own(),
             fire: |_: &Fired| true,
             park,
+            target: 0,
             goal: 0,
             stop: false,
         };
@@ -250,6 +273,9 @@ struct Sweep<'a, M: Memory, F, P> {
     own: ShardRef<'a>,
     fire: F,
     park: &'a P,
+    /// Where the caller wants the hand.
+    target: u64,
+    /// Where this leap takes it.
     goal: u64,
     stop: bool,
 }
@@ -258,6 +284,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     fn run(&mut self, target: u64) {
         let w = self.wheel;
         let d = &w.driver;
+        self.target = target;
         bump(&d.sweeps, 1);
         loop {
             let swept = d.swept.load(Ordering::Relaxed);
@@ -295,7 +322,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         }
         while !self.stop {
             let hand = d.hand.load(Ordering::Relaxed);
-            let mut next = self.scan(hand, false).0;
+            let mut next = self.scan(hand, None);
             // Acquire: pairs with the Release of `call_rescue`.
             let rescue = w.hot.rescue.load(Ordering::Acquire) != 0;
             if rescue {
@@ -308,7 +335,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                         // Still no memory: look again at every tick.
                         return self.goal + 1;
                     }
-                    return self.scan(hand, false).0;
+                    return self.scan(hand, None);
                 }
                 return next;
             }
@@ -322,19 +349,19 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         d.hand.load(Ordering::Relaxed)
     }
 
-    /// The first tick after `hand` at which a slot must be entered, and where.
+    /// The first tick after `hand` at which a slot must be entered.
     ///
     /// The slots of a level below the top are entered when the hand comes to
     /// them: that happens once for each entry and level. On the top level,
-    /// where that would be once a round, and before a sleep (`exact`), the
-    /// entries say when.
-    fn scan(&self, hand: u64, exact: bool) -> (u64, Option<(Token, At)>) {
+    /// where that would be once a round, the entries say when; and before a
+    /// sleep, with a budget, their timers.
+    fn scan(&self, hand: u64, mut budget: Option<&mut usize>) -> u64 {
         let w = self.wheel;
         let g = &w.geometry;
-        let mut first = (NEVER, None);
+        let slots = 1 << g.slot_bits;
+        let mut first = NEVER;
         w.find_shard(|s| {
             for level in 0..g.levels {
-                let slots = 1 << g.slot_bits;
                 // The slot under the hand is the last of the round.
                 let mut from = (g.digit(hand, level) + 1) & (slots - 1);
                 let mut left = slots;
@@ -342,20 +369,18 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                     let at = At { level, slot };
                     let step = (slot.wrapping_sub(from) & (slots - 1)) + 1;
                     let entered = g.next_entry(at, hand);
-                    if step > left || entered >= first.0 {
+                    if step > left || entered >= first {
                         break;
                     }
                     left -= step;
-                    if !(exact || level == g.top()) {
-                        first = (entered, Some((Token(s.as_ptr()), at)));
-                        break;
+                    let mut due = None;
+                    if let Some(budget) = &mut budget {
+                        due = self.earliest_wanted(s, at, budget);
                     }
-                    let due = self
-                        .earliest_entry(s, at)
-                        .map_or(entered, |k| k.max(entered));
-                    if due < first.0 {
-                        first = (due, Some((Token(s.as_ptr()), at)));
+                    if due.is_none() && level == g.top() {
+                        due = self.earliest_entry(s, at);
                     }
+                    first = first.min(due.map_or(entered, |k| k.max(entered)));
                     if left == 0 {
                         break;
                     }
@@ -367,9 +392,13 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         first
     }
 
-    /// The least tick of a bucket's entries, NEVER without any; `None` if they
-    /// are too many to look at.
+    /// The least tick of the entries of a bucket of the top level, NEVER without
+    /// any; `None` if they are too many to look at. Those are placed again in
+    /// the own shard when their slot is entered next, where it is kept.
     fn earliest_entry(&self, s: ShardRef<'_>, at: At) -> Option<u64> {
+        if s.as_ptr() == self.own.as_ptr() {
+            return Some(self.wheel.soonest(at.slot).load(Ordering::Relaxed));
+        }
         let near = self.wheel.driver.swept.load(Ordering::Relaxed);
         let mut first = NEVER;
         s.front(at)
@@ -430,6 +459,9 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         let front = if own {
             if d.rest.is_detached_empty() {
                 s.front(at).detach(s.back(at), &d.rest);
+                if at.level == w.geometry.top() {
+                    w.soonest(at.slot).store(NEVER, Ordering::Relaxed);
+                }
             } else {
                 // Resumed: what has been placed there since is still there.
                 self.own.mark(at);
@@ -489,6 +521,10 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         }
         // The driver reads its own marks: no fence.
         self.own.mark(at);
+        if at.level == w.geometry.top() {
+            let soonest = w.soonest(at.slot);
+            soonest.store(soonest.load(Ordering::Relaxed).min(k), Ordering::Relaxed);
+        }
         true
     }
 
@@ -569,13 +605,16 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     fn next_period(&self, fired: &mut Fired, period: u64, kind: u32, t: u64) -> Due {
         let scale = &self.wheel.scale;
         let mut ns = fired.due_ns.saturating_add(period);
-        let now = scale.ns(self.goal);
-        if kind & DELAY != 0 {
-            ns = now.max(fired.due_ns).saturating_add(period);
-        } else if kind & BURST == 0 && ns <= now {
+        // A period below a tick cannot be made up for within this one.
+        let now = scale.ns(if kind & BURST != 0 { t } else { self.target });
+        if ns <= now {
             fired.missed = (now - ns) / period + 1;
-            ns = ns.saturating_add(fired.missed.saturating_mul(period));
             bump(&self.wheel.driver.missed, fired.missed);
+            ns = if kind & DELAY != 0 {
+                now.saturating_add(period)
+            } else {
+                ns.saturating_add(fired.missed.saturating_mul(period))
+            };
         }
         if ns == u64::MAX {
             return Due::NEVER;
@@ -584,14 +623,15 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         Due { tick, ns }
     }
 
-    /// The driver's promise: from where it sweeps, which nobody overtakes.
-    fn promise(&self, index: u32, node: &Node, due: u64, t: u64) {
+    /// The driver's promise: from where it sweeps, which nobody overtakes. The
+    /// tick of the promise.
+    fn promise(&self, index: u32, node: &Node, due: u64, t: u64) -> u64 {
         let k = due.max(t + 1).min(t + HORIZON);
         loop {
             // Acquire: pairs with P2.
             let link = node.link.load(Ordering::Acquire);
             if promised(link, k) || !self.place(index, k, t) {
-                return;
+                return k;
             }
             // Release: V1 of this very promise comes later in this thread or
             // is handed on by the driver lock; others read it as P2.
@@ -600,99 +640,74 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
             {
-                return;
+                return k;
             }
         }
     }
 
-    /// Looks early at what the next visit is about: a promise of nothing is
-    /// dropped, one that was outlived is moved to the deadline. So a wheel
-    /// whose timers are all cancelled does not wake.
+    /// Looks early at what the next visits are about, so that a wheel whose
+    /// timers are all cancelled, or were all moved, does not wake for nothing.
     fn settle(&mut self) {
         let w = self.wheel;
         let d = &w.driver;
         if d.stopped.load(Ordering::Relaxed) != 0 || w.hot.rescue.load(Ordering::Acquire) != 0 {
             return;
         }
-        // N1: race 3.
-        w.hot.next_visit.store(NEVER, Ordering::Release);
+        // N1: race 3. What was there holds for all that was announced by now.
+        let before = w.hot.next_visit.swap(NEVER, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        let hand = d.hand.load(Ordering::Relaxed);
-        let near = d.swept.load(Ordering::Relaxed);
-        let mut next = NEVER;
-        for _ in 0..=SETTLE {
-            let (first, place) = self.scan(hand, true);
-            next = first;
-            let Some((token, at)) = place else { break };
-            let s = w.shard(token);
-            let mut live = false;
-            let few = s.front(at).peek(PEEK, |e| {
-                live |= e.tick(near) == first && self.is_due(e.index(), first);
-            });
-            if live || !few {
-                break;
-            }
-            self.revise(s, at, near);
-        }
-        w.hot.next_visit.fetch_min(next, Ordering::AcqRel);
+        let mut budget = SETTLE;
+        let next = self.scan(d.hand.load(Ordering::Relaxed), Some(&mut budget));
+        // AcqRel: pairs with P4.
+        w.hot
+            .next_visit
+            .fetch_min(next.max(before), Ordering::AcqRel);
     }
 
-    /// Whether a promise for `k` is what its timer wants. A look only.
-    fn is_due(&self, index: u32, k: u64) -> bool {
-        self.wheel.slab.get(index).is_some_and(|node| {
-            let s = node.state.load(Ordering::Acquire);
-            promised(node.link.load(Ordering::Acquire), k)
-                && s & ARMED != 0
-                && state::decode(s, k) == k
-        })
-    }
-
-    /// Visits every entry of a bucket before its time.
-    fn revise(&mut self, s: ShardRef<'_>, at: At, near: u64) {
+    /// The least tick for which a bucket's entries promise something that is
+    /// wanted. A promise that nobody wants is taken back, one that was outlived
+    /// is made again for the deadline. The entries stay: one whose promise is
+    /// not published yet (P1 without P2) looks just like a dead one, and its
+    /// thread will see to `next_visit` itself.
+    ///
+    /// `None` if they are too many to look at.
+    fn earliest_wanted(&self, s: ShardRef<'_>, at: At, budget: &mut usize) -> Option<u64> {
         let w = self.wheel;
+        let near = w.driver.swept.load(Ordering::Relaxed);
         let t = w.current.load(Ordering::Relaxed);
-        s.unmark(at);
-        let own = s.as_ptr() == self.own.as_ptr();
-        let side = crate::bucket::Front::empty();
-        let front = if own {
-            s.front(at).detach(s.back(at), &side);
-            &side
-        } else {
-            s.front(at)
-        };
-        loop {
-            let (entry, used) = front.pop();
-            if !used.is_null() {
-                if own {
-                    s.put_spare(used);
-                } else {
-                    s.give_back(used);
-                }
-            }
-            let Some(e) = entry else { break };
+        let mut first = NEVER;
+        let most = PEEK.min(*budget);
+        let all = s.front(at).peek(most, |e| {
+            *budget -= 1;
             let k = e.tick(near);
             let Some(node) = w.slab.get(e.index()) else {
-                continue;
+                return;
             };
-            // V1 and V2, as in a visit; but nothing fires here: what is due
-            // by now is promised for the next tick.
+            // Acquire: pairs with P2.
+            if node.link.load(Ordering::Acquire) != k + 1 {
+                return;
+            }
+            let state = node.state.load(Ordering::Acquire);
+            if state & ARMED != 0 && state::decode(state, t) == k {
+                first = first.min(k);
+                return;
+            }
+            // V1 and V2, as in a visit.
             if node
                 .link
                 .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+                .is_err()
             {
-                let state = node.state.fetch_or(0, Ordering::AcqRel);
-                if state & ARMED != 0 {
-                    let due = state::decode(state, t);
-                    if due != NEVER {
-                        self.promise(e.index(), node, due, t);
-                    }
-                }
+                // Somebody has promised earlier, and announces that.
+                return;
             }
-        }
-        if own && !side.is_detached_empty() {
-            s.put_spare(side.last_chunk());
-        }
+            let state = node.state.fetch_or(0, Ordering::AcqRel);
+            let due = state::decode(state, t);
+            if state & ARMED != 0 && due != NEVER {
+                first = first.min(self.promise(e.index(), node, due, t));
+            }
+        });
+        all.then_some(first)
     }
 
     // Without memory for promises: every node is looked at, in the order of

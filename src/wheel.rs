@@ -41,15 +41,20 @@
 //!
 //! ```text
 //!   arming thread                      driver
-//!   P1  push entry, mark bit           N1  next_visit := never, asleep := 1
+//!   P1  push entry, mark bit           N1  next_visit := never
 //!   --- fence ---                      --- fence ---
 //!   P4  read next_visit; lower it      N2  scan the bits; lower next_visit
-//!       to k if that is earlier            to what was found; set the alarm
-//!   P5  if asleep, set the alarm
+//!       to k if that is earlier            to what was found
+//!   --- fence ---                      N3  alarm := never
+//!   P5  if the alarm is later          --- fence ---
+//!       than k, set it to now          N4  read next_visit; set the alarm to it
+//!                                      --- fence ---
+//!                                      N5  read next_visit; again from N4 if
+//!                                          it was lowered
 //! ```
-//! Either N2 sees the entry, or P4 sees `never` and lowers it. Both lower by a
-//! read-modify-write, and whoever sets the alarm reads `next_visit` again
-//! afterwards until it is what was set.
+//! Either N2 sees the entry, or P4 sees `never` and lowers it. Either N4 sees
+//! what P4 has lowered, or P5 sees an alarm that is later than k. If P5 sets the
+//! alarm before N4 does, which would undo it, N5 sees what was lowered before.
 //!
 //! # Race 4: arm against drain
 //!
@@ -69,7 +74,7 @@ use crate::scale::Scale;
 use crate::shard::{self, bump, Shard, ShardRef};
 use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
-use crate::sync::{fence_after_rmw, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence_after_rmw, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// A promise is never further away than this; a longer delay is promised
 /// again when it is met. With the longest step of the hand ([`LEAP`]) it stays
@@ -175,6 +180,8 @@ pub(crate) struct Driver {
     pub shard: AtomicPtr<Shard>,
     /// A bucket of the own shard that is being drained.
     pub rest: Front,
+    /// The least tick of each bucket of the own shard's top level.
+    pub soonest: AtomicPtr<AtomicU64>,
     /// The next index that a drain looks at.
     pub drained: AtomicU32,
     /// The driver's own shard.
@@ -211,8 +218,8 @@ pub(crate) struct Hot {
     /// A promise could not be pushed for want of memory: the driver looks at
     /// every node until all promises are good again.
     pub rescue: AtomicU32,
-    /// The driver sleeps until the tick it has read in [`Wheel::doze`].
-    pub asleep: AtomicU32,
+    /// The tick that the driver sleeps until; 0 while it is awake.
+    pub alarm: AtomicU64,
     /// Timers freed by threads that have no shard.
     pub strays: AtomicU64,
 }
@@ -251,7 +258,7 @@ impl<M: Memory> Wheel<M> {
                 next_visit: AtomicU64::new(NEVER),
                 driving: AtomicU32::new(0),
                 rescue: AtomicU32::new(0),
-                asleep: AtomicU32::new(0),
+                alarm: AtomicU64::new(0),
                 strays: AtomicU64::new(0),
             },
             driver: Driver {
@@ -262,6 +269,7 @@ impl<M: Memory> Wheel<M> {
                 level: AtomicU32::new(0),
                 shard: AtomicPtr::new(std::ptr::null_mut()),
                 rest: Front::empty(),
+                soonest: AtomicPtr::new(std::ptr::null_mut()),
                 drained: AtomicU32::new(0),
                 own: AtomicPtr::new(std::ptr::null_mut()),
                 fired: AtomicU64::new(0),
@@ -269,9 +277,34 @@ impl<M: Memory> Wheel<M> {
                 sweeps: AtomicU64::new(0),
             },
         };
+        let soonest = wheel.memory.map(wheel.soonest_bytes()).cast::<AtomicU64>();
+        if soonest.is_null() {
+            return Err(Error::Memory);
+        }
+        // Relaxed, both: written once, before the wheel is shared.
+        wheel.driver.soonest.store(soonest, Ordering::Relaxed);
+        let slots = 1 << slot_bits;
+        // SAFETY: mapped for one word for each slot.
+        unsafe { init(soonest, slots) };
+        for slot in 0..slots {
+            wheel.soonest(slot as u32).store(NEVER, Ordering::Relaxed);
+        }
         let own = wheel.attach()?;
         wheel.driver.own.store(own.0, Ordering::Relaxed);
         Ok(wheel)
+    }
+
+    fn soonest_bytes(&self) -> usize {
+        size_of::<AtomicU64>() << self.geometry.slot_bits
+    }
+
+    /// The least tick of a bucket of the own shard's top level. Driver only.
+    pub(crate) fn soonest(&self, slot: u32) -> &AtomicU64 {
+        debug_assert!(slot < 1 << self.geometry.slot_bits);
+        // Relaxed: written once, by `new`.
+        let at = self.driver.soonest.load(Ordering::Relaxed);
+        // SAFETY: there is a word for each slot.
+        unsafe { &*at.add(slot as usize) }
     }
 
     /// A shard for the calling thread: an orphan's, or a new one.
@@ -455,6 +488,7 @@ impl<M: Memory> Wheel<M> {
         let hand = self.current.load(Ordering::Acquire);
         let s = node.state.load(Ordering::Acquire);
         if due.tick.wrapping_sub(hand).wrapping_sub(1) >= state::NEAR - 1
+            || self.closed.load(Ordering::Relaxed) != 0
             || !promised(node.link.load(Ordering::Acquire), due.tick)
             || !state::is_plain(s, g, SHUT | ZOMBIE)
         {
@@ -668,27 +702,17 @@ impl<M: Memory> Wheel<M> {
         }
         // P4. Relaxed: the fence orders it.
         if self.hot.next_visit.load(Ordering::Relaxed) > k {
-            // Once before it is lowered: from then on later deadlines count on
-            // this wake-up, and must not wait for a thread that was stopped
-            // here. Once after it, if the driver was not asleep yet.
-            let woken = self.wake(own, caller);
             self.hot.next_visit.fetch_min(k, Ordering::AcqRel);
+            // P5 reads after this.
             fence_after_rmw();
-            if !woken {
-                self.wake(own, caller);
-            }
         }
-    }
-
-    /// P5: whether the driver was asleep.
-    fn wake(&self, own: ShardRef<'_>, caller: &impl Caller) -> bool {
-        // Relaxed: fenced by the caller; pairs with the fence in `doze`.
-        if self.hot.asleep.load(Ordering::Relaxed) == 0 {
-            return false;
+        // P5. Relaxed: fenced; pairs with the fence in `doze`. Each thread goes
+        // by the alarm, not by `next_visit`: another that has lowered that and
+        // was stopped before it woke the driver is not counted on.
+        if self.hot.alarm.load(Ordering::Relaxed) > k {
+            caller.wake_driver();
+            bump(&own.count.kicks, 1);
         }
-        caller.wake_driver();
-        bump(&own.count.kicks, 1);
-        true
     }
 
     /// Gives a node to its next generation; the caller has exchanged its state
@@ -778,16 +802,16 @@ impl<M: Memory> Wheel<M> {
     ) -> Result<bool, Error> {
         let (index, node, g) = self.node(handle)?;
         let mut was = false;
-        // It may be somebody's that is being freed: wait, then say so.
-        let mut answer = None;
+        // Freed already, or by somebody else while this waits for the callback.
+        let mut waited = false;
+        let mut stale = false;
         let mut s = node.state.load(Ordering::Acquire);
         loop {
             if !state::same_gen(s, g) {
-                return answer.unwrap_or(Err(Error::Stale));
+                let known = waited && !stale;
+                return if known { Ok(was) } else { Err(Error::Stale) };
             }
-            if s & ZOMBIE != 0 && answer.is_none() {
-                answer = Some(Err(Error::Stale));
-            }
+            stale |= s & ZOMBIE != 0 && !waited;
             let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
             let over = s & RUNNING == 0;
             let next = match (over, auto) {
@@ -809,11 +833,9 @@ impl<M: Memory> Wheel<M> {
                 if auto {
                     self.release(self.owned(caller), index, node, g);
                 }
-                return answer.unwrap_or(Ok(was));
+                return if stale { Err(Error::Stale) } else { Ok(was) };
             }
-            if !matches!(answer, Some(Err(_))) {
-                answer = Some(Ok(was));
-            }
+            waited = true;
             park.wait(&node.state, next);
             s = node.state.load(Ordering::Acquire);
         }
@@ -864,20 +886,20 @@ impl<M: Memory> Wheel<M> {
         Ok(Some(self.exact(node, tick)))
     }
 
-    /// The deadline in nanoseconds that belongs to a tick: the hint if it
-    /// falls into that tick, else the tick's own time.
+    /// The deadline in nanoseconds that belongs to a tick: what was asked for,
+    /// unless another thread armed for later at the same moment; then the
+    /// tick's own time.
     #[inline]
     pub(crate) fn exact(&self, node: &Node, tick: u64) -> Due {
         if tick == NEVER {
             return Due::NEVER;
         }
-        let end = self.scale.ns(tick);
         // Relaxed: a hint.
         let hint = node.due_ns.load(Ordering::Relaxed);
-        let hit = hint <= end && end - hint < self.scale.tick_ns();
+        let end = self.scale.ns(tick);
         Due {
             tick,
-            ns: if hit { hint } else { end },
+            ns: hint.min(end),
         }
     }
 
@@ -907,18 +929,24 @@ impl<M: Memory> Drop for Wheel<M> {
             unsafe { s.unmap(&self.memory) };
             at = next;
         }
+        let soonest = self.driver.soonest.load(Ordering::Relaxed);
+        if !soonest.is_null() {
+            // SAFETY: mapped with this size by `new`.
+            unsafe { self.memory.unmap(soonest.cast(), self.soonest_bytes()) };
+        }
         // SAFETY: as above; made from this memory.
         unsafe { self.slab.unmap(&self.memory) };
     }
 }
 
-/// A tick that can be waited for: after the hand, and representable.
+/// A tick that can be waited for: after the hand. What is further away than the
+/// greatest tick (292 years of nanoseconds) never comes.
 #[inline]
 fn clamp(tick: u64, hand: u64) -> u64 {
-    if tick == NEVER {
+    if tick > MAX_TICK {
         NEVER
     } else {
-        tick.min(MAX_TICK).max(hand + 1)
+        tick.max(hand + 1)
     }
 }
 

@@ -11,7 +11,7 @@
 use super::{at, config, Own, Spin};
 use crate::memory::Memory;
 use crate::slab::AUTO;
-use crate::state::SHUT;
+use crate::state::{NEVER, SHUT};
 use crate::sweep::Fired;
 use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -389,10 +389,25 @@ fn cancel_against_the_callback_of_a_periodic_timer() {
     );
 }
 
-/// A caller whose driver can sleep: `woken` is the alarm set to now.
+/// The system's alarm: a tick, 0 for now. Under a mutex, as the kernel's is.
+struct Alarm(loom::sync::Mutex<u64>);
+
+impl Alarm {
+    fn new() -> Self {
+        Alarm(loom::sync::Mutex::new(NEVER))
+    }
+    fn set(&self, tick: u64) {
+        *self.0.lock().unwrap() = tick;
+    }
+    fn get(&self) -> u64 {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// A caller whose driver can sleep.
 struct Sleeper<'a> {
     token: Token,
-    woken: &'a AtomicU32,
+    alarm: &'a Alarm,
 }
 
 impl Caller for Sleeper<'_> {
@@ -400,36 +415,123 @@ impl Caller for Sleeper<'_> {
         Ok(self.token)
     }
     fn wake_driver(&self) {
-        self.woken.store(1, Ordering::Relaxed);
+        self.alarm.set(0);
     }
 }
 
-/// Race 3: the driver goes to sleep while a thread arms. Either it sleeps no
-/// longer than that timer, or it is woken.
+/// The driver goes to sleep while `t` is armed to `tick` through a shard. It
+/// sleeps no longer than that; and a second look says so, too.
+fn sleep_against_arm(
+    make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
+    shard: usize,
+    tick: u64,
+) {
+    duel(
+        move || {
+            let (w, t) = make();
+            (w, t, Alarm::new())
+        },
+        move |(w, t, alarm)| {
+            let caller = Sleeper {
+                token: w.tokens[shard],
+                alarm,
+            };
+            w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
+        },
+        |(w, _, alarm)| {
+            w.wheel.drive().unwrap().settle(&Spin);
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        move |(w, _, alarm), _, ()| {
+            assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
+            w.wheel.awake();
+            w.wheel.drive().unwrap().settle(&Spin);
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            assert!(alarm.get() <= tick);
+            assert!(w.advance(tick) >= 1);
+        },
+    );
+}
+
+/// Race 3: a new earliest.
 #[test]
 fn race_3_sleep_against_arm() {
-    duel(
+    sleep_against_arm(
         || {
             let (w, t) = one(None);
             w.timer(Some(7));
-            (w, t, AtomicU32::new(0))
+            (w, t)
         },
-        |(w, t, woken)| {
+        1,
+        3,
+    );
+}
+
+/// Race 3 in one bucket: what the driver looks at early is just being pushed,
+/// beside a promise that nobody wants.
+#[test]
+fn race_3_settle_against_arm_in_one_bucket() {
+    sleep_against_arm(
+        || {
+            let (w, t) = one(None);
+            let gone = w.timer(Some(3));
+            w.cancel(0, gone);
+            (w, t)
+        },
+        0,
+        3,
+    );
+}
+
+/// The same with a promise that is being outlived: settle moves it while the
+/// timer is moved back.
+#[test]
+fn race_3_settle_against_rearm() {
+    sleep_against_arm(
+        || {
+            let (w, t) = one(Some(1));
+            w.arm(0, t, 3);
+            (w, t)
+        },
+        0,
+        2,
+    );
+}
+
+/// A driver that wakes, fires and sleeps again, while the thread whose arm has
+/// woken it is still arming; then the next arm must wake it, too.
+#[test]
+fn race_3_two_arms_against_a_driver_that_sleeps_again() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            (w, t, Alarm::new())
+        },
+        |(w, t, alarm)| {
             let caller = Sleeper {
                 token: w.tokens[1],
-                woken,
+                alarm,
             };
-            w.wheel.arm(&caller, *t, at(3), How::Always).unwrap()
+            w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
         },
-        |(w, _, _)| {
-            w.wheel.drive().unwrap().settle(&Spin);
-            w.wheel.doze()
-        },
-        |(w, _, woken), _, until| {
-            assert!(until <= 3 || woken.load(Ordering::Relaxed) == 1);
+        |(w, _, alarm)| {
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
             w.wheel.awake();
+            w.advance(2);
             w.wheel.drive().unwrap().settle(&Spin);
-            assert!(w.wheel.doze() <= 3);
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        |(w, t, alarm), _, ()| {
+            if w.fired() == 0 {
+                assert!(alarm.get() <= 3);
+                return;
+            }
+            let caller = Sleeper {
+                token: w.tokens[0],
+                alarm,
+            };
+            w.wheel.arm(&caller, *t, at(4), How::Always).unwrap();
+            assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
         },
     );
 }

@@ -12,8 +12,17 @@ use std::collections::HashMap;
 struct Model {
     handle: u64,
     due: Option<u64>,
+    /// What was asked for; `due` is after the hand.
+    asked: u64,
     period: u64,
     auto: bool,
+}
+
+impl Model {
+    fn set(&mut self, asked: u64, due: u64) {
+        self.asked = asked;
+        self.due = Some(due);
+    }
 }
 
 struct Pair {
@@ -51,6 +60,7 @@ impl Pair {
             .wheel
             .setup(&Own(self.token), spec, due.map(at))
             .unwrap();
+        let asked = due.unwrap_or(0);
         let due = due.map(|d| {
             d.max(
                 self.wheel
@@ -64,6 +74,7 @@ impl Pair {
             Model {
                 handle,
                 due,
+                asked,
                 period,
                 auto,
             },
@@ -92,8 +103,9 @@ impl Pair {
                     .get_mut(&f.cookie)
                     .expect("fired once too often");
                 assert_eq!(m.due, Some(f.tick));
-                assert_eq!((m.handle, f.due_ns), (f.handle, f.tick));
-                m.due = (m.period != 0).then(|| f.tick + m.period);
+                assert_eq!((m.handle, m.asked), (f.handle, f.due_ns));
+                m.asked += m.period;
+                m.due = (m.period != 0).then(|| m.asked.max(f.tick + 1));
                 if m.auto && m.due.is_none() {
                     self.timers.remove(&f.cookie);
                 }
@@ -135,7 +147,8 @@ impl Pair {
         let delay = rng.below(1 << bits);
         let token = self.token;
         let own = &Own(token);
-        let due = (self.now + delay).max(
+        let asked = self.now + delay;
+        let due = asked.max(
             self.wheel
                 .current
                 .load(std::sync::atomic::Ordering::Relaxed)
@@ -151,28 +164,28 @@ impl Pair {
             }
             (3..=6, Some((c, m))) => {
                 assert_eq!(
-                    self.wheel.arm(own, m.handle, at(due), How::Always),
+                    self.wheel.arm(own, m.handle, at(asked), How::Always),
                     Ok(m.due.is_some())
                 );
-                self.timers.get_mut(&c).unwrap().due = Some(due);
+                self.timers.get_mut(&c).unwrap().set(asked, due);
             }
             (7, Some((c, m))) => {
                 let sooner = m.due.is_none_or(|d| due < d);
                 assert_eq!(
-                    self.wheel.arm(own, m.handle, at(due), How::Earlier),
+                    self.wheel.arm(own, m.handle, at(asked), How::Earlier),
                     Ok(m.due.is_some())
                 );
                 if sooner {
-                    self.timers.get_mut(&c).unwrap().due = Some(due);
+                    self.timers.get_mut(&c).unwrap().set(asked, due);
                 }
             }
             (8, Some((c, m))) => {
                 assert_eq!(
-                    self.wheel.arm(own, m.handle, at(due), How::Pending),
+                    self.wheel.arm(own, m.handle, at(asked), How::Pending),
                     Ok(m.due.is_some())
                 );
                 if m.due.is_some() {
-                    self.timers.get_mut(&c).unwrap().due = Some(due);
+                    self.timers.get_mut(&c).unwrap().set(asked, due);
                 }
             }
             (9, Some((c, m))) => {
