@@ -1,4 +1,6 @@
-/* hwheel_advance(): order, batches, the clock that does not go back. */
+/* hwheel_advance(): order, batches, the clock that does not go back, one driver at a time. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include "ktap.h"
 
 static const struct shape {
@@ -140,6 +142,8 @@ static void a_small_batch_is_resumed(void)
 				for (int k = 0; k < n; k++) {
 					uint64_t tick = (e[k].deadline_ns + MS - 1) / MS;
 
+					/* tick 0 has been swept: what is due then fires at 1 */
+					tick = tick ? tick : 1;
 					CHECK(last <= tick);
 					last = tick;
 					CHECK_EQ(seen[e[k].cookie]++, 0);
@@ -224,6 +228,61 @@ static void without_room_events_are_unclaimed(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static struct {
+	struct hwheel_event e;
+	int advance, advance_none, drain, stop, destroy;
+	uint64_t to;
+	unsigned calls;
+} reentry;
+
+static void drive_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	if (reentry.calls++)
+		return;
+	reentry.advance = hwheel_advance(w, reentry.to, &reentry.e, 1);
+	reentry.advance_none = hwheel_advance(w, reentry.to, NULL, 0);
+	reentry.drain = hwheel_drain(w, &reentry.e, 1);
+	reentry.stop = hwheel_stop(w);
+	reentry.destroy = hwheel_destroy(w);
+}
+
+static void a_callback_does_not_drive(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+
+	memset(&reentry, 0, sizeof reentry);
+	reentry.to = 5 * MS;
+	CHECK_EQ(hwheel_after(w, 5 * MS, drive_again, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 5 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 2), 1);
+	CHECK_EQ(reentry.calls, 1);
+	CHECK_EQ(reentry.advance, -EBUSY);
+	CHECK_EQ(reentry.advance_none, -EBUSY);
+	CHECK_EQ(reentry.drain, -EDEADLK);
+	CHECK_EQ(reentry.stop, -EDEADLK);
+	CHECK_EQ(reentry.destroy, -EDEADLK);
+	/* nothing has changed */
+	CHECK_EQ(hwheel_advance(w, SEC, e, 2), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_refused_advance_does_not_move_the_clock(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	memset(&reentry, 0, sizeof reentry);
+	reentry.to = 3600 * SEC;
+	CHECK_EQ(hwheel_after(w, 5 * MS, drive_again, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0), 0);
+	CHECK_EQ(reentry.calls, 1);
+	CHECK_EQ(reentry.advance, -EBUSY);
+	CHECK_EQ(now_of(w), 5 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static struct hwheel *another;
 static int nested[2];
 
@@ -248,6 +307,51 @@ static void a_callback_may_drive_another_wheel(void)
 	CHECK_EQ(order.calls, 1);
 	CHECK_EQ(nested[0], 0);
 	CHECK_EQ(nested[1], 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int held, release;
+
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&held, 1);
+	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+}
+
+static void *advance_to_a_second(void *w)
+{
+	hwheel_advance(w, SEC, NULL, 0);
+	return NULL;
+}
+
+static void a_second_driver_is_refused(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	pthread_t thread;
+	int same, later, drain;
+	uint64_t now = 0;
+
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_after(w, MS, hold, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, advance_to_a_second, w), 0);
+	while (!atomic_load(&held))
+		ktap_sleep_ms(1);
+	same = hwheel_advance(w, SEC, &e, 1);
+	later = hwheel_advance(w, 3600 * SEC, &e, 1);
+	drain = hwheel_drain(w, &e, 1);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(same, -EBUSY);
+	CHECK_EQ(later, -EBUSY);
+	CHECK_EQ(drain, -EBUSY);
+	CHECK_EQ(now, SEC);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -299,7 +403,10 @@ static const struct ktap_test tests[] = {
 	TEST(between_batches_a_timer_can_be_cancelled_and_armed),
 	TEST(a_later_time_resumes_what_was_left),
 	TEST(without_room_events_are_unclaimed),
+	TEST(a_callback_does_not_drive),
+	TEST(a_refused_advance_does_not_move_the_clock),
 	TEST(a_callback_may_drive_another_wheel),
+	TEST(a_second_driver_is_refused),
 	TEST(the_greatest_jump_fires_everything),
 	TEST(far_deadlines_are_never_early),
 };

@@ -173,6 +173,28 @@ static void a_deadline_that_has_passed_fires_at_the_next_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void nothing_remains_of_a_deadline_that_has_passed(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
+	hwheel_timer_t t = make(w, 0);
+
+	CHECK_EQ(hwheel_mod_at(w, t, 3 * SEC, 0), 0);
+	CHECK_EQ(left(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_deadline_that_had_passed_is_what_the_event_says(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 7 * SEC);
+	hwheel_timer_t t = make(w, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_mod_at(w, t, 3 * SEC, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 8 * SEC, &e, 1), 1);
+	CHECK_EQ(e.deadline_ns, 3 * SEC);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void it_is_never_early_within_a_tick(void)
 {
 	static const uint64_t ticks[] = { 1, 3, 1000, MS, 7 * MS + 1, SEC };
@@ -376,6 +398,8 @@ static const struct ktap_test tests[] = {
 	TEST(abstime_is_a_deadline),
 	TEST(with_no_delay_it_fires_at_the_next_tick),
 	TEST(a_deadline_that_has_passed_fires_at_the_next_tick),
+	TEST(nothing_remains_of_a_deadline_that_has_passed),
+	TEST(a_deadline_that_had_passed_is_what_the_event_says),
 	TEST(it_is_never_early_within_a_tick),
 	TEST(reduce_only_makes_it_earlier),
 	TEST(mod_pending_does_not_arm),

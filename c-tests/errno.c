@@ -1,5 +1,6 @@
 /* "errno itself is left alone": by what succeeds and by what fails. */
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include "ktap.h"
 
 #define MARK 12345
@@ -98,9 +99,63 @@ static void waiting_leaves_errno_alone(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void a_lack_of_descriptors_leaves_errno_alone(void)
+{
+	struct hwheel *w = NULL;
+	struct rlimit old, none;
+	int fd, of_fd, start, of_start;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = old;
+	none.rlim_cur = 0;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	errno = MARK;
+	fd = hwheel_fd(w);
+	of_fd = errno;
+	errno = MARK;
+	start = hwheel_start(w, 0);
+	of_start = errno;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+	CHECK_EQ(fd, -EMFILE);
+	CHECK_EQ(start, -EMFILE);
+	CHECK_EQ(of_fd, MARK);
+	CHECK_EQ(of_start, MARK);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_lack_of_memory_leaves_errno_alone(void)
+{
+	struct hwheel *w = NULL, *none_made = NULL;
+	struct rlimit old, none;
+	hwheel_timer_t t = 0;
+	int create, of_create, setup, of_setup;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
+	none = old;
+	/* below what is in use: nothing more can be mapped */
+	none.rlim_cur = 4096;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
+	errno = MARK;
+	create = hwheel_create(NULL, 0, &none_made);
+	of_create = errno;
+	errno = MARK;
+	setup = hwheel_setup(w, NULL, 0, 0, &t);
+	of_setup = errno;
+	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
+	CHECK_EQ(create, -ENOMEM);
+	CHECK_EQ(setup, -ENOMEM);
+	CHECK_EQ(of_create, MARK);
+	CHECK_EQ(of_setup, MARK);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(success_leaves_errno_alone),
 	TEST(refusals_leave_errno_alone),
 	TEST(waiting_leaves_errno_alone),
+	TEST(a_lack_of_descriptors_leaves_errno_alone),
+	TEST(a_lack_of_memory_leaves_errno_alone),
 };
 KTAP_MAIN(tests)

@@ -34,6 +34,23 @@ static void deadlines_do_not_drift(void)
 	}
 }
 
+static void delay_does_not_drift_without_a_miss(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[2];
+	uint64_t due = MS / 2;
+
+	CHECK_EQ(hwheel_every(w, due, 10 * MS, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
+	for (uint64_t now = 0; now < SEC; now += MS) {
+		if (hwheel_advance(w, now, e, 2) == 0)
+			continue;
+		CHECK_EQ(e[0].deadline_ns, due);
+		CHECK_EQ(e[0].missed, 0);
+		due += 10 * MS;
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void the_first_time_may_be_a_deadline(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, SEC);
@@ -92,6 +109,22 @@ static void skip_leaves_missed_periods_out_and_keeps_the_rhythm(void)
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.fired, 4);
 	CHECK_EQ(s.missed, 5);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_very_long_stall_is_one_event(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[8];
+
+	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 3600 * SEC, e, 8), 1);
+	CHECK_EQ(e[0].missed, 3600000 - 1);
+	/* more than the member can hold: as many as it can */
+	CHECK_EQ(hwheel_advance(w, 10000000 * SEC, e, 8), 1);
+	CHECK_EQ(e[0].missed, UINT32_MAX);
+	CHECK_EQ(hwheel_advance(w, 10000000 * SEC + MS, e, 8), 1);
+	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -250,9 +283,11 @@ static void a_thousand_rhythms_side_by_side(void)
 
 static const struct ktap_test tests[] = {
 	TEST(deadlines_do_not_drift),
+	TEST(delay_does_not_drift_without_a_miss),
 	TEST(the_first_time_may_be_a_deadline),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),
+	TEST(a_very_long_stall_is_one_event),
 	TEST(burst_fires_each_until_caught_up),
 	TEST(burst_goes_on_in_the_next_batch),
 	TEST(delay_counts_from_now_after_a_miss),

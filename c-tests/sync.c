@@ -123,6 +123,25 @@ static void they_cancel_what_was_armed_beside_its_callback(void)
 	}
 }
 
+/* Armed again by the callback itself while somebody waits: one, it was armed. */
+static void delete_sync_cancels_what_arms_itself_again(void)
+{
+	struct hwheel *w = started();
+	hwheel_timer_t t = 0;
+
+	reset();
+	atomic_store(&rearm, 1);
+	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	until_inside();
+	CHECK_EQ(cancel_beside(w, t, hwheel_delete_sync), 1);
+	CHECK_EQ(atomic_load(&rearmed), 0);
+	ktap_sleep_ms(10);
+	CHECK_EQ(atomic_load(&calls), 1);
+	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void shutdown_sync_refuses_what_arms_itself_again(void)
 {
 	struct hwheel *w = started();
@@ -398,6 +417,7 @@ static void it_does_not_run_after_they_have_returned(void)
 static const struct ktap_test tests[] = {
 	TEST(they_wait_for_a_running_callback),
 	TEST(they_cancel_what_was_armed_beside_its_callback),
+	TEST(delete_sync_cancels_what_arms_itself_again),
 	TEST(shutdown_sync_refuses_what_arms_itself_again),
 	TEST(they_wait_for_a_period),
 	TEST(they_wait_for_a_one_shot),

@@ -183,6 +183,49 @@ static void c8_bucket_marks_do_not_forget_timers(void)
 		near_timers_are_not_late(&tiny[i]);
 }
 
+/* Arms by several threads, each of which could be the earliest. */
+static void *arm_and_wait(void *arg)
+{
+	unsigned from = (unsigned)(uintptr_t)arg * EACH;
+	uint64_t seed = from + 99;
+
+	for (unsigned n = from; n < from + 300; n++) {
+		EXPECT(hwheel_after(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
+		/* sometimes alone, sometimes with the next one close behind */
+		if (n % 3)
+			for (unsigned ms = 0; ms < 3000 && !fired[n]; ms++)
+				sched_yield(), ms % 64 == 63 ? ktap_sleep_ms(1) : (void)0;
+	}
+	running--;
+	return NULL;
+}
+
+static void c3_next_wakeup_is_not_lost_between_shards(void)
+{
+	reset_thread(50000);
+	run(arm_and_wait, 0);
+	CHECK(reach(&n_fired, THREADS * 300));
+	CHECK_EQ(n_fired, THREADS * 300);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* The driver sleeps, or is about to, until ten seconds from now. */
+static void c4_earlier_insert_wakes_the_sleeper(void)
+{
+	uint64_t seed = 4711;
+
+	reset_thread(MS);
+	CHECK_EQ(hwheel_after(wheel, 10 * SEC, note, 0, 0, NULL), 0);
+	for (unsigned n = 1; n <= 200; n++) {
+		for (unsigned spin = next_random(&seed) % 2000; spin > 0; spin--)
+			atomic_thread_fence(memory_order_seq_cst);
+		CHECK_EQ(hwheel_after(wheel, 0, note, n, 0, NULL), 0);
+		CHECK(reach(&fired[n], 1));
+	}
+	CHECK_EQ(fired[0], 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
 static void c4_removal_of_the_earliest_is_planned_again(void)
 {
 	hwheel_timer_t first;
@@ -673,9 +716,34 @@ static void c16_timer_moved_while_its_callback_runs(void)
 	}
 }
 
+static void c17_rearm_into_the_past_wakes_the_driver(void)
+{
+	hwheel_timer_t timer;
+
+	reset_thread(MS);
+	CHECK_EQ(hwheel_setup(wheel, note, 0, 0, &timer), 0);
+	for (unsigned n = 0; n < 100; n++) {
+		uint64_t now = 0;
+
+		CHECK_EQ(hwheel_mod(wheel, timer, 1000 * SEC, 0), 0);
+		if (n % 4 == 0)
+			ktap_sleep_ms(1);	/* it sleeps */
+		CHECK_EQ(hwheel_now(wheel, &now), 0);
+		if (n % 2)
+			CHECK_EQ(hwheel_mod_at(wheel, timer, now - SEC, 0), 1);
+		else
+			CHECK_EQ(hwheel_reduce(wheel, timer, 1, HWHEEL_ABSTIME), 1);
+		CHECK(reach(&fired[0], n + 1));
+		CHECK_EQ(fired[0], n + 1);
+	}
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(c1_timer_being_set_up_is_not_lost),
 	TEST(c2_push_behind_the_hand_is_not_a_turn_late),
+	TEST(c3_next_wakeup_is_not_lost_between_shards),
+	TEST(c4_earlier_insert_wakes_the_sleeper),
 	TEST(c4_removal_of_the_earliest_is_planned_again),
 	TEST(c5_cancel_that_races_a_cascade_is_not_lost),
 	TEST(c6_cancels_and_the_driver_share_a_bucket),
@@ -690,5 +758,6 @@ static const struct ktap_test tests[] = {
 	TEST(c14_stale_handle_never_hits_a_reused_place),
 	TEST(c15_first_use_by_many_at_once),
 	TEST(c16_timer_moved_while_its_callback_runs),
+	TEST(c17_rearm_into_the_past_wakes_the_driver),
 };
 KTAP_MAIN(tests)

@@ -60,8 +60,8 @@ struct hwheel;
  * struct with only @size set is the default wheel.
  *
  * @size: sizeof(struct hwheel_options). A shorter struct of an older version
- *   is completed with zeros; a longer one is accepted if its unknown tail is
- *   zero.
+ *   is completed with zeros; a longer one, up to 4096, is accepted if its
+ *   unknown tail is zero.
  * @clock: one of HWHEEL_CLOCK_*.
  * @tick_ns: the length of a tick in nanoseconds, 1 to 3600000000000; default
  *   1000000 (1 ms). A timer fires at the first tick at or after its deadline.
@@ -129,7 +129,8 @@ typedef uint64_t hwheel_timer_t;
  * @timer: its handle. Stale already if the timer was one that frees itself.
  * @cookie: what the caller gave when it made the timer.
  * @deadline_ns: when it was due.
- * @missed: how many periods were left out before this one.
+ * @missed: how many periods after this one were left out, because they had
+ *   passed as well when it was fired.
  * @flags: HWHEEL_EVENT_*.
  */
 struct hwheel_event {
@@ -417,7 +418,8 @@ int hwheel_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * As hwheel_delete(), and from now on every attempt to arm it is -ESHUTDOWN.
- * It still exists, and is freed by hwheel_free().
+ * It still exists, and is freed by hwheel_free(); but a timer of
+ * hwheel_after(), hwheel_at() or hwheel_every() is freed here.
  *
  * Return: as hwheel_delete().
  *

@@ -1,7 +1,7 @@
 //! The alarm: a timerfd, on which the tick thread sleeps or a caller's event
 //! loop waits.
 
-use super::errno;
+use super::{errno, quietly};
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
@@ -11,12 +11,14 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub fn new(clock: libc::clockid_t) -> Result<Self, i32> {
-        // SAFETY: no memory is involved.
-        let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(errno());
-        }
-        Ok(Alarm { fd, clock })
+        quietly(|| {
+            // SAFETY: no memory is involved.
+            let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) };
+            if fd < 0 {
+                return Err(errno());
+            }
+            Ok(Alarm { fd, clock })
+        })
     }
 
     pub fn fd(&self) -> libc::c_int {
@@ -50,7 +52,9 @@ impl Alarm {
             flags |= libc::TFD_TIMER_CANCEL_ON_SET;
         }
         // SAFETY: `value` is valid; the old value is not asked for.
-        unsafe { libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) };
+        quietly(|| unsafe {
+            libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut());
+        });
     }
 
     /// Goes off at once. Safe against any other setting: it is never later.
@@ -71,6 +75,6 @@ impl Alarm {
 impl Drop for Alarm {
     fn drop(&mut self) {
         // SAFETY: our own descriptor, used no more.
-        unsafe { libc::close(self.fd) };
+        quietly(|| unsafe { libc::close(self.fd) });
     }
 }

@@ -2,6 +2,7 @@
 //! kernel wipes in the child.
 
 use super::mmap::Mmap;
+use super::quietly;
 use crate::memory::Memory;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -31,7 +32,7 @@ impl Process {
             }
             // SAFETY: a page of our own. A kernel before 4.14 refuses, and
             // then a child is not told apart.
-            unsafe { libc::madvise(fresh.cast(), PAGE, libc::MADV_WIPEONFORK) };
+            quietly(|| unsafe { libc::madvise(fresh.cast(), PAGE, libc::MADV_WIPEONFORK) });
             match MARK.compare_exchange(
                 std::ptr::null_mut(),
                 fresh.cast(),

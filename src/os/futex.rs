@@ -1,6 +1,7 @@
 //! Sleeping until a state word changes: a futex on its low half, which holds
 //! the flags.
 
+use super::quietly;
 use crate::sync::AtomicU64;
 use crate::wheel::Park;
 
@@ -19,7 +20,7 @@ impl Park for Futex {
     fn wait(&self, word: &AtomicU64, seen: u64) {
         // SAFETY: the word lies in a node, which stays mapped. It returns if
         // the low half is not `seen`, on a wake-up, and on a signal.
-        unsafe {
+        quietly(|| unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 low_half(word),
@@ -27,18 +28,18 @@ impl Park for Futex {
                 seen as u32,
                 std::ptr::null::<libc::timespec>(),
             )
-        };
+        });
     }
 
     fn wake(&self, word: &AtomicU64) {
         // SAFETY: as above.
-        unsafe {
+        quietly(|| unsafe {
             libc::syscall(
                 libc::SYS_futex,
                 low_half(word),
                 libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
                 i32::MAX,
             )
-        };
+        });
     }
 }

@@ -1,5 +1,6 @@
 //! Memory from the operating system: anonymous private mappings.
 
+use super::quietly;
 use crate::memory::Memory;
 
 const HUGE: usize = 2 << 20;
@@ -32,28 +33,32 @@ fn anonymous(bytes: usize) -> *mut u8 {
 
 impl Memory for Mmap {
     fn map(&self, bytes: usize) -> *mut u8 {
-        if bytes % HUGE != 0 {
-            return anonymous(bytes);
-        }
-        let wide = anonymous(bytes + HUGE);
-        if wide.is_null() {
-            return anonymous(bytes);
-        }
-        let before = wide.align_offset(HUGE);
-        // SAFETY: `before` is below HUGE, and both trims lie in the mapping.
-        unsafe {
-            let at = wide.add(before);
-            if before != 0 {
-                libc::munmap(wide.cast(), before);
-            }
-            libc::munmap(at.add(bytes).cast(), HUGE - before);
-            libc::madvise(at.cast(), bytes, libc::MADV_HUGEPAGE);
-            at
-        }
+        quietly(|| map(bytes))
     }
 
     unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
-        unsafe { libc::munmap(at.cast(), bytes) };
+        quietly(|| unsafe { libc::munmap(at.cast(), bytes) });
+    }
+}
+
+fn map(bytes: usize) -> *mut u8 {
+    if bytes % HUGE != 0 {
+        return anonymous(bytes);
+    }
+    let wide = anonymous(bytes + HUGE);
+    if wide.is_null() {
+        return anonymous(bytes);
+    }
+    let before = wide.align_offset(HUGE);
+    // SAFETY: `before` is below HUGE, and both trims lie in the mapping.
+    unsafe {
+        let at = wide.add(before);
+        if before != 0 {
+            libc::munmap(wide.cast(), before);
+        }
+        libc::munmap(at.add(bytes).cast(), HUGE - before);
+        libc::madvise(at.cast(), bytes, libc::MADV_HUGEPAGE);
+        at
     }
 }

@@ -13,3 +13,16 @@ pub(crate) fn errno() -> i32 {
         .raw_os_error()
         .unwrap_or(libc::EIO)
 }
+
+/// Runs system calls and leaves the caller's `errno` as it was: the library
+/// returns its errors.
+pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the calling thread's own `errno`.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let result = f();
+        *errno = before;
+        result
+    }
+}
