@@ -196,3 +196,6 @@ $(BUILD)/bench/%: benches/c/%.c benches/c/bench.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+
+# What else there is to make, each beside what it makes.
+include $(wildcard benches/*.mk bindings/*.mk man/*.mk tools/*.mk verify/*.mk)
