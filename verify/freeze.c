@@ -1,0 +1,381 @@
+/*
+ * The freeze probe: is one thread stopped in the middle of a call ever in the
+ * way of another?
+ *
+ * A child process works one wheel with a thread for each role. The parent
+ * seizes these threads with ptrace, stops one of them wherever it happens to
+ * be, and demands a thousand operations of each of the others before it lets
+ * the stopped one go on.
+ *
+ * A busy machine makes threads slow, and slow is not stalled: after 50 ms a
+ * freeze is counted as late and the parent goes on waiting. A stall is a
+ * thread that does nothing at all for half a second while another is stopped.
+ *
+ * usage: freeze [-m] freezes
+ *
+ * With -m every call is made under one mutex: the control, in which the probe
+ * must find stalls, or it could not find any.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "verify.h"
+
+#define DEMAND 1000
+#define FIRES 100
+#define LATE_NS (50 * MS)
+#define STALL_NS (500 * MS)
+
+#define TIMERS 256
+/* More than a thread keeps shards of, so that each call meets one anew. */
+#define OTHERS 20
+
+enum role { ARM, CANCEL, REARM, FREE, MEET, TICK, ROLES };
+
+static const char *const names[ROLES] = {
+	"arm", "cancel", "re-arm", "free", "meet", "tick",
+};
+
+/* What parent and child both see. */
+static struct shared {
+	struct word done[ROLES];
+	_Atomic pid_t tid[ROLES];
+} *shared;
+
+static struct hwheel *wheel;
+static struct hwheel *others[OTHERS];
+static struct word timers[TIMERS];
+
+static int with_mutex;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void enter(void)
+{
+	if (with_mutex)
+		pthread_mutex_lock(&mutex);
+}
+
+static void leave(void)
+{
+	if (with_mutex)
+		pthread_mutex_unlock(&mutex);
+}
+
+static void here(enum role role)
+{
+	atomic_store(&shared->tid[role], (pid_t)syscall(SYS_gettid));
+}
+
+static void fired(struct hwheel *w, const struct hwheel_event *event)
+{
+	(void)w;
+	(void)event;
+	if (atomic_load(&shared->tid[TICK]) == 0)
+		here(TICK);
+	bump(&shared->done[TICK].n, 1);
+}
+
+/* Arms by the timer, and by timers of one call. */
+static int arm(hwheel_timer_t timer, uint64_t *rng)
+{
+	uint64_t delay = rng_below(rng, MS);
+
+	if (rng_below(rng, 4) == 0)
+		return hwheel_after(wheel, delay, fired, 0, 0, NULL);
+	return hwheel_mod(wheel, timer, delay, 0);
+}
+
+static int rearm(hwheel_timer_t timer, uint64_t *rng)
+{
+	uint64_t delay = rng_below(rng, MS);
+
+	switch (rng_below(rng, 4)) {
+	case 0:
+		return hwheel_reduce(wheel, timer, delay, 0);
+	case 1:
+		return hwheel_mod_pending(wheel, timer, delay + MS, 0);
+	default:
+		return hwheel_mod(wheel, timer, delay, 0);
+	}
+}
+
+/* Puts a new timer in the place of the one that it frees. */
+static int renew(struct word *place)
+{
+	hwheel_timer_t fresh = 0;
+
+	MUST(hwheel_setup(wheel, fired, 0, 0, &fresh) == 0);
+	return hwheel_free(wheel, atomic_exchange(&place->n, fresh));
+}
+
+/* Meets a wheel for which this thread has no shard any more. */
+static int meet(uint64_t n)
+{
+	struct hwheel *w = others[n % OTHERS];
+	hwheel_timer_t timer = 0;
+
+	MUST(hwheel_after(w, SEC, NULL, 0, 0, &timer) == 0);
+	return hwheel_free(w, timer);
+}
+
+static void *work(void *arg)
+{
+	enum role role = (enum role)(uintptr_t)arg;
+	uint64_t rng = 0x5eed + role;
+
+	here(role);
+	for (uint64_t n = 0;; n++) {
+		struct word *place = &timers[rng_below(&rng, TIMERS)];
+		hwheel_timer_t timer = atomic_load(&place->n);
+		int got;
+
+		enter();
+		if (role == ARM)
+			got = arm(timer, &rng);
+		else if (role == CANCEL)
+			got = hwheel_delete(wheel, timer);
+		else if (role == REARM)
+			got = rearm(timer, &rng);
+		else if (role == FREE)
+			got = renew(place);
+		else
+			got = meet(n);
+		leave();
+		/* another thread may have freed the timer meanwhile */
+		MUST(got == 0 || got == 1 || got == -ESTALE);
+		bump(&shared->done[role].n, 1);
+	}
+	return NULL;
+}
+
+/* A tick so short that the tick thread is hardly ever asleep. */
+static void child(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .tick_ns = 10000 };
+	pthread_t thread;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	MUST(hwheel_create(&o, 0, &wheel) == 0);
+	for (int i = 0; i < OTHERS; i++)
+		MUST(hwheel_create(NULL, 0, &others[i]) == 0);
+	for (int i = 0; i < TIMERS; i++) {
+		hwheel_timer_t timer = 0;
+
+		MUST(hwheel_setup(wheel, fired, 0, 0, &timer) == 0);
+		atomic_store(&timers[i].n, timer);
+	}
+	MUST(hwheel_start(wheel, 0) == 0);
+	for (uintptr_t role = ARM; role < TICK; role++)
+		MUST(pthread_create(&thread, NULL, work, (void *)role) == 0);
+	for (;;)
+		pause();
+}
+
+/* Where the library's code is; the child has it at the same place. */
+static uintptr_t text, text_end;
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *inside)
+{
+	uintptr_t at = (uintptr_t)inside;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + p->p_vaddr;
+
+		if (p->p_type == PT_LOAD && at - from < p->p_memsz) {
+			text = from;
+			text_end = from + p->p_memsz;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+enum where { LIBRARY, KERNEL, ELSEWHERE, PLACES };
+
+/* Where a stopped thread is: "number arguments.. sp pc", -1 if in no call. */
+static enum where locate(pid_t pid, pid_t tid)
+{
+	char path[64], line[256] = "";
+	const char *pc;
+	uintptr_t at;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/syscall", pid, tid);
+	file = fopen(path, "r");
+	MUST(file != NULL && fgets(line, sizeof line, file) != NULL);
+	fclose(file);
+	if (line[0] != '-')
+		return KERNEL;
+	pc = strrchr(line, ' ');
+	MUST(pc != NULL);
+	at = strtoull(pc, NULL, 16);
+	return at >= text && at < text_end ? LIBRARY : ELSEWHERE;
+}
+
+static void stop(pid_t tid)
+{
+	int status = 0;
+
+	MUST(ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0);
+	MUST(waitpid(tid, &status, __WALL) == tid);
+	MUST(WIFSTOPPED(status));
+}
+
+static uint64_t done_by(int role)
+{
+	return atomic_load(&shared->done[role].n);
+}
+
+/*
+ * Waits for DEMAND operations of each but the stopped one, FIRES of the tick
+ * thread, which can fire no more than the others arm.
+ * Returns the nanoseconds it took, or UINT64_MAX for a stall.
+ */
+static uint64_t await_others(enum role stopped, enum role *stalled)
+{
+	uint64_t begin = clock_ns(), goal[ROLES], seen[ROLES], moved[ROLES];
+	uint64_t now = begin;
+
+	for (int r = 0; r < ROLES; r++) {
+		seen[r] = done_by(r);
+		goal[r] = seen[r] + (r == TICK ? FIRES : DEMAND);
+		moved[r] = begin;
+	}
+	for (;;) {
+		int waiting = 0;
+
+		for (int r = 0; r < ROLES; r++) {
+			uint64_t n = done_by(r);
+
+			if (n >= goal[r] || r == (int)stopped)
+				continue;
+			waiting = 1;
+			if (n != seen[r]) {
+				seen[r] = n;
+				moved[r] = now;
+			} else if (now - moved[r] > STALL_NS) {
+				*stalled = (enum role)r;
+				return UINT64_MAX;
+			}
+		}
+		if (!waiting)
+			return now - begin;
+		sleep_ns(50000);
+		now = clock_ns();
+	}
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double ms(uint64_t ns)
+{
+	return (double)ns / 1e6;
+}
+
+/* Freezes one role so many times; how often another one stalled. */
+static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
+{
+	pid_t tid = atomic_load(&shared->tid[role]);
+	uint64_t *took = calloc((size_t)freezes, sizeof *took);
+	int places[PLACES] = { 0 }, stalls[ROLES] = { 0 };
+	int good = 0, late = 0, bad = 0;
+
+	MUST(took != NULL);
+	for (int i = 0; i < freezes; i++) {
+		enum role stalled = ROLES;
+		uint64_t before, ns;
+
+		sleep_ns(rng_below(rng, 200000));
+		stop(tid);
+		before = done_by(role);
+		places[locate(pid, tid)]++;
+		ns = await_others(role, &stalled);
+		MUST(done_by(role) == before);
+		MUST(ptrace(PTRACE_CONT, tid, NULL, NULL) == 0);
+		if (ns == UINT64_MAX) {
+			stalls[stalled]++;
+			bad++;
+			continue;
+		}
+		took[good++] = ns;
+		late += ns > LATE_NS;
+	}
+	qsort(took, (size_t)good, sizeof *took, by_value);
+	printf("%-8s %8d %8d %8d %8d %7d %7d", names[role], freezes,
+	       places[LIBRARY], places[KERNEL], places[ELSEWHERE], late, bad);
+	if (good > 0)
+		printf(" %8.2f %8.2f %8.2f", ms(took[good / 2]),
+		       ms(took[good * 99 / 100]), ms(took[good - 1]));
+	for (int r = 0; r < ROLES; r++)
+		if (stalls[r] != 0)
+			printf(" %s:%d", names[r], stalls[r]);
+	printf("\n");
+	fflush(stdout);
+	free(took);
+	return bad;
+}
+
+static void seize(void)
+{
+	for (int r = 0; r < ROLES; r++) {
+		pid_t tid;
+
+		while ((tid = atomic_load(&shared->tid[r])) == 0)
+			sleep_ns(MS);
+		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0)
+			continue;
+		printf("freeze: skipped, ptrace is not permitted here: %s\n",
+		       strerror(errno));
+		exit(EXIT_SKIP);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	int freezes, stalls = 0;
+	uint64_t rng = 0x5eed;
+	pid_t pid;
+
+	with_mutex = argc > 1 && strcmp(argv[1], "-m") == 0;
+	freezes = argc > 1 ? atoi(argv[argc - 1]) : 0;
+	if (freezes <= 0) {
+		fprintf(stderr, "usage: freeze [-m] freezes\n");
+		return 2;
+	}
+	dl_iterate_phdr(find_text, (void *)(uintptr_t)hwheel_mod);
+	MUST(text != 0);
+	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	MUST(shared != MAP_FAILED);
+	pid = fork();
+	MUST(pid >= 0);
+	if (pid == 0)
+		child();
+	seize();
+	printf("%s\n%-8s %8s %8s %8s %8s %7s %7s %8s %8s %8s\n",
+	       with_mutex ? "control: under one mutex" : "the library",
+	       "role", "freezes", "library", "kernel", "outside", "late",
+	       "stalls", "ms: p50", "p99", "max");
+	for (int r = 0; r < ROLES; r++)
+		stalls += probe(pid, (enum role)r, freezes, &rng);
+	kill(pid, SIGKILL);
+	printf("%d stalls in %d freezes\n", stalls, freezes * ROLES);
+	if (with_mutex && stalls == 0)
+		printf("the control stalled nowhere: the probe sees nothing\n");
+	return with_mutex ? stalls == 0 : stalls != 0;
+}

@@ -1,0 +1,15 @@
+# The freeze probe: a thread stopped anywhere holds up nobody else; and the
+# same load under a mutex, where the probe must find stalls.
+.PHONY: freeze freeze-long
+VERIFY_SHORT += freeze
+VERIFY_LONG += freeze-long
+
+freeze: $(BUILD)/verify/freeze
+	$(call say,FREEZE,200 times a role)
+	$(call verify-run,$< 200)
+	$(call verify-run,$< -m 10)
+
+freeze-long: $(BUILD)/verify/freeze
+	$(call say,FREEZE,10000 times a role)
+	$(call verify-run,$< 10000)
+	$(call verify-run,$< -m 100)

@@ -1,0 +1,71 @@
+/* What the programs in this directory share. */
+#ifndef VERIFY_H
+#define VERIFY_H
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <hwheel.h>
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#define MS UINT64_C(1000000)
+#define SEC UINT64_C(1000000000)
+
+/* A skipped program says why and ends with this. */
+#define EXIT_SKIP 4
+
+/* Ends the program with a failure unless the condition holds. */
+#define MUST(cond) do { \
+	if (!(cond)) { \
+		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
+		exit(1); \
+	} \
+} while (0)
+
+/* A word on a cache line of its own. */
+struct word {
+	_Alignas(128) _Atomic uint64_t n;
+};
+
+static inline uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * SEC + (uint64_t)t.tv_nsec;
+}
+
+static inline void sleep_ns(uint64_t ns)
+{
+	struct timespec t = { (time_t)(ns / SEC), (long)(ns % SEC) };
+
+	nanosleep(&t, NULL);
+}
+
+/* xorshift*: the same numbers for the same seed; a seed is not 0. */
+static inline uint64_t rng_next(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x * UINT64_C(0x9e3779b97f4a7c15) >> 16;
+}
+
+static inline uint64_t rng_below(uint64_t *x, uint64_t n)
+{
+	return rng_next(x) % n;
+}
+
+/* Adds to a word that only the calling thread writes. */
+static inline void bump(_Atomic uint64_t *word, uint64_t by)
+{
+	uint64_t n = atomic_load_explicit(word, memory_order_relaxed);
+
+	atomic_store_explicit(word, n + by, memory_order_relaxed);
+}
+
+#endif
