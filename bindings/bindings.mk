@@ -1,0 +1,9 @@
+# Bindings: each language is a directory with a test.sh, which bindings/run.sh
+# describes. `make test-bindings BINDINGS=cpp` runs one.
+BINDINGS ?= $(patsubst bindings/%/test.sh,%,$(wildcard bindings/*/test.sh))
+
+.PHONY: test-bindings
+test-bindings: $(STAGE)/.done
+	$(call say,TEST,bindings)
+	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
+		bindings/run.sh $(abspath $(BUILD)/bindings) $(BINDINGS)

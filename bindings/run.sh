@@ -1,0 +1,43 @@
+#!/bin/sh
+# Runs bindings/<language>/test.sh for each language given, and sums up.
+#
+# A test.sh runs in its own directory, with
+#   HWHEEL_PREFIX    where the library is installed: include/, lib/
+#   HWHEEL_PRIVATE   what the static library wants of the system
+#   PKG_CONFIG_PATH, LD_LIBRARY_PATH   set so that both find that library
+#   SCRATCH          an absolute directory of its own for whatever it makes,
+#                    kept from run to run
+#   CC, CXX          the compilers
+# and exits with 0 if it passed, with 77 if it was skipped, the last line of
+# its output saying why and what to install, and otherwise with something else.
+# Of what passes only the last line is shown; V=1 shows all.
+set -u
+scratch=$1
+shift
+limit=${BINDING_TIMEOUT:-900}
+here=$(dirname "$0")
+export PKG_CONFIG_PATH="$HWHEEL_PREFIX/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
+export LD_LIBRARY_PATH="$HWHEEL_PREFIX/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+
+n=0 pass=0 fail=0 skip=0
+printf 'KTAP version 1\n1..%s\n' $#
+for language in "$@"; do
+	n=$((n + 1))
+	SCRATCH=$scratch/$language
+	export SCRATCH
+	mkdir -p "$SCRATCH"
+	log=$scratch/$language.log
+	(cd "$here/$language" && timeout "$limit" ./test.sh) >"$log" 2>&1
+	code=$?
+	last=$(tail -n 1 "$log")
+	if [ -n "${V:-}" ] || { [ $code -ne 0 ] && [ $code -ne 77 ]; }; then
+		sed 's/^/# /' "$log"
+	fi
+	case $code in
+	0) pass=$((pass + 1)); [ -z "$last" ] || echo "# $last"; echo "ok $n $language" ;;
+	77) skip=$((skip + 1)); echo "ok $n $language # SKIP $last" ;;
+	*) fail=$((fail + 1)); echo "not ok $n $language # exit $code" ;;
+	esac
+done
+printf '  bindings: %s passed, %s failed, %s skipped\n' "$pass" "$fail" "$skip"
+[ "$fail" -eq 0 ] && [ "$n" -gt 0 ]
