@@ -109,7 +109,7 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
 .PHONY: test test-rust test-c loom
-test: test-rust loom test-c check-exports check-link check-header check-install
+test: test-rust loom test-c check-exports check-link check-header check-install check-readme
 
 test-rust:
 	$(call say,TEST,rust)
@@ -136,8 +136,8 @@ $(BUILD)/c-tests/static/%: c-tests/%.c c-tests/ktap.h $(STAGE)/.done
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
 
 # Checks.
-.PHONY: check check-header check-exports check-link check-install header
-check: check-header check-exports check-link check-install
+.PHONY: check check-header check-exports check-link check-install check-readme header
+check: check-header check-exports check-link check-install check-readme
 
 header:
 	$(call say,HEADER,include/hwheel.h)
@@ -180,6 +180,11 @@ check-link:
 check-install: all
 	$(call say,CHECK,install)
 	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)"
+
+# The commands of the documents.
+check-readme: all
+	$(call say,CHECK,documents)
+	$(Q)c-tests/readme.sh "$(MAKE)" "$(CC)" $(wildcard *.md docs/*.md)
 
 .PHONY: clean help
 clean:

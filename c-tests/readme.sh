@@ -1,0 +1,47 @@
+#!/bin/bash
+# Runs the commands of the documents: every block marked sh, a document at a
+# time, in a directory of its own that holds the program of the README. What
+# CI runs by itself is not run again, and of the long targets of make only
+# that they exist is checked; each is said.
+set -eu
+make=$1 cc=$2
+shift 2
+repo=$PWD
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+export HOME=$dir CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
+
+awk '/^```c$/ {on=1; next} /^```/ {if (on) exit; on=0} on' README.md > "$dir/hello.c"
+diff -u examples/hello.c "$dir/hello.c" ||
+	{ echo "README.md's program is not examples/hello.c"; exit 1; }
+
+mkdir "$dir/bin"
+ln -s "$(command -v "$cc")" "$dir/bin/cc"
+cat > "$dir/bin/make" <<END
+#!/bin/bash
+set -eu
+PATH='$PATH'
+unset MAKEFLAGS MAKELEVEL
+cd '$repo'
+if grep -qxF "make \$*" .ci/run; then
+	echo "    by CI:   make \$*"
+elif [[ "\$1" == install || "\$1" == uninstall ]]; then
+	echo "    run:     make \$*"
+	'$(command -v "$make")' --no-print-directory "\$@" >/dev/null
+else
+	echo "    exists:  make \$*"
+	'$(command -v "$make")' --no-print-directory -n "\$@" >/dev/null
+fi
+END
+chmod +x "$dir/bin/make"
+
+for doc in "$@"; do
+	awk '/^```sh$/ {on=1; next} /^```/ {on=0} on' "$doc" > "$dir/commands"
+	[ -s "$dir/commands" ] || continue
+	if grep -q pkg-config "$dir/commands" && ! command -v pkg-config >/dev/null; then
+		echo "    skipped: $doc, pkg-config is not installed (apt-get install pkg-config)"
+		continue
+	fi
+	(cd "$dir" && PATH="$dir/bin:$PATH" bash -euo pipefail commands) ||
+		{ echo "a command of $doc failed"; exit 1; }
+done
