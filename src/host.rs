@@ -18,9 +18,9 @@ use crate::os::thread::{self, Thread};
 use crate::shard::bump;
 use crate::state::NEVER;
 use crate::sweep::{Drive, Fired};
+use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::wheel::{Caller, Config, Due, Error, Handle, How, Spec, Token, Wheel};
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// A negative errno value.
 pub(crate) type Errno = i32;

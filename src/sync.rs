@@ -2,13 +2,19 @@
 //! takes its atomics from here, and everything that lives in zeroed memory is
 //! brought to life by [`init`].
 
+#[cfg(all(not(loom), feature = "chaos"))]
+mod chaos;
+#[cfg(all(not(loom), feature = "chaos"))]
+pub(crate) use chaos::{
+    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{
     fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
-#[cfg(not(loom))]
+#[cfg(all(not(loom), not(feature = "chaos")))]
 pub(crate) use std::sync::atomic::{
-    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 
 /// A sequentially consistent fence that directly follows a read-modify-write

@@ -1,0 +1,35 @@
+# Stress, and stress of a library whose threads dawdle at every atomic access.
+.PHONY: stress stress-long chaos chaos-long
+VERIFY_SHORT += stress chaos
+VERIFY_LONG += stress-long chaos-long
+
+stress: $(BUILD)/verify/stress
+	$(call say,STRESS,10 seconds)
+	$(Q)$< -s 10
+
+stress-long: $(BUILD)/verify/stress
+	$(call say,STRESS,10^9 operations)
+	$(Q)$< -n 1000000000
+
+CHAOS := $(TARGET)/chaos/release/libhwheel.a
+
+$(CHAOS): $(RUST_SOURCES)
+	$(call say,CARGO,$@)
+	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) rustc $(if $(V),,-q) \
+		--release --lib --crate-type staticlib --features chaos
+	$(Q)touch $@
+
+$(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -I$(STAGE)/include \
+		-o $@ $< $(CHAOS) $(PRIVATE)
+
+chaos: $(BUILD)/verify/stress-chaos
+	$(call say,CHAOS,10 seconds)
+	$(Q)$< -r -s 10
+
+chaos-long: $(BUILD)/verify/stress-chaos
+	$(call say,CHAOS,10^7 operations and the Rust tests)
+	$(Q)$< -r -n 10000000
+	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) test -q --features chaos
