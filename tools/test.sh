@@ -1,0 +1,90 @@
+#!/bin/bash
+# Runs hwheel-latency in every drive and on every clock for a moment: no timer
+# early, none lost, files that parse and add up; and every bad option refused.
+set -eu
+tool=$1/hwheel-latency
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+die() { echo "hwheel-latency: $*"; exit 1; }
+
+# check FILE: the JSON and the SVG that a run with --raw has written.
+check() {
+	python3 -m json.tool "$1.json" >/dev/null || die "bad JSON"
+	python3 - "$1" <<'PY' || die "the files do not add up"
+import json, sys, xml.dom.minidom
+path = sys.argv[1]
+report = json.load(open(path + ".json"))
+for name in "wheel", "raw":
+    r = report[name]
+    assert r["fired"] > 0 and r["early"] == 0, r
+    assert r["armed"] == r["fired"] + r["drained"], r
+    assert sum(b["count"] for b in r["buckets"]) == r["fired"], r
+    order = [r[k + "_ns"] for k in ("min", "p50", "p99", "p999", "max")]
+    assert order == sorted(order) and r["min_ns"] <= r["average_ns"] <= r["max_ns"], r
+    ends = r["buckets"][0], r["buckets"][-1]
+    assert ends[0]["from_ns"] <= r["min_ns"] <= ends[0]["to_ns"], r
+    assert ends[1]["from_ns"] <= r["max_ns"] <= ends[1]["to_ns"], r
+plot = xml.dom.minidom.parse(path + ".svg")
+classes = [p.getAttribute("class") for p in plot.getElementsByTagName("path")]
+assert {"wheel", "raw"} <= set(classes), classes
+PY
+}
+
+python=yes
+command -v python3 >/dev/null || {
+	echo '    skipped: the files of hwheel-latency, python3 is not installed'
+	python=
+}
+for drive in thread descriptor; do
+	for clock in monotonic boottime realtime; do
+		"$tool" --threads=2 --rate=2000 --delay=0s-20ms --tick=100us \
+			--clock=$clock --drive=$drive --duration=300ms --raw \
+			--json="$dir/$drive.json" --svg="$dir/$drive.svg" \
+			> "$dir/out" || die "--drive=$drive --clock=$clock failed"
+		grep -q '^  all ' "$dir/out" || die "no last line"
+		[ -z "$python" ] || check "$dir/$drive"
+	done
+done
+
+# A line a second, and an interrupt ends it as the time would.
+"$tool" --duration=0s > "$dir/out" &
+sleep 2.5
+kill -INT $!
+wait $! || die "an interrupt is not a failure"
+[ "$(grep -c '^ *[0-9]' "$dir/out")" -ge 1 ] || die "no line each second"
+
+"$tool" --help | grep -q '^Usage: hwheel-latency' || die "no help"
+"$tool" --version | grep -Eqx 'hwheel-latency [0-9]+\.[0-9]+\.[0-9]+' || die "no version"
+
+# refuse WORD OPTION...: status 2, and one message that names what is wrong.
+refuse() {
+	local word=$1 status=0
+	shift
+	"$tool" "$@" > "$dir/out" 2> "$dir/err" || status=$?
+	[ $status -eq 2 ] || die "$*: status $status, not 2"
+	[ ! -s "$dir/out" ] || die "$*: output in spite of the error"
+	grep -q -e "$word" "$dir/err" || die "$*: the message is: $(cat "$dir/err")"
+}
+refuse --threads --threads=0
+refuse --threads -t 1025
+refuse --threads -t 1x
+refuse --rate --rate=-1
+refuse --rate --rate=10000001
+refuse --delay --delay=5
+refuse --delay --delay=5ms-1ms
+refuse --delay --delay=1ms-
+refuse --delay --delay=1ms-2ms-3ms
+refuse --tick --tick=0s
+refuse --tick --tick=3601s
+refuse --tick --tick=1msx
+refuse --tick --tick=99999999999999999999ns
+refuse --clock --clock=manual
+refuse --drive --drive=
+refuse --duration --duration=forever
+refuse --json --json="$dir/none/x.json"
+refuse --svg --svg="$dir"
+refuse 'holds 67108864' --rate=10000000 --delay=1s-1000s
+refuse frequency --frequency=1
+refuse tick --tick
+refuse 'not an option' fast

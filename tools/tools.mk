@@ -1,0 +1,29 @@
+# Command-line tools. They carry the library in them, so that they run from
+# wherever they were installed.
+BINDIR ?= $(PREFIX)/bin
+TOOLS  := $(BUILD)/hwheel-latency
+LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c json.c svg.c)
+
+.PHONY: tools check-tools install-tools uninstall-tools
+tools: $(TOOLS)
+all: tools
+
+$(BUILD)/hwheel-latency: $(LATENCY_SOURCES) $(wildcard tools/*.h) \
+		include/hwheel.h $(BUILD)/libhwheel.a
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Iinclude -o $@ \
+		$(LATENCY_SOURCES) -Wl,--gc-sections $(BUILD)/libhwheel.a $(PRIVATE)
+
+install: install-tools
+install-tools: tools
+	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR)
+	$(Q)$(INSTALL) -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)/
+
+uninstall: uninstall-tools
+uninstall-tools:
+	$(Q)rm -f $(TOOLS:$(BUILD)/%=$(DESTDIR)$(BINDIR)/%)
+
+test: check-tools
+check-tools: $(TOOLS)
+	$(call say,CHECK,tools)
+	$(Q)tools/test.sh $(BUILD)
