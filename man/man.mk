@@ -1,8 +1,24 @@
-# Manual pages.
+# Manual pages. Those of section 3 are made from the header by `make man` and
+# are part of the source, so that nobody needs Python to install them.
 MANDIR ?= $(PREFIX)/share/man
 MAN_PAGES = $(wildcard man/*.[137])
 
-.PHONY: install-man uninstall-man
+.PHONY: man check-man install-man uninstall-man
+man:
+	$(call say,MAN,man/*.3)
+	$(Q)man/generate.py include/hwheel.h man/hwheel.7 man
+
+# The pages are what the header says, nothing is left out, and all render.
+test check: check-man
+check-man:
+	$(call say,CHECK,man)
+	$(Q)man/check.sh $(MAN_PAGES)
+	$(Q)command -v python3 >/dev/null || \
+		{ echo '    skipped: the drift of the pages, python3 is not installed'; exit 0; }; \
+	rm -rf $(BUILD)/man && mkdir -p $(BUILD)/man && \
+	man/generate.py include/hwheel.h man/hwheel.7 $(BUILD)/man && \
+	man/check.py include/hwheel.h hwheel.map $(BUILD)/man
+
 install: install-man
 install-man:
 	$(Q)for page in $(MAN_PAGES); do section=man$${page##*.}; \
