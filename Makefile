@@ -70,7 +70,7 @@ $(BUILD)/hwheel.pc: hwheel.pc.in Makefile | $(BUILD)
 install: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
-	$(Q)$(INSTALL) -m 644 include/hwheel.h $(DESTDIR)$(INCLUDEDIR)/
+	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp $(DESTDIR)$(INCLUDEDIR)/
 	$(Q)$(INSTALL) -m 644 $(BUILD)/libhwheel.a $(DESTDIR)$(LIBDIR)/
 	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
@@ -81,13 +81,14 @@ install: all
 
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/hwheel.h $(DESTDIR)$(LIBDIR)/libhwheel.a \
+	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/hwheel.h $(DESTDIR)$(INCLUDEDIR)/hwheel.hpp \
+		$(DESTDIR)$(LIBDIR)/libhwheel.a \
 		$(DESTDIR)$(LIBDIR)/$(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME) \
 		$(DESTDIR)$(LIBDIR)/libhwheel.so $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
 
 # What tests and examples link against is an installed library, as users have.
 STAGE := $(abspath $(BUILD)/stage)
-$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a include/hwheel.h hwheel.pc.in
+$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a $(wildcard include/*) hwheel.pc.in
 	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
 	$(Q)touch $@
 
@@ -153,7 +154,9 @@ check-header:
 	$(Q)for std in c99 c11 c17 c2x; do \
 		$(CC) -std=$$std $(WARN) -fsyntax-only -x c include/hwheel.h || exit 1; done
 	$(Q)for std in c++11 c++14 c++17 c++20; do \
-		$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/hwheel.h || exit 1; done
+		for header in hwheel.h hwheel.hpp; do \
+			$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/$$header || \
+				exit 1; done; done
 
 # Only hwheel_* is exported, under the version node, and all of the header is.
 check-exports: $(SHARED)

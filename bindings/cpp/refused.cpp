@@ -1,0 +1,37 @@
+/*
+ * What must not compile: test.sh builds this with -DREFUSED=0, which is in
+ * order, and then with each number that is not.
+ */
+#include <functional>
+#include <hwheel.hpp>
+#include <memory>
+#include <string>
+
+void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
+{
+	int a = 0, b = 0;
+	std::string text;
+
+#if REFUSED == 0
+	(void)timer.setup(wheel, [&a](const hwheelpp::Event &) { a = 1; });
+#elif REFUSED == 1 /* larger than the cookie */
+	(void)timer.setup(wheel, [&a, &b](const hwheelpp::Event &) { a = b; });
+#elif REFUSED == 2 /* copying its bytes does not copy it */
+	std::unique_ptr<int> owner;
+	(void)timer.setup(wheel, std::bind([](std::unique_ptr<int> &) {}, std::move(owner)));
+#elif REFUSED == 3 /* its changes would be lost */
+	(void)timer.setup(wheel, [a](const hwheelpp::Event &) mutable { a++; });
+#elif REFUSED == 4 /* a temporary */
+	(void)timer.setup(wheel, std::ref([](const hwheelpp::Event &) {}));
+#elif REFUSED == 5 /* a number is not a duration */
+	(void)timer.mod(50);
+#elif REFUSED == 6 /* a number is not a target */
+	(void)timer.setup(wheel, 7);
+#elif REFUSED == 7 /* an error is not a bool */
+	if (timer.mod(std::chrono::seconds(1)))
+		return;
+#elif REFUSED == 8 /* two owners */
+	hwheelpp::Timer copy(timer);
+#endif
+	(void)a, (void)b, (void)text;
+}

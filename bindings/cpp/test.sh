@@ -1,0 +1,43 @@
+#!/bin/sh
+# The tests of include/hwheel.hpp, under each standard and compiler, with
+# exceptions and RTTI and without; then what the compiler must refuse.
+set -eu
+warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
+flags="-O1 $warn -I$HWHEEL_PREFIX/include"
+libs="-L$HWHEEL_PREFIX/lib -lhwheel -pthread"
+programs='hello time timer target wheel'
+compilers=
+for cxx in "$CXX" clang++; do
+	if command -v "$cxx" >/dev/null; then
+		compilers="$compilers $cxx"
+	else
+		echo "not tested with $cxx, which is not installed (apt-get install clang)"
+	fi
+done
+[ -n "$compilers" ] || { echo 'no C++ compiler: apt-get install g++'; exit 77; }
+
+n=0
+for cxx in $compilers; do
+	for std in 11 14 17 20; do
+		for mode in '-fexceptions -frtti' '-fno-exceptions -fno-rtti'; do
+			for program in $programs; do
+				# shellcheck disable=SC2086
+				$cxx -std=c++$std $mode $flags -o "$SCRATCH/$program" $program.cpp $libs
+				timeout 60 "$SCRATCH/$program" >"$SCRATCH/output" ||
+					{ echo "$program failed: $cxx -std=c++$std $mode"; exit 1; }
+				n=$((n + 1))
+			done
+		done
+	done
+	# shellcheck disable=SC2086
+	$cxx -std=c++11 $flags -DREFUSED=0 -fsyntax-only refused.cpp
+	for i in $(sed -n 's/^#elif REFUSED == \([0-9]*\).*/\1/p' refused.cpp); do
+		# shellcheck disable=SC2086
+		if $cxx -std=c++11 $flags -DREFUSED="$i" -c -o "$SCRATCH/refused.o" refused.cpp 2>/dev/null; then
+			echo "$cxx accepts number $i of refused.cpp"
+			exit 1
+		fi
+		n=$((n + 1))
+	done
+done
+echo "$n builds by$compilers: programs that passed, and mistakes that were refused"

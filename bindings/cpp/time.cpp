@@ -1,0 +1,44 @@
+/* Durations become nanoseconds: never early, never negative, never wrapped. */
+#include "check.hpp"
+#include <limits>
+
+using hwheelpp::Time;
+using namespace std::chrono;
+
+static_assert(Time().ns() == 0, "zero");
+static_assert(Time(nanoseconds(1)).ns() == 1, "nanoseconds");
+static_assert(Time(hours(1)).ns() == 3600000000000, "hours");
+static_assert(Time(nanoseconds(-1)).ns() == 0, "negative");
+static_assert(Time(nanoseconds::min()).ns() == 0, "most negative");
+static_assert(Time(nanoseconds::max()).ns() == HWHEEL_NEVER, "never");
+static_assert(Time(nanoseconds::max() - nanoseconds(1)).ns() == INT64_MAX - 1,
+	"just below never");
+static_assert(Time(hours::max()).ns() == HWHEEL_NEVER, "far above never");
+static_assert(Time::never().ns() == HWHEEL_NEVER, "never by name");
+
+/* The last whole second below never, and the first above. */
+static_assert(Time(seconds(9223372036)).ns() == 9223372036000000000, "exact");
+static_assert(Time(seconds(9223372037)).ns() == HWHEEL_NEVER, "saturated");
+
+/* Fractions go up: a timer that is rounded down is early. */
+static_assert(Time(duration<long, std::pico>(1)).ns() == 1, "a picosecond");
+static_assert(Time(duration<long, std::pico>(1000)).ns() == 1, "a thousand");
+static_assert(Time(duration<long, std::pico>(1001)).ns() == 2, "and one more");
+static_assert(Time(duration<int, std::ratio<1, 60>>(1)).ns() == 16666667, "a frame");
+static_assert(Time(duration<double>(0.5)).ns() == 500000000, "half a second");
+static_assert(Time(duration<double>(1e300)).ns() == HWHEEL_NEVER, "huge");
+static_assert(Time(duration<double>(-1e300)).ns() == 0, "huge and negative");
+static_assert(Time(duration<unsigned char>(255)).ns() == 255000000000, "a small type");
+
+static_assert(Time::from(HWHEEL_NEVER) == nanoseconds::max(), "never comes back");
+static_assert(Time::from(5) == nanoseconds(5), "and the rest as it is");
+
+int main()
+{
+	typedef std::numeric_limits<double> Double;
+
+	CHECK(Time(duration<double>(Double::infinity())).ns() == HWHEEL_NEVER);
+	CHECK(Time(duration<double>(Double::quiet_NaN())).ns() == 0);
+	CHECK(Time(duration<double, std::nano>(Double::denorm_min())).ns() == 1);
+	CHECK(Time(steady_clock::now().time_since_epoch()).ns() > 0);
+}

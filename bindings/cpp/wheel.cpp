@@ -1,0 +1,164 @@
+/* A Wheel owns its wheel: options, the three ways to drive it, and its end. */
+#include "check.hpp"
+#include <atomic>
+#include <poll.h>
+#include <thread>
+
+using hwheelpp::Cookie;
+using hwheelpp::Event;
+using hwheelpp::Missed;
+using hwheelpp::Options;
+using hwheelpp::Timer;
+using hwheelpp::TimerRef;
+using hwheelpp::Wheel;
+using namespace std::chrono;
+
+static_assert(std::is_nothrow_move_constructible<Wheel>::value, "moves");
+static_assert(std::is_nothrow_move_assignable<Wheel>::value, "moves");
+static_assert(std::is_nothrow_destructible<Wheel>::value, "ends quietly");
+static_assert(!std::is_copy_constructible<Wheel>::value, "has one owner");
+static_assert(!std::is_copy_assignable<Wheel>::value, "has one owner");
+
+static void takes_its_options()
+{
+	Wheel wheel;
+	Options options;
+	nanoseconds now(0);
+
+	options.slots = 3;
+	CHECK(wheel.open(options).value() == -EINVAL && !wheel.get());
+	options.slots = 512;
+	options.levels = 1;
+	options.max_timers = 1;
+	options.clock = Options::Clock::manual;
+	options.tick = seconds(1);
+	options.start = hours(5);
+	CHECK(wheel.open(options).ok());
+	CHECK(wheel.open(options).value() == -EBUSY);
+	CHECK(wheel.now(now).ok() && now == hours(5));
+	CHECK(wheel.next_expiry(now).value() == 0 && now == hours(5));
+	CHECK(wheel.after(milliseconds(1), Cookie(1)).ok());
+	CHECK(wheel.after(milliseconds(1), Cookie(2)).value() == -ENOSPC);
+	CHECK(wheel.next_expiry(now).value() == 1 && now == hours(5) + seconds(1));
+	CHECK(wheel.fd().value() == -EINVAL);
+	CHECK(wheel.start().value() == -EINVAL);
+	CHECK(wheel.close().ok() && !wheel.get());
+	CHECK(wheel.close().ok());
+	CHECK(wheel.now(now).value() == -EINVAL);
+}
+
+static void repeats()
+{
+	Wheel wheel = manual();
+	TimerRef skip, burst, late;
+	Event events[16];
+
+	CHECK(wheel.every(milliseconds(1), milliseconds(10), Cookie(0), Missed::skip,
+		&skip).ok());
+	CHECK(wheel.every_at(milliseconds(1), milliseconds(10), Cookie(1), Missed::burst,
+		&burst).ok());
+	CHECK(wheel.every(milliseconds(1), milliseconds(10), Cookie(2), Missed::delay,
+		&late).ok());
+
+	int fired[3] = {}, missed[3] = {};
+	const int n = wheel.advance(milliseconds(35), events).value();
+	for (int i = 0; i < n; i++) {
+		fired[events[i].cookie]++;
+		missed[events[i].cookie] += static_cast<int>(events[i].missed);
+	}
+	CHECK(fired[0] == 1 && missed[0] == 3); /* 1, and not 11, 21, 31 */
+	CHECK(fired[1] == 4 && missed[1] == 0);
+	CHECK(fired[2] == 1 && missed[2] == 3);
+
+	nanoseconds left(0);
+	CHECK(skip.remaining(left).value() == 1 && left == milliseconds(6));
+	CHECK(late.remaining(left).value() == 1 && left == milliseconds(10));
+	CHECK(skip.cancel().value() == 1 && burst.cancel().value() == 1);
+	CHECK(wheel.drain(events).value() == 1);
+	CHECK(events[0].cookie == 2 && events[0].flags == HWHEEL_EVENT_DRAINED);
+	CHECK(wheel.after(seconds(1), Cookie(3)).value() == -ESHUTDOWN);
+}
+
+static void is_driven_by_its_descriptor()
+{
+	Wheel wheel;
+	Event events[4];
+	nanoseconds now(0);
+
+	CHECK(wheel.open().ok());
+	CHECK(wheel.now(now).ok());
+	CHECK(wheel.at(now + milliseconds(20), Cookie(9)).ok());
+	CHECK(wheel.fd().ok());
+
+	pollfd p = { wheel.fd().value(), POLLIN, 0 };
+	CHECK(wheel.poll(events).value() == 0);
+	/* Early wake-ups are allowed, early events are not. */
+	int n = 0;
+	while (n == 0) {
+		CHECK(poll(&p, 1, 5000) == 1);
+		n = wheel.poll(events).value();
+	}
+	CHECK(n == 1 && events[0].cookie == 9);
+	CHECK(wheel.now(now).ok() && now >= hwheelpp::deadline(events[0]));
+}
+
+static void waits_for_a_callback_at_the_end_of_a_timer()
+{
+	Wheel wheel;
+	std::atomic<int> state(0);
+	auto slow = [&state](const Event &) {
+		state = 1;
+		std::this_thread::sleep_for(milliseconds(30));
+		state = 2;
+	};
+
+	CHECK(wheel.open().ok() && wheel.start().ok());
+	CHECK(wheel.start().value() == -EBUSY);
+	{
+		Timer timer;
+
+		CHECK(timer.setup(wheel, slow).ok());
+		CHECK(timer.mod(nanoseconds(0)).ok());
+		while (state == 0)
+			std::this_thread::yield();
+	}
+	CHECK(state == 2);
+	CHECK(wheel.stop().ok());
+}
+
+static void is_not_closed_by_its_own_callback()
+{
+	Wheel wheel = manual();
+	static Wheel *inside;
+	static int code;
+
+	inside = &wheel;
+	CHECK(wheel.after(nanoseconds(0), [](const Event &) {
+		code = inside->close().value();
+	}).ok());
+	CHECK(wheel.advance(seconds(1)).ok());
+	CHECK(code == -EDEADLK && wheel.get());
+}
+
+static void has_one_owner_at_a_time()
+{
+	Wheel a = manual(), b;
+	::hwheel *raw = a.get();
+
+	b = std::move(a);
+	CHECK(!a.get() && b.get() == raw);
+	swap(a, b);
+	CHECK(a.get() == raw && !b.get());
+	CHECK(a.release() == raw && !a.get());
+	CHECK(::hwheel_destroy(raw) == 0);
+}
+
+int main()
+{
+	takes_its_options();
+	repeats();
+	is_driven_by_its_descriptor();
+	waits_for_a_callback_at_the_end_of_a_timer();
+	is_not_closed_by_its_own_callback();
+	has_one_owner_at_a_time();
+}
