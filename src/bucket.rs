@@ -2,8 +2,9 @@
 //! shard) to one consumer (the driver).
 //!
 //! An entry is a promise that somebody will look at a node at a tick: 26 bits
-//! of index and the low 30 bits of the tick, seven bytes. A push is plain
-//! stores and one release store. The last chunk of a queue stays in it, so
+//! of index, the low 29 bits of the tick, and one that says whether these count
+//! ticks or, for a promise far away, units of 2^24 ticks. That is seven bytes. A
+//! push is plain stores and one release store. The last chunk of a queue stays in it, so
 //! that producer and driver never contend for the ends; what the driver has
 //! emptied goes back to the shard it came from.
 
@@ -11,7 +12,19 @@ use crate::slab::INDEX_BITS;
 use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU8, Fresh, Ordering};
 
 /// Bits of a tick that an entry keeps.
-pub(crate) const TICK_BITS: u32 = 56 - INDEX_BITS;
+const TICK_BITS: u32 = 55 - INDEX_BITS;
+/// The bit of an entry that says that it is far away.
+const FAR_SHIFT: u32 = 55;
+/// Ticks that a promise far away is a multiple of, as a power of two.
+const UNIT_BITS: u32 = 24;
+/// A promise is made for the deadline's own tick if that is not further from
+/// the hand than this; else for a unit before it, where it is made again.
+pub(crate) const HORIZON: u64 = 1 << (TICK_BITS - 2);
+/// A promise is never further from the hand than this.
+const FARTHEST: u64 = HORIZON << UNIT_BITS;
+/// How far the hand may go while entries are told apart by where it came from:
+/// together with [`HORIZON`], half of their range.
+pub(crate) const NEAR_LEAP: u64 = HORIZON - 1;
 /// Entries of a chunk.
 pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 34 };
 
@@ -19,10 +32,30 @@ pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 34 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u64);
 
+/// The tick at or before `tick` that can be promised from the hand at `hand`,
+/// which is before it.
+#[inline]
+pub(crate) fn promise_tick(tick: u64, hand: u64) -> u64 {
+    if tick - hand <= HORIZON {
+        return tick;
+    }
+    tick.min(hand + FARTHEST) & (u64::MAX << UNIT_BITS)
+}
+
 impl Entry {
+    /// For a tick that can be promised from the hand at `hand`, or from where
+    /// it goes.
     #[inline]
-    pub fn new(index: u32, tick: u64) -> Self {
-        Entry((tick << INDEX_BITS | u64::from(index)) & ((1 << 56) - 1))
+    pub fn new(index: u32, tick: u64, hand: u64) -> Self {
+        let far = tick - hand > HORIZON && tick & ((1 << UNIT_BITS) - 1) == 0;
+        let tick = if far { tick >> UNIT_BITS } else { tick };
+        let tick = tick & ((1 << TICK_BITS) - 1);
+        Entry(u64::from(far) << FAR_SHIFT | tick << INDEX_BITS | u64::from(index))
+    }
+
+    #[inline]
+    fn unit_bits(self) -> u32 {
+        (self.0 >> FAR_SHIFT) as u32 * UNIT_BITS
     }
 
     #[inline]
@@ -33,8 +66,17 @@ impl Entry {
     /// The full tick, which lies within half the entry's range of `near`.
     #[inline]
     pub fn tick(self, near: u64) -> u64 {
+        let unit = self.unit_bits();
+        let near = near >> unit;
         let ahead = ((self.0 >> INDEX_BITS).wrapping_sub(near) << (64 - TICK_BITS)) as i64;
-        near.wrapping_add_signed(ahead >> (64 - TICK_BITS))
+        near.wrapping_add_signed(ahead >> (64 - TICK_BITS)) << unit
+    }
+
+    /// Whether it may be an entry for `tick`.
+    pub fn stands_for(self, tick: u64) -> bool {
+        let unit = self.unit_bits();
+        ((self.0 >> INDEX_BITS) ^ (tick >> unit)) << (64 - TICK_BITS) == 0
+            && tick >> unit << unit == tick
     }
 }
 
@@ -270,11 +312,18 @@ mod tests {
 
     #[test]
     fn an_entry_keeps_index_and_tick() {
-        for near in [0, 1 << 29, (1 << 30) - 1, 1 << 30, (1 << 62) + 12345] {
-            for ahead in [0, 1, 1000, (1 << 29) - 1] {
-                let e = Entry::new((1 << INDEX_BITS) - 1, near + ahead);
-                assert_eq!(e.tick(near), near + ahead);
+        for hand in [0, 1 << 28, (1 << 29) - 1, 1 << 29, (1 << 62) + 12345] {
+            for ahead in [1, 2, 1000, HORIZON, HORIZON + 1, 1 << 40, 1 << 50, 1 << 61] {
+                let tick = promise_tick(hand + ahead, hand);
+                assert!(hand < tick && tick <= hand + ahead);
+                assert!(tick == hand + ahead || ahead > HORIZON);
+                let e = Entry::new((1 << INDEX_BITS) - 1, tick, hand);
                 assert_eq!(e.index(), (1 << INDEX_BITS) - 1);
+                assert!(e.stands_for(tick) && !e.stands_for(tick + 1));
+                // From where the hand was, and from where it goes.
+                assert_eq!(e.tick(hand), tick);
+                assert_eq!(e.tick(hand.saturating_sub(NEAR_LEAP)), tick);
+                assert_eq!(e.tick(hand + (tick - hand).min(NEAR_LEAP)), tick);
             }
         }
     }

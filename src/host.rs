@@ -17,7 +17,7 @@ use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
 use crate::shard::bump;
 use crate::state::NEVER;
-use crate::sweep::{Drive, Fired};
+use crate::sweep::{Drive, Fired, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::wheel::{Caller, Config, Due, Error, Handle, How, Spec, Token, Wheel};
 use std::cell::{Cell, UnsafeCell};
@@ -63,9 +63,6 @@ pub(crate) enum When {
 const IDLE: u32 = 0;
 const DRIVEN: u32 = 1;
 const STOPPING: u32 = 2;
-
-/// The longest sleep, in ticks: `current` must not lag further.
-const LONGEST_SLEEP: u64 = 1 << 36;
 
 /// A wheel and its surroundings: what `struct hwheel` is.
 #[repr(C)]
@@ -469,7 +466,7 @@ impl Host {
 
     /// Sets the alarm for the next visit.
     fn sleep_until_next(&self) {
-        self.wheel.doze(LONGEST_SLEEP, |tick| {
+        self.wheel.doze(LAG, |tick| {
             self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
         });
     }

@@ -32,8 +32,8 @@
 //! A timer fires at the first tick at or after its deadline, whatever its level:
 //! granularity is lost on no level, because an entry keeps its tick and is
 //! placed again, nearer, when its slot is entered. There is no greatest delay:
-//! the top level counts rounds, and an entry further away than 2^28 ticks is a
-//! promise to look again.
+//! the top level counts rounds, and an entry further away than 2^27 ticks is a
+//! promise to look again, at most 2^24 ticks before its time.
 //!
 //! # Invariants
 //!

@@ -19,16 +19,18 @@
 //!
 //! | exp | unit (ticks) | used for delays (ticks) | worst rounding (late)    |
 //! |-----|--------------|-------------------------|--------------------------|
-//! | 0   | 1            | below 2^39              | none                     |
-//! | 1   | 2^12         | below 2^51              | 2^12 / 2^39 < 10^-8      |
-//! | 2   | 2^24         | the rest                | 2^24 / 2^51 < 10^-8      |
+//! | 0   | 1            | below 2^38              | none                     |
+//! | 1   | 2^12         | below 2^50              | 2^12 / 2^38 < 2 * 10^-8  |
+//! | 2   | 2^24         | the rest                | 2^24 / 2^50 < 2 * 10^-8  |
 //! | 3   | -            | never, or beyond 2^63    | none                     |
 //!
 //! Decoding is exact as long as the hand is within half the range of the
-//! deadline. It is: a visit is promised at or before the deadline, so the hand
-//! cannot run away from an armed timer, and an arming thread that was stopped
-//! for that long sees it when it checks the hand after its push.
-
+//! deadline, which is twice the greatest delay of its unit: the other half is
+//! for a sweep that decodes, from where it is, what was armed from where it
+//! goes. A visit is promised at or before the deadline, so the hand cannot run
+//! away from an armed timer, and an arming thread that was stopped for that
+//! long sees it when it checks the hand after its push.
+//!
 //! # Vocabulary of the flags
 //!
 //! | flags                     | the timer                                       |
@@ -74,7 +76,7 @@ pub(crate) const MAX_TICK: u64 = (1 << 63) - 1;
 const DEADLINE_MASK: u64 = ((1 << (MANT_BITS + 2)) - 1) << FLAGS_BITS;
 
 /// How far ahead of the hand a deadline is exact in the state word.
-pub(crate) const NEAR: u64 = 1 << 39;
+pub(crate) const NEAR: u64 = 1 << (MANT_BITS - 2);
 
 /// `encode` for a tick less than [`NEAR`] ahead of the hand.
 #[inline(always)]
@@ -98,7 +100,7 @@ pub(crate) fn encode(d: u64, now: u64) -> u64 {
     let delta = d.saturating_sub(now);
     let exp: u32 = if delta < NEAR {
         0
-    } else if delta < 1 << 51 {
+    } else if delta < NEAR << UNIT_BITS {
         1
     } else {
         2
@@ -155,13 +157,14 @@ mod tests {
         for hand in [
             0,
             1,
-            (1 << 39) - 1,
+            (1 << 38) - 1,
+            1 << 38,
             1 << 39,
             1 << 40,
             (1 << 40) + 1,
             1 << 62,
         ] {
-            for delta in [0, 1, 63, 64, (1 << 36) - 1, 1 << 36, (1 << 39) - 1] {
+            for delta in [0, 1, 63, 64, (1 << 36) - 1, 1 << 36, (1 << 38) - 1] {
                 assert_eq!(decode(encode(hand + delta, hand), hand), hand + delta);
             }
         }
@@ -198,7 +201,7 @@ mod tests {
         }
 
         #[test]
-        fn never_early_and_late_by_less_than_a_hundred_millionth(
+        fn never_early_and_late_by_less_than_a_fifty_millionth(
             hand in 0..1u64 << 62, delay_bits in 0u32..62, low in any::<u64>(), walk in 0.0f64..1.0,
         ) {
             let delay = (1u64 << delay_bits) | (low & ((1 << delay_bits) - 1));
@@ -207,10 +210,10 @@ mod tests {
             let seen = hand + (delay as f64 * walk * 0.999) as u64;
             let got = decode(encode(d, hand), seen);
             prop_assert!(got >= d);
-            if delay < 1 << 36 {
+            if delay < NEAR {
                 prop_assert_eq!(got, d);
             } else {
-                prop_assert!(got - d <= delay / 100_000_000 + 1);
+                prop_assert!(got - d <= delay / 50_000_000 + 1);
             }
         }
     }

@@ -6,17 +6,25 @@
 //! later tick is placed again, nearer to the hand, without a look at its node
 //! (the cascade); an entry of this tick is a visit.
 //!
-//! The goal is announced in leaps, because an entry keeps only 30 bits of its
-//! tick and must be told apart from where the wheel was last swept.
+//! # Leaps
+//!
+//! An entry keeps only some bits of its tick. While the hand goes less than
+//! [`NEAR_LEAP`] ticks, the others follow from where it came from. When it goes
+//! further (a clock in nanoseconds, a long sleep), an entry that was there
+//! before and one that is pushed meanwhile, from where the hand goes, cannot be
+//! told apart; then the link of the node says which tick is meant, and an entry
+//! that it does not know is dead, or its thread finds that the hand has passed.
+//! That is slower, for the nodes are touched, and therefore the exception. The
+//! state word sets the limit of a leap in either case.
 
-use crate::bucket::Entry;
+use crate::bucket::{promise_tick, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::{bump, ShardRef};
 use crate::slab::{Node, AUTO, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, prefetch, Ordering};
-use crate::wheel::{promised, Due, Error, Handle, Park, Wheel, HORIZON, LEAP};
+use crate::wheel::{promised, Due, Error, Handle, Park, Wheel};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
@@ -26,7 +34,10 @@ const AHEAD: usize = 8;
 const SETTLE: usize = if cfg!(loom) { 4 } else { 512 };
 /// `current` never lags further behind the target, so that the state word's
 /// deadline stays exact.
-const LAG: u64 = 1 << 36;
+pub(crate) const LAG: u64 = state::NEAR / 2;
+/// The hand goes at most this far at once: what is armed from there is still
+/// decoded right from where it came from.
+const LEAP: u64 = state::NEAR - 1;
 
 /// A timer that has fired, or was handed back by a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +139,7 @@ impl<M: Memory> Drive<'_, M> {
             park,
             target: 0,
             goal: 0,
+            far: false,
             stop: false,
         };
         sweep.run(target.min(MAX_TICK));
@@ -144,6 +156,7 @@ impl<M: Memory> Drive<'_, M> {
             park,
             target: 0,
             goal: 0,
+            far: false,
             stop: false,
         };
         sweep.settle();
@@ -277,6 +290,8 @@ struct Sweep<'a, M: Memory, F, P> {
     target: u64,
     /// Where this leap takes it.
     goal: u64,
+    /// Further than the entries can be told apart by themselves.
+    far: bool,
     stop: bool,
 }
 
@@ -292,6 +307,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             self.goal = target
                 .min(swept + LEAP)
                 .max(w.current.load(Ordering::Relaxed));
+            self.far = self.goal - swept > NEAR_LEAP;
             // H1 and N1. Release: pairs with the Acquires of the arms.
             w.current.store(self.goal, Ordering::Release);
             w.hot.next_visit.store(NEVER, Ordering::Release);
@@ -399,11 +415,29 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         if s.as_ptr() == self.own.as_ptr() {
             return Some(self.wheel.soonest(at.slot).load(Ordering::Relaxed));
         }
-        let near = self.wheel.driver.swept.load(Ordering::Relaxed);
         let mut first = NEVER;
         s.front(at)
-            .peek(PEEK, |e| first = first.min(e.tick(near)))
+            .peek(PEEK, |e| {
+                first = first.min(self.tick_of(e).unwrap_or(NEVER))
+            })
             .then_some(first)
+    }
+
+    /// The tick of an entry; `None` if it is known to be dead.
+    #[inline]
+    fn tick_of(&self, e: Entry) -> Option<u64> {
+        if self.far {
+            return self.published_tick_of(e);
+        }
+        Some(e.tick(self.wheel.driver.swept.load(Ordering::Relaxed)))
+    }
+
+    #[cold]
+    fn published_tick_of(&self, e: Entry) -> Option<u64> {
+        let node = self.wheel.slab.get(e.index())?;
+        // Acquire: pairs with P2.
+        let link = node.link.load(Ordering::Acquire);
+        (link != 0 && e.stands_for(link - 1)).then(|| link - 1)
     }
 
     /// Enters the slots of tick `t`, coming from `from`: cascades, then fires.
@@ -470,7 +504,6 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         } else {
             s.front(at)
         };
-        let near = d.swept.load(Ordering::Relaxed);
         // Only on the lowest level are most entries visits.
         let visits = at.level == 0;
         if visits {
@@ -489,7 +522,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 }
             }
             let Some(e) = entry else { break };
-            let k = e.tick(near);
+            let Some(k) = self.tick_of(e) else { continue };
             if k > t {
                 self.place(e.index(), k, t);
                 continue;
@@ -515,7 +548,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     fn place(&self, index: u32, k: u64, t: u64) -> bool {
         let w = self.wheel;
         let at = w.geometry.place(k, t);
-        if !self.own.push(&w.memory, at, Entry::new(index, k)) {
+        if !self.own.push(&w.memory, at, Entry::new(index, k, t)) {
             w.call_rescue();
             return false;
         }
@@ -626,7 +659,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     /// The driver's promise: from where it sweeps, which nobody overtakes. The
     /// tick of the promise.
     fn promise(&self, index: u32, node: &Node, due: u64, t: u64) -> u64 {
-        let k = due.max(t + 1).min(t + HORIZON);
+        let k = promise_tick(due.max(t + 1), t);
         loop {
             // Acquire: pairs with P2.
             let link = node.link.load(Ordering::Acquire);

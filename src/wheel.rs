@@ -67,7 +67,7 @@
 //! and the arm is undone and refused. A node that was never used before is
 //! covered by the slab's counter, which both change by a read-modify-write.
 
-use crate::bucket::{Entry, Front, TICK_BITS};
+use crate::bucket::{promise_tick, Entry, Front};
 use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::scale::Scale;
@@ -75,13 +75,6 @@ use crate::shard::{self, bump, Shard, ShardRef};
 use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{fence_after_rmw, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-
-/// A promise is never further away than this; a longer delay is promised
-/// again when it is met. With the longest step of the hand ([`LEAP`]) it stays
-/// within half of what an entry can tell apart.
-pub(crate) const HORIZON: u64 = 1 << (TICK_BITS - 2);
-/// The goal is announced at most this far ahead of what has been swept.
-pub(crate) const LEAP: u64 = HORIZON - 1;
 
 const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
 
@@ -649,7 +642,7 @@ impl<M: Memory> Wheel<M> {
         // Acquire: pairs with H1.
         let mut hand = self.current.load(Ordering::Acquire);
         loop {
-            let k = tick.max(hand + 1).min(hand + HORIZON);
+            let k = promise_tick(tick.max(hand + 1), hand);
             // Acquire: pairs with P2 below.
             let link = node.link.load(Ordering::Acquire);
             if promised(link, k) {
@@ -657,7 +650,7 @@ impl<M: Memory> Wheel<M> {
             }
             let at = self.geometry.place(k, hand);
             // P1
-            if !own.push(&self.memory, at, Entry::new(index, k)) {
+            if !own.push(&self.memory, at, Entry::new(index, k, hand)) {
                 return self.call_rescue();
             }
             bump(&own.count.pushes, 1);
