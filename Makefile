@@ -35,7 +35,7 @@ SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 
 .PHONY: all
-all: $(SHARED) $(BUILD)/libhwheel.a $(BUILD)/hwheel.pc
+all: $(SHARED) $(BUILD)/libhwheel.a
 
 RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
 
@@ -61,10 +61,11 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 	$(Q)ln -sf $(notdir $@) $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(BUILD)/libhwheel.so
 
-$(BUILD)/hwheel.pc: hwheel.pc.in Makefile | $(BUILD)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-		-e 's|@PRIVATE@|$(PRIVATE)|' $< > $@
+# Fills in a template. A program that links the library gets libgcc_s, or what
+# stands for it with -static, from its own compiler.
+fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
+	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(filter-out -lgcc_s,$(PRIVATE))|'
 
 .PHONY: install uninstall
 install: all
@@ -75,9 +76,7 @@ install: all
 	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-		-e 's|@PRIVATE@|$(PRIVATE)|' hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+	$(Q)$(fill) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
 
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
@@ -88,7 +87,8 @@ uninstall:
 
 # What tests and examples link against is an installed library, as users have.
 STAGE := $(abspath $(BUILD)/stage)
-$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a $(wildcard include/*) hwheel.pc.in
+$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a $(wildcard include/*) \
+		hwheel.pc.in $(wildcard cmake/*)
 	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
 	$(Q)touch $@
 
@@ -182,7 +182,7 @@ check-link:
 # A program outside the tree, built against the installed header.
 check-install: all
 	$(call say,CHECK,install)
-	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)"
+	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)" "$(CXX)"
 
 # The commands of the documents.
 check-readme: all

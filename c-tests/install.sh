@@ -1,24 +1,25 @@
-#!/bin/sh
-# A program of ten lines outside the tree, built with pkg-config against an
-# installed header and library, shared and static, then everything uninstalled.
+#!/bin/bash
+# Installs into a directory, builds a consumer outside the tree with pkg-config
+# and with CMake, shared and static, in C and C++, runs each, and uninstalls.
 set -eu
-make=$1 cc=$2
+make=$1 cc=$2 cxx=$3
+here=$(cd "$(dirname "$0")/consumer" && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-$make --no-print-directory install DESTDIR="$dir/root" PREFIX=/opt/hwheel >/dev/null
-cat > "$dir/ten.c" <<'C'
-#include <hwheel.h>
-#include <stdio.h>
-int main(void)
-{
-	struct hwheel *wheel;
-	if (hwheel_create(NULL, 0, &wheel) != 0 || hwheel_after(wheel, 1000, NULL, 7, 0, NULL) != 0)
-		return 1;
-	printf("%s\n", hwheel_version_string());
-	return hwheel_destroy(wheel);
+prefix=/opt/hwheel
+$make --no-print-directory install DESTDIR="$dir/root" PREFIX=$prefix >/dev/null
+lib=$dir/root$prefix/lib
+
+# Runs a program, which must have the version that was installed.
+runs() {
+	[ "$(LD_LIBRARY_PATH="$lib" "$1")" = "$version" ] ||
+		{ echo "$1 does not say $version"; exit 1; }
 }
-C
-lib="$dir/root/opt/hwheel/lib"
+
+needs_library() {
+	readelf -d "$1" | grep -q 'NEEDED.*\[libhwheel\.so\.0\]'
+}
+
 if command -v pkg-config >/dev/null; then
 	export PKG_CONFIG_SYSROOT_DIR="$dir/root" PKG_CONFIG_PATH="$lib/pkgconfig"
 	shared=$(pkg-config --cflags --libs hwheel)
@@ -26,19 +27,54 @@ if command -v pkg-config >/dev/null; then
 	version=$(pkg-config --modversion hwheel)
 else
 	echo '    pkg-config is not installed (apt-get install pkg-config): the flags are spelled out instead'
-	shared="-I$dir/root/opt/hwheel/include -L$lib -lhwheel"
+	shared="-I$dir/root$prefix/include -L$lib -lhwheel"
 	static="$shared $(sed -n 's/^Libs.private: //p' "$lib/pkgconfig/hwheel.pc")"
 	version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/hwheel.pc")
 fi
-cd "$dir"
 # shellcheck disable=SC2086
-$cc -o shared ten.c $shared
-[ "$(LD_LIBRARY_PATH="$lib" ./shared)" = "$version" ]
-rm "$lib"/*.so*
-# shellcheck disable=SC2086
-$cc -o static ten.c $static
-[ "$(./static)" = "$version" ]
-cd "$OLDPWD"
-$make --no-print-directory uninstall DESTDIR="$dir/root" PREFIX=/opt/hwheel >/dev/null
+{
+	$cc -o "$dir/shared" "$here/consumer.c" $shared
+	$cxx -o "$dir/shared++" "$here/consumer.cpp" $shared
+	# Only this library: where both are, -lhwheel would take the shared one.
+	$cc -o "$dir/static" "$here/consumer.c" ${static/-lhwheel/-l:libhwheel.a}
+	$cxx -o "$dir/static++" "$here/consumer.cpp" ${static/-lhwheel/-l:libhwheel.a}
+}
+programs='shared shared++ static static++'
+# All of the program static, the C library too.
+if echo 'int main(void) { return 0; }' | $cc -static -x c -o "$dir/none" - 2>/dev/null; then
+	# shellcheck disable=SC2086
+	$cc -static -o "$dir/all-static" "$here/consumer.c" $static
+	programs="$programs all-static"
+else
+	echo '    skipped: a program all static, there is no static C library (apt-get install libc6-dev)'
+fi
+for program in $programs; do
+	runs "$dir/$program"
+	if [[ $program == shared* ]]; then
+		needs_library "$dir/$program"
+	elif needs_library "$dir/$program"; then
+		echo "$program is not static"; exit 1
+	fi
+done
+
+if command -v cmake >/dev/null; then
+	configure() {
+		cmake -S "$here" -B "$dir/$1" -DCMAKE_PREFIX_PATH="$dir/root$prefix" -DWANT="$2" \
+			-DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >"$dir/$1.log" 2>&1
+	}
+	configure cmake "$version" || { cat "$dir/cmake.log"; exit 1; }
+	cmake --build "$dir/cmake" >"$dir/build.log" 2>&1 || { cat "$dir/build.log"; exit 1; }
+	for language in c cpp; do
+		runs "$dir/cmake/shared_$language"
+		runs "$dir/cmake/static_$language"
+		needs_library "$dir/cmake/shared_$language"
+		! needs_library "$dir/cmake/static_$language" || { echo 'not static'; exit 1; }
+	done
+	! configure future 99.0 || { echo 'CMake takes this version for 99.0'; exit 1; }
+else
+	echo '    skipped: the CMake package, cmake is not installed (apt-get install cmake)'
+fi
+
+$make --no-print-directory uninstall DESTDIR="$dir/root" PREFIX=$prefix >/dev/null
 left=$(find "$dir/root" -type f -o -type l)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }

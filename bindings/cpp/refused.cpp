@@ -5,20 +5,24 @@
 #include <functional>
 #include <hwheel.hpp>
 #include <memory>
-#include <string>
+
+/* As large as a cookie, but it owns something. */
+struct Owner {
+	std::unique_ptr<int> owned;
+
+	void operator()(const hwheelpp::Event &) const {}
+};
 
 void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
 {
 	int a = 0, b = 0;
-	std::string text;
 
 #if REFUSED == 0
 	(void)timer.setup(wheel, [&a](const hwheelpp::Event &) { a = 1; });
 #elif REFUSED == 1 /* larger than the cookie */
 	(void)timer.setup(wheel, [&a, &b](const hwheelpp::Event &) { a = b; });
 #elif REFUSED == 2 /* copying its bytes does not copy it */
-	std::unique_ptr<int> owner;
-	(void)timer.setup(wheel, std::bind([](std::unique_ptr<int> &) {}, std::move(owner)));
+	(void)timer.setup(wheel, Owner());
 #elif REFUSED == 3 /* its changes would be lost */
 	(void)timer.setup(wheel, [a](const hwheelpp::Event &) mutable { a++; });
 #elif REFUSED == 4 /* a temporary */
@@ -33,5 +37,5 @@ void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
 #elif REFUSED == 8 /* two owners */
 	hwheelpp::Timer copy(timer);
 #endif
-	(void)a, (void)b, (void)text;
+	(void)a, (void)b;
 }

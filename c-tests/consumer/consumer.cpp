@@ -1,0 +1,14 @@
+// The same program in C++.
+#include <cstdio>
+#include <hwheel.hpp>
+
+int main()
+{
+	hwheelpp::Wheel wheel;
+
+	if (!wheel.open().ok() ||
+	    !wheel.after(std::chrono::microseconds(1), hwheelpp::Cookie(7)).ok())
+		return 1;
+	std::puts(hwheel_version_string());
+	return wheel.close().value();
+}
