@@ -1,8 +1,9 @@
 #!/bin/bash
-# Runs the commands of the documents: every block marked sh, a document at a
-# time, in a directory of its own that holds the program of the README. What
-# CI runs by itself is not run again, and of the long targets of make only
-# that they exist is checked; each is said.
+# Checks the documents: what they link to and name is there, and their commands
+# work. Those are every block marked sh, a document at a time, in a directory of
+# its own that holds the program of the README. What CI runs by itself is not
+# run again, and of the long targets of make only that they exist is checked;
+# each is said.
 set -eu
 make=$1 cc=$2
 shift 2
@@ -35,7 +36,26 @@ fi
 END
 chmod +x "$dir/bin/make"
 
+# The guide to the files has them all.
+for file in src/*.rs src/*/*.rs; do
+	case $file in src/tests/*) continue;; esac
+	grep -qF "](../$file)" docs/ARCHITECTURE.md ||
+		{ echo "docs/ARCHITECTURE.md does not name $file"; exit 1; }
+done
+
 for doc in "$@"; do
+	# Every relative link leads to a file.
+	grep -o '](\([^)#]*\))' "$doc" | sed 's/^](//; s/)$//' | grep -v : |
+		while read -r link; do
+			[ -e "$(dirname "$doc")/$link" ] ||
+				{ echo "$doc: no file $link"; exit 1; }
+		done
+	# Every function that it names exists.
+	grep -oE '\bhwheel_[a-z_]+\(' "$doc" | tr -d '(' | sort -u |
+		while read -r name; do
+			grep -q "^	$name;" hwheel.map ||
+				{ echo "$doc: there is no $name()"; exit 1; }
+		done
 	awk '/^```sh$/ {on=1; next} /^```/ {on=0} on' "$doc" > "$dir/commands"
 	[ -s "$dir/commands" ] || continue
 	if grep -q pkg-config "$dir/commands" && ! command -v pkg-config >/dev/null; then
