@@ -1,0 +1,138 @@
+/*
+ * What the hosts have in common: a thousand timers on each of two sides, the
+ * loop's own and the wheel's, with the same deadlines; when each fired, in
+ * which order, and whether the two sides agree.
+ */
+#ifndef COMPARE_H
+#define COMPARE_H
+
+#include <hwheel.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define TIMERS 1000
+#define SPREAD_MS 1000
+#define GIVE_UP_MS 30000
+
+struct side {
+	const char *name;
+	unsigned fired;			/* how many so far */
+	unsigned order[TIMERS];		/* their numbers, in that order */
+	int64_t late_ns[TIMERS];	/* by how much, in that order */
+};
+
+struct comparison {
+	uint64_t start_ns;
+	uint32_t delay_ms[TIMERS];
+	struct side loop, wheel;
+};
+
+static uint64_t monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* Deadlines of every millisecond of the next second, in no order. */
+static void compare_begin(struct comparison *c, const char *loop)
+{
+	uint32_t random = 1;
+
+	c->loop.name = loop;
+	c->wheel.name = "hwheel";
+	c->start_ns = monotonic_ns();
+	for (unsigned i = 0; i < TIMERS; i++) {
+		random = random * 1664525 + 1013904223;
+		c->delay_ms[i] = 1 + (random >> 8) % SPREAD_MS;
+	}
+}
+
+static uint64_t deadline_ns(const struct comparison *c, unsigned i)
+{
+	return c->start_ns + c->delay_ms[i] * UINT64_C(1000000);
+}
+
+/* Timer @i of a side has fired. True when all timers of both sides have. */
+static int compare_fired(struct comparison *c, struct side *side, unsigned i)
+{
+	if (i < TIMERS && side->fired < TIMERS) {
+		side->order[side->fired] = i;
+		side->late_ns[side->fired] = (int64_t)(monotonic_ns() - deadline_ns(c, i));
+	}
+	side->fired++;
+	return c->loop.fired >= TIMERS && c->wheel.fired >= TIMERS;
+}
+
+/* Drives the wheel: takes what is due. True when both sides are complete. */
+static int compare_poll(struct comparison *c, struct hwheel *wheel)
+{
+	struct hwheel_event events[64];
+	int n, done = 0;
+
+	do {
+		n = hwheel_poll(wheel, events, 64);
+		for (int i = 0; i < n; i++)
+			done = compare_fired(c, &c->wheel, (unsigned)events[i].cookie);
+	} while (n == 64);
+	return done;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int complain(const struct side *side, const char *what)
+{
+	printf("%s: %s\n", side->name, what);
+	return 1;
+}
+
+/* Every timer once, in the order of deadlines; then the times, sorted. */
+static int check_side(const struct comparison *c, struct side *side)
+{
+	unsigned char seen[TIMERS] = { 0 };
+
+	if (side->fired != TIMERS)
+		return complain(side, "not every timer fired once");
+	for (unsigned k = 0; k < TIMERS; k++) {
+		unsigned i = side->order[k];
+
+		if (seen[i]++)
+			return complain(side, "a timer fired twice");
+		if (k && c->delay_ms[i] < c->delay_ms[side->order[k - 1]])
+			return complain(side, "out of order");
+	}
+	qsort(side->late_ns, TIMERS, sizeof side->late_ns[0], by_value);
+	printf("%-9s late by %6.3f ms at least, %6.3f median, %6.3f at most\n",
+	       side->name, (double)side->late_ns[0] / 1e6,
+	       (double)side->late_ns[TIMERS / 2] / 1e6,
+	       (double)side->late_ns[TIMERS - 1] / 1e6);
+	return 0;
+}
+
+/*
+ * Return: 0 if both sides fired everything in the order of deadlines, the
+ * wheel nothing early, and the wheel's median is not later than the loop's by
+ * more than its tick and a wake-up, for which a busy machine gets 5 ms.
+ */
+static int compare_end(struct comparison *c)
+{
+	if (check_side(c, &c->loop) || check_side(c, &c->wheel))
+		return 1;
+	if (c->wheel.late_ns[0] < 0)
+		return complain(&c->wheel, "early");
+	if (c->wheel.late_ns[TIMERS / 2] > c->loop.late_ns[TIMERS / 2] + 6000000)
+		return complain(&c->wheel, "much later than the loop's own timers");
+	printf("%d timers each, in the same order of deadlines\n", TIMERS);
+	return 0;
+}
+
+#endif
