@@ -199,11 +199,5 @@ help:
 	@echo 'Targets: examples test-rust test-c header check-header check-exports'
 	@echo '         check-link check-install uninstall clean'
 
-# Benchmarks.
-$(BUILD)/bench/%: benches/c/%.c benches/c/bench.h $(STAGE)/.done
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
-
 # What else there is to make, each beside what it makes.
 include $(wildcard benches/*.mk bindings/*.mk man/*.mk tools/*.mk verify/*.mk)

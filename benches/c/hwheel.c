@@ -252,7 +252,7 @@ static void idle_advance(void)
 }
 
 enum { W5 = 1000 };
-static uint64_t late[W5];
+static int64_t late[W5];
 static _Atomic uint32_t lates;
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
@@ -265,15 +265,8 @@ static void note(struct hwheel *w, const struct hwheel_event *e)
 		fprintf(stderr, "early\n");
 		exit(1);
 	}
-	late[i] = now - e->deadline_ns;
+	late[i] = (int64_t)(now - e->deadline_ns);
 	atomic_store(&lates, i + 1);
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
 }
 
 /* W5: lateness on a real clock, tick in microseconds. */
@@ -300,11 +293,7 @@ static void w5(int threaded, uint64_t tick_us)
 		}
 	}
 	hwheel_destroy(w);
-	qsort(late, W5, sizeof late[0], compare);
-	figure("p50", (double)late[W5 / 2]);
-	figure("p99", (double)late[W5 * 99 / 100]);
-	figure("p999", (double)late[W5 * 999 / 1000]);
-	figure("min", (double)late[0]);
+	quantiles(late, W5);
 }
 
 /* W6: resident bytes for each of n timers. */
@@ -385,6 +374,33 @@ static void w8(int with_delay)
 	hwheel_destroy(w);
 }
 
+static struct {
+	struct hwheel *w;
+	hwheel_timer_t *t;
+} book;
+
+static void book_pair(uint64_t i, uint64_t due)
+{
+	hwheel_delete(book.w, book.t[i]);
+	hwheel_mod_at(book.w, book.t[i], due, 0);
+}
+
+static void book_sweep(uint64_t now)
+{
+	hwheel_advance(book.w, now, NULL, 0);
+}
+
+/* W9: beside the textbook's lists and heap. */
+static void w9(uint64_t n)
+{
+	struct rng r = { SEED };
+
+	book.w = wheel(HWHEEL_CLOCK_MANUAL, MS);
+	book.t = timers(book.w, n, &r);
+	textbook(n, book_pair, book_sweep);
+	hwheel_destroy(book.w);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -395,7 +411,7 @@ int main(int argc, char **argv)
 		hot(0);
 	else if (strcmp(what, "pair") == 0)
 		hot(1);
-	else if (strcmp(what, "W1a") == 0)
+	else if (strcmp(what, "W1a") == 0 || strcmp(what, "W4churn") == 0)
 		w1(PAIR, n, threads);
 	else if (strcmp(what, "W1b") == 0)
 		w1(MOVE, n, threads);
@@ -427,6 +443,8 @@ int main(int argc, char **argv)
 		w8(1);
 	else if (strcmp(what, "W8at") == 0)
 		w8(0);
+	else if (strcmp(what, "W9") == 0)
+		w9(n);
 	else
 		return 2;
 	return 0;

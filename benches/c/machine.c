@@ -59,41 +59,35 @@ static void read_clock(void)
 	figure("ns", (seconds() - t) * 1e9 / (OPS / 10) + (double)(sum & 1) * 1e-9);
 }
 
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* W5 on a raw timerfd: 1,000 deadlines uniform in [1 ms, 1 s], in order. */
-static void timerfd_lateness(void)
+/*
+ * W5 on a raw timerfd: 1,000 deadlines uniform in [1 ms, 1 s], in order. With
+ * a tick, the timerfd is set to the deadline rounded up to it, as in a wheel;
+ * lateness is counted from the deadline itself.
+ */
+static void timerfd_lateness(uint64_t tick)
 {
 	enum { N = 1000 };
-	static uint64_t due[N], late[N];
+	static int64_t due[N], late[N];
 	struct rng r = { SEED };
 	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	uint64_t start = nanoseconds(), times;
 
 	for (int i = 0; i < N; i++)
-		due[i] = start + MS + below(&r, SEC - MS);
-	qsort(due, N, sizeof due[0], compare);
+		due[i] = (int64_t)(start + MS + below(&r, SEC - MS));
+	qsort(due, N, sizeof due[0], ascending);
 	for (int i = 0; i < N; i++) {
+		uint64_t set = ((uint64_t)due[i] + tick - 1) / tick * tick;
 		struct itimerspec at = {
-			.it_value = { (time_t)(due[i] / SEC), (long)(due[i] % SEC) },
+			.it_value = { (time_t)(set / SEC), (long)(set % SEC) },
 		};
 
 		timerfd_settime(fd, TFD_TIMER_ABSTIME, &at, NULL);
 		if (read(fd, &times, sizeof times) != sizeof times)
 			exit(1);
-		late[i] = nanoseconds() - due[i];
+		late[i] = (int64_t)nanoseconds() - due[i];
 	}
 	close(fd);
-	qsort(late, N, sizeof late[0], compare);
-	figure("p50", (double)late[N / 2]);
-	figure("p99", (double)late[N * 99 / 100]);
-	figure("p999", (double)late[N * 999 / 1000]);
-	figure("min", (double)late[0]);
+	quantiles(late, N);
 }
 
 int main(int argc, char **argv)
@@ -108,7 +102,7 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "clock") == 0)
 		read_clock();
 	else if (strcmp(what, "W5") == 0)
-		timerfd_lateness();
+		timerfd_lateness(argc > 2 ? n * 1000 : 1);
 	else
 		return 2;
 	return 0;
