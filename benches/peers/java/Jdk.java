@@ -1,0 +1,30 @@
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+
+/**
+ * The JDK's ScheduledThreadPoolExecutor, a binary heap under a lock, with one
+ * thread. Without the remove-on-cancel policy cancelled timers stay in the
+ * heap until they are due, which is a leak, so the policy is on.
+ */
+final class Jdk implements Workloads.Peer<ScheduledFuture<?>> {
+    private final ScheduledThreadPoolExecutor executor = new ScheduledThreadPoolExecutor(1);
+
+    private Jdk() {
+        executor.setRemoveOnCancelPolicy(true);
+    }
+
+    @Override
+    public ScheduledFuture<?> arm(Runnable callback, long delayNs) {
+        return executor.schedule(callback, delayNs, TimeUnit.NANOSECONDS);
+    }
+
+    @Override
+    public void cancel(ScheduledFuture<?> timer) {
+        timer.cancel(false);
+    }
+
+    public static void main(String[] args) throws InterruptedException {
+        Workloads.main(new Jdk(), args);
+    }
+}
