@@ -31,6 +31,11 @@ else
 	static="$shared $(sed -n 's/^Libs.private: //p' "$lib/pkgconfig/hwheel.pc")"
 	version=$(sed -n 's/^Version: //p' "$lib/pkgconfig/hwheel.pc")
 fi
+[ "$("$dir/root$prefix/bin/hwheel-latency" --version)" = "hwheel-latency $version" ]
+for page in man/*.[137]; do
+	installed=$dir/root$prefix/share/man/man${page##*.}/${page##*/}
+	[ -e "$installed" ] || { echo "$page is not installed"; exit 1; }
+done
 # shellcheck disable=SC2086
 {
 	$cc -o "$dir/shared" "$here/consumer.c" $shared

@@ -14,6 +14,9 @@ $(BUILD)/hwheel-latency: $(LATENCY_SOURCES) $(wildcard tools/*.h) \
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Iinclude -o $@ \
 		$(LATENCY_SOURCES) -Wl,--gc-sections $(BUILD)/libhwheel.a $(PRIVATE)
 
+# Before the stage, which installs them, and not beside it.
+$(STAGE)/.done: | $(TOOLS)
+
 install: install-tools
 install-tools: tools
 	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR)
