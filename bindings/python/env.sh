@@ -1,0 +1,18 @@
+# Sourced by test.sh and bench.sh: the package, installed from this tree into
+# an environment of its own. Sets $python.
+. ../lib.sh
+packages='apt-get install python3-venv python3-dev gcc'
+need "no Python that makes environments: $packages" python3 -c 'import venv, ensurepip'
+need "no headers of Python: $packages" python3 -c 'import os, sysconfig
+os.stat(sysconfig.get_path("include") + "/Python.h")'
+need "no C compiler: $packages" "${CC:-cc}" --version
+
+python=$SCRATCH/venv/bin/python
+pip="$python -m pip install -q --disable-pip-version-check"
+[ -x "$python" ] || python3 -m venv "$SCRATCH/venv"
+need 'pip cannot install cffi, pytest and mypy: set PIP_INDEX_URL to a mirror of PyPI' \
+	$pip cffi pytest mypy setuptools
+# From a copy: setuptools writes beside its sources.
+rm -rf "$SCRATCH/tree"
+cp -r . "$SCRATCH/tree"
+$pip "$SCRATCH/tree"

@@ -1,0 +1,285 @@
+"""The wheel that calls Python functions, with times in seconds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import deque
+from types import TracebackType
+from typing import Any, Callable, Deque, Dict, List, Optional, Type, TypeVar
+
+from .events import ABSTIME, NEVER, Clock, Event, EventWheel
+from .unraisable import unraisable
+
+
+def nanoseconds(seconds: float) -> int:
+    """Seconds in nanoseconds, rounded up: a timer may be late, never early."""
+    if seconds <= 0:
+        return 0
+    if seconds == math.inf:
+        return NEVER
+    return min(math.ceil(seconds * 1e9), NEVER)
+
+
+class Timer:
+    """A function and when to call it. Made by a `Wheel`. One thread at a time
+    arms or cancels it."""
+
+    # Each arming has a cookie of its own. So an event that was already
+    # collected when its timer was cancelled or moved finds nobody.
+    __slots__ = ("_args", "_callback", "_cookie", "_flags", "_handle", "_period_ns", "_wheel",
+                 "context", "missed")
+
+    def __init__(
+        self, wheel: "Wheel", callback: Callable[..., object], args: "tuple[Any, ...]"
+    ) -> None:
+        self._wheel = wheel
+        self._callback = callback
+        self._args = args
+        self._cookie = 0
+        self._handle = 0
+        self._period_ns = 0
+        self._flags = 0
+        self.context = wheel._context()
+        self.missed = 0
+        """Periods left out before the call that runs now or ran last."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._callback!r}{' armed' if self.pending else ''}>"
+
+    @property
+    def pending(self) -> bool:
+        """Whether it is armed: its call is still to come."""
+        return self._cookie in self._wheel._armed
+
+    def remaining(self) -> Optional[float]:
+        """Seconds to its deadline, None if it is not armed, inf for never."""
+        if not self.pending:
+            return None
+        try:
+            left = self._wheel._events.remaining(self._handle)
+        except OSError:
+            left = 0  # Due, and collected, but not called yet.
+        return math.inf if left == NEVER else (left or 0) / 1e9
+
+    def arm(self, delay: float) -> bool:
+        """Arms it, or moves it, to `delay` seconds from now. True if it was
+        armed and will not fire at its old deadline."""
+        return self._arm(nanoseconds(delay), 0)
+
+    def arm_at(self, deadline: float) -> bool:
+        """As `arm`, to a deadline on the wheel's clock."""
+        return self._arm(nanoseconds(deadline), ABSTIME)
+
+    def cancel(self) -> bool:
+        """True if it was armed and will not fire; of a periodic timer, not
+        again."""
+        if self._wheel._armed.pop(self._cookie, None) is None:
+            return False
+        self._forget()
+        return True
+
+    def _arm(self, time_ns: int, flags: int) -> bool:
+        wheel = self._wheel
+        events = wheel._events
+        if not self._period_ns and self._cookie in wheel._armed:
+            try:
+                if events.mod_pending(self._handle, time_ns, flags):
+                    return True
+            except OSError:
+                pass  # Collected already. What else is wrong, arming will tell.
+        was_armed = self.cancel()
+        cookie = self._cookie = next(wheel._cookies)
+        wheel._armed[cookie] = self
+        try:
+            if self._period_ns:
+                self._handle = events.every(time_ns, self._period_ns, cookie, self._flags | flags)
+            elif flags:
+                self._handle = events.at(time_ns, cookie)
+            else:
+                self._handle = events.after(time_ns, cookie)
+        except BaseException:
+            wheel._armed.pop(cookie, None)
+            raise
+        if cookie not in wheel._armed:
+            self._forget()  # Fired in another thread already, and cancelled there.
+        return was_armed
+
+    def _forget(self) -> None:
+        try:
+            self._wheel._events.delete(self._handle)
+        except OSError:
+            pass  # Collected already, and so forgotten by the library.
+
+
+Self = TypeVar("Self", bound="Wheel")
+
+
+class Wheel:
+    """A timing wheel that calls Python functions.
+
+    `options` are those of `EventWheel`, with `tick` and `start` in seconds.
+    Functions are called by the thread that drives the wheel, with `run`,
+    `poll` or `advance`. Any thread may arm and cancel.
+
+    A function that raises does not stop the wheel: the exception goes to
+    `sys.unraisablehook`. One that is no `Exception`, such as
+    KeyboardInterrupt, leaves through the driving call, and the next call goes
+    on with the timers that were due after it.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock = Clock.MONOTONIC,
+        tick: float = 0.0,
+        start: float = 0.0,
+        **options: int,
+    ) -> None:
+        self._events = EventWheel(
+            clock=clock, tick_ns=nanoseconds(tick), start_ns=nanoseconds(start), **options
+        )
+        self._cookies = itertools.count(1)
+        self._armed: Dict[int, Timer] = {}
+        self._due: Deque[Event] = deque()
+        self._stopped = False
+
+    def close(self) -> None:
+        """Frees the wheel; what is armed is not called."""
+        self._events.close()
+        self._armed.clear()
+        self._due.clear()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        """How many timers are armed."""
+        return len(self._armed)
+
+    def time(self) -> float:
+        """The time on the wheel's clock, in seconds."""
+        return self._events.now() / 1e9
+
+    def stats(self) -> Dict[str, int]:
+        """What the wheel has done so far, by the names of hwheel_stats."""
+        return self._events.stats()
+
+    # Arm.
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Calls once, `delay` seconds from now."""
+        timer = Timer(self, callback, args)
+        timer._arm(nanoseconds(delay), 0)
+        return timer
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
+        """Calls once, at `when` on the wheel's clock."""
+        timer = Timer(self, callback, args)
+        timer._arm(nanoseconds(when), ABSTIME)
+        return timer
+
+    def call_every(
+        self,
+        period: float,
+        callback: Callable[..., object],
+        *args: Any,
+        first: Optional[float] = None,
+        missed: int = 0,
+    ) -> Timer:
+        """Calls every `period` seconds, from `first` seconds from now, which
+        is `period` if not given. `missed` is what to do with periods that have
+        passed as well: 0 leaves them out and counts them in `Timer.missed`,
+        MISSED_BURST calls for each, MISSED_DELAY starts the rhythm anew."""
+        if period <= 0:
+            raise ValueError("period must be above 0")
+        timer = Timer(self, callback, args)
+        timer._period_ns = nanoseconds(period)
+        timer._flags = missed
+        timer._arm(nanoseconds(period if first is None else first), 0)
+        return timer
+
+    def timer(self, callback: Callable[..., object], *args: Any) -> Timer:
+        """A timer that is not armed; `Timer.arm` arms it again and again."""
+        return Timer(self, callback, args)
+
+    # Drive.
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when a timer is due; call `poll`."""
+        return self._events.fileno()
+
+    def poll(self) -> int:
+        """Calls what is due by now. Returns how many calls were made."""
+        return self._drive(self._events.poll)
+
+    def advance(self, now: float) -> int:
+        """As `poll`, for a manual clock that is moved to `now` seconds."""
+        now_ns = int(now * 1e9)
+        return self._drive(lambda: self._events.advance(now_ns))
+
+    def run(self) -> None:
+        """Sleeps and polls until nothing is armed or `stop` is called."""
+        self._stopped = False
+        while self._armed and not self._stopped:
+            self._events.wait()
+            self.poll()
+
+    def stop(self) -> None:
+        """Ends `run`, from any thread."""
+        self._stopped = True
+        self._events.after(0, 0)  # Wakes it; no timer has this cookie.
+
+    def drain(self) -> List[Timer]:
+        """Shuts the wheel down. Returns the timers that were armed; they are
+        not called."""
+        timers = list(self._armed.values())
+        self._armed.clear()
+        while self._events.drain():
+            pass
+        return timers
+
+    def _drive(self, batch: Callable[[], List[Event]]) -> int:
+        calls = self._call_due()
+        while True:
+            events = batch()
+            self._due.extend(events)
+            calls += self._call_due()
+            if len(events) < self._events.batch:
+                return calls
+
+    def _call_due(self) -> int:
+        due, armed, calls = self._due, self._armed, 0
+        while due:
+            _, cookie, _, missed, _ = due.popleft()
+            timer = armed.get(cookie)
+            if timer is None:
+                continue  # Cancelled or moved since it was collected.
+            if not timer._period_ns and armed.pop(cookie, None) is None:
+                continue  # Another thread has cancelled it just now.
+            timer.missed = missed
+            calls += 1
+            try:
+                self._call(timer)
+            except Exception as error:
+                self._failed(timer, error)
+        return calls
+
+    # What a wheel inside an event loop does its own way.
+
+    def _context(self) -> Any:
+        return None
+
+    def _call(self, timer: Timer) -> None:
+        timer._callback(*timer._args)
+
+    def _failed(self, timer: Timer, error: Exception) -> None:
+        unraisable(timer._callback, error)

@@ -1,0 +1,116 @@
+"""EventWheel: integers in, batches of events out."""
+
+import errno
+import time
+
+import pytest
+
+import hwheel
+from hwheel import ABSTIME, MISSED_BURST, NEVER, Clock, EventWheel
+
+MS = 1_000_000
+
+
+@pytest.fixture
+def wheel():
+    with EventWheel(clock=Clock.MANUAL) as wheel:
+        yield wheel
+
+
+def fails_with(code, call, *args):
+    with pytest.raises(OSError) as caught:
+        call(*args)
+    assert caught.value.errno == code
+
+
+def test_version():
+    assert [int(n) for n in hwheel.version().split(".")] >= [0, 1, 0]
+
+
+def test_an_event_tells_timer_cookie_and_deadline(wheel):
+    timer = wheel.after(5 * MS, 2**64 - 1)
+    assert wheel.advance(5 * MS - 1) == []
+    assert wheel.advance(5 * MS) == [(timer, 2**64 - 1, 5 * MS, 0, 0)]
+    assert wheel.advance(6 * MS) == []
+
+
+def test_a_full_batch_means_there_may_be_more():
+    with EventWheel(clock=Clock.MANUAL, batch=4) as wheel:
+        for cookie in range(10):
+            wheel.at(cookie * MS, cookie)
+        batches = [[e[1] for e in wheel.advance(20 * MS)] for _ in range(4)]
+    assert [len(b) for b in batches] == [4, 4, 2, 0]
+    assert sum(batches, []) == list(range(10))
+
+
+def test_periods_that_were_missed_are_counted_or_fired(wheel):
+    skipping = wheel.every(MS, MS, 1)
+    assert [(e[1], e[3]) for e in wheel.advance(10 * MS)] == [(1, 9)]
+    assert wheel.delete(skipping)
+    wheel.every(11 * MS, MS, 2, ABSTIME | MISSED_BURST)
+    assert [(e[1], e[3]) for e in wheel.advance(20 * MS)] == [(2, 0)] * 10
+
+
+def test_a_reusable_timer(wheel):
+    timer = wheel.setup(7)
+    assert not wheel.pending(timer) and wheel.remaining(timer) is None
+    assert not wheel.mod_pending(timer, MS)
+    assert not wheel.mod(timer, 10 * MS)
+    assert wheel.remaining(timer) == 10 * MS
+    assert wheel.reduce(timer, 20 * MS)
+    assert wheel.remaining(timer) == 10 * MS
+    assert wheel.mod_pending(timer, 3 * MS, ABSTIME)
+    assert [e[1] for e in wheel.advance(3 * MS)] == [7]
+    assert not wheel.mod(timer, NEVER)
+    assert wheel.next_expiry() is None
+    assert wheel.shutdown(timer)
+    fails_with(errno.ESHUTDOWN, wheel.mod, timer, MS)
+    assert not wheel.free(timer)
+    fails_with(errno.ESTALE, wheel.pending, timer)
+
+
+def test_errors_carry_their_number(wheel):
+    fails_with(errno.ESTALE, wheel.delete, 12345)
+    fails_with(errno.EINVAL, wheel.every, MS, 0, 1)
+    fails_with(errno.EINVAL, wheel.poll)  # Its clock is manual.
+    fails_with(errno.EINVAL, lambda: EventWheel(slots=3))
+    with EventWheel(max_timers=1) as small:
+        small.after(NEVER, 1)
+        fails_with(errno.ENOSPC, small.after, NEVER, 2)
+    fails_with(errno.EINVAL, small.after, MS, 3)  # It is closed.
+    small.close()
+    with pytest.raises(OverflowError):
+        wheel.after(-1, 1)
+
+
+def test_drain_hands_back_what_is_armed(wheel):
+    timers = {wheel.after(MS, 1), wheel.after(NEVER, 2)}
+    events = wheel.drain()
+    assert {e[0] for e in events} == timers and wheel.drain() == []
+    fails_with(errno.ESHUTDOWN, wheel.after, MS, 1)
+
+
+def test_the_descriptor_wakes_not_early():
+    with EventWheel() as wheel:
+        begin = wheel.now()
+        wheel.after(20 * MS, 1)
+        while not (events := wheel.poll()):
+            assert wheel.wait(10)
+        [event] = events
+        assert event[1] == 1 and event[2] >= begin + 20 * MS
+        assert wheel.now() >= event[2]
+        assert wheel.next_expiry() is None
+
+
+def test_the_clock_is_the_one_of_time_monotonic():
+    with EventWheel() as wheel:
+        before = time.monotonic_ns()
+        now = wheel.now()
+        assert before <= now <= time.monotonic_ns()
+
+
+def test_stats(wheel):
+    wheel.after(MS, 1)
+    wheel.advance(MS)
+    stats = wheel.stats()
+    assert stats["fired"] == 1 and stats["live"] == 0

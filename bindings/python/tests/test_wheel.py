@@ -1,0 +1,228 @@
+"""Wheel: Python functions, times in seconds."""
+
+import errno
+import gc
+import math
+import sys
+import threading
+import time
+import weakref
+
+import pytest
+
+from hwheel import MISSED_BURST, Clock, Wheel
+
+
+@pytest.fixture
+def wheel():
+    with Wheel(clock=Clock.MANUAL) as wheel:
+        yield wheel
+
+
+@pytest.fixture
+def raised(monkeypatch):
+    """What sys.unraisablehook was given."""
+    raised = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: raised.append(args.exc_value))
+    return raised
+
+
+def test_calls_come_in_order_and_never_early(wheel):
+    log = []
+    wheel.call_later(0.003, log.append, "c")
+    wheel.call_at(0.001, log.append, "a")
+    wheel.call_later(0.002, log.append, "b")
+    assert len(wheel) == 3
+    assert wheel.advance(0.0009) == 0
+    assert wheel.advance(0.002) == 2 and log == ["a", "b"]
+    assert wheel.advance(1) == 1 and log == ["a", "b", "c"]
+    assert len(wheel) == 0
+
+
+def test_a_delay_is_not_rounded_down():
+    with Wheel(clock=Clock.MANUAL, tick=1e-9) as wheel:
+        wheel.call_later(1.5e-9, lambda: None)
+        assert wheel.advance(1.2e-9) == 0
+        assert wheel.advance(2e-9) == 1
+
+
+def test_never_and_the_past(wheel):
+    log = []
+    wheel.advance(10)
+    never = wheel.call_later(math.inf, log.append, "never")
+    assert never.remaining() == math.inf
+    wheel.call_later(-5, log.append, "past")
+    wheel.call_at(1, log.append, "before")
+    wheel.advance(10.001)
+    assert sorted(log) == ["before", "past"] and never.pending
+    with pytest.raises(ValueError):
+        wheel.call_later(math.nan, log.append)
+
+
+def test_cancel(wheel):
+    timer = wheel.call_later(0.001, pytest.fail)
+    assert timer.pending and timer.remaining() == pytest.approx(0.001)
+    assert timer.cancel() and not timer.cancel()
+    assert not timer.pending and timer.remaining() is None
+    assert wheel.advance(1) == 0
+    assert wheel.stats()["live"] == 0
+
+
+def test_a_timer_is_armed_again_and_again(wheel):
+    log = []
+    timer = wheel.timer(log.append, 1)
+    assert not timer.arm(0.010)
+    assert timer.arm(0.020) and wheel.advance(0.010) == 0
+    assert timer.arm_at(0.015) and wheel.advance(0.015) == 1
+    assert not timer.arm(0.001) and wheel.advance(0.016) == 1
+    assert len(wheel) == 0 and wheel.stats()["live"] == 0
+
+
+def test_every(wheel):
+    missed = []
+    timer = wheel.call_every(0.001, lambda: missed.append(timer.missed))
+    assert wheel.advance(0.001) == 1
+    assert wheel.advance(0.005) == 1 and missed == [0, 3]
+    assert timer.arm(0.1) and wheel.advance(0.1) == 0 and wheel.advance(0.105) == 1
+    assert timer.cancel() and wheel.advance(1) == 0
+    burst = wheel.call_every(0.001, lambda: None, first=0.002, missed=MISSED_BURST)
+    assert wheel.advance(1.010) == 9
+    assert burst.cancel() and wheel.stats()["live"] == 0
+    with pytest.raises(ValueError):
+        wheel.call_every(0, lambda: None)
+
+
+def test_a_callback_cancels_itself_and_its_siblings(wheel):
+    """All three are in one batch; each cancels the two others."""
+    log = []
+
+    def fire(me):
+        log.append(me)
+        for other in range(3):
+            timers[other].cancel()
+
+    timers = [wheel.call_later(0.001, fire, n) for n in range(3)]
+    assert wheel.advance(1) == 1 and len(log) == 1
+
+    ticks = wheel.call_every(0.001, lambda: ticks.cancel())
+    assert wheel.advance(2) == 1 and wheel.stats()["live"] == 0
+
+
+def test_a_callback_moves_a_sibling_that_is_collected_already(wheel):
+    log = []
+    timers = []
+
+    def fire(me):
+        log.append(me)
+        timers[1 - me].arm(1)
+
+    timers += [wheel.call_later(0.001, fire, n) for n in range(2)]
+    assert wheel.advance(0.5) == 1
+    assert wheel.advance(1.4) == 0
+    assert wheel.advance(1.5) == 1 and sorted(log) == [0, 1]
+
+
+def test_arming_with_no_delay_in_a_callback_waits_for_the_next_tick(wheel):
+    timer = wheel.timer(lambda: timer.arm(0))
+    timer.arm(0)
+    assert wheel.advance(0.001) == 1
+    assert wheel.advance(0.002) == 1
+
+
+def test_polling_in_a_callback_goes_on_with_the_rest(wheel):
+    order = []
+    wheel.call_later(0.001, lambda: order.append(wheel.advance(0.001)))
+    wheel.call_later(0.001, order.append, "other")
+    wheel.advance(0.001)
+    assert order in ([1, "other"], ["other", 1], ["other", 0])
+
+
+def test_an_exception_does_not_stop_the_wheel(wheel, raised):
+    log = []
+    wheel.call_later(0.001, lambda: 1 / 0)
+    wheel.call_later(0.002, log.append, "after")
+    wheel.call_every(0.003, int, "no number")
+    assert wheel.advance(0.003) == 3 and log == ["after"]
+    assert [type(e) for e in raised] == [ZeroDivisionError, ValueError]
+    assert len(wheel) == 1  # A period that raised goes on.
+
+
+def test_an_interrupt_leaves_and_nothing_is_lost(wheel, raised):
+    log = []
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    wheel.call_later(0.001, interrupt)
+    wheel.call_later(0.002, log.append, "after")
+    with pytest.raises(KeyboardInterrupt):
+        wheel.advance(1)
+    assert log == []
+    assert wheel.advance(1) == 1 and log == ["after"] and raised == []
+
+
+def test_run_until_nothing_is_armed():
+    with Wheel() as wheel:
+        begin = time.monotonic()
+        at = []
+        wheel.call_later(0.02, lambda: at.append(time.monotonic() - begin))
+        wheel.run()
+        assert len(at) == 1 and at[0] >= 0.02
+
+
+def test_another_thread_arms_and_stops():
+    with Wheel() as wheel:
+        called = threading.Event()
+        wheel.call_later(3600, pytest.fail)
+        thread = threading.Thread(target=wheel.run)
+        thread.start()
+        wheel.call_later(0.001, called.set)
+        assert called.wait(30)
+        wheel.stop()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_a_thousand_calls_from_four_threads():
+    with Wheel() as wheel:
+        calls = []
+
+        def arm(n):
+            for i in range(1000):
+                wheel.call_later(0.001 * (i % 20), calls.append, (n, i))
+                wheel.call_later(60, pytest.fail).cancel()
+
+        threads = [threading.Thread(target=arm, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(t.is_alive() for t in threads):
+            wheel.poll()
+        wheel.run()
+        assert sorted(calls) == [(n, i) for n in range(4) for i in range(1000)]
+        assert wheel.stats()["live"] == 0
+
+
+def test_a_second_driver_is_refused():
+    with Wheel(clock=Clock.MANUAL) as wheel:
+        wheel._events._driving.acquire()
+        with pytest.raises(OSError) as caught:
+            wheel.advance(1)
+        assert caught.value.errno == errno.EBUSY
+
+
+def test_drain(wheel):
+    timers = {wheel.call_later(n, pytest.fail) for n in range(1, 4)}
+    assert set(wheel.drain()) == timers
+    assert not any(t.pending or t.cancel() for t in timers)
+    with pytest.raises(OSError) as caught:
+        wheel.call_later(1, pytest.fail)
+    assert caught.value.errno == errno.ESHUTDOWN and len(wheel) == 0
+
+
+def test_a_wheel_that_nobody_holds_is_collected():
+    wheel = Wheel()
+    wheel.call_later(1, print)
+    gone = weakref.ref(wheel._events)
+    del wheel
+    gc.collect()
+    assert gone() is None
