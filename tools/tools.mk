@@ -8,11 +8,13 @@ LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c jso
 tools: $(TOOLS)
 all: tools
 
-$(BUILD)/hwheel-latency: $(LATENCY_SOURCES) $(wildcard tools/*.h) \
-		include/hwheel.h $(BUILD)/libhwheel.a
+$(BUILD)/hwheel-latency: $(LATENCY_SOURCES)
+$(BUILD)/early-latency: $(LATENCY_SOURCES) tools/behind.c
+$(BUILD)/early-latency: private CFLAGS += -Dclock_gettime=clock_behind
+$(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(BUILD)/libhwheel.a
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Iinclude -o $@ \
-		$(LATENCY_SOURCES) -Wl,--gc-sections $(BUILD)/libhwheel.a $(PRIVATE)
+		$(filter %.c,$^) -Wl,--gc-sections $(BUILD)/libhwheel.a $(PRIVATE)
 
 # Before the stage, which installs them, and not beside it.
 $(STAGE)/.done: | $(TOOLS)
@@ -27,6 +29,6 @@ uninstall-tools:
 	$(Q)rm -f $(TOOLS:$(BUILD)/%=$(DESTDIR)$(BINDIR)/%)
 
 test: check-tools
-check-tools: $(TOOLS)
+check-tools: $(TOOLS) $(BUILD)/early-latency
 	$(call say,CHECK,tools)
 	$(Q)tools/test.sh $(BUILD)
