@@ -1,0 +1,17 @@
+# What a call costs, in instructions: counted, so the same on a busy machine.
+.PHONY: check-cost cost-table
+VERIFY_SHORT += check-cost
+VERIFY_LONG += check-cost
+
+need-callgrind = $(call need,test -e /usr/include/valgrind/callgrind.h,\
+	apt-get install valgrind)
+
+check-cost: $(STAGE)/.done
+	$(call say,COST,instructions a call)
+	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BUILD)/verify/cost && \
+		verify/cost.py $(BUILD)/verify/cost $(SHARED) check
+
+cost-table: $(BUILD)/verify/cost
+	$(call say,COST,verify/cost.txt)
+	$(Q)verify/cost.py $< $(SHARED) table > $(BUILD)/cost.txt
+	$(Q)mv $(BUILD)/cost.txt verify/cost.txt
