@@ -3,7 +3,8 @@
 # early, none lost, files that parse and add up; and every bad option refused.
 # With a clock that is behind, every timer is early, and it must say so.
 set -eu
-tool=$1/hwheel-latency
+bin=$(realpath "$1")
+tool=$bin/hwheel-latency
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -66,9 +67,22 @@ grep -q '^ *[0-9]' "$dir/out" || die "no line each second"
 grep -q '^  all ' "$dir/out" || die "no last line after an interrupt"
 
 status=0
-"$1/early-latency" --duration=1s > "$dir/out" 2> "$dir/err" || status=$?
+"$bin/early-latency" --duration=1s > "$dir/out" 2> "$dir/err" || status=$?
 [ $status -eq 1 ] && grep -q 'were early' "$dir/err" ||
 	die "early timers go unnoticed"
+
+# The commands of the manual page.
+sed -n '/^\.EX/,/^\.EE/p' man/hwheel-latency.1 | grep -v '^\.' |
+	sed 's/\\-/-/g' > "$dir/commands"
+[ -s "$dir/commands" ] || die "the manual page has no examples"
+while read -r command; do
+	if [[ $command == chrt* ]] && ! chrt -f 50 true 2>/dev/null; then
+		echo "    skipped: $command, which is not permitted here"
+		continue
+	fi
+	(cd "$dir" && PATH="$bin:$PATH" bash -c "$command --duration=1s" >/dev/null) ||
+		die "failed: $command"
+done < "$dir/commands"
 
 "$tool" --help | grep -q '^Usage: hwheel-latency' || die "no help"
 "$tool" --version | grep -Eqx 'hwheel-latency [0-9]+\.[0-9]+\.[0-9]+' || die "no version"
