@@ -170,7 +170,8 @@ def synopsis(function):
 def structure(name, comment, code):
     """A type, as it is declared, and what its comment says."""
     text, *members = paragraphs(comment)
-    out = [f".SS {name}", *block(text)[1:], ".PP", ".in +4n", ".EX"]
+    kind = "struct " if code.startswith("struct") else ""
+    out = [f".SS {kind}{name}", *block(text)[1:], ".PP", ".in +4n", ".EX"]
     if any(len(line) > WIDTH for line in code.split("\n")):
         code = re.sub(r", ", ",\n    ", code)
     out += [*code.split("\n"), ".EE", ".in"]
