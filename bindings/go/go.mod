@@ -1,0 +1,3 @@
+module hwheel
+
+go 1.19
