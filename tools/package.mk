@@ -33,3 +33,9 @@ check-dist: dist
 		DESTDIR=$(abspath $(BUILD)/dist/root) PREFIX=/usr >/dev/null
 	$(Q)test -f $(BUILD)/dist/root/usr/lib/$(notdir $(SHARED))
 	$(Q)rm -rf $(BUILD)/dist
+
+# cargo-c installs the same.
+.PHONY: check-cargo-c
+check-cargo-c: all
+	$(call say,CHECK,cargo-c)
+	$(Q)c-tests/cargo-c.sh "$(MAKE)" "$(CARGO)"
