@@ -1,0 +1,137 @@
+/*
+ * The layout of the structs never changes: offsets in bytes, as the compiler
+ * of C sees them and as the library reads and writes them. Members may be
+ * appended to those that begin with their size. Nor do constants change.
+ */
+#include <stddef.h>
+#include "ktap.h"
+
+#define AT(type, member, at) \
+	_Static_assert(offsetof(struct type, member) == (at), #type "." #member)
+
+AT(hwheel_event, timer, 0);
+AT(hwheel_event, cookie, 8);
+AT(hwheel_event, deadline_ns, 16);
+AT(hwheel_event, missed, 24);
+AT(hwheel_event, flags, 28);
+_Static_assert(sizeof(struct hwheel_event) == 32, "events are an array");
+
+AT(hwheel_options, size, 0);
+AT(hwheel_options, clock, 4);
+AT(hwheel_options, tick_ns, 8);
+AT(hwheel_options, levels, 16);
+AT(hwheel_options, slots, 20);
+AT(hwheel_options, max_timers, 24);
+AT(hwheel_options, reserved, 28);
+AT(hwheel_options, start_ns, 32);
+_Static_assert(sizeof(struct hwheel_options) >= 40, "may grow");
+
+AT(hwheel_stats, size, 0);
+AT(hwheel_stats, reserved, 4);
+AT(hwheel_stats, live, 8);
+AT(hwheel_stats, fired, 16);
+AT(hwheel_stats, missed, 24);
+AT(hwheel_stats, unclaimed, 32);
+AT(hwheel_stats, sweeps, 40);
+AT(hwheel_stats, wakeups, 48);
+AT(hwheel_stats, kicks, 56);
+AT(hwheel_stats, pushes, 64);
+AT(hwheel_stats, repeats, 72);
+AT(hwheel_stats, slab_bytes, 80);
+_Static_assert(sizeof(struct hwheel_stats) >= 88, "may grow");
+
+_Static_assert(sizeof(hwheel_timer_t) == 8, "a handle is 64 bits");
+_Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");
+
+_Static_assert(HWHEEL_CLOCK_MONOTONIC == 0 && HWHEEL_CLOCK_BOOTTIME == 1 &&
+	       HWHEEL_CLOCK_REALTIME == 2 && HWHEEL_CLOCK_MANUAL == 3, "clocks");
+_Static_assert(HWHEEL_ABSTIME == 1 && HWHEEL_MISSED_BURST == 2 &&
+	       HWHEEL_MISSED_DELAY == 4 && HWHEEL_EVENT_DRAINED == 1, "flags");
+_Static_assert(HWHEEL_NEVER == UINT64_MAX, "never");
+
+static void put32(unsigned char *at, uint32_t value) { memcpy(at, &value, 4); }
+static void put64(unsigned char *at, uint64_t value) { memcpy(at, &value, 8); }
+
+static uint32_t get32(const unsigned char *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, 4);
+	return value;
+}
+
+static uint64_t get64(const unsigned char *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, 8);
+	return value;
+}
+
+/* A wheel made of options in bytes: 3 timers, ticks of 1 s, from 1000 s. */
+static struct hwheel *from_bytes(void)
+{
+	_Alignas(8) unsigned char options[40] = { 0 };
+	struct hwheel *w;
+
+	put32(options, sizeof options);
+	put32(options + 4, HWHEEL_CLOCK_MANUAL);
+	put64(options + 8, SEC);
+	put32(options + 16, 2);
+	put32(options + 20, 64);
+	put32(options + 24, 3);
+	put64(options + 32, 1000 * SEC);
+	CHECK_EQ(hwheel_create((void *)options, 0, &w), 0);
+	return w;
+}
+
+static void options_are_read_at_these_offsets(void)
+{
+	struct hwheel *w = from_bytes();
+	uint64_t now, next;
+
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 1000 * SEC);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_after(w, 1, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_after(w, 1, NULL, 0, 0, NULL), -ENOSPC);
+	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+	CHECK_EQ(next, 1001 * SEC);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void events_and_stats_are_written_at_these_offsets(void)
+{
+	_Alignas(8) unsigned char events[2 * 32], stats[88];
+	struct hwheel *w = from_bytes();
+	hwheel_timer_t periodic, once;
+
+	CHECK_EQ(hwheel_every(w, SEC, SEC, NULL, UINT64_C(0x1122334455667788), 0,
+			      &periodic), 0);
+	CHECK_EQ(hwheel_after(w, 2 * SEC, NULL, 5, 0, &once), 0);
+	CHECK_EQ(hwheel_advance(w, 1003 * SEC, (void *)events, 2), 2);
+	CHECK_EQ(get64(events), periodic);
+	CHECK_EQ(get64(events + 8), 0x1122334455667788);
+	CHECK_EQ(get64(events + 16), 1001 * SEC);
+	CHECK_EQ(get32(events + 24), 2);
+	CHECK_EQ(get32(events + 28), 0);
+	CHECK_EQ(get64(events + 32), once);
+	CHECK_EQ(get64(events + 40), 5);
+
+	put32(stats, sizeof stats);
+	CHECK_EQ(hwheel_get_stats(w, (void *)stats), 0);
+	CHECK_EQ(get64(stats + 8), 1);
+	CHECK_EQ(get64(stats + 16), 2);
+	CHECK_EQ(get64(stats + 24), 2);
+	CHECK(get64(stats + 80) > 0);
+
+	CHECK_EQ(hwheel_drain(w, (void *)events, 2), 1);
+	CHECK_EQ(get32(events + 28), HWHEEL_EVENT_DRAINED);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(options_are_read_at_these_offsets),
+	TEST(events_and_stats_are_written_at_these_offsets),
+};
+KTAP_MAIN(tests)
