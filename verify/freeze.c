@@ -8,8 +8,10 @@
  * the stopped one go on.
  *
  * A busy machine makes threads slow, and slow is not stalled: after 50 ms a
- * freeze is counted as late and the parent goes on waiting. A stall is a
- * thread that does nothing at all for half a second while another is stopped.
+ * freeze is counted as late and the parent goes on waiting. A stall is a thread
+ * that completes nothing for half a second while another is stopped, although
+ * it had the processor for a tenth of that, or because it sleeps. One that only
+ * waits for a processor is waited for.
  *
  * usage: freeze [-m] freezes
  *
@@ -33,8 +35,11 @@
 #define FIRES 100
 #define LATE_NS (50 * MS)
 #define STALL_NS (500 * MS)
+#define STALL_RUN_NS (50 * MS)
 
 #define TIMERS 256
+/* Periodic timers that nobody touches: the tick thread has work, always. */
+#define BEATS 16
 /* More than a thread keeps shards of, so that each call meets one anew. */
 #define OTHERS 20
 
@@ -172,6 +177,8 @@ static void child(void)
 		MUST(hwheel_setup(wheel, fired, 0, 0, &timer) == 0);
 		atomic_store(&timers[i].n, timer);
 	}
+	for (int i = 0; i < BEATS; i++)
+		MUST(hwheel_every(wheel, 0, MS / 10, fired, 0, 0, NULL) == 0);
 	MUST(hwheel_start(wheel, 0) == 0);
 	for (uintptr_t role = ARM; role < TICK; role++)
 		MUST(pthread_create(&thread, NULL, work, (void *)role) == 0);
@@ -236,37 +243,83 @@ static uint64_t done_by(int role)
 	return atomic_load(&shared->done[role].n);
 }
 
+/* What a thread has had of the processors, and whether it sleeps. */
+struct use {
+	uint64_t ran_ns;
+	int asleep;
+};
+
+static struct use use_of(pid_t pid, pid_t tid)
+{
+	struct use use = { 0, 0 };
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", pid, tid);
+	file = fopen(path, "r");
+	MUST(file != NULL && fscanf(file, "%" SCNu64, &use.ran_ns) == 1);
+	fclose(file);
+	snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
+	file = fopen(path, "r");
+	MUST(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+	fclose(file);
+	use.asleep = state == 'S' || state == 'D';
+	return use;
+}
+
+/* A thread that is waited for. */
+struct watch {
+	uint64_t goal, seen, since;
+	struct use use;
+};
+
+/* Whether it has stood still for long, and not for want of a processor. */
+static int is_stalled(struct watch *w, uint64_t n, pid_t pid, pid_t tid,
+		      uint64_t now)
+{
+	struct use use;
+
+	if (n != w->seen) {
+		w->seen = n;
+		w->since = 0;
+		return 0;
+	}
+	if (w->since == 0) {
+		w->since = now;
+		w->use = use_of(pid, tid);
+		return 0;
+	}
+	if (now - w->since < STALL_NS)
+		return 0;
+	use = use_of(pid, tid);
+	return use.ran_ns - w->use.ran_ns > STALL_RUN_NS ||
+	       (use.ran_ns == w->use.ran_ns && use.asleep && w->use.asleep);
+}
+
 /*
  * Waits for DEMAND operations of each but the stopped one, FIRES of the tick
- * thread, which can fire no more than the others arm.
- * Returns the nanoseconds it took, or UINT64_MAX for a stall.
+ * thread. Returns the nanoseconds it took, or UINT64_MAX for a stall.
  */
-static uint64_t await_others(enum role stopped, enum role *stalled)
+static uint64_t await_others(pid_t pid, enum role stopped, enum role *stalled)
 {
-	uint64_t begin = clock_ns(), goal[ROLES], seen[ROLES], moved[ROLES];
-	uint64_t now = begin;
+	uint64_t begin = clock_ns(), now = begin;
+	struct watch watch[ROLES] = { 0 };
 
-	for (int r = 0; r < ROLES; r++) {
-		seen[r] = done_by(r);
-		goal[r] = seen[r] + (r == TICK ? FIRES : DEMAND);
-		moved[r] = begin;
-	}
+	for (int r = 0; r < ROLES; r++)
+		watch[r].goal = done_by(r) + (r == TICK ? FIRES : DEMAND);
 	for (;;) {
 		int waiting = 0;
 
 		for (int r = 0; r < ROLES; r++) {
 			uint64_t n = done_by(r);
 
-			if (n >= goal[r] || r == (int)stopped)
+			if (n >= watch[r].goal || r == (int)stopped)
 				continue;
 			waiting = 1;
-			if (n != seen[r]) {
-				seen[r] = n;
-				moved[r] = now;
-			} else if (now - moved[r] > STALL_NS) {
-				*stalled = (enum role)r;
+			*stalled = (enum role)r;
+			if (is_stalled(&watch[r], n, pid,
+				       atomic_load(&shared->tid[r]), now))
 				return UINT64_MAX;
-			}
 		}
 		if (!waiting)
 			return now - begin;
@@ -304,7 +357,7 @@ static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 		stop(tid);
 		before = done_by(role);
 		places[locate(pid, tid)]++;
-		ns = await_others(role, &stalled);
+		ns = await_others(pid, role, &stalled);
 		MUST(done_by(role) == before);
 		MUST(ptrace(PTRACE_CONT, tid, NULL, NULL) == 0);
 		if (ns == UINT64_MAX) {

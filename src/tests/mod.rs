@@ -5,6 +5,8 @@ mod model;
 #[cfg(not(loom))]
 mod oracle;
 #[cfg(not(loom))]
+mod simulation;
+#[cfg(not(loom))]
 mod stress;
 
 use crate::sync::{AtomicU64, Ordering};
@@ -24,6 +26,16 @@ fn config(levels: u32, slot_bits: u32, start: u64) -> Config {
 
 fn at(tick: u64) -> Due {
     Due { tick, ns: tick }
+}
+
+/// How late a timer may be, in ticks, that is armed so many ahead.
+#[cfg(not(loom))]
+fn may_be_late(delay: u64) -> u64 {
+    if delay < 1 << 36 {
+        0
+    } else {
+        delay / 50_000_000
+    }
 }
 
 /// A caller that owns a shard and has no driver to wake.

@@ -1,0 +1,524 @@
+//! A machine in one thread: the core, threads that come and go, memory that
+//! fails, a clock that stalls, jumps and steps back, and a driver that sleeps
+//! on an alarm as the tick thread does. One seed is one run:
+//!
+//! `HWHEEL_SEED=n` runs seed n alone, `HWHEEL_SEEDS=n` the first n.
+//!
+//! The oracle is in nanoseconds: a timer fires in a tick that begins at its
+//! deadline or less than a tick later, in the first sweep of a clock that has
+//! passed it; and whenever the driver sleeps, its alarm is early enough.
+
+use super::{may_be_late, Rng, Spin};
+use crate::memory::Memory;
+use crate::slab::{AUTO, BURST, DELAY};
+use crate::state::{MAX_TICK, NEVER};
+use crate::sweep::Fired;
+use crate::sync::{AtomicU64, Ordering};
+use crate::wheel::{Caller, Config, Due, Error, How, Spec, Token, Wheel};
+use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Memory of which one piece in `odds` is refused, and which is counted.
+struct Scarce {
+    odds: AtomicU64,
+    pieces: AtomicU64,
+    bytes: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Memory for &Scarce {
+    fn map(&self, bytes: usize) -> *mut u8 {
+        let odds = self.odds.load(Ordering::Relaxed);
+        let n = self.pieces.fetch_add(1, Ordering::Relaxed);
+        if odds != 0 && Rng(n | 1 << 40).below(odds) == 0 {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return std::ptr::null_mut();
+        }
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        // SAFETY: never of size zero.
+        unsafe { alloc_zeroed(Layout::from_size_align(bytes, 64).unwrap()) }
+    }
+    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
+        self.bytes
+            .fetch_add((bytes as u64).wrapping_neg(), Ordering::Relaxed);
+        // SAFETY: as allocated above.
+        unsafe { dealloc(at, Layout::from_size_align(bytes, 64).unwrap()) };
+    }
+}
+
+/// What the oracle knows of a timer.
+#[derive(Clone, Copy, Debug)]
+struct Timer {
+    handle: u64,
+    /// The tick in which it fires, if it is armed.
+    tick: Option<u64>,
+    asked_ns: u64,
+    period: u64,
+    kind: u32,
+}
+
+/// A simulated thread, inside one call.
+struct Thread<'a, 'm> {
+    wheel: &'a Wheel<&'m Scarce>,
+    token: &'a Cell<Option<Token>>,
+    alarm_ns: &'a Cell<u64>,
+}
+
+impl Caller for Thread<'_, '_> {
+    fn token(&self) -> Result<Token, Error> {
+        if self.token.get().is_none() {
+            self.token.set(Some(self.wheel.attach()?));
+        }
+        Ok(self.token.get().unwrap())
+    }
+    fn wake_driver(&self) {
+        self.alarm_ns.set(0);
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    operations: Cell<u64>,
+    fired: Cell<u64>,
+    refused: Cell<u64>,
+    drained: Cell<u64>,
+}
+
+fn count(word: &Cell<u64>) {
+    word.set(word.get() + 1);
+}
+
+const THREADS: usize = 3;
+const MOST: usize = 50;
+
+struct Machine<'m> {
+    wheel: Wheel<&'m Scarce>,
+    scarce: &'m Scarce,
+    rng: RefCell<Rng>,
+    clock_ns: Cell<u64>,
+    alarm_ns: Cell<u64>,
+    tokens: [Cell<Option<Token>>; THREADS],
+    timers: RefCell<BTreeMap<u64, Timer>>,
+    made: Cell<u64>,
+    /// The timer whose callback runs.
+    running: Cell<u64>,
+    /// The longest delay, in bits of a tick: below two weeks.
+    longest: u64,
+    tick_ns: u64,
+    tally: &'m Tally,
+}
+
+impl<'m> Machine<'m> {
+    fn new(scarce: &'m Scarce, seed: u64, tally: &'m Tally) -> Self {
+        let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let tick_ns = [1, 7, 1000, 1_000_000, 1 << 20, 3_600_000_000_000][rng.below(6) as usize];
+        let (levels, slot_bits) = [
+            (1, 1),
+            (1, 3),
+            (1, 9),
+            (2, 2),
+            (6, 6),
+            (4, 8),
+            (8, 3),
+            (2, 1),
+        ][rng.below(8) as usize];
+        // Just before a wrap of anything, as far as the clock can name it.
+        let start = ((1 << rng.below(50)) - rng.below(9).min(1)).min((u64::MAX / tick_ns) >> 4);
+        let config = Config {
+            levels,
+            slot_bits,
+            limit: MOST as u32 + rng.below(2) as u32 * 1000,
+            tick_ns,
+            start,
+            salt: seed,
+        };
+        let wheel = loop {
+            match Wheel::new(scarce, config) {
+                Ok(wheel) => break wheel,
+                Err(e) => assert_eq!(e, Error::Memory),
+            }
+            assert_eq!(scarce.bytes.load(Ordering::Relaxed), 0, "a leak");
+        };
+        Machine {
+            wheel,
+            scarce,
+            longest: [6, 12, 20, 34][rng.below(4) as usize].min(50 - u64::from(tick_ns.ilog2())),
+            rng: RefCell::new(rng),
+            clock_ns: Cell::new(start * tick_ns),
+            alarm_ns: Cell::new(0),
+            tokens: std::array::from_fn(|_| Cell::new(None)),
+            timers: RefCell::default(),
+            made: Cell::new(0),
+            running: Cell::new(0),
+            tick_ns,
+            tally,
+        }
+    }
+
+    fn dice(&self, n: u64) -> u64 {
+        self.rng.borrow_mut().below(n)
+    }
+
+    /// Any number of nanoseconds, as often short as long.
+    fn some_span(&self) -> u64 {
+        let ticks = self.dice(1 << self.dice(self.longest + 1));
+        (ticks * self.tick_ns).saturating_add(self.dice(self.tick_ns))
+    }
+
+    fn thread(&self) -> Thread<'_, 'm> {
+        Thread {
+            wheel: &self.wheel,
+            token: &self.tokens[self.dice(THREADS as u64) as usize],
+            alarm_ns: &self.alarm_ns,
+        }
+    }
+
+    fn hand(&self) -> u64 {
+        self.wheel.current.load(Ordering::Relaxed)
+    }
+
+    /// The wheel's clock: steps back are held at what the hand has seen.
+    fn now(&self) -> u64 {
+        self.clock_ns.get().max(self.wheel.scale.ns(self.hand()))
+    }
+
+    fn due(&self, ns: u64) -> Due {
+        if ns == u64::MAX {
+            return Due::NEVER;
+        }
+        Due {
+            tick: self.wheel.scale.tick_at_or_after(ns),
+            ns,
+        }
+    }
+
+    /// Where a deadline must have come to lie.
+    fn check_place(&self, handle: u64, ns: u64, hand: u64) -> u64 {
+        let got = self.wheel.due(handle).unwrap().unwrap().tick;
+        let want = self.due(ns).tick;
+        if want > MAX_TICK {
+            assert_eq!(got, NEVER);
+            return got;
+        }
+        let want = want.max(hand + 1);
+        let late = may_be_late(want - hand);
+        assert!((want..=want + late).contains(&got), "{want} {got}");
+        got
+    }
+
+    fn setup(&self, ns: Option<u64>, period: u64, mut kind: u32) {
+        count(&self.made);
+        let cookie = self.made.get();
+        if self.dice(2) == 0 && ns.is_some() {
+            kind |= AUTO;
+        }
+        let spec = Spec {
+            func: self.dice(2) as usize,
+            cookie,
+            period,
+            kind,
+        };
+        let (live, hand) = (self.wheel.live(), self.hand());
+        match self
+            .wheel
+            .setup(&self.thread(), spec, ns.map(|ns| self.due(ns)))
+        {
+            Ok(handle) => {
+                let tick = ns.map(|ns| self.check_place(handle, ns, hand));
+                let asked_ns = ns.unwrap_or(0);
+                let timer = Timer {
+                    handle,
+                    tick,
+                    asked_ns,
+                    period,
+                    kind,
+                };
+                self.timers.borrow_mut().insert(cookie, timer);
+            }
+            Err(e) => {
+                assert_eq!(e, Error::Memory);
+                assert_eq!(self.wheel.live(), live);
+                count(&self.tally.refused);
+            }
+        }
+    }
+
+    fn arm(&self, cookie: u64, mut t: Timer, how: How) {
+        let ns = match self.dice(20) {
+            0 => u64::MAX,
+            1 => self.dice(self.now() + 1),
+            _ => self.now().saturating_add(self.some_span()),
+        };
+        let hand = self.hand();
+        let want = self.due(ns).tick.max(hand + 1);
+        let was = t.tick.is_some();
+        match self.wheel.arm(&self.thread(), t.handle, self.due(ns), how) {
+            Ok(answer) => assert_eq!(answer, was),
+            Err(e) => {
+                assert_eq!(e, Error::Memory);
+                let tick = self.wheel.due(t.handle).unwrap().map(|d| d.tick);
+                assert_eq!(tick, t.tick, "a refusal changes nothing");
+                return count(&self.tally.refused);
+            }
+        }
+        let moves = match how {
+            How::Always => true,
+            How::Earlier => t.tick.is_none_or(|old| want < old),
+            How::Pending => was,
+        };
+        if moves {
+            t.tick = Some(self.check_place(t.handle, ns, hand));
+            t.asked_ns = ns;
+            self.timers.borrow_mut().insert(cookie, t);
+        }
+    }
+
+    /// A timer at random, but not the one whose callback runs.
+    fn pick(&self) -> Option<(u64, Timer)> {
+        let timers = self.timers.borrow();
+        let n = self.dice(timers.len().max(1) as u64) as usize;
+        let (&cookie, &timer) = timers.iter().nth(n)?;
+        (cookie != self.running.get()).then_some((cookie, timer))
+    }
+
+    fn operate(&self) {
+        count(&self.tally.operations);
+        let room = self.timers.borrow().len() < MOST;
+        match (self.dice(12), self.pick()) {
+            (0, _) if room => self.setup(None, 0, 0),
+            (1, _) if room => self.setup(Some(self.now() + self.some_span()), 0, 0),
+            (2, _) if room => {
+                let kind = [0, BURST, DELAY][self.dice(3) as usize];
+                // A period that no jump of the clock holds too often.
+                let period = match kind {
+                    BURST => self.tick_ns << self.longest,
+                    _ => self.some_span() + 1,
+                };
+                self.setup(Some(self.now() + self.some_span()), period, kind);
+            }
+            (3..=6, Some((cookie, t))) => self.arm(cookie, t, How::Always),
+            (7, Some((cookie, t))) => self.arm(cookie, t, How::Earlier),
+            (8, Some((cookie, t))) => self.arm(cookie, t, How::Pending),
+            (9, Some((cookie, t))) => {
+                let armed = self.wheel.cancel(&self.thread(), t.handle, 0);
+                assert_eq!(armed, Ok(t.tick.is_some()));
+                let mut timers = self.timers.borrow_mut();
+                timers.get_mut(&cookie).unwrap().tick = None;
+                if t.kind & AUTO != 0 {
+                    timers.remove(&cookie);
+                }
+            }
+            (10, Some((cookie, t))) => {
+                let armed = self.wheel.free(&self.thread(), t.handle);
+                assert_eq!(armed, Ok(t.tick.is_some()));
+                self.timers.borrow_mut().remove(&cookie);
+                let gone = self.wheel.cancel(&self.thread(), t.handle, 0);
+                assert_eq!(gone, Err(Error::Stale));
+            }
+            (11, _) => {
+                // A thread ends; the next one finds its shard.
+                let token = &self.tokens[self.dice(THREADS as u64) as usize];
+                if let Some(token) = token.take() {
+                    self.wheel.detach(token);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A timer fires in a sweep to the tick `target`.
+    fn fired(&self, f: &Fired, last: &Cell<u64>, target: u64) {
+        count(&self.tally.fired);
+        let scale = &self.wheel.scale;
+        // What a full batch left over is looked for again among all nodes
+        // while there is no memory for promises, and then comes in any order.
+        let rescue = self.wheel.hot.rescue.load(Ordering::Relaxed) != 0;
+        assert!(f.tick >= last.replace(f.tick) || rescue, "out of order");
+        assert!(f.tick <= target, "early");
+        let mut t = *self.timers.borrow().get(&f.cookie).expect("fired twice");
+        assert_eq!(
+            (t.tick, t.handle, t.asked_ns),
+            (Some(f.tick), f.handle, f.due_ns)
+        );
+        assert!(scale.ns(f.tick) >= t.asked_ns, "early");
+        t.tick = None;
+        if t.period != 0 {
+            let next = self.wheel.due(f.handle).unwrap().unwrap();
+            self.check_period(&t, f, next.ns, scale.ns(target));
+            t.tick = Some(next.tick);
+            t.asked_ns = next.ns;
+        }
+        self.timers.borrow_mut().insert(f.cookie, t);
+        if f.func != 0 {
+            self.running.set(f.cookie);
+            match self.dice(8) {
+                0 => self.arm(f.cookie, t, How::Always),
+                1..=2 => self.operate(),
+                _ => {}
+            }
+            self.running.set(0);
+        }
+        let mut timers = self.timers.borrow_mut();
+        if t.kind & AUTO != 0 && timers[&f.cookie].tick.is_none() {
+            timers.remove(&f.cookie);
+        }
+    }
+
+    fn check_period(&self, t: &Timer, f: &Fired, next: u64, target_ns: u64) {
+        let burst = t.kind & BURST != 0;
+        let now = if burst {
+            self.wheel.scale.ns(f.tick)
+        } else {
+            target_ns
+        };
+        if t.kind & DELAY != 0 && f.missed != 0 {
+            assert_eq!(next, now + t.period);
+            return;
+        }
+        assert_eq!(next, t.asked_ns + (f.missed + 1) * t.period);
+        assert!(next > now, "a missed period is not counted");
+        assert!(f.missed == 0 || next - t.period <= now, "a period is lost");
+    }
+
+    /// The tick thread, awake; or asleep, if its alarm is later than the clock.
+    fn drive(&self) {
+        if self.alarm_ns.get() > self.now() {
+            return;
+        }
+        self.wheel.awake();
+        let target = self.wheel.scale.tick_at_or_before(self.now());
+        let last = Cell::new(0);
+        let mut budget = 1 + self.dice(30);
+        let mut drive = self.wheel.drive().unwrap();
+        let done = drive.advance(target, &Spin, |f| {
+            self.fired(f, &last, target);
+            budget -= 1;
+            budget != 0
+        });
+        if !done {
+            return self.alarm_ns.set(0);
+        }
+        drive.settle(&Spin);
+        drop(drive);
+        self.wheel.doze(1 << 36, |tick| {
+            self.alarm_ns.set(if tick == NEVER {
+                u64::MAX
+            } else {
+                self.wheel.scale.ns(tick)
+            });
+        });
+        let timers = self.timers.borrow();
+        let first = timers.values().filter_map(|t| t.tick).min();
+        assert!(first.is_none_or(|t| t > target), "late or lost");
+        // Asleep past a deadline?
+        assert!(first.is_none_or(|t| self.alarm_ns.get() <= self.wheel.scale.ns(t)));
+    }
+
+    fn pass_time(&self) {
+        let clock = self.clock_ns.get();
+        let alarm = self.alarm_ns.get();
+        let bound = self.tick_ns << self.longest;
+        self.clock_ns.set(match self.dice(16) {
+            // A step back, or to before the beginning.
+            0 => clock.saturating_sub(self.some_span()),
+            // A jump: a suspend, or a wall clock that was set.
+            1 => clock + self.dice(bound * 16),
+            2..=5 => clock + self.some_span(),
+            _ => alarm.min(clock + bound).max(clock),
+        });
+    }
+
+    fn step(&self) {
+        match self.dice(16) {
+            0 => {
+                // The weather of the memory.
+                let odds = [0, 0, 0, 1, 2, 8][self.dice(6) as usize];
+                self.scarce.odds.store(odds, Ordering::Relaxed);
+            }
+            // A burst.
+            1 => (0..self.dice(40)).for_each(|_| self.operate()),
+            2..=8 => self.operate(),
+            _ => self.pass_time(),
+        }
+        // Not always at once: a stall.
+        if self.dice(8) != 0 {
+            self.drive();
+        }
+        assert_eq!(self.wheel.live(), self.timers.borrow().len() as u64);
+    }
+
+    /// Hands back what is armed, and gives everything back.
+    fn finish(self) {
+        let mut timers = self.timers.take();
+        let mut room = 0u64;
+        while !self.wheel.drive().unwrap().drain(|f| {
+            let t = timers.get_mut(&f.cookie).expect("drained twice");
+            assert_eq!((t.handle, t.tick.take()), (f.handle, Some(f.tick)));
+            count(&self.tally.drained);
+            room += 1;
+            room % 7 != 0
+        }) {}
+        for t in timers.values() {
+            assert_eq!(t.tick, None, "not handed back");
+            let gone = self.wheel.free(&self.thread(), t.handle);
+            assert_eq!(gone.is_ok(), t.kind & AUTO == 0);
+        }
+        assert_eq!(self.wheel.live(), 0);
+        drop(self.wheel);
+        assert_eq!(self.scarce.bytes.load(Ordering::Relaxed), 0, "a leak");
+    }
+}
+
+/// Says which seed it was.
+struct Repro(u64);
+
+impl Drop for Repro {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("again with: HWHEEL_SEED={} cargo test simulation", self.0);
+        }
+    }
+}
+
+#[test]
+fn a_simulated_machine_loses_nothing() {
+    let number = |name| std::env::var(name).ok().map(|s| s.parse().unwrap());
+    let (first, last) = match number("HWHEEL_SEED") {
+        Some(seed) => (seed, seed),
+        None => (1, number("HWHEEL_SEEDS").unwrap_or(2000)),
+    };
+    let tally = Tally::default();
+    let mut refused = 0;
+    for seed in first..=last {
+        let repro = Repro(seed);
+        let scarce = Scarce {
+            odds: AtomicU64::new(seed % 4),
+            pieces: AtomicU64::new(seed << 20),
+            bytes: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        };
+        // A machine without any memory is none.
+        if seed % 4 == 1 {
+            scarce.odds.store(2, Ordering::Relaxed);
+        }
+        let machine = Machine::new(&scarce, seed, &tally);
+        for _ in 0..400 {
+            machine.step();
+        }
+        machine.finish();
+        refused += scarce.refused.load(Ordering::Relaxed);
+        drop(repro);
+    }
+    println!(
+        "{} seeds: {} operations, {} refused for want of memory ({refused} pieces), {} fired, {} drained",
+        last - first + 1,
+        tally.operations.get(),
+        tally.refused.get(),
+        tally.fired.get(),
+        tally.drained.get()
+    );
+    if first != last {
+        assert!(tally.refused.get() > 0 && tally.fired.get() > 0 && tally.drained.get() > 0);
+    }
+}
