@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { describe, it } from "node:test";
+import {
+  ABSTIME, Clock, DRAINED, HwheelError, MISSED_BURST, NEVER, Wheel, version,
+} from "../src/index.js";
+
+const MS = 1_000_000;
+
+/** Runs a test with a wheel on a manual clock. */
+function manual(test, options = {}) {
+  return () => {
+    const wheel = new Wheel({ clock: Clock.MANUAL, ...options });
+    try {
+      test(wheel);
+    } finally {
+      wheel.close();
+    }
+  };
+}
+
+function fails(code, call) {
+  assert.throws(call, (error) => error instanceof HwheelError && error.code === code);
+}
+
+describe("events", () => {
+  it("tell timer, cookie and deadline", manual((wheel) => {
+    const timer = wheel.after(5 * MS, NEVER);
+    assert.equal(typeof timer, "bigint");
+    assert.equal(wheel.advance(5 * MS - 1), 0);
+    assert.equal(wheel.advance(5 * MS), 1);
+    assert.deepEqual([...wheel.events.subarray(0, 3)], [timer, NEVER, BigInt(5 * MS)]);
+    assert.deepEqual(
+      [wheel.timer(0), wheel.cookie(0), wheel.deadline(0), wheel.missed(0), wheel.flags(0)],
+      [timer, NEVER, BigInt(5 * MS), 0, 0]);
+  }));
+
+  it("come in batches, in the order of their ticks", manual((wheel) => {
+    for (let cookie = 0; cookie < 10; cookie++) wheel.at(cookie * MS, cookie);
+    const cookies = [];
+    const sizes = [0, 0, 0, 0].map(() => {
+      const n = wheel.advance(20 * MS);
+      for (let i = 0; i < n; i++) cookies.push(Number(wheel.cookie(i)));
+      return n;
+    });
+    assert.deepEqual(sizes, [4, 4, 2, 0]);
+    assert.deepEqual(cookies, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  }, { batch: 4 }));
+
+  it("count or repeat missed periods", manual((wheel) => {
+    const timer = wheel.every(MS, MS, 1);
+    assert.equal(wheel.advance(10 * MS), 1);
+    assert.equal(wheel.missed(0), 9);
+    assert.equal(wheel.delete(timer), true);
+    wheel.every(11 * MS, MS, 2, ABSTIME | MISSED_BURST);
+    assert.equal(wheel.advance(20 * MS), 10);
+  }));
+});
+
+describe("timers", () => {
+  it("are armed again and again", manual((wheel) => {
+    const timer = wheel.setup(7);
+    assert.equal(wheel.pending(timer), false);
+    assert.equal(wheel.remaining(timer), null);
+    assert.equal(wheel.modPending(timer, MS), false);
+    assert.equal(wheel.mod(timer, 10 * MS), false);
+    assert.equal(wheel.reduce(timer, 20 * MS), true);
+    assert.equal(wheel.remaining(timer), BigInt(10 * MS));
+    assert.equal(wheel.modAt(timer, 3 * MS), true);
+    assert.equal(wheel.advance(3 * MS), 1);
+    assert.equal(wheel.cookie(0), 7n);
+    assert.equal(wheel.mod(timer, NEVER), false);
+    assert.equal(wheel.nextExpiry(), null);
+    assert.equal(wheel.shutdown(timer), true);
+    fails("ESHUTDOWN", () => wheel.mod(timer, MS));
+    assert.equal(wheel.free(timer), false);
+    fails("ESTALE", () => wheel.free(timer));
+    assert.equal(wheel.stats().live, 0n);
+  }));
+
+  it("are drained", manual((wheel) => {
+    const timer = wheel.after(NEVER, 9);
+    assert.equal(wheel.drain(), 1);
+    assert.deepEqual([wheel.timer(0), wheel.flags(0)], [timer, DRAINED]);
+    fails("ESHUTDOWN", () => wheel.after(0, 1));
+  }));
+});
+
+describe("errors", () => {
+  it("have the system's names", manual((wheel) => {
+    fails("ESTALE", () => wheel.delete(12345n));
+    fails("EINVAL", () => wheel.every(MS, 0, 1));
+    fails("EINVAL", () => wheel.poll()); // Its clock is manual.
+    fails("EINVAL", () => new Wheel({ slots: 3 }));
+    wheel.after(NEVER, 1);
+    fails("ENOSPC", () => wheel.after(NEVER, 2));
+  }, { maxTimers: 1 }));
+
+  it("are range errors where C would take another number", manual((wheel) => {
+    for (const bad of [-1, -1n, 0.5, NaN, Infinity, 1n << 64n, "1", undefined])
+      assert.throws(() => wheel.after(bad, 1), RangeError);
+    assert.equal(wheel.stats().live, 0n);
+  }));
+
+  it("meet whoever uses a closed wheel", () => {
+    const wheel = new Wheel();
+    wheel.close();
+    wheel.close();
+    fails("EINVAL", () => wheel.after(MS, 1));
+  });
+});
+
+describe("the event loop", () => {
+  it("drives a wheel, never early, and lets the process end", async () => {
+    const wheel = new Wheel({ batch: 8 });
+    const cookies = [];
+    await new Promise((resolve) => {
+      wheel.drive((n) => {
+        const now = wheel.now();
+        for (let i = 0; i < n; i++) {
+          assert.ok(now >= wheel.deadline(i));
+          cookies.push(Number(wheel.cookie(i)));
+        }
+        if (cookies.length === 100) resolve();
+      });
+      for (let cookie = 0; cookie < 100; cookie++) wheel.after((cookie % 10) * MS, cookie);
+    });
+    assert.deepEqual(cookies.sort((a, b) => a - b), [...Array(100).keys()]);
+    wheel.close();
+  });
+
+  it("is planned anew for an earlier deadline, and in a handler", async () => {
+    const wheel = new Wheel();
+    const order = [];
+    wheel.after(3_600_000 * MS, 0);
+    await new Promise((resolve) => {
+      wheel.drive(() => {
+        order.push(wheel.cookie(0));
+        if (order.length === 1) wheel.after(MS, 2);
+        else resolve();
+      });
+      setTimeout(() => wheel.after(MS, 1), 10);
+    });
+    assert.deepEqual(order, [1n, 2n]);
+    wheel.close();
+  });
+
+  it("goes on after a handler that throws", async () => {
+    const wheel = new Wheel();
+    const listeners = process.listeners("uncaughtException");
+    process.removeAllListeners("uncaughtException");
+    const thrown = once(process, "uncaughtException");
+    const second = new Promise((resolve) => {
+      wheel.drive(() => {
+        if (wheel.cookie(0) === 2n) return resolve();
+        wheel.after(MS, 2);
+        throw new Error("of the handler");
+      });
+    });
+    wheel.after(MS, 1);
+    const [error] = await thrown;
+    listeners.forEach((listener) => process.on("uncaughtException", listener));
+    assert.equal(error.message, "of the handler");
+    await second;
+    wheel.close();
+  });
+
+  it("can wait for the descriptor instead", async () => {
+    const wheel = new Wheel();
+    wheel.after(20 * MS, 5);
+    let n;
+    while ((n = wheel.poll()) === 0) assert.equal(await wheel.readable(10_000), true);
+    assert.equal(wheel.cookie(0), 5n);
+    assert.equal(await wheel.readable(0), false);
+    wheel.close();
+  });
+});
+
+it("version", () => assert.match(version(), /^\d+\.\d+\.\d+$/));
