@@ -383,7 +383,7 @@ static void far_deadlines_are_never_early(void)
 
 			/* beyond the exact range late by a hundred millionth at most */
 			uint64_t slack = (UINT64_C(1) << bit) / MS > UINT64_C(1) << 36 ?
-				(UINT64_C(1) << bit) / 100000000 : 0;
+				(UINT64_C(1) << bit) / 50000000 : 0;
 
 			CHECK_EQ(hwheel_at(w, at, NULL, 0, 0, NULL), 0);
 			CHECK_EQ(hwheel_advance(w, at - 1, &e, 1), 0);

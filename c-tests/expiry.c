@@ -178,6 +178,50 @@ static void it_is_not_late_while_another_thread_drives(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static atomic_uint n_beats;
+
+static void beat(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&n_beats, 1);
+}
+
+static void *keep_asking(void *w)
+{
+	uint64_t ns;
+
+	while (!atomic_load(&release))
+		if (hwheel_next_expiry(w, &ns) < 0)
+			return w;
+	return NULL;
+}
+
+/* Two threads that ask all the time neither stop the tick thread nor starve it. */
+static void asking_does_not_disturb_the_tick_thread(void)
+{
+	struct hwheel *w;
+	pthread_t threads[2];
+	void *failed;
+
+	atomic_store(&release, 0);
+	atomic_store(&n_beats, 0);
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, beat, 0, 0, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, keep_asking, w), 0);
+	for (int i = 0; i < 20000 && atomic_load(&n_beats) < 500; i++)
+		ktap_sleep_ms(1);
+	CHECK(atomic_load(&n_beats) >= 500);
+	atomic_store(&release, 1);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(pthread_join(threads[i], &failed), 0);
+		CHECK(failed == NULL);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(without_timers_there_is_none),
 	TEST(one_timer_is_exact_to_the_tick),
@@ -187,5 +231,6 @@ static const struct ktap_test tests[] = {
 	TEST(what_a_full_batch_left_is_due_now),
 	TEST(it_is_not_late_in_a_callback),
 	TEST(it_is_not_late_while_another_thread_drives),
+	TEST(asking_does_not_disturb_the_tick_thread),
 };
 KTAP_MAIN(tests)

@@ -549,7 +549,7 @@ static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t 
 		for (unsigned r = 0; r < n_records; r++) {
 			/* beyond 2^36 ticks a hundred-millionth late */
 			uint64_t d = records[r].first - from * t;
-			uint64_t late = d / t >> 36 ? d / 100000000 : 0;
+			uint64_t late = d / t >> 36 ? d / 50000000 : 0;
 
 			CHECK(records[r].fired <= 1);
 			if (records[r].fired)

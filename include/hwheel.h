@@ -101,6 +101,20 @@ struct hwheel_options {
  *   early enough anyway pushes none.
  * @repeats: pushes made again because the hand had just passed.
  * @slab_bytes: memory of timers.
+ * @armed: arms of timers that rested; each period that follows another is one.
+ *   Each ends in one way: @armed is @fired + @cancelled + @drained + @pending.
+ * @rearmed: arms that moved a pending timer. Where several threads move one
+ *   timer at the same moment, some may not be counted.
+ * @quiet: of these, those that pushed no promise.
+ * @cancelled: cancels of pending timers.
+ * @drained: pending timers handed back by hwheel_drain().
+ * @pending: timers that are pending now.
+ * @entries: promises in buckets at present, seven bytes each.
+ * @dead: of these, those that nobody waits for any more.
+ * @queued: callbacks waiting for a worker.
+ * @lateness: how many timers fired how late, from the deadline to the begin of
+ *   the sweep that fired them: [0] not at all, [i] from 2^(i-1) ns to below
+ *   2^i ns, the last also what was later.
  */
 struct hwheel_stats {
   uint32_t size;
@@ -115,6 +129,16 @@ struct hwheel_stats {
   uint64_t pushes;
   uint64_t repeats;
   uint64_t slab_bytes;
+  uint64_t armed;
+  uint64_t rearmed;
+  uint64_t quiet;
+  uint64_t cancelled;
+  uint64_t drained;
+  uint64_t pending;
+  uint64_t entries;
+  uint64_t dead;
+  uint64_t queued;
+  uint64_t lateness[40];
 };
 
 /**
@@ -256,7 +280,8 @@ int hwheel_next_expiry(struct hwheel *wheel, uint64_t *deadline_ns);
  * * -E2BIG - the size is above 4096.
  * * -ESHUTDOWN - a forked child.
  *
- * Context: any thread. Never blocks.
+ * Context: any thread. Never blocks. Looks at every timer once: milliseconds
+ * for a million.
  */
 int hwheel_get_stats(struct hwheel *wheel, struct hwheel_stats *stats);
 

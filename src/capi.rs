@@ -13,7 +13,6 @@ use crate::state::SHUT;
 use crate::sweep::Fired;
 use crate::wheel::{How, Spec};
 use std::ffi::{c_char, c_int};
-use std::sync::atomic::Ordering;
 
 /// Major version: incremented when the ABI breaks.
 pub const HWHEEL_VERSION_MAJOR: u32 = 0;
@@ -121,8 +120,22 @@ pub type hwheel_fn = Option<unsafe extern "C" fn(wheel: *mut hwheel, event: *con
 ///   early enough anyway pushes none.
 /// @repeats: pushes made again because the hand had just passed.
 /// @slab_bytes: memory of timers.
+/// @armed: arms of timers that rested; each period that follows another is one.
+///   Each ends in one way: @armed is @fired + @cancelled + @drained + @pending.
+/// @rearmed: arms that moved a pending timer. Where several threads move one
+///   timer at the same moment, some may not be counted.
+/// @quiet: of these, those that pushed no promise.
+/// @cancelled: cancels of pending timers.
+/// @drained: pending timers handed back by hwheel_drain().
+/// @pending: timers that are pending now.
+/// @entries: promises in buckets at present, seven bytes each.
+/// @dead: of these, those that nobody waits for any more.
+/// @queued: callbacks waiting for a worker.
+/// @lateness: how many timers fired how late, from the deadline to the begin of
+///   the sweep that fired them: [0] not at all, [i] from 2^(i-1) ns to below
+///   2^i ns, the last also what was later.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct hwheel_stats {
     pub size: u32,
     pub reserved: u32,
@@ -136,6 +149,16 @@ pub struct hwheel_stats {
     pub pushes: u64,
     pub repeats: u64,
     pub slab_bytes: u64,
+    pub armed: u64,
+    pub rearmed: u64,
+    pub quiet: u64,
+    pub cancelled: u64,
+    pub drained: u64,
+    pub pending: u64,
+    pub entries: u64,
+    pub dead: u64,
+    pub queued: u64,
+    pub lateness: [u64; 40],
 }
 
 const EINVAL: Errno = -libc::EINVAL;
@@ -435,7 +458,8 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *mut hwheel, deadline_ns: *mu
 /// * -E2BIG - the size is above 4096.
 /// * -ESHUTDOWN - a forked child.
 ///
-/// Context: any thread. Never blocks.
+/// Context: any thread. Never blocks. Looks at every timer once: milliseconds
+/// for a million.
 ///
 /// # Safety
 /// Pointers as described.
@@ -457,24 +481,36 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel
         }
         host.check()?;
         let w = host.wheel();
-        let mut all = hwheel_stats {
+        let driven = &w.driver.count;
+        let (pending, moves) = w.survey();
+        let armed = w.total(|c| &c.armed[0]) + driven.periods.get();
+        let rearmed = w.total(|c| &c.armed[1]) + moves;
+        let ended = driven.fired.get() + driven.drained.get();
+        let entries = w.entries();
+        let all = hwheel_stats {
             size: size as u32,
+            reserved: 0,
             live: w.live(),
-            // Relaxed, all: statistics.
-            fired: w.driver.fired.load(Ordering::Relaxed),
-            missed: w.driver.missed.load(Ordering::Relaxed),
-            unclaimed: host.unclaimed.load(Ordering::Relaxed),
-            sweeps: w.driver.sweeps.load(Ordering::Relaxed),
-            wakeups: host.wakeups.load(Ordering::Relaxed),
+            fired: driven.fired.get(),
+            missed: driven.missed.get(),
+            unclaimed: host.unclaimed.get(),
+            sweeps: driven.sweeps.get(),
+            wakeups: host.wakeups.get(),
+            kicks: w.total(|c| &c.kicks),
+            pushes: w.total(|c| &c.pushes),
+            repeats: w.total(|c| &c.repeats),
             slab_bytes: w.slab.bytes(),
-            ..hwheel_stats::default()
+            armed,
+            rearmed,
+            quiet: rearmed.saturating_sub(w.total(|c| &c.repushes)),
+            cancelled: armed.saturating_sub(ended + pending),
+            drained: driven.drained.get(),
+            pending,
+            entries,
+            dead: entries.saturating_sub(w.promises()),
+            queued: 0,
+            lateness: std::array::from_fn(|i| host.lateness[i].get()),
         };
-        w.find_shard(|s| {
-            all.kicks += s.count.kicks.load(Ordering::Relaxed);
-            all.pushes += s.count.pushes.load(Ordering::Relaxed);
-            all.repeats += s.count.repeats.load(Ordering::Relaxed);
-            false
-        });
         // SAFETY: `size` bytes are writable, by the caller's promise.
         unsafe {
             let ours = size_of::<hwheel_stats>().min(size);

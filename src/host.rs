@@ -7,6 +7,7 @@
 //! `wheel.rs`. The alarm is a timerfd. A thread that arms for before the alarm
 //! sets it to *now*; the driver wakes and looks again.
 
+use crate::count::Tally;
 use crate::local;
 use crate::memory::Memory;
 use crate::os::alarm::Alarm;
@@ -15,7 +16,6 @@ use crate::os::fork::Process;
 use crate::os::futex::Futex;
 use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
-use crate::shard::bump;
 use crate::state::NEVER;
 use crate::sweep::{Drive, Fired, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -59,6 +59,9 @@ pub(crate) enum When {
     At(u64),
 }
 
+/// Powers of two of nanoseconds that lateness is counted by.
+pub(crate) const LATENESS: usize = 40;
+
 /// `thread`: nobody, or the tick thread, drives.
 const IDLE: u32 = 0;
 const DRIVEN: u32 = 1;
@@ -81,8 +84,10 @@ pub(crate) struct Host {
     /// How the C layer calls a callback.
     call: Call,
     /// The driver's counts.
-    pub wakeups: AtomicU64,
-    pub unclaimed: AtomicU64,
+    pub wakeups: Tally,
+    pub unclaimed: Tally,
+    /// By powers of two.
+    pub lateness: [Tally; LATENESS],
 }
 
 // SAFETY: `thread` is used by whoever has moved `drive` to STOPPING or out of
@@ -158,8 +163,9 @@ impl Host {
                 stop: AtomicU32::new(0),
                 thread: UnsafeCell::new(None),
                 call,
-                wakeups: AtomicU64::new(0),
-                unclaimed: AtomicU64::new(0),
+                wakeups: Tally::default(),
+                unclaimed: Tally::default(),
+                lateness: std::array::from_fn(|_| Tally::default()),
             });
         }
         // SAFETY: just written.
@@ -284,10 +290,17 @@ impl Host {
         self.wheel.rearm(
             timer,
             due,
-            |was| was.into(),
+            || 1,
+            || self.count_arm(),
             |was| self.arm_raced(timer, ns, was),
             || self.arm_the_long_way(timer, ns),
         )
+    }
+
+    #[inline(never)]
+    fn count_arm(&self) -> i32 {
+        self.wheel.count_arm(self);
+        0
     }
 
     #[inline(never)]
@@ -383,6 +396,8 @@ impl Host {
     ) -> bool {
         let target = self.wheel.scale.tick_at_or_before(now);
         drive.advance(target, &Futex, |fired| {
+            let late = u64::BITS - now.saturating_sub(fired.due_ns).leading_zeros();
+            self.lateness[(late as usize).min(LATENESS - 1)].bump(1);
             if fired.func != 0 {
                 let frame = Frame {
                     host: self.id,
@@ -398,7 +413,7 @@ impl Host {
             } else if let Some(event) = &mut event {
                 event(fired)
             } else {
-                bump(&self.unclaimed, 1);
+                self.unclaimed.bump(1);
                 true
             }
         })
@@ -504,14 +519,11 @@ impl Host {
     /// When the next timer fires, if any does; perhaps too early, never late.
     pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
         self.check()?;
-        let next = match self.wheel.drive() {
-            Ok(mut drive) => {
-                drive.settle(&Futex);
-                // Acquire: what this thread has armed is in it.
-                self.wheel.hot.next_visit.load(Ordering::Acquire)
-            }
-            // The driver is about to choose: what it had chosen says nothing.
-            Err(_) => self.wheel.current.load(Ordering::Acquire),
+        // The tick thread is not to find the lock taken.
+        let driven = self.drive.load(Ordering::Acquire) != IDLE;
+        let next = match (!driven).then(|| self.wheel.drive()) {
+            Some(Ok(mut drive)) => drive.next(&Futex),
+            _ => self.wheel.next_while_driven(),
         };
         Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
     }
@@ -591,8 +603,8 @@ impl Host {
                 continue;
             }
             drive.settle(&Futex);
-            drop(drive);
             self.sleep_until_next();
+            drop(drive);
             // A stop that came before the alarm was set has set it to now,
             // or is seen here.
             fence(Ordering::SeqCst);
@@ -606,7 +618,7 @@ impl Host {
                 // still fire, by looking again.
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
-            bump(&self.wakeups, 1);
+            self.wakeups.bump(1);
         }
         self.wheel.awake();
     }

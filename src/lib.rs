@@ -61,6 +61,7 @@
 //! | `wheel`    | arm, cancel, free: the threads' half, and the races drawn   |
 //! | `sweep`    | the driver's half: visits, cascades, periods, drain         |
 //! | `memory`   | the one interface through which the core takes memory       |
+//! | `count`    | statistics                                                  |
 //! | `sync`     | atomics, and the one place that knows the model checker     |
 //! | `host`     | a wheel on a clock: the three ways to drive                 |
 //! | `local`    | which shard the calling thread owns                         |
@@ -82,6 +83,7 @@
 mod bucket;
 #[cfg(not(loom))]
 pub mod capi;
+mod count;
 mod geometry;
 #[cfg(not(loom))]
 mod host;

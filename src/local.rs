@@ -1,13 +1,15 @@
 //! Which shard the calling thread owns in which wheel.
 //!
-//! The last wheel used is found with one comparison, sixteen more in a small
-//! table. No allocator is called, ever: a seventeenth wheel takes the place of
+//! The last wheel used is found with one comparison ([`last`]), sixteen more in
+//! a small table. No allocator is called, ever: a seventeenth wheel takes the place of
 //! another, whose shard goes back to its wheel and is found again by the next
 //! thread that needs one. When a thread ends, its shards go back.
 //!
 //! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
 //! new one at the same address; a shard is given back only to a wheel that is
 //! still in the register of living wheels.
+
+mod last;
 
 use crate::host::Host;
 use crate::os::fork::Process;
@@ -31,7 +33,6 @@ const NONE: Held = Held {
 };
 
 struct Table {
-    last: Cell<Held>,
     held: [Cell<Held>; PLACES],
     next: Cell<usize>,
 }
@@ -40,7 +41,6 @@ thread_local! {
     // No destructor here: registering one calls the allocator. The key does it.
     static TABLE: Table = const {
         Table {
-            last: Cell::new(NONE),
             held: [const { Cell::new(NONE) }; PLACES],
             next: Cell::new(0),
         }
@@ -127,21 +127,28 @@ pub(crate) fn leave(host: &Host) {
 /// The calling thread's shard in `host`.
 #[inline]
 pub(crate) fn token(host: &Host) -> Result<Token, Error> {
+    last(host).map_or_else(|| look_up(host), Ok)
+}
+
+/// The same, if this was the last wheel that the thread has used.
+#[inline(always)]
+pub(crate) fn last(host: &Host) -> Option<Token> {
+    let last = last::get();
+    (last.id == host.id()).then_some(last.token)
+}
+
+#[cold]
+fn look_up(host: &Host) -> Result<Token, Error> {
     TABLE.with(|table| {
-        let last = table.last.get();
-        if last.id == host.id() {
-            return Ok(last.token);
+        if let Some(cell) = table.held.iter().find(|c| c.get().id == host.id()) {
+            last::set(cell.get());
+            return Ok(cell.get().token);
         }
         find(table, host)
     })
 }
 
-#[cold]
 fn find(table: &Table, host: &Host) -> Result<Token, Error> {
-    if let Some(cell) = table.held.iter().find(|c| c.get().id == host.id()) {
-        table.last.set(cell.get());
-        return Ok(cell.get().token);
-    }
     if let Some(Some(key)) = KEY.get() {
         // SAFETY: our own key. Any value but null makes the destructor run.
         unsafe { libc::pthread_setspecific(*key, std::ptr::dangling::<u8>().cast()) };
@@ -161,7 +168,7 @@ fn find(table: &Table, host: &Host) -> Result<Token, Error> {
             n
         });
     give_back(table.held[place].replace(held));
-    table.last.set(held);
+    last::set(held);
     Ok(token)
 }
 
@@ -182,7 +189,7 @@ fn give_back(held: Held) {
 
 extern "C" fn thread_ends(_: *mut libc::c_void) {
     TABLE.with(|table| {
-        table.last.set(NONE);
+        last::set(NONE);
         for cell in &table.held {
             give_back(cell.replace(NONE));
         }

@@ -6,6 +6,7 @@
 //! on different cache lines.
 
 use crate::bucket::{Back, Chunk, Entry, Front};
+use crate::count::Count;
 use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::slab::FreeList;
@@ -31,23 +32,6 @@ pub(crate) struct Shard {
     pub count: Count,
     /// Chunks the driver gives back; the owner takes all at once.
     returned: Returned,
-}
-
-/// What the owner has done, for statistics: written by it alone.
-#[repr(C)]
-pub(crate) struct Count {
-    pub setups: AtomicU64,
-    pub frees: AtomicU64,
-    pub pushes: AtomicU64,
-    pub repeats: AtomicU64,
-    pub kicks: AtomicU64,
-}
-
-/// Adds to a word that one thread writes and others read.
-#[inline]
-pub(crate) fn bump(word: &AtomicU64, by: u64) {
-    // Relaxed: nothing is published by a count.
-    word.store(word.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }
 
 #[repr(C, align(64))]
@@ -79,13 +63,7 @@ impl Shard {
                 spare: AtomicPtr::new(std::ptr::null_mut()),
                 spares: AtomicU32::new(0),
                 regions: AtomicPtr::new(std::ptr::null_mut()),
-                count: Count {
-                    setups: AtomicU64::new(0),
-                    frees: AtomicU64::new(0),
-                    pushes: AtomicU64::new(0),
-                    repeats: AtomicU64::new(0),
-                    kicks: AtomicU64::new(0),
-                },
+                count: Count::default(),
                 returned: Returned(AtomicPtr::new(std::ptr::null_mut())),
             });
             init(Shard::bits(shard), g.levels as usize * words(g));

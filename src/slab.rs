@@ -60,8 +60,28 @@ pub(crate) struct Node {
     pub due_ns: AtomicU64,
     /// AUTO, BURST, DELAY.
     pub kind: AtomicU32,
-    /// The next free node's index + 1.
+    /// The next free node's index + 1; while the node is used, how often it was
+    /// moved without a push.
     next_free: AtomicU32,
+}
+
+impl Node {
+    /// Counts a move. Two threads that count at the same moment may count one.
+    #[inline(always)]
+    pub fn count_move(&self) {
+        self.set_moves(self.moves().wrapping_add(1));
+    }
+
+    /// Relaxed, both: the owner of a free list reads what it wrote itself, for
+    /// a used node is in no list.
+    #[inline(always)]
+    pub fn set_moves(&self, n: u32) {
+        self.next_free.store(n, Ordering::Relaxed);
+    }
+
+    pub fn moves(&self) -> u32 {
+        self.next_free.load(Ordering::Relaxed)
+    }
 }
 
 impl Fresh for Node {

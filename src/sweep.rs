@@ -20,7 +20,7 @@
 use crate::bucket::{promise_tick, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
-use crate::shard::{bump, ShardRef};
+use crate::shard::ShardRef;
 use crate::slab::{Node, AUTO, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, prefetch, Ordering};
@@ -57,8 +57,13 @@ pub(crate) struct Drive<'a, M: Memory> {
 
 impl<M: Memory> Drop for Drive<'_, M> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `drive`.
-        self.wheel.hot.driving.store(0, Ordering::Release);
+        // Relaxed: this thread's own word while it is odd. Release: pairs with
+        // the Acquires in `drive` and `next_while_driven`.
+        let held = self.wheel.hot.driving.load(Ordering::Relaxed);
+        self.wheel
+            .hot
+            .driving
+            .store(held.wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -76,7 +81,7 @@ impl<M: Memory> Wheel<M> {
     #[inline]
     pub fn is_driven(&self) -> bool {
         // Relaxed: a refusal made early; `drive` decides.
-        self.hot.driving.load(Ordering::Relaxed) != 0
+        self.hot.driving.load(Ordering::Relaxed) & 1 != 0
     }
 
     /// Goes to sleep, having settled: `set` sets the alarm to a tick, at most
@@ -111,11 +116,34 @@ impl<M: Memory> Wheel<M> {
 
     /// The right to drive, for one thread at a time.
     pub fn drive(&self) -> Result<Drive<'_, M>, Error> {
-        // Acquire: pairs with the Release in `Drive::drop`.
-        if self.hot.driving.swap(1, Ordering::Acquire) != 0 {
-            return Err(Error::Busy);
-        }
+        // Relaxed: the exchange decides. Acquire: pairs with the Release in
+        // `Drive::drop`.
+        let free = self.hot.driving.load(Ordering::Relaxed) & !1;
+        self.hot
+            .driving
+            .compare_exchange(
+                free,
+                free.wrapping_add(1),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map_err(|_| Error::Busy)?;
         Ok(Drive { wheel: self })
+    }
+
+    /// The tick of the next visit beside a thread that drives and settles before
+    /// it sleeps: what that has left behind, or, while it is at work and what
+    /// it will find says nothing, the tick it has come to. Takes no lock.
+    pub fn next_while_driven(&self) -> u64 {
+        // Acquire: pairs with the Release in `Drive::drop`.
+        let before = self.hot.driving.load(Ordering::Acquire);
+        // Acquire: what this thread has armed is in it.
+        let next = self.hot.next_visit.load(Ordering::Acquire);
+        // Read again after the Acquire above: a seqlock.
+        if before & 1 == 0 && self.hot.driving.load(Ordering::Relaxed) == before {
+            return next;
+        }
+        self.current.load(Ordering::Acquire)
     }
 }
 
@@ -140,6 +168,7 @@ impl<M: Memory> Drive<'_, M> {
             target: 0,
             goal: 0,
             far: false,
+            only_asks: false,
             stop: false,
         };
         sweep.run(target.min(MAX_TICK));
@@ -147,19 +176,29 @@ impl<M: Memory> Drive<'_, M> {
     }
 
     /// Before a sleep: makes `next_visit` exact, as far as a bounded amount of
-    /// work can. Never later than the truth.
+    /// work can. Never later than the truth. The lock is held until the alarm is
+    /// set: `next_visit` is too late while another settles.
     pub fn settle(&mut self, park: &impl Park) {
-        let mut sweep = Sweep {
-            wheel: self.wheel,
-            own: self.wheel.own(),
-            fire: |_: &Fired| true,
-            park,
-            target: 0,
-            goal: 0,
-            far: false,
-            stop: false,
-        };
-        sweep.settle();
+        let w = self.wheel;
+        // N1: race 3. What was there holds for all that was announced by now.
+        let before = w.hot.next_visit.swap(NEVER, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+        let next = Sweep::quiet(w, park).look_ahead();
+        // AcqRel: pairs with P4.
+        w.hot
+            .next_visit
+            .fetch_min(next.max(before), Ordering::AcqRel);
+    }
+
+    /// The tick of the next visit, as exact as `settle` would make it; nothing
+    /// that an arm or an advance goes by has changed meanwhile.
+    pub fn next(&mut self, park: &impl Park) -> u64 {
+        // Acquire: pairs with P4; what is pushed from here on may be missed.
+        let before = self.wheel.hot.next_visit.load(Ordering::Acquire);
+        let mut sweep = Sweep::quiet(self.wheel, park);
+        // A promise made here would spare an arm to lower `next_visit`.
+        sweep.only_asks = true;
+        sweep.look_ahead().max(before)
     }
 
     /// Hands back every armed timer, until `take` says stop; the next call
@@ -216,6 +255,7 @@ fn drain_node<M: Memory>(
             .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
         {
             Ok(_) => {
+                w.driver.count.drained.bump(1);
                 if auto && s & RUNNING == 0 {
                     w.release(Some(w.own()), index, node, g);
                 }
@@ -292,7 +332,26 @@ struct Sweep<'a, M: Memory, F, P> {
     goal: u64,
     /// Further than the entries can be told apart by themselves.
     far: bool,
+    /// Changes nothing, neither entries nor promises.
+    only_asks: bool,
     stop: bool,
+}
+
+impl<'a, M: Memory, P: Park> Sweep<'a, M, fn(&Fired) -> bool, P> {
+    /// One that fires nothing.
+    fn quiet(wheel: &'a Wheel<M>, park: &'a P) -> Self {
+        Sweep {
+            wheel,
+            own: wheel.own(),
+            fire: |_| true,
+            park,
+            target: 0,
+            goal: 0,
+            far: false,
+            only_asks: false,
+            stop: false,
+        }
+    }
 }
 
 impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
@@ -300,7 +359,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         let w = self.wheel;
         let d = &w.driver;
         self.target = target;
-        bump(&d.sweeps, 1);
+        d.count.sweeps.bump(1);
         loop {
             let swept = d.swept.load(Ordering::Relaxed);
             // An interrupted sweep has announced its goal; finish that first.
@@ -522,6 +581,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 }
             }
             let Some(e) = entry else { break };
+            d.count.taken.bump(1);
             let Some(k) = self.tick_of(e) else { continue };
             if k > t {
                 self.place(e.index(), k, t);
@@ -552,6 +612,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             w.call_rescue();
             return false;
         }
+        w.driver.count.placed.bump(1);
         // The driver reads its own marks: no fence.
         self.own.mark(at);
         if at.level == w.geometry.top() {
@@ -571,6 +632,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
+            self.own.count.unlinks.bump(1);
             self.look(index, node, t);
         }
     }
@@ -615,7 +677,8 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => {
-                    bump(&w.driver.fired, 1);
+                    w.driver.count.fired.bump(1);
+                    w.driver.count.periods.bump(u64::from(period != 0));
                     if again.tick != NEVER {
                         // Relaxed: a hint.
                         node.due_ns.store(again.ns, Ordering::Relaxed);
@@ -642,7 +705,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         let now = scale.ns(if kind & BURST != 0 { t } else { self.target });
         if ns <= now {
             fired.missed = (now - ns) / period + 1;
-            bump(&self.wheel.driver.missed, fired.missed);
+            self.wheel.driver.count.missed.bump(fired.missed);
             ns = if kind & DELAY != 0 {
                 now.saturating_add(period)
             } else {
@@ -673,6 +736,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok()
             {
+                self.own.count.links.bump(u64::from(link == 0));
                 return k;
             }
         }
@@ -680,26 +744,19 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
 
     /// Looks early at what the next visits are about, so that a wheel whose
     /// timers are all cancelled, or were all moved, does not wake for nothing.
-    fn settle(&mut self) {
-        let w = self.wheel;
-        let d = &w.driver;
-        if d.stopped.load(Ordering::Relaxed) != 0 || w.hot.rescue.load(Ordering::Acquire) != 0 {
-            return;
+    fn look_ahead(&mut self) -> u64 {
+        let d = &self.wheel.driver;
+        let rescue = self.wheel.hot.rescue.load(Ordering::Acquire) != 0;
+        if rescue || d.stopped.load(Ordering::Relaxed) != 0 {
+            return 0;
         }
-        // N1: race 3. What was there holds for all that was announced by now.
-        let before = w.hot.next_visit.swap(NEVER, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
         let mut budget = SETTLE;
-        let next = self.scan(d.hand.load(Ordering::Relaxed), Some(&mut budget));
-        // AcqRel: pairs with P4.
-        w.hot
-            .next_visit
-            .fetch_min(next.max(before), Ordering::AcqRel);
+        self.scan(d.hand.load(Ordering::Relaxed), Some(&mut budget))
     }
 
     /// The least tick for which a bucket's entries promise something that is
-    /// wanted. A promise that nobody wants is taken back, one that was outlived
-    /// is made again for the deadline. The entries stay: one whose promise is
+    /// wanted. Before a sleep a promise that nobody wants is taken back, one that
+    /// was outlived is made again for the deadline. The entries stay: one whose promise is
     /// not published yet (P1 without P2) looks just like a dead one, and its
     /// thread will see to `next_visit` itself.
     ///
@@ -717,23 +774,26 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 return;
             };
             // Acquire: pairs with P2.
-            if node.link.load(Ordering::Acquire) != k + 1 {
-                return;
-            }
+            let link = node.link.load(Ordering::Acquire);
             let state = node.state.load(Ordering::Acquire);
-            if state & ARMED != 0 && state::decode(state, t) == k {
-                first = first.min(k);
-                return;
-            }
+            let due = state::decode(state, t);
             // V1 and V2, as in a visit.
-            if node
-                .link
-                .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_err()
-            {
-                // Somebody has promised earlier, and announces that.
+            let outlived = link == k + 1 && (state & ARMED == 0 || due != k);
+            let taken_back = outlived
+                && !self.only_asks
+                && node
+                    .link
+                    .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            if !taken_back {
+                // Promised for this very tick, or by another entry, or about
+                // to be: the deadline counts in any case.
+                if state & ARMED != 0 {
+                    first = first.min(due);
+                }
                 return;
             }
+            self.own.count.unlinks.bump(1);
             let state = node.state.fetch_or(0, Ordering::AcqRel);
             let due = state::decode(state, t);
             if state & ARMED != 0 && due != NEVER {
@@ -766,6 +826,12 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         first
     }
 
+    fn unlink(&self, node: &Node) {
+        // AcqRel: as V1.
+        let link = node.link.swap(0, Ordering::AcqRel);
+        self.own.count.unlinks.bump(u64::from(link != 0));
+    }
+
     fn look_at_all(&mut self, t: u64) {
         let w = self.wheel;
         for index in 0..w.slab.high_water() {
@@ -774,8 +840,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             };
             let s = node.state.load(Ordering::Acquire);
             if s & ARMED != 0 && state::decode(s, t) <= t {
-                // AcqRel: as V1.
-                node.link.swap(0, Ordering::AcqRel);
+                self.unlink(node);
                 self.look(index, node, t);
                 if self.stop {
                     // The rest is found again: `rescue` is still set, and
@@ -793,8 +858,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         let t = self.goal;
         self.each_node(|index, node| {
             // The entry behind a link may be one that could not be moved.
-            // AcqRel: as V1.
-            node.link.swap(0, Ordering::AcqRel);
+            self.unlink(node);
             let s = node.state.fetch_or(0, Ordering::AcqRel);
             if s & ARMED != 0 {
                 let due = state::decode(s, t);

@@ -68,10 +68,11 @@
 //! covered by the slab's counter, which both change by a read-modify-write.
 
 use crate::bucket::{promise_tick, Entry, Front};
+use crate::count::{Count, Driven, Tally};
 use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::scale::Scale;
-use crate::shard::{self, bump, Shard, ShardRef};
+use crate::shard::{self, Shard, ShardRef};
 use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{fence_after_rmw, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -133,7 +134,7 @@ pub(crate) enum How {
 
 /// What an operation needs of the thread that calls it.
 pub(crate) trait Caller {
-    /// The calling thread's shard; asked only when it is needed.
+    /// The calling thread's shard.
     fn token(&self) -> Result<Token, Error>;
     /// Wakes the driver, which is asleep: it looks again, however late this is.
     fn wake_driver(&self);
@@ -179,9 +180,7 @@ pub(crate) struct Driver {
     pub drained: AtomicU32,
     /// The driver's own shard.
     pub own: AtomicPtr<Shard>,
-    pub fired: AtomicU64,
-    pub missed: AtomicU64,
-    pub sweeps: AtomicU64,
+    pub count: Driven,
 }
 
 /// A timing wheel in ticks; see the module's documentation.
@@ -207,14 +206,15 @@ pub(crate) struct Wheel<M: Memory> {
 pub(crate) struct Hot {
     /// No entry wants a visit before this tick.
     pub next_visit: AtomicU64,
+    /// Odd while a thread drives; so a reader can tell that nobody did.
     pub driving: AtomicU32,
     /// A promise could not be pushed for want of memory: the driver looks at
     /// every node until all promises are good again.
     pub rescue: AtomicU32,
     /// The tick that the driver sleeps until; 0 while it is awake.
     pub alarm: AtomicU64,
-    /// Timers freed by threads that have no shard.
-    pub strays: AtomicU64,
+    /// What threads have done that could get no shard.
+    pub strays: Count,
 }
 
 /// The right to push into one shard, held by one thread at a time.
@@ -252,7 +252,7 @@ impl<M: Memory> Wheel<M> {
                 driving: AtomicU32::new(0),
                 rescue: AtomicU32::new(0),
                 alarm: AtomicU64::new(0),
-                strays: AtomicU64::new(0),
+                strays: Count::default(),
             },
             driver: Driver {
                 hand: AtomicU64::new(config.start),
@@ -265,9 +265,7 @@ impl<M: Memory> Wheel<M> {
                 soonest: AtomicPtr::new(std::ptr::null_mut()),
                 drained: AtomicU32::new(0),
                 own: AtomicPtr::new(std::ptr::null_mut()),
-                fired: AtomicU64::new(0),
-                missed: AtomicU64::new(0),
-                sweeps: AtomicU64::new(0),
+                count: Driven::default(),
             },
         };
         let soonest = wheel.memory.map(wheel.soonest_bytes()).cast::<AtomicU64>();
@@ -424,7 +422,7 @@ impl<M: Memory> Wheel<M> {
                 NoNode::Memory => Error::Memory,
             })?;
         let node = self.slab.get(index).ok_or(Error::Memory)?;
-        bump(&own.count.setups, 1);
+        own.count.setups.bump(1);
         // Relaxed, all: the node is ours alone until its handle is out; the
         // exchange of `state` publishes it to the driver.
         let g = node.generation.load(Ordering::Relaxed) + 1;
@@ -432,6 +430,7 @@ impl<M: Memory> Wheel<M> {
         node.cookie.store(spec.cookie, Ordering::Relaxed);
         node.period.store(spec.period, Ordering::Relaxed);
         node.kind.store(spec.kind, Ordering::Relaxed);
+        node.set_moves(0);
         let mut word = state::resting(g);
         let mut tick = NEVER;
         if let Some(due) = due {
@@ -445,6 +444,7 @@ impl<M: Memory> Wheel<M> {
         node.generation.store(g, Ordering::Release);
         // AcqRel: A1 of races 1 and 4.
         node.state.swap(word, Ordering::AcqRel);
+        own.count.armed[0].bump(u64::from(due.is_some()));
         if tick != NEVER {
             self.promise(own, caller, index, node, tick);
         }
@@ -470,7 +470,8 @@ impl<M: Memory> Wheel<M> {
         &self,
         handle: Handle,
         due: Due,
-        done: impl FnOnce(bool) -> R,
+        moved: impl FnOnce() -> R,
+        armed: impl FnOnce() -> R,
         raced: impl FnOnce(bool) -> R,
         long: impl FnOnce() -> R,
     ) -> R {
@@ -502,7 +503,16 @@ impl<M: Memory> Wheel<M> {
         {
             return raced(s & ARMED != 0);
         }
-        done(s & ARMED != 0)
+        if s & ARMED == 0 {
+            return armed();
+        }
+        node.count_move();
+        moved()
+    }
+
+    /// Counts an arm, the end of a `rearm` whose timer rested.
+    pub fn count_arm(&self, caller: &impl Caller) {
+        self.count(self.owned(caller), |c| &c.armed[0], 1);
     }
 
     /// The rest of a `rearm` whose promise was visited meanwhile, or whose
@@ -515,6 +525,7 @@ impl<M: Memory> Wheel<M> {
         tick: u64,
         was: bool,
     ) -> Result<bool, Error> {
+        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
         // Stale by now: then somebody has ended what was armed.
         let Ok((index, node, g)) = self.node(handle) else {
             return Ok(was);
@@ -540,18 +551,17 @@ impl<M: Memory> Wheel<M> {
         how: How,
     ) -> Result<bool, Error> {
         let (index, node, g) = self.node(handle)?;
+        let own = self.owned(caller);
         // Acquire: pairs with H1.
         let hand = self.current.load(Ordering::Acquire);
         let tick = clamp(due.tick, hand);
         let bits = state::encode(tick, hand);
         // Reserve before committing. Acquire: pairs with P2.
-        let mut own = None;
-        if tick != NEVER && !promised(node.link.load(Ordering::Acquire), tick) {
-            let shard = self.shard(caller.token()?);
-            if !shard.reserve(&self.memory, 2) {
-                return Err(Error::Memory);
-            }
-            own = Some(shard);
+        if tick != NEVER
+            && !promised(node.link.load(Ordering::Acquire), tick)
+            && !own.is_some_and(|own| own.reserve(&self.memory, 2))
+        {
+            return Err(Error::Memory);
         }
         // Acquire: pairs with the Release of whoever changed it last.
         let mut s = node.state.load(Ordering::Acquire);
@@ -589,8 +599,12 @@ impl<M: Memory> Wheel<M> {
                 Err(seen) => s = seen,
             }
         }
+        self.count(own, |c| &c.armed[(s & ARMED) as usize], 1);
         // A2. Acquire: pairs with P2 and V1.
         if tick != NEVER && !promised(node.link.load(Ordering::Acquire), tick) {
+            if s & ARMED != 0 {
+                self.count(own, |c| &c.repushes, 1);
+            }
             self.promise_late(own, caller, index, node, tick);
         }
         // Acquire: A3 of race 4.
@@ -653,12 +667,13 @@ impl<M: Memory> Wheel<M> {
             if !own.push(&self.memory, at, Entry::new(index, k, hand)) {
                 return self.call_rescue();
             }
-            bump(&own.count.pushes, 1);
+            own.count.pushes.bump(1);
             // P2. Release: the push; pairs with the visit's Acquire.
             let published = node
                 .link
                 .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
+            own.count.links.bump(u64::from(published && link == 0));
             self.announce(own, caller, at, k);
             // P3. Acquire: pairs with H1.
             let seen = self.current.load(Ordering::Acquire);
@@ -668,17 +683,20 @@ impl<M: Memory> Wheel<M> {
             // Either somebody changed `link` first: our entry is a spare one,
             // look again. Or the hand has passed, and the promise may be void:
             // take it back, and make it again.
-            bump(&own.count.repeats, 1);
+            own.count.repeats.bump(1);
             hand = seen;
-            if published
-                && node
-                    .link
-                    .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Acquire)
-                    .is_err()
+            if !published {
+                continue;
+            }
+            let taken_back = node
+                .link
+                .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+            if taken_back {
+                own.count.unlinks.bump(1);
+            } else if node.state.fetch_or(0, Ordering::AcqRel) & ARMED == 0 {
                 // A visit took it, or somebody promised earlier still. A
                 // read-modify-write, as V2 is.
-                && node.state.fetch_or(0, Ordering::AcqRel) & ARMED == 0
-            {
                 return;
             }
         }
@@ -704,20 +722,18 @@ impl<M: Memory> Wheel<M> {
         // was stopped before it woke the driver is not counted on.
         if self.hot.alarm.load(Ordering::Relaxed) > k {
             caller.wake_driver();
-            bump(&own.count.kicks, 1);
+            own.count.kicks.bump(1);
         }
     }
 
     /// Gives a node to its next generation; the caller has exchanged its state
     /// to rest in generation `g + 1`.
     pub(crate) fn release(&self, own: Option<ShardRef<'_>>, index: u32, node: &Node, g: u64) {
+        let moves = node.moves();
         // Release: pairs with `node`.
         node.generation.store(g + 1, Ordering::Release);
-        match own {
-            Some(own) => bump(&own.count.frees, 1),
-            // Relaxed: statistics.
-            None => _ = self.hot.strays.fetch_add(1, Ordering::Relaxed),
-        }
+        self.count(own, |c| &c.frees, 1);
+        self.count(own, |c| &c.armed[1], moves.into());
         // A node whose generations are used up is never used again: 64 bytes
         // for each 2^37 uses, and no stale handle is ever mistaken.
         if g + 2 < GENERATION_MASK {
@@ -782,6 +798,24 @@ impl<M: Memory> Wheel<M> {
 
     fn owned(&self, caller: &impl Caller) -> Option<ShardRef<'_>> {
         caller.token().ok().map(|t| self.shard(t))
+    }
+
+    /// Counts, for a thread that may have got no shard.
+    fn count(&self, own: Option<ShardRef<'_>>, which: impl Fn(&Count) -> &Tally, by: u64) {
+        match own {
+            Some(own) => which(&own.count).bump(by),
+            None => which(&self.hot.strays).add(by),
+        }
+    }
+
+    /// A count of all threads together; exact when nobody counts.
+    pub fn total(&self, which: impl Fn(&Count) -> &Tally) -> u64 {
+        let mut sum = which(&self.hot.strays).get();
+        self.find_shard(|s| {
+            sum = sum.wrapping_add(which(&s.count).get());
+            false
+        });
+        sum
     }
 
     /// As `cancel`, and waits until the callback is over. Not to be called
@@ -896,18 +930,37 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
+    /// Entries in buckets.
+    pub fn entries(&self) -> u64 {
+        let d = &self.driver.count;
+        let taken = d.taken.get();
+        (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(taken)
+    }
+
+    /// Timers that are pending, and how often those that exist were moved
+    /// without a push. Looks at every node.
+    pub fn survey(&self) -> (u64, u64) {
+        let (mut pending, mut moves) = (0, 0);
+        for node in (0..self.slab.high_water()).filter_map(|i| self.slab.get(i)) {
+            // Relaxed, both: statistics.
+            pending += node.state.load(Ordering::Relaxed) & ARMED;
+            if node.generation.load(Ordering::Relaxed) & 1 != 0 {
+                moves += u64::from(node.moves());
+            }
+        }
+        (pending, moves)
+    }
+
+    /// Nodes that have a promise, that is, entries that are not dead.
+    pub fn promises(&self) -> u64 {
+        let unlinks = self.total(|c| &c.unlinks);
+        self.total(|c| &c.links).saturating_sub(unlinks)
+    }
+
     /// How many timers exist; exact when nobody is making or freeing any.
     pub fn live(&self) -> u64 {
-        let mut live = 0u64.wrapping_sub(self.hot.strays.load(Ordering::Relaxed));
-        self.find_shard(|s| {
-            // Relaxed: statistics.
-            let (made, freed) = (&s.count.setups, &s.count.frees);
-            live = live
-                .wrapping_add(made.load(Ordering::Relaxed))
-                .wrapping_sub(freed.load(Ordering::Relaxed));
-            false
-        });
-        live
+        let freed = self.total(|c| &c.frees);
+        self.total(|c| &c.setups).saturating_sub(freed)
     }
 }
 

@@ -536,6 +536,46 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
     );
 }
 
+/// Asking for the next expiry beside a driver that fires and goes to sleep: the
+/// answer is never later than the truth, and the sleep is not spoilt.
+#[test]
+fn race_3_sleep_against_asking() {
+    duel(
+        || {
+            let (w, _) = one(Some(1));
+            w.timer(Some(5));
+            (w, Alarm::new())
+        },
+        |(w, _)| w.wheel.next_while_driven(),
+        |(w, alarm)| {
+            w.advance(1);
+            let mut drive = w.wheel.drive().unwrap();
+            drive.settle(&Spin);
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        |(_, alarm), next, ()| {
+            assert!(next <= 5, "next at {next}");
+            assert_eq!(alarm.get(), 5);
+        },
+    );
+}
+
+/// The same, from another thread that may drive: what it asks does not make an
+/// arm or an advance believe that nothing is due.
+#[test]
+fn race_3_asking_against_arm() {
+    duel(
+        || one(Some(4)),
+        |(w, t)| w.arm(1, *t, 2),
+        |(w, _)| w.wheel.drive().unwrap().next(&Spin),
+        |(w, _), _, next| {
+            assert!(next <= 4);
+            assert!(!w.wheel.nothing_due(2));
+            assert_eq!(w.advance(2), 1);
+        },
+    );
+}
+
 /// Race 3 against an ordinary advance: what it leaves as the next visit is not
 /// later than what was armed meanwhile.
 #[test]
