@@ -16,6 +16,10 @@ for cxx in "$CXX" clang++; do
 done
 [ -n "$compilers" ] || { echo 'no C++ compiler: apt-get install g++'; exit 77; }
 
+awk '/^#include/ && !on {on=1} /^```/ && on {exit} on' README.md >"$SCRATCH/readme.cpp"
+tail -n +2 hello.cpp | diff - "$SCRATCH/readme.cpp" ||
+	{ echo "README.md's program is not hello.cpp"; exit 1; }
+
 n=0
 for cxx in $compilers; do
 	for std in 11 14 17 20; do
