@@ -71,6 +71,9 @@ refused() {
 copy swapped
 sed -i '/^pub struct hwheel_event/,/^}/{s/cookie:/tmp:/;s/deadline_ns:/cookie:/;s/tmp:/deadline_ns:/}' \
 	"$work/swapped/src/capi.rs"
+! build "$work/swapped" "$work/swapped.so" 2>/dev/null ||
+	{ echo 'src/layout.rs compiles with members swapped'; exit 1; }
+: > "$work/swapped/src/layout.rs"
 refused swapped 'two members of struct hwheel_event swapped'
 
 copy removed

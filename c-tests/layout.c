@@ -38,7 +38,17 @@ AT(hwheel_stats, kicks, 56);
 AT(hwheel_stats, pushes, 64);
 AT(hwheel_stats, repeats, 72);
 AT(hwheel_stats, slab_bytes, 80);
-_Static_assert(sizeof(struct hwheel_stats) >= 88, "may grow");
+AT(hwheel_stats, armed, 88);
+AT(hwheel_stats, rearmed, 96);
+AT(hwheel_stats, quiet, 104);
+AT(hwheel_stats, cancelled, 112);
+AT(hwheel_stats, drained, 120);
+AT(hwheel_stats, pending, 128);
+AT(hwheel_stats, entries, 136);
+AT(hwheel_stats, dead, 144);
+AT(hwheel_stats, queued, 152);
+AT(hwheel_stats, lateness, 160);
+_Static_assert(sizeof(struct hwheel_stats) >= 480, "may grow");
 
 _Static_assert(sizeof(hwheel_timer_t) == 8, "a handle is 64 bits");
 _Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");

@@ -88,6 +88,8 @@ mod geometry;
 #[cfg(not(loom))]
 mod host;
 #[cfg(not(loom))]
+mod layout;
+#[cfg(not(loom))]
 mod local;
 mod memory;
 #[cfg(not(loom))]

@@ -1,0 +1,36 @@
+//! The layout of what C sees, which never changes: offsets and sizes in bytes.
+//! Members may be appended to the structs that begin with their size; so only
+//! the least size of these is here.
+//! `c-tests/layout.c` says the same of the header.
+
+use crate::capi::{hwheel_event, hwheel_fn, hwheel_options, hwheel_stats, hwheel_timer_t};
+use std::mem::{align_of, offset_of, size_of};
+
+macro_rules! offsets {
+    ($type:ty, $($member:ident: $at:literal,)*) => {
+        $(const _: () = assert!(offset_of!($type, $member) == $at);)*
+        const _: () = assert!(align_of::<$type>() == 8);
+    };
+}
+
+offsets!(hwheel_event, timer: 0, cookie: 8, deadline_ns: 16, missed: 24, flags: 28,);
+const _: () = assert!(size_of::<hwheel_event>() == 32);
+
+offsets! {
+    hwheel_options,
+    size: 0, clock: 4, tick_ns: 8, levels: 16, slots: 20, max_timers: 24, reserved: 28,
+    start_ns: 32,
+}
+const _: () = assert!(size_of::<hwheel_options>() >= 40);
+
+offsets! {
+    hwheel_stats,
+    size: 0, reserved: 4, live: 8, fired: 16, missed: 24, unclaimed: 32, sweeps: 40,
+    wakeups: 48, kicks: 56, pushes: 64, repeats: 72, slab_bytes: 80,
+    armed: 88, rearmed: 96, quiet: 104, cancelled: 112, drained: 120, pending: 128,
+    entries: 136, dead: 144, queued: 152, lateness: 160,
+}
+const _: () = assert!(size_of::<hwheel_stats>() >= 480);
+
+const _: () = assert!(size_of::<hwheel_timer_t>() == 8);
+const _: () = assert!(size_of::<hwheel_fn>() == size_of::<*const ()>());
