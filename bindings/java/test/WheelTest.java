@@ -1,0 +1,188 @@
+import hwheel.Events;
+import hwheel.HwheelException;
+import hwheel.Wheel;
+import hwheel.Wheel.Clock;
+import hwheel.Wheel.Options;
+import java.util.BitSet;
+import java.util.function.Consumer;
+
+/** Each method is a test; main runs them all. */
+class WheelTest {
+    static final long MS = 1_000_000;
+
+    static void anEventTellsTimerCookieAndDeadline() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(4);
+            long timer = wheel.after(5 * MS, -1);
+            equal(wheel.advance(5 * MS - 1, events), 0);
+            equal(wheel.advance(5 * MS, events), 1);
+            equal(events.timer(0), timer);
+            equal(events.cookie(0), -1);
+            equal(events.deadlineNs(0), 5 * MS);
+            equal(events.missed(0), 0);
+            equal(events.flags(0), 0);
+            equal(wheel.advance(6 * MS, events), 0);
+        });
+    }
+
+    static void aFullBatchMeansThereMayBeMore() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(4);
+            for (int cookie = 0; cookie < 10; cookie++) {
+                wheel.at(cookie * MS, cookie);
+            }
+            int next = 0;
+            for (int want : new int[] {4, 4, 2, 0}) {
+                int n = wheel.advance(20 * MS, events);
+                equal(n, want);
+                for (int i = 0; i < n; i++) {
+                    equal(events.cookie(i), next++);
+                }
+            }
+        });
+    }
+
+    static void missedPeriodsAreCountedOrFired() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(16);
+            long timer = wheel.every(MS, MS, 1, 0);
+            equal(wheel.advance(10 * MS, events), 1);
+            equal(events.missed(0), 9);
+            equal(wheel.delete(timer), true);
+            wheel.every(11 * MS, MS, 2, Wheel.ABSTIME | Wheel.MISSED_BURST);
+            equal(wheel.advance(20 * MS, events), 10);
+        });
+    }
+
+    static void aTimerIsArmedAgainAndAgain() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(2);
+            long timer = wheel.setup(7);
+            equal(wheel.pending(timer), false);
+            equal(wheel.remaining(timer), Wheel.NEVER);
+            equal(wheel.modPending(timer, MS), false);
+            equal(wheel.mod(timer, 10 * MS), false);
+            equal(wheel.reduce(timer, 20 * MS), true);
+            equal(wheel.remaining(timer), 10 * MS);
+            equal(wheel.modAt(timer, 3 * MS), true);
+            equal(wheel.advance(3 * MS, events), 1);
+            equal(events.cookie(0), 7);
+            equal(wheel.mod(timer, Wheel.NEVER), false);
+            equal(wheel.nextExpiry(), Wheel.NEVER);
+            equal(wheel.shutdown(timer), true);
+            fails(HwheelException.ESHUTDOWN, () -> wheel.mod(timer, MS));
+            equal(wheel.free(timer), false);
+            fails(HwheelException.ESTALE, () -> wheel.free(timer));
+            Wheel.Stats stats = wheel.stats();
+            equal(stats.live(), 0);
+            equal(stats.fired(), 1);
+            equal(stats.armed(), 2);
+            equal(stats.cancelled(), 1);
+            equal(stats.lateness()[0], 1);
+        });
+    }
+
+    static void errorsCarryTheirNumber() {
+        manual(new Options(Clock.MANUAL, 0, 0, 0, 1, 0), wheel -> {
+            fails(HwheelException.ESTALE, () -> wheel.delete(12345));
+            fails(HwheelException.EINVAL, () -> wheel.every(MS, 0, 1, 0));
+            fails(HwheelException.EINVAL, () -> wheel.poll(new Events(1)));
+            wheel.after(Wheel.NEVER, 1);
+            fails(HwheelException.ENOSPC, () -> wheel.after(MS, 2));
+        });
+        fails(HwheelException.EINVAL, () -> new Wheel(new Options(Clock.MANUAL, 0, 0, 3, 0, 0)));
+        Wheel closed = new Wheel();
+        closed.close();
+        closed.close();
+        fails(HwheelException.EINVAL, () -> closed.after(MS, 1));
+    }
+
+    static void whatIsArmedIsDrained() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(2);
+            long timer = wheel.after(Wheel.NEVER, 9);
+            equal(wheel.drain(events), 1);
+            equal(events.timer(0), timer);
+            equal(events.flags(0), Events.DRAINED);
+            fails(HwheelException.ESHUTDOWN, () -> wheel.after(MS, 1));
+        });
+    }
+
+    static void manyThreadsArmAndNoneIsEarlyLostOrDoubled() throws InterruptedException {
+        final int threads = 4;
+        final int each = 2000;
+        try (Wheel wheel = new Wheel()) {
+            Thread[] arming = new Thread[threads];
+            for (int t = 0; t < threads; t++) {
+                int first = t * each;
+                arming[t] = new Thread(() -> {
+                    for (int i = 0; i < each; i++) {
+                        wheel.after(i % 20 * MS, first + i);
+                        equal(wheel.delete(wheel.after(3_600_000 * MS, 0)), true);
+                    }
+                });
+                arming[t].start();
+            }
+            BitSet seen = new BitSet();
+            Events events = new Events(256);
+            while (seen.cardinality() < threads * each) {
+                equal(wheel.await(60_000), true);
+                int n = wheel.poll(events);
+                long now = wheel.now();
+                for (int i = 0; i < n; i++) {
+                    equal(events.deadlineNs(i) <= now, true);
+                    equal(seen.get((int) events.cookie(i)), false);
+                    seen.set((int) events.cookie(i));
+                }
+            }
+            for (Thread thread : arming) {
+                thread.join();
+            }
+            equal(wheel.stats().live(), 0);
+            wheel.poll(events);
+            equal(wheel.await(0), false);
+        }
+    }
+
+    static void theVersionIsTheLibrarys() {
+        equal(Wheel.version().matches("\\d+\\.\\d+\\.\\d+"), true);
+    }
+
+    static void manual(Options options, Consumer<Wheel> test) {
+        try (Wheel wheel = new Wheel(options)) {
+            test.accept(wheel);
+        }
+    }
+
+    static void equal(Object got, Object want) {
+        if (!got.equals(want)) {
+            throw new AssertionError("got " + got + ", want " + want);
+        }
+    }
+
+    static void equal(long got, long want) {
+        equal((Object) got, (Object) want);
+    }
+
+    static void fails(int errno, Runnable call) {
+        try {
+            call.run();
+        } catch (HwheelException e) {
+            equal(e.errno(), errno);
+            return;
+        }
+        throw new AssertionError("no error, want " + errno);
+    }
+
+    public static void main(String[] args) throws Exception {
+        anEventTellsTimerCookieAndDeadline();
+        aFullBatchMeansThereMayBeMore();
+        missedPeriodsAreCountedOrFired();
+        aTimerIsArmedAgainAndAgain();
+        errorsCarryTheirNumber();
+        whatIsArmedIsDrained();
+        manyThreadsArmAndNoneIsEarlyLostOrDoubled();
+        theVersionIsTheLibrarys();
+        System.out.println("8 tests passed, and the programs of README.md");
+    }
+}
