@@ -1,0 +1,475 @@
+/*
+ * The system misbehaves while timers are armed: the alarm, the clock, signals,
+ * and a process that is stopped, forked, or ends.
+ *
+ * The program is linked with the static library and wraps what that calls. The
+ * wall clock that steps is a wrapped one: the machine's own is left alone. More
+ * of this is in c-tests: fork.c, clock.c, and a slow callback in trap_d.c (d8).
+ */
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include "child.h"
+
+static int at_length(void)
+{
+	return getenv("HWHEEL_LONG") != NULL;
+}
+
+int __real_timerfd_create(int clock, int flags);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *to,
+			   struct itimerspec *old);
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+ssize_t __real_read(int fd, void *to, size_t n);
+
+/*
+ * The wall clock, so far from the kernel's, and the alarm that goes by it. As
+ * in the kernel, a step wakes a sleeper that has asked for it, with ECANCELED.
+ */
+static struct {
+	pthread_mutex_t lock;
+	int fd, asked;
+	atomic_int stepped;
+	_Atomic int64_t ahead_ns;
+} wall = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
+
+static struct timespec shifted(struct timespec t, int64_t by)
+{
+	int64_t ns = (int64_t)t.tv_sec * (int64_t)SEC + t.tv_nsec + by;
+
+	if (ns < 1)
+		ns = 1;
+	return (struct timespec){ ns / (int64_t)SEC, ns % (int64_t)SEC };
+}
+
+static void step_wall(int64_t ahead_ns)
+{
+	static const struct itimerspec at_once = { .it_value = { 0, 1 } };
+
+	pthread_mutex_lock(&wall.lock);
+	atomic_store(&wall.ahead_ns, ahead_ns);
+	if (wall.asked) {
+		atomic_store(&wall.stepped, 1);
+		__real_timerfd_settime(wall.fd, TFD_TIMER_ABSTIME, &at_once,
+				       NULL);
+	}
+	pthread_mutex_unlock(&wall.lock);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	int fd = __real_timerfd_create(clock, flags);
+
+	if (clock == CLOCK_REALTIME)
+		wall.fd = fd;
+	return fd;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *to,
+			   struct itimerspec *old)
+{
+	struct itimerspec real = *to;
+	int got;
+
+	if (fd != wall.fd)
+		return __real_timerfd_settime(fd, flags, to, old);
+	pthread_mutex_lock(&wall.lock);
+	wall.asked = flags & TFD_TIMER_CANCEL_ON_SET;
+	atomic_store(&wall.stepped, 0);
+	if (to->it_value.tv_sec != 0 || to->it_value.tv_nsec != 0)
+		real.it_value = shifted(to->it_value,
+					-atomic_load(&wall.ahead_ns));
+	got = __real_timerfd_settime(fd, flags, &real, old);
+	pthread_mutex_unlock(&wall.lock);
+	return got;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	int got = __real_clock_gettime(clock, t);
+
+	if (clock == CLOCK_REALTIME)
+		*t = shifted(*t, atomic_load(&wall.ahead_ns));
+	return got;
+}
+
+/* What a read of the alarm says: an error, or so many expirations. */
+static atomic_int read_error, reads;
+static _Atomic uint64_t read_times;
+
+ssize_t __wrap_read(int fd, void *to, size_t n)
+{
+	uint64_t times = atomic_load(&read_times);
+	ssize_t got;
+
+	atomic_fetch_add(&reads, 1);
+	if (atomic_load(&read_error) != 0) {
+		errno = atomic_load(&read_error);
+		return -1;
+	}
+	got = __real_read(fd, to, n);
+	if (fd == wall.fd && atomic_exchange(&wall.stepped, 0)) {
+		errno = ECANCELED;
+		return -1;
+	}
+	if (got == sizeof times && times != 0)
+		memcpy(to, &times, sizeof times);
+	return got;
+}
+
+/* The tick thread survives what it reads from its alarm. */
+static void strange_reads(void)
+{
+	static const int errors[] = { ECANCELED, EINTR, EIO, EBADF };
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel *w = default_wheel();
+	int want = 0;
+
+	EXPECT(hwheel_start(w, 0), 0);
+	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+		atomic_store(&read_error, errors[i]);
+		for (uint64_t n = 0; n < 20; n++)
+			EXPECT(hwheel_after(w, n * MS, count, 0, 0, NULL), 0);
+		until_called(want += 20);
+		atomic_store(&read_error, 0);
+	}
+	atomic_store(&read_times, 1000000000);
+	for (uint64_t n = 0; n < 20; n++)
+		EXPECT(hwheel_after(w, n * MS, count, 0, 0, NULL), 0);
+	until_called(want += 20);
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	EXPECT(s.fired, want);
+	EXPECT(atomic_load(&reads) > 0, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void an_alarm_that_reads_strangely(void)
+{
+	in_a_child(strange_reads);
+}
+
+static struct hwheel *wall_wheel(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_REALTIME,
+	};
+	struct hwheel *w = NULL;
+
+	EXPECT(hwheel_create(&o, 0, &w), 0);
+	EXPECT(hwheel_start(w, 0), 0);
+	return w;
+}
+
+static uint64_t last_deadline;
+
+static void in_order(struct hwheel *w, const struct hwheel_event *e)
+{
+	EXPECT(e->deadline_ns > last_deadline, 1);
+	last_deadline = e->deadline_ns;
+	count(w, e);
+}
+
+/* Forward: what is due fires, in order. Back: the time is held. */
+static void stepping_clock(void)
+{
+	struct hwheel *w = wall_wheel();
+	uint64_t before = 0, now = 0;
+
+	for (uint64_t n = 1; n <= 100; n++)
+		EXPECT(hwheel_after(w, n * 36 * SEC, in_order, 0, 0, NULL), 0);
+	/* the sleeper has nothing but the step to wake it */
+	ktap_sleep_ms(20);
+	EXPECT(atomic_load(&calls), 0);
+	step_wall((int64_t)(3601 * SEC));
+	until_called(100);
+	EXPECT(hwheel_now(w, &before), 0);
+	step_wall(-(int64_t)(3600 * SEC));
+	EXPECT(hwheel_now(w, &now), 0);
+	/* at what the hand has seen, which was shortly before */
+	EXPECT(now + SEC > before, 1);
+	EXPECT(hwheel_after(w, 2 * SEC, in_order, 0, 0, NULL), 0);
+	ktap_sleep_ms(50);
+	EXPECT(atomic_load(&calls), 100);
+	step_wall((int64_t)(3610 * SEC));
+	until_called(101);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_clock_that_steps_under_the_tick_thread(void)
+{
+	in_a_child(stepping_clock);
+}
+
+static atomic_ullong periods, last_ns;
+
+#define PERIOD (10 * MS)
+
+/* Each period once: fired, or counted as missed. */
+static void period(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t last = atomic_load(&last_ns);
+
+	(void)w;
+	if (last != 0)
+		EXPECT(e->deadline_ns, last + PERIOD);
+	atomic_store(&last_ns, e->deadline_ns + e->missed * PERIOD);
+	atomic_fetch_add(&periods, 1 + e->missed);
+}
+
+/* Steps of all sizes: none early, none lost, each period counted once. */
+static void random_steps(void)
+{
+	struct hwheel *w = wall_wheel();
+	uint64_t x = 88172645463325252u;
+	int rounds = at_length() ? 2000 : 200;
+	int64_t ahead = 0;
+
+	EXPECT(hwheel_every(w, 0, PERIOD, period, 0, 0, NULL), 0);
+	for (int n = 0; n < rounds; n++) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		EXPECT(hwheel_after(w, x % (7200 * SEC), count, 0, 0, NULL), 0);
+		/* by up to an hour, more often forward */
+		ahead += (int64_t)((x >> 20) % (3600 * SEC)) -
+			 (int64_t)(1200 * SEC);
+		step_wall(ahead);
+		if (n % 8 == 0)
+			ktap_sleep_ms(1);
+	}
+	/* beyond whatever the wheel is held at, by more than any delay */
+	step_wall(ahead + (int64_t)(100 * 86400 * SEC));
+	until_called(rounds);
+	EXPECT(hwheel_stop(w), 0);
+	printf("# %d steps, %llu periods\n", rounds, atomic_load(&periods));
+	EXPECT(atomic_load(&periods) > 100 * 86400 * (SEC / PERIOD), 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_clock_that_steps_at_random(void)
+{
+	in_a_child(random_steps);
+}
+
+static atomic_int tick_tid;
+
+static void say_tid(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&tick_tid, (int)syscall(SYS_gettid));
+}
+
+static void handled(int signal)
+{
+	/* _exit: EXPECT is not for handlers */
+	if (syscall(SYS_gettid) == atomic_load(&tick_tid))
+		_exit(signal);
+}
+
+/* Signals to the tick thread and to the process, while timers fire. */
+static void stormy(void)
+{
+	struct hwheel *w = default_wheel();
+	int sent = 0, seconds = at_length() ? 10 : 1;
+	uint64_t until;
+
+	signal(SIGUSR1, handled);
+	signal(SIGUSR2, handled);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 0, say_tid, 0, 0, NULL), 0);
+	while (atomic_load(&tick_tid) == 0)
+		ktap_sleep_ms(1);
+	for (uint64_t n = 0; n < 1000; n++)
+		EXPECT(hwheel_after(w, n * (uint64_t)seconds * MS, count, 0, 0,
+				    NULL), 0);
+	until = ktap_clock() + (uint64_t)seconds * SEC;
+	while (ktap_clock() < until) {
+		syscall(SYS_tgkill, getpid(), atomic_load(&tick_tid), SIGUSR1);
+		kill(getpid(), SIGUSR2);
+		sent += 2;
+	}
+	until_called(1000);
+	printf("# %d signals\n", sent);
+	EXPECT(sent > 1000, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_storm_of_signals(void)
+{
+	in_a_child(stormy);
+}
+
+/* Stopped by its parent on the way: no period is lost, and no timer. */
+static void stopped_for_a_while(void)
+{
+	struct hwheel *w = default_wheel();
+	uint64_t begin = 0, now = 0;
+
+	EXPECT(hwheel_start(w, 0), 0);
+	for (uint64_t n = 0; n < 100; n++)
+		EXPECT(hwheel_after(w, n * PERIOD, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_now(w, &begin), 0);
+	EXPECT(hwheel_every(w, begin, PERIOD, period, 0, HWHEEL_ABSTIME,
+			    NULL), 0);
+	until_called(100);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(hwheel_now(w, &now), 0);
+	EXPECT(now >= atomic_load(&last_ns), 1);
+	EXPECT(atomic_load(&periods),
+	       (atomic_load(&last_ns) - begin) / PERIOD + 1);
+	EXPECT(atomic_load(&periods) >= 99, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void stopped_and_continued(void)
+{
+	unsigned seconds = at_length() ? 10 : 2;
+	pid_t child = start_child(stopped_for_a_while);
+
+	ktap_sleep_ms(300);
+	CHECK_EQ(kill(child, SIGSTOP), 0);
+	ktap_sleep_ms(seconds * 1000);
+	CHECK_EQ(kill(child, SIGCONT), 0);
+	CHECK_EQ(status_of(child), 0);
+	printf("# stopped for %u seconds\n", seconds);
+}
+
+/* Forked children use the wheel, which is refused, and end in all ways. */
+static void forking(void)
+{
+	struct hwheel *w = default_wheel();
+	int rounds = at_length() ? 200 : 20;
+
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_every(w, 0, MS, count, 0, 0, NULL), 0);
+	for (int n = 0; n < rounds; n++) {
+		int before = atomic_load(&calls), status = 0;
+		pid_t child = fork();
+
+		EXPECT(child >= 0, 1);
+		if (child == 0) {
+			EXPECT(hwheel_after(w, 0, count, 0, 0, NULL),
+			       -ESHUTDOWN);
+			if (n % 2)
+				EXPECT(hwheel_destroy(w), 0);
+			exit(0);
+		}
+		EXPECT(waitpid(child, &status, 0), child);
+		EXPECT(status, 0);
+		/* the parent's goes on */
+		while (atomic_load(&calls) == before)
+			ktap_sleep_ms(1);
+	}
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void forked_while_armed(void)
+{
+	in_a_child(forking);
+}
+
+/* The process ends while timers fire: start_child calls exit. */
+static void exit_armed(void)
+{
+	struct hwheel *w = default_wheel();
+
+	EXPECT(hwheel_start(w, 0), 0);
+	for (uint64_t n = 0; n < 10000; n++)
+		EXPECT(hwheel_after(w, n * MS / 100, count, 0, 0, NULL), 0);
+	while (atomic_load(&calls) == 0)
+		ktap_sleep_ms(1);
+}
+
+static void exit_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	exit(0);
+}
+
+static void exit_in_a_callback(void)
+{
+	struct hwheel *w = default_wheel();
+
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 0, exit_inside, 0, 0, NULL), 0);
+	for (;;)
+		pause();
+}
+
+static void exit_while_armed(void)
+{
+	int rounds = at_length() ? 200 : 20;
+
+	for (int i = 0; i < rounds; i++) {
+		in_a_child(exit_armed);
+		in_a_child(exit_in_a_callback);
+	}
+}
+
+static atomic_int inside;
+
+static void stay_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&inside, 1);
+	for (;;)
+		pause();
+}
+
+static atomic_int refused;
+
+/* Of two threads one waits for the callback, for ever; the other does not. */
+static void *stop_it(void *w)
+{
+	EXPECT(hwheel_stop(w), -EBUSY);
+	atomic_store(&refused, 1);
+	return NULL;
+}
+
+/* A callback that never returns: stop waits for it, nobody else does. */
+static void never_returns(void)
+{
+	struct hwheel *w = default_wheel();
+	hwheel_timer_t t = 0, stuck = 0;
+	pthread_t threads[2];
+
+	EXPECT(hwheel_setup(w, stay_inside, 0, 0, &stuck), 0);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_mod(w, stuck, 0, 0), 0);
+	while (atomic_load(&inside) == 0)
+		ktap_sleep_ms(1);
+	for (int i = 0; i < 2; i++)
+		EXPECT(pthread_create(&threads[i], NULL, stop_it, w), 0);
+	while (atomic_load(&refused) == 0)
+		ktap_sleep_ms(1);
+	EXPECT(hwheel_destroy(w), -EBUSY);
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
+	for (uint64_t n = 0; n < 100000; n++) {
+		EXPECT(hwheel_mod(w, t, n, 0), n % 2);
+		if (n % 2)
+			EXPECT(hwheel_delete(w, t), 1);
+	}
+	EXPECT(hwheel_free(w, t), 0);
+	EXPECT(hwheel_delete(w, stuck), 0);
+	EXPECT(hwheel_free(w, stuck), 0);
+	EXPECT(hwheel_free(w, stuck), -ESTALE);
+	EXPECT(atomic_load(&calls), 0);
+}
+
+static void a_callback_that_never_returns(void)
+{
+	in_a_child(never_returns);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(an_alarm_that_reads_strangely),
+	TEST(a_clock_that_steps_under_the_tick_thread),
+	TEST(a_clock_that_steps_at_random),
+	TEST(a_storm_of_signals),
+	TEST(stopped_and_continued),
+	TEST(forked_while_armed),
+	TEST(exit_while_armed),
+	TEST(a_callback_that_never_returns),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,552 @@
+/*
+ * The system refuses what the library asks of it, one thing at a time.
+ *
+ * The program is linked with the static library and wraps what that calls.
+ * Limits on descriptors and on the address space are in c-tests/resources.c.
+ */
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include "child.h"
+
+/* The k-th of the wrapped calls fails, or all from the k-th on; 0: none. */
+static atomic_int fail_at, for_ever, failures;
+static atomic_llong mapped;
+
+static int must_fail(void)
+{
+	int k = atomic_load(&fail_at);
+
+	if (k == 0)
+		return 0;
+	if (k > 1) {
+		atomic_store(&fail_at, k - 1);
+		return 0;
+	}
+	if (!atomic_load(&for_ever))
+		atomic_store(&fail_at, 0);
+	atomic_fetch_add(&failures, 1);
+	return 1;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *at, size_t n);
+int __real_posix_memalign(void **at, size_t align, size_t n);
+void *__real_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from);
+int __real_munmap(void *at, size_t n);
+int __real_timerfd_create(int clock, int flags);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*body)(void *), void *arg);
+
+void *__wrap_malloc(size_t n)
+{
+	return must_fail() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return must_fail() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *at, size_t n)
+{
+	return must_fail() ? NULL : __real_realloc(at, n);
+}
+
+int __wrap_posix_memalign(void **at, size_t align, size_t n)
+{
+	return must_fail() ? ENOMEM : __real_posix_memalign(at, align, n);
+}
+
+void *__wrap_mmap(void *at, size_t n, int prot, int flags, int fd, off_t from)
+{
+	void *got;
+
+	if (must_fail()) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	got = __real_mmap(at, n, prot, flags, fd, from);
+	if (got != MAP_FAILED)
+		atomic_fetch_add(&mapped, (long long)n);
+	return got;
+}
+
+int __wrap_munmap(void *at, size_t n)
+{
+	atomic_fetch_sub(&mapped, (long long)n);
+	return __real_munmap(at, n);
+}
+
+int __wrap_timerfd_create(int clock, int flags)
+{
+	if (must_fail()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return __real_timerfd_create(clock, flags);
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
+			  void *(*body)(void *), void *arg)
+{
+	return must_fail() ? EAGAIN
+			   : __real_pthread_create(thread, attr, body, arg);
+}
+
+static int descriptors(void)
+{
+	int open_ones = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		open_ones += fcntl(fd, F_GETFD) != -1;
+	return open_ones;
+}
+
+/* The page that tells a forked child stays mapped. */
+static void expect_no_leak(int descriptors_before)
+{
+	EXPECT(atomic_load(&mapped) <= 4096, 1);
+	EXPECT(descriptors(), descriptors_before);
+}
+
+static void poll_until_called(struct hwheel *w, int want)
+{
+	for (int i = 0; i < 5000 && atomic_load(&calls) < want; i++) {
+		EXPECT(hwheel_poll(w, NULL, 0), 0);
+		ktap_sleep_ms(1);
+	}
+	EXPECT(atomic_load(&calls), want);
+}
+
+/* The calls that may ask for something. Each undoes what it did. */
+static struct hwheel *the_wheel;
+static hwheel_timer_t armed, idle;
+
+static int call_create(void)
+{
+	struct hwheel *w = NULL;
+	int got = hwheel_create(NULL, 0, &w);
+
+	EXPECT(w != NULL, got == 0);
+	if (got == 0)
+		EXPECT(hwheel_destroy(w), 0);
+	return got;
+}
+
+static int call_fd(void)
+{
+	int fd = hwheel_fd(the_wheel);
+
+	return fd < 0 ? fd : 0;
+}
+
+static int call_start(void)
+{
+	int got = hwheel_start(the_wheel, 0);
+
+	if (got == 0)
+		EXPECT(hwheel_stop(the_wheel), 0);
+	return got;
+}
+
+static int call_setup(void)
+{
+	hwheel_timer_t t = 0;
+	int got = hwheel_setup(the_wheel, count, 0, 0, &t);
+
+	EXPECT(t != 0, got == 0);
+	if (got == 0)
+		EXPECT(hwheel_free(the_wheel, t), 0);
+	return got;
+}
+
+/* What makes and arms a timer has armed it, or made none. */
+static int takes_back(int got, hwheel_timer_t t)
+{
+	EXPECT(t != 0, got == 0);
+	if (got == 0)
+		EXPECT(hwheel_delete(the_wheel, t), 1);
+	return got;
+}
+
+static int call_after(void)
+{
+	hwheel_timer_t t = 0;
+	int got = hwheel_after(the_wheel, 3600 * SEC, count, 0, 0, &t);
+
+	return takes_back(got, t);
+}
+
+static int call_at(void)
+{
+	hwheel_timer_t t = 0;
+	int got = hwheel_at(the_wheel, 0, count, 0, 0, &t);
+
+	return takes_back(got, t);
+}
+
+static int call_every(void)
+{
+	hwheel_timer_t t = 0;
+	int got = hwheel_every(the_wheel, SEC, SEC, count, 0, 0, &t);
+
+	return takes_back(got, t);
+}
+
+/* What arms has armed, or changed nothing. */
+static int disarms(int got)
+{
+	EXPECT(hwheel_pending(the_wheel, idle), got >= 0);
+	if (got >= 0)
+		EXPECT(hwheel_delete(the_wheel, idle), 1);
+	return got;
+}
+
+static int call_mod(void)
+{
+	return disarms(hwheel_mod(the_wheel, idle, 3600 * SEC, 0));
+}
+
+static int call_mod_at(void)
+{
+	return disarms(hwheel_mod_at(the_wheel, idle, 1, 0));
+}
+
+static int call_reduce(void)
+{
+	return disarms(hwheel_reduce(the_wheel, idle, SEC, 0));
+}
+
+/* To before its promise: one more is needed. */
+static int call_mod_earlier(void)
+{
+	uint64_t left = 0;
+	int got;
+
+	EXPECT(hwheel_mod(the_wheel, armed, 7200 * SEC, 0), 1);
+	got = hwheel_mod_pending(the_wheel, armed, 0, 0);
+	EXPECT(hwheel_remaining(the_wheel, armed, &left), 1);
+	EXPECT(left == 0, got == 1);
+	return got;
+}
+
+/* These ask for nothing, so nothing can be refused. */
+static int call_what_asks_for_nothing(void)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t ns = 0;
+
+	EXPECT(hwheel_now(the_wheel, &ns), 0);
+	EXPECT(hwheel_next_expiry(the_wheel, &ns), 1);
+	EXPECT(hwheel_get_stats(the_wheel, &s), 0);
+	EXPECT(hwheel_pending(the_wheel, armed), 1);
+	EXPECT(hwheel_remaining(the_wheel, armed, &ns), 1);
+	EXPECT(hwheel_mod(the_wheel, armed, 7200 * SEC, 0), 1);
+	EXPECT(hwheel_delete(the_wheel, idle), 0);
+	EXPECT(hwheel_delete_sync(the_wheel, idle), 0);
+	EXPECT(hwheel_poll(the_wheel, NULL, 0), 0);
+	EXPECT(hwheel_advance(the_wheel, 0, NULL, 0), -EINVAL);
+	EXPECT(hwheel_stop(the_wheel), 0);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*call)(void);
+	/* By a thread that meets the wheel with it. */
+	int by_another;
+	/* How many things it asks for, at least; 0: none. */
+	int least;
+} each[] = {
+	{ "create", call_create, 0, 3 },
+	{ "fd", call_fd, 0, 1 },
+	{ "start", call_start, 0, 2 },
+	{ "setup", call_setup, 1, 1 },
+	{ "after", call_after, 1, 2 },
+	{ "at", call_at, 1, 2 },
+	{ "every", call_every, 1, 2 },
+	{ "mod", call_mod, 1, 1 },
+	{ "mod_at", call_mod_at, 1, 1 },
+	{ "reduce", call_reduce, 1, 1 },
+	{ "mod_pending, to earlier", call_mod_earlier, 1, 1 },
+	{ "the others", call_what_asks_for_nothing, 0, 0 },
+	{ "the others", call_what_asks_for_nothing, 1, 0 },
+};
+static size_t which;
+static int k_th;
+
+static void *meet(void *k)
+{
+	atomic_store(&fail_at, *(int *)k);
+	*(int *)k = each[which].call();
+	atomic_store(&fail_at, 0);
+	return NULL;
+}
+
+static int make_the_call(int k)
+{
+	pthread_t thread;
+
+	if (each[which].by_another) {
+		EXPECT(__real_pthread_create(&thread, NULL, meet, &k), 0);
+		EXPECT(pthread_join(thread, NULL), 0);
+	} else {
+		meet(&k);
+	}
+	return k;
+}
+
+enum { GOT_BY, UNEXPECTED, ASKED_FOR_LESS, REFUSED };
+
+static void one_refusal(void)
+{
+	int before = descriptors(), got;
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel_event e;
+
+	if (each[which].call != call_create) {
+		the_wheel = default_wheel();
+		EXPECT(hwheel_after(the_wheel, SEC, count, 0, 0, &armed), 0);
+		EXPECT(hwheel_setup(the_wheel, count, 0, 0, &idle), 0);
+	}
+	errno = 12345;
+	got = make_the_call(k_th);
+	EXPECT(errno, 12345);
+	if (atomic_load(&failures) == 0)
+		_exit(got < 0 ? UNEXPECTED : ASKED_FOR_LESS);
+	/* it got by without, or it is an error; and then nothing has changed */
+	if (got != -ENOMEM && got != -EMFILE && got != -EAGAIN)
+		EXPECT(got >= 0, 1);
+	EXPECT(make_the_call(0) >= 0, 1);
+	if (the_wheel != NULL) {
+		EXPECT(hwheel_get_stats(the_wheel, &s), 0);
+		EXPECT(s.live, 2);
+		EXPECT(hwheel_mod(the_wheel, armed, 0, 0), 1);
+		poll_until_called(the_wheel, 1);
+		EXPECT(hwheel_mod(the_wheel, idle, SEC, 0), 0);
+		EXPECT(hwheel_drain(the_wheel, &e, 1), 1);
+		EXPECT(e.timer == idle, 1);
+		EXPECT(hwheel_destroy(the_wheel), 0);
+	}
+	expect_no_leak(before);
+	_exit(got < 0 ? REFUSED : GOT_BY);
+}
+
+static void each_call_survives_each_refusal(void)
+{
+	for (which = 0; which < sizeof each / sizeof each[0]; which++) {
+		int refused = 0;
+
+		for (k_th = 1; k_th < 100; k_th++) {
+			int status = status_of(start_child(one_refusal));
+
+			CHECK(WIFEXITED(status));
+			CHECK(WEXITSTATUS(status) != UNEXPECTED);
+			if (WEXITSTATUS(status) == ASKED_FOR_LESS)
+				break;
+			refused += WEXITSTATUS(status) == REFUSED;
+		}
+		printf("# %s%s: asks for %d things; without %d it fails\n",
+		       each[which].name,
+		       each[which].by_another ? " by a new thread" : "",
+		       k_th - 1, refused);
+		CHECK(k_th - 1 >= each[which].least);
+		CHECK(each[which].least > 0 || k_th == 1);
+	}
+}
+
+/*
+ * Timers of all distances, while the k-th mapping, or each from the k-th on, is
+ * refused: as many fire as were armed. Fewer for the latter: where the driver
+ * gets no memory at all it looks at every timer, at every tick that fires one.
+ */
+#define HORIZON (3600 * SEC)
+static int crowd;
+
+static void one_crowd(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
+	};
+	struct hwheel *w = NULL;
+	uint64_t x = 88172645463325252u;
+	int made = 0, before = descriptors();
+
+	EXPECT(hwheel_create(&o, 0, &w), 0);
+	atomic_store(&fail_at, k_th);
+	for (int i = 0; i < crowd; i++) {
+		int got;
+
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		got = hwheel_after(w, x % HORIZON, count, 0, 0, NULL);
+		EXPECT(got == 0 || got == -ENOMEM, 1);
+		made += got == 0;
+	}
+	for (uint64_t now = 0; now <= HORIZON; now += 7 * SEC)
+		EXPECT(hwheel_advance(w, now, NULL, 0), 0);
+	EXPECT(hwheel_advance(w, HORIZON + SEC, NULL, 0), 0);
+	EXPECT(atomic_load(&calls), made);
+	if (atomic_load(&failures) == 0)
+		EXPECT(made, crowd);
+	EXPECT(hwheel_destroy(w), 0);
+	expect_no_leak(before);
+	_exit(atomic_load(&failures) == 0 ? ASKED_FOR_LESS : GOT_BY);
+}
+
+static void what_was_armed_fires_whatever_is_refused(void)
+{
+	for (int ever = 0; ever < 2; ever++) {
+		atomic_store(&for_ever, ever);
+		crowd = ever ? 10000 : 100000;
+		for (k_th = 1;; k_th++) {
+			int status = status_of(start_child(one_crowd));
+
+			CHECK(WIFEXITED(status));
+			CHECK(WEXITSTATUS(status) != UNEXPECTED);
+			if (WEXITSTATUS(status) == ASKED_FOR_LESS)
+				break;
+		}
+		printf("# %d timers ask for %d mappings; from each on %s\n",
+		       crowd, k_th - 1, ever ? "none is given" : "all");
+		CHECK(k_th > 2);
+	}
+	atomic_store(&for_ever, 0);
+}
+
+/* A filter of system calls, which lasts until the child ends. */
+static void deny(const int *numbers, size_t n, int error)
+{
+	struct sock_filter code[2 * 16 + 2];
+	struct sock_fprog filter = { 0, code };
+	unsigned short at = 0;
+
+	EXPECT(n <= 16, 1);
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+		offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < n; i++) {
+		code[at++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)numbers[i], 0, 1);
+		code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+			SECCOMP_RET_ERRNO | (unsigned)error);
+	}
+	code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+						  SECCOMP_RET_ALLOW);
+	filter.len = at;
+	EXPECT(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	EXPECT(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+#define DENY(error, ...) do { \
+	static const int deny_numbers[] = { __VA_ARGS__ }; \
+	deny(deny_numbers, sizeof deny_numbers / sizeof(int), error); \
+} while (0)
+
+/* An alarm is the only descriptor there is; without it polling works. */
+static void no_alarm(void)
+{
+	struct hwheel *w = default_wheel();
+
+	DENY(EPERM, SYS_timerfd_create);
+	EXPECT(hwheel_fd(w), -EPERM);
+	EXPECT(hwheel_start(w, 0), -EPERM);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_filter_that_denies_the_alarm(void)
+{
+	in_a_child(no_alarm);
+}
+
+static void no_other_descriptor(void)
+{
+	struct hwheel *w = NULL;
+
+	DENY(EPERM, SYS_eventfd2, SYS_signalfd4, SYS_epoll_create1, SYS_pipe2,
+	     SYS_socket, SYS_openat, SYS_memfd_create, SYS_timer_create,
+	     SYS_rt_sigaction);
+	w = default_wheel();
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 10 * MS, count, 0, 0, NULL), 0);
+	until_called(1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_filter_that_denies_every_other_descriptor(void)
+{
+	in_a_child(no_other_descriptor);
+}
+
+static void no_thread(void)
+{
+	struct hwheel *w = default_wheel();
+	int got;
+
+	EXPECT(hwheel_fd(w) >= 0, 1);
+	DENY(EPERM, SYS_clone, SYS_clone3);
+	got = hwheel_start(w, 0);
+	EXPECT(got == -EPERM || got == -EAGAIN, 1);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_filter_that_denies_threads(void)
+{
+	in_a_child(no_thread);
+}
+
+static void no_memory(void)
+{
+	struct hwheel *w = default_wheel(), *none = NULL;
+	hwheel_timer_t t = 0;
+
+	DENY(EPERM, SYS_mmap);
+	EXPECT(hwheel_create(NULL, 0, &none), -ENOMEM);
+	EXPECT(none == NULL, 1);
+	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_filter_that_denies_memory(void)
+{
+	in_a_child(no_memory);
+}
+
+/* Advice and names are for comfort: huge pages, and the thread's name. */
+static void no_comfort(void)
+{
+	struct hwheel *w = NULL;
+
+	DENY(EPERM, SYS_prctl, SYS_sched_yield);
+	w = default_wheel();
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 10 * MS, count, 0, 0, NULL), 0);
+	until_called(1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_filter_that_denies_comfort(void)
+{
+	in_a_child(no_comfort);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(each_call_survives_each_refusal),
+	TEST(what_was_armed_fires_whatever_is_refused),
+	TEST(a_filter_that_denies_the_alarm),
+	TEST(a_filter_that_denies_every_other_descriptor),
+	TEST(a_filter_that_denies_threads),
+	TEST(a_filter_that_denies_memory),
+	TEST(a_filter_that_denies_comfort),
+};
+KTAP_MAIN(tests)
