@@ -4,7 +4,8 @@
 //! No panic crosses this boundary: the library is built to abort on one, and
 //! nothing here can cause one.
 
-#![allow(non_camel_case_types)]
+// Names and comments are for readers of C.
+#![allow(non_camel_case_types, rustdoc::broken_intra_doc_links)]
 
 use crate::host::{Errno, Host, Options, When};
 use crate::os::clock::Clock;
@@ -80,6 +81,11 @@ pub struct hwheel_options {
     pub max_timers: u32,
     pub reserved: u32,
     pub start_ns: u64,
+}
+
+impl hwheel_options {
+    // SAFETY: plain old data.
+    pub(crate) const DEFAULT: Self = unsafe { std::mem::zeroed() };
 }
 
 /// A timer that has fired, or that hwheel_drain() has handed back.
@@ -194,8 +200,7 @@ unsafe fn read_extensible(from: *const hwheel_options) -> Result<hwheel_options,
     if size > 4096 {
         return Err(-libc::E2BIG);
     }
-    // SAFETY: plain old data.
-    let mut options: hwheel_options = unsafe { std::mem::zeroed() };
+    let mut options = hwheel_options::DEFAULT;
     // SAFETY: `size` bytes are readable, and at most `ours` are written.
     unsafe {
         let (from, to) = (from.cast::<u8>(), (&raw mut options).cast::<u8>());
@@ -209,7 +214,8 @@ unsafe fn read_extensible(from: *const hwheel_options) -> Result<hwheel_options,
     Ok(options)
 }
 
-fn options(o: &hwheel_options) -> Result<Options, Errno> {
+/// The options that are meant, if they are in range.
+pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
     let or = |value: u32, default| if value == 0 { default } else { value };
     let clock = match o.clock {
         HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
@@ -342,8 +348,7 @@ pub unsafe extern "C" fn hwheel_create(
         if wheel.is_null() || flags != 0 {
             return Err(EINVAL);
         }
-        // SAFETY: plain old data.
-        let mut given: hwheel_options = unsafe { std::mem::zeroed() };
+        let mut given = hwheel_options::DEFAULT;
         if !options.is_null() {
             // SAFETY: the caller's promise.
             given = unsafe { read_extensible(options) }?;

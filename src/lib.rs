@@ -1,5 +1,28 @@
 //! hwheel: a lock-free timing wheel.
 //!
+//! ```
+//! use hwheel::{Event, Wheel};
+//! use std::time::Duration;
+//!
+//! let wheel = Wheel::new()?;
+//! wheel.after(Duration::from_millis(50), 1)?;
+//! let second = wheel.after(Duration::from_millis(50), 2)?;
+//! wheel.delete(second)?; // Request 2 was answered in time.
+//!
+//! let mut events = [Event::default(); 64];
+//! while wheel.next_expiry()?.is_some() {
+//!     wheel.wait(None)?;
+//!     for event in wheel.poll(&mut events)? {
+//!         println!("request {} timed out", event.cookie);
+//!     }
+//! }
+//! # Ok::<(), hwheel::Error>(())
+//! ```
+//!
+//! This wheel is driven by whoever polls. [`Wheel::start`] gives it a thread that
+//! calls a closure instead, [`Wheel::fd`] has an event loop drive it, and
+//! [`Wheel::advance`] a clock of the caller's.
+//!
 //! # Theory of operation
 //!
 //! A timer is a 64-byte node in a slab that never moves. Its whole truth is one
@@ -67,6 +90,7 @@
 //! | `local`    | which shard the calling thread owns                         |
 //! | `os/*`     | clock, alarm (timerfd), thread, futex, fork, memory maps    |
 //! | `capi`     | the C functions; their documentation is the header's        |
+//! | `api`      | the same for Rust: [`Wheel`]                                |
 //!
 //! # Progress
 //!
@@ -80,6 +104,8 @@
 // The C layer, which uses all of it, is not built for the model checker.
 #![cfg_attr(loom, allow(dead_code))]
 
+#[cfg(not(loom))]
+mod api;
 mod bucket;
 #[cfg(not(loom))]
 pub mod capi;
@@ -104,3 +130,12 @@ mod wheel;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(not(loom))]
+pub use api::{
+    error::Error,
+    event::{Event, Timer},
+    options::{Clock, Missed, Options},
+    time::{Time, When},
+    Wheel,
+};

@@ -5,6 +5,7 @@ pub(crate) mod clock;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod mmap;
+pub(crate) mod ready;
 pub(crate) mod thread;
 
 /// The error number of the call that has just failed.

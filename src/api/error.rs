@@ -1,0 +1,82 @@
+//! Errors, by what a caller can do about them.
+
+use crate::host::Errno;
+use std::fmt;
+
+/// Why a call has failed; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such timer, or not any more.
+    Stale,
+    /// The limit on live timers is reached.
+    Limit,
+    /// No memory.
+    NoMemory,
+    /// Another thread drives the wheel.
+    Busy,
+    /// An argument is out of range, or not for this wheel.
+    Invalid,
+    /// The timer was shut down, the wheel was drained, or this is a forked child.
+    Shutdown,
+    /// The call would wait for itself.
+    Deadlock,
+    /// An error of the system: its number, as in `EMFILE`.
+    System(i32),
+}
+
+impl Error {
+    /// The number by which the system knows it, above 0.
+    pub fn errno(self) -> i32 {
+        match self {
+            Error::Stale => libc::ESTALE,
+            Error::Limit => libc::ENOSPC,
+            Error::NoMemory => libc::ENOMEM,
+            Error::Busy => libc::EBUSY,
+            Error::Invalid => libc::EINVAL,
+            Error::Shutdown => libc::ESHUTDOWN,
+            Error::Deadlock => libc::EDEADLK,
+            Error::System(errno) => errno,
+        }
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(negative: Errno) -> Error {
+        match -negative {
+            libc::ESTALE => Error::Stale,
+            libc::ENOSPC => Error::Limit,
+            libc::ENOMEM => Error::NoMemory,
+            libc::EBUSY => Error::Busy,
+            libc::EINVAL => Error::Invalid,
+            libc::ESHUTDOWN => Error::Shutdown,
+            libc::EDEADLK => Error::Deadlock,
+            errno => Error::System(errno),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Error::Stale => "no such timer",
+            Error::Limit => "the limit on live timers is reached",
+            Error::NoMemory => "no memory",
+            Error::Busy => "another thread drives the wheel",
+            Error::Invalid => "an argument is out of range",
+            Error::Shutdown => "the timer or the wheel is shut down",
+            Error::Deadlock => "the call would wait for itself",
+            Error::System(errno) => {
+                return std::io::Error::from_raw_os_error(*errno).fmt(f);
+            }
+        })
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> std::io::Error {
+        std::io::Error::from_raw_os_error(error.errno())
+    }
+}

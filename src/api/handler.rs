@@ -1,0 +1,69 @@
+//! The closure of a wheel, and a panic in it.
+//!
+//! A panic must not unwind through a sweep, which would be left half done, nor
+//! out of the wheel's thread. It is caught, kept, and resumed by the next call
+//! that drives or stops the wheel, in the caller's thread.
+
+use super::event::Event;
+use super::Wheel;
+use crate::host::Host;
+use crate::sweep::Fired;
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, PoisonError};
+
+pub(crate) type Function = dyn Fn(&Wheel, &Event) + Send + Sync;
+
+pub(crate) struct Handler {
+    function: Box<Function>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl Handler {
+    pub fn new(function: Box<Function>) -> Self {
+        Handler {
+            function,
+            panic: Mutex::new(None),
+        }
+    }
+
+    fn call(&self, wheel: &Wheel, event: &Event) {
+        let run = AssertUnwindSafe(|| (self.function)(wheel, event));
+        if let Err(panic) = catch_unwind(run) {
+            let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*kept {
+                None => *kept = Some(panic),
+                // The first one counts. To drop another could panic again.
+                Some(_) => std::mem::forget(panic),
+            }
+        }
+    }
+
+    /// Panics as the function has.
+    pub fn resume_panic(&self) {
+        let kept = self
+            .panic
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(panic) = kept {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// Calls the handler for a timer that has fired.
+///
+/// # Safety
+/// `fired.func` is the handler of the wheel around `host`.
+pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
+    let handler = fired.func as *const Handler;
+    // Another name for the wheel, which its owner drops.
+    let wheel = ManuallyDrop::new(Wheel {
+        host: std::ptr::from_ref(host).cast_mut(),
+        handler,
+    });
+    // SAFETY: it is freed after the wheel was destroyed.
+    unsafe { &*handler }.call(&wheel, &Event::new(fired, false));
+}

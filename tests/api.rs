@@ -1,0 +1,307 @@
+//! The Rust API, as a user has it.
+
+#![cfg(not(loom))]
+
+use hwheel::{Clock, Error, Event, Missed, Options, Time, Wheel};
+use std::collections::HashSet;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{mpsc, Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const MS: Duration = Duration::from_millis(1);
+const START: Time = Time::from_nanos(0);
+
+fn manual() -> Options {
+    Options::new().clock(Clock::Manual)
+}
+
+/// Drives a manual wheel to its `ms`-th millisecond.
+fn advance(wheel: &Wheel, ms: u32) -> Vec<Event> {
+    let mut room = [Event::default(); 64];
+    wheel.advance(START + ms * MS, &mut room).unwrap().to_vec()
+}
+
+#[test]
+fn an_event_tells_timer_cookie_and_deadline() {
+    let wheel = manual().create().unwrap();
+    let timer = wheel.after(5 * MS, u64::MAX).unwrap();
+    assert_eq!(advance(&wheel, 4), []);
+    let want = Event {
+        timer,
+        cookie: u64::MAX,
+        deadline: START + 5 * MS,
+        missed: 0,
+        drained: false,
+    };
+    assert_eq!(advance(&wheel, 5), [want]);
+    assert_eq!(advance(&wheel, 6), []);
+}
+
+#[test]
+fn a_full_batch_means_there_may_be_more() {
+    let wheel = manual().create().unwrap();
+    for cookie in 0..10 {
+        wheel.at(START + cookie as u32 * MS, cookie).unwrap();
+    }
+    let (mut room, mut seen) = ([Event::default(); 4], Vec::new());
+    for want in [4, 4, 2, 0] {
+        let due = wheel.advance(START + 20 * MS, &mut room).unwrap();
+        assert_eq!(due.len(), want);
+        seen.extend(due.iter().map(|e| e.cookie));
+    }
+    assert!(seen.into_iter().eq(0..10));
+}
+
+#[test]
+fn missed_periods_are_counted_or_fired_or_move_the_rhythm() {
+    for (missed, fired, left_out, next) in [
+        (Missed::Skip, 1, 2, 13),
+        (Missed::Burst, 3, 0, 13),
+        (Missed::Delay, 1, 2, 15),
+    ] {
+        let wheel = manual().create().unwrap();
+        let timer = wheel.every(MS, 4 * MS, missed, 0).unwrap();
+        let due = advance(&wheel, 11);
+        assert_eq!((due.len(), due[0].missed), (fired, left_out));
+        assert_eq!(wheel.deadline(timer), Ok(Some(START + next * MS)));
+        assert_eq!(wheel.delete(timer), Ok(true));
+        assert_eq!(wheel.delete(timer), Err(Error::Stale));
+    }
+    let wheel = manual().create().unwrap();
+    let none = wheel.every(MS, Duration::ZERO, Missed::Skip, 0);
+    assert_eq!(none, Err(Error::Invalid));
+}
+
+#[test]
+fn a_timer_is_armed_again_and_again() {
+    let wheel = manual().create().unwrap();
+    let timer = wheel.setup(7).unwrap();
+    assert_eq!(wheel.pending(timer), Ok(false));
+    assert_eq!(wheel.mod_pending(timer, MS), Ok(false));
+    assert_eq!(wheel.mod_(timer, 10 * MS), Ok(false));
+    assert_eq!(wheel.reduce(timer, START + 20 * MS), Ok(true));
+    assert_eq!(wheel.deadline(timer), Ok(Some(START + 10 * MS)));
+    assert_eq!(wheel.mod_(timer, START + 3 * MS), Ok(true));
+    assert_eq!(wheel.next_expiry(), Ok(Some(START + 3 * MS)));
+    assert_eq!(advance(&wheel, 3)[0].cookie, 7);
+    assert_eq!(wheel.mod_(timer, Duration::MAX), Ok(false));
+    assert_eq!(wheel.deadline(timer), Ok(Some(Time::NEVER)));
+    assert_eq!(wheel.next_expiry(), Ok(None));
+    assert_eq!(wheel.shutdown(timer), Ok(true));
+    assert_eq!(wheel.mod_(timer, MS), Err(Error::Shutdown));
+    assert_eq!(wheel.free(timer), Ok(false));
+    assert_eq!(wheel.free(timer), Err(Error::Stale));
+}
+
+#[test]
+fn what_is_armed_is_drained() {
+    let wheel = manual().create().unwrap();
+    let timers = [1, 2, 3].map(|cookie| wheel.after(MS, cookie).unwrap());
+    let (mut room, mut back) = ([Event::default(); 2], HashSet::new());
+    assert_eq!(wheel.drain(&mut []), Err(Error::Invalid));
+    for want in [2, 1, 0] {
+        let drained = wheel.drain(&mut room).unwrap();
+        assert_eq!(drained.len(), want);
+        assert!(drained.iter().all(|e| e.drained));
+        back.extend(drained.iter().map(|e| e.timer));
+    }
+    assert_eq!(back, HashSet::from(timers));
+    assert_eq!(wheel.after(MS, 4), Err(Error::Shutdown));
+}
+
+#[test]
+fn what_is_out_of_range_is_refused() {
+    for options in [
+        manual().slots(3),
+        manual().levels(9),
+        manual().tick(Duration::MAX),
+        manual().max_timers(u32::MAX),
+        Options::new().start(Time::from_nanos(1)),
+    ] {
+        assert_eq!(options.create().err(), Some(Error::Invalid));
+    }
+    let one = manual().max_timers(1).start(START + MS).create().unwrap();
+    assert_eq!(one.now(), Ok(START + MS));
+    one.after(MS, 0).unwrap();
+    assert_eq!(one.after(MS, 0), Err(Error::Limit));
+    assert_eq!(one.poll(&mut []), Err(Error::Invalid));
+    assert_eq!(one.fd().err(), Some(Error::Invalid));
+    assert_eq!(one.start(), Err(Error::Invalid));
+    let system = std::io::Error::from(Error::Limit);
+    assert_eq!(system.raw_os_error(), Some(Error::Limit.errno()));
+}
+
+#[test]
+fn a_timer_at_an_instant_is_not_early() {
+    let wheel = Wheel::new().unwrap();
+    let instant = Instant::now() + 20 * MS;
+    wheel.at(wheel.time_of(instant).unwrap(), 0).unwrap();
+    let mut room = [Event::default(); 2];
+    while wheel.poll(&mut room).unwrap().is_empty() {
+        wheel.wait(None).unwrap();
+    }
+    assert!(Instant::now() >= instant);
+    assert_eq!(wheel.wait(Some(MS)), Ok(false));
+}
+
+#[test]
+fn many_threads_arm_and_none_is_early_lost_or_doubled() {
+    const EACH: u64 = 1000;
+    let wheel = Wheel::new().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let wheel = &wheel;
+            scope.spawn(move || {
+                for i in 0..EACH {
+                    let delay = (i % 20) as u32 * MS;
+                    wheel.after(delay, thread * EACH + i).unwrap();
+                    let far = wheel.after(3_600_000 * MS, 0).unwrap();
+                    assert_eq!(wheel.delete(far), Ok(true));
+                }
+            });
+        }
+        let (mut room, mut seen) = ([Event::default(); 256], HashSet::new());
+        while seen.len() < 4 * EACH as usize {
+            wheel.wait(None).unwrap();
+            let due = wheel.poll(&mut room).unwrap();
+            let now = wheel.now().unwrap();
+            for event in due {
+                assert!(event.deadline <= now);
+                assert!(seen.insert(event.cookie));
+            }
+        }
+    });
+    assert_eq!(wheel.drain(&mut [Event::default()]), Ok(&[][..]));
+}
+
+#[test]
+fn the_handler_arms_and_cancels_and_cannot_wait_for_itself() {
+    let (tell, told) = mpsc::channel();
+    let wheel = manual()
+        .handler(move |wheel, event| {
+            let timer = event.timer;
+            tell.send((event.cookie, wheel.delete_sync(timer))).unwrap();
+            assert_eq!(wheel.advance(Time::NEVER, &mut []), Err(Error::Busy));
+            assert_eq!(wheel.stop(), Err(Error::Deadlock));
+            if event.cookie > 0 {
+                let far = wheel.after(MS, 9).unwrap();
+                wheel.after(MS, event.cookie - 1).unwrap();
+                assert_eq!(wheel.delete(far), Ok(true));
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.after(MS, 2).unwrap();
+    for ms in 1..4 {
+        assert_eq!(advance(&wheel, ms), []);
+    }
+    let want = [2, 1, 0].map(|cookie| (cookie, Err(Error::Deadlock)));
+    assert!(told.try_iter().eq(want));
+}
+
+#[test]
+fn delete_sync_waits_for_the_handler() {
+    let at = Arc::new(AtomicU64::new(0));
+    let wheel = Options::new()
+        .handler({
+            let at = at.clone();
+            move |_, _| {
+                at.store(1, Ordering::SeqCst);
+                std::thread::sleep(50 * MS);
+                at.store(2, Ordering::SeqCst);
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    assert_eq!(wheel.start(), Err(Error::Busy));
+    let timer = wheel.setup(0).unwrap();
+    wheel.mod_(timer, MS).unwrap();
+    while at.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(wheel.delete_sync(timer), Ok(false));
+    assert_eq!(at.load(Ordering::SeqCst), 2);
+    wheel.stop().unwrap();
+}
+
+#[test]
+fn a_panic_of_the_handler_is_resumed_where_the_wheel_is_driven() {
+    let wheel = manual()
+        .handler(|_, event| assert!(event.cookie > 1, "cookie {}", event.cookie))
+        .create()
+        .unwrap();
+    for cookie in 0..3 {
+        wheel.after((1 + cookie as u32) * MS, cookie).unwrap();
+    }
+    let panic = catch_unwind(AssertUnwindSafe(|| advance(&wheel, 3))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"cookie 0".to_string()));
+    assert_eq!(wheel.next_expiry(), Ok(None));
+    assert_eq!(advance(&wheel, 4), []);
+}
+
+#[test]
+fn a_panic_in_the_wheels_thread_is_resumed_by_stop() {
+    let (tell, told) = mpsc::channel();
+    let wheel = Options::new()
+        .handler(move |_, event| {
+            tell.send(event.cookie).unwrap();
+            assert_ne!(event.cookie, 1);
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.after(MS, 1).unwrap();
+    assert_eq!(told.recv(), Ok(1));
+    wheel.after(MS, 2).unwrap();
+    assert_eq!(told.recv(), Ok(2));
+    assert!(catch_unwind(AssertUnwindSafe(|| wheel.stop())).is_err());
+    assert_eq!(wheel.stop(), Ok(()));
+}
+
+#[test]
+fn the_handler_is_dropped_with_its_wheel() {
+    let owned = Arc::new(());
+    for start in [false, true] {
+        let kept = owned.clone();
+        let wheel = Options::new().handler(move |_, _| _ = &kept);
+        let wheel = wheel.create().unwrap();
+        if start {
+            wheel.start().unwrap();
+        }
+        assert_eq!(Arc::strong_count(&owned), 2);
+        drop(wheel);
+        assert_eq!(Arc::strong_count(&owned), 1);
+    }
+    drop(manual().handler({
+        let kept = owned.clone();
+        move |_, _| _ = &kept
+    }));
+    assert_eq!(Arc::strong_count(&owned), 1);
+}
+
+#[test]
+fn a_wheel_that_its_own_handler_drops_goes_on() {
+    let place = Arc::new(Mutex::new(None));
+    let (tell, told) = mpsc::channel();
+    let wheel = Options::new()
+        .handler({
+            let place = place.clone();
+            move |wheel, event| {
+                drop(place.lock().unwrap().take());
+                wheel.after(MS, event.cookie + 1).unwrap();
+                // Nobody listens at the end.
+                _ = tell.send(event.cookie);
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    let mut held = place.lock().unwrap();
+    wheel.after(MS, 0).unwrap();
+    *held = Some(wheel);
+    drop(held);
+    assert!(told.into_iter().take(3).eq(0..3));
+    assert!(place.lock().unwrap().is_none());
+}
