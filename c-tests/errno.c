@@ -51,6 +51,12 @@ static void success_leaves_errno_alone(void)
 	QUIET(hwheel_stop(w), 0);
 	QUIET(hwheel_delete_sync(w, t), 1);
 	QUIET(hwheel_free(w, t), 0);
+	for (uint64_t id = 0; id < 1000; id++)
+		QUIET(hwheel_id_set(w, id, 3600 * SEC, NULL, 0, 0), 0);
+	QUIET(hwheel_id_move(w, 7, 7200 * SEC, 0), 1);
+	QUIET(hwheel_id_pending(w, 7), 1);
+	for (uint64_t id = 0; id < 1000; id++)
+		QUIET(hwheel_id_delete(w, id), 1);
 	QUIET(hwheel_drain(w, &e, 1), 0);
 	QUIET(hwheel_destroy(w), 0);
 	QUIET(hwheel_destroy(NULL), 0);

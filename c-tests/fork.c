@@ -82,6 +82,14 @@ static void try_everything(struct hwheel *w)
 	EXPECT(hwheel_after(w, MS, count, 0, 0, &t), -ESHUTDOWN);
 	EXPECT(hwheel_at(w, MS, count, 0, 0, &t), -ESHUTDOWN);
 	EXPECT(hwheel_every(w, MS, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_key_set(w, "k", 1, MS, count, 0, 0), -ESHUTDOWN);
+	EXPECT(hwheel_key_move(w, "k", 1, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_key_delete(w, "k", 1), -ESHUTDOWN);
+	EXPECT(hwheel_key_pending(w, "k", 1), -ESHUTDOWN);
+	EXPECT(hwheel_id_set(w, 1, MS, count, 0, 0), -ESHUTDOWN);
+	EXPECT(hwheel_id_move(w, 1, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_id_delete(w, 1), -ESHUTDOWN);
+	EXPECT(hwheel_id_pending(w, 1), -ESHUTDOWN);
 	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1), -ESHUTDOWN);
 	EXPECT(hwheel_poll(w, &e, 1), -ESHUTDOWN);
 	EXPECT(hwheel_fd(w), -ESHUTDOWN);

@@ -150,7 +150,8 @@ typedef uint64_t hwheel_timer_t;
 /**
  * A timer that has fired, or that hwheel_drain() has handed back.
  *
- * @timer: its handle. Stale already if the timer was one that frees itself.
+ * @timer: its handle. Stale already if the timer was one that frees itself; 0
+ *   if it was one with a key.
  * @cookie: what the caller gave when it made the timer.
  * @deadline_ns: when it was due.
  * @missed: how many periods after this one were left out, because they had
@@ -590,6 +591,157 @@ int hwheel_every(struct hwheel *wheel,
                  uint64_t cookie,
                  uint32_t flags,
                  hwheel_timer_t *timer);
+
+/**
+ * hwheel_key_set() - Give a key a timer that fires once.
+ * @wheel: the wheel.
+ * @key: any bytes, which are copied. For numbers there is hwheel_id_set().
+ * @key_len: how many, 1 to 255.
+ * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+ * @fn: the callback, or NULL for an event.
+ * @cookie: handed to the callback or the event.
+ * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ *
+ * If the key has a pending timer, this one takes its place, and that does not
+ * fire. If both have the same @fn it is moved, which asks for no memory;
+ * otherwise both count as live until this returns.
+ *
+ * A keyed timer has no handle: @timer of its event is 0. When it fires, its key
+ * is free before the callback begins, which may set it again. Where this call
+ * and a firing meet, one comes first: either the pending timer is replaced and
+ * does not fire, or it fires and this is a new one.
+ *
+ * Return:
+ * * 1 - a pending timer of that key was replaced.
+ * * 0 - the key had none, and has one now.
+ * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, or a flag is
+ *   unknown.
+ * * -ENOSPC - the limit on live timers is reached; nothing has changed.
+ * * -ENOMEM - no memory; nothing has changed.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+ *
+ * Context: any thread, also in a callback. Calls the allocator. Blocks while another thread is at work on the same sixty-fourth
+ * part of all keys; no callback runs meanwhile. The driver blocks likewise when
+ * a keyed timer fires.
+ */
+int hwheel_key_set(struct hwheel *wheel,
+                   const void *key,
+                   uint32_t key_len,
+                   uint64_t delay_ns,
+                   hwheel_fn fn,
+                   uint64_t cookie,
+                   uint32_t flags);
+
+/**
+ * hwheel_key_move() - Move the pending timer of a key.
+ * @wheel: the wheel.
+ * @key: as in hwheel_key_set().
+ * @key_len: as in hwheel_key_set().
+ * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+ * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ *
+ * Return:
+ * * 1 - it was pending and has been moved.
+ * * 0 - the key has no pending timer; nothing has changed.
+ * * -EINVAL, -ENOMEM, -ESHUTDOWN - as hwheel_key_set().
+ *
+ * Context: as hwheel_key_set(). Calls no allocator.
+ */
+int hwheel_key_move(struct hwheel *wheel,
+                    const void *key,
+                    uint32_t key_len,
+                    uint64_t delay_ns,
+                    uint32_t flags);
+
+/**
+ * hwheel_key_delete() - Cancel the pending timer of a key.
+ * @wheel: the wheel.
+ * @key: as in hwheel_key_set().
+ * @key_len: as in hwheel_key_set().
+ *
+ * Return:
+ * * 1 - it was pending and will not fire; it and the key are gone.
+ * * 0 - the key has no pending timer: none was set, or it has fired, or its
+ *   callback is running.
+ * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+ * * -ESHUTDOWN - a forked child.
+ *
+ * Context: as hwheel_key_set(). Asks for no memory.
+ */
+int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
+
+/**
+ * hwheel_key_pending() - Whether a key has a pending timer.
+ * @wheel: the wheel.
+ * @key: as in hwheel_key_set().
+ * @key_len: as in hwheel_key_set().
+ *
+ * Return:
+ * * 1 - it has.
+ * * 0 - it has not.
+ * * otherwise as hwheel_key_delete().
+ *
+ * Context: as hwheel_key_delete().
+ */
+int hwheel_key_pending(struct hwheel *wheel, const void *key, uint32_t key_len);
+
+/**
+ * hwheel_id_set() - Give a number a timer that fires once.
+ * @wheel: the wheel.
+ * @id: any number.
+ * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+ * @fn: the callback, or NULL for an event.
+ * @cookie: handed to the callback or the event.
+ * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ *
+ * As hwheel_key_set(); the key is the eight bytes of the number, as they are in
+ * memory.
+ *
+ * Return: as hwheel_key_set().
+ *
+ * Context: as hwheel_key_set().
+ */
+int hwheel_id_set(struct hwheel *wheel,
+                  uint64_t id,
+                  uint64_t delay_ns,
+                  hwheel_fn fn,
+                  uint64_t cookie,
+                  uint32_t flags);
+
+/**
+ * hwheel_id_move() - Move the pending timer of a number.
+ * @wheel: the wheel.
+ * @id: as in hwheel_id_set().
+ * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+ * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ *
+ * Return: as hwheel_key_move().
+ *
+ * Context: as hwheel_key_move().
+ */
+int hwheel_id_move(struct hwheel *wheel, uint64_t id, uint64_t delay_ns, uint32_t flags);
+
+/**
+ * hwheel_id_delete() - Cancel the pending timer of a number.
+ * @wheel: the wheel.
+ * @id: as in hwheel_id_set().
+ *
+ * Return: as hwheel_key_delete().
+ *
+ * Context: as hwheel_key_delete().
+ */
+int hwheel_id_delete(struct hwheel *wheel, uint64_t id);
+
+/**
+ * hwheel_id_pending() - Whether a number has a pending timer.
+ * @wheel: the wheel.
+ * @id: as in hwheel_id_set().
+ *
+ * Return: as hwheel_key_pending().
+ *
+ * Context: as hwheel_key_pending().
+ */
+int hwheel_id_pending(struct hwheel *wheel, uint64_t id);
 
 /**
  * hwheel_advance() - Drive a wheel with a manual clock.

@@ -294,6 +294,43 @@ protected:
 	::hwheel_timer_t handle_;
 };
 
+/**
+ * A caller's key: a number, a string, or any bytes. It refers to them, and the
+ * wheel copies them in the call.
+ */
+class Key {
+public:
+	template <class Id, class = typename std::enable_if<std::is_integral<Id>::value>::type>
+	Key(Id id) noexcept : bytes_(nullptr), size_(sizeof id_),
+		id_(static_cast<std::uint64_t>(id))
+	{
+	}
+
+	Key(const char *text) noexcept : Key(text, std::strlen(text)) {}
+
+	/** One that is too long gives EINVAL when it is used. */
+	Key(const void *bytes, std::size_t size) noexcept
+		: bytes_(bytes), size_(size < 256 ? static_cast<std::uint32_t>(size) : 256),
+		  id_(0)
+	{
+	}
+
+	/** A std::string, a std::string_view, a std::vector of bytes, or the like. */
+	template <class Bytes, std::size_t = sizeof *std::declval<const Bytes &>().data()>
+	Key(const Bytes &bytes) noexcept : Key(bytes.data(), bytes.size())
+	{
+		static_assert(sizeof *bytes.data() == 1, "a key is made of bytes");
+	}
+
+	const void *data() const noexcept { return bytes_ ? bytes_ : &id_; }
+	std::uint32_t size() const noexcept { return size_; }
+
+private:
+	const void *bytes_;
+	std::uint32_t size_;
+	std::uint64_t id_;
+};
+
 /** How a wheel is made; see struct hwheel_options. Zero is the default. */
 struct Options {
 	enum class Clock : std::uint32_t {
@@ -444,6 +481,44 @@ public:
 			static_cast<std::uint32_t>(missed) | HWHEEL_ABSTIME, timer);
 	}
 
+	/**
+	 * Give a key a timer that fires once, in place of the one it has.
+	 * value() is 1 if it had one that was pending, 0 if not.
+	 */
+	HWHEEL_NODISCARD Result set(const Key &key, Time delay, Target target) noexcept
+	{
+		return set(key, delay, target, 0);
+	}
+
+	HWHEEL_NODISCARD Result set_at(const Key &key, Time deadline, Target target) noexcept
+	{
+		return set(key, deadline, target, HWHEEL_ABSTIME);
+	}
+
+	/** Move the timer of a key. value() is 0 if it has none that is pending. */
+	Result move(const Key &key, Time delay) noexcept
+	{
+		return Result(::hwheel_key_move(wheel_, key.data(), key.size(), delay.ns(), 0));
+	}
+
+	Result move_at(const Key &key, Time deadline) noexcept
+	{
+		return Result(::hwheel_key_move(wheel_, key.data(), key.size(), deadline.ns(),
+			HWHEEL_ABSTIME));
+	}
+
+	/** Cancel the timer of a key. value() is 0 if it has none that is pending. */
+	Result cancel(const Key &key) noexcept
+	{
+		return Result(::hwheel_key_delete(wheel_, key.data(), key.size()));
+	}
+
+	/** value() is 1 if the key has a pending timer, 0 if not. */
+	Result pending(const Key &key) const noexcept
+	{
+		return Result(::hwheel_key_pending(wheel_, key.data(), key.size()));
+	}
+
 	/** Move a manual clock and fire what is due; value() counts the events. */
 	Result advance(Time now) noexcept { return advance(now, nullptr, 0); }
 
@@ -496,6 +571,12 @@ public:
 	}
 
 private:
+	Result set(const Key &key, Time when, Target target, std::uint32_t flags) noexcept
+	{
+		return Result(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
+			target.fn(), target.cookie(), flags));
+	}
+
 	Result repeat(Time first, Time period, Target target, std::uint32_t flags,
 		      TimerRef *timer) noexcept
 	{

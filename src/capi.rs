@@ -7,13 +7,14 @@
 // Names and comments are for readers of C.
 #![allow(non_camel_case_types, rustdoc::broken_intra_doc_links)]
 
-use crate::host::{Errno, Host, Options, When};
+use crate::host::{number, Errno, Host, Options, When};
+use crate::keys::{Target, LONGEST};
 use crate::os::clock::Clock;
 use crate::slab::{AUTO, BURST, DELAY, MOST};
 use crate::state::SHUT;
 use crate::sweep::Fired;
 use crate::wheel::{How, Spec};
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 /// Major version: incremented when the ABI breaks.
 pub const HWHEEL_VERSION_MAJOR: u32 = 0;
@@ -90,7 +91,8 @@ impl hwheel_options {
 
 /// A timer that has fired, or that hwheel_drain() has handed back.
 ///
-/// @timer: its handle. Stale already if the timer was one that frees itself.
+/// @timer: its handle. Stale already if the timer was one that frees itself; 0
+///   if it was one with a key.
 /// @cookie: what the caller gave when it made the timer.
 /// @deadline_ns: when it was due.
 /// @missed: how many periods after this one were left out, because they had
@@ -177,13 +179,6 @@ const EINVAL: Errno = -libc::EINVAL;
 unsafe fn host<'a>(wheel: *mut hwheel) -> Result<&'a Host, Errno> {
     // SAFETY: the caller's promise.
     unsafe { wheel.cast::<Host>().as_ref() }.ok_or(EINVAL)
-}
-
-#[inline]
-fn answer(result: Result<i32, Errno>) -> i32 {
-    match result {
-        Ok(n) | Err(n) => n,
-    }
 }
 
 /// Reads an extensible struct the way the kernel does.
@@ -344,7 +339,7 @@ pub unsafe extern "C" fn hwheel_create(
     flags: u32,
     wheel: *mut *mut hwheel,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         if wheel.is_null() || flags != 0 {
             return Err(EINVAL);
         }
@@ -382,7 +377,7 @@ pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
         return 0;
     }
     // SAFETY: the caller's promise.
-    answer(unsafe { Host::destroy(wheel.cast()) }.map(|()| 0))
+    number(unsafe { Host::destroy(wheel.cast()) }.map(|()| 0))
 }
 
 /// hwheel_now() - The time on the wheel's clock.
@@ -402,7 +397,7 @@ pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
 /// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if now_ns.is_null() {
@@ -437,7 +432,7 @@ pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_i
 /// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_next_expiry(wheel: *mut hwheel, deadline_ns: *mut u64) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if deadline_ns.is_null() {
@@ -470,7 +465,7 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *mut hwheel, deadline_ns: *mu
 /// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel_stats) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if stats.is_null() {
@@ -555,7 +550,7 @@ pub unsafe extern "C" fn hwheel_setup(
     flags: u32,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if timer.is_null() || flags != 0 {
@@ -573,30 +568,26 @@ pub unsafe extern "C" fn hwheel_setup(
     })())
 }
 
+/// What a time means, with no flag but HWHEEL_ABSTIME.
+fn when(ns: u64, flags: u32) -> Result<When, Errno> {
+    match flags {
+        0 => Ok(When::After(ns)),
+        HWHEEL_ABSTIME => Ok(When::At(ns)),
+        _ => Err(EINVAL),
+    }
+}
+
 /// Arms a timer that exists.
 ///
 /// # Safety
 /// As `host`.
 #[inline]
-unsafe fn arm(
-    wheel: *mut hwheel,
-    timer: hwheel_timer_t,
-    ns: u64,
-    flags: u32,
-    known: u32,
-    how: How,
-) -> i32 {
+unsafe fn arm(wheel: *mut hwheel, timer: hwheel_timer_t, ns: u64, flags: u32, how: How) -> i32 {
     // SAFETY: the caller's promise.
-    let host = match unsafe { host(wheel) } {
-        Ok(host) if flags & !known == 0 => host,
-        _ => return EINVAL,
-    };
-    let when = if flags & HWHEEL_ABSTIME != 0 {
-        When::At(ns)
-    } else {
-        When::After(ns)
-    };
-    answer(host.arm(timer, when, how))
+    match (unsafe { host(wheel) }, when(ns, flags)) {
+        (Ok(host), Ok(when)) => number(host.arm(timer, when, how)),
+        _ => EINVAL,
+    }
 }
 
 /// hwheel_mod() - Arm a timer, or move it if it is armed.
@@ -695,7 +686,7 @@ pub unsafe extern "C" fn hwheel_reduce(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Earlier) }
+    unsafe { arm(wheel, timer, delay_ns, flags, How::Earlier) }
 }
 
 /// hwheel_mod_pending() - Move a timer, but only if it is armed.
@@ -721,7 +712,7 @@ pub unsafe extern "C" fn hwheel_mod_pending(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { arm(wheel, timer, delay_ns, flags, HWHEEL_ABSTIME, How::Pending) }
+    unsafe { arm(wheel, timer, delay_ns, flags, How::Pending) }
 }
 
 /// hwheel_delete() - Cancel a timer.
@@ -774,7 +765,7 @@ pub unsafe extern "C" fn hwheel_delete(wheel: *mut hwheel, timer: hwheel_timer_t
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_delete_sync(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, 0)))
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, 0)))
 }
 
 /// hwheel_shutdown() - Cancel a timer for good.
@@ -794,7 +785,7 @@ pub unsafe extern "C" fn hwheel_delete_sync(wheel: *mut hwheel, timer: hwheel_ti
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, SHUT)))
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, SHUT)))
 }
 
 /// hwheel_shutdown_sync() - Cancel a timer for good and wait for its callback.
@@ -813,7 +804,7 @@ pub unsafe extern "C" fn hwheel_shutdown(wheel: *mut hwheel, timer: hwheel_timer
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_shutdown_sync(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, SHUT)))
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, SHUT)))
 }
 
 /// hwheel_free() - Cancel and free a timer.
@@ -832,7 +823,7 @@ pub unsafe extern "C" fn hwheel_shutdown_sync(wheel: *mut hwheel, timer: hwheel_
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.free(timer)))
+    number(unsafe { host(wheel) }.and_then(|h| h.free(timer)))
 }
 
 /// hwheel_pending() - Whether a timer is armed.
@@ -853,7 +844,7 @@ pub unsafe extern "C" fn hwheel_free(wheel: *mut hwheel, timer: hwheel_timer_t) 
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_pending(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some().into())))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some().into())))
 }
 
 /// hwheel_remaining() - How long until a timer's deadline.
@@ -879,7 +870,7 @@ pub unsafe extern "C" fn hwheel_remaining(
     timer: hwheel_timer_t,
     remaining_ns: *mut u64,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if remaining_ns.is_null() {
@@ -903,7 +894,7 @@ pub unsafe extern "C" fn hwheel_remaining(
 /// # Safety
 /// Pointers as in the functions that call it.
 unsafe fn one_call(wheel: *mut hwheel, when: When, spec: Spec, timer: *mut hwheel_timer_t) -> i32 {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         let handle = host.setup(spec, Some(when))?;
@@ -1052,6 +1043,253 @@ pub unsafe extern "C" fn hwheel_every(
     unsafe { one_call(wheel, when, spec, timer) }
 }
 
+/// A caller's key.
+///
+/// # Safety
+/// `key` is null or has `len` bytes.
+unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
+    if key.is_null() || len == 0 || len as usize > LONGEST {
+        return Err(EINVAL);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(key.cast(), len as usize) })
+}
+
+/// Gives a key a timer.
+///
+/// # Safety
+/// As `host`.
+unsafe fn key_set(
+    wheel: *mut hwheel,
+    key: &[u8],
+    ns: u64,
+    func: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+) -> Result<i32, Errno> {
+    let func = func.map_or(0, |f| f as usize);
+    // SAFETY: the caller's promise.
+    unsafe { host(wheel) }?.key_set(key, Target { func, cookie }, when(ns, flags)?)
+}
+
+/// hwheel_key_set() - Give a key a timer that fires once.
+/// @wheel: the wheel.
+/// @key: any bytes, which are copied. For numbers there is hwheel_id_set().
+/// @key_len: how many, 1 to 255.
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// If the key has a pending timer, this one takes its place, and that does not
+/// fire. If both have the same @fn it is moved, which asks for no memory;
+/// otherwise both count as live until this returns.
+///
+/// A keyed timer has no handle: @timer of its event is 0. When it fires, its key
+/// is free before the callback begins, which may set it again. Where this call
+/// and a firing meet, one comes first: either the pending timer is replaced and
+/// does not fire, or it fires and this is a new one.
+///
+/// Return:
+/// * 1 - a pending timer of that key was replaced.
+/// * 0 - the key had none, and has one now.
+/// * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, or a flag is
+///   unknown.
+/// * -ENOSPC - the limit on live timers is reached; nothing has changed.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Calls the allocator. Blocks while another thread is at work on the same sixty-fourth
+/// part of all keys; no callback runs meanwhile. The driver blocks likewise when
+/// a keyed timer fires.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_set(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+    delay_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { key_of(key, key_len) }.and_then(|key| {
+        // SAFETY: as above.
+        unsafe { key_set(wheel, key, delay_ns, r#fn, cookie, flags) }
+    }))
+}
+
+/// hwheel_key_move() - Move the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: as in hwheel_key_set().
+/// @key_len: as in hwheel_key_set().
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// Return:
+/// * 1 - it was pending and has been moved.
+/// * 0 - the key has no pending timer; nothing has changed.
+/// * -EINVAL, -ENOMEM, -ESHUTDOWN - as hwheel_key_set().
+///
+/// Context: as hwheel_key_set(). Calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_move(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+    delay_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(
+        unsafe { host(wheel) }
+            .and_then(|h| h.key_move(unsafe { key_of(key, key_len) }?, when(delay_ns, flags)?)),
+    )
+}
+
+/// hwheel_key_delete() - Cancel the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: as in hwheel_key_set().
+/// @key_len: as in hwheel_key_set().
+///
+/// Return:
+/// * 1 - it was pending and will not fire; it and the key are gone.
+/// * 0 - the key has no pending timer: none was set, or it has fired, or its
+///   callback is running.
+/// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: as hwheel_key_set(). Asks for no memory.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_delete(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_delete(unsafe { key_of(key, key_len) }?)))
+}
+
+/// hwheel_key_pending() - Whether a key has a pending timer.
+/// @wheel: the wheel.
+/// @key: as in hwheel_key_set().
+/// @key_len: as in hwheel_key_set().
+///
+/// Return:
+/// * 1 - it has.
+/// * 0 - it has not.
+/// * otherwise as hwheel_key_delete().
+///
+/// Context: as hwheel_key_delete().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_pending(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_pending(unsafe { key_of(key, key_len) }?)))
+}
+
+/// hwheel_id_set() - Give a number a timer that fires once.
+/// @wheel: the wheel.
+/// @id: any number.
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// As hwheel_key_set(); the key is the eight bytes of the number, as they are in
+/// memory.
+///
+/// Return: as hwheel_key_set().
+///
+/// Context: as hwheel_key_set().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_id_set(
+    wheel: *mut hwheel,
+    id: u64,
+    delay_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { key_set(wheel, &id.to_ne_bytes(), delay_ns, r#fn, cookie, flags) })
+}
+
+/// hwheel_id_move() - Move the pending timer of a number.
+/// @wheel: the wheel.
+/// @id: as in hwheel_id_set().
+/// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
+/// @flags: HWHEEL_ABSTIME if the time is a deadline.
+///
+/// Return: as hwheel_key_move().
+///
+/// Context: as hwheel_key_move().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_id_move(
+    wheel: *mut hwheel,
+    id: u64,
+    delay_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(
+        unsafe { host(wheel) }.and_then(|h| h.key_move(&id.to_ne_bytes(), when(delay_ns, flags)?)),
+    )
+}
+
+/// hwheel_id_delete() - Cancel the pending timer of a number.
+/// @wheel: the wheel.
+/// @id: as in hwheel_id_set().
+///
+/// Return: as hwheel_key_delete().
+///
+/// Context: as hwheel_key_delete().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_id_delete(wheel: *mut hwheel, id: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_delete(&id.to_ne_bytes())))
+}
+
+/// hwheel_id_pending() - Whether a number has a pending timer.
+/// @wheel: the wheel.
+/// @id: as in hwheel_id_set().
+///
+/// Return: as hwheel_key_pending().
+///
+/// Context: as hwheel_key_pending().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_id_pending(wheel: *mut hwheel, id: u64) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_pending(&id.to_ne_bytes())))
+}
+
 /// hwheel_advance() - Drive a wheel with a manual clock.
 /// @wheel: the wheel.
 /// @now_ns: the time now. A step back is held at the last time.
@@ -1081,7 +1319,7 @@ pub unsafe extern "C" fn hwheel_advance(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         let mut batch = Batch::new(events, max, 0)?;
@@ -1119,7 +1357,7 @@ pub unsafe extern "C" fn hwheel_poll(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         let mut batch = Batch::new(events, max, 0)?;
@@ -1151,7 +1389,7 @@ pub unsafe extern "C" fn hwheel_poll(
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(Host::descriptor))
+    number(unsafe { host(wheel) }.and_then(Host::descriptor))
 }
 
 /// hwheel_start() - Start the tick thread.
@@ -1177,7 +1415,7 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel, flags: u32) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| {
+    number(unsafe { host(wheel) }.and_then(|h| {
         if flags != 0 {
             return Err(EINVAL);
         }
@@ -1205,7 +1443,7 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel, flags: u32) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
-    answer(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
+    number(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
 }
 
 /// hwheel_drain() - Shut the wheel down and get every armed timer back.
@@ -1235,7 +1473,7 @@ pub unsafe extern "C" fn hwheel_drain(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    answer((|| {
+    number((|| {
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         if max == 0 {

@@ -8,6 +8,7 @@
 //! sets it to *now*; the driver wakes and looks again.
 
 use crate::count::Tally;
+use crate::keys::{Keys, Target, Timers};
 use crate::local;
 use crate::memory::Memory;
 use crate::os::alarm::Alarm;
@@ -16,6 +17,8 @@ use crate::os::fork::Process;
 use crate::os::futex::Futex;
 use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
+use crate::os::{quietly, seed};
+use crate::slab::KEYED;
 use crate::state::NEVER;
 use crate::sweep::{Drive, Fired, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -47,6 +50,15 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
+}
+
+/// A result as C has it. Where all callers of a function ask for no more, its
+/// registers hold no more.
+#[inline(always)]
+pub(crate) fn number(result: Result<i32, Errno>) -> i32 {
+    match result {
+        Ok(n) | Err(n) => n,
+    }
 }
 
 /// Calls the function of a timer that has fired.
@@ -88,6 +100,7 @@ pub(crate) struct Host {
     pub unclaimed: Tally,
     /// By powers of two.
     pub lateness: [Tally; LATENESS],
+    keys: Keys,
 }
 
 // SAFETY: `thread` is used by whoever has moved `drive` to STOPPING or out of
@@ -117,6 +130,30 @@ impl Caller for Host {
 
     fn wake_driver(&self) {
         self.alarm(Alarm::set_now);
+    }
+}
+
+impl Timers for Host {
+    type When = When;
+    type Error = Errno;
+
+    fn make(&self, spec: Spec, when: When) -> Result<Handle, Errno> {
+        self.setup(spec, Some(when))
+    }
+
+    fn shift(&self, timer: Handle, when: When) -> Result<bool, Errno> {
+        match number(self.arm(timer, when, How::Pending)) {
+            n if n < 0 => Err(n),
+            n => Ok(n == 1),
+        }
+    }
+
+    fn end(&self, timer: Handle) -> bool {
+        number(self.cancel(timer, 0)) == 1
+    }
+
+    fn is_pending(&self, timer: Handle) -> bool {
+        self.deadline(timer).is_ok_and(|d| d.is_some())
     }
 }
 
@@ -166,6 +203,7 @@ impl Host {
                 wakeups: Tally::default(),
                 unclaimed: Tally::default(),
                 lateness: std::array::from_fn(|_| Tally::default()),
+                keys: Keys::new(seed() ^ id),
             });
         }
         // SAFETY: just written.
@@ -305,9 +343,7 @@ impl Host {
 
     #[inline(never)]
     fn arm_the_long_way(&self, timer: Handle, ns: u64) -> i32 {
-        match self.arm(timer, When::At(ns), How::Always) {
-            Ok(n) | Err(n) => n,
-        }
+        number(self.arm(timer, When::At(ns), How::Always))
     }
 
     #[cold]
@@ -337,9 +373,7 @@ impl Host {
 
     #[inline(never)]
     fn cancel_the_long_way(&self, timer: Handle) -> i32 {
-        match self.cancel(timer, 0) {
-            Ok(n) | Err(n) => n,
-        }
+        number(self.cancel(timer, 0))
     }
 
     pub fn cancel(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
@@ -368,6 +402,44 @@ impl Host {
         Ok(self.wheel.due(timer)?.map(|d| d.ns))
     }
 
+    // Keyed timers. A lock or the allocator may change errno.
+
+    pub fn key_set(&self, key: &[u8], target: Target, when: When) -> Result<i32, Errno> {
+        self.check()?;
+        quietly(|| self.keys.set(self, key, target, when)).map(i32::from)
+    }
+
+    pub fn key_move(&self, key: &[u8], when: When) -> Result<i32, Errno> {
+        self.check()?;
+        quietly(|| self.keys.shift(self, key, when)).map(i32::from)
+    }
+
+    pub fn key_delete(&self, key: &[u8]) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(quietly(|| self.keys.delete(self, key)).into())
+    }
+
+    pub fn key_pending(&self, key: &[u8]) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(quietly(|| self.keys.pending(self, key)).into())
+    }
+
+    /// Hands what has fired or was drained on as the caller knows it: a keyed
+    /// timer without a handle, and from here on its key is free. Dropped if it
+    /// has no key: armed by somebody who guessed its handle.
+    fn named(&self, fired: &Fired, take: impl FnOnce(&Fired) -> bool) -> bool {
+        if fired.kind & KEYED != 0 {
+            return self.fetch(fired).is_none_or(|named| take(&named));
+        }
+        take(fired)
+    }
+
+    /// Not inlined: no part of what a timer without a key costs.
+    #[inline(never)]
+    fn fetch(&self, fired: &Fired) -> Option<Fired> {
+        quietly(|| self.keys.fetch(fired))
+    }
+
     /// Whether this thread is inside a callback of this wheel, or of one timer.
     fn is_inside(&self, timer: Option<Handle>) -> bool {
         let mut at = FRAME.get();
@@ -385,6 +457,19 @@ impl Host {
 
     // Driving.
 
+    /// Calls the callback of the node at `index`.
+    fn run_callback(&self, index: u32, fired: &Fired) {
+        let frame = Frame {
+            host: self.id,
+            index,
+            outer: FRAME.get(),
+        };
+        FRAME.set(&raw const frame);
+        // SAFETY: `func` was given to `setup` for this very call.
+        unsafe { (self.call)(self, fired) };
+        FRAME.set(frame.outer);
+    }
+
     /// Runs what is due by `now`. Callbacks are called; the rest goes to
     /// `event`, which says whether there is room for one more, or is dropped
     /// and counted without one. True if all is done.
@@ -398,24 +483,19 @@ impl Host {
         drive.advance(target, &Futex, |fired| {
             let late = u64::BITS - now.saturating_sub(fired.due_ns).leading_zeros();
             self.lateness[(late as usize).min(LATENESS - 1)].bump(1);
-            if fired.func != 0 {
-                let frame = Frame {
-                    host: self.id,
-                    index: Wheel::<Mmap>::index_of(fired.handle),
-                    outer: FRAME.get(),
-                };
-                FRAME.set(&raw const frame);
-                // SAFETY: `func` was given to `setup` for this very call.
-                unsafe { (self.call)(self, fired) };
-                FRAME.set(frame.outer);
-                // Relaxed: a stop that is seen late is seen by the next one.
-                self.stop.load(Ordering::Relaxed) & STOP == 0
-            } else if let Some(event) = &mut event {
-                event(fired)
-            } else {
-                self.unclaimed.bump(1);
-                true
-            }
+            let index = Wheel::<Mmap>::index_of(fired.handle);
+            self.named(fired, |fired| {
+                if fired.func != 0 {
+                    self.run_callback(index, fired);
+                    // Relaxed: a stop that is seen late is seen by the next one.
+                    self.stop.load(Ordering::Relaxed) & STOP == 0
+                } else if let Some(event) = &mut event {
+                    event(fired)
+                } else {
+                    self.unclaimed.bump(1);
+                    true
+                }
+            })
         })
     }
 
@@ -630,7 +710,8 @@ impl Host {
             return Err(-libc::EDEADLK);
         }
         self.may_drive()?;
-        Ok(self.wheel.drive()?.drain(&mut take))
+        let mut drive = self.wheel.drive()?;
+        Ok(drive.drain(|fired| self.named(fired, &mut take)))
     }
 }
 

@@ -87,6 +87,7 @@
 //! | `count`    | statistics                                                  |
 //! | `sync`     | atomics, and the one place that knows the model checker     |
 //! | `host`     | a wheel on a clock: the three ways to drive                 |
+//! | `keys`     | timers by name: the table from keys to handles              |
 //! | `local`    | which shard the calling thread owns                         |
 //! | `os/*`     | clock, alarm (timerfd), thread, futex, fork, memory maps    |
 //! | `capi`     | the C functions; their documentation is the header's        |
@@ -99,7 +100,8 @@
 //! only if another thread has changed that word, or if the hand has passed a
 //! bucket while it was pushed into. Pending and remaining are wait-free. One
 //! thread drives at a time, by a try-lock that nobody waits for. The functions
-//! that end in `_sync`, stop and destroy block, while a callback runs.
+//! that end in `_sync`, stop and destroy block, while a callback runs. Calls by
+//! key block while another thread works in the same part of the table.
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 // The C layer, which uses all of it, is not built for the model checker.
 #![cfg_attr(loom, allow(dead_code))]
@@ -113,6 +115,7 @@ mod count;
 mod geometry;
 #[cfg(not(loom))]
 mod host;
+mod keys;
 #[cfg(not(loom))]
 mod layout;
 #[cfg(not(loom))]

@@ -38,6 +38,9 @@ pub(crate) const AUTO: u32 = 1;
 pub(crate) const BURST: u32 = 2;
 /// The next period begins when this one is fired.
 pub(crate) const DELAY: u32 = 4;
+/// A key names it, no handle does; its cookie is the hash of the key, and a
+/// table has the caller's. Frees itself too.
+pub(crate) const KEYED: u32 = 8;
 
 /// One timer. All zero is a node that has never been used.
 #[repr(C, align(64))]
@@ -58,7 +61,7 @@ pub(crate) struct Node {
     /// The deadline in nanoseconds, as last asked for. Only a hint: the tick in
     /// `state` decides, and this counts if it is not after that.
     pub due_ns: AtomicU64,
-    /// AUTO, BURST, DELAY.
+    /// AUTO, BURST, DELAY, KEYED.
     pub kind: AtomicU32,
     /// The next free node's index + 1; while the node is used, how often it was
     /// moved without a push.

@@ -48,6 +48,8 @@ pub(crate) struct Fired {
     pub tick: u64,
     pub due_ns: u64,
     pub missed: u64,
+    /// AUTO, BURST, DELAY, KEYED.
+    pub kind: u32,
 }
 
 /// The driver's lock, held.
@@ -244,7 +246,7 @@ fn drain_node<M: Memory>(
             g,
             state::decode(s, w.current.load(Ordering::Relaxed)),
         );
-        let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
+        let auto = fired.kind & AUTO != 0;
         let next = match (auto, s & RUNNING != 0) {
             (true, false) => state::resting(g + 1),
             (true, true) => (s & !ARMED) | ZOMBIE,
@@ -279,6 +281,7 @@ impl<M: Memory> Wheel<M> {
             tick,
             due_ns: self.exact(node, tick).ns,
             missed: 0,
+            kind: node.kind.load(Ordering::Relaxed),
         }
     }
 
@@ -659,7 +662,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             // Acquire: pairs with `setup`; see `describe`.
             let g = node.generation.load(Ordering::Acquire);
             let mut fired = w.describe(index, node, g, due);
-            let kind = node.kind.load(Ordering::Relaxed);
+            let kind = fired.kind;
             let period = node.period.load(Ordering::Relaxed);
             let running = if fired.func != 0 { RUNNING } else { 0 };
             let mut again = Due::NEVER;

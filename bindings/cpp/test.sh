@@ -5,7 +5,7 @@ set -eu
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 flags="-O1 $warn -I$HWHEEL_PREFIX/include"
 libs="-L$HWHEEL_PREFIX/lib -lhwheel -pthread"
-programs='hello time timer target wheel'
+programs='hello time timer target wheel key'
 compilers=
 for cxx in "$CXX" clang++; do
 	if command -v "$cxx" >/dev/null; then
@@ -20,9 +20,10 @@ awk '/^#include/ && !on {on=1} /^```/ && on {exit} on' README.md >"$SCRATCH/read
 tail -n +2 hello.cpp | diff - "$SCRATCH/readme.cpp" ||
 	{ echo "README.md's program is not hello.cpp"; exit 1; }
 
-# Every function of C has its place in C++, but for the two that have no wheel.
+# Every function of C has its place in C++, but for the two that have no wheel;
+# and a number is a Key like others.
 for name in $(grep -o '\bhwheel_[a-z_]*(' "$HWHEEL_PREFIX/include/hwheel.h" | tr -d '(' | sort -u); do
-	case $name in hwheel_version | hwheel_version_string) continue ;; esac
+	case $name in hwheel_version | hwheel_version_string | hwheel_id_*) continue ;; esac
 	grep -q "::$name(" "$HWHEEL_PREFIX/include/hwheel.hpp" ||
 		{ echo "hwheel.hpp leaves out $name()"; exit 1; }
 done

@@ -15,6 +15,21 @@ pub(crate) fn errno() -> i32 {
         .unwrap_or(libc::EIO)
 }
 
+/// Random bits that the kernel left for this process when it began.
+pub(crate) fn seed() -> u64 {
+    quietly(|| {
+        // SAFETY: the address of sixteen bytes that stay, or 0.
+        unsafe {
+            let at = libc::getauxval(libc::AT_RANDOM) as *const u64;
+            if at.is_null() {
+                0
+            } else {
+                at.read_unaligned()
+            }
+        }
+    })
+}
+
 /// Runs system calls and leaves the caller's `errno` as it was: the library
 /// returns its errors.
 pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {

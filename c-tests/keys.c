@@ -1,0 +1,562 @@
+/* Timers by key: every answer, replacing, firing, draining, and storms that add up. */
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "ktap.h"
+
+#define KEY(text) text, sizeof(text) - 1
+#define ROOM 64
+
+static struct hwheel_event events[ROOM];
+
+static struct hwheel_stats stats(struct hwheel *w)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	return s;
+}
+
+static uint64_t live(struct hwheel *w)
+{
+	return stats(w).live;
+}
+
+static void every_call_says_what_it_found(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 0);
+	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
+	CHECK_EQ(live(w), 0);
+
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 7, 0), 0);
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
+	CHECK_EQ(hwheel_key_pending(w, KEY("b")), 0);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), 2 * MS, 0), 1);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, NULL, 8, 0), 1);
+	CHECK_EQ(live(w), 1);
+	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 1);
+	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void bad_arguments_change_nothing(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	const char key[256] = "key";
+	const uint32_t lengths[] = { 0, 256, UINT32_MAX };
+
+	CHECK_EQ(hwheel_key_set(NULL, key, 3, MS, NULL, 0, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_move(NULL, key, 3, MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_delete(NULL, key, 3), -EINVAL);
+	CHECK_EQ(hwheel_key_pending(NULL, key, 3), -EINVAL);
+	CHECK_EQ(hwheel_key_set(w, NULL, 3, MS, NULL, 0, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_move(w, NULL, 3, MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_delete(w, NULL, 3), -EINVAL);
+	CHECK_EQ(hwheel_key_pending(w, NULL, 3), -EINVAL);
+	for (size_t i = 0; i < 3; i++) {
+		CHECK_EQ(hwheel_key_set(w, key, lengths[i], MS, NULL, 0, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_move(w, key, lengths[i], MS, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_delete(w, key, lengths[i]), -EINVAL);
+		CHECK_EQ(hwheel_key_pending(w, key, lengths[i]), -EINVAL);
+	}
+	for (uint32_t flag = 2; flag != 0; flag <<= 1) {
+		CHECK_EQ(hwheel_key_set(w, key, 3, MS, NULL, 0, flag), -EINVAL);
+		CHECK_EQ(hwheel_key_move(w, key, 3, MS, flag | HWHEEL_ABSTIME), -EINVAL);
+	}
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void keys_are_bytes_of_any_kind_and_are_copied(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	uint64_t number = 42;
+	char key[255];
+
+	/* a number, zeros, and each length: all different */
+	CHECK_EQ(hwheel_key_set(w, &number, sizeof number, MS, NULL, 0, 0), 0);
+	memset(key, 0, sizeof key);
+	for (uint32_t len = 1; len <= sizeof key; len++)
+		CHECK_EQ(hwheel_key_set(w, key, len, MS, NULL, len, 0), 0);
+	CHECK_EQ(live(w), 256);
+	key[254] = 1;
+	CHECK_EQ(hwheel_key_pending(w, key, 255), 0);
+	key[254] = 0;
+	CHECK_EQ(hwheel_key_pending(w, key, 255), 1);
+	number = 43;
+	CHECK_EQ(hwheel_key_pending(w, &number, sizeof number), 0);
+	number = 42;
+	CHECK_EQ(hwheel_key_delete(w, &number, sizeof number), 1);
+	for (uint32_t len = 1; len <= sizeof key; len++)
+		CHECK_EQ(hwheel_key_delete(w, key, len), 1);
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_number_is_the_key_of_its_bytes(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	const uint64_t ids[] = { 0, 1, UINT64_C(1) << 63, UINT64_MAX };
+
+	CHECK_EQ(hwheel_id_set(NULL, 1, MS, NULL, 0, 0), -EINVAL);
+	CHECK_EQ(hwheel_id_set(w, 1, MS, NULL, 0, 2), -EINVAL);
+	CHECK_EQ(hwheel_id_move(NULL, 1, MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_id_move(w, 1, MS, 2), -EINVAL);
+	CHECK_EQ(hwheel_id_delete(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_id_pending(NULL, 1), -EINVAL);
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(hwheel_id_move(w, ids[i], MS, 0), 0);
+		CHECK_EQ(hwheel_id_delete(w, ids[i]), 0);
+		CHECK_EQ(hwheel_id_pending(w, ids[i]), 0);
+		CHECK_EQ(hwheel_id_set(w, ids[i], MS, NULL, ids[i], 0), 0);
+	}
+	for (int i = 0; i < 4; i++) {
+		CHECK_EQ(hwheel_id_pending(w, ids[i]), 1);
+		CHECK_EQ(hwheel_key_pending(w, &ids[i], sizeof ids[i]), 1);
+		CHECK_EQ(hwheel_id_move(w, ids[i], (i + 2) * MS, HWHEEL_ABSTIME), 1);
+	}
+	CHECK_EQ(hwheel_id_set(w, ids[0], 2 * MS, NULL, 77, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, 77);
+	CHECK_EQ(hwheel_id_delete(w, ids[1]), 1);
+	CHECK_EQ(hwheel_key_delete(w, &ids[2], sizeof ids[2]), 1);
+	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, UINT64_MAX);
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_fires_once_and_is_gone(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 7, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS - 1, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, 7);
+	CHECK_EQ(events[0].timer, 0);
+	CHECK_EQ(events[0].deadline_ns, 5 * MS);
+	CHECK_EQ(events[0].flags, 0);
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 0);
+	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
+	CHECK_EQ(live(w), 0);
+	/* the key is free for another */
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 6 * MS, NULL, 8, HWHEEL_ABSTIME), 0);
+	CHECK_EQ(hwheel_advance(w, 6 * MS, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, 8);
+	/* nobody takes events: dropped, and gone all the same */
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 0, NULL, 9, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 8 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static uint64_t seen[ROOM];
+static unsigned calls;
+
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	seen[calls++ % ROOM] = e->cookie;
+}
+
+static void set_takes_deadline_callback_and_cookie(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	calls = 0;
+	/* the same function, another one, and none */
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 1, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, note, 2, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, events, ROOM), 0);
+	CHECK_EQ(calls, 1);
+	CHECK_EQ(seen[0], 2);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 3, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 7 * MS, NULL, 4, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, 11 * MS, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, 4);
+	CHECK_EQ(calls, 1);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 5, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 9 * MS, note, 6, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 40 * MS, events, ROOM), 0);
+	CHECK_EQ(calls, 2);
+	CHECK_EQ(seen[1], 6);
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void never_is_a_deadline_to_move_away_from(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), HWHEEL_NEVER, NULL, 1, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 1000 * SEC, events, ROOM), 0);
+	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 1);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), HWHEEL_NEVER, HWHEEL_ABSTIME), 1);
+	CHECK_EQ(hwheel_advance(w, 2000 * SEC, events, ROOM), 0);
+	CHECK_EQ(hwheel_key_move(w, KEY("a"), 2000 * SEC + MS, HWHEEL_ABSTIME), 1);
+	CHECK_EQ(hwheel_advance(w, 2001 * SEC, events, ROOM), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static int answers[4];
+
+static void set_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	note(w, e);
+	answers[0] = hwheel_key_pending(w, KEY("a"));
+	answers[1] = hwheel_key_delete(w, KEY("a"));
+	answers[2] = hwheel_mod(w, e->timer, MS, 0);
+	if (e->cookie < 3)
+		answers[3] = hwheel_key_set(w, KEY("a"), 0, set_again, e->cookie + 1, 0);
+}
+
+static void a_callback_may_set_its_own_key_again(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	calls = 0;
+	answers[3] = -1;
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, set_again, 1, 0), 0);
+	for (unsigned tick = 1; tick <= 5; tick++) {
+		CHECK_EQ(hwheel_advance(w, tick * MS, events, ROOM), 0);
+		CHECK_EQ(calls, tick < 3 ? tick : 3);
+		CHECK_EQ(live(w), tick < 3);
+		CHECK_EQ(answers[0], 0);
+		CHECK_EQ(answers[1], 0);
+		CHECK_EQ(answers[2], -ESTALE);
+		CHECK_EQ(answers[3], 0);
+	}
+	CHECK_EQ(seen[2], 3);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void drain_hands_back_and_empties(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	uint64_t sum = 0;
+	int n;
+
+	for (uint64_t i = 1; i <= 100; i++)
+		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, i * SEC, i % 2 ? note : NULL, i, 0), 0);
+	do {
+		n = hwheel_drain(w, events, 7);
+		CHECK(n >= 0);
+		for (int i = 0; i < n; i++) {
+			CHECK_EQ(events[i].flags, HWHEEL_EVENT_DRAINED);
+			CHECK_EQ(events[i].timer, 0);
+			CHECK_EQ(events[i].deadline_ns, events[i].cookie * SEC);
+			sum += events[i].cookie;
+		}
+	} while (n == 7);
+	CHECK_EQ(sum, 5050);
+	CHECK_EQ(live(w), 0);
+	for (uint64_t i = 1; i <= 100; i++) {
+		CHECK_EQ(hwheel_key_pending(w, &i, sizeof i), 0);
+		CHECK_EQ(hwheel_key_move(w, &i, sizeof i, MS, 0), 0);
+		CHECK_EQ(hwheel_key_delete(w, &i, sizeof i), 0);
+		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, MS, NULL, i, 0), -ESHUTDOWN);
+	}
+	CHECK_EQ(live(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void destroy_frees_what_is_pending(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	for (uint64_t i = 0; i < 10000; i++)
+		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, (i + 1) * SEC, note, i, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void at_the_limit_the_old_timer_stays(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1 };
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 2 * MS, note, 3, 0), -ENOSPC);
+	CHECK_EQ(hwheel_advance(w, MS, events, ROOM), 1);
+	CHECK_EQ(events[0].cookie, 1);
+	/* with the same function no second timer is needed */
+	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 4, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 5, 0), 1);
+	CHECK_EQ(hwheel_key_delete(w, KEY("b")), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void each_set_is_counted_by_how_it_ended(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_stats s;
+
+	CHECK_EQ(hwheel_id_set(w, 1, MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_id_set(w, 1, 2 * MS, NULL, 0, 0), 1);
+	CHECK_EQ(hwheel_id_move(w, 1, 3 * MS, 0), 1);
+	CHECK_EQ(hwheel_id_set(w, 2, MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_id_set(w, 2, MS, note, 0, 0), 1);
+	CHECK_EQ(hwheel_id_set(w, 3, MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_id_delete(w, 3), 1);
+	CHECK_EQ(hwheel_id_set(w, 4, MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_id_set(w, 5, SEC, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_id_set(w, 6, SEC, NULL, 0, 0), 0);
+	s = stats(w);
+	CHECK_EQ(s.armed, 7);
+	CHECK_EQ(s.rearmed, 2);
+	CHECK_EQ(s.cancelled, 2);
+	CHECK_EQ(s.pending, 5);
+	CHECK_EQ(s.live, 5);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, events, ROOM), 2);
+	CHECK_EQ(hwheel_drain(w, events, 1), 1);
+	s = stats(w);
+	CHECK_EQ(s.fired, 3);
+	CHECK_EQ(s.cancelled, 2);
+	CHECK_EQ(s.drained, 1);
+	CHECK_EQ(s.pending, 1);
+	CHECK_EQ(s.live, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* What the allocator counts as used, though it only keeps it at hand. */
+#define ALLOCATOR_KEEPS 65536
+
+/* However many keys there were, those that are gone have left no memory. */
+static void gone_keys_leave_no_memory(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	size_t before = 0;
+
+	for (int round = 0; round < 4; round++) {
+		char key[200] = "a long key";
+
+		for (uint64_t i = 0; i < 20000; i++) {
+			memcpy(key + 10, &i, sizeof i);
+			CHECK_EQ(hwheel_key_set(w, key, sizeof key, MS, i % 3 ? note : NULL, i, 0), 0);
+			if (i % 2)
+				CHECK_EQ(hwheel_key_delete(w, key, sizeof key), 1);
+		}
+		CHECK(mallinfo2().uordblks > before + 10000 * sizeof key);
+		CHECK_EQ(hwheel_advance(w, (round + 1) * SEC, NULL, 0), 0);
+		CHECK_EQ(live(w), 0);
+		if (round == 0)
+			before = mallinfo2().uordblks;
+		CHECK(mallinfo2().uordblks < before + ALLOCATOR_KEEPS);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK(mallinfo2().uordblks < before + ALLOCATOR_KEEPS);
+}
+
+/* A child that is forked while another thread holds locks of the table. */
+static atomic_int forked;
+
+static void *set_until_forked(void *wheel)
+{
+	for (uint64_t i = 0; !atomic_load(&forked); i++) {
+		hwheel_id_set(wheel, i % 100, SEC, i % 2 ? note : NULL, 0, 0);
+		hwheel_id_delete(wheel, (i + 50) % 100);
+	}
+	return NULL;
+}
+
+static void a_child_destroys_its_copy_whoever_held_a_lock(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	pthread_t thread;
+
+	atomic_store(&forked, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, set_until_forked, w), 0);
+	for (int i = 0; i < 50; i++) {
+		int status = 0;
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (child == 0) {
+			alarm(30);
+			_exit(hwheel_id_set(w, 1, MS, NULL, 0, 0) != -ESHUTDOWN ||
+			      hwheel_destroy(w) != 0);
+		}
+		CHECK_EQ(waitpid(child, &status, 0), child);
+		CHECK_EQ(status, 0);
+	}
+	atomic_store(&forked, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/*
+ * A storm: two threads set, move and delete a few keys while the wheel is
+ * driven, each set with a cookie of its own. Each must end in one way.
+ */
+#define SETS 200000
+
+static struct hwheel *storm_wheel;
+static unsigned storm_keys;
+static atomic_uint ends[2 * SETS];
+static atomic_uint made, replaced, deleted, wrong, running;
+
+static void ended(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	atomic_fetch_add(&ends[e->cookie], 1);
+}
+
+/* Drives the wheel, or hands its timers back. */
+static int drive(int (*how)(struct hwheel *, struct hwheel_event *, uint32_t))
+{
+	struct hwheel_event some[3];
+	int n = how(storm_wheel, some, 3);
+
+	for (int i = 0; i < n; i++)
+		ended(storm_wheel, &some[i]);
+	return n;
+}
+
+static void *storm(void *first)
+{
+	uint64_t cookie = *(uint64_t *)first, last = cookie + SETS;
+	uint64_t x = cookie + 88172645463325252u;
+
+	while (cookie < last) {
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		uint64_t key = (x >> 20) % storm_keys, delay = (x >> 30) % 4000;
+		int got;
+
+		switch ((x >> 50) % 16) {
+		case 0:
+			got = hwheel_key_delete(storm_wheel, &key, sizeof key);
+			atomic_fetch_add(&deleted, got == 1);
+			break;
+		case 1:
+			got = hwheel_key_move(storm_wheel, &key, sizeof key, delay, 0);
+			break;
+		case 2:
+			got = hwheel_key_pending(storm_wheel, &key, sizeof key);
+			break;
+		case 3:
+			got = drive(hwheel_poll) == -EBUSY;
+			break;
+		default:
+			got = hwheel_key_set(storm_wheel, &key, sizeof key, delay,
+					     x >> 60 ? ended : NULL, cookie++, 0);
+			atomic_fetch_add(&made, got >= 0);
+			atomic_fetch_add(&replaced, got == 1);
+		}
+		/* once it is drained, a set is refused and ends nowhere */
+		if (got != 0 && got != 1 && got != -ESHUTDOWN)
+			atomic_fetch_add(&wrong, 1);
+	}
+	atomic_fetch_sub(&running, 1);
+	return NULL;
+}
+
+/* Who drives while the storm goes on. */
+enum driver { POLLED, DRAINED_IN_THE_MIDDLE, TICK_THREAD };
+
+static void storm_of(enum driver driver)
+{
+	struct hwheel_options o = { .size = sizeof o, .tick_ns = 1000 };
+	uint64_t first[2] = { 0, SETS };
+	struct hwheel_stats s;
+	pthread_t threads[2];
+	unsigned once = 0;
+	int n;
+
+	for (size_t i = 0; i < 2 * SETS; i++)
+		atomic_store(&ends[i], 0);
+	/* enough for the tick thread to wake before each is replaced */
+	storm_keys = driver == TICK_THREAD ? 10000 : 7;
+	atomic_store(&made, 0);
+	atomic_store(&replaced, 0);
+	atomic_store(&deleted, 0);
+	atomic_store(&wrong, 0);
+	atomic_store(&running, 2);
+	CHECK_EQ(hwheel_create(&o, 0, &storm_wheel), 0);
+	if (driver == TICK_THREAD)
+		CHECK_EQ(hwheel_start(storm_wheel, 0), 0);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, storm, &first[i]), 0);
+	while (atomic_load(&running) > 0) {
+		if (driver == DRAINED_IN_THE_MIDDLE && atomic_load(&made) > SETS)
+			drive(hwheel_drain);
+		else if (driver != TICK_THREAD)
+			drive(hwheel_poll);
+		sched_yield();
+	}
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(hwheel_stop(storm_wheel), 0);
+	do {
+		n = drive(hwheel_drain);
+		CHECK(n >= 0);
+	} while (n == 3);
+	CHECK_EQ(atomic_load(&wrong), 0);
+	for (size_t i = 0; i < 2 * SETS; i++) {
+		CHECK(atomic_load(&ends[i]) <= 1);
+		once += atomic_load(&ends[i]);
+	}
+	s = stats(storm_wheel);
+	/* those that the tick thread had nobody to give to */
+	once += (unsigned)s.unclaimed;
+	CHECK_EQ(s.fired + s.drained, once);
+	CHECK_EQ(s.pending, 0);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(once + atomic_load(&deleted) + atomic_load(&replaced), atomic_load(&made));
+	if (driver != DRAINED_IN_THE_MIDDLE)
+		CHECK_EQ(atomic_load(&made), 2 * SETS);
+	CHECK(atomic_load(&replaced) > 1000);
+	CHECK(atomic_load(&deleted) > 1000);
+	CHECK(once > 1000);
+	CHECK_EQ(hwheel_destroy(storm_wheel), 0);
+}
+
+static void in_a_storm_each_set_ends_once(void)
+{
+	storm_of(POLLED);
+}
+
+static void also_if_it_is_drained_in_the_middle(void)
+{
+	storm_of(DRAINED_IN_THE_MIDDLE);
+}
+
+static void also_beside_a_tick_thread(void)
+{
+	storm_of(TICK_THREAD);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_call_says_what_it_found),
+	TEST(bad_arguments_change_nothing),
+	TEST(keys_are_bytes_of_any_kind_and_are_copied),
+	TEST(a_number_is_the_key_of_its_bytes),
+	TEST(it_fires_once_and_is_gone),
+	TEST(set_takes_deadline_callback_and_cookie),
+	TEST(never_is_a_deadline_to_move_away_from),
+	TEST(a_callback_may_set_its_own_key_again),
+	TEST(drain_hands_back_and_empties),
+	TEST(destroy_frees_what_is_pending),
+	TEST(at_the_limit_the_old_timer_stays),
+	TEST(each_set_is_counted_by_how_it_ended),
+	TEST(gone_keys_leave_no_memory),
+	TEST(a_child_destroys_its_copy_whoever_held_a_lock),
+	TEST(in_a_storm_each_set_ends_once),
+	TEST(also_if_it_is_drained_in_the_middle),
+	TEST(also_beside_a_tick_thread),
+};
+KTAP_MAIN(tests)
