@@ -16,7 +16,7 @@
 //! ABA), and no tag is needed.
 
 use crate::memory::Memory;
-use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Fresh, Ordering};
+use crate::sync::{init, planted, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Fresh, Ordering};
 
 /// Bits of a node's index: 67 million timers.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -219,6 +219,10 @@ impl Slab {
         while let Some(index) = head.checked_sub(1) {
             // Relaxed: the Acquire of `head` covers it.
             let next = self.get(index)?.next_free.load(Ordering::Relaxed);
+            if planted("pop_does_not_compare") {
+                list.head.store(next, Ordering::Release);
+                return Some(index);
+            }
             match list
                 .head
                 .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)

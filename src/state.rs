@@ -50,6 +50,8 @@
 //!   free: from any of them to the next generation, through ZOMBIE if RUNNING
 //! ```
 
+use crate::sync::planted;
+
 /// Pending: a callback or an event is owed.
 pub(crate) const ARMED: u64 = 1;
 /// The driver is inside this timer's callback.
@@ -107,7 +109,8 @@ pub(crate) fn encode(d: u64, now: u64) -> u64 {
     };
     let shift = exp * UNIT_BITS;
     // Round up: late by less than a unit, never early.
-    let m = (d >> shift) + u64::from(d & ((1 << shift) - 1) != 0);
+    let up = d & ((1 << shift) - 1) != 0 && !planted("deadline_is_rounded_down");
+    let m = (d >> shift) + u64::from(up);
     (u64::from(exp) << EXP_SHIFT) | ((m & MANT_MASK) << FLAGS_BITS)
 }
 
@@ -139,6 +142,7 @@ pub(crate) fn resting(generation: u64) -> u64 {
 /// Whether `state` belongs to `generation`, as far as its low bits tell.
 pub(crate) fn same_gen(state: u64, generation: u64) -> bool {
     state >> GEN_SHIFT == (generation << GEN_SHIFT) >> GEN_SHIFT
+        || planted("generation_is_not_checked")
 }
 
 /// `state` with another deadline, armed.

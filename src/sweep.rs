@@ -23,7 +23,7 @@ use crate::memory::Memory;
 use crate::shard::ShardRef;
 use crate::slab::{Node, AUTO, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
-use crate::sync::{fence, prefetch, Ordering};
+use crate::sync::{fence, planted, prefetch, Ordering};
 use crate::wheel::{promised, Due, Error, Handle, Park, Wheel};
 
 /// How many entries of one bucket are read to learn its earliest tick.
@@ -104,7 +104,8 @@ impl<M: Memory> Wheel<M> {
             // N5: a wake-up may have been overwritten by `set`; what it was for
             // has been written before it.
             fence(Ordering::SeqCst);
-            if self.hot.next_visit.load(Ordering::Acquire) >= next {
+            let lowered = self.hot.next_visit.load(Ordering::Acquire) < next;
+            if !lowered || planted("no_second_look_before_sleep") {
                 return;
             }
         }
@@ -236,7 +237,11 @@ fn drain_node<M: Memory>(
     take: &mut impl FnMut(&Fired) -> bool,
 ) -> bool {
     // D2: a read-modify-write, see race 4.
-    let mut s = node.state.fetch_or(0, Ordering::AcqRel);
+    let mut s = if planted("drain_only_loads") {
+        node.state.load(Ordering::Acquire)
+    } else {
+        node.state.fetch_or(0, Ordering::AcqRel)
+    };
     while s & ARMED != 0 {
         // Acquire: pairs with `setup`.
         let g = node.generation.load(Ordering::Acquire);
@@ -311,7 +316,7 @@ impl<M: Memory> Wheel<M> {
                     if gone {
                         self.release(Some(own), index, node, g);
                     }
-                    if s & WAITED != 0 {
+                    if s & WAITED != 0 && !planted("waiter_is_not_woken") {
                         park.wake(&node.state);
                     }
                     return;
@@ -371,11 +376,17 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 .max(w.current.load(Ordering::Relaxed));
             self.far = self.goal - swept > NEAR_LEAP;
             // H1 and N1. Release: pairs with the Acquires of the arms.
-            w.current.store(self.goal, Ordering::Release);
+            let goal_late = planted("goal_is_announced_after_the_scan");
+            if !goal_late {
+                w.current.store(self.goal, Ordering::Release);
+            }
             w.hot.next_visit.store(NEVER, Ordering::Release);
             // Races 2 and 3.
             fence(Ordering::SeqCst);
             let next = self.sweep_to_goal();
+            if goal_late {
+                w.current.store(self.goal, Ordering::Release);
+            }
             // AcqRel: pairs with P4.
             w.hot.next_visit.fetch_min(next, Ordering::AcqRel);
             if self.stop {
@@ -459,7 +470,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                         due = self.earliest_entry(s, at);
                     }
                     first = first.min(due.map_or(entered, |k| k.max(entered)));
-                    if left == 0 {
+                    if left == 0 || planted("first_slot_hides_the_others") {
                         break;
                     }
                     from = (slot + 1) & (slots - 1);
@@ -488,7 +499,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     /// The tick of an entry; `None` if it is known to be dead.
     #[inline]
     fn tick_of(&self, e: Entry) -> Option<u64> {
-        if self.far {
+        if self.far && !planted("leap_is_decoded_as_if_near") {
             return self.published_tick_of(e);
         }
         Some(e.tick(self.wheel.driver.swept.load(Ordering::Relaxed)))
@@ -547,7 +558,10 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     fn empty(&mut self, s: ShardRef<'_>, at: At, t: u64) {
         let w = self.wheel;
         let d = &w.driver;
-        s.unmark(at);
+        let unmark_late = planted("mark_is_cleared_after_the_drain");
+        if !unmark_late {
+            s.unmark(at);
+        }
         // On the top level an entry of a later round goes back to where it
         // came from. The own shard's bucket is therefore taken out first; the
         // others cannot grow, for it goes to the own shard.
@@ -598,6 +612,9 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         if own && !d.rest.is_detached_empty() {
             s.put_spare(d.rest.last_chunk());
         }
+        if unmark_late {
+            s.unmark(at);
+        }
     }
 
     #[inline]
@@ -634,6 +651,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             .link
             .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+            || planted("superseded_entry_is_not_dropped")
         {
             self.own.count.unlinks.bump(1);
             self.look(index, node, t);
@@ -649,7 +667,11 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             let due = state::decode(s, t);
             if s & ARMED == 0 || due > t {
                 // V2: a read-modify-write, see race 1.
-                let seen = node.state.fetch_or(0, Ordering::AcqRel);
+                let seen = if planted("visit_only_loads") {
+                    node.state.load(Ordering::Acquire)
+                } else {
+                    node.state.fetch_or(0, Ordering::AcqRel)
+                };
                 if seen != s {
                     s = seen;
                     continue;
@@ -703,7 +725,12 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     /// The deadline after this one: counted from this one, not from now.
     fn next_period(&self, fired: &mut Fired, period: u64, kind: u32, t: u64) -> Due {
         let scale = &self.wheel.scale;
-        let mut ns = fired.due_ns.saturating_add(period);
+        let begin = if planted("period_drifts") {
+            scale.ns(t)
+        } else {
+            fired.due_ns
+        };
+        let mut ns = begin.saturating_add(period);
         // A period below a tick cannot be made up for within this one.
         let now = scale.ns(if kind & BURST != 0 { t } else { self.target });
         if ns <= now {

@@ -22,6 +22,19 @@ pub(crate) use std::sync::atomic::{
     fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 
+#[cfg(planted)]
+mod plant;
+#[cfg(planted)]
+pub(crate) use plant::planted;
+
+/// Whether the bug of this name is planted, for a test that must catch it:
+/// verify/bugs.txt. Never, but in a build for that.
+#[cfg(not(planted))]
+#[inline(always)]
+pub(crate) const fn planted(_: &str) -> bool {
+    false
+}
+
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.
 ///

@@ -75,7 +75,7 @@ use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
 use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
-use crate::sync::{fence_after_rmw, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence_after_rmw, init, planted, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
 
@@ -608,7 +608,10 @@ impl<M: Memory> Wheel<M> {
             self.promise_late(own, caller, index, node, tick);
         }
         // Acquire: A3 of race 4.
-        if self.closed.load(Ordering::Acquire) != 0 && s & ARMED == 0 {
+        if self.closed.load(Ordering::Acquire) != 0
+            && s & ARMED == 0
+            && !planted("closed_is_not_read_after_arming")
+        {
             return self.undo(node, g);
         }
         Ok(s & ARMED != 0)
@@ -677,7 +680,8 @@ impl<M: Memory> Wheel<M> {
             self.announce(own, caller, at, k);
             // P3. Acquire: pairs with H1.
             let seen = self.current.load(Ordering::Acquire);
-            if published && seen < self.geometry.entry_tick(k, at.level) {
+            let passed = seen >= self.geometry.entry_tick(k, at.level);
+            if published && (!passed || planted("hand_is_not_read_after_the_push")) {
                 return;
             }
             // Either somebody changed `link` first: our entry is a spare one,
@@ -712,7 +716,8 @@ impl<M: Memory> Wheel<M> {
             fence_after_rmw();
         }
         // P4. Relaxed: the fence orders it.
-        if self.hot.next_visit.load(Ordering::Relaxed) > k {
+        if self.hot.next_visit.load(Ordering::Relaxed) > k && !planted("next_visit_is_not_lowered")
+        {
             self.hot.next_visit.fetch_min(k, Ordering::AcqRel);
             // P5 reads after this.
             fence_after_rmw();

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::slab::AUTO;
 use crate::state::{NEVER, SHUT};
 use crate::sweep::Fired;
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use crate::wheel::{Caller, Error, Handle, How, Park, Spec, Token, Wheel};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
@@ -646,6 +646,27 @@ fn race_4_setup_against_drain() {
     );
 }
 
+/// Waits as on a futex: who is not woken waits for ever, and the checker says
+/// so.
+#[derive(Default)]
+struct Futex {
+    lock: loom::sync::Mutex<()>,
+    woken: loom::sync::Condvar,
+}
+
+impl Park for Futex {
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        let held = self.lock.lock().unwrap();
+        if word.load(Ordering::Relaxed) == seen {
+            drop(self.woken.wait(held).unwrap());
+        }
+    }
+    fn wake(&self, _: &AtomicU64) {
+        drop(self.lock.lock().unwrap());
+        self.woken.notify_all();
+    }
+}
+
 /// After a sync delete the callback is over and does not begin.
 #[test]
 fn sync_delete_against_callback() {
@@ -658,22 +679,23 @@ fn sync_delete_against_callback() {
                     ..Spec::default()
                 };
                 let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
-                (w, t, AtomicU32::new(0), AtomicU32::new(0))
+                let callback = (AtomicU32::new(0), AtomicU32::new(0));
+                (w, t, Futex::default(), callback)
             },
-            move |(w, t, inside, ran)| {
-                let was = w.wheel.cancel_sync(&w.own(0), *t, leave, &Spin).unwrap();
+            move |(w, t, futex, (inside, ran))| {
+                let was = w.wheel.cancel_sync(&w.own(0), *t, leave, futex).unwrap();
                 assert_eq!(inside.load(Ordering::Relaxed), 0, "still running");
                 (was, ran.load(Ordering::Relaxed))
             },
-            |(w, _, inside, ran)| {
-                w.wheel.drive().unwrap().advance(1, &Spin, |_| {
+            |(w, _, futex, (inside, ran))| {
+                w.wheel.drive().unwrap().advance(1, futex, |_| {
                     inside.store(1, Ordering::Relaxed);
                     ran.fetch_add(1, Ordering::Relaxed);
                     inside.store(0, Ordering::Relaxed);
                     true
                 })
             },
-            |(_, _, _, ran), (was, before), _| {
+            |(_, _, _, (_, ran)), (was, before), _| {
                 assert_eq!(ran.load(Ordering::Relaxed), before, "it began afterwards");
                 assert_eq!(before, u32::from(!was));
             },
