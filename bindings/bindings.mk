@@ -7,3 +7,10 @@ test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
 		bindings/run.sh $(abspath $(BUILD)/bindings) $(BINDINGS)
+
+# Events per second of each language, as docs/BINDINGS.md shows them.
+.PHONY: bench-bindings
+bench-bindings: $(STAGE)/.done
+	$(call say,BENCH,bindings)
+	$(Q)HWHEEL_PREFIX=$(STAGE) CC='$(CC)' CXX='$(CXX)' \
+		bindings/bench.sh $(abspath $(BUILD)/bindings) $(BINDINGS)

@@ -142,3 +142,7 @@ pub use api::{
     time::{Time, When},
     Wheel,
 };
+
+#[cfg(doctest)]
+#[doc = include_str!("../bindings/rust/README.md")]
+struct Readme;

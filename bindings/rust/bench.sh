@@ -1,0 +1,4 @@
+#!/bin/sh
+set -eu
+. ./env.sh
+cargo bench -q --bench rust
