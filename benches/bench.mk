@@ -5,6 +5,7 @@
 #   make bench-check    the limits, met or not, of the last run of the two
 #   make bench-plot     its figures as docs/*.svg
 #   make bench-core     the core's parts, by criterion
+#   make bench-batch    many timers in one call, and one by one
 
 BENCH  := $(BUILD)/bench
 OUT    ?= $(BENCH)/figures.jsonl
@@ -19,7 +20,7 @@ BENCH_CC = $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $<
 # BENCH_FLAGS=--realtime: not disturbed by what else the machine does (root).
 BENCH_RUN = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) $(BENCH_FLAGS)
 
-.PHONY: bench bench-peers bench-check bench-plot bench-core
+.PHONY: bench bench-peers bench-check bench-plot bench-core bench-batch
 bench: $(BENCH)/hwheel $(BENCH)/machine
 	$(Q)$(BENCH_RUN) $(OUT)
 
@@ -35,6 +36,9 @@ bench-plot:
 
 bench-core:
 	$(Q)$(CARGO) bench -q --bench core
+
+bench-batch: $(BENCH)/batch
+	$(Q)$<
 
 $(BENCH)/%: benches/c/%.c benches/c/bench.h $(STAGE)/.done
 	$(call say,CC,$@)

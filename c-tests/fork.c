@@ -63,6 +63,7 @@ static void try_everything(struct hwheel *w)
 	struct hwheel_stats s = { .size = sizeof s, .live = 77 };
 	hwheel_timer_t t = 77;
 	uint64_t ns = 77;
+	int32_t result = 77;
 
 	EXPECT(hwheel_now(w, &ns), -ESHUTDOWN);
 	EXPECT(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
@@ -82,6 +83,9 @@ static void try_everything(struct hwheel *w)
 	EXPECT(hwheel_after(w, MS, count, 0, 0, &t), -ESHUTDOWN);
 	EXPECT(hwheel_at(w, MS, count, 0, 0, &t), -ESHUTDOWN);
 	EXPECT(hwheel_every(w, MS, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_mod_many(w, &of_parent, &ns, 1, 0, &result), -ESHUTDOWN);
+	EXPECT(hwheel_mod_many(w, NULL, NULL, 0, 0, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_delete_many(w, &of_parent, 1, &result), -ESHUTDOWN);
 	EXPECT(hwheel_key_set(w, "k", 1, MS, count, 0, 0), -ESHUTDOWN);
 	EXPECT(hwheel_key_move(w, "k", 1, MS, 0), -ESHUTDOWN);
 	EXPECT(hwheel_key_delete(w, "k", 1), -ESHUTDOWN);
@@ -98,6 +102,7 @@ static void try_everything(struct hwheel *w)
 	EXPECT(hwheel_drain(w, &e, 1), -ESHUTDOWN);
 	/* and no output was written */
 	EXPECT(ns, 77);
+	EXPECT(result, 77);
 	EXPECT(t, 77);
 	EXPECT(s.live, 77);
 	EXPECT(e.cookie, 77);

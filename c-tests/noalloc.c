@@ -85,6 +85,9 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 		failed += hwheel_mod_pending(w, a, 20 * SEC, 0) != 1;
 		failed += hwheel_pending(w, a) != 1;
 		failed += hwheel_remaining(w, a, &ns) != 1;
+		failed += hwheel_mod_many(w, &a, &ns, 1, 0, NULL) != 1;
+		failed += hwheel_delete_many(w, &a, 1, NULL) != 1;
+		failed += hwheel_mod(w, a, SEC, 0) != 0;
 		failed += hwheel_delete(w, a) != 1;
 		failed += hwheel_shutdown(w, a) != 0;
 		failed += hwheel_free(w, a) != 0;

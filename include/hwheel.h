@@ -593,6 +593,61 @@ int hwheel_every(struct hwheel *wheel,
                  hwheel_timer_t *timer);
 
 /**
+ * hwheel_mod_many() - Arm or move many timers.
+ * @wheel: the wheel.
+ * @timers: the timers; may be NULL if @n is 0.
+ * @delays_ns: for each the nanoseconds from now; HWHEEL_NEVER is never. May be
+ *   NULL if @n is 0.
+ * @n: how many, at most 2147483647.
+ * @flags: HWHEEL_ABSTIME if the times are deadlines.
+ * @results: where it is written for each what hwheel_mod() would have returned;
+ *   NULL if nobody asks.
+ *
+ * As @n calls of hwheel_mod(), one after another, but faster: the memory of the
+ * next timers is fetched while the present one is armed, and the clock is read
+ * once. One that fails stops none of the others.
+ *
+ * Return:
+ * * n - so many were armed or moved.
+ * * -EINVAL - an array is NULL, @wheel is, @n is above 2147483647, or a flag is
+ *   unknown; no result is written.
+ * * -ESHUTDOWN - a forked child; no result is written.
+ *
+ * Context: as hwheel_mod().
+ */
+int hwheel_mod_many(struct hwheel *wheel,
+                    const hwheel_timer_t *timers,
+                    const uint64_t *delays_ns,
+                    uint32_t n,
+                    uint32_t flags,
+                    int32_t *results);
+
+/**
+ * hwheel_delete_many() - Cancel many timers.
+ * @wheel: the wheel.
+ * @timers: the timers; may be NULL if @n is 0.
+ * @n: how many, at most 2147483647.
+ * @results: where it is written for each what hwheel_delete() would have
+ *   returned; NULL if nobody asks.
+ *
+ * As @n calls of hwheel_delete(), one after another, but faster: the memory of
+ * the next timers is fetched while the present one is cancelled. One that fails
+ * stops none of the others.
+ *
+ * Return:
+ * * n - so many exist, whether they were armed or not: their results are 0 or 1.
+ * * -EINVAL - @timers is NULL, @wheel is, or @n is above 2147483647; no result
+ *   is written.
+ * * -ESHUTDOWN - a forked child; no result is written.
+ *
+ * Context: as hwheel_delete().
+ */
+int hwheel_delete_many(struct hwheel *wheel,
+                       const hwheel_timer_t *timers,
+                       uint32_t n,
+                       int32_t *results);
+
+/**
  * hwheel_key_set() - Give a key a timer that fires once.
  * @wheel: the wheel.
  * @key: any bytes, which are copied. For numbers there is hwheel_id_set().

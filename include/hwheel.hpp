@@ -482,6 +482,30 @@ public:
 	}
 
 	/**
+	 * Arm or move many timers, by their handles. value() counts those that
+	 * were; what became of each goes to @results, as in C.
+	 */
+	Result mod_many(const ::hwheel_timer_t *timers, const std::uint64_t *delays_ns,
+			std::uint32_t n, std::int32_t *results = nullptr) noexcept
+	{
+		return Result(::hwheel_mod_many(wheel_, timers, delays_ns, n, 0, results));
+	}
+
+	Result mod_many_at(const ::hwheel_timer_t *timers, const std::uint64_t *deadlines_ns,
+			   std::uint32_t n, std::int32_t *results = nullptr) noexcept
+	{
+		return Result(::hwheel_mod_many(wheel_, timers, deadlines_ns, n,
+			HWHEEL_ABSTIME, results));
+	}
+
+	/** Cancel many timers, by their handles. value() counts those that exist. */
+	Result cancel_many(const ::hwheel_timer_t *timers, std::uint32_t n,
+			   std::int32_t *results = nullptr) noexcept
+	{
+		return Result(::hwheel_delete_many(wheel_, timers, n, results));
+	}
+
+	/**
 	 * Give a key a timer that fires once, in place of the one it has.
 	 * value() is 1 if it had one that was pending, 0 if not.
 	 */

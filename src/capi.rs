@@ -1043,6 +1043,126 @@ pub unsafe extern "C" fn hwheel_every(
     unsafe { one_call(wheel, when, spec, timer) }
 }
 
+/// Acts on each of a caller's timers, and writes what that came to.
+///
+/// # Safety
+/// As `host`; the arrays are null or have `n` members.
+unsafe fn many(
+    wheel: *mut hwheel,
+    timers: *const hwheel_timer_t,
+    n: u32,
+    results: *mut i32,
+    mut act: impl FnMut(&Host, usize, hwheel_timer_t) -> i32,
+) -> Result<i32, Errno> {
+    // SAFETY: the caller's promise.
+    let host = unsafe { host(wheel) }?;
+    if (timers.is_null() && n != 0) || n > i32::MAX as u32 {
+        return Err(EINVAL);
+    }
+    host.each(
+        n as usize,
+        // SAFETY: the caller's promise; asked for below `n`.
+        |i| unsafe { timers.add(i).read() },
+        |i, timer| {
+            let result = act(host, i, timer);
+            if !results.is_null() {
+                // SAFETY: as above.
+                unsafe { results.add(i).write(result) };
+            }
+            result
+        },
+    )
+}
+
+/// hwheel_mod_many() - Arm or move many timers.
+/// @wheel: the wheel.
+/// @timers: the timers; may be NULL if @n is 0.
+/// @delays_ns: for each the nanoseconds from now; HWHEEL_NEVER is never. May be
+///   NULL if @n is 0.
+/// @n: how many, at most 2147483647.
+/// @flags: HWHEEL_ABSTIME if the times are deadlines.
+/// @results: where it is written for each what hwheel_mod() would have returned;
+///   NULL if nobody asks.
+///
+/// As @n calls of hwheel_mod(), one after another, but faster: the memory of the
+/// next timers is fetched while the present one is armed, and the clock is read
+/// once. One that fails stops none of the others.
+///
+/// Return:
+/// * n - so many were armed or moved.
+/// * -EINVAL - an array is NULL, @wheel is, @n is above 2147483647, or a flag is
+///   unknown; no result is written.
+/// * -ESHUTDOWN - a forked child; no result is written.
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_mod_many(
+    wheel: *mut hwheel,
+    timers: *const hwheel_timer_t,
+    delays_ns: *const u64,
+    n: u32,
+    flags: u32,
+    results: *mut i32,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        let from = match flags {
+            0 => host.now(),
+            HWHEEL_ABSTIME => 0,
+            _ => return Err(EINVAL),
+        };
+        if delays_ns.is_null() && n != 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            many(wheel, timers, n, results, |host, i, timer| {
+                host.arm_at(timer, from.saturating_add(delays_ns.add(i).read()))
+            })
+        }
+    })())
+}
+
+/// hwheel_delete_many() - Cancel many timers.
+/// @wheel: the wheel.
+/// @timers: the timers; may be NULL if @n is 0.
+/// @n: how many, at most 2147483647.
+/// @results: where it is written for each what hwheel_delete() would have
+///   returned; NULL if nobody asks.
+///
+/// As @n calls of hwheel_delete(), one after another, but faster: the memory of
+/// the next timers is fetched while the present one is cancelled. One that fails
+/// stops none of the others.
+///
+/// Return:
+/// * n - so many exist, whether they were armed or not: their results are 0 or 1.
+/// * -EINVAL - @timers is NULL, @wheel is, or @n is above 2147483647; no result
+///   is written.
+/// * -ESHUTDOWN - a forked child; no result is written.
+///
+/// Context: as hwheel_delete().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_delete_many(
+    wheel: *mut hwheel,
+    timers: *const hwheel_timer_t,
+    n: u32,
+    results: *mut i32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe {
+        many(wheel, timers, n, results, |host, _, timer| {
+            host.delete(timer)
+        })
+    })
+}
+
 /// A caller's key.
 ///
 /// # Safety

@@ -20,7 +20,7 @@ use crate::os::thread::{self, Thread};
 use crate::os::{quietly, seed};
 use crate::slab::KEYED;
 use crate::state::NEVER;
-use crate::sweep::{Drive, Fired, LAG};
+use crate::sweep::{Drive, Fired, AHEAD, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::wheel::{Caller, Config, Due, Error, Handle, How, Spec, Token, Wheel};
 use std::cell::{Cell, UnsafeCell};
@@ -374,6 +374,28 @@ impl Host {
     #[inline(never)]
     fn cancel_the_long_way(&self, timer: Handle) -> i32 {
         number(self.cancel(timer, 0))
+    }
+
+    /// Acts on `n` timers, one after another; how often that succeeded. The node
+    /// of each is fetched while those before it are acted on.
+    pub fn each(
+        &self,
+        n: usize,
+        timer: impl Fn(usize) -> Handle,
+        mut act: impl FnMut(usize, Handle) -> i32,
+    ) -> Result<i32, Errno> {
+        self.check()?;
+        let mut done = 0;
+        for i in 0..n.min(AHEAD) {
+            self.wheel.prefetch(timer(i));
+        }
+        for i in 0..n {
+            if i + AHEAD < n {
+                self.wheel.prefetch(timer(i + AHEAD));
+            }
+            done += i32::from(act(i, timer(i)) >= 0);
+        }
+        Ok(done)
     }
 
     pub fn cancel(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {

@@ -29,7 +29,7 @@ use crate::wheel::{promised, Due, Error, Handle, Park, Wheel};
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
 /// How many visits ahead a node is fetched into the cache.
-const AHEAD: usize = 8;
+pub(crate) const AHEAD: usize = 8;
 /// How many entries are looked at before a sleep.
 const SETTLE: usize = if cfg!(loom) { 4 } else { 512 };
 /// `current` never lags further behind the target, so that the state word's

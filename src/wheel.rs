@@ -75,7 +75,9 @@ use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
 use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
-use crate::sync::{fence_after_rmw, init, planted, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{
+    fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
+};
 
 const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
 
@@ -381,6 +383,14 @@ impl<M: Memory> Wheel<M> {
             return Err(Error::Stale);
         }
         Ok((index, node, g))
+    }
+
+    /// Asks for the node of a handle, of whatever generation.
+    #[inline]
+    pub fn prefetch(&self, handle: Handle) {
+        if let Some(node) = self.slab.get(Self::index_of(handle)) {
+            prefetch(node);
+        }
     }
 
     pub(crate) fn handle(&self, index: u32, generation: u64) -> Handle {

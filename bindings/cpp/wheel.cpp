@@ -8,6 +8,7 @@ using hwheelpp::Cookie;
 using hwheelpp::Event;
 using hwheelpp::Missed;
 using hwheelpp::Options;
+using hwheelpp::Time;
 using hwheelpp::Timer;
 using hwheelpp::TimerRef;
 using hwheelpp::Wheel;
@@ -45,6 +46,27 @@ static void takes_its_options()
 	CHECK(wheel.close().ok() && !wheel.get());
 	CHECK(wheel.close().ok());
 	CHECK(wheel.now(now).value() == -EINVAL);
+}
+
+static void arms_and_cancels_many()
+{
+	Wheel wheel = manual();
+	Timer timer[2];
+	Event events[4];
+	std::int32_t results[3] = { 7, 7, 7 };
+	::hwheel_timer_t handles[3] = {};
+	const std::uint64_t times[3] = { Time(milliseconds(3)).ns(), HWHEEL_NEVER, 0 };
+
+	for (int i = 0; i < 2; i++) {
+		CHECK(timer[i].setup(wheel, Cookie(1)).ok());
+		handles[i] = timer[i].handle();
+	}
+	CHECK(wheel.mod_many(handles, times, 3, results).value() == 2);
+	CHECK(results[0] == 0 && results[1] == 0 && results[2] == -ESTALE);
+	CHECK(wheel.mod_many_at(handles, times, 2).value() == 2);
+	CHECK(wheel.advance(milliseconds(3), events).value() == 1);
+	CHECK(wheel.cancel_many(handles, 3, results).value() == 2);
+	CHECK(results[0] == 0 && results[1] == 1 && results[2] == -ESTALE);
 }
 
 static void repeats()
@@ -156,6 +178,7 @@ static void has_one_owner_at_a_time()
 int main()
 {
 	takes_its_options();
+	arms_and_cancels_many();
 	repeats();
 	is_driven_by_its_descriptor();
 	waits_for_a_callback_at_the_end_of_a_timer();
