@@ -3,6 +3,7 @@
 pub(crate) mod error;
 pub(crate) mod event;
 mod handler;
+mod keyed;
 pub(crate) mod options;
 pub(crate) mod time;
 

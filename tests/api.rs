@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use hwheel::{Clock, Error, Event, Missed, Options, Time, Wheel};
+use hwheel::{Clock, Error, Event, Missed, Options, Time, Timer, Wheel};
 use std::collections::HashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +92,27 @@ fn a_timer_is_armed_again_and_again() {
     assert_eq!(wheel.mod_(timer, MS), Err(Error::Shutdown));
     assert_eq!(wheel.free(timer), Ok(false));
     assert_eq!(wheel.free(timer), Err(Error::Stale));
+}
+
+#[test]
+fn a_key_that_is_set_again_moves_its_timer() {
+    let wheel = manual().create().unwrap();
+    assert_eq!(wheel.key_set(b"a", MS, 1), Ok(false));
+    assert_eq!(wheel.key_set(b"b", MS, 2), Ok(false));
+    assert_eq!(wheel.key_set(b"a", 2 * MS, 3), Ok(true));
+    assert_eq!(wheel.key_move(b"b", START + 3 * MS), Ok(true));
+    assert_eq!(advance(&wheel, 1), []);
+    let due = advance(&wheel, 2);
+    assert_eq!((due[0].cookie, due[0].timer), (3, Timer::default()));
+    assert_eq!(wheel.key_pending(b"a"), Ok(false));
+    assert_eq!(wheel.key_move(b"a", MS), Ok(false));
+    assert_eq!(wheel.key_pending(b"b"), Ok(true));
+    assert_eq!(wheel.key_delete(b"b"), Ok(true));
+    assert_eq!(wheel.key_delete(b"b"), Ok(false));
+    for wrong in [&[][..], &[0; 256]] {
+        assert_eq!(wheel.key_set(wrong, MS, 0), Err(Error::Invalid));
+        assert_eq!(wheel.key_delete(wrong), Err(Error::Invalid));
+    }
 }
 
 #[test]

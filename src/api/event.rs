@@ -14,7 +14,8 @@ pub struct Timer(pub(crate) u64);
 /// filled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Stale already if the timer was one that frees itself.
+    /// Stale already if the timer was one that frees itself; the default one if
+    /// the timer was keyed.
     pub timer: Timer,
     /// What the caller gave when it made the timer.
     pub cookie: u64,
