@@ -1,6 +1,6 @@
 # hwheel: build, demonstrate, test, install. V=1 shows the commands.
 #
-#   make            the shared and the static library
+#   make            the shared and the static library; PROBES=1 for tracers
 #   make demo       the main job: a million timers, and a server's timeouts
 #   make test       all tests
 #   make install    PREFIX=/usr/local DESTDIR=
@@ -39,13 +39,21 @@ all: $(SHARED) $(BUILD)/libhwheel.a
 
 RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
 
-$(STATIC): $(RUST_SOURCES)
+# PROBES=1 is for tracers: docs/PROBES.md.
+FEATURES := $(if $(PROBES),--features probes)
+
+$(STATIC): $(RUST_SOURCES) $(BUILD)/features
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib
+	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES)
 	$(Q)touch $@
 
 $(BUILD):
 	$(Q)mkdir -p $@
+
+# Other features make another library.
+.PHONY: force
+$(BUILD)/features: force | $(BUILD)
+	$(Q)echo '$(FEATURES)' | cmp -s - $@ || echo '$(FEATURES)' > $@
 
 $(BUILD)/libhwheel.a: $(STATIC) | $(BUILD)
 	$(Q)cp $< $@

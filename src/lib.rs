@@ -85,6 +85,7 @@
 //! | `sweep`    | the driver's half: visits, cascades, periods, drain         |
 //! | `memory`   | the one interface through which the core takes memory       |
 //! | `count`    | statistics                                                  |
+//! | `probes`   | static probes for tracers, which expand to nothing          |
 //! | `sync`     | atomics, and the one place that knows the model checker     |
 //! | `host`     | a wheel on a clock: the three ways to drive                 |
 //! | `keys`     | timers by name: the table from keys to handles              |
@@ -105,6 +106,9 @@
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 // The C layer, which uses all of it, is not built for the model checker.
 #![cfg_attr(loom, allow(dead_code))]
+
+#[macro_use]
+mod probes;
 
 #[cfg(not(loom))]
 mod api;

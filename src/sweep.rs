@@ -601,6 +601,7 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             d.count.taken.bump(1);
             let Some(k) = self.tick_of(e) else { continue };
             if k > t {
+                probe!(cascade, w, k, at.level);
                 self.place(e.index(), k, t);
                 continue;
             }
@@ -711,7 +712,9 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                     } else if !state::same_gen(next, g) {
                         w.release(Some(self.own), index, node, g);
                     }
+                    probe!(expire_entry, w, fired.handle, fired.due_ns, fired.func);
                     self.stop = !(self.fire)(&fired);
+                    probe!(expire_exit, w, fired.handle);
                     if running != 0 {
                         w.finish(self.own, fired.handle, self.park);
                     }

@@ -449,6 +449,7 @@ impl<M: Memory> Wheel<M> {
             tick = clamp(due.tick, hand);
             node.due_ns.store(due.ns, Ordering::Relaxed);
             word = state::armed(word, state::encode(tick, hand));
+            probe!(start, self, self.handle(index, g), due.ns, 0);
         }
         // Release: for stale readers in `node`, and the words above.
         node.generation.store(g, Ordering::Release);
@@ -507,6 +508,7 @@ impl<M: Memory> Wheel<M> {
         {
             return long();
         }
+        probe!(start, self, handle, due.ns, s & ARMED);
         // A2 and A3.
         if !promised(node.link.load(Ordering::Acquire), due.tick)
             || self.closed.load(Ordering::Acquire) != 0
@@ -609,6 +611,7 @@ impl<M: Memory> Wheel<M> {
                 Err(seen) => s = seen,
             }
         }
+        probe!(start, self, handle, due.ns, s & ARMED);
         self.count(own, |c| &c.armed[(s & ARMED) as usize], 1);
         // A2. Acquire: pairs with P2 and V1.
         if tick != NEVER && !promised(node.link.load(Ordering::Acquire), tick) {
@@ -736,6 +739,7 @@ impl<M: Memory> Wheel<M> {
         // by the alarm, not by `next_visit`: another that has lowered that and
         // was stopped before it woke the driver is not counted on.
         if self.hot.alarm.load(Ordering::Relaxed) > k {
+            probe!(kick, self, k);
             caller.wake_driver();
             own.count.kicks.bump(1);
         }
@@ -771,7 +775,9 @@ impl<M: Memory> Wheel<M> {
         node.state
             .compare_exchange(s, s & !ARMED, Ordering::AcqRel, Ordering::Relaxed)
             .ok()
-            .map(|_| ())
+            .map(|_| {
+                probe!(cancel, self, handle, 1);
+            })
     }
 
     /// Ends a pending timer: true if it was armed. `leave` is what remains set
@@ -801,6 +807,7 @@ impl<M: Memory> Wheel<M> {
                 .compare_exchange_weak(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => {
+                    probe!(cancel, self, handle, s & ARMED);
                     if !state::same_gen(next, g) {
                         self.release(self.owned(caller), index, node, g);
                     }
@@ -870,6 +877,7 @@ impl<M: Memory> Wheel<M> {
                 s = seen;
                 continue;
             }
+            probe!(cancel, self, handle, s & ARMED);
             was |= s & ARMED != 0;
             if over {
                 if auto {
@@ -904,6 +912,7 @@ impl<M: Memory> Wheel<M> {
                 .compare_exchange_weak(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => {
+                    probe!(cancel, self, handle, s & ARMED);
                     if s & RUNNING == 0 {
                         self.release(self.owned(caller), index, node, g);
                     }
