@@ -102,6 +102,26 @@ func TestMissedPeriods(t *testing.T) {
 	equal(t, must(w.Advance(20*ms, events)), 10)
 }
 
+func TestAKeyThatIsSetAgainMovesItsTimer(t *testing.T) {
+	w := manual(t, Options{})
+	events := make([]Event, 4)
+	key := []byte("session 7")
+	equal(t, must(w.KeySet(key, time.Millisecond, 1)), false)
+	equal(t, must(w.IDSet(7, time.Millisecond, 2)), false)
+	equal(t, must(w.KeySet(key, 2*time.Millisecond, 3)), true)
+	equal(t, must(w.IDSet(7, 3*time.Millisecond, 4)), true)
+	equal(t, must(w.Advance(2*ms, events)), 1)
+	equal(t, events[0], Event{Cookie: 3, DeadlineNs: 2 * ms})
+	equal(t, must(w.KeyPending(key)), false)
+	equal(t, must(w.KeyMove(key, time.Millisecond)), false)
+	equal(t, must(w.KeyDelete(key)), false)
+	equal(t, must(w.IDMove(7, time.Second)), true)
+	equal(t, must(w.IDPending(7)), true)
+	equal(t, must(w.IDDelete(7)), true)
+	_, err := w.KeySet(nil, time.Millisecond, 1)
+	equal(t, errors.Is(err, syscall.EINVAL), true)
+}
+
 func TestAReusableTimer(t *testing.T) {
 	w := manual(t, Options{})
 	timer := must(w.Setup(7))

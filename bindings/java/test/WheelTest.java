@@ -82,6 +82,27 @@ class WheelTest {
         });
     }
 
+    static void aKeyThatIsSetAgainMovesItsTimer() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            Events events = new Events(4);
+            byte[] key = "session 7".getBytes();
+            equal(wheel.keySet(key, MS, 1), false);
+            equal(wheel.keySet(7, MS, 2), false);
+            equal(wheel.keySet(key, 2 * MS, 3), true);
+            equal(wheel.keySet(7, 3 * MS, 4), true);
+            equal(wheel.advance(2 * MS, events), 1);
+            equal(events.cookie(0), 3);
+            equal(events.timer(0), 0);
+            equal(wheel.keyPending(key), false);
+            equal(wheel.keyMove(key, MS), false);
+            equal(wheel.keyDelete(key), false);
+            equal(wheel.keyMove(7, 9 * MS), true);
+            equal(wheel.keyPending(7), true);
+            equal(wheel.keyDelete(7), true);
+            fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1));
+        });
+    }
+
     static void errorsCarryTheirNumber() {
         manual(new Options(Clock.MANUAL, 0, 0, 0, 1, 0), wheel -> {
             fails(HwheelException.ESTALE, () -> wheel.delete(12345));
@@ -179,10 +200,11 @@ class WheelTest {
         aFullBatchMeansThereMayBeMore();
         missedPeriodsAreCountedOrFired();
         aTimerIsArmedAgainAndAgain();
+        aKeyThatIsSetAgainMovesItsTimer();
         errorsCarryTheirNumber();
         whatIsArmedIsDrained();
         manyThreadsArmAndNoneIsEarlyLostOrDoubled();
         theVersionIsTheLibrarys();
-        System.out.println("8 tests passed, and the programs of README.md");
+        System.out.println("9 tests passed, and the programs of README.md");
     }
 }

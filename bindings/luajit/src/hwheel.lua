@@ -214,6 +214,41 @@ function Wheel:remaining(timer)
 	return self.out[0]
 end
 
+--- Gives a key a timer that fires once. A key is a string of 1 to 255 bytes, or
+-- an integer. True: its pending timer was replaced, and does not fire. The
+-- timer of the event is 0.
+function Wheel:key_set(key, delay_ns, cookie)
+	if type(key) == "string" then
+		return truth(C.hwheel_key_set(self.wheel, key, #key, u64(delay_ns), nil, u64(cookie), 0))
+	end
+	return truth(C.hwheel_id_set(self.wheel, u64(key), u64(delay_ns), nil, u64(cookie), 0))
+end
+
+--- Moves the pending timer of a key, which keeps its cookie. False if it has
+-- none.
+function Wheel:key_move(key, delay_ns)
+	if type(key) == "string" then
+		return truth(C.hwheel_key_move(self.wheel, key, #key, u64(delay_ns), 0))
+	end
+	return truth(C.hwheel_id_move(self.wheel, u64(key), u64(delay_ns), 0))
+end
+
+--- Cancels the pending timer of a key. False if it has none, or not any more.
+function Wheel:key_delete(key)
+	if type(key) == "string" then
+		return truth(C.hwheel_key_delete(self.wheel, key, #key))
+	end
+	return truth(C.hwheel_id_delete(self.wheel, u64(key)))
+end
+
+--- Whether a key has a pending timer.
+function Wheel:key_pending(key)
+	if type(key) == "string" then
+		return truth(C.hwheel_key_pending(self.wheel, key, #key))
+	end
+	return truth(C.hwheel_id_pending(self.wheel, u64(key)))
+end
+
 local function room(events)
 	return ffi.sizeof(events) / ffi.sizeof "struct hwheel_event"
 end

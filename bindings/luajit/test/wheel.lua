@@ -86,6 +86,25 @@ function tests.a_timer_is_armed_again_and_again()
 	equal(stats.armed, 2ULL)
 end
 
+function tests.a_key_that_is_set_again_moves_its_timer()
+	for _, key in ipairs { "session 7", 7 } do
+		local wheel, events = manual(), hwheel.events(4)
+		equal(wheel:key_set(key, MS, 1), false)
+		equal(wheel:key_set("other", MS, 2), false)
+		equal(wheel:key_set(key, 2 * MS, 3), true)
+		equal(wheel:key_move("other", 3 * MS), true)
+		equal(wheel:key_pending(key), true)
+		equal(wheel:advance(2 * MS, events), 1)
+		equal(events[0].cookie, 3ULL)
+		equal(events[0].timer, 0ULL)
+		equal(wheel:key_pending(key), false)
+		equal(wheel:key_move(key, MS), false)
+		equal(wheel:key_delete(key), false)
+		equal(wheel:key_delete("other"), true)
+	end
+	fails("EINVAL", manual():key_set("", MS, 1))
+end
+
 function tests.fractions_are_rounded_up()
 	local wheel, events = manual { tick_ns = 1 }, hwheel.events(1)
 	wheel:after(0.25, 1)

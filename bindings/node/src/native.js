@@ -28,6 +28,12 @@ export const shutdown = lib.func("int hwheel_shutdown(void *wheel, uint64_t time
 export const free = lib.func("int hwheel_free(void *wheel, uint64_t timer)");
 export const pending = lib.func("int hwheel_pending(void *wheel, uint64_t timer)");
 export const remaining = lib.func("int hwheel_remaining(void *wheel, uint64_t timer, void *ns)");
+export const keySet = lib.func(
+  "int hwheel_key_set(void *wheel, void *key, uint32_t length, uint64_t delay, void *fn, uint64_t cookie, uint32_t flags)");
+export const keyMove = lib.func(
+  "int hwheel_key_move(void *wheel, void *key, uint32_t length, uint64_t delay, uint32_t flags)");
+export const keyDelete = lib.func("int hwheel_key_delete(void *wheel, void *key, uint32_t length)");
+export const keyPending = lib.func("int hwheel_key_pending(void *wheel, void *key, uint32_t length)");
 export const poll = lib.func("int hwheel_poll(void *wheel, void *events, uint32_t max)");
 export const advance = lib.func("int hwheel_advance(void *wheel, uint64_t now, void *events, uint32_t max)");
 export const drain = lib.func("int hwheel_drain(void *wheel, void *events, uint32_t max)");
@@ -57,6 +63,12 @@ export class HwheelError extends Error {
 export function check(result) {
   if (result < 0) throw new HwheelError(result);
   return result;
+}
+
+/** A key for C: the bytes of a string or an array, or of an integer's 64 bits. */
+export function bytes(key) {
+  if (typeof key === "string") return Buffer.from(key);
+  return key instanceof Uint8Array ? key : Buffer.from(BigUint64Array.of(BigInt(u64(key))).buffer);
 }
 
 /** An unsigned integer for C, which would take any number somehow. */

@@ -1,6 +1,6 @@
 import { Clock } from "./constants.js";
 import * as c from "./native.js";
-import { check, u64 } from "./native.js";
+import { bytes, check, u64 } from "./native.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 
@@ -137,6 +137,34 @@ export class Wheel {
   /** Nanoseconds to a timer's deadline, null if it is not armed. */
   remaining(timer) {
     return check(c.remaining(this.#wheel, timer, this.#out)) ? this.#out[0] : null;
+  }
+
+  // Timers by name: a string or Uint8Array of 1 to 255 bytes, or an integer.
+  // They fire once, and the timer of their event is 0.
+
+  /** Gives a key a timer. True if its pending timer was replaced. */
+  keySet(key, delayNs, cookie) {
+    const b = bytes(key);
+    return check(
+      c.keySet(this.#wheel, b, b.length, u64(delayNs), null, u64(cookie), 0)) === 1;
+  }
+
+  /** Moves the pending timer of a key, which keeps its cookie. False without one. */
+  keyMove(key, delayNs) {
+    const b = bytes(key);
+    return check(c.keyMove(this.#wheel, b, b.length, u64(delayNs), 0)) === 1;
+  }
+
+  /** Cancels the pending timer of a key. False without one. */
+  keyDelete(key) {
+    const b = bytes(key);
+    return check(c.keyDelete(this.#wheel, b, b.length)) === 1;
+  }
+
+  /** Whether a key has a pending timer. */
+  keyPending(key) {
+    const b = bytes(key);
+    return check(c.keyPending(this.#wheel, b, b.length)) === 1;
   }
 
   // Driving by hand.

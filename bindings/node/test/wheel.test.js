@@ -57,6 +57,30 @@ describe("events", () => {
   }));
 });
 
+describe("keys", () => {
+  for (const key of ["session 7", new Uint8Array([7, 0]), 7]) {
+    it(`that are set again move their timer: ${key}`, manual((wheel) => {
+      assert.equal(wheel.keySet(key, MS, 1), false);
+      assert.equal(wheel.keySet("other", MS, 2), false);
+      assert.equal(wheel.keySet(key, 2 * MS, 3), true);
+      assert.equal(wheel.keyMove("other", 3 * MS), true);
+      assert.equal(wheel.keyPending(key), true);
+      assert.equal(wheel.advance(2 * MS), 1);
+      assert.deepEqual([wheel.timer(0), wheel.cookie(0)], [0n, 3n]);
+      assert.equal(wheel.keyPending(key), false);
+      assert.equal(wheel.keyMove(key, MS), false);
+      assert.equal(wheel.keyDelete(key), false);
+      assert.equal(wheel.keyDelete("other"), true);
+    }));
+  }
+
+  it("have 1 to 255 bytes", manual((wheel) => {
+    fails("EINVAL", () => wheel.keySet("", MS, 1));
+    fails("EINVAL", () => wheel.keySet("x".repeat(256), MS, 1));
+    assert.throws(() => wheel.keySet(-1, MS, 1), RangeError);
+  }));
+});
+
 describe("timers", () => {
   it("are armed again and again", manual((wheel) => {
     const timer = wheel.setup(7);

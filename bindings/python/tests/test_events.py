@@ -109,8 +109,25 @@ def test_the_clock_is_the_one_of_time_monotonic():
         assert before <= now <= time.monotonic_ns()
 
 
+@pytest.mark.parametrize("key", [b"session 7", 7])
+def test_a_key_that_is_set_again_moves_its_timer(wheel, key):
+    assert not wheel.key_set(key, MS, 1)
+    assert not wheel.key_set(b"other", MS, 2)
+    assert wheel.key_set(key, 2 * MS, 3)
+    assert wheel.key_move(b"other", 3 * MS)
+    assert wheel.key_pending(key)
+    assert wheel.advance(2 * MS) == [(0, 3, 2 * MS, 0, 0)]
+    assert not wheel.key_pending(key)
+    assert not wheel.key_move(key, MS)
+    assert not wheel.key_delete(key)
+    assert wheel.key_delete(b"other")
+    fails_with(errno.EINVAL, wheel.key_set, b"", MS, 1)
+
+
 def test_stats(wheel):
     wheel.after(MS, 1)
     wheel.advance(MS)
     stats = wheel.stats()
     assert stats["fired"] == 1 and stats["live"] == 0
+    assert all(isinstance(n, int) for n in stats.values())
+    assert wheel.lateness()[0] == 1 == sum(wheel.lateness())

@@ -33,6 +33,16 @@ final class Library {
     static native int hwheel_free(long wheel, long timer);
     static native int hwheel_pending(long wheel, long timer);
     static native int hwheel_remaining(long wheel, long timer, long[] remainingNs);
+    static native int hwheel_key_set(
+            long wheel, byte[] key, int length, long delayNs, long fn, long cookie, int flags);
+    static native int hwheel_key_move(long wheel, byte[] key, int length, long delayNs, int flags);
+    static native int hwheel_key_delete(long wheel, byte[] key, int length);
+    static native int hwheel_key_pending(long wheel, byte[] key, int length);
+    static native int hwheel_id_set(
+            long wheel, long id, long delayNs, long fn, long cookie, int flags);
+    static native int hwheel_id_move(long wheel, long id, long delayNs, int flags);
+    static native int hwheel_id_delete(long wheel, long id);
+    static native int hwheel_id_pending(long wheel, long id);
     static native int hwheel_poll(long wheel, ByteBuffer events, int max);
     static native int hwheel_advance(long wheel, long nowNs, ByteBuffer events, int max);
     static native int hwheel_drain(long wheel, ByteBuffer events, int max);

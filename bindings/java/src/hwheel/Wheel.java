@@ -202,6 +202,49 @@ public final class Wheel implements AutoCloseable {
         return out[0];
     }
 
+    // Timers by name: any 1 to 255 bytes, or a number. They fire once, and the
+    // timer of their event is 0.
+
+    /** Gives a key a timer. True if its pending timer was replaced, and does not fire. */
+    public boolean keySet(byte[] key, long delayNs, long cookie) {
+        return check(Library.hwheel_key_set(wheel, key, key.length, delayNs, NO_FUNCTION, cookie, 0)) == 1;
+    }
+
+    /** The same for a number. */
+    public boolean keySet(long key, long delayNs, long cookie) {
+        return check(Library.hwheel_id_set(wheel, key, delayNs, NO_FUNCTION, cookie, 0)) == 1;
+    }
+
+    /** Moves the pending timer of a key, which keeps its cookie. False if it has none. */
+    public boolean keyMove(byte[] key, long delayNs) {
+        return check(Library.hwheel_key_move(wheel, key, key.length, delayNs, 0)) == 1;
+    }
+
+    /** The same for a number. */
+    public boolean keyMove(long key, long delayNs) {
+        return check(Library.hwheel_id_move(wheel, key, delayNs, 0)) == 1;
+    }
+
+    /** Cancels the pending timer of a key. False if it has none, or not any more. */
+    public boolean keyDelete(byte[] key) {
+        return check(Library.hwheel_key_delete(wheel, key, key.length)) == 1;
+    }
+
+    /** The same for a number. */
+    public boolean keyDelete(long key) {
+        return check(Library.hwheel_id_delete(wheel, key)) == 1;
+    }
+
+    /** Whether a key has a pending timer. */
+    public boolean keyPending(byte[] key) {
+        return check(Library.hwheel_key_pending(wheel, key, key.length)) == 1;
+    }
+
+    /** The same for a number. */
+    public boolean keyPending(long key) {
+        return check(Library.hwheel_id_pending(wheel, key)) == 1;
+    }
+
     // Drive.
 
     /**

@@ -7,9 +7,10 @@ import errno
 import os
 import select
 import struct
+import sys
 import threading
 from types import TracebackType
-from typing import Callable, Dict, List, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union
 
 from ._native import ffi, lib
 
@@ -24,6 +25,9 @@ MISSED_DELAY: int = lib.HWHEEL_MISSED_DELAY
 
 Event = Tuple[int, int, int, int, int]
 """timer, cookie, deadline_ns, missed, flags"""
+
+Key = Union[bytes, int]
+"""1 to 255 bytes, or an integer from 0 to 2^64 - 1."""
 
 _EVENT = struct.Struct("=QQQII")
 _OPTIONS = ffi.typeof("struct hwheel_options *")
@@ -60,6 +64,10 @@ def check(result: int) -> int:
     if result < 0:
         raise error(result)
     return result
+
+
+def _bytes(key: Key) -> bytes:
+    return key.to_bytes(8, sys.byteorder) if isinstance(key, int) else key
 
 
 Self = TypeVar("Self", bound="EventWheel")
@@ -202,6 +210,32 @@ class EventWheel:
         out = ffi.new(_U64)
         return int(out[0]) if check(lib.hwheel_remaining(self._wheel, timer, out)) else None
 
+    # Timers by name: 1 to 255 bytes, or an unsigned integer. They fire once, and
+    # the timer of their event is 0.
+
+    def key_set(self, key: Key, time_ns: int, cookie: int, flags: int = 0) -> bool:
+        """Gives a key a timer. True if its pending timer was replaced. `flags`:
+        ABSTIME."""
+        name = _bytes(key)
+        set_ = lib.hwheel_key_set
+        return check(set_(self._wheel, name, len(name), time_ns, _NULL, cookie, flags)) == 1
+
+    def key_move(self, key: Key, time_ns: int, flags: int = 0) -> bool:
+        """Moves the pending timer of a key, which keeps its cookie. False if it
+        has none."""
+        name = _bytes(key)
+        return check(lib.hwheel_key_move(self._wheel, name, len(name), time_ns, flags)) == 1
+
+    def key_delete(self, key: Key) -> bool:
+        """Cancels the pending timer of a key. False if it has none."""
+        name = _bytes(key)
+        return check(lib.hwheel_key_delete(self._wheel, name, len(name))) == 1
+
+    def key_pending(self, key: Key) -> bool:
+        """Whether a key has a pending timer."""
+        name = _bytes(key)
+        return check(lib.hwheel_key_pending(self._wheel, name, len(name))) == 1
+
     # Drive.
 
     def fileno(self) -> int:
@@ -246,8 +280,17 @@ class EventWheel:
 
     def stats(self) -> Dict[str, int]:
         """What the wheel has done so far, by the names of hwheel_stats."""
+        stats = self._stats()
+        names = (name for name, field in _STATS.item.fields if field.type.kind == "primitive")
+        return {name: getattr(stats, name) for name in names if name not in ("size", "reserved")}
+
+    def lateness(self) -> List[int]:
+        """How many timers fired how late: [0] not at all, [i] from 2^(i-1) ns to
+        below 2^i ns."""
+        return list(self._stats().lateness)
+
+    def _stats(self) -> Any:
         stats = ffi.new(_STATS)
         stats.size = ffi.sizeof(stats[0])
         check(lib.hwheel_get_stats(self._wheel, stats))
-        names = (name for name, _ in _STATS.item.fields)
-        return {name: getattr(stats, name) for name in names if name not in ("size", "reserved")}
+        return stats
