@@ -230,6 +230,41 @@ static void f4_drain_leaves_no_handle_behind(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void f4_a_key_names_the_timer_that_it_was_set_to_last(void)
+{
+	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
+	struct hwheel_event events[7];
+	unsigned handed = 0;
+	int n;
+
+	/* the one that was moved, and the one that has another's place */
+	CHECK_EQ(hwheel_id_set(w, 1, 5 * MS, NULL, 1, 0), 0);
+	CHECK_EQ(hwheel_id_move(w, 1, 50 * MS, 0), 1);
+	CHECK_EQ(hwheel_id_set(w, 2, 5 * MS, count, 2, 0), 0);
+	CHECK_EQ(hwheel_id_set(w, 2, 50 * MS, NULL, 3, 0), 1);
+	fired = 0;
+	CHECK_EQ(hwheel_advance(w, 49 * MS, events, COUNT(events)), 0);
+	CHECK_EQ(fired, 0);
+	CHECK_EQ(hwheel_id_pending(w, 1), 1);
+	CHECK_EQ(hwheel_id_pending(w, 2), 1);
+	/* none is left behind by a drain */
+	for (uint64_t id = 3; id < 500; id++)
+		CHECK_EQ(hwheel_id_set(w, id, (1 + id * 37) * MS, count, id + 1, 0), 0);
+	do {
+		n = hwheel_drain(w, events, COUNT(events));
+		CHECK(n >= 0);
+		handed += (unsigned)n;
+	} while (n == (int)COUNT(events));
+	CHECK_EQ(handed, 499);
+	for (uint64_t id = 0; id < 500; id++) {
+		CHECK_EQ(hwheel_id_pending(w, id), 0);
+		CHECK_EQ(hwheel_id_delete(w, id), 0);
+		CHECK_EQ(hwheel_id_set(w, id, MS, NULL, id, 0), -ESHUTDOWN);
+	}
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 enum { DRAINED = 20000 };
 static hwheel_timer_t timers[DRAINED];
 static _Atomic unsigned ends[DRAINED];	/* how often each was cancelled or drained */
@@ -400,6 +435,7 @@ static const struct ktap_test tests[] = {
 	TEST(f3_cancel_and_arm_per_request_leaks_nothing),
 	TEST(f4_moved_timer_is_untouched_by_its_old_deadline),
 	TEST(f4_drain_leaves_no_handle_behind),
+	TEST(f4_a_key_names_the_timer_that_it_was_set_to_last),
 	TEST(f5_drained_timers_have_one_end),
 	TEST(f9_child_of_a_fork_does_not_wait_for_the_parents_thread),
 	TEST(f10_freed_handle_is_an_error),

@@ -43,12 +43,12 @@
 //! # Linearization and progress
 //!
 //! At the exchange of the state word, under the lock. A call blocks while another
-//! thread works in the same part: one key in sixty-four, for a few hundred
-//! nanoseconds. The wheel below stays lock-free.
+//! thread works in the same part, on one key in sixty-four: for a look and a
+//! change, or until a part that grows has moved. The wheel below stays lock-free.
 
 use crate::slab::{AUTO, KEYED};
 use crate::sweep::Fired;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{planted, Mutex, MutexGuard};
 use crate::wheel::{Error, Handle, Spec};
 use hashbrown::HashTable;
 use std::hash::{DefaultHasher, Hasher};
@@ -166,7 +166,7 @@ impl Keys {
         let mut replaced = false;
         if let Ok(mut old) = table.find_entry(hash, |e| e.key == key) {
             replaced = timers.end(old.get().handle);
-            if replaced {
+            if replaced || planted("set_drops_an_entry_that_has_fired") {
                 old.remove();
             } else {
                 // Fired: the driver comes for it.
