@@ -4,22 +4,27 @@
 VERIFY_SHORT += oracle simulation
 VERIFY_LONG += oracle-long simulation-long
 
-oracle-run = $(Q)HWHEEL_OPERATIONS=$(1) $(CARGO) test -q --lib at_length -- \
-	--ignored --nocapture
-simulation-run = $(Q)HWHEEL_SEEDS=$(1) $(CARGO) test -q --lib simulat -- --nocapture
+# How long the long forms are.
+ORACLE_OPERATIONS ?= 1000000000
+SIMULATION_SEEDS ?= 1000000
+
+define oracle-run
+$(call say,ORACLE,$(1) operations)
+$(Q)HWHEEL_OPERATIONS=$(1) $(CARGO) test -q --lib at_length -- --ignored --nocapture
+endef
+define simulation-run
+$(call say,SIMULATE,$(1) seeds)
+$(Q)HWHEEL_SEEDS=$(1) $(CARGO) test -q --lib simulat -- --nocapture
+endef
 
 oracle:
-	$(call say,ORACLE,4050000 operations)
 	$(call oracle-run,4050000)
 
 oracle-long:
-	$(call say,ORACLE,10^9 operations)
-	$(call oracle-run,1000000000)
+	$(call oracle-run,$(ORACLE_OPERATIONS))
 
 simulation:
-	$(call say,SIMULATE,5000 seeds)
 	$(call simulation-run,5000)
 
 simulation-long:
-	$(call say,SIMULATE,10^6 seeds)
-	$(call simulation-run,1000000)
+	$(call simulation-run,$(SIMULATION_SEEDS))

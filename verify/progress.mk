@@ -4,12 +4,15 @@
 VERIFY_SHORT += freeze
 VERIFY_LONG += freeze-long
 
+# How long the long form is.
+FREEZES ?= 10000
+
 freeze: $(BUILD)/verify/freeze
 	$(call say,FREEZE,200 times a role)
 	$(call verify-run,$< 200)
 	$(call verify-run,$< -m 10)
 
 freeze-long: $(BUILD)/verify/freeze
-	$(call say,FREEZE,10000 times a role)
-	$(call verify-run,$< 10000)
+	$(call say,FREEZE,$(FREEZES) times a role)
+	$(call verify-run,$< $(FREEZES))
 	$(call verify-run,$< -m 100)

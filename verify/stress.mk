@@ -3,13 +3,17 @@
 VERIFY_SHORT += stress chaos
 VERIFY_LONG += stress-long chaos-long
 
+# How long the long forms are.
+STRESS_OPERATIONS ?= 1000000000
+CHAOS_OPERATIONS ?= 10000000
+
 stress: $(BUILD)/verify/stress
 	$(call say,STRESS,10 seconds)
 	$(Q)$< -s 10
 
 stress-long: $(BUILD)/verify/stress
-	$(call say,STRESS,10^9 operations)
-	$(Q)$< -n 1000000000
+	$(call say,STRESS,$(STRESS_OPERATIONS) operations)
+	$(Q)$< -n $(STRESS_OPERATIONS)
 
 CHAOS := $(TARGET)/chaos/release/libhwheel.a
 
@@ -30,6 +34,6 @@ chaos: $(BUILD)/verify/stress-chaos
 	$(Q)$< -r -s 10
 
 chaos-long: $(BUILD)/verify/stress-chaos
-	$(call say,CHAOS,10^7 operations and the Rust tests)
-	$(Q)$< -r -n 10000000
+	$(call say,CHAOS,$(CHAOS_OPERATIONS) operations and the Rust tests)
+	$(Q)$< -r -n $(CHAOS_OPERATIONS)
 	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) test -q --features chaos
