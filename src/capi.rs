@@ -1059,7 +1059,7 @@ unsafe fn many(
     if (timers.is_null() && n != 0) || n > i32::MAX as u32 {
         return Err(EINVAL);
     }
-    host.each(
+    let done = host.each(
         n as usize,
         // SAFETY: the caller's promise; asked for below `n`.
         |i| unsafe { timers.add(i).read() },
@@ -1071,7 +1071,8 @@ unsafe fn many(
             }
             result
         },
-    )
+    )?;
+    Ok(done as i32)
 }
 
 /// hwheel_mod_many() - Arm or move many timers.

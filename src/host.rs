@@ -383,7 +383,7 @@ impl Host {
         n: usize,
         timer: impl Fn(usize) -> Handle,
         mut act: impl FnMut(usize, Handle) -> i32,
-    ) -> Result<i32, Errno> {
+    ) -> Result<usize, Errno> {
         self.check()?;
         let mut done = 0;
         for i in 0..n.min(AHEAD) {
@@ -393,7 +393,7 @@ impl Host {
             if i + AHEAD < n {
                 self.wheel.prefetch(timer(i + AHEAD));
             }
-            done += i32::from(act(i, timer(i)) >= 0);
+            done += usize::from(act(i, timer(i)) >= 0);
         }
         Ok(done)
     }

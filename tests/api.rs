@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use hwheel::{Clock, Error, Event, Missed, Options, Time, Timer, Wheel};
+use hwheel::{Clock, Error, Event, Missed, Options, Time, Timer, Wheel, When};
 use std::collections::HashSet;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +92,25 @@ fn a_timer_is_armed_again_and_again() {
     assert_eq!(wheel.mod_(timer, MS), Err(Error::Shutdown));
     assert_eq!(wheel.free(timer), Ok(false));
     assert_eq!(wheel.free(timer), Err(Error::Stale));
+}
+
+#[test]
+fn many_are_armed_and_cancelled_in_one_call() {
+    let wheel = manual().create().unwrap();
+    let [a, b, c] = [0, 1, 2].map(|cookie| wheel.setup(cookie).unwrap());
+    wheel.free(b).unwrap();
+    let arms = [
+        (a, When::After(MS)),
+        (b, When::After(MS)),
+        (c, When::At(START + 2 * MS)),
+    ];
+    assert_eq!(wheel.mod_many(&arms), Ok(2));
+    assert_eq!(wheel.deadline(a), Ok(Some(START + MS)));
+    assert_eq!(wheel.deadline(c), Ok(Some(START + 2 * MS)));
+    assert_eq!(wheel.delete_many(&[a, b, a]), Ok(2));
+    assert_eq!(wheel.pending(a), Ok(false));
+    assert_eq!(wheel.pending(c), Ok(true));
+    assert_eq!(wheel.mod_many(&[]), Ok(0));
 }
 
 #[test]

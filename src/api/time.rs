@@ -63,6 +63,15 @@ impl When {
             When::At(deadline) => host::When::At(deadline.0),
         }
     }
+
+    /// In nanoseconds on the wheel's clock.
+    #[inline]
+    pub(crate) fn deadline(self, now: impl FnOnce() -> u64) -> u64 {
+        match self {
+            When::After(delay) => now().saturating_add(nanos(delay)),
+            When::At(deadline) => deadline.0,
+        }
+    }
 }
 
 impl From<Duration> for When {
