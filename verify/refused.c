@@ -237,6 +237,54 @@ static int call_mod_earlier(void)
 	return got;
 }
 
+static int call_mod_many(void)
+{
+	uint64_t delay = SEC;
+	int32_t result = 0;
+
+	EXPECT(hwheel_mod_many(the_wheel, &idle, &delay, 1, 0, &result),
+	       result >= 0);
+	return disarms(result);
+}
+
+/* The key of a timer that is pending all the time. */
+#define ID 7
+
+static int call_key_set(void)
+{
+	int got = hwheel_key_set(the_wheel, "key", 3, SEC, count, 0, 0);
+
+	EXPECT(hwheel_key_pending(the_wheel, "key", 3), got >= 0);
+	if (got >= 0)
+		EXPECT(hwheel_key_delete(the_wheel, "key", 3), 1);
+	return got;
+}
+
+static void other(struct hwheel *w, const struct hwheel_event *e)
+{
+	count(w, e);
+}
+
+static int call_id_set(void)
+{
+	static hwheel_fn fn = count;
+	int got;
+
+	/* another function: another timer takes the place of the first */
+	fn = fn == count ? other : count;
+	got = hwheel_id_set(the_wheel, ID, SEC, fn, 0, 0);
+	EXPECT(hwheel_id_pending(the_wheel, ID), 1);
+	return got;
+}
+
+static int call_id_move(void)
+{
+	int got = hwheel_id_move(the_wheel, ID, SEC, 0);
+
+	EXPECT(hwheel_id_pending(the_wheel, ID), 1);
+	return got;
+}
+
 /* These ask for nothing, so nothing can be refused. */
 static int call_what_asks_for_nothing(void)
 {
@@ -251,6 +299,8 @@ static int call_what_asks_for_nothing(void)
 	EXPECT(hwheel_mod(the_wheel, armed, 7200 * SEC, 0), 1);
 	EXPECT(hwheel_delete(the_wheel, idle), 0);
 	EXPECT(hwheel_delete_sync(the_wheel, idle), 0);
+	EXPECT(hwheel_delete_many(the_wheel, &idle, 1, NULL), 1);
+	EXPECT(hwheel_id_delete(the_wheel, ID + 1), 0);
 	EXPECT(hwheel_poll(the_wheel, NULL, 0), 0);
 	EXPECT(hwheel_advance(the_wheel, 0, NULL, 0), -EINVAL);
 	EXPECT(hwheel_stop(the_wheel), 0);
@@ -276,6 +326,10 @@ static const struct {
 	{ "mod_at", call_mod_at, 1, 1 },
 	{ "reduce", call_reduce, 1, 1 },
 	{ "mod_pending, to earlier", call_mod_earlier, 1, 1 },
+	{ "mod_many", call_mod_many, 1, 1 },
+	{ "key_set", call_key_set, 1, 2 },
+	{ "id_set, replacing", call_id_set, 1, 2 },
+	{ "id_move", call_id_move, 1, 1 },
 	{ "the others", call_what_asks_for_nothing, 0, 0 },
 	{ "the others", call_what_asks_for_nothing, 1, 0 },
 };
@@ -315,6 +369,8 @@ static void one_refusal(void)
 		the_wheel = default_wheel();
 		EXPECT(hwheel_after(the_wheel, SEC, count, 0, 0, &armed), 0);
 		EXPECT(hwheel_setup(the_wheel, count, 0, 0, &idle), 0);
+		EXPECT(hwheel_id_set(the_wheel, ID, 3600 * SEC, count, 0, 0),
+		       0);
 	}
 	errno = 12345;
 	got = make_the_call(k_th);
@@ -327,7 +383,8 @@ static void one_refusal(void)
 	EXPECT(make_the_call(0) >= 0, 1);
 	if (the_wheel != NULL) {
 		EXPECT(hwheel_get_stats(the_wheel, &s), 0);
-		EXPECT(s.live, 2);
+		EXPECT(s.live, 3);
+		EXPECT(hwheel_id_delete(the_wheel, ID), 1);
 		EXPECT(hwheel_mod(the_wheel, armed, 0, 0), 1);
 		poll_until_called(the_wheel, 1);
 		EXPECT(hwheel_mod(the_wheel, idle, SEC, 0), 0);
@@ -353,7 +410,7 @@ static void each_call_survives_each_refusal(void)
 				break;
 			refused += WEXITSTATUS(status) == REFUSED;
 		}
-		printf("# %s%s: asks for %d things; without %d it fails\n",
+		printf("# %s%s: asks for %d things, fails without %d\n",
 		       each[which].name,
 		       each[which].by_another ? " by a new thread" : "",
 		       k_th - 1, refused);
