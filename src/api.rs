@@ -18,6 +18,7 @@ use event::{Batch, Event, Timer};
 use handler::Handler;
 use options::{Missed, Options};
 use std::os::fd::BorrowedFd;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 use time::{nanos, Time, When};
 
@@ -45,6 +46,10 @@ pub struct Wheel {
 unsafe impl Send for Wheel {}
 // SAFETY: as above.
 unsafe impl Sync for Wheel {}
+
+// A panic of the handler is kept; it leaves nothing half done.
+impl UnwindSafe for Wheel {}
+impl RefUnwindSafe for Wheel {}
 
 /// A result of the host that is 0 or 1.
 #[inline]

@@ -4,7 +4,7 @@
 
 use hwheel::{Clock, Error, Event, Missed, Options, Time, Timer, Wheel, When};
 use std::collections::HashSet;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{mpsc, Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -275,7 +275,7 @@ fn a_panic_of_the_handler_is_resumed_where_the_wheel_is_driven() {
     for cookie in 0..3 {
         wheel.after((1 + cookie as u32) * MS, cookie).unwrap();
     }
-    let panic = catch_unwind(AssertUnwindSafe(|| advance(&wheel, 3))).unwrap_err();
+    let panic = catch_unwind(|| advance(&wheel, 3)).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"cookie 0".to_string()));
     assert_eq!(wheel.next_expiry(), Ok(None));
     assert_eq!(advance(&wheel, 4), []);
@@ -296,7 +296,7 @@ fn a_panic_in_the_wheels_thread_is_resumed_by_stop() {
     assert_eq!(told.recv(), Ok(1));
     wheel.after(MS, 2).unwrap();
     assert_eq!(told.recv(), Ok(2));
-    assert!(catch_unwind(AssertUnwindSafe(|| wheel.stop())).is_err());
+    assert!(catch_unwind(|| wheel.stop()).is_err());
     assert_eq!(wheel.stop(), Ok(()));
 }
 
