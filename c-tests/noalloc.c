@@ -148,6 +148,31 @@ static void nor_when_there_are_many_timers(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* By key only where the table grows, or must copy a long key. */
+static void nor_does_a_short_key(void)
+{
+	struct hwheel *w = wheel();
+	char key[31] = "thirty-one bytes are a long key";
+	unsigned before = 0;
+
+	for (int round = 0; round < 2; round++) {
+		before = allocations;
+		for (uint64_t id = 0; id < 100; id++) {
+			CHECK_EQ(hwheel_id_set(w, id, SEC, NULL, 0, 0), 0);
+			CHECK_EQ(hwheel_key_set(w, key, 30, SEC, NULL, 0, 0), 0);
+			CHECK_EQ(hwheel_key_move(w, key, 30, 2 * SEC, 0), 1);
+			CHECK_EQ(hwheel_key_delete(w, key, 30), 1);
+			CHECK_EQ(hwheel_id_set(w, id, 2 * SEC, NULL, 0, 0), 1);
+		}
+		for (uint64_t id = 0; id < 100; id++)
+			CHECK_EQ(hwheel_id_delete(w, id), 1);
+	}
+	CHECK_EQ(allocations - before, 0);
+	CHECK_EQ(hwheel_key_set(w, key, 31, SEC, NULL, 0, 0), 0);
+	CHECK(allocations - before >= 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static struct {
 	struct hwheel *w[20];
 	unsigned allocations, failed;
@@ -290,6 +315,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_thread_that_has_met_the_wheel_calls_no_allocator),
 	TEST(nor_does_the_one_that_made_it),
 	TEST(nor_when_there_are_many_timers),
+	TEST(nor_does_a_short_key),
 	TEST(a_fresh_thread_calls_no_allocator),
 	TEST(nor_one_that_meets_more_wheels_than_it_remembers),
 	TEST(nor_the_driver_and_its_callbacks),

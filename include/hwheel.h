@@ -675,9 +675,10 @@ int hwheel_delete_many(struct hwheel *wheel,
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback. Calls the allocator. Blocks while another thread is at work on the same sixty-fourth
- * part of all keys; no callback runs meanwhile. The driver blocks likewise when
- * a keyed timer fires.
+ * Context: any thread, also in a callback. Calls the allocator for a key of more
+ * than 30 bytes, and where the table of keys grows. Blocks while another thread
+ * is at work on the same sixty-fourth part of all keys; no callback runs
+ * meanwhile. The driver blocks likewise when a keyed timer fires.
  */
 int hwheel_key_set(struct hwheel *wheel,
                    const void *key,

@@ -1220,9 +1220,10 @@ unsafe fn key_set(
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: any thread, also in a callback. Calls the allocator. Blocks while another thread is at work on the same sixty-fourth
-/// part of all keys; no callback runs meanwhile. The driver blocks likewise when
-/// a keyed timer fires.
+/// Context: any thread, also in a callback. Calls the allocator for a key of more
+/// than 30 bytes, and where the table of keys grows. Blocks while another thread
+/// is at work on the same sixty-fourth part of all keys; no callback runs
+/// meanwhile. The driver blocks likewise when a keyed timer fires.
 ///
 /// # Safety
 /// Pointers as described.

@@ -46,11 +46,14 @@
 //! thread works in the same part, on one key in sixty-four: for a look and a
 //! change, or until a part that grows has moved. The wheel below stays lock-free.
 
+mod name;
+
 use crate::slab::{AUTO, KEYED};
 use crate::sweep::Fired;
 use crate::sync::{planted, Mutex, MutexGuard};
 use crate::wheel::{Error, Handle, Spec};
 use hashbrown::HashTable;
+use name::Name;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::PoisonError;
 
@@ -66,18 +69,8 @@ struct Entry {
     handle: Handle,
     func: usize,
     cookie: u64,
-    /// Empty once the timer has fired and the key is another's.
-    key: Vec<u8>,
-}
-
-impl Entry {
-    /// None without memory.
-    fn copy(key: &[u8]) -> Option<Vec<u8>> {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(key.len()).ok()?;
-        copy.extend_from_slice(key);
-        Some(copy)
-    }
+    /// None once the timer has fired and the key is another's.
+    name: Name,
 }
 
 #[repr(align(64))]
@@ -144,7 +137,7 @@ impl Keys {
         let Target { func, cookie } = target;
         let hash = self.hash(key);
         let mut table = self.lock(hash);
-        if let Some(old) = table.find_mut(hash, |e| e.key == key) {
+        if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {
             if old.func == func && shift(timers, old.handle, when)? {
                 old.cookie = cookie;
                 return Ok(true);
@@ -155,7 +148,7 @@ impl Keys {
         table
             .try_reserve(1, |e| e.hash)
             .map_err(|_| Error::Memory)?;
-        let copy = Entry::copy(key).ok_or(Error::Memory)?;
+        let name = Name::of(key).ok_or(Error::Memory)?;
         let spec = Spec {
             func,
             cookie: hash,
@@ -164,13 +157,13 @@ impl Keys {
         };
         let handle = timers.make(spec, when)?;
         let mut replaced = false;
-        if let Ok(mut old) = table.find_entry(hash, |e| e.key == key) {
+        if let Ok(mut old) = table.find_entry(hash, |e| e.name.is(key)) {
             replaced = timers.end(old.get().handle);
             if replaced || planted("set_drops_an_entry_that_has_fired") {
                 old.remove();
             } else {
                 // Fired: the driver comes for it.
-                old.get_mut().key = Vec::new();
+                old.get_mut().name = Name::NONE;
             }
         }
         let entry = Entry {
@@ -178,7 +171,7 @@ impl Keys {
             handle,
             func,
             cookie,
-            key: copy,
+            name,
         };
         table.insert_unique(hash, entry, |e| e.hash);
         Ok(replaced)
@@ -193,7 +186,7 @@ impl Keys {
     ) -> Result<bool, T::Error> {
         let hash = self.hash(key);
         let table = self.lock(hash);
-        match table.find(hash, |e| e.key == key) {
+        match table.find(hash, |e| e.name.is(key)) {
             Some(entry) => shift(timers, entry.handle, when),
             None => Ok(false),
         }
@@ -203,7 +196,7 @@ impl Keys {
     pub fn delete(&self, timers: &impl Timers, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let mut table = self.lock(hash);
-        let Ok(entry) = table.find_entry(hash, |e| e.key == key) else {
+        let Ok(entry) = table.find_entry(hash, |e| e.name.is(key)) else {
             return false;
         };
         // If not: it has fired, and the driver comes for the entry.
@@ -220,7 +213,7 @@ impl Keys {
         let hash = self.hash(key);
         let table = self.lock(hash);
         table
-            .find(hash, |e| e.key == key)
+            .find(hash, |e| e.name.is(key))
             .is_some_and(|e| timers.is_pending(e.handle))
     }
 
