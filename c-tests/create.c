@@ -271,11 +271,11 @@ static void the_limit_on_timers_has_a_limit(void)
 	refuse(&o, 0, -EINVAL);
 }
 
-static void reserved_is_zero(void)
+static void unknown_option_flags_are_refused(void)
 {
 	struct hwheel_options o = options();
 
-	o.reserved = 1;
+	o.flags = 2;
 	refuse(&o, 0, -EINVAL);
 }
 
@@ -344,7 +344,7 @@ static const struct ktap_test tests[] = {
 	TEST(slots_are_a_power_of_two),
 	TEST(levels_times_bits_is_at_most_48),
 	TEST(the_limit_on_timers_has_a_limit),
-	TEST(reserved_is_zero),
+	TEST(unknown_option_flags_are_refused),
 	TEST(only_a_manual_clock_has_a_start),
 	TEST(destroying_nothing_is_nothing),
 	TEST(armed_timers_do_not_fire_when_it_is_destroyed),

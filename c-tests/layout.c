@@ -22,9 +22,16 @@ AT(hwheel_options, tick_ns, 8);
 AT(hwheel_options, levels, 16);
 AT(hwheel_options, slots, 20);
 AT(hwheel_options, max_timers, 24);
-AT(hwheel_options, reserved, 28);
+AT(hwheel_options, flags, 28);
 AT(hwheel_options, start_ns, 32);
-_Static_assert(sizeof(struct hwheel_options) >= 40, "may grow");
+AT(hwheel_options, workers, 40);
+AT(hwheel_options, queue, 44);
+AT(hwheel_options, overload, 48);
+AT(hwheel_options, budget_items, 52);
+AT(hwheel_options, budget_ns, 56);
+AT(hwheel_options, executor, 64);
+AT(hwheel_options, executor_arg, 72);
+_Static_assert(sizeof(struct hwheel_options) >= 80, "may grow");
 
 AT(hwheel_stats, size, 0);
 AT(hwheel_stats, reserved, 4);
@@ -48,13 +55,16 @@ AT(hwheel_stats, entries, 136);
 AT(hwheel_stats, dead, 144);
 AT(hwheel_stats, queued, 152);
 AT(hwheel_stats, lateness, 160);
-_Static_assert(sizeof(struct hwheel_stats) >= 480, "may grow");
+AT(hwheel_stats, dropped, 480);
+_Static_assert(sizeof(struct hwheel_stats) >= 488, "may grow");
 
 _Static_assert(sizeof(hwheel_timer_t) == 8, "a handle is 64 bits");
 _Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");
 
 _Static_assert(HWHEEL_CLOCK_MONOTONIC == 0 && HWHEEL_CLOCK_BOOTTIME == 1 &&
 	       HWHEEL_CLOCK_REALTIME == 2 && HWHEEL_CLOCK_MANUAL == 3, "clocks");
+_Static_assert(HWHEEL_COARSE == 1 && HWHEEL_OVERLOAD_RUN == 0 &&
+	       HWHEEL_OVERLOAD_BLOCK == 1 && HWHEEL_OVERLOAD_DROP == 2, "options");
 _Static_assert(HWHEEL_ABSTIME == 1 && HWHEEL_MISSED_BURST == 2 &&
 	       HWHEEL_MISSED_DELAY == 4 && HWHEEL_EVENT_DRAINED == 1, "flags");
 _Static_assert(HWHEEL_NEVER == UINT64_MAX, "never");

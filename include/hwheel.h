@@ -37,6 +37,25 @@
 /** Clock: the caller's own, moved by hwheel_advance(). */
 #define HWHEEL_CLOCK_MANUAL 3
 
+/**
+ * Option flag: arming by delay goes by the coarse clock of the kernel, which is
+ * cheaper to read. Twice its resolution (1 to 10 ms) is added, so that no timer
+ * is early; it may be late by that.
+ */
+#define HWHEEL_COARSE 1
+
+/**
+ * Overload: a callback for which the queue has no room runs in the thread that
+ * drives. The default.
+ */
+#define HWHEEL_OVERLOAD_RUN 0
+
+/** Overload: the thread that drives waits until there is room. */
+#define HWHEEL_OVERLOAD_BLOCK 1
+
+/** Overload: the callback is not called; hwheel_stats.dropped counts it. */
+#define HWHEEL_OVERLOAD_DROP 2
+
 /** Arm flag: the time is a deadline on the wheel's clock, not a delay. */
 #define HWHEEL_ABSTIME 1
 
@@ -56,6 +75,12 @@
 struct hwheel;
 
 /**
+ * The caller's executor: makes sure that some thread calls hwheel_work() once,
+ * soon. Called in the thread that drives, which it must not hold up.
+ */
+typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
+
+/**
  * How a wheel is made. A member that is zero takes its default; so a zeroed
  * struct with only @size set is the default wheel.
  *
@@ -70,9 +95,22 @@ struct hwheel;
  * @slots: slots of each level, a power of two from 2 to 65536; default 256.
  *   @levels times log2(@slots) is at most 48.
  * @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
- * @reserved: zero.
+ * @flags: HWHEEL_COARSE or zero.
  * @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
  *   clocks.
+ * @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
+ *   default, zero: the thread that drives runs them.
+ * @queue: how many fired timers may wait for a worker or the executor, a power
+ *   of two up to 1048576; default 1024.
+ * @overload: what happens to one for which there is no room: HWHEEL_OVERLOAD_*.
+ * @budget_items: a sweep stops after so many fired timers, and the next call
+ *   goes on; zero for no limit. The tick thread goes on at once, after it has
+ *   seen whether it is to stop.
+ * @budget_ns: a sweep stops after so many nanoseconds; zero for no limit. A
+ *   callback that runs is not interrupted.
+ * @executor: called in the thread that drives for each callback that was put
+ *   into the queue: have some thread call hwheel_work(). Not with @workers.
+ * @executor_arg: handed to @executor.
  */
 struct hwheel_options {
   uint32_t size;
@@ -81,8 +119,15 @@ struct hwheel_options {
   uint32_t levels;
   uint32_t slots;
   uint32_t max_timers;
-  uint32_t reserved;
+  uint32_t flags;
   uint64_t start_ns;
+  uint32_t workers;
+  uint32_t queue;
+  uint32_t overload;
+  uint32_t budget_items;
+  uint64_t budget_ns;
+  hwheel_executor_fn executor;
+  void *executor_arg;
 };
 
 /**
@@ -115,6 +160,7 @@ struct hwheel_options {
  * @lateness: how many timers fired how late, from the deadline to the begin of
  *   the sweep that fired them: [0] not at all, [i] from 2^(i-1) ns to below
  *   2^i ns, the last also what was later.
+ * @dropped: callbacks that were not called, because the queue was full.
  */
 struct hwheel_stats {
   uint32_t size;
@@ -139,6 +185,7 @@ struct hwheel_stats {
   uint64_t dead;
   uint64_t queued;
   uint64_t lateness[40];
+  uint64_t dropped;
 };
 
 /**
@@ -154,8 +201,9 @@ typedef uint64_t hwheel_timer_t;
  *   if it was one with a key.
  * @cookie: what the caller gave when it made the timer.
  * @deadline_ns: when it was due.
- * @missed: how many periods after this one were left out, because they had
- *   passed as well when it was fired.
+ * @missed: how many periods were left out: before this one, because the callback
+ *   was still running; after it, because they had passed as well when it was
+ *   fired.
  * @flags: HWHEEL_EVENT_*.
  */
 struct hwheel_event {
@@ -167,9 +215,13 @@ struct hwheel_event {
 };
 
 /**
- * A callback. It runs in the thread that drives the wheel and may do anything
- * with the wheel except destroy, stop or drain it, or wait for itself. It
- * must return; a C++ exception that leaves it ends the process.
+ * A callback. It runs in the thread that drives the wheel, or in a worker or
+ * the executor's thread if there are such, and may do anything with the wheel
+ * except destroy, stop or drain it, or wait for itself. It must return; a C++
+ * exception that leaves it ends the process. The callback of one timer never
+ * runs in two threads at once: a period that comes due meanwhile is left out
+ * and counted as missed, unless it is a HWHEEL_MISSED_BURST; what else comes
+ * due meanwhile fires when it is over.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel, const struct hwheel_event *event);
 
@@ -207,9 +259,11 @@ const char *hwheel_version_string(void);
  *   @size is below 8.
  * * -E2BIG - the options have a tail that this version does not know.
  * * -ENOMEM - no memory or address space; nothing is left behind.
+ * * -EAGAIN - no threads for @workers; nothing is left behind.
  *
  * Context: any thread. May block in the kernel for memory. No descriptor and
- * no thread is made before hwheel_fd() or hwheel_start() asks for one.
+ * no thread but the workers is made before hwheel_fd() or hwheel_start() asks
+ * for one.
  */
 int hwheel_create(const struct hwheel_options *options,
                   uint32_t flags,
@@ -423,7 +477,9 @@ int hwheel_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * When it returns, the callback is not running on any thread and will not
- * start, unless somebody arms the timer again.
+ * start, unless somebody arms the timer again. If it waits in the queue of
+ * workers or executor, that is waited for, too; in a callback of the wheel this
+ * call runs others of the queue meanwhile.
  *
  * Return:
  * * 1 - it was armed, or had armed itself again in its callback.
@@ -889,8 +945,10 @@ int hwheel_start(struct hwheel *wheel, uint32_t flags);
  * hwheel_stop() - End the tick thread.
  * @wheel: the wheel.
  *
- * When it returns no callback runs and none will start. Timers stay armed:
- * start again, poll, or drain.
+ * When it returns no callback runs and none will start. What waits in the queue
+ * of workers or executor has fired: it is run before, in part by the calling
+ * thread; also where no tick thread was started. Timers stay armed: start again,
+ * poll, or drain.
  *
  * Return:
  * * 0 - no thread drives the wheel.
@@ -904,6 +962,23 @@ int hwheel_start(struct hwheel *wheel, uint32_t flags);
 int hwheel_stop(struct hwheel *wheel);
 
 /**
+ * hwheel_work() - Run a callback that waits in the queue.
+ * @wheel: a wheel with workers or an executor.
+ *
+ * What the executor's threads call, once for each time that they were asked.
+ * Others may help in the same way.
+ *
+ * Return:
+ * * 1 - one was run.
+ * * 0 - none was waiting.
+ * * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
+ * * -ESHUTDOWN - a forked child.
+ *
+ * Context: any thread. Blocks for no other thread; runs as long as the callback.
+ */
+int hwheel_work(struct hwheel *wheel);
+
+/**
  * hwheel_drain() - Shut the wheel down and get every armed timer back.
  * @wheel: the wheel.
  * @events: where they are written, in no order, with HWHEEL_EVENT_DRAINED.
@@ -912,7 +987,8 @@ int hwheel_stop(struct hwheel *wheel);
  * From the first call on every attempt to arm is -ESHUTDOWN. Each timer that
  * was armed and has neither fired nor been cancelled is handed back exactly
  * once, whether or not it has a callback, which is not called. Timers of
- * hwheel_after(), hwheel_at() and hwheel_every() are freed by it.
+ * hwheel_after(), hwheel_at() and hwheel_every() are freed by it. A callback that
+ * waits in the queue of workers or executor has fired: it runs.
  *
  * Return:
  * * n - so many were written; if fewer than @max, there are no more.

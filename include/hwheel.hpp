@@ -582,6 +582,9 @@ public:
 
 	Result stop() noexcept { return Result(::hwheel_stop(wheel_)); }
 
+	/** Run one callback that waits for a worker or the executor. */
+	Result work() noexcept { return Result(::hwheel_work(wheel_)); }
+
 	/** Shut it down and get every armed timer back. */
 	Result drain(Event *events, std::uint32_t max) noexcept
 	{

@@ -7,9 +7,10 @@
 // Names and comments are for readers of C.
 #![allow(non_camel_case_types, rustdoc::broken_intra_doc_links)]
 
-use crate::host::{number, Errno, Host, Options, When};
+use crate::host::{number, Budget, Errno, Executor, Host, Options, When};
 use crate::keys::{Target, LONGEST};
 use crate::os::clock::Clock;
+use crate::pool::{Crew, Overload, LONGEST_QUEUE, MOST_WORKERS};
 use crate::slab::{AUTO, BURST, DELAY, MOST};
 use crate::state::SHUT;
 use crate::sweep::Fired;
@@ -31,6 +32,19 @@ pub const HWHEEL_CLOCK_BOOTTIME: u32 = 1;
 pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
 /// Clock: the caller's own, moved by hwheel_advance().
 pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
+
+/// Option flag: arming by delay goes by the coarse clock of the kernel, which is
+/// cheaper to read. Twice its resolution (1 to 10 ms) is added, so that no timer
+/// is early; it may be late by that.
+pub const HWHEEL_COARSE: u32 = 1;
+
+/// Overload: a callback for which the queue has no room runs in the thread that
+/// drives. The default.
+pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
+/// Overload: the thread that drives waits until there is room.
+pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
+/// Overload: the callback is not called; hwheel_stats.dropped counts it.
+pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
 
 /// Arm flag: the time is a deadline on the wheel's clock, not a delay.
 pub const HWHEEL_ABSTIME: u32 = 1;
@@ -68,9 +82,22 @@ pub struct hwheel {
 /// @slots: slots of each level, a power of two from 2 to 65536; default 256.
 ///   @levels times log2(@slots) is at most 48.
 /// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
-/// @reserved: zero.
+/// @flags: HWHEEL_COARSE or zero.
 /// @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
 ///   clocks.
+/// @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
+///   default, zero: the thread that drives runs them.
+/// @queue: how many fired timers may wait for a worker or the executor, a power
+///   of two up to 1048576; default 1024.
+/// @overload: what happens to one for which there is no room: HWHEEL_OVERLOAD_*.
+/// @budget_items: a sweep stops after so many fired timers, and the next call
+///   goes on; zero for no limit. The tick thread goes on at once, after it has
+///   seen whether it is to stop.
+/// @budget_ns: a sweep stops after so many nanoseconds; zero for no limit. A
+///   callback that runs is not interrupted.
+/// @executor: called in the thread that drives for each callback that was put
+///   into the queue: have some thread call hwheel_work(). Not with @workers.
+/// @executor_arg: handed to @executor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hwheel_options {
@@ -80,8 +107,15 @@ pub struct hwheel_options {
     pub levels: u32,
     pub slots: u32,
     pub max_timers: u32,
-    pub reserved: u32,
+    pub flags: u32,
     pub start_ns: u64,
+    pub workers: u32,
+    pub queue: u32,
+    pub overload: u32,
+    pub budget_items: u32,
+    pub budget_ns: u64,
+    pub executor: hwheel_executor_fn,
+    pub executor_arg: *mut c_void,
 }
 
 impl hwheel_options {
@@ -95,8 +129,9 @@ impl hwheel_options {
 ///   if it was one with a key.
 /// @cookie: what the caller gave when it made the timer.
 /// @deadline_ns: when it was due.
-/// @missed: how many periods after this one were left out, because they had
-///   passed as well when it was fired.
+/// @missed: how many periods were left out: before this one, because the callback
+///   was still running; after it, because they had passed as well when it was
+///   fired.
 /// @flags: HWHEEL_EVENT_*.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -108,10 +143,19 @@ pub struct hwheel_event {
     pub flags: u32,
 }
 
-/// A callback. It runs in the thread that drives the wheel and may do anything
-/// with the wheel except destroy, stop or drain it, or wait for itself. It
-/// must return; a C++ exception that leaves it ends the process.
+/// A callback. It runs in the thread that drives the wheel, or in a worker or
+/// the executor's thread if there are such, and may do anything with the wheel
+/// except destroy, stop or drain it, or wait for itself. It must return; a C++
+/// exception that leaves it ends the process. The callback of one timer never
+/// runs in two threads at once: a period that comes due meanwhile is left out
+/// and counted as missed, unless it is a HWHEEL_MISSED_BURST; what else comes
+/// due meanwhile fires when it is over.
 pub type hwheel_fn = Option<unsafe extern "C" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
+
+/// The caller's executor: makes sure that some thread calls hwheel_work() once,
+/// soon. Called in the thread that drives, which it must not hold up.
+pub type hwheel_executor_fn =
+    Option<unsafe extern "C" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
 
 /// What a wheel has done. Counts are exact when nobody uses the wheel.
 ///
@@ -142,6 +186,7 @@ pub type hwheel_fn = Option<unsafe extern "C" fn(wheel: *mut hwheel, event: *con
 /// @lateness: how many timers fired how late, from the deadline to the begin of
 ///   the sweep that fired them: [0] not at all, [i] from 2^(i-1) ns to below
 ///   2^i ns, the last also what was later.
+/// @dropped: callbacks that were not called, because the queue was full.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hwheel_stats {
@@ -167,6 +212,7 @@ pub struct hwheel_stats {
     pub dead: u64,
     pub queued: u64,
     pub lateness: [u64; 40],
+    pub dropped: u64,
 }
 
 const EINVAL: Errno = -libc::EINVAL;
@@ -219,6 +265,32 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
         HWHEEL_CLOCK_MANUAL => Clock::Manual,
         _ => return Err(EINVAL),
     };
+    let overload = match o.overload {
+        HWHEEL_OVERLOAD_RUN => Overload::Run,
+        HWHEEL_OVERLOAD_BLOCK => Overload::Block,
+        HWHEEL_OVERLOAD_DROP => Overload::Drop,
+        _ => return Err(EINVAL),
+    };
+    let executor = o.executor.map(|f| Executor {
+        call: execute,
+        func: f as usize,
+        arg: o.executor_arg as usize,
+    });
+    let crew = Crew {
+        workers: o.workers,
+        queue: or(o.queue, 1024),
+        overload,
+    };
+    let pooled = o.workers != 0 || executor.is_some();
+    if o.workers > MOST_WORKERS
+        || (o.workers != 0 && executor.is_some())
+        || !crew.queue.is_power_of_two()
+        || crew.queue > LONGEST_QUEUE
+        || (!pooled && (o.queue != 0 || o.overload != 0))
+        || (executor.is_none() && !o.executor_arg.is_null())
+    {
+        return Err(EINVAL);
+    }
     let made = Options {
         clock,
         tick_ns: if o.tick_ns == 0 { 1_000_000 } else { o.tick_ns },
@@ -226,16 +298,37 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
         slots: or(o.slots, 256),
         max_timers: or(o.max_timers, MOST),
         start_ns: o.start_ns,
+        coarse: o.flags & HWHEEL_COARSE != 0,
+        budget: Budget {
+            items: o.budget_items,
+            ns: o.budget_ns,
+        },
+        crew: pooled.then_some(crew),
+        executor,
     };
     if made.tick_ns > 3_600_000_000_000
         || made.max_timers > MOST
-        || o.reserved != 0
+        || o.flags & !HWHEEL_COARSE != 0
         || (clock != Clock::Manual && o.start_ns != 0)
         || made.slots > 65_536
     {
         return Err(EINVAL);
     }
     Ok(made)
+}
+
+/// Calls the C function of an executor.
+///
+/// # Safety
+/// `executor.func` is a `hwheel_executor_fn` that came with the options.
+unsafe fn execute(host: &Host, executor: Executor) {
+    // SAFETY: the caller's promise; a null one is `None`.
+    let func = unsafe { std::mem::transmute::<usize, hwheel_executor_fn>(executor.func) };
+    if let Some(func) = func {
+        let wheel = std::ptr::from_ref(host).cast_mut().cast();
+        // SAFETY: the contract of `hwheel_executor_fn`.
+        unsafe { func(wheel, executor.arg as *mut c_void) };
+    }
 }
 
 fn event(fired: &Fired, flags: u32) -> hwheel_event {
@@ -327,9 +420,11 @@ pub extern "C" fn hwheel_version_string() -> *const c_char {
 ///   @size is below 8.
 /// * -E2BIG - the options have a tail that this version does not know.
 /// * -ENOMEM - no memory or address space; nothing is left behind.
+/// * -EAGAIN - no threads for @workers; nothing is left behind.
 ///
 /// Context: any thread. May block in the kernel for memory. No descriptor and
-/// no thread is made before hwheel_fd() or hwheel_start() asks for one.
+/// no thread but the workers is made before hwheel_fd() or hwheel_start() asks
+/// for one.
 ///
 /// # Safety
 /// Pointers as described.
@@ -487,6 +582,7 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel
         let rearmed = w.total(|c| &c.armed[1]) + moves;
         let ended = driven.fired.get() + driven.drained.get();
         let entries = w.entries();
+        let (queued, dropped) = host.queue();
         let all = hwheel_stats {
             size: size as u32,
             reserved: 0,
@@ -508,7 +604,8 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel
             pending,
             entries,
             dead: entries.saturating_sub(w.promises()),
-            queued: 0,
+            queued,
+            dropped,
             lateness: std::array::from_fn(|i| host.lateness[i].get()),
         };
         // SAFETY: `size` bytes are writable, by the caller's promise.
@@ -747,7 +844,9 @@ pub unsafe extern "C" fn hwheel_delete(wheel: *mut hwheel, timer: hwheel_timer_t
 /// @timer: the timer.
 ///
 /// When it returns, the callback is not running on any thread and will not
-/// start, unless somebody arms the timer again.
+/// start, unless somebody arms the timer again. If it waits in the queue of
+/// workers or executor, that is waited for, too; in a callback of the wheel this
+/// call runs others of the queue meanwhile.
 ///
 /// Return:
 /// * 1 - it was armed, or had armed itself again in its callback.
@@ -1548,8 +1647,10 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel, flags: u32) -> c_int {
 /// hwheel_stop() - End the tick thread.
 /// @wheel: the wheel.
 ///
-/// When it returns no callback runs and none will start. Timers stay armed:
-/// start again, poll, or drain.
+/// When it returns no callback runs and none will start. What waits in the queue
+/// of workers or executor has fired: it is run before, in part by the calling
+/// thread; also where no tick thread was started. Timers stay armed: start again,
+/// poll, or drain.
 ///
 /// Return:
 /// * 0 - no thread drives the wheel.
@@ -1568,6 +1669,28 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
     number(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
 }
 
+/// hwheel_work() - Run a callback that waits in the queue.
+/// @wheel: a wheel with workers or an executor.
+///
+/// What the executor's threads call, once for each time that they were asked.
+/// Others may help in the same way.
+///
+/// Return:
+/// * 1 - one was run.
+/// * 0 - none was waiting.
+/// * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
+/// * -ESHUTDOWN - a forked child.
+///
+/// Context: any thread. Blocks for no other thread; runs as long as the callback.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_work(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.work()?.into())))
+}
+
 /// hwheel_drain() - Shut the wheel down and get every armed timer back.
 /// @wheel: the wheel.
 /// @events: where they are written, in no order, with HWHEEL_EVENT_DRAINED.
@@ -1576,7 +1699,8 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// From the first call on every attempt to arm is -ESHUTDOWN. Each timer that
 /// was armed and has neither fired nor been cancelled is handed back exactly
 /// once, whether or not it has a callback, which is not called. Timers of
-/// hwheel_after(), hwheel_at() and hwheel_every() are freed by it.
+/// hwheel_after(), hwheel_at() and hwheel_every() are freed by it. A callback that
+/// waits in the queue of workers or executor has fired: it runs.
 ///
 /// Return:
 /// * n - so many were written; if fewer than @max, there are no more.

@@ -18,11 +18,12 @@ use crate::os::futex::Futex;
 use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
 use crate::os::{quietly, seed};
+use crate::pool::{Crew, Offer, Pool};
 use crate::slab::KEYED;
 use crate::state::NEVER;
-use crate::sweep::{Drive, Fired, AHEAD, LAG};
+use crate::sweep::{Drive, Fired, Sink, AHEAD, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use crate::wheel::{Caller, Config, Due, Error, Handle, How, Spec, Token, Wheel};
+use crate::wheel::{Caller, Config, Due, Error, Handle, How, Park, Spec, Token, Wheel};
 use std::cell::{Cell, UnsafeCell};
 
 /// A negative errno value.
@@ -50,6 +51,28 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
+    /// Arming by delay goes by the clock of the kernel's ticks.
+    pub coarse: bool,
+    pub budget: Budget,
+    /// Callbacks run in threads of their own, or an executor's.
+    pub crew: Option<Crew>,
+    pub executor: Option<Executor>,
+}
+
+/// When a sweep stops that is not done: after so many items, after so many
+/// nanoseconds. Zero is no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    pub items: u32,
+    pub ns: u64,
+}
+
+/// Told when a callback was queued: calls the caller's function.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Executor {
+    pub call: unsafe fn(&Host, Executor),
+    pub func: usize,
+    pub arg: usize,
 }
 
 /// A result as C has it. Where all callers of a function ask for no more, its
@@ -86,6 +109,11 @@ pub(crate) struct Host {
     id: u64,
     process: Process,
     clock: Clock,
+    /// The coarse clock for arming by delay, and how far behind it may be.
+    coarse: Option<(libc::clockid_t, u64)>,
+    budget: Budget,
+    pool: Option<Pool>,
+    executor: Option<Executor>,
     /// The caller's time, on a manual clock.
     manual_ns: AtomicU64,
     /// The alarm's descriptor, or -1.
@@ -129,7 +157,7 @@ impl Caller for Host {
     }
 
     fn wake_driver(&self) {
-        self.alarm(Alarm::set_now);
+        self.alarm_now();
     }
 }
 
@@ -170,6 +198,11 @@ impl Host {
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
+        let coarse = match (options.coarse, options.clock) {
+            (false, _) => None,
+            (true, Clock::System(c)) => Some(clock::coarse(c).ok_or(-libc::EINVAL)?),
+            (true, Clock::Manual) => return Err(-libc::EINVAL),
+        };
         let wheel = Wheel::new(
             Mmap,
             Config {
@@ -187,6 +220,8 @@ impl Host {
         if at.is_null() {
             return Err(-libc::ENOMEM);
         }
+        let pool = options.crew.as_ref().map(Pool::new);
+        let no_pool = matches!(pool, Some(None));
         // SAFETY: mapped for it, page-aligned.
         unsafe {
             at.write(Host {
@@ -194,6 +229,10 @@ impl Host {
                 id,
                 process,
                 clock: options.clock,
+                coarse,
+                budget: options.budget,
+                pool: pool.flatten(),
+                executor: options.executor,
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
@@ -207,10 +246,21 @@ impl Host {
             });
         }
         // SAFETY: just written.
-        if !local::enter(unsafe { &*at }) {
-            // SAFETY: nobody else has seen it.
+        let host = unsafe { &*at };
+        let mut made = Ok(());
+        if no_pool || !local::enter(host) {
+            made = Err(-libc::ENOMEM);
+        } else if let (Some(pool), Some(crew)) = (&host.pool, &options.crew) {
+            // SAFETY: the first and only time.
+            made = unsafe { pool.hire(crew.workers, work, at.cast()) }.map_err(|e| -e);
+            if made.is_err() {
+                local::leave(host);
+            }
+        }
+        if let Err(e) = made {
+            // SAFETY: nobody else has seen it, or the threads have ended.
             unsafe { Host::unmap(at) };
-            return Err(-libc::ENOMEM);
+            return Err(e);
         }
         Ok(at)
     }
@@ -223,6 +273,9 @@ impl Host {
             let fd = (*at).fd.load(Ordering::Relaxed);
             if fd >= 0 {
                 drop(std::mem::ManuallyDrop::into_inner(Alarm::borrow(fd, 0)));
+            }
+            if let Some(pool) = &(*at).pool {
+                pool.unmap();
             }
             std::ptr::drop_in_place(at);
             Mmap.unmap(at.cast(), size_of::<Host>());
@@ -241,6 +294,9 @@ impl Host {
         }
         if host.is_ours() {
             host.stop()?;
+            if let Some(pool) = &host.pool {
+                pool.dismiss();
+            }
             local::leave(host);
         }
         // A child has no tick thread; its copy of the memory goes all the same.
@@ -291,6 +347,20 @@ impl Host {
         }
     }
 
+    /// The time that delays are counted from: not before `now`.
+    #[inline]
+    fn arming_now(&self) -> u64 {
+        match self.coarse {
+            None => self.now(),
+            Some((c, behind)) => {
+                // Relaxed: only a bound, as in `now`.
+                let hand = self.wheel.current.load(Ordering::Relaxed);
+                let now = clock::now(c).saturating_add(behind);
+                now.max(self.wheel.scale.ns(hand))
+            }
+        }
+    }
+
     /// The deadline that `when` asks for: rounded up to a tick, never early;
     /// out of range is never.
     #[inline]
@@ -298,7 +368,7 @@ impl Host {
         let ns = match when {
             When::At(ns) | When::After(ns) if ns == u64::MAX => return Due::NEVER,
             When::At(ns) => ns,
-            When::After(delay) => match self.now().checked_add(delay) {
+            When::After(delay) => match self.arming_now().checked_add(delay) {
                 None | Some(u64::MAX) => return Due::NEVER,
                 Some(ns) => ns,
             },
@@ -410,7 +480,7 @@ impl Host {
             self.wheel.due(timer)?;
             return Err(-libc::EDEADLK);
         }
-        Ok(self.wheel.cancel_sync(self, timer, leave, &Futex)?.into())
+        Ok(self.wheel.cancel_sync(self, timer, leave, self)?.into())
     }
 
     pub fn free(&self, timer: Handle) -> Result<i32, Errno> {
@@ -479,19 +549,6 @@ impl Host {
 
     // Driving.
 
-    /// Calls the callback of the node at `index`.
-    fn run_callback(&self, index: u32, fired: &Fired) {
-        let frame = Frame {
-            host: self.id,
-            index,
-            outer: FRAME.get(),
-        };
-        FRAME.set(&raw const frame);
-        // SAFETY: `func` was given to `setup` for this very call.
-        unsafe { (self.call)(self, fired) };
-        FRAME.set(frame.outer);
-    }
-
     /// Runs what is due by `now`. Callbacks are called; the rest goes to
     /// `event`, which says whether there is room for one more, or is dropped
     /// and counted without one. True if all is done.
@@ -499,25 +556,87 @@ impl Host {
         &self,
         drive: &mut Drive<'_, Mmap>,
         now: u64,
-        mut event: Option<&mut dyn FnMut(&Fired) -> bool>,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
     ) -> bool {
         let target = self.wheel.scale.tick_at_or_before(now);
-        drive.advance(target, &Futex, |fired| {
-            let late = u64::BITS - now.saturating_sub(fired.due_ns).leading_zeros();
-            self.lateness[(late as usize).min(LATENESS - 1)].bump(1);
-            let index = Wheel::<Mmap>::index_of(fired.handle);
-            self.named(fired, |fired| {
-                if fired.func != 0 {
-                    self.run_callback(index, fired);
-                    // Relaxed: a stop that is seen late is seen by the next one.
-                    self.stop.load(Ordering::Relaxed) & STOP == 0
-                } else if let Some(event) = &mut event {
-                    event(fired)
-                } else {
-                    self.unclaimed.bump(1);
-                    true
+        drive.advance(
+            target,
+            Firing {
+                host: self,
+                now,
+                event,
+                items: 0,
+                end: match self.budget.ns {
+                    0 => u64::MAX,
+                    ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+                },
+            },
+        )
+    }
+
+    /// Calls the callback of a timer in RUNNING, and ends that.
+    fn run(&self, fired: &Fired) {
+        let frame = Frame {
+            host: self.id,
+            index: Wheel::<Mmap>::index_of(fired.handle),
+            outer: FRAME.get(),
+        };
+        FRAME.set(&raw const frame);
+        if fired.kind & KEYED == 0 {
+            // SAFETY: `func` was given to `setup` for this very call.
+            unsafe { (self.call)(self, fired) };
+        } else {
+            // Its handle is not the caller's.
+            let shown = Fired {
+                handle: 0,
+                ..*fired
+            };
+            // SAFETY: as above.
+            unsafe { (self.call)(self, &shown) };
+        }
+        FRAME.set(frame.outer);
+        self.wheel.finish(self, fired.handle, self);
+    }
+
+    /// The same for one that was queued.
+    fn run_queued(&self, pool: &Pool, fired: &Fired) {
+        self.run(fired);
+        pool.finished();
+    }
+
+    /// Has the callback of a timer run, here or in the pool.
+    fn dispatch(&self, fired: &Fired) {
+        let Some(pool) = &self.pool else {
+            return self.run(fired);
+        };
+        match pool.offer(fired) {
+            Offer::Taken => {
+                if let Some(executor) = self.executor {
+                    // SAFETY: made together with its `func`.
+                    unsafe { (executor.call)(self, executor) };
                 }
-            })
+            }
+            Offer::Refused => self.run(fired),
+            Offer::Dropped => self.wheel.finish(self, fired.handle, self),
+        }
+    }
+
+    /// Runs one queued callback; false if there is none.
+    pub fn work(&self) -> Result<bool, Errno> {
+        self.check()?;
+        let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
+        let fired = pool.take();
+        if let Some(fired) = &fired {
+            self.run_queued(pool, fired);
+        }
+        Ok(fired.is_some())
+    }
+
+    /// How many callbacks are queued, and how many were dropped.
+    pub fn queue(&self) -> (u64, u64) {
+        self.pool.as_ref().map_or((0, 0), |pool| {
+            // Relaxed: a count.
+            (pool.queued(), pool.dropped.load(Ordering::Relaxed))
         })
     }
 
@@ -573,19 +692,28 @@ impl Host {
             return Ok(());
         }
         if done {
-            drive.settle(&Futex);
+            drive.settle();
             self.sleep_until_next();
         } else {
-            self.alarm(Alarm::set_now);
+            self.alarm_now();
         }
         Ok(())
     }
 
-    /// Sets the alarm for the next visit.
-    fn sleep_until_next(&self) {
+    /// Sets the alarm for the next visit; false if the system refuses.
+    fn sleep_until_next(&self) -> bool {
+        let mut set = true;
         self.wheel.doze(LAG, |tick| {
-            self.alarm(|a| a.set((tick != NEVER).then(|| self.wheel.scale.ns(tick))));
+            let at = (tick != NEVER).then(|| self.wheel.scale.ns(tick));
+            self.alarm(|a| set = a.set(at).is_ok());
         });
+        set
+    }
+
+    /// Whoever sleeps on the alarm wakes. If the system refuses, it does not
+    /// sleep either.
+    fn alarm_now(&self) {
+        self.alarm(|a| _ = a.set_now());
     }
 
     fn alarm(&self, f: impl FnOnce(&Alarm)) {
@@ -608,7 +736,7 @@ impl Host {
         }
         let alarm = Alarm::new(clock).map_err(|e| -e)?;
         // What is armed already is found by a first poll.
-        alarm.set_now();
+        alarm.set_now().map_err(|e| -e)?;
         match self
             .fd
             .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
@@ -624,7 +752,7 @@ impl Host {
         // The tick thread is not to find the lock taken.
         let driven = self.drive.load(Ordering::Acquire) != IDLE;
         let next = match (!driven).then(|| self.wheel.drive()) {
-            Some(Ok(mut drive)) => drive.next(&Futex),
+            Some(Ok(mut drive)) => drive.next(),
             _ => self.wheel.next_while_driven(),
         };
         Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
@@ -672,24 +800,34 @@ impl Host {
             .drive
             .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
         {
-            Ok(_) => {}
-            Err(IDLE) => return Ok(()),
+            Ok(_) => self.stop_thread(),
+            Err(IDLE) => {}
             Err(_) => return Err(-libc::EBUSY),
         }
+        // What is queued has fired: it runs, here if nobody else takes it.
+        if let Some(pool) = &self.pool {
+            while let Some(fired) = pool.take() {
+                self.run_queued(pool, &fired);
+            }
+            pool.wait_for_rest();
+        }
+        Ok(())
+    }
+
+    fn stop_thread(&self) {
         while self.stop.load(Ordering::Acquire) & READY == 0 {
             std::thread::yield_now();
         }
         self.stop.fetch_or(STOP, Ordering::AcqRel);
-        self.alarm(Alarm::set_now);
+        self.alarm_now();
         // SAFETY: READY: it was written, and only one thread is STOPPING.
         if let Some(thread) = unsafe { (*self.thread.get()).take() } {
             thread::join(thread);
         }
         self.stop.store(0, Ordering::Relaxed);
         // What was left is found by a first poll.
-        self.alarm(Alarm::set_now);
+        self.alarm_now();
         self.drive.store(IDLE, Ordering::Release);
-        Ok(())
     }
 
     /// The tick thread.
@@ -704,8 +842,8 @@ impl Host {
             if !self.sweep(&mut drive, self.now(), None) {
                 continue;
             }
-            drive.settle(&Futex);
-            self.sleep_until_next();
+            drive.settle();
+            let mut slept = self.sleep_until_next();
             drop(drive);
             // A stop that came before the alarm was set has set it to now,
             // or is seen here.
@@ -713,11 +851,10 @@ impl Host {
             if self.stop.load(Ordering::Acquire) & STOP != 0 {
                 break;
             }
-            let mut slept = true;
-            self.alarm(|a| slept = a.wait());
+            self.alarm(|a| slept = slept && a.wait());
             if !slept {
-                // The descriptor is broken, say closed by mistake: timers
-                // still fire, by looking again.
+                // The descriptor is broken, say closed by mistake, or may not
+                // be set: timers still fire, by looking again.
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             self.wakeups.bump(1);
@@ -737,9 +874,110 @@ impl Host {
     }
 }
 
+impl Park for Host {
+    /// Inside a callback it runs what is queued in the meantime: the callback
+    /// waited for may be there, and all workers may wait like this.
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        match &self.pool {
+            Some(pool) if self.is_inside(None) => {
+                pool.wait_or(|| word.load(Ordering::Acquire) != seen);
+                if let Some(fired) = pool.take() {
+                    self.run_queued(pool, &fired);
+                }
+            }
+            _ => Futex.wait(word, seen),
+        }
+    }
+
+    fn wake(&self, word: &AtomicU64) {
+        Futex.wake(word);
+        if let Some(pool) = &self.pool {
+            pool.stir();
+        }
+    }
+}
+
+/// What a sweep does with what it fires.
+struct Firing<'h, 'e> {
+    host: &'h Host,
+    /// The time of the sweep.
+    now: u64,
+    event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
+    items: u32,
+    /// When the budget is used up.
+    end: u64,
+}
+
+impl Sink for Firing<'_, '_> {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        let late = u64::BITS - self.now.saturating_sub(fired.due_ns).leading_zeros();
+        host.lateness[(late as usize).min(LATENESS - 1)].bump(1);
+        self.items += 1;
+        let room = if fired.kind & KEYED == 0 {
+            self.hand_over(fired)
+        } else {
+            self.hand_over_keyed(fired)
+        };
+        room && self.items != host.budget.items && !self.is_enough()
+    }
+
+    fn is_enough(&mut self) -> bool {
+        self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
+    }
+}
+
+impl Firing<'_, '_> {
+    fn hand_over(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        if fired.func != 0 {
+            host.dispatch(fired);
+            // Relaxed: a stop that is seen late is seen by the next one.
+            host.stop.load(Ordering::Relaxed) & STOP == 0
+        } else if let Some(event) = &mut self.event {
+            event(fired)
+        } else {
+            host.unclaimed.bump(1);
+            true
+        }
+    }
+
+    #[inline(never)]
+    fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        match host.fetch(fired) {
+            // It goes on by its handle, until the callback sees it.
+            Some(named) if fired.func != 0 => self.hand_over(&Fired {
+                handle: fired.handle,
+                ..named
+            }),
+            Some(named) => self.hand_over(&named),
+            None => {
+                // Armed by somebody who guessed its handle.
+                if fired.func != 0 {
+                    host.wheel.finish(host, fired.handle, host);
+                }
+                true
+            }
+        }
+    }
+}
+
 /// Bits of `stop`.
 const STOP: u32 = 1;
 const READY: u32 = 2;
+
+extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `create` passed its host, which outlives the thread: destroy
+    // joins it first.
+    let host = unsafe { &*host.cast::<Host>() };
+    if let Some(pool) = &host.pool {
+        while let Some(fired) = pool.next() {
+            host.run_queued(pool, &fired);
+        }
+    }
+    std::ptr::null_mut()
+}
 
 extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `start` passed its host, which outlives the thread: destroy

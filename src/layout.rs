@@ -18,19 +18,20 @@ const _: () = assert!(size_of::<hwheel_event>() == 32);
 
 offsets! {
     hwheel_options,
-    size: 0, clock: 4, tick_ns: 8, levels: 16, slots: 20, max_timers: 24, reserved: 28,
-    start_ns: 32,
+    size: 0, clock: 4, tick_ns: 8, levels: 16, slots: 20, max_timers: 24, flags: 28,
+    start_ns: 32, workers: 40, queue: 44, overload: 48, budget_items: 52, budget_ns: 56,
+    executor: 64, executor_arg: 72,
 }
-const _: () = assert!(size_of::<hwheel_options>() >= 40);
+const _: () = assert!(size_of::<hwheel_options>() >= 80);
 
 offsets! {
     hwheel_stats,
     size: 0, reserved: 4, live: 8, fired: 16, missed: 24, unclaimed: 32, sweeps: 40,
     wakeups: 48, kicks: 56, pushes: 64, repeats: 72, slab_bytes: 80,
     armed: 88, rearmed: 96, quiet: 104, cancelled: 112, drained: 120, pending: 128,
-    entries: 136, dead: 144, queued: 152, lateness: 160,
+    entries: 136, dead: 144, queued: 152, lateness: 160, dropped: 480,
 }
-const _: () = assert!(size_of::<hwheel_stats>() >= 480);
+const _: () = assert!(size_of::<hwheel_stats>() >= 488);
 
 const _: () = assert!(size_of::<hwheel_timer_t>() == 8);
 const _: () = assert!(size_of::<hwheel_fn>() == size_of::<*const ()>());

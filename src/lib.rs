@@ -127,6 +127,9 @@ mod local;
 mod memory;
 #[cfg(not(loom))]
 mod os;
+#[cfg(not(loom))]
+mod pool;
+mod ring;
 mod scale;
 mod shard;
 mod slab;

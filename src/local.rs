@@ -16,7 +16,6 @@ use crate::os::fork::Process;
 use crate::wheel::{Error, Token};
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::OnceLock;
 
 const PLACES: usize = 16;
 
@@ -98,17 +97,40 @@ fn with_register<R>(mark: u64, f: impl FnOnce(&mut Vec<(u64, *const Host)>) -> R
     result
 }
 
-static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+/// 1 + the key whose destructor gives a thread's shards back; 0 before it is made.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+fn key() -> Option<libc::pthread_key_t> {
+    // Relaxed: the number is all there is to it.
+    let made = KEY.load(Ordering::Relaxed).checked_sub(1)?;
+    libc::pthread_key_t::try_from(made).ok()
+}
+
+/// Makes the key if there is none. False if the system has none left; asked
+/// again next time.
+fn make_key() -> bool {
+    let mut fresh = 0;
+    // SAFETY: a valid pointer and a function that lives as long as the library,
+    // which is never unloaded.
+    if key().is_none() && unsafe { libc::pthread_key_create(&mut fresh, Some(thread_ends)) } == 0 {
+        // Relaxed: as above.
+        let exchanged = KEY.compare_exchange(
+            0,
+            u64::from(fresh) + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if exchanged.is_err() {
+            // SAFETY: made above, and known to nobody.
+            unsafe { libc::pthread_key_delete(fresh) };
+        }
+    }
+    key().is_some()
+}
 
 /// Enters a wheel into the register. False without memory or keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    let key = KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: a valid pointer and a function that lives as long as the
-        // library, which is never unloaded.
-        (unsafe { libc::pthread_key_create(&mut key, Some(thread_ends)) } == 0).then_some(key)
-    });
-    key.is_some()
+    make_key()
         && with_register(host.process().mark(), |wheels| {
             wheels.try_reserve(1).is_ok() && {
                 wheels.push((host.id(), host));
@@ -149,9 +171,9 @@ fn look_up(host: &Host) -> Result<Token, Error> {
 }
 
 fn find(table: &Table, host: &Host) -> Result<Token, Error> {
-    if let Some(Some(key)) = KEY.get() {
+    if let Some(key) = key() {
         // SAFETY: our own key. Any value but null makes the destructor run.
-        unsafe { libc::pthread_setspecific(*key, std::ptr::dangling::<u8>().cast()) };
+        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) };
     }
     let token = host.wheel().attach()?;
     let held = Held {

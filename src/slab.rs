@@ -41,6 +41,9 @@ pub(crate) const DELAY: u32 = 4;
 /// A key names it, no handle does; its cookie is the hash of the key, and a
 /// table has the caller's. Frees itself too.
 pub(crate) const KEYED: u32 = 8;
+/// Periods came due while the callback was running. `due_ns` is that of the first
+/// that was left out; with BURST, of the next to be made up for. A hint, too.
+pub(crate) const BEHIND: u32 = 16;
 
 /// One timer. All zero is a node that has never been used.
 #[repr(C, align(64))]
@@ -61,7 +64,7 @@ pub(crate) struct Node {
     /// The deadline in nanoseconds, as last asked for. Only a hint: the tick in
     /// `state` decides, and this counts if it is not after that.
     pub due_ns: AtomicU64,
-    /// AUTO, BURST, DELAY, KEYED.
+    /// AUTO, BURST, DELAY, KEYED, BEHIND.
     pub kind: AtomicU32,
     /// The next free node's index + 1; while the node is used, how often it was
     /// moved without a push.

@@ -42,6 +42,7 @@
 //! | SHUT                      | can never be armed again                        |
 //! | ZOMBIE, RUNNING           | was freed inside or beside its callback         |
 //! | WAITED, RUNNING           | has somebody asleep until the callback is over  |
+//! | OWED, ARMED, RUNNING      | came due while its callback runs in a worker    |
 //!
 //! ```text
 //!   setup -> resting -- arm --> ARMED -- visit --> RUNNING -- end --> resting
@@ -62,6 +63,8 @@ pub(crate) const SHUT: u64 = 4;
 pub(crate) const ZOMBIE: u64 = 8;
 /// Somebody sleeps until RUNNING is cleared.
 pub(crate) const WAITED: u64 = 16;
+/// Was due while its callback ran; the end of that promises a visit.
+pub(crate) const OWED: u64 = 32;
 
 const FLAGS_BITS: u32 = 6;
 const MANT_BITS: u32 = 40;

@@ -12,24 +12,28 @@
 //! [`NEAR_LEAP`] ticks, the others follow from where it came from. When it goes
 //! further (a clock in nanoseconds, a long sleep), an entry that was there
 //! before and one that is pushed meanwhile, from where the hand goes, cannot be
-//! told apart; then the link of the node says which tick is meant, and an entry
-//! that it does not know is dead, or its thread finds that the hand has passed.
-//! That is slower, for the nodes are touched, and therefore the exception. The
-//! state word sets the limit of a leap in either case.
+//! told apart; then the link of the node says which tick is meant. An entry that
+//! it does not know is dead, or not published yet: one that is after the goal is
+//! kept, of the others the thread finds that the hand has passed. That is slower,
+//! for the nodes are touched, and therefore the exception. The state word sets the
+//! limit of a leap in either case.
 
 use crate::bucket::{promise_tick, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
-use crate::slab::{Node, AUTO, BURST, DELAY};
-use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, WAITED, ZOMBIE};
+use crate::slab::{Node, AUTO, BEHIND, BURST, DELAY};
+use crate::state::{self, ARMED, MAX_TICK, NEVER, OWED, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, planted, prefetch, Ordering};
-use crate::wheel::{promised, Due, Error, Handle, Park, Wheel};
+use crate::wheel::{promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
+const BURST_BEHIND: u32 = BURST | BEHIND;
 /// How many visits ahead a node is fetched into the cache.
 pub(crate) const AHEAD: usize = 8;
+/// How many entries are taken before the sink is asked whether to go on.
+const PATIENCE: u64 = 256;
 /// How many entries are looked at before a sleep.
 const SETTLE: usize = if cfg!(loom) { 4 } else { 512 };
 /// `current` never lags further behind the target, so that the state word's
@@ -50,6 +54,24 @@ pub(crate) struct Fired {
     pub missed: u64,
     /// AUTO, BURST, DELAY, KEYED.
     pub kind: u32,
+}
+
+/// Where a sweep hands over what has fired.
+pub(crate) trait Sink {
+    /// Takes one; false if the sweep is to stop after it. One with a function
+    /// is in RUNNING, until [`Wheel::finish`] is called for it, by whoever.
+    fn fire(&mut self, fired: &Fired) -> bool;
+
+    /// Asked now and then while nothing fires; true if the sweep is to stop.
+    fn is_enough(&mut self) -> bool {
+        false
+    }
+}
+
+impl<F: FnMut(&Fired) -> bool> Sink for F {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        self(fired)
+    }
 }
 
 /// The driver's lock, held.
@@ -151,23 +173,14 @@ impl<M: Memory> Wheel<M> {
 }
 
 impl<M: Memory> Drive<'_, M> {
-    /// Moves the hand to `target`, handing every timer due by then to `fire`
-    /// in the order of ticks, until `fire` says stop; the next call resumes
+    /// Moves the hand to `target`, handing every timer due by then to `sink`
+    /// in the order of ticks, until that says stop; the next call resumes
     /// there. True if all is done.
-    ///
-    /// A timer with a function is handed over in RUNNING; `fire` calls it and
-    /// then [`Drive::finish`].
-    pub fn advance(
-        &mut self,
-        target: u64,
-        park: &impl Park,
-        fire: impl FnMut(&Fired) -> bool,
-    ) -> bool {
+    pub fn advance(&mut self, target: u64, sink: impl Sink) -> bool {
         let mut sweep = Sweep {
             wheel: self.wheel,
             own: self.wheel.own(),
-            fire,
-            park,
+            sink,
             target: 0,
             goal: 0,
             far: false,
@@ -181,12 +194,12 @@ impl<M: Memory> Drive<'_, M> {
     /// Before a sleep: makes `next_visit` exact, as far as a bounded amount of
     /// work can. Never later than the truth. The lock is held until the alarm is
     /// set: `next_visit` is too late while another settles.
-    pub fn settle(&mut self, park: &impl Park) {
+    pub fn settle(&mut self) {
         let w = self.wheel;
         // N1: race 3. What was there holds for all that was announced by now.
         let before = w.hot.next_visit.swap(NEVER, Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        let next = Sweep::quiet(w, park).look_ahead();
+        let next = Sweep::quiet(w).look_ahead();
         // AcqRel: pairs with P4.
         w.hot
             .next_visit
@@ -195,10 +208,10 @@ impl<M: Memory> Drive<'_, M> {
 
     /// The tick of the next visit, as exact as `settle` would make it; nothing
     /// that an arm or an advance goes by has changed meanwhile.
-    pub fn next(&mut self, park: &impl Park) -> u64 {
+    pub fn next(&mut self) -> u64 {
         // Acquire: pairs with P4; what is pushed from here on may be missed.
         let before = self.wheel.hot.next_visit.load(Ordering::Acquire);
-        let mut sweep = Sweep::quiet(self.wheel, park);
+        let mut sweep = Sweep::quiet(self.wheel);
         // A promise made here would spare an arm to lower `next_visit`.
         sweep.only_asks = true;
         sweep.look_ahead().max(before)
@@ -278,20 +291,23 @@ impl<M: Memory> Wheel<M> {
     /// What is known of a timer, before the exchange that decides its fate: if
     /// the node is reused meanwhile, the exchange fails.
     fn describe(&self, index: u32, node: &Node, g: u64, tick: u64) -> Fired {
+        let (due, missed) = self.exact(node, tick);
         // Relaxed: published by the exchange of `state` that was acquired.
         Fired {
             handle: self.handle(index, g),
             func: node.func.load(Ordering::Relaxed),
             cookie: node.cookie.load(Ordering::Relaxed),
             tick,
-            due_ns: self.exact(node, tick).ns,
-            missed: 0,
+            due_ns: due.ns,
+            missed,
             kind: node.kind.load(Ordering::Relaxed),
         }
     }
 
-    /// The end of a callback that `fire` has run.
-    pub fn finish(&self, own: ShardRef<'_>, handle: Handle, park: &impl Park) {
+    /// The end of the callback of a timer that was handed to a [`Sink`], in
+    /// whatever thread.
+    pub fn finish(&self, caller: &impl Caller, handle: Handle, park: &impl Park) {
+        probe!(expire_exit, self, handle);
         let index = Self::index_of(handle);
         let Some(node) = self.slab.get(index) else {
             return;
@@ -305,35 +321,55 @@ impl<M: Memory> Wheel<M> {
             let next = if gone {
                 state::resting(g + 1)
             } else {
-                s & !(RUNNING | WAITED)
+                s & !(RUNNING | WAITED | OWED)
             };
             // Release: what the callback did; pairs with `cancel_sync`.
             match node
                 .state
                 .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => {
-                    if gone {
-                        self.release(Some(own), index, node, g);
-                    }
-                    if s & WAITED != 0 && !planted("waiter_is_not_woken") {
-                        park.wake(&node.state);
-                    }
-                    return;
-                }
+                Ok(_) => break,
                 Err(seen) => s = seen,
             }
+        }
+        if s & ZOMBIE != 0 || (auto && s & ARMED == 0) {
+            self.release(self.owned(caller), index, node, g);
+        } else if s & OWED != 0 && s & ARMED != 0 {
+            // Due meanwhile, and no visit is promised: race 5.
+            let hand = self.current.load(Ordering::Acquire);
+            self.promise_late(None, caller, index, node, state::decode(s, hand));
+        }
+        if s & WAITED != 0 && !planted("waiter_is_not_woken") {
+            park.wake(&node.state);
         }
     }
 }
 
+/// V1: takes a node's promise for tick `k`, sure or not, if it is that.
+#[inline]
+fn take_back(node: &Node, k: u64) -> bool {
+    // Acquire: P2. Release: see race 1.
+    let take = |link| {
+        node.link
+            .compare_exchange(link, 0, Ordering::AcqRel, Ordering::Acquire)
+    };
+    let mut taken = take(k + 1);
+    if taken == Err((k + 1) | TENTATIVE) {
+        taken = take((k + 1) | TENTATIVE);
+        if taken == Err(k + 1) {
+            // Made sure meanwhile.
+            taken = take(k + 1);
+        }
+    }
+    taken.is_ok()
+}
+
 /// One call of `advance`. The words of `wheel.driver` are Relaxed throughout:
 /// they are the driver's, and the driver lock hands them on.
-struct Sweep<'a, M: Memory, F, P> {
+struct Sweep<'a, M: Memory, S> {
     wheel: &'a Wheel<M>,
     own: ShardRef<'a>,
-    fire: F,
-    park: &'a P,
+    sink: S,
     /// Where the caller wants the hand.
     target: u64,
     /// Where this leap takes it.
@@ -345,14 +381,13 @@ struct Sweep<'a, M: Memory, F, P> {
     stop: bool,
 }
 
-impl<'a, M: Memory, P: Park> Sweep<'a, M, fn(&Fired) -> bool, P> {
+impl<'a, M: Memory> Sweep<'a, M, fn(&Fired) -> bool> {
     /// One that fires nothing.
-    fn quiet(wheel: &'a Wheel<M>, park: &'a P) -> Self {
+    fn quiet(wheel: &'a Wheel<M>) -> Self {
         Sweep {
             wheel,
             own: wheel.own(),
-            fire: |_| true,
-            park,
+            sink: |_| true,
             target: 0,
             goal: 0,
             far: false,
@@ -362,7 +397,7 @@ impl<'a, M: Memory, P: Park> Sweep<'a, M, fn(&Fired) -> bool, P> {
     }
 }
 
-impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
+impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn run(&mut self, target: u64) {
         let w = self.wheel;
         let d = &w.driver;
@@ -509,8 +544,14 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     fn published_tick_of(&self, e: Entry) -> Option<u64> {
         let node = self.wheel.slab.get(e.index())?;
         // Acquire: pairs with P2.
-        let link = node.link.load(Ordering::Acquire);
-        (link != 0 && e.stands_for(link - 1)).then(|| link - 1)
+        let link = node.link.load(Ordering::Acquire) & !TENTATIVE;
+        if link != 0 && e.stands_for(link - 1) {
+            return Some(link - 1);
+        }
+        // Dead; or not published yet. Then it reads right from the goal, or is
+        // not after it, and its thread sees that at P3.
+        let k = e.tick(self.goal);
+        (k > self.goal).then_some(k)
     }
 
     /// Enters the slots of tick `t`, coming from `from`: cascades, then fires.
@@ -599,13 +640,17 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             }
             let Some(e) = entry else { break };
             d.count.taken.bump(1);
-            let Some(k) = self.tick_of(e) else { continue };
-            if k > t {
-                probe!(cascade, w, k, at.level);
-                self.place(e.index(), k, t);
-                continue;
+            match self.tick_of(e) {
+                Some(k) if k > t => {
+                    probe!(cascade, w, k, at.level);
+                    self.place(e.index(), k, t);
+                }
+                Some(k) => self.visit(e.index(), k, t),
+                None => {}
             }
-            self.visit(e.index(), k, t);
+            if d.count.taken.get() % PATIENCE == 0 {
+                self.stop |= self.sink.is_enough();
+            }
             if self.stop {
                 return;
             }
@@ -647,13 +692,8 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         let Some(node) = self.wheel.slab.get(index) else {
             return;
         };
-        // V1. Acquire: P2. Release: see race 1. Failure: superseded, drop it.
-        if node
-            .link
-            .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-            || planted("superseded_entry_is_not_dropped")
-        {
+        // Failure: superseded, drop it.
+        if take_back(node, k) || planted("superseded_entry_is_not_dropped") {
             self.own.count.unlinks.bump(1);
             self.look(index, node, t);
         }
@@ -687,9 +727,13 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             let mut fired = w.describe(index, node, g, due);
             let kind = fired.kind;
             let period = node.period.load(Ordering::Relaxed);
+            // Its last callback still runs, in another thread.
+            let busy = s & RUNNING != 0;
             let running = if fired.func != 0 { RUNNING } else { 0 };
             let mut again = Due::NEVER;
-            let next = if period != 0 {
+            let next = if busy && (period == 0 || kind & BURST != 0) {
+                s | OWED
+            } else if period != 0 {
                 again = self.next_period(&mut fired, period, kind, t);
                 state::armed(s, state::encode(again.tick, t)) | running
             } else if kind & AUTO != 0 && running == 0 {
@@ -698,30 +742,47 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
                 (s & !ARMED) | running
             };
             // V2 and the decision in one.
-            match node
-                .state
-                .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
+            if let Err(seen) =
+                node.state
+                    .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => {
-                    w.driver.count.fired.bump(1);
-                    w.driver.count.periods.bump(u64::from(period != 0));
-                    if again.tick != NEVER {
-                        // Relaxed: a hint.
-                        node.due_ns.store(again.ns, Ordering::Relaxed);
-                        self.promise(index, node, again.tick, t);
-                    } else if !state::same_gen(next, g) {
-                        w.release(Some(self.own), index, node, g);
-                    }
-                    probe!(expire_entry, w, fired.handle, fired.due_ns, fired.func);
-                    self.stop = !(self.fire)(&fired);
-                    probe!(expire_exit, w, fired.handle);
-                    if running != 0 {
-                        w.finish(self.own, fired.handle, self.park);
-                    }
-                    return;
-                }
-                Err(seen) => s = seen,
+                s = seen;
+                continue;
             }
+            if next & OWED != 0 {
+                // R2: the end of the callback promises again.
+                if period != 0 {
+                    node.kind.fetch_or(BEHIND, Ordering::Relaxed);
+                }
+                return;
+            }
+            if again.tick != NEVER {
+                // Relaxed, all: hints, see `exact`.
+                if busy {
+                    node.kind.fetch_or(BEHIND, Ordering::Relaxed);
+                } else {
+                    node.due_ns.store(again.ns, Ordering::Relaxed);
+                    if kind & BEHIND != 0 && again.ns > w.scale.ns(t) {
+                        node.kind.fetch_and(!BEHIND, Ordering::Relaxed);
+                    }
+                }
+                self.promise(index, node, again.tick, t);
+            } else if !state::same_gen(next, g) {
+                w.release(Some(self.own), index, node, g);
+            }
+            if busy {
+                return;
+            }
+            let count = &w.driver.count;
+            count.fired.bump(1);
+            count.periods.bump(u64::from(period != 0));
+            count.missed.bump(fired.missed);
+            probe!(expire_entry, w, fired.handle, fired.due_ns, fired.func);
+            self.stop = !self.sink.fire(&fired);
+            if running == 0 {
+                probe!(expire_exit, w, fired.handle);
+            }
+            return;
         }
     }
 
@@ -735,14 +796,19 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
         };
         let mut ns = begin.saturating_add(period);
         // A period below a tick cannot be made up for within this one.
-        let now = scale.ns(if kind & BURST != 0 { t } else { self.target });
+        let now = scale.ns(match kind & (BURST | BEHIND) {
+            BURST => t,
+            // Held up by its own callback.
+            BURST_BEHIND => scale.tick_at_or_after(fired.due_ns),
+            _ => self.target,
+        });
         if ns <= now {
-            fired.missed = (now - ns) / period + 1;
-            self.wheel.driver.count.missed.bump(fired.missed);
+            let missed = (now - ns) / period + 1;
+            fired.missed += missed;
             ns = if kind & DELAY != 0 {
                 now.saturating_add(period)
             } else {
-                ns.saturating_add(fired.missed.saturating_mul(period))
+                ns.saturating_add(missed.saturating_mul(period))
             };
         }
         if ns == u64::MAX {
@@ -811,14 +877,8 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
             let state = node.state.load(Ordering::Acquire);
             let due = state::decode(state, t);
             // V1 and V2, as in a visit.
-            let outlived = link == k + 1 && (state & ARMED == 0 || due != k);
-            let taken_back = outlived
-                && !self.only_asks
-                && node
-                    .link
-                    .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if !taken_back {
+            let outlived = link & !TENTATIVE == k + 1 && (state & ARMED == 0 || due != k);
+            if !outlived || self.only_asks || !take_back(node, k) {
                 // Promised for this very tick, or by another entry, or about
                 // to be: the deadline counts in any case.
                 if state & ARMED != 0 {
@@ -848,7 +908,10 @@ impl<M: Memory, F: FnMut(&Fired) -> bool, P: Park> Sweep<'_, M, F, P> {
     }
 
     fn earliest_node(&self) -> u64 {
-        let near = self.wheel.driver.hand.load(Ordering::Relaxed);
+        // The hand stays behind where nothing is due.
+        let d = &self.wheel.driver;
+        let hand = d.hand.load(Ordering::Relaxed);
+        let near = hand.max(d.swept.load(Ordering::Relaxed));
         let mut first = NEVER;
         self.each_node(|_, node| {
             let s = node.state.fetch_or(0, Ordering::AcqRel);

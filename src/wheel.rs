@@ -27,15 +27,21 @@
 //! ```text
 //!   arming thread                      driver
 //!   P1  push entry                     H1  current := goal
-//!   P2  link := k                      --- fence ---
+//!   P2  link := k?          (RMW)      --- fence ---
 //!   --- fence ---                      H2  scan, drain, read link
 //!   P3  mark bit, read current
+//!   P6  link: k? -> k       (RMW)
 //! ```
 //! The driver may miss the push, or meet the entry before P2 and drop it. Then
 //! H2 came before P1 or P2, and the fences make P3 see the goal. If the goal is
 //! not before the tick at which the hand enters the bucket, the thread takes its
 //! promise back and makes it again, relative to the goal. This is why P3 comes
 //! after P2, and why the goal is announced before the scan, not after it.
+//!
+//! Until P6 the promise is tentative: the driver takes it for one, but another
+//! thread that arms the same timer does not trust it, for the one that made it
+//! may be stopped before the driver can know. It makes the same promise good
+//! itself; who comes to P6 first serves both.
 //!
 //! # Race 3: push against the choice of the next visit, and against sleep
 //!
@@ -66,6 +72,16 @@
 //! A1 first: D2 finds the timer and hands it back. D2 first: A3 sees `closed`,
 //! and the arm is undone and refused. A node that was never used before is
 //! covered by the slab's counter, which both change by a read-modify-write.
+//!
+//! # Race 5: due again against the end of a callback in another thread
+//!
+//! ```text
+//!   driver                             worker
+//!   R1  link: k -> none     (RMW)      F1  the callback ends
+//!   R2  state: owed         (RMW)      F2  state: neither running nor owed (RMW)
+//! ```
+//! R2 first: F2 sees it and promises a visit. F2 first: the exchange of R2
+//! fails, and the driver finds a timer that does not run, and fires it.
 
 use crate::bucket::{promise_tick, Entry, Front};
 use crate::count::{Count, Driven, Tally};
@@ -73,7 +89,7 @@ use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
-use crate::slab::{NoNode, Node, Slab, AUTO, INDEX_BITS};
+use crate::slab::{NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{
     fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
@@ -642,7 +658,7 @@ impl<M: Memory> Wheel<M> {
         undone.map_or(Ok(false), |_| Err(Error::Shutdown))
     }
 
-    fn promise_late(
+    pub(crate) fn promise_late(
         &self,
         own: Option<ShardRef<'_>>,
         caller: &impl Caller,
@@ -654,7 +670,18 @@ impl<M: Memory> Wheel<M> {
             Ok(own) => self.promise(own, caller, index, node, tick),
             // The promise that was there went away after it was looked at, and
             // there is no memory for a first shard: the driver will look.
-            Err(_) => self.call_rescue(),
+            Err(_) => self.call_rescue_awake(caller),
+        }
+    }
+
+    /// `call_rescue` by a thread that does not drive, which may be asleep.
+    #[cold]
+    fn call_rescue_awake(&self, caller: &impl Caller) {
+        self.call_rescue();
+        fence_after_rmw();
+        // Relaxed: fenced, as P5.
+        if self.hot.alarm.load(Ordering::Relaxed) != 0 {
+            caller.wake_driver();
         }
     }
 
@@ -672,44 +699,59 @@ impl<M: Memory> Wheel<M> {
         // Acquire: pairs with H1.
         let mut hand = self.current.load(Ordering::Acquire);
         loop {
-            let k = promise_tick(tick.max(hand + 1), hand);
-            // Acquire: pairs with P2 below.
+            let mut k = promise_tick(tick.max(hand + 1), hand);
+            // Acquire: pairs with P2 and P6 below.
             let link = node.link.load(Ordering::Acquire);
             if promised(link, k) {
                 return;
             }
+            // Another thread's, which is not sure yet and may be stopped: made
+            // good here with an entry of our own. To replace it would have the
+            // two of us replace each other for ever.
+            let theirs = (link & !TENTATIVE).wrapping_sub(1);
+            let same = link & TENTATIVE != 0
+                && (hand + 1..=k).contains(&theirs)
+                && promise_tick(theirs, hand) == theirs;
+            if same {
+                k = theirs;
+            }
             let at = self.geometry.place(k, hand);
             // P1
             if !own.push(&self.memory, at, Entry::new(index, k, hand)) {
-                return self.call_rescue();
+                return self.call_rescue_awake(caller);
             }
             own.count.pushes.bump(1);
-            // P2. Release: the push; pairs with the visit's Acquire.
+            let tentative = (k + 1) | TENTATIVE;
+            // P2. Release: the push; pairs with the visit's Acquire. A
+            // read-modify-write in any case: `announce` builds on that.
             let published = node
                 .link
-                .compare_exchange(link, k + 1, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(link, tentative, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
             own.count.links.bump(u64::from(published && link == 0));
             self.announce(own, caller, at, k);
             // P3. Acquire: pairs with H1.
             let seen = self.current.load(Ordering::Acquire);
-            let passed = seen >= self.geometry.entry_tick(k, at.level);
-            if published && (!passed || planted("hand_is_not_read_after_the_push")) {
-                return;
-            }
-            // Either somebody changed `link` first: our entry is a spare one,
-            // look again. Or the hand has passed, and the promise may be void:
-            // take it back, and make it again.
-            own.count.repeats.bump(1);
+            let good = seen < self.geometry.entry_tick(k, at.level)
+                || planted("hand_is_not_read_after_the_push");
             hand = seen;
             if !published {
+                // Somebody changed `link` first: our entry is a spare one.
+                own.count.repeats.bump(1);
                 continue;
             }
-            let taken_back = node
+            // P6, or the hand has passed and the promise may be void: take it
+            // back. Release: announced; pairs with A2.
+            let now = if good { k + 1 } else { 0 };
+            let ours = node
                 .link
-                .compare_exchange(k + 1, 0, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(tentative, now, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
-            if taken_back {
+            if good && ours {
+                return;
+            }
+            own.count.repeats.bump(1);
+            if ours {
                 own.count.unlinks.bump(1);
             } else if node.state.fetch_or(0, Ordering::AcqRel) & ARMED == 0 {
                 // A visit took it, or somebody promised earlier still. A
@@ -818,7 +860,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    fn owned(&self, caller: &impl Caller) -> Option<ShardRef<'_>> {
+    pub(crate) fn owned(&self, caller: &impl Caller) -> Option<ShardRef<'_>> {
         caller.token().ok().map(|t| self.shard(t))
     }
 
@@ -934,24 +976,29 @@ impl<M: Memory> Wheel<M> {
             return Ok(None);
         }
         let tick = state::decode(s, self.current.load(Ordering::Relaxed));
-        Ok(Some(self.exact(node, tick)))
+        Ok(Some(self.exact(node, tick).0))
     }
 
     /// The deadline in nanoseconds that belongs to a tick: what was asked for,
     /// unless another thread armed for later at the same moment; then the
-    /// tick's own time.
+    /// tick's own time. With the number of periods that were left out before it
+    /// because the callback was still running: the driver does not write down
+    /// the deadlines of those.
     #[inline]
-    pub(crate) fn exact(&self, node: &Node, tick: u64) -> Due {
+    pub(crate) fn exact(&self, node: &Node, tick: u64) -> (Due, u64) {
         if tick == NEVER {
-            return Due::NEVER;
+            return (Due::NEVER, 0);
         }
-        // Relaxed: a hint.
-        let hint = node.due_ns.load(Ordering::Relaxed);
         let end = self.scale.ns(tick);
-        Due {
-            tick,
-            ns: hint.min(end),
+        // Relaxed, all: hints.
+        let mut ns = node.due_ns.load(Ordering::Relaxed).min(end);
+        let mut left_out = 0;
+        if node.kind.load(Ordering::Relaxed) & (BEHIND | BURST) == BEHIND {
+            let period = node.period.load(Ordering::Relaxed);
+            left_out = (end - ns).checked_div(period).unwrap_or(0);
+            ns += left_out * period;
         }
+        (Due { tick, ns }, left_out)
     }
 
     /// Entries in buckets.
@@ -1020,9 +1067,14 @@ fn clamp(tick: u64, hand: u64) -> u64 {
     }
 }
 
-/// Whether a link stands for a visit at or before `tick`.
+/// The bit of a link whose thread has not made sure yet that the driver will come
+/// by: the driver goes by it, others do not.
+pub(crate) const TENTATIVE: u64 = 1 << 63;
+
+/// Whether a link stands for a visit at or before `tick`, and surely.
 #[inline]
 pub(crate) fn promised(link: u64, tick: u64) -> bool {
-    // One comparison: no promise is 0, which becomes the greatest.
+    // One comparison: no promise is 0, which becomes the greatest, and what is
+    // tentative is greater than any tick.
     link.wrapping_sub(1) <= tick
 }

@@ -72,7 +72,7 @@ def by_ctypes():
     lib.hwheel_at.argtypes = [pointer, u64, pointer, u64, u32, pointer]
     lib.hwheel_advance.argtypes = [pointer, u64, pointer, u32]
     lib.hwheel_destroy.argtypes = [pointer]
-    # size, clock, tick_ns, levels, slots, max_timers, reserved, start_ns
+    # size, clock, tick_ns, levels, slots, max_timers, flags, start_ns
     options = struct.pack("=IIQIIIIQ", 40, MANUAL, 0, 0, 0, 0, 0, 0)
     wheel = pointer()
     assert lib.hwheel_create(options, 0, ctypes.byref(wheel)) == 0

@@ -31,8 +31,9 @@ impl Alarm {
     }
 
     /// Sets it to an absolute time, `None` for never. A time in the past goes
-    /// off at once. Setting it also takes back what went off before.
-    pub fn set(&self, at_ns: Option<u64>) {
+    /// off at once. Setting it also takes back what went off before. The error, if
+    /// the system refuses.
+    pub fn set(&self, at_ns: Option<u64>) -> Result<(), i32> {
         // A zero time would disarm it; the greatest times are never.
         let ns = at_ns.map_or(0, |ns| ns.max(1));
         let zero = libc::timespec {
@@ -53,13 +54,16 @@ impl Alarm {
         }
         // SAFETY: `value` is valid; the old value is not asked for.
         quietly(|| unsafe {
-            libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut());
-        });
+            match libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) {
+                0 => Ok(()),
+                _ => Err(errno()),
+            }
+        })
     }
 
     /// Goes off at once. Safe against any other setting: it is never later.
-    pub fn set_now(&self) {
-        self.set(Some(1));
+    pub fn set_now(&self) -> Result<(), i32> {
+        self.set(Some(1))
     }
 
     /// Sleeps until it goes off, the clock is set, or a signal comes. False if
@@ -67,8 +71,26 @@ impl Alarm {
     pub fn wait(&self) -> bool {
         let mut times = 0u64;
         // SAFETY: eight bytes of our own.
-        let n = unsafe { libc::read(self.fd, (&raw mut times).cast(), 8) };
-        n == 8 || matches!(errno(), libc::EINTR | libc::ECANCELED | libc::EAGAIN)
+        if unsafe { libc::read(self.fd, (&raw mut times).cast(), 8) } == 8 {
+            return true;
+        }
+        match errno() {
+            libc::EINTR | libc::ECANCELED => true,
+            // An event loop has made the descriptor non-blocking.
+            libc::EAGAIN => self.wait_until_readable(),
+            _ => false,
+        }
+    }
+
+    fn wait_until_readable(&self) -> bool {
+        let mut poll = libc::pollfd {
+            fd: self.fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one struct of our own.
+        let n = unsafe { libc::poll(&mut poll, 1, -1) };
+        n == 1 || errno() == libc::EINTR
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every operation against an ordered map.
 
-use super::{at, config, may_be_late, Own, Rng, Spin};
+use super::{at, config, may_be_late, Own, Rng};
 use crate::os::mmap::Mmap;
 use crate::slab::{AUTO, BURST};
 use crate::state;
@@ -102,7 +102,7 @@ impl Pair {
                 break;
             }
             let mut fired: Vec<Fired> = Vec::new();
-            let done = self.wheel.drive().unwrap().advance(goal, &Spin, |f| {
+            let done = self.wheel.drive().unwrap().advance(goal, |f: &Fired| {
                 fired.push(*f);
                 fired.len() < budget
             });
@@ -135,7 +135,7 @@ impl Pair {
     }
 
     fn settle(&mut self) {
-        self.wheel.drive().unwrap().settle(&Spin);
+        self.wheel.drive().unwrap().settle();
         let next = self.wheel.hot.next_visit.load(Ordering::Relaxed);
         let truth = self.timers.values().filter_map(|m| m.due).min();
         assert!(truth.is_none_or(|t| next <= t), "a sleep past a deadline");

@@ -358,6 +358,7 @@ impl<'m> Machine<'m> {
                 _ => {}
             }
             self.running.set(0);
+            self.wheel.finish(&self.thread(), f.handle, &Spin);
         }
         let mut timers = self.timers.borrow_mut();
         if t.kind & AUTO != 0 && timers[&f.cookie].tick.is_none() {
@@ -391,7 +392,7 @@ impl<'m> Machine<'m> {
         let last = Cell::new(0);
         let mut budget = 1 + self.dice(30);
         let mut drive = self.wheel.drive().unwrap();
-        let done = drive.advance(target, &Spin, |f| {
+        let done = drive.advance(target, |f: &Fired| {
             self.fired(f, &last, target);
             budget -= 1;
             budget != 0
@@ -399,7 +400,7 @@ impl<'m> Machine<'m> {
         if !done {
             return self.alarm_ns.set(0);
         }
-        drive.settle(&Spin);
+        drive.settle();
         drop(drive);
         self.wheel.doze(1 << 36, |tick| {
             self.alarm_ns.set(if tick == NEVER {

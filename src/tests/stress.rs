@@ -1,8 +1,9 @@
 //! Many threads on one wheel; the counts must add up.
 
-use super::{at, config, Own, Rng, Spin};
+use super::{at, config, Own, Rng};
 use crate::os::mmap::Mmap;
 use crate::slab::AUTO;
+use crate::sweep::Fired;
 use crate::wheel::{Error, How, Spec, Wheel};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -33,14 +34,14 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                 }
                 let mut n = 0;
                 let mut drive = w.drive().unwrap();
-                drive.advance(now, &Spin, |f| {
+                drive.advance(now, |f: &Fired| {
                     assert!(f.tick <= now, "early");
                     n += 1;
                     n % 64 != 0
                 });
                 add(&t.fired, n);
                 if now % 16 == 0 {
-                    drive.settle(&Spin);
+                    drive.settle();
                 }
             }
             now
@@ -100,7 +101,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
         stop.store(true, Ordering::Release);
         let now = driver.join().unwrap();
         let mut n = 0;
-        w.drive().unwrap().advance(now + spread / 2, &Spin, |_| {
+        w.drive().unwrap().advance(now + spread / 2, |_: &Fired| {
             n += 1;
             true
         });

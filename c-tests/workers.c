@@ -1,0 +1,521 @@
+/* Callbacks in workers and executors: beside each other, never one twice. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include "ktap.h"
+
+static struct hwheel_options defaults(void)
+{
+	struct hwheel_options o;
+
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.clock = HWHEEL_CLOCK_MANUAL;
+	return o;
+}
+
+static struct hwheel *make(const struct hwheel_options *o)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(o, 0, &w), 0);
+	return w;
+}
+
+static struct hwheel_stats stats(struct hwheel *w)
+{
+	struct hwheel_stats s;
+
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	return s;
+}
+
+/* What the callbacks saw. */
+static atomic_int calls, inside, twice, release;
+static atomic_uint missed;
+static _Atomic uint64_t order;
+
+static void reset(void)
+{
+	atomic_store(&calls, 0);
+	atomic_store(&inside, 0);
+	atomic_store(&twice, 0);
+	atomic_store(&release, 0);
+	atomic_store(&missed, 0);
+	atomic_store(&order, 0);
+}
+
+/* Runs until it is released; notices another like it. */
+static void hold(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	if (atomic_fetch_add(&inside, 1) != 0)
+		atomic_store(&twice, 1);
+	atomic_store(&missed, e->missed);
+	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
+		ktap_sleep_ms(1);
+	atomic_fetch_sub(&inside, 1);
+	atomic_fetch_add(&calls, 1);
+}
+
+/* The cookies as digits, in the order of the calls. */
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t seen = atomic_load(&order);
+
+	(void)w;
+	while (!atomic_compare_exchange_weak(&order, &seen, seen * 10 + e->cookie))
+		;
+	atomic_fetch_add(&calls, 1);
+}
+
+static void until(atomic_int *word, int least)
+{
+	for (int i = 0; i < 20000 && atomic_load(word) < least; i++)
+		ktap_sleep_ms(1);
+	CHECK(atomic_load(word) >= least);
+}
+
+static hwheel_timer_t arm(struct hwheel *w, hwheel_fn fn, uint64_t cookie, uint64_t at)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_setup(w, fn, cookie, 0, &t), 0);
+	CHECK_EQ(hwheel_mod_at(w, t, at, 0), 0);
+	return t;
+}
+
+static void execute(struct hwheel *w, void *arg)
+{
+	(void)w;
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void wrong_options_are_refused(void)
+{
+	static const struct { uint32_t workers, queue, overload; int executor; } bad[] = {
+		{ 257, 0, 0, 0 }, { 1, 3, 0, 0 }, { 1, 1u << 21, 0, 0 }, { 1, 0, 3, 0 },
+		{ 1, 0, 0, 1 }, { 0, 8, 0, 0 }, { 0, 0, 1, 0 },
+	};
+	struct hwheel *w = (struct hwheel *)&w;
+
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		struct hwheel_options o = defaults();
+
+		o.workers = bad[i].workers;
+		o.queue = bad[i].queue;
+		o.overload = bad[i].overload;
+		o.executor = bad[i].executor ? execute : NULL;
+		CHECK_EQ(hwheel_create(&o, 0, &w), -EINVAL);
+	}
+	struct hwheel_options o = defaults();
+
+	o.executor_arg = &o;
+	CHECK_EQ(hwheel_create(&o, 0, &w), -EINVAL);
+	CHECK(w == (struct hwheel *)&w);
+	w = ktap_manual(0, 0, 0, 0);
+	CHECK_EQ(hwheel_work(w), -EINVAL);
+	CHECK_EQ(hwheel_work(NULL), -EINVAL);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_slow_callback_delays_nobody(void)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.workers = 2;
+	struct hwheel *w = make(&o);
+
+	arm(w, hold, 0, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	for (int i = 1; i <= 5; i++) {
+		arm(w, note, (uint64_t)i, (uint64_t)(1 + i) * MS);
+		CHECK_EQ(hwheel_advance(w, (uint64_t)(1 + i) * MS, NULL, 0), 0);
+		until(&calls, i);
+	}
+	CHECK_EQ(atomic_load(&order), 12345);
+	CHECK_EQ(atomic_load(&inside), 1);
+	atomic_store(&release, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), 6);
+}
+
+static void a_period_due_while_it_runs_is_missed(void)
+{
+	struct hwheel_options o = defaults();
+	hwheel_timer_t t;
+
+	reset();
+	o.workers = 2;
+	struct hwheel *w = make(&o);
+
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, hold, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	for (int i = 2; i <= 5; i++)
+		CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(stats(w).fired, 1);
+	atomic_store(&release, 1);
+	until(&calls, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_advance(w, 60 * MS, NULL, 0), 0);
+	until(&calls, 2);
+	/* 20, 30, 40 and 50 ms */
+	CHECK_EQ(atomic_load(&missed), 4);
+	CHECK_EQ(stats(w).missed, 4);
+	CHECK_EQ(stats(w).fired, 2);
+	CHECK_EQ(hwheel_advance(w, 70 * MS, NULL, 0), 0);
+	until(&calls, 3);
+	CHECK_EQ(atomic_load(&missed), 0);
+	CHECK_EQ(atomic_load(&twice), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_burst_is_made_up_for_one_by_one(void)
+{
+	struct hwheel_options o = defaults();
+	hwheel_timer_t t;
+
+	reset();
+	o.workers = 2;
+	struct hwheel *w = make(&o);
+
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, hold, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0), 0);
+	CHECK_EQ(stats(w).fired, 1);
+	atomic_store(&release, 1);
+	for (int i = 1; i <= 5; i++) {
+		until(&calls, i);
+		CHECK_EQ(hwheel_stop(w), 0);
+		CHECK_EQ(hwheel_advance(w, 50 * MS + (uint64_t)i * MS, NULL, 0), 0);
+	}
+	CHECK_EQ(atomic_load(&calls), 5);
+	CHECK_EQ(atomic_load(&twice), 0);
+	CHECK_EQ(stats(w).missed, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void what_is_armed_again_fires_when_it_is_over(void)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.workers = 2;
+	struct hwheel *w = make(&o);
+	hwheel_timer_t t = arm(w, hold, 0, 1 * MS);
+
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	CHECK_EQ(hwheel_mod_at(w, t, 2 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(stats(w).fired, 1);
+	atomic_store(&release, 1);
+	until(&calls, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_advance(w, 6 * MS, NULL, 0), 0);
+	until(&calls, 2);
+	CHECK_EQ(atomic_load(&twice), 0);
+	/* Cancelled meanwhile, it does not. */
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_mod_at(w, t, 7 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 7 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	CHECK_EQ(hwheel_mod_at(w, t, 8 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_delete(w, t), 1);
+	atomic_store(&release, 1);
+	until(&calls, 3);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&calls), 3);
+}
+
+/* One worker held up, a queue of two, five timers. */
+static struct hwheel *crowd(uint32_t overload)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.workers = 1;
+	o.queue = 2;
+	o.overload = overload;
+	struct hwheel *w = make(&o);
+
+	arm(w, hold, 0, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	for (uint64_t i = 1; i <= 5; i++)
+		arm(w, note, i, (1 + i) * MS);
+	return w;
+}
+
+static void without_room_the_driver_runs_it(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	CHECK_EQ(atomic_load(&order), 345);
+	CHECK_EQ(stats(w).queued, 2);
+	atomic_store(&release, 1);
+	until(&calls, 6);
+	CHECK_EQ(atomic_load(&order), 34512);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void without_room_it_is_dropped_and_counted(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_DROP);
+
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	CHECK_EQ(atomic_load(&order), 0);
+	CHECK_EQ(stats(w).dropped, 3);
+	CHECK_EQ(stats(w).fired, 6);
+	atomic_store(&release, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 12);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int advanced;
+
+static void *advance(void *w)
+{
+	if (hwheel_advance(w, 10 * MS, NULL, 0) == 0)
+		atomic_store(&advanced, 1);
+	return NULL;
+}
+
+static void without_room_the_driver_waits(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK);
+	pthread_t thread;
+
+	atomic_store(&advanced, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
+	ktap_sleep_ms(50);
+	CHECK_EQ(atomic_load(&advanced), 0);
+	CHECK_EQ(atomic_load(&order), 0);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(atomic_load(&advanced), 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 12345);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void stop_and_destroy_run_what_is_queued(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+
+		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0), 0);
+		CHECK_EQ(stats(w).queued, 2);
+		atomic_store(&release, 1);
+		if (i == 0) {
+			CHECK_EQ(hwheel_stop(w), 0);
+			CHECK_EQ(atomic_load(&calls), 3);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK_EQ(atomic_load(&calls), 3);
+	}
+}
+
+static void drain_leaves_what_is_queued(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	struct hwheel_event events[8];
+
+	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_drain(w, events, 8), 3);
+	atomic_store(&release, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 12);
+	struct hwheel_stats s = stats(w);
+
+	CHECK_EQ(s.armed, s.fired + s.cancelled + s.drained + s.pending);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void *release_later(void *arg)
+{
+	(void)arg;
+	ktap_sleep_ms(50);
+	atomic_store(&release, 1);
+	return NULL;
+}
+
+static void sync_delete_waits_for_what_is_queued(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
+	pthread_t thread;
+
+	/* 1 and 9 wait behind the one that runs. */
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0), 0);
+	CHECK_EQ(stats(w).queued, 2);
+	CHECK_EQ(pthread_create(&thread, NULL, release_later, NULL), 0);
+	CHECK_EQ(hwheel_delete_sync(w, t), 0);
+	CHECK(atomic_load(&order) == 19 || atomic_load(&order) == 91);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static hwheel_timer_t victim;
+static atomic_int answer;
+
+static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	atomic_store(&inside, 1);
+	until(&release, 1);
+	atomic_store(&answer, hwheel_delete_sync(w, victim));
+	atomic_fetch_add(&calls, 1);
+}
+
+/* The only worker waits for a callback that is queued behind it. */
+static void sync_delete_in_a_worker_runs_what_it_waits_for(void)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	atomic_store(&answer, -1);
+	o.workers = 1;
+	struct hwheel *w = make(&o);
+
+	arm(w, delete_victim, 0, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0), 0);
+	until(&inside, 1);
+	victim = arm(w, note, 7, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0), 0);
+	CHECK_EQ(stats(w).queued, 1);
+	atomic_store(&release, 1);
+	until(&calls, 2);
+	CHECK_EQ(atomic_load(&answer), 0);
+	CHECK_EQ(atomic_load(&order), 7);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void an_executor_is_asked_once_for_each(void)
+{
+	struct hwheel_options o = defaults();
+	atomic_int asked = 0;
+
+	reset();
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	for (uint64_t i = 1; i <= 3; i++)
+		arm(w, note, i, i * MS);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0), 0);
+	CHECK_EQ(atomic_load(&asked), 3);
+	CHECK_EQ(atomic_load(&calls), 0);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(atomic_load(&order), 1);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(hwheel_work(w), 0);
+	CHECK_EQ(atomic_load(&order), 123);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void events_are_not_queued(void)
+{
+	struct hwheel_options o = defaults();
+	struct hwheel_event e;
+
+	o.workers = 1;
+	struct hwheel *w = make(&o);
+
+	arm(w, NULL, 5, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, &e, 1), 1);
+	CHECK_EQ(e.cookie, 5);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void timers_free_themselves_in_workers(void)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.workers = 2;
+	struct hwheel *w = make(&o);
+
+	for (uint64_t i = 0; i < 10000; i++)
+		CHECK_EQ(hwheel_after(w, i % 50 * MS, note, 0, 0, NULL), 0);
+	for (uint64_t i = 1; i <= 50; i++)
+		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&calls), 10000);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Timers of a few periods, moved and cancelled beside the thread that fires. */
+static void storm_in_four_workers(void)
+{
+	struct hwheel_options o = defaults();
+	hwheel_timer_t t[64];
+	uint64_t x = 1;
+
+	reset();
+	o.clock = HWHEEL_CLOCK_MONOTONIC;
+	o.tick_ns = 100000;
+	o.workers = 4;
+	o.queue = 16;
+	struct hwheel *w = make(&o);
+
+	for (int i = 0; i < 64; i++)
+		CHECK_EQ(hwheel_setup(w, note, 0, 0, &t[i]), 0);
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	for (int i = 0; i < 200000; i++) {
+		x = x * 6364136223846793005u + 1442695040888963407u;
+		hwheel_timer_t one = t[x >> 58];
+
+		switch ((x >> 32) % 8) {
+		case 0:
+			CHECK(hwheel_delete(w, one) >= 0);
+			break;
+		case 1:
+			CHECK(i % 64 || hwheel_delete_sync(w, one) >= 0);
+			break;
+		default:
+			CHECK(hwheel_mod(w, one, (x >> 40) % 300000, 0) >= 0);
+		}
+	}
+	CHECK_EQ(hwheel_stop(w), 0);
+	struct hwheel_stats s = stats(w);
+
+	CHECK_EQ(s.armed, s.fired + s.cancelled + s.pending);
+	CHECK_EQ(s.fired, atomic_load(&calls));
+	CHECK_EQ(s.queued, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(wrong_options_are_refused),
+	TEST(a_slow_callback_delays_nobody),
+	TEST(a_period_due_while_it_runs_is_missed),
+	TEST(a_burst_is_made_up_for_one_by_one),
+	TEST(what_is_armed_again_fires_when_it_is_over),
+	TEST(without_room_the_driver_runs_it),
+	TEST(without_room_it_is_dropped_and_counted),
+	TEST(without_room_the_driver_waits),
+	TEST(stop_and_destroy_run_what_is_queued),
+	TEST(drain_leaves_what_is_queued),
+	TEST(sync_delete_waits_for_what_is_queued),
+	TEST(sync_delete_in_a_worker_runs_what_it_waits_for),
+	TEST(an_executor_is_asked_once_for_each),
+	TEST(events_are_not_queued),
+	TEST(timers_free_themselves_in_workers),
+	TEST(storm_in_four_workers),
+};
+
+KTAP_MAIN(tests)

@@ -1,0 +1,165 @@
+//! A bounded queue of fired timers, from the driver to whoever runs their
+//! callbacks: Dmitry Vyukov's, with one producer.
+//!
+//! Each slot has a turn: `p` while it may be filled for position `p`, `p + 1`
+//! while it may be emptied, `p + size` for the next round. A consumer that is
+//! stopped between taking a position and giving the slot back holds up nobody,
+//! until the producer comes round to that very slot and finds the queue full.
+
+use crate::memory::Memory;
+use crate::sweep::Fired;
+use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
+
+/// A fired timer in seven words, and the turn.
+#[repr(C, align(64))]
+struct Slot {
+    /// Minus its number, so that zeroed memory is a queue in its first round.
+    turn: AtomicU64,
+    words: [AtomicU64; 7],
+}
+
+impl Fresh for Slot {
+    #[cfg(loom)]
+    fn fresh() -> Self {
+        Slot {
+            turn: AtomicU64::new(0),
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+pub(crate) struct Ring {
+    slots: AtomicPtr<Slot>,
+    /// The number of slots, a power of two, less one.
+    mask: u64,
+    /// Written by the producer.
+    tail: AtomicU64,
+    head: Apart,
+}
+
+#[repr(align(64))]
+struct Apart(AtomicU64);
+
+impl Ring {
+    /// A queue for `size` timers, a power of two; `None` without memory.
+    pub fn new(memory: &impl Memory, size: u32) -> Option<Self> {
+        debug_assert!(size.is_power_of_two());
+        let ring = Ring {
+            slots: AtomicPtr::new(std::ptr::null_mut()),
+            mask: u64::from(size) - 1,
+            tail: AtomicU64::new(0),
+            head: Apart(AtomicU64::new(0)),
+        };
+        let slots = memory.map(ring.bytes()).cast::<Slot>();
+        if slots.is_null() {
+            return None;
+        }
+        // SAFETY: zeroed, and seen by nobody else.
+        unsafe { init(slots, size as usize) };
+        // Relaxed: before the ring is shared.
+        ring.slots.store(slots, Ordering::Relaxed);
+        Some(ring)
+    }
+
+    fn bytes(&self) -> usize {
+        (self.mask as usize + 1) * size_of::<Slot>()
+    }
+
+    /// The slot of a position, and what its turn is counted from.
+    fn slot(&self, position: u64) -> (&Slot, u64) {
+        let number = position & self.mask;
+        // Relaxed: written once, by `new`.
+        let slots = self.slots.load(Ordering::Relaxed);
+        // SAFETY: `number` is below the number of slots.
+        (unsafe { &*slots.add(number as usize) }, number)
+    }
+
+    /// Puts one in; false if the queue is full. One thread at a time.
+    pub fn push(&self, fired: &Fired) -> bool {
+        // Relaxed: the producer's own word.
+        let tail = self.tail.load(Ordering::Relaxed);
+        let (slot, number) = self.slot(tail);
+        // Acquire: pairs with the Release in `pop`.
+        if slot.turn.load(Ordering::Acquire) + number != tail {
+            return false;
+        }
+        let words = [
+            fired.handle,
+            fired.func as u64,
+            fired.cookie,
+            fired.tick,
+            fired.due_ns,
+            fired.missed,
+            fired.kind.into(),
+        ];
+        // Relaxed: published by the turn.
+        for (to, word) in slot.words.iter().zip(words) {
+            to.store(word, Ordering::Relaxed);
+        }
+        // Release, both: the words; pair with the Acquires in `pop` and `len`.
+        slot.turn.store(tail + 1 - number, Ordering::Release);
+        self.tail.store(tail + 1, Ordering::Release);
+        true
+    }
+
+    /// Takes the oldest. Any thread.
+    pub fn pop(&self) -> Option<Fired> {
+        // Relaxed: the exchange decides.
+        let mut head = self.head.0.load(Ordering::Relaxed);
+        loop {
+            let (slot, number) = self.slot(head);
+            // Acquire: pairs with the Release in `push`.
+            let turn = slot.turn.load(Ordering::Acquire) + number;
+            if turn == head {
+                return None;
+            }
+            // Relaxed, both: who has the position has the slot; its words are
+            // handed on by the turn.
+            let exchanged = match turn == head + 1 {
+                true => self.head.0.compare_exchange_weak(
+                    head,
+                    head + 1,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                ),
+                // Somebody else has taken it meanwhile.
+                false => Err(self.head.0.load(Ordering::Relaxed)),
+            };
+            if let Err(seen) = exchanged {
+                head = seen;
+                continue;
+            }
+            let words = &slot.words;
+            // Relaxed: acquired by the turn.
+            let word = |i: usize| words[i].load(Ordering::Relaxed);
+            let fired = Fired {
+                handle: word(0),
+                func: word(1) as usize,
+                cookie: word(2),
+                tick: word(3),
+                due_ns: word(4),
+                missed: word(5),
+                kind: word(6) as u32,
+            };
+            // Release: the slot may be filled again; pairs with `push`.
+            slot.turn
+                .store(head + 1 + self.mask - number, Ordering::Release);
+            return Some(fired);
+        }
+    }
+
+    /// How many are waiting; exact when nobody pushes or pops.
+    pub fn len(&self) -> u64 {
+        // Acquire: pairs with the Release in `push`.
+        let tail = self.tail.load(Ordering::Acquire);
+        tail.saturating_sub(self.head.0.load(Ordering::Relaxed))
+    }
+
+    /// # Safety
+    /// Nobody uses the queue any more; `memory` is what it was made from.
+    pub unsafe fn unmap(&self, memory: &impl Memory) {
+        let slots = self.slots.load(Ordering::Relaxed);
+        // SAFETY: mapped with this size by `new`.
+        unsafe { memory.unmap(slots.cast(), self.bytes()) };
+    }
+}
