@@ -55,9 +55,9 @@ public final class Wheel implements AutoCloseable {
             long live, long fired, long missed, long unclaimed, long sweeps, long wakeups,
             long kicks, long pushes, long repeats, long slabBytes, long armed, long rearmed,
             long quiet, long cancelled, long drained, long pending, long entries, long dead,
-            long queued, long[] lateness) {
+            long queued, long dropped, long[] lateness) {
         private static final int LATENESS = 40;
-        private static final int BYTES = 160 + 8 * LATENESS;
+        private static final int BYTES = 168 + 8 * LATENESS;
 
         private static Stats read(ByteBuffer s) {
             s.position(8);
@@ -65,7 +65,7 @@ public final class Wheel implements AutoCloseable {
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), new long[LATENESS]);
+                    s.getLong(), s.getLong(), new long[LATENESS]);
             s.asLongBuffer().get(stats.lateness);
             return stats;
         }
