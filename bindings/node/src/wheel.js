@@ -66,12 +66,12 @@ export class Wheel {
    * many timers fired how late, [i] from 2^(i-1) ns to below 2^i ns.
    */
   stats() {
-    const n = c.STATS.length;
-    const words = new BigUint64Array(1 + n + c.LATENESS);
+    const from = 1 + c.STATS.length, to = from + c.LATENESS;
+    const words = new BigUint64Array(to + 1);
     new Uint32Array(words.buffer)[0] = words.byteLength;
     check(c.getStats(this.#wheel, words));
     const counts = c.STATS.map((name, i) => [name, words[1 + i]]);
-    return { ...Object.fromEntries(counts), lateness: words.subarray(1 + n) };
+    return { ...Object.fromEntries(counts), lateness: words.subarray(from, to), dropped: words[to] };
   }
 
   // Timers that free themselves when they have fired for the last time.
