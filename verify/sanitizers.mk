@@ -5,22 +5,9 @@
 VERIFY_SHORT += tsan asan rtsan memcheck miri
 VERIFY_LONG += tsan-long asan-long rtsan memcheck-long miri-long
 
-RUST_HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-RUST_LIB := $(shell rustc --print sysroot)/lib/rustlib
-CLANG ?= clang-19
-need-sanitizers = $(call need,$(CLANG) --version,apt-get install clang-19 libclang-rt-19-dev) \
-	$(call need,test -d $(RUST_LIB)/src,rustup component add rust-src)
 need-valgrind = $(call need,valgrind --version,apt-get install valgrind)
 need-miri = $(call need,cargo +nightly miri --version,\
 	rustup component add --toolchain nightly miri rust-src)
-again = $(MAKE) --no-print-directory
-
-# $(call must-find,what the tool says,command): the command fails, and so.
-must-find = @mkdir -p $(BUILD)/sanitize; \
-	if $(strip $(2)) >$(BUILD)/sanitize/$@.log 2>&1; then \
-		echo 'not found: $(1)'; exit 1; fi; \
-	grep -q '$(1)' $(BUILD)/sanitize/$@.log || { cat $(BUILD)/sanitize/$@.log; exit 1; }; \
-	echo '    found what was planted: $(1)'
 
 # Under thread and address: a library and Rust tests with the tool in them. The
 # first needs the standard library built with it too.
