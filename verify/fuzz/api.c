@@ -366,7 +366,7 @@ static void move(struct world *w, unsigned op)
 				MUST(hwheel_mod_at(w->wheel, handle, deadline, 0) == 1);
 			if (old >= LATEST || deadline <= w->now)
 				set(w, t, deadline < old ? deadline : old);
-			else if (ask(w, t) != old && old > w->now)
+			else if (ask(w, t) != (old > w->now ? old : w->now))
 				reduced(w, t, deadline);
 			else
 				MUST(t->tick <= tick_of(w, deadline) || !t->exact);
@@ -588,7 +588,11 @@ static int verdict(const uint8_t *bytes)
 	if (o.clock > HWHEEL_CLOCK_MANUAL || o.tick_ns > 3600 * SEC ||
 	    o.levels > 8 || o.slots < 2 || o.slots > 65536 ||
 	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
-	    o.max_timers > 67108864 || o.reserved != 0 ||
+	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
+	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
+	    (o.flags && o.clock == HWHEEL_CLOCK_BOOTTIME) ||
+	    (o.workers == 0 && (o.queue != 0 || o.overload != 0)) ||
+	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
 	    o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
 		return -EINVAL;
@@ -616,9 +620,17 @@ static void create_and_destroy(void)
 		o.slots += (uint32_t)take(1);
 	o.max_timers = (uint32_t)take(4);
 	o.start_ns = take(1) % 2 ? a_time() : 0;
+	if (take(1) % 8 == 0) {
+		o.flags = (uint32_t)take(1) % 4;
+		o.workers = take(1) % 64 ? 0 : 1 + (uint32_t)take(1) * 100;
+		o.queue = (uint32_t)take(3);
+		o.overload = (uint32_t)take(1) % 5;
+		o.budget_ns = take(8);
+	}
 	memcpy(bytes, &o, sizeof o);
+	/* And a tail, perhaps. */
 	for (unsigned n = take(1) % 4; n > 0; n--)
-		bytes[4 + take(2) % 5000] = (uint8_t)take(1);
+		bytes[sizeof o + take(2) % 5000] = (uint8_t)take(1);
 	want = flags != 0 ? -EINVAL : verdict(bytes);
 	got = hwheel_create((struct hwheel_options *)bytes, flags, &w);
 	MUST(got == want);
