@@ -3,7 +3,7 @@
 #   make bench          ours and the machine's yardsticks, under two minutes
 #   make bench-peers    everything; a peer that is not installed is skipped
 #   make bench-check    the limits, met or not, of the last run of the two
-#   make bench-plot     its figures as docs/*.svg
+#   make bench-plot     its figures as docs/plots/*.svg
 #   make bench-core     the core's parts, by criterion
 #   make bench-batch    many timers in one call, and one by one
 
@@ -17,7 +17,7 @@ JAVA   ?= java
 NETTY  ?= /usr/share/java/netty-common.jar
 
 BENCH_CC = $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $<
-# BENCH_FLAGS=--realtime: not disturbed by what else the machine does (root).
+# BENCH_FLAGS=--prefer: before what else the machine does (root).
 BENCH_RUN = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) $(BENCH_FLAGS)
 
 .PHONY: bench bench-peers bench-check bench-plot bench-core bench-batch
@@ -32,7 +32,7 @@ bench-check:
 	$(Q)$(PYTHON) benches/run.py --check $(OUT)
 
 bench-plot:
-	$(Q)$(PYTHON) benches/plot.py $(OUT) docs
+	$(Q)$(PYTHON) benches/plot.py $(OUT) docs/plots
 
 bench-core:
 	$(Q)$(CARGO) bench -q --bench core

@@ -145,13 +145,10 @@ mod tests;
 pub use api::{
     error::Error,
     event::{Event, Timer},
-    options::{Clock, Missed, Options, Overload},
+    options::{Clock, Missed, Options},
     time::{Time, When},
     Wheel,
 };
-#[cfg(not(loom))]
-#[doc(inline)]
-pub use capi::hwheel_stats as Stats;
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

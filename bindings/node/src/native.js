@@ -41,12 +41,9 @@ export const fd = lib.func("int hwheel_fd(void *wheel)");
 export const version = lib.func("const char *hwheel_version_string()");
 export const pollDescriptors = libc.func("int poll(void *fds, unsigned long n, int timeout)");
 
-// The members of struct hwheel_stats behind size and reserved, in their order:
-// these, lateness, and dropped.
+// The members of struct hwheel_stats behind size and reserved, in their order.
 export const STATS = ["live", "fired", "missed", "unclaimed", "sweeps", "wakeups", "kicks",
-  "pushes", "repeats", "slabBytes", "armed", "rearmed", "quiet", "cancelled", "drained",
-  "pending", "entries", "dead", "queued"];
-export const LATENESS = 40;
+  "pushes", "repeats", "slabBytes"];
 
 // Node's own table lacks ESTALE.
 const NAMES = new Map(Object.entries(koffi.os.errno).map(([name, number]) => [-number, name]));

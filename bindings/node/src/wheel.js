@@ -61,17 +61,12 @@ export class Wheel {
     return check(c.nextExpiry(this.#wheel, this.#out)) ? this.#out[0] : null;
   }
 
-  /**
-   * What the wheel has done so far: BigInts, and `lateness`, an array of them: how
-   * many timers fired how late, [i] from 2^(i-1) ns to below 2^i ns.
-   */
+  /** What the wheel has done so far, as an object of BigInts. */
   stats() {
-    const from = 1 + c.STATS.length, to = from + c.LATENESS;
-    const words = new BigUint64Array(to + 1);
+    const words = new BigUint64Array(1 + c.STATS.length);
     new Uint32Array(words.buffer)[0] = words.byteLength;
     check(c.getStats(this.#wheel, words));
-    const counts = c.STATS.map((name, i) => [name, words[1 + i]]);
-    return { ...Object.fromEntries(counts), lateness: words.subarray(from, to), dropped: words[to] };
+    return Object.fromEntries(c.STATS.map((name, i) => [name, words[1 + i]]));
   }
 
   // Timers that free themselves when they have fired for the last time.
