@@ -252,6 +252,23 @@ static void the_tick_threads_wakeups_are_counted(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A node counts to 2^16 on its own. */
+static void moves_are_counted_however_many(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_mod_at(w, t, 1 * MS, 0), 0);
+	for (int i = 0; i < 200000; i++)
+		CHECK_EQ(hwheel_mod_at(w, t, (2 + (uint64_t)i % 100) * MS, 0), 1);
+	CHECK_EQ(stats(w).rearmed, 200000);
+	CHECK_EQ(stats(w).quiet, 200000);
+	CHECK_EQ(hwheel_free(w, t), 1);
+	CHECK_EQ(stats(w).rearmed, 200000);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_new_wheel_has_done_nothing),
 	TEST(a_size_below_eight_is_refused),
@@ -264,5 +281,6 @@ static const struct ktap_test tests[] = {
 	TEST(timers_take_memory),
 	TEST(the_earliest_arm_kicks_a_sleeper),
 	TEST(the_tick_threads_wakeups_are_counted),
+	TEST(moves_are_counted_however_many),
 };
 KTAP_MAIN(tests)

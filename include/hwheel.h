@@ -415,6 +415,29 @@ int hwheel_mod_at(struct hwheel *wheel,
                   uint32_t flags);
 
 /**
+ * hwheel_mod_range() - Arm a timer, or move it, to any time in a range.
+ * @wheel: the wheel.
+ * @timer: the timer.
+ * @delay_ns: nanoseconds from now to the earliest time.
+ * @slack_ns: nanoseconds from there to the latest.
+ * @flags: HWHEEL_ABSTIME if the earliest time is a deadline.
+ *
+ * Of the ticks in the range that is chosen to which most other timers with slack
+ * come as well, so that wake-ups are shared. A timer that is due in the range
+ * already stays where it is, which costs next to nothing. Slack below a tick is
+ * none.
+ *
+ * Return: as hwheel_mod().
+ *
+ * Context: as hwheel_mod().
+ */
+int hwheel_mod_range(struct hwheel *wheel,
+                     hwheel_timer_t timer,
+                     uint64_t delay_ns,
+                     uint64_t slack_ns,
+                     uint32_t flags);
+
+/**
  * hwheel_reduce() - Arm a timer, or move it, but only to an earlier deadline.
  * @wheel: the wheel.
  * @timer: the timer.
@@ -647,6 +670,32 @@ int hwheel_every(struct hwheel *wheel,
                  uint64_t cookie,
                  uint32_t flags,
                  hwheel_timer_t *timer);
+
+/**
+ * hwheel_every_range() - Fire again and again, at any time in a range.
+ * @wheel: the wheel.
+ * @first_ns: as in hwheel_every().
+ * @period_ns: as in hwheel_every().
+ * @slack_ns: each may be so many nanoseconds later than its deadline, so that it
+ *   shares a wake-up with others. No more than @period_ns counts, and none below
+ *   a tick. The rhythm is kept: the next deadline is counted from the last one.
+ * @fn: the callback, or NULL for an event.
+ * @cookie: handed to the callback or the event.
+ * @flags: as in hwheel_every().
+ * @timer: as in hwheel_after().
+ *
+ * Return: as hwheel_every().
+ *
+ * Context: as hwheel_mod().
+ */
+int hwheel_every_range(struct hwheel *wheel,
+                       uint64_t first_ns,
+                       uint64_t period_ns,
+                       uint64_t slack_ns,
+                       hwheel_fn fn,
+                       uint64_t cookie,
+                       uint32_t flags,
+                       hwheel_timer_t *timer);
 
 /**
  * hwheel_mod_many() - Arm or move many timers.

@@ -226,6 +226,18 @@ public:
 		return Result(::hwheel_mod_at(wheel_, handle_, deadline.ns(), 0));
 	}
 
+	/** Arm it, or move it, to any time up to @slack after @delay. */
+	Result mod_range(Time delay, Time slack) const noexcept
+	{
+		return Result(::hwheel_mod_range(wheel_, handle_, delay.ns(), slack.ns(), 0));
+	}
+
+	Result mod_range_at(Time deadline, Time slack) const noexcept
+	{
+		return Result(::hwheel_mod_range(wheel_, handle_, deadline.ns(), slack.ns(),
+			HWHEEL_ABSTIME));
+	}
+
 	/** Arm it, or move it, but only to an earlier deadline. */
 	Result reduce(Time delay) const noexcept
 	{
@@ -470,6 +482,18 @@ public:
 	{
 		return repeat(first, period, target, static_cast<std::uint32_t>(missed),
 			timer);
+	}
+
+	/** The same, each at any time up to @slack after its deadline. */
+	HWHEEL_NODISCARD Result every_range(Time first, Time period, Time slack,
+					    Target target, Missed missed = Missed::skip,
+					    TimerRef *timer = nullptr) noexcept
+	{
+		::hwheel_timer_t handle = 0;
+
+		return put(timer, handle, ::hwheel_every_range(wheel_, first.ns(),
+			period.ns(), slack.ns(), target.fn(), target.cookie(),
+			static_cast<std::uint32_t>(missed), &handle));
 	}
 
 	/** The same, the first time at a deadline. */

@@ -79,7 +79,7 @@ impl Wheel {
         Ok(Timer(self.host().setup(spec, when.map(When::of_host))?))
     }
 
-    fn spec(&self, cookie: u64, period: Duration, kind: u32) -> Spec {
+    fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
         Spec {
             func: self.handler as usize,
             cookie,

@@ -760,6 +760,38 @@ pub unsafe extern "C" fn hwheel_mod_at(
     }
 }
 
+/// hwheel_mod_range() - Arm a timer, or move it, to any time in a range.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @delay_ns: nanoseconds from now to the earliest time.
+/// @slack_ns: nanoseconds from there to the latest.
+/// @flags: HWHEEL_ABSTIME if the earliest time is a deadline.
+///
+/// Of the ticks in the range that is chosen to which most other timers with slack
+/// come as well, so that wake-ups are shared. A timer that is due in the range
+/// already stays where it is, which costs next to nothing. Slack below a tick is
+/// none.
+///
+/// Return: as hwheel_mod().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_mod_range(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    delay_ns: u64,
+    slack_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(
+        unsafe { host(wheel) }.and_then(|h| h.arm_range(timer, when(delay_ns, flags)?, slack_ns)),
+    )
+}
+
 /// hwheel_reduce() - Arm a timer, or move it, but only to an earlier deadline.
 /// @wheel: the wheel.
 /// @timer: the timer.
@@ -1117,6 +1149,40 @@ pub unsafe extern "C" fn hwheel_every(
     flags: u32,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { hwheel_every_range(wheel, first_ns, period_ns, 0, r#fn, cookie, flags, timer) }
+}
+
+/// hwheel_every_range() - Fire again and again, at any time in a range.
+/// @wheel: the wheel.
+/// @first_ns: as in hwheel_every().
+/// @period_ns: as in hwheel_every().
+/// @slack_ns: each may be so many nanoseconds later than its deadline, so that it
+///   shares a wake-up with others. No more than @period_ns counts, and none below
+///   a tick. The rhythm is kept: the next deadline is counted from the last one.
+/// @fn: the callback, or NULL for an event.
+/// @cookie: handed to the callback or the event.
+/// @flags: as in hwheel_every().
+/// @timer: as in hwheel_after().
+///
+/// Return: as hwheel_every().
+///
+/// Context: as hwheel_mod().
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn hwheel_every_range(
+    wheel: *mut hwheel,
+    first_ns: u64,
+    period_ns: u64,
+    slack_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
     let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
     let kind = match missed {
         0 => AUTO,
@@ -1132,11 +1198,13 @@ pub unsafe extern "C" fn hwheel_every(
     } else {
         When::After(first_ns)
     };
+    // SAFETY: the caller's promise.
+    let slack = unsafe { host(wheel) }.map_or(0, |h| h.slack(slack_ns, period_ns));
     let spec = Spec {
         func: r#fn.map_or(0, |f| f as usize),
         cookie,
         period: period_ns,
-        kind,
+        kind: kind | slack,
     };
     // SAFETY: the caller's promise.
     unsafe { one_call(wheel, when, spec, timer) }

@@ -398,7 +398,7 @@ impl Host {
         self.wheel.rearm(
             timer,
             due,
-            || 1,
+            |full| if full { self.count_moves() } else { 1 },
             || self.count_arm(),
             |was| self.arm_raced(timer, ns, was),
             || self.arm_the_long_way(timer, ns),
@@ -409,6 +409,12 @@ impl Host {
     fn count_arm(&self) -> i32 {
         self.wheel.count_arm(self);
         0
+    }
+
+    #[inline(never)]
+    fn count_moves(&self) -> i32 {
+        self.wheel.count_moves(self);
+        1
     }
 
     #[inline(never)]
@@ -430,6 +436,20 @@ impl Host {
         self.check()?;
         let due = self.due(when);
         Ok(self.wheel.arm(self, timer, due, how)?.into())
+    }
+
+    /// Arms to a deadline or up to `slack` nanoseconds later.
+    pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<i32, Errno> {
+        let ticks = self.wheel.scale.tick_at_or_before(slack);
+        self.arm(timer, when, How::Within(ticks))
+    }
+
+    /// The slack of a period as part of a timer's kind: no more than lets each
+    /// period have a tick of its own.
+    pub fn slack(&self, slack: u64, period: u64) -> u16 {
+        let ticks = self.wheel.scale.tick_at_or_before(slack.min(period));
+        let most = self.wheel.scale.tick_at_or_before(period);
+        crate::slab::slack(ticks.min(most.saturating_sub(1)))
     }
 
     /// Cancels, the short way if that will do.

@@ -139,7 +139,7 @@ impl Ring {
                 tick: word(3),
                 due_ns: word(4),
                 missed: word(5),
-                kind: word(6) as u32,
+                kind: word(6) as u16,
             };
             // Release: the slot may be filled again; pairs with `push`.
             slot.turn

@@ -16,7 +16,9 @@
 //! ABA), and no tag is needed.
 
 use crate::memory::Memory;
-use crate::sync::{init, planted, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Fresh, Ordering};
+use crate::sync::{
+    init, planted, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Fresh, Ordering,
+};
 
 /// Bits of a node's index: 67 million timers.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -33,17 +35,42 @@ const BLOCK_BYTES: usize = BLOCK * std::mem::size_of::<Node>();
 const DIRECTORY_BYTES: usize = BLOCKS * std::mem::size_of::<AtomicPtr<Node>>();
 
 /// The node frees itself when it has fired for the last time.
-pub(crate) const AUTO: u32 = 1;
+pub(crate) const AUTO: u16 = 1;
 /// Missed periods are made up for, one by one.
-pub(crate) const BURST: u32 = 2;
+pub(crate) const BURST: u16 = 2;
 /// The next period begins when this one is fired.
-pub(crate) const DELAY: u32 = 4;
+pub(crate) const DELAY: u16 = 4;
 /// A key names it, no handle does; its cookie is the hash of the key, and a
 /// table has the caller's. Frees itself too.
-pub(crate) const KEYED: u32 = 8;
+pub(crate) const KEYED: u16 = 8;
 /// Periods came due while the callback was running. `due_ns` is that of the first
 /// that was left out; with BURST, of the next to be made up for. A hint, too.
-pub(crate) const BEHIND: u32 = 16;
+pub(crate) const BEHIND: u16 = 16;
+/// From here on up: the slack of a period, as a power of two of ticks.
+const SLACK_SHIFT: u32 = 8;
+
+/// The slack of a period in a node's kind: up to so many ticks, at most 2^47.
+pub(crate) fn slack(ticks: u64) -> u16 {
+    ((ticks.min((1 << 47) - 1) + 1).ilog2() as u16) << SLACK_SHIFT
+}
+
+/// The tick from `tick` to `ticks` later that most others come to as well: the
+/// multiple of the greatest power of two.
+#[inline]
+pub(crate) fn shared_tick(tick: u64, ticks: u64) -> u64 {
+    let latest = tick.saturating_add(ticks);
+    let differ = tick.wrapping_sub(1) ^ latest;
+    latest & (u64::MAX << differ.checked_ilog2().unwrap_or(0))
+}
+
+/// The tick of a period, with the slack of `kind`.
+#[inline]
+pub(crate) fn period_tick(tick: u64, kind: u16) -> u64 {
+    match kind >> SLACK_SHIFT {
+        0 => tick,
+        bits => shared_tick(tick, (1 << bits) - 1),
+    }
+}
 
 /// One timer. All zero is a node that has never been used.
 #[repr(C, align(64))]
@@ -64,29 +91,34 @@ pub(crate) struct Node {
     /// The deadline in nanoseconds, as last asked for. Only a hint: the tick in
     /// `state` decides, and this counts if it is not after that.
     pub due_ns: AtomicU64,
-    /// AUTO, BURST, DELAY, KEYED, BEHIND.
-    pub kind: AtomicU32,
-    /// The next free node's index + 1; while the node is used, how often it was
-    /// moved without a push.
+    /// AUTO, BURST, DELAY, KEYED, BEHIND, and the slack of a period.
+    pub kind: AtomicU16,
+    /// How often it was moved without a push, below 2^16. Not the owner's alone:
+    /// an arm may count when the node is free already, or is another timer's.
+    moves: AtomicU16,
+    /// The next free node's index + 1.
     next_free: AtomicU32,
 }
 
 impl Node {
-    /// Counts a move. Two threads that count at the same moment may count one.
+    /// Counts a move; true if that was the 2^16th. Two threads that count at the
+    /// same moment may count one.
     #[inline(always)]
-    pub fn count_move(&self) {
-        self.set_moves(self.moves().wrapping_add(1));
+    pub fn count_move(&self) -> bool {
+        let n = self.moves().wrapping_add(1);
+        self.set_moves(n);
+        n == 0
     }
 
-    /// Relaxed, both: the owner of a free list reads what it wrote itself, for
-    /// a used node is in no list.
+    /// Relaxed, both: statistics.
     #[inline(always)]
-    pub fn set_moves(&self, n: u32) {
-        self.next_free.store(n, Ordering::Relaxed);
+    pub fn set_moves(&self, n: u16) {
+        self.moves.store(n, Ordering::Relaxed);
     }
 
-    pub fn moves(&self) -> u32 {
-        self.next_free.load(Ordering::Relaxed)
+    #[inline(always)]
+    pub fn moves(&self) -> u16 {
+        self.moves.load(Ordering::Relaxed)
     }
 }
 
@@ -101,7 +133,8 @@ impl Fresh for Node {
             cookie: AtomicU64::new(0),
             period: AtomicU64::new(0),
             due_ns: AtomicU64::new(0),
-            kind: AtomicU32::new(0),
+            kind: AtomicU16::new(0),
+            moves: AtomicU16::new(0),
             next_free: AtomicU32::new(0),
         }
     }
@@ -355,6 +388,16 @@ impl Slab {
 mod tests {
     use super::*;
     use crate::os::mmap::Mmap;
+
+    #[test]
+    fn the_shared_tick_is_in_the_range_and_the_roundest() {
+        for tick in 1..200u64 {
+            for ticks in 0..200 {
+                let best = (tick..=tick + ticks).max_by_key(|t| t.trailing_zeros());
+                assert_eq!(Some(shared_tick(tick, ticks)), best, "{tick} {ticks}");
+            }
+        }
+    }
 
     #[test]
     fn a_node_is_one_cache_line() {

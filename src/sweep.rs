@@ -22,14 +22,14 @@ use crate::bucket::{promise_tick, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
-use crate::slab::{Node, AUTO, BEHIND, BURST, DELAY};
+use crate::slab::{period_tick, Node, AUTO, BEHIND, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, OWED, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, planted, prefetch, Ordering};
 use crate::wheel::{promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
-const BURST_BEHIND: u32 = BURST | BEHIND;
+const BURST_BEHIND: u16 = BURST | BEHIND;
 /// How many visits ahead a node is fetched into the cache.
 pub(crate) const AHEAD: usize = 8;
 /// How many entries are taken before the sink is asked whether to go on.
@@ -53,7 +53,7 @@ pub(crate) struct Fired {
     pub due_ns: u64,
     pub missed: u64,
     /// AUTO, BURST, DELAY, KEYED.
-    pub kind: u32,
+    pub kind: u16,
 }
 
 /// Where a sweep hands over what has fired.
@@ -158,7 +158,8 @@ impl<M: Memory> Wheel<M> {
 
     /// The tick of the next visit beside a thread that drives and settles before
     /// it sleeps: what that has left behind, or, while it is at work and what
-    /// it will find says nothing, the tick it has come to. Takes no lock.
+    /// it will find says nothing, the tick it has come to, or before. Takes no
+    /// lock.
     pub fn next_while_driven(&self) -> u64 {
         // Acquire: pairs with the Release in `Drive::drop`.
         let before = self.hot.driving.load(Ordering::Acquire);
@@ -168,7 +169,10 @@ impl<M: Memory> Wheel<M> {
         if before & 1 == 0 && self.hot.driving.load(Ordering::Relaxed) == before {
             return next;
         }
-        self.current.load(Ordering::Acquire)
+        // Relaxed: an old one is earlier still.
+        let d = &self.driver;
+        let swept = d.swept.load(Ordering::Relaxed);
+        d.hand.load(Ordering::Relaxed).max(swept)
     }
 }
 
@@ -450,7 +454,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // Acquire: pairs with the Release of `call_rescue`.
             let rescue = w.hot.rescue.load(Ordering::Acquire) != 0;
             if rescue {
-                next = next.min(self.earliest_node().max(hand + 1));
+                let due = self.earliest_node();
+                let here = self.near();
+                if due <= here {
+                    // Left over by a look that was interrupted.
+                    self.look_at_all(here);
+                    continue;
+                }
+                next = next.min(due);
             }
             if next > self.goal {
                 if rescue {
@@ -466,7 +477,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             d.from.store(hand, Ordering::Relaxed);
             d.hand.store(next, Ordering::Relaxed);
             self.tick(hand, next);
-            if rescue && !self.stop {
+            // A slot may be entered before where the last sweep came to, a
+            // deadline is not decoded from there.
+            if rescue && !self.stop && next == self.near() {
                 self.look_at_all(next);
             }
         }
@@ -787,7 +800,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// The deadline after this one: counted from this one, not from now.
-    fn next_period(&self, fired: &mut Fired, period: u64, kind: u32, t: u64) -> Due {
+    fn next_period(&self, fired: &mut Fired, period: u64, kind: u16, t: u64) -> Due {
         let scale = &self.wheel.scale;
         let begin = if planted("period_drifts") {
             scale.ns(t)
@@ -815,6 +828,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return Due::NEVER;
         }
         let tick = scale.tick_at_or_after(ns).min(MAX_TICK).max(t + 1);
+        let tick = period_tick(tick, kind);
         Due { tick, ns }
     }
 
@@ -890,7 +904,11 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let state = node.state.fetch_or(0, Ordering::AcqRel);
             let due = state::decode(state, t);
             if state & ARMED != 0 && due != NEVER {
-                first = first.min(self.promise(e.index(), node, due, t));
+                let k = self.promise(e.index(), node, due, t);
+                // The thread that has armed it may trust this and say nothing.
+                // AcqRel: pairs with P4.
+                w.hot.next_visit.fetch_min(k, Ordering::AcqRel);
+                first = first.min(k);
             }
         });
         all.then_some(first)
@@ -907,11 +925,16 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    fn earliest_node(&self) -> u64 {
-        // The hand stays behind where nothing is due.
+    /// From where deadlines are decoded: the hand stays at the last tick that
+    /// was promised, which may be long ago.
+    fn near(&self) -> u64 {
         let d = &self.wheel.driver;
-        let hand = d.hand.load(Ordering::Relaxed);
-        let near = hand.max(d.swept.load(Ordering::Relaxed));
+        let swept = d.swept.load(Ordering::Relaxed);
+        d.hand.load(Ordering::Relaxed).max(swept)
+    }
+
+    fn earliest_node(&self) -> u64 {
+        let near = self.near();
         let mut first = NEVER;
         self.each_node(|_, node| {
             let s = node.state.fetch_or(0, Ordering::AcqRel);
@@ -939,8 +962,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 self.unlink(node);
                 self.look(index, node, t);
                 if self.stop {
-                    // The rest is found again: `rescue` is still set, and
-                    // the hand stands before the next tick.
+                    // The rest is found again: `rescue` is still set.
                     return;
                 }
             }

@@ -89,7 +89,7 @@ use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
-use crate::slab::{NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
+use crate::slab::{period_tick, shared_tick, NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{
     fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
@@ -123,7 +123,7 @@ pub(crate) struct Spec {
     pub func: usize,
     pub cookie: u64,
     pub period: u64,
-    pub kind: u32,
+    pub kind: u16,
 }
 
 /// A deadline: the tick decides, the nanoseconds are what was asked for.
@@ -148,6 +148,9 @@ pub(crate) enum How {
     Earlier,
     /// If it is armed.
     Pending,
+    /// As always, but up to so many ticks later, where others are due as well; a
+    /// timer that is due in that time already is left alone.
+    Within(u64),
 }
 
 /// What an operation needs of the thread that calls it.
@@ -463,6 +466,9 @@ impl<M: Memory> Wheel<M> {
             // Acquire: pairs with H1.
             let hand = self.current.load(Ordering::Acquire);
             tick = clamp(due.tick, hand);
+            if tick != NEVER {
+                tick = period_tick(tick, spec.kind);
+            }
             node.due_ns.store(due.ns, Ordering::Relaxed);
             word = state::armed(word, state::encode(tick, hand));
             probe!(start, self, self.handle(index, g), due.ns, 0);
@@ -487,7 +493,8 @@ impl<M: Memory> Wheel<M> {
 
     /// The short way to `arm`, for the usual case: a plain timer, a deadline not
     /// far away, a promise that is early enough. If it is not that, nothing has
-    /// changed and `long` is asked.
+    /// changed and `long` is asked. `moved` is told to call `count_moves` if the
+    /// node has counted all it can.
     ///
     /// The fewer instructions, the more calls overlap their cache misses: this
     /// is what a refresh of an idle timeout costs. Each way out is a call in
@@ -497,7 +504,7 @@ impl<M: Memory> Wheel<M> {
         &self,
         handle: Handle,
         due: Due,
-        moved: impl FnOnce() -> R,
+        moved: impl FnOnce(bool) -> R,
         armed: impl FnOnce() -> R,
         raced: impl FnOnce(bool) -> R,
         long: impl FnOnce() -> R,
@@ -534,8 +541,12 @@ impl<M: Memory> Wheel<M> {
         if s & ARMED == 0 {
             return armed();
         }
-        node.count_move();
-        moved()
+        moved(node.count_move())
+    }
+
+    /// Counts what a node has counted until it began again.
+    pub fn count_moves(&self, caller: &impl Caller) {
+        self.count(self.owned(caller), |c| &c.armed[1], 1 << 16);
     }
 
     /// Counts an arm, the end of a `rearm` whose timer rested.
@@ -582,7 +593,13 @@ impl<M: Memory> Wheel<M> {
         let own = self.owned(caller);
         // Acquire: pairs with H1.
         let hand = self.current.load(Ordering::Acquire);
-        let tick = clamp(due.tick, hand);
+        let mut tick = clamp(due.tick, hand);
+        let earliest = tick;
+        if let How::Within(slack) = how {
+            if tick != NEVER {
+                tick = shared_tick(tick, slack).min(MAX_TICK);
+            }
+        }
         let bits = state::encode(tick, hand);
         // Reserve before committing. Acquire: pairs with P2.
         if tick != NEVER
@@ -603,6 +620,15 @@ impl<M: Memory> Wheel<M> {
             }
             match how {
                 How::Always => {}
+                How::Within(slack) => {
+                    let now = state::decode(s, hand);
+                    if s & ARMED != 0 && now >= earliest && now - earliest <= slack {
+                        // Relaxed: a hint.
+                        node.due_ns.store(due.ns, Ordering::Relaxed);
+                        self.count(own, |c| &c.armed[1], 1);
+                        return Ok(true);
+                    }
+                }
                 How::Earlier => {
                     if s & ARMED != 0 && state::decode(s, hand) <= tick {
                         return Ok(true);

@@ -37,7 +37,7 @@ pub enum Missed {
 }
 
 impl Missed {
-    pub(crate) fn kind(self) -> u32 {
+    pub(crate) fn kind(self) -> u16 {
         match self {
             Missed::Skip => 0,
             Missed::Burst => BURST,

@@ -55,7 +55,7 @@ struct Timer {
     tick: Option<u64>,
     asked_ns: u64,
     period: u64,
-    kind: u32,
+    kind: u16,
 }
 
 /// A simulated thread, inside one call.
@@ -207,7 +207,7 @@ impl<'m> Machine<'m> {
         got
     }
 
-    fn setup(&self, ns: Option<u64>, period: u64, mut kind: u32) {
+    fn setup(&self, ns: Option<u64>, period: u64, mut kind: u16) {
         count(&self.made);
         let cookie = self.made.get();
         if self.dice(2) == 0 && ns.is_some() {
@@ -266,6 +266,7 @@ impl<'m> Machine<'m> {
             How::Always => true,
             How::Earlier => t.tick.is_none_or(|old| want < old),
             How::Pending => was,
+            How::Within(_) => unreachable!("not drawn"),
         };
         if moves {
             t.tick = Some(self.check_place(t.handle, ns, hand));
