@@ -1,13 +1,14 @@
 #!/bin/sh
 # Runs every program in the given directories, each with a time limit, and sums
-# up their KTAP. Full output only of what fails; V=1 shows all.
+# up their KTAP. Full output only of what fails; V=1 shows all. KTAP_RUN= names
+# what runs them: an emulator, a checker.
 set -u
 limit=${KTAP_TIMEOUT:-120}
 pass=0 fail=0 skip=0
 for dir in "$@"; do
 	for program in "$dir"/*; do
 		[ -x "$program" ] || continue
-		out=$(timeout "$limit" "$program" 2>&1)
+		out=$(timeout "$limit" ${KTAP_RUN:-} "$program" 2>&1)
 		code=$?
 		plan=$(printf '%s\n' "$out" | sed -n 's/^1\.\.\([0-9]*\)$/\1/p')
 		ok=$(printf '%s\n' "$out" | grep -c '^ok ')

@@ -351,6 +351,11 @@ struct Options {
 		realtime = HWHEEL_CLOCK_REALTIME,
 		manual = HWHEEL_CLOCK_MANUAL
 	};
+	enum class Overload : std::uint32_t {
+		run = HWHEEL_OVERLOAD_RUN,
+		block = HWHEEL_OVERLOAD_BLOCK,
+		drop = HWHEEL_OVERLOAD_DROP
+	};
 
 	Clock clock = Clock::monotonic;
 	Time tick = Time();
@@ -358,6 +363,14 @@ struct Options {
 	std::uint32_t slots = 0;
 	std::uint32_t max_timers = 0;
 	Time start = Time();
+	bool coarse = false;
+	std::uint32_t workers = 0;
+	std::uint32_t queue = 0;
+	Overload overload = Overload::run;
+	std::uint32_t budget_items = 0;
+	Time budget = Time();
+	::hwheel_executor_fn executor = nullptr;
+	void *executor_arg = nullptr;
 };
 
 /** What to do with periods that were missed; see hwheel_every(). */
@@ -411,6 +424,14 @@ public:
 		o.slots = options.slots;
 		o.max_timers = options.max_timers;
 		o.start_ns = options.start.ns();
+		o.flags = options.coarse ? HWHEEL_COARSE : 0;
+		o.workers = options.workers;
+		o.queue = options.queue;
+		o.overload = static_cast<std::uint32_t>(options.overload);
+		o.budget_items = options.budget_items;
+		o.budget_ns = options.budget.ns();
+		o.executor = options.executor;
+		o.executor_arg = options.executor_arg;
 		return Result(::hwheel_create(&o, 0, &wheel_));
 	}
 

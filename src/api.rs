@@ -7,6 +7,7 @@ mod keyed;
 pub(crate) mod options;
 pub(crate) mod time;
 
+use crate::capi::{self, hwheel_stats as Stats};
 use crate::host::{Errno, Host};
 use crate::os::ready::ready;
 use crate::slab::AUTO;
@@ -114,6 +115,16 @@ impl Wheel {
     /// As [`now`](Wheel::now).
     pub fn next_expiry(&self) -> Result<Option<Time>, Error> {
         Ok(self.host().next_expiry()?.map(Time::from_nanos))
+    }
+
+    /// What the wheel has done so far. Looks at every timer once: milliseconds
+    /// for a million.
+    ///
+    /// # Errors
+    /// As [`now`](Wheel::now).
+    pub fn stats(&self) -> Result<Stats, Error> {
+        self.host().check()?;
+        Ok(capi::stats(self.host()))
     }
 
     // Timers that free themselves when they have fired for the last time.

@@ -542,6 +542,43 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *mut hwheel, deadline_ns: *mu
     })())
 }
 
+/// What a wheel has done so far.
+pub(crate) fn stats(host: &Host) -> hwheel_stats {
+    let w = host.wheel();
+    let driven = &w.driver.count;
+    let (pending, moves) = w.survey();
+    let armed = w.total(|c| &c.armed[0]) + driven.periods.get();
+    let rearmed = w.total(|c| &c.armed[1]) + moves;
+    let ended = driven.fired.get() + driven.drained.get();
+    let entries = w.entries();
+    let (queued, dropped) = host.queue();
+    hwheel_stats {
+        size: size_of::<hwheel_stats>() as u32,
+        reserved: 0,
+        live: w.live(),
+        fired: driven.fired.get(),
+        missed: driven.missed.get(),
+        unclaimed: host.unclaimed.get(),
+        sweeps: driven.sweeps.get(),
+        wakeups: host.wakeups.get(),
+        kicks: w.total(|c| &c.kicks),
+        pushes: w.total(|c| &c.pushes),
+        repeats: w.total(|c| &c.repeats),
+        slab_bytes: w.slab.bytes(),
+        armed,
+        rearmed,
+        quiet: rearmed.saturating_sub(w.total(|c| &c.repushes)),
+        cancelled: armed.saturating_sub(ended + pending),
+        drained: driven.drained.get(),
+        pending,
+        entries,
+        dead: entries.saturating_sub(w.promises()),
+        queued,
+        dropped,
+        lateness: std::array::from_fn(|i| host.lateness[i].get()),
+    }
+}
+
 /// hwheel_get_stats() - What the wheel has done so far.
 /// @wheel: the wheel.
 /// @stats: its @size says how much of it may be written.
@@ -575,38 +612,9 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *mut hwheel, stats: *mut hwheel
             return Err(-libc::E2BIG);
         }
         host.check()?;
-        let w = host.wheel();
-        let driven = &w.driver.count;
-        let (pending, moves) = w.survey();
-        let armed = w.total(|c| &c.armed[0]) + driven.periods.get();
-        let rearmed = w.total(|c| &c.armed[1]) + moves;
-        let ended = driven.fired.get() + driven.drained.get();
-        let entries = w.entries();
-        let (queued, dropped) = host.queue();
         let all = hwheel_stats {
             size: size as u32,
-            reserved: 0,
-            live: w.live(),
-            fired: driven.fired.get(),
-            missed: driven.missed.get(),
-            unclaimed: host.unclaimed.get(),
-            sweeps: driven.sweeps.get(),
-            wakeups: host.wakeups.get(),
-            kicks: w.total(|c| &c.kicks),
-            pushes: w.total(|c| &c.pushes),
-            repeats: w.total(|c| &c.repeats),
-            slab_bytes: w.slab.bytes(),
-            armed,
-            rearmed,
-            quiet: rearmed.saturating_sub(w.total(|c| &c.repushes)),
-            cancelled: armed.saturating_sub(ended + pending),
-            drained: driven.drained.get(),
-            pending,
-            entries,
-            dead: entries.saturating_sub(w.promises()),
-            queued,
-            dropped,
-            lateness: std::array::from_fn(|i| host.lateness[i].get()),
+            ..self::stats(host)
         };
         // SAFETY: `size` bytes are writable, by the caller's promise.
         unsafe {

@@ -145,10 +145,13 @@ mod tests;
 pub use api::{
     error::Error,
     event::{Event, Timer},
-    options::{Clock, Missed, Options},
+    options::{Clock, Missed, Options, Overload},
     time::{Time, When},
     Wheel,
 };
+#[cfg(not(loom))]
+#[doc(inline)]
+pub use capi::hwheel_stats as Stats;
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

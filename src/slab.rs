@@ -22,10 +22,18 @@ use crate::sync::{
 
 /// Bits of a node's index: 67 million timers.
 pub(crate) const INDEX_BITS: u32 = 26;
-const BLOCK_BITS: u32 = if cfg!(loom) { 1 } else { 15 };
+const BLOCK_BITS: u32 = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    4
+} else {
+    15
+};
 const BLOCK: usize = 1 << BLOCK_BITS;
 const BLOCKS: usize = if cfg!(loom) {
     2
+} else if cfg!(miri) {
+    64
 } else {
     1 << (INDEX_BITS - BLOCK_BITS)
 };
@@ -387,7 +395,7 @@ impl Slab {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::os::mmap::Mmap;
+    use crate::tests::Heap;
 
     #[test]
     fn the_shared_tick_is_in_the_range_and_the_roundest() {
@@ -406,9 +414,9 @@ mod tests {
 
     #[test]
     fn last_in_first_out_and_the_limit_is_an_error() {
-        let mut slab = Slab::new(&Mmap, 2).unwrap();
+        let mut slab = Slab::new(&Heap, 2).unwrap();
         let own = FreeList::new();
-        let take = || slab.alloc(&Mmap, &own, || None);
+        let take = || slab.alloc(&Heap, &own, || None);
         let (a, b) = (take().unwrap(), take().unwrap());
         assert_eq!(take(), Err(NoNode::Limit));
         slab.free(Some(&own), a, slab.get(a).unwrap());
@@ -417,36 +425,36 @@ mod tests {
         assert_eq!(take(), Ok(a));
         assert!(slab.get(u32::MAX).is_none());
         // SAFETY: the only user.
-        unsafe { slab.unmap(&Mmap) };
+        unsafe { slab.unmap(&Heap) };
     }
 
     #[test]
     fn what_one_thread_frees_another_uses_before_fresh_nodes() {
-        let mut slab = Slab::new(&Mmap, 1000).unwrap();
+        let mut slab = Slab::new(&Heap, 1000).unwrap();
         let (mine, theirs) = (FreeList::new(), FreeList::new());
         for _ in 0..100 {
-            let i = slab.alloc(&Mmap, &mine, || Some(&theirs)).unwrap();
+            let i = slab.alloc(&Heap, &mine, || Some(&theirs)).unwrap();
             slab.free(Some(&theirs), i, slab.get(i).unwrap());
         }
-        let i = slab.alloc(&Mmap, &mine, || Some(&theirs)).unwrap();
+        let i = slab.alloc(&Heap, &mine, || Some(&theirs)).unwrap();
         slab.free(None, i, slab.get(i).unwrap());
-        assert_eq!(slab.alloc(&Mmap, &mine, || None), Ok(i));
+        assert_eq!(slab.alloc(&Heap, &mine, || None), Ok(i));
         assert_eq!(slab.high_water(), 1);
         // SAFETY: the only user.
-        unsafe { slab.unmap(&Mmap) };
+        unsafe { slab.unmap(&Heap) };
     }
 
     #[test]
     fn two_threads_never_hold_the_same_node() {
-        let mut slab = Slab::new(&Mmap, 64).unwrap();
+        let mut slab = Slab::new(&Heap, 64).unwrap();
         let lists = [FreeList::new(), FreeList::new()];
         std::thread::scope(|s| {
             for me in 0..2 {
                 let (slab, lists) = (&slab, &lists);
                 s.spawn(move || {
-                    for _ in 0..200_000 {
+                    for _ in 0..if cfg!(miri) { 200 } else { 200_000 } {
                         let other = || Some(&lists[1 - me]);
-                        let Ok(i) = slab.alloc(&Mmap, &lists[me], other) else {
+                        let Ok(i) = slab.alloc(&Heap, &lists[me], other) else {
                             continue;
                         };
                         let n = slab.get(i).unwrap();
@@ -459,6 +467,6 @@ mod tests {
         });
         assert!(slab.high_water() <= 4);
         // SAFETY: the only user.
-        unsafe { slab.unmap(&Mmap) };
+        unsafe { slab.unmap(&Heap) };
     }
 }

@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use hwheel::{Clock, Error, Event, Missed, Options, Time, Timer, Wheel, When};
+use hwheel::{Clock, Error, Event, Missed, Options, Overload, Time, Timer, Wheel, When};
 use std::collections::HashSet;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -298,6 +298,90 @@ fn a_panic_in_the_wheels_thread_is_resumed_by_stop() {
     assert_eq!(told.recv(), Ok(2));
     assert!(catch_unwind(|| wheel.stop()).is_err());
     assert_eq!(wheel.stop(), Ok(()));
+}
+
+#[test]
+fn a_slow_handler_does_not_delay_the_rest_if_there_are_workers() {
+    let (tell, told) = mpsc::channel();
+    let (go_on, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let wheel = Options::new()
+        .workers(2)
+        .handler(move |_, event| {
+            if event.cookie == 1 {
+                wait.lock().unwrap().recv().unwrap();
+            }
+            tell.send((event.cookie, std::thread::current().id()))
+                .unwrap();
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.after(MS, 1).unwrap();
+    wheel.after(2 * MS, 2).unwrap();
+    let (second, by) = told.recv().unwrap();
+    assert_eq!(second, 2);
+    go_on.send(()).unwrap();
+    let (first, other) = told.recv().unwrap();
+    assert_eq!(first, 1);
+    assert_ne!(by, other);
+    wheel.stop().unwrap();
+    assert_eq!(wheel.stats().unwrap().fired, 2);
+}
+
+#[test]
+fn what_the_queue_has_no_room_for_is_dropped_if_so_asked() {
+    let (go_on, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let wheel = manual()
+        .workers(1)
+        .queue(2, Overload::Drop)
+        .handler(move |_, _| wait.lock().unwrap().recv().unwrap())
+        .create()
+        .unwrap();
+    for cookie in 0..10 {
+        wheel.after(MS, cookie).unwrap();
+    }
+    assert_eq!(advance(&wheel, 1), []);
+    let stats = wheel.stats().unwrap();
+    // One may run, two wait.
+    assert!((7..=8).contains(&stats.dropped), "{stats:?}");
+    for _ in stats.dropped..10 {
+        go_on.send(()).unwrap();
+    }
+    wheel.stop().unwrap();
+    let wrong = manual().workers(1).queue(3, Overload::Run).create();
+    assert_eq!(wrong.err(), Some(Error::Invalid));
+}
+
+#[test]
+fn a_budget_ends_a_sweep_and_the_next_call_goes_on() {
+    let wheel = manual().budget(4, Duration::ZERO).create().unwrap();
+    for cookie in 0..6 {
+        wheel.after(MS, cookie).unwrap();
+    }
+    assert_eq!(advance(&wheel, 1).len(), 4);
+    assert_eq!(advance(&wheel, 1).len(), 2);
+    let stats = wheel.stats().unwrap();
+    assert_eq!((stats.fired, stats.armed, stats.live), (6, 6, 0));
+    assert_eq!(stats.lateness[0], 6);
+}
+
+#[test]
+fn a_coarse_clock_is_not_early() {
+    assert_eq!(manual().coarse().create().err(), Some(Error::Invalid));
+    let wheel = Options::new().coarse().create().unwrap();
+    let begin = wheel.now().unwrap();
+    let timer = wheel.after(20 * MS, 0).unwrap();
+    assert!(wheel.deadline(timer).unwrap().unwrap() >= begin + 20 * MS);
+}
+
+#[test]
+fn options_and_wheels_go_to_other_threads() {
+    fn both<T: Send + Sync>() {}
+    fn one<T: Send>() {}
+    both::<Wheel>();
+    one::<Options>();
 }
 
 #[test]

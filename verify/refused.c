@@ -129,15 +129,27 @@ static void poll_until_called(struct hwheel *w, int want)
 static struct hwheel *the_wheel;
 static hwheel_timer_t armed, idle;
 
-static int call_create(void)
+static int create(const struct hwheel_options *o)
 {
 	struct hwheel *w = NULL;
-	int got = hwheel_create(NULL, 0, &w);
+	int got = hwheel_create(o, 0, &w);
 
 	EXPECT(w != NULL, got == 0);
 	if (got == 0)
 		EXPECT(hwheel_destroy(w), 0);
 	return got;
+}
+
+static int call_create(void)
+{
+	return create(NULL);
+}
+
+static int call_create_workers(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .workers = 3 };
+
+	return create(&o);
 }
 
 static int call_fd(void)
@@ -310,28 +322,29 @@ static int call_what_asks_for_nothing(void)
 static const struct {
 	const char *name;
 	int (*call)(void);
-	/* By a thread that meets the wheel with it. */
-	int by_another;
+	/* The last: by a thread that meets the wheel with it. */
+	enum { ALONE, WITH_A_WHEEL, BY_ANOTHER } how;
 	/* How many things it asks for, at least; 0: none. */
 	int least;
 } each[] = {
-	{ "create", call_create, 0, 3 },
-	{ "fd", call_fd, 0, 1 },
-	{ "start", call_start, 0, 2 },
-	{ "setup", call_setup, 1, 1 },
-	{ "after", call_after, 1, 2 },
-	{ "at", call_at, 1, 2 },
-	{ "every", call_every, 1, 2 },
-	{ "mod", call_mod, 1, 1 },
-	{ "mod_at", call_mod_at, 1, 1 },
-	{ "reduce", call_reduce, 1, 1 },
-	{ "mod_pending, to earlier", call_mod_earlier, 1, 1 },
-	{ "mod_many", call_mod_many, 1, 1 },
-	{ "key_set", call_key_set, 1, 2 },
-	{ "id_set, replacing", call_id_set, 1, 2 },
-	{ "id_move", call_id_move, 1, 1 },
-	{ "the others", call_what_asks_for_nothing, 0, 0 },
-	{ "the others", call_what_asks_for_nothing, 1, 0 },
+	{ "create", call_create, ALONE, 3 },
+	{ "create, workers", call_create_workers, ALONE, 7 },
+	{ "fd", call_fd, WITH_A_WHEEL, 1 },
+	{ "start", call_start, WITH_A_WHEEL, 2 },
+	{ "setup", call_setup, BY_ANOTHER, 1 },
+	{ "after", call_after, BY_ANOTHER, 2 },
+	{ "at", call_at, BY_ANOTHER, 2 },
+	{ "every", call_every, BY_ANOTHER, 2 },
+	{ "mod", call_mod, BY_ANOTHER, 1 },
+	{ "mod_at", call_mod_at, BY_ANOTHER, 1 },
+	{ "reduce", call_reduce, BY_ANOTHER, 1 },
+	{ "mod_pending, to earlier", call_mod_earlier, BY_ANOTHER, 1 },
+	{ "mod_many", call_mod_many, BY_ANOTHER, 1 },
+	{ "key_set", call_key_set, BY_ANOTHER, 2 },
+	{ "id_set, replacing", call_id_set, BY_ANOTHER, 2 },
+	{ "id_move", call_id_move, BY_ANOTHER, 1 },
+	{ "the others", call_what_asks_for_nothing, WITH_A_WHEEL, 0 },
+	{ "the others", call_what_asks_for_nothing, BY_ANOTHER, 0 },
 };
 static size_t which;
 static int k_th;
@@ -348,7 +361,7 @@ static int make_the_call(int k)
 {
 	pthread_t thread;
 
-	if (each[which].by_another) {
+	if (each[which].how == BY_ANOTHER) {
 		EXPECT(__real_pthread_create(&thread, NULL, meet, &k), 0);
 		EXPECT(pthread_join(thread, NULL), 0);
 	} else {
@@ -365,7 +378,7 @@ static void one_refusal(void)
 	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel_event e;
 
-	if (each[which].call != call_create) {
+	if (each[which].how != ALONE) {
 		the_wheel = default_wheel();
 		EXPECT(hwheel_after(the_wheel, SEC, count, 0, 0, &armed), 0);
 		EXPECT(hwheel_setup(the_wheel, count, 0, 0, &idle), 0);
@@ -412,7 +425,7 @@ static void each_call_survives_each_refusal(void)
 		}
 		printf("# %s%s: asks for %d things, fails without %d\n",
 		       each[which].name,
-		       each[which].by_another ? " by a new thread" : "",
+		       each[which].how == BY_ANOTHER ? " by a new thread" : "",
 		       k_th - 1, refused);
 		CHECK(k_th - 1 >= each[which].least);
 		CHECK(each[which].least > 0 || k_th == 1);

@@ -48,6 +48,42 @@ static void takes_its_options()
 	CHECK(wheel.now(now).value() == -EINVAL);
 }
 
+static void count(::hwheel *, void *asked)
+{
+	++*static_cast<int *>(asked);
+}
+
+static void has_its_executor_and_budget()
+{
+	Wheel wheel;
+	Options options;
+	int asked = 0, ran = 0;
+	auto fire = [&ran](const Event &) { ran++; };
+
+	options.clock = Options::Clock::manual;
+	options.executor = count;
+	options.executor_arg = &asked;
+	options.queue = 2;
+	options.overload = Options::Overload::drop;
+	options.budget_items = 4;
+	options.budget = hours(1);
+	CHECK(wheel.open(options).ok());
+	for (int i = 0; i < 5; i++)
+		CHECK(wheel.after(milliseconds(1), fire).ok());
+	CHECK(wheel.advance(milliseconds(1)).ok() && asked == 2 && ran == 0);
+	CHECK(wheel.work().value() == 1 && wheel.work().value() == 1 && ran == 2);
+	CHECK(wheel.work().value() == 0);
+	CHECK(wheel.advance(milliseconds(1)).ok() && asked == 3);
+	CHECK(wheel.stop().ok() && ran == 3);
+	CHECK(wheel.close().ok());
+
+	options.workers = 1;
+	CHECK(wheel.open(options).value() == -EINVAL);
+	options.workers = 0;
+	options.coarse = true;
+	CHECK(wheel.open(options).value() == -EINVAL);
+}
+
 static void arms_and_cancels_many()
 {
 	Wheel wheel = manual();
@@ -178,6 +214,7 @@ static void has_one_owner_at_a_time()
 int main()
 {
 	takes_its_options();
+	has_its_executor_and_budget();
 	arms_and_cancels_many();
 	repeats();
 	is_driven_by_its_descriptor();

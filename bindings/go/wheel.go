@@ -79,9 +79,25 @@ type Stats struct {
 	Fired     uint64
 	Missed    uint64 // periods left out
 	Unclaimed uint64 // came due where nobody took events
-	Sweeps    uint64
+	Sweeps    uint64 // how often the hand was moved
+	Wakeups   uint64 // of the tick thread
 	Kicks     uint64 // arms that woke the driver
-	SlabBytes uint64
+	Pushes    uint64 // promises put into buckets
+	Repeats   uint64 // pushes made again
+	SlabBytes uint64 // memory of timers
+	Armed     uint64 // arms of timers that rested
+	Rearmed   uint64 // arms that moved a timer
+	Quiet     uint64 // of these, without a push
+	Cancelled uint64
+	Drained   uint64 // handed back by Drain
+	Pending   uint64 // timers that are armed now
+	Entries   uint64 // promises in buckets now
+	Dead      uint64 // of these, of no use any more
+	Queued    uint64 // callbacks waiting for a worker
+	Dropped   uint64 // callbacks for which there was no room
+	// How many timers fired how late: [0] not at all, [i] from 2^(i-1) ns to
+	// below 2^i ns.
+	Lateness [40]uint64
 }
 
 // Wheel is a timing wheel, made by New.
@@ -137,15 +153,32 @@ func (w *Wheel) Stats() (Stats, error) {
 	var s C.struct_hwheel_stats
 	s.size = C.sizeof_struct_hwheel_stats
 	_, err := result(C.hwheel_get_stats(w.c, &s))
-	return Stats{
+	stats := Stats{
 		Live:      uint64(s.live),
 		Fired:     uint64(s.fired),
 		Missed:    uint64(s.missed),
 		Unclaimed: uint64(s.unclaimed),
 		Sweeps:    uint64(s.sweeps),
+		Wakeups:   uint64(s.wakeups),
 		Kicks:     uint64(s.kicks),
+		Pushes:    uint64(s.pushes),
+		Repeats:   uint64(s.repeats),
 		SlabBytes: uint64(s.slab_bytes),
-	}, err
+		Armed:     uint64(s.armed),
+		Rearmed:   uint64(s.rearmed),
+		Quiet:     uint64(s.quiet),
+		Cancelled: uint64(s.cancelled),
+		Drained:   uint64(s.drained),
+		Pending:   uint64(s.pending),
+		Entries:   uint64(s.entries),
+		Dead:      uint64(s.dead),
+		Queued:    uint64(s.queued),
+		Dropped:   uint64(s.dropped),
+	}
+	for i, n := range s.lateness {
+		stats.Lateness[i] = uint64(n)
+	}
+	return stats, err
 }
 
 // Version is that of the library that is linked.

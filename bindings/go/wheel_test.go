@@ -210,7 +210,14 @@ func TestRunHandsOverFromManyGoroutines(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || left != 0 {
 		t.Errorf("%v, %d left", err, left)
 	}
-	equal(t, must(w.Stats()).Live, 0)
+	stats := must(w.Stats())
+	equal(t, stats.Live, 0)
+	equal(t, stats.Armed, stats.Fired+stats.Cancelled)
+	late := uint64(0)
+	for _, n := range stats.Lateness {
+		late += n
+	}
+	equal(t, late, stats.Fired)
 }
 
 func TestRunSleepsAndIsWokenByAnEarlierDeadline(t *testing.T) {

@@ -46,6 +46,19 @@ impl Missed {
     }
 }
 
+/// What happens to a call of the handler for which the queue of the workers has
+/// no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overload {
+    /// The thread that drives calls it.
+    #[default]
+    Run,
+    /// The thread that drives waits until there is room.
+    Block,
+    /// It is not called; `Stats::dropped` counts it.
+    Drop,
+}
+
 /// How a wheel is made. What is not said, or zero, is the default.
 ///
 /// ```
@@ -63,6 +76,9 @@ pub struct Options {
     given: hwheel_options,
     handler: Option<Box<Handler>>,
 }
+
+// SAFETY: the one pointer in it, an executor's argument, is null.
+unsafe impl Send for Options {}
 
 impl Options {
     /// The defaults.
@@ -133,10 +149,46 @@ impl Options {
         self
     }
 
+    /// Threads that call the handler, so that one call that takes long does not
+    /// delay the rest: up to 256; by default the thread that drives calls it.
+    /// The handler never runs for one timer in two threads at once.
+    pub fn workers(mut self, workers: u32) -> Options {
+        self.given.workers = workers;
+        self
+    }
+
+    /// How many fired timers may wait for a worker: a power of two up to 1048576;
+    /// 1024 by default. And what happens to one for which there is no room.
+    pub fn queue(mut self, length: u32, overload: Overload) -> Options {
+        self.given.queue = length;
+        self.given.overload = match overload {
+            Overload::Run => capi::HWHEEL_OVERLOAD_RUN,
+            Overload::Block => capi::HWHEEL_OVERLOAD_BLOCK,
+            Overload::Drop => capi::HWHEEL_OVERLOAD_DROP,
+        };
+        self
+    }
+
+    /// A sweep stops after so many timers or so long, and the next call that
+    /// drives goes on; zero for no limit.
+    pub fn budget(mut self, timers: u32, time: Duration) -> Options {
+        self.given.budget_items = timers;
+        self.given.budget_ns = nanos(time);
+        self
+    }
+
+    /// Arming by delay goes by the coarse clock of the kernel, which is cheaper to
+    /// read. Timers may be late by twice its resolution (1 to 10 ms).
+    pub fn coarse(mut self) -> Options {
+        self.given.flags |= capi::HWHEEL_COARSE;
+        self
+    }
+
     /// Makes the wheel.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`].
+    /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
+    /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
         let host = Host::create(&capi::options(&self.given)?, handler::call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);

@@ -9,8 +9,25 @@ mod simulation;
 #[cfg(not(loom))]
 mod stress;
 
+use crate::memory::Memory;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wheel::{Caller, Config, Due, Error, Park, Token};
+use std::alloc::Layout;
+
+/// Memory whose bounds the checking tools know.
+#[derive(Clone, Copy)]
+pub(crate) struct Heap;
+
+impl Memory for Heap {
+    fn map(&self, bytes: usize) -> *mut u8 {
+        // SAFETY: never of size zero.
+        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 128).unwrap()) }
+    }
+    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
+        // SAFETY: as mapped.
+        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 128).unwrap()) }
+    }
+}
 
 /// A shape with a tick of 1 ns: nanoseconds are ticks.
 fn config(levels: u32, slot_bits: u32, start: u64) -> Config {

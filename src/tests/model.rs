@@ -8,9 +8,8 @@
 //! read of the other if the writer reads the word first. Each duel is therefore
 //! run with either thread going first.
 
-use super::{at, config, Own, Spin};
+use super::{at, config, Heap, Own, Spin};
 use crate::keys::{Keys, Target, Timers};
-use crate::memory::Memory;
 use crate::ring::Ring;
 use crate::slab::AUTO;
 use crate::state::{NEVER, SHUT};
@@ -19,21 +18,6 @@ use crate::wheel::{Caller, Error, Handle, How, Park, Spec, Token, Wheel};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
-use std::alloc::Layout;
-
-#[derive(Clone, Copy)]
-struct Heap;
-
-impl Memory for Heap {
-    fn map(&self, bytes: usize) -> *mut u8 {
-        // SAFETY: never of size zero.
-        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 128).unwrap()) }
-    }
-    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
-        // SAFETY: as mapped.
-        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 128).unwrap()) }
-    }
-}
 
 /// A wheel with a token for each thread, and what has fired.
 struct World {

@@ -1,7 +1,6 @@
 //! Every operation against an ordered map.
 
-use super::{at, config, may_be_late, Own, Rng};
-use crate::os::mmap::Mmap;
+use super::{at, config, may_be_late, Heap, Own, Rng};
 use crate::slab::{AUTO, BURST};
 use crate::state;
 use crate::sweep::Fired;
@@ -38,7 +37,7 @@ fn rounded(asked: u64, hand: u64) -> u64 {
 }
 
 struct Pair {
-    wheel: Wheel<Mmap>,
+    wheel: Wheel<Heap>,
     token: crate::wheel::Token,
     now: u64,
     timers: HashMap<u64, Model>,
@@ -47,7 +46,7 @@ struct Pair {
 
 impl Pair {
     fn new(levels: u32, bits: u32, start: u64) -> Self {
-        let wheel = Wheel::new(Mmap, config(levels, bits, start)).unwrap();
+        let wheel = Wheel::new(Heap, config(levels, bits, start)).unwrap();
         let token = wheel.attach().unwrap();
         Pair {
             wheel,

@@ -41,9 +41,12 @@ export const fd = lib.func("int hwheel_fd(void *wheel)");
 export const version = lib.func("const char *hwheel_version_string()");
 export const pollDescriptors = libc.func("int poll(void *fds, unsigned long n, int timeout)");
 
-// The members of struct hwheel_stats behind size and reserved, in their order.
+// The members of struct hwheel_stats behind size and reserved, in their order:
+// these, lateness, and dropped.
 export const STATS = ["live", "fired", "missed", "unclaimed", "sweeps", "wakeups", "kicks",
-  "pushes", "repeats", "slabBytes"];
+  "pushes", "repeats", "slabBytes", "armed", "rearmed", "quiet", "cancelled", "drained",
+  "pending", "entries", "dead", "queued"];
+export const LATENESS = 40;
 
 // Node's own table lacks ESTALE.
 const NAMES = new Map(Object.entries(koffi.os.errno).map(([name, number]) => [-number, name]));

@@ -61,12 +61,17 @@ export class Wheel {
     return check(c.nextExpiry(this.#wheel, this.#out)) ? this.#out[0] : null;
   }
 
-  /** What the wheel has done so far, as an object of BigInts. */
+  /**
+   * What the wheel has done so far: BigInts, and `lateness`, an array of them: how
+   * many timers fired how late, [i] from 2^(i-1) ns to below 2^i ns.
+   */
   stats() {
-    const words = new BigUint64Array(1 + c.STATS.length);
+    const from = 1 + c.STATS.length, to = from + c.LATENESS;
+    const words = new BigUint64Array(to + 1);
     new Uint32Array(words.buffer)[0] = words.byteLength;
     check(c.getStats(this.#wheel, words));
-    return Object.fromEntries(c.STATS.map((name, i) => [name, words[1 + i]]));
+    const counts = c.STATS.map((name, i) => [name, words[1 + i]]);
+    return { ...Object.fromEntries(counts), lateness: words.subarray(from, to), dropped: words[to] };
   }
 
   // Timers that free themselves when they have fired for the last time.

@@ -55,19 +55,25 @@ public final class Wheel implements AutoCloseable {
             long live, long fired, long missed, long unclaimed, long sweeps, long wakeups,
             long kicks, long pushes, long repeats, long slabBytes, long armed, long rearmed,
             long quiet, long cancelled, long drained, long pending, long entries, long dead,
-            long queued, long[] lateness) {
+            long queued, long[] lateness, long dropped) {
         private static final int LATENESS = 40;
-        private static final int BYTES = 160 + 8 * LATENESS;
+        private static final int BYTES = 168 + 8 * LATENESS;
 
         private static Stats read(ByteBuffer s) {
             s.position(8);
-            Stats stats = new Stats(
+            return new Stats(
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), new long[LATENESS]);
-            s.asLongBuffer().get(stats.lateness);
-            return stats;
+                    s.getLong(), readLateness(s), s.getLong());
+        }
+
+        private static long[] readLateness(ByteBuffer s) {
+            long[] lateness = new long[LATENESS];
+            for (int i = 0; i < LATENESS; i++) {
+                lateness[i] = s.getLong();
+            }
+            return lateness;
         }
     }
 

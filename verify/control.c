@@ -1,0 +1,55 @@
+/*
+ * Errors that the tools must find, each in what the library itself writes, so
+ * that a library without the tool's checks in it does not pass for a clean one.
+ *
+ * usage: control overrun | leak | race
+ */
+#include <pthread.h>
+#include "verify.h"
+
+static struct hwheel *wheel;
+static struct hwheel_event *events;
+static atomic_int done;
+
+static void *drive(void *arg)
+{
+	(void)arg;
+	MUST(hwheel_advance(wheel, SEC, events, 2) == 2);
+	/* Relaxed, so that it orders nothing. */
+	atomic_store_explicit(&done, 1, memory_order_relaxed);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
+	};
+	const char *planted = argc == 2 ? argv[1] : "";
+	uint64_t seen = 0;
+	pthread_t thread;
+
+	MUST(hwheel_create(&o, 0, &wheel) == 0);
+	MUST(hwheel_after(wheel, MS, NULL, 1, 0, NULL) == 0);
+	MUST(hwheel_after(wheel, MS, NULL, 2, 0, NULL) == 0);
+	if (strcmp(planted, "overrun") == 0) {
+		events = malloc(sizeof *events);
+		drive(NULL);
+	} else if (strcmp(planted, "leak") == 0) {
+		events = malloc(2 * sizeof *events);
+		drive(NULL);
+		events = NULL;
+	} else if (strcmp(planted, "race") == 0) {
+		events = malloc(2 * sizeof *events);
+		MUST(pthread_create(&thread, NULL, drive, NULL) == 0);
+		while (!atomic_load_explicit(&done, memory_order_relaxed))
+			;
+		seen = events[0].cookie;
+		pthread_join(thread, NULL);
+	} else {
+		fprintf(stderr, "usage: control overrun | leak | race\n");
+		return 2;
+	}
+	free(events);
+	return seen > 2 || hwheel_destroy(wheel) != 0;
+}

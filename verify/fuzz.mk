@@ -1,0 +1,42 @@
+# The C functions fuzzed: verify/fuzz/api.c. The corpus is what reaches new code;
+# `make fuzz-corpus` renews it from what a long run has found.
+.PHONY: fuzz fuzz-long fuzz-corpus fuzz-run
+VERIFY_SHORT += fuzz
+VERIFY_LONG += fuzz-long
+
+# The library counts the edges that it takes, for the fuzzer to go by.
+FUZZ_LIB := $(TARGET)/fuzz/$(RUST_HOST)/release/libhwheel.a
+FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module \
+	-Cllvm-args=-sanitizer-coverage-level=4 \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+	-Cllvm-args=-sanitizer-coverage-pc-table \
+	-Cllvm-args=-sanitizer-coverage-trace-compares \
+	-Cllvm-args=-asan-destructor-kind=none
+FUZZ_CORPUS := $(BUILD)/fuzz/corpus
+
+$(FUZZ_LIB): $(RUST_SOURCES) verify/fuzz.mk
+	$(call say,CARGO,$@)
+	$(Q)RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz \
+		CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true $(CARGO) rustc -q --release \
+		--lib --crate-type staticlib --target $(RUST_HOST)
+	$(Q)touch $@
+
+$(BUILD)/fuzz/api: verify/fuzz/api.c verify/verify.h include/hwheel.h $(FUZZ_LIB)
+	$(call say,CLANG,$@)
+	$(Q)mkdir -p $(FUZZ_CORPUS)
+	$(Q)$(CLANG) -std=c11 -O1 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \
+		-Iinclude -o $@ $< $(FUZZ_LIB) $(PRIVATE)
+
+fuzz:
+	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000
+fuzz-long:
+	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=10000000
+
+fuzz-run: $(BUILD)/fuzz/api
+	$(call say,FUZZ,$(RUNS) executions)
+	$(Q)$< -runs=$(RUNS) -max_len=600 -verbosity=0 -print_final_stats=1 \
+		-artifact_prefix=$(BUILD)/fuzz/ $(FUZZ_CORPUS) verify/fuzz/corpus
+
+fuzz-corpus: $(BUILD)/fuzz/api
+	$(call say,FUZZ,verify/fuzz/corpus)
+	$(Q)$< -merge=1 -max_len=600 verify/fuzz/corpus $(FUZZ_CORPUS)

@@ -1,0 +1,782 @@
+/*
+ * The C functions as a machine whose program the fuzzer writes: each byte an
+ * operation, the next ones its operands; a callback goes on reading the same
+ * program. Two wheels on clocks of their own, and for each what a plain table
+ * says of its timers. After every call the two must agree:
+ *
+ * - none is lost: what is due has fired when an advance is done;
+ * - none fires twice, too early, or after it was cancelled;
+ * - every call answers what the table does, and an error changes nothing:
+ *   handles that are stale, of the other wheel or invented, flags, NULLs,
+ *   options of any size, and calls from callbacks that are refused there.
+ *
+ * Times stay below 2^60 ns, so that the table needs no wide arithmetic.
+ */
+#include <errno.h>
+#include <sys/prctl.h>
+#include "../verify.h"
+
+enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8 };
+
+#define LATEST (UINT64_C(1) << 60)
+/* The longest step in ticks: one of years takes seconds. */
+#define LEAP (UINT64_C(1) << 44)
+/* Further than this many ticks a deadline may be late by 1 / COARSE. */
+#define EXACT (UINT64_C(1) << 36)
+#define COARSE 50000000
+
+struct timer {
+	hwheel_timer_t handle;
+	uint64_t cookie, deadline, period;
+	/* The tick by which it fires, and whether that is exactly when. */
+	uint64_t tick;
+	int exact;
+	uint32_t missed;
+	int exists, armed, shut, frees_itself, calls;
+	/* Freed or not, its callback runs. */
+	int running;
+};
+
+struct world {
+	struct hwheel *wheel;
+	/* The last ones are those of the keys. */
+	struct timer timers[TIMERS + KEYS];
+	uint64_t now, tick_ns, limit, last_tick;
+	/* Where the hand may still be, in ticks: from there it is far or near. */
+	uint64_t hand;
+	int driving, drained;
+	/* What an advance writes, and how much of it the table knows of. */
+	struct hwheel_event events[MOST_EVENTS];
+	uint32_t delivered;
+};
+
+static struct world worlds[WHEELS];
+/* Mostly one. */
+static unsigned wheels;
+static const uint8_t *program, *program_end;
+static uint64_t cookies;
+/* Over all executions. */
+static uint64_t calls, refused, fired, nested;
+
+static uint64_t take(unsigned bytes)
+{
+	uint64_t n = 0;
+
+	while (bytes-- > 0 && program < program_end)
+		n = n << 8 | *program++;
+	return n;
+}
+
+static struct world *other(struct world *w)
+{
+	return &worlds[w == worlds && wheels > 1];
+}
+
+static uint64_t a_time(void)
+{
+	switch (take(1) % 8) {
+	case 0: return take(1);
+	case 1: return take(2) * 1000;
+	case 2: return take(1) * MS;
+	case 3: return take(2) * MS + take(1);
+	case 4: return (UINT64_C(1) << take(1) % 61) + take(1) - 128;
+	case 5: return HWHEEL_NEVER - take(1) % 4;
+	case 6: return take(8);
+	default: return 0;
+	}
+}
+
+/* Mostly none. */
+static uint32_t some_flags(void)
+{
+	uint64_t dice = take(1);
+
+	return dice < 192 ? 0 : dice < 224 ? HWHEEL_ABSTIME : (uint32_t)take(4);
+}
+
+static uint64_t tick_of(const struct world *w, uint64_t ns)
+{
+	return ns / w->tick_ns + (ns % w->tick_ns != 0);
+}
+
+static unsigned live(const struct world *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		n += w->timers[i].exists || w->timers[i].running;
+	return n;
+}
+
+static unsigned armed(const struct world *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		n += w->timers[i].exists && w->timers[i].armed;
+	return n;
+}
+
+/* A handle: mostly of a timer of this wheel; or of the other, or invented. */
+static hwheel_timer_t a_handle(struct world *w)
+{
+	uint64_t dice = take(1);
+	hwheel_timer_t h = w->timers[dice % TIMERS].handle;
+
+	if (dice < 192)
+		return h;
+	if (dice < 216)
+		return other(w)->timers[dice % TIMERS].handle;
+	if (dice < 240)
+		return h ^ UINT64_C(1) << take(1) % 64;
+	return take(8);
+}
+
+/* What the table knows by that name. */
+static struct timer *find(struct world *w, hwheel_timer_t handle)
+{
+	for (unsigned i = 0; i < TIMERS; i++)
+		if (w->timers[i].exists && w->timers[i].handle == handle)
+			return &w->timers[i];
+	return NULL;
+}
+
+static uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
+{
+	if (time == HWHEEL_NEVER || flags & HWHEEL_ABSTIME)
+		return time;
+	return time > HWHEEL_NEVER - w->now ? HWHEEL_NEVER : w->now + time;
+}
+
+/* Armed to that deadline, says the table. */
+static void set(struct world *w, struct timer *t, uint64_t deadline)
+{
+	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
+
+	t->armed = 1;
+	t->deadline = deadline;
+	t->tick = tick > past ? tick : past + 1;
+	t->exact = tick > past && tick - w->hand < EXACT;
+	if (deadline >= LATEST)
+		t->tick = HWHEEL_NEVER;
+	else if (t->tick - w->hand >= EXACT)
+		t->tick += (t->tick - w->hand) / COARSE + 1;
+}
+
+static void end(struct timer *t)
+{
+	t->exists = t->armed = 0;
+}
+
+/* The library's deadline of an armed timer. */
+static uint64_t ask(struct world *w, const struct timer *t)
+{
+	uint64_t left = 0;
+
+	MUST(hwheel_remaining(w->wheel, t->handle, &left) == 1);
+	return left == HWHEEL_NEVER ? left : w->now + left;
+}
+
+static void agree(struct world *w, struct timer *t)
+{
+	uint64_t left = HWHEEL_NEVER;
+
+	if (t->handle == 0)
+		return;
+	if (!t->exists) {
+		MUST(hwheel_pending(w->wheel, t->handle) == -ESTALE);
+		return;
+	}
+	MUST(hwheel_pending(w->wheel, t->handle) == t->armed);
+	MUST(hwheel_remaining(w->wheel, t->handle, &left) == t->armed);
+	if (!t->armed || t->deadline == HWHEEL_NEVER)
+		MUST(left == HWHEEL_NEVER);
+	else if (t->deadline >= LATEST)
+		MUST(left >= LATEST - w->now);
+	else
+		MUST(left == (t->deadline > w->now ? t->deadline - w->now : 0));
+}
+
+static void run_program(struct world *w, unsigned most);
+
+/* One that has fired, as the table sees it. */
+static struct timer *expected(struct world *w, const struct hwheel_event *e)
+{
+	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
+	uint64_t from;
+
+	fired++;
+	MUST(t->exists && t->armed && t->cookie == e->cookie);
+	MUST(e->timer == t->handle);
+	MUST(e->deadline_ns == t->deadline && t->deadline <= w->now);
+	if (t->exact) {
+		MUST(t->tick >= w->last_tick);
+		w->last_tick = t->tick;
+	}
+	if (t->period == 0) {
+		MUST(e->missed == 0);
+		t->armed = 0;
+		if (t->frees_itself)
+			end(t);
+		return t;
+	}
+	from = t->deadline;
+	MUST(e->missed == 0 || e->missed == UINT32_MAX ||
+	     from + e->missed * t->period <= w->now);
+	if (t->missed == HWHEEL_MISSED_DELAY && e->missed > 0)
+		from = w->now / w->tick_ns * w->tick_ns;
+	else if (e->missed == UINT32_MAX)
+		from += (w->now / w->tick_ns * w->tick_ns - from) / t->period * t->period;
+	else
+		from += e->missed * t->period;
+	set(w, t, from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER : from + t->period);
+	t->exact = 0;
+	if (t->missed != HWHEEL_MISSED_BURST)
+		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
+	return t;
+}
+
+/* The events since the last time; a callback may come between two. */
+static void deliver(struct world *w)
+{
+	for (; w->delivered < MOST_EVENTS; w->delivered++) {
+		const struct hwheel_event *e = &w->events[w->delivered];
+
+		if (e->cookie == 0)
+			return;
+		MUST(e->flags == 0);
+		MUST(!expected(w, e)->calls);
+	}
+}
+
+static void callback(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	struct world *w = &worlds[wheel == worlds[1].wheel];
+	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
+	int keyed = t >= w->timers + TIMERS;
+
+	MUST(w->driving && w->wheel == wheel && t->calls);
+	MUST(e->flags == 0);
+	deliver(w);
+	expected(w, e);
+	t->running = 1;
+	/* It exists for as long as this runs, and may arm itself again. */
+	t->exists = !keyed;
+	nested++;
+	run_program(w, 3);
+	t->running = 0;
+	if (t->exists && t->frees_itself && !t->armed)
+		end(t);
+}
+
+static void make(struct world *w, unsigned op)
+{
+	struct timer *t = &w->timers[take(1) % TIMERS], fresh = { 0 };
+	hwheel_fn fn = take(1) % 2 ? callback : NULL;
+	uint32_t flags = some_flags(), allowed = 0;
+	uint64_t time = a_time(), period = 0;
+	int got;
+
+	if (t->exists || t->running)
+		return;
+	fresh.calls = fn != NULL;
+	fresh.cookie = ++cookies * COUNT(w->timers) + (uint64_t)(t - w->timers);
+	fresh.frees_itself = op != 0;
+	if (op == 0) {
+		got = hwheel_setup(w->wheel, fn, fresh.cookie, flags, &fresh.handle);
+	} else if (op == 1) {
+		got = hwheel_after(w->wheel, time, fn, fresh.cookie, flags,
+				   &fresh.handle);
+	} else if (op == 2) {
+		got = hwheel_at(w->wheel, time, fn, fresh.cookie, flags, &fresh.handle);
+		time = absolute(w, time, HWHEEL_ABSTIME);
+	} else {
+		period = take(1) ? a_time() : 0;
+		fresh.missed = take(1) % 4 * HWHEEL_MISSED_BURST;
+		/* Not to be called for ever. */
+		if (fresh.missed == HWHEEL_MISSED_BURST && period < LATEST / 64)
+			period += LATEST / 64;
+		flags |= fresh.missed;
+		fresh.missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
+		allowed = HWHEEL_ABSTIME | fresh.missed;
+		got = hwheel_every(w->wheel, time, period, fn, fresh.cookie, flags,
+				   &fresh.handle);
+	}
+	if (flags & ~allowed || (op == 3 && (period == 0 || fresh.missed == 6))) {
+		MUST(got == -EINVAL && fresh.handle == 0);
+		refused++;
+	} else if (w->drained) {
+		MUST(got == -ESHUTDOWN && fresh.handle == 0);
+		refused++;
+	} else if (live(w) >= w->limit) {
+		MUST(got == -ENOSPC && fresh.handle == 0);
+		refused++;
+	} else {
+		MUST(got == 0 && fresh.handle != 0);
+		*t = fresh;
+		t->exists = 1;
+		t->period = period;
+		if (op != 0)
+			set(w, t, op == 2 ? time : absolute(w, time, flags));
+		agree(w, t);
+	}
+}
+
+/* Not the old deadline any more: then the new one, and not later. */
+static void reduced(struct world *w, struct timer *t, uint64_t deadline)
+{
+	uint64_t old = tick_of(w, t->deadline), ticks = tick_of(w, deadline);
+
+	MUST(ask(w, t) == deadline);
+	MUST(ticks <= old || (!t->exact && ticks <= t->tick));
+	set(w, t, deadline);
+}
+
+static void move(struct world *w, unsigned op)
+{
+	hwheel_timer_t handle = a_handle(w);
+	struct timer *t = find(w, handle);
+	uint32_t flags = some_flags(), allowed = op == 1 ? 0 : HWHEEL_ABSTIME;
+	uint64_t time = a_time(), deadline, old;
+	int got;
+
+	got = op == 0 ? hwheel_mod(w->wheel, handle, time, flags) :
+	      op == 1 ? hwheel_mod_at(w->wheel, handle, time, flags) :
+	      op == 2 ? hwheel_reduce(w->wheel, handle, time, flags) :
+			hwheel_mod_pending(w->wheel, handle, time, flags);
+	if (flags & ~allowed) {
+		MUST(got == -EINVAL);
+		refused++;
+	} else if (t == NULL) {
+		MUST(got == -ESTALE);
+		refused++;
+	} else if (t->shut || w->drained) {
+		MUST(got == -ESHUTDOWN);
+		refused++;
+	} else {
+		MUST(got == t->armed);
+		deadline = absolute(w, time, op == 1 ? HWHEEL_ABSTIME : flags);
+		old = t->deadline;
+		if (op == 2 && t->armed) {
+			/*
+			 * It compares ticks, far ones coarsely: which of two
+			 * that are equal so, or overdue, it does not say.
+			 */
+			if (deadline < old && deadline <= w->now)
+				MUST(hwheel_mod_at(w->wheel, handle, deadline, 0) == 1);
+			if (old >= LATEST || deadline <= w->now)
+				set(w, t, deadline < old ? deadline : old);
+			else if (ask(w, t) != (old > w->now ? old : w->now))
+				reduced(w, t, deadline);
+			else
+				MUST(t->tick <= tick_of(w, deadline) || !t->exact);
+		} else if (op != 3 || t->armed) {
+			set(w, t, deadline);
+		}
+	}
+	if (t != NULL)
+		agree(w, t);
+}
+
+static void cancel(struct world *w, unsigned op)
+{
+	hwheel_timer_t handle = a_handle(w);
+	struct timer *t = find(w, handle);
+	int syncs = op == 1 || op == 3;
+	int got = op == 0 ? hwheel_delete(w->wheel, handle) :
+		  op == 1 ? hwheel_delete_sync(w->wheel, handle) :
+		  op == 2 ? hwheel_shutdown(w->wheel, handle) :
+		  op == 3 ? hwheel_shutdown_sync(w->wheel, handle) :
+			    hwheel_free(w->wheel, handle);
+
+	if (t == NULL) {
+		MUST(got == -ESTALE);
+		refused++;
+		return;
+	}
+	if (syncs && t->running) {
+		MUST(got == -EDEADLK);
+		refused++;
+	} else {
+		MUST(got == t->armed);
+		t->armed = 0;
+		t->shut |= op == 2 || op == 3;
+		if (t->frees_itself || op == 4)
+			end(t);
+	}
+	agree(w, t);
+}
+
+static void key(struct world *w, unsigned op)
+{
+	uint64_t id = take(1) % KEYS, time = a_time();
+	struct timer *t = &w->timers[TIMERS + id], fresh = { 0 };
+	hwheel_fn fn = take(1) % 2 ? callback : NULL;
+	uint32_t flags = some_flags();
+	int got, was = t->exists;
+
+	/* Its callback runs, and the table has room for one. */
+	if (t->running)
+		return;
+	fresh.cookie = ++cookies * COUNT(w->timers) + TIMERS + id;
+	fresh.calls = fn != NULL;
+	if (op == 2) {
+		got = hwheel_id_delete(w->wheel, id);
+		MUST(got == was);
+		end(t);
+		return;
+	}
+	got = op == 0 ? hwheel_id_set(w->wheel, id, time, fn, fresh.cookie, flags) :
+			hwheel_id_move(w->wheel, id, time, flags);
+	if (flags & ~(uint32_t)HWHEEL_ABSTIME) {
+		MUST(got == -EINVAL);
+	} else if (w->drained && (op == 0 || was)) {
+		MUST(got == -ESHUTDOWN);
+	} else if (op == 0 && live(w) >= w->limit && (!was || t->calls != fresh.calls)) {
+		MUST(got == -ENOSPC);
+	} else {
+		MUST(got == was);
+		if (op == 0) {
+			*t = fresh;
+			t->exists = t->frees_itself = 1;
+		}
+		if (t->exists)
+			set(w, t, absolute(w, time, flags));
+		return;
+	}
+	refused++;
+	MUST(hwheel_id_pending(w->wheel, id) == was);
+}
+
+static void none_is_lost(struct world *w)
+{
+	for (unsigned i = 0; i < COUNT(w->timers); i++) {
+		struct timer *t = &w->timers[i];
+
+		if (t->exists && t->armed && t->deadline < LATEST)
+			MUST(t->tick > w->now / w->tick_ns);
+	}
+}
+
+static void advance(struct world *w)
+{
+	uint64_t to = take(1) % 4 ? w->now + a_time() : a_time();
+	uint32_t max = (uint32_t)take(1) % MOST_EVENTS + 1;
+	int got;
+
+	if (to > LATEST || (to > w->now && to - w->now > LEAP * w->tick_ns))
+		to = w->now;
+	if (w->driving) {
+		MUST(hwheel_advance(w->wheel, to, w->events, max) == -EBUSY);
+		refused++;
+		return;
+	}
+	if (to > w->now)
+		w->now = to;
+	w->driving = 1;
+	w->last_tick = 0;
+	w->delivered = 0;
+	memset(w->events, 0, sizeof w->events);
+	got = hwheel_advance(w->wheel, to, w->events, max);
+	w->driving = 0;
+	deliver(w);
+	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
+	if ((uint32_t)got < max) {
+		w->hand = w->now / w->tick_ns;
+		none_is_lost(w);
+	}
+}
+
+static void drain(struct world *w)
+{
+	struct hwheel_event events[MOST_EVENTS];
+	uint32_t max = (uint32_t)take(1) % (MOST_EVENTS + 1);
+	int got = hwheel_drain(w->wheel, events, max);
+
+	if (max == 0) {
+		MUST(got == -EINVAL);
+		refused++;
+		return;
+	}
+	if (w->driving) {
+		MUST(got == -EDEADLK);
+		refused++;
+		return;
+	}
+	MUST(got >= 0 && (uint32_t)got <= max);
+	w->drained = 1;
+	for (int i = 0; i < got; i++) {
+		struct timer *t = &w->timers[events[i].cookie % COUNT(w->timers)];
+
+		MUST(t->exists && t->armed && t->cookie == events[i].cookie);
+		MUST(events[i].flags == HWHEEL_EVENT_DRAINED);
+		MUST(events[i].timer == t->handle);
+		t->armed = 0;
+		if (t->frees_itself)
+			end(t);
+	}
+	if ((uint32_t)got < max)
+		MUST(armed(w) == 0);
+}
+
+static void next_expiry(struct world *w)
+{
+	uint64_t soonest = LATEST, at = 0;
+	int got = hwheel_next_expiry(w->wheel, &at);
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++) {
+		struct timer *t = &w->timers[i];
+
+		if (t->exists && t->armed && t->deadline < LATEST &&
+		    t->tick * w->tick_ns < soonest)
+			soonest = t->tick * w->tick_ns;
+	}
+	/* What is overdue in a sweep is due now. */
+	if (w->driving && soonest < w->now)
+		soonest = w->now;
+	MUST(got == 0 || got == 1);
+	if (soonest < LATEST)
+		MUST(got == 1 && at <= soonest);
+}
+
+static void statistics(struct world *w)
+{
+	union {
+		struct hwheel_stats s;
+		uint8_t bytes[4200];
+	} u;
+	uint32_t size = (uint32_t)take(2) % 4200;
+	int got;
+
+	memset(&u, 0xaa, sizeof u);
+	u.s.size = size;
+	got = hwheel_get_stats(w->wheel, &u.s);
+	MUST(got == (size < 8 ? -EINVAL : size > 4096 ? -E2BIG : 0));
+	for (size_t i = got == 0 ? size : sizeof size; i < sizeof u; i++)
+		MUST(u.bytes[i] == 0xaa);
+	u.s.size = sizeof u.s;
+	MUST(hwheel_get_stats(w->wheel, &u.s) == 0);
+	MUST(u.s.live == live(w) && u.s.pending == armed(w));
+	MUST(u.s.armed == u.s.fired + u.s.cancelled + u.s.drained + u.s.pending);
+}
+
+static int is_power_of_two(uint32_t n)
+{
+	return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* What hwheel_create() owes for these bytes. */
+static int verdict(const uint8_t *bytes)
+{
+	struct hwheel_options o = { 0 };
+	uint32_t size, bits = 0;
+
+	memcpy(&size, bytes, sizeof size);
+	if (size < 8)
+		return -EINVAL;
+	if (size > 4096)
+		return -E2BIG;
+	for (uint32_t i = sizeof o; i < size; i++)
+		if (bytes[i] != 0)
+			return -E2BIG;
+	memcpy(&o, bytes, size < sizeof o ? size : sizeof o);
+	o.tick_ns += o.tick_ns == 0 ? MS : 0;
+	o.levels += o.levels == 0 ? 4 : 0;
+	o.slots += o.slots == 0 ? 256 : 0;
+	while (bits < 31 && UINT32_C(1) << bits < o.slots)
+		bits++;
+	if (o.clock > HWHEEL_CLOCK_MANUAL || o.tick_ns > 3600 * SEC ||
+	    o.levels > 8 || o.slots < 2 || o.slots > 65536 ||
+	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
+	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
+	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
+	    (o.flags && o.clock == HWHEEL_CLOCK_BOOTTIME) ||
+	    (o.workers == 0 && (o.queue != 0 || o.overload != 0)) ||
+	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
+	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
+	    o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
+		return -EINVAL;
+	return 0;
+}
+
+static void create_and_destroy(void)
+{
+	static uint8_t bytes[8192];
+	struct hwheel_options o = { .size = sizeof o };
+	struct hwheel *w = NULL;
+	uint32_t flags = take(1) < 240 ? 0 : (uint32_t)take(1);
+	int got, want;
+
+	memset(bytes, 0, sizeof bytes);
+	switch (take(1) % 4) {
+	case 0: o.size = (uint32_t)take(2) % 5000; break;
+	case 1: o.size = (uint32_t)take(4); break;
+	}
+	o.clock = (uint32_t)take(1) % 5;
+	o.tick_ns = a_time();
+	o.levels = (uint32_t)take(1) % 10;
+	o.slots = UINT32_C(1) << take(1) % 18;
+	if (take(1) % 8 == 0)
+		o.slots += (uint32_t)take(1);
+	o.max_timers = (uint32_t)take(4);
+	o.start_ns = take(1) % 2 ? a_time() : 0;
+	if (take(1) % 8 == 0) {
+		o.flags = (uint32_t)take(1) % 4;
+		o.workers = take(1) % 64 ? 0 : 1 + (uint32_t)take(1) * 100;
+		o.queue = (uint32_t)take(3);
+		o.overload = (uint32_t)take(1) % 5;
+		o.budget_ns = take(8);
+	}
+	memcpy(bytes, &o, sizeof o);
+	/* And a tail, perhaps. */
+	for (unsigned n = take(1) % 4; n > 0; n--)
+		bytes[sizeof o + take(2) % 5000] = (uint8_t)take(1);
+	want = flags != 0 ? -EINVAL : verdict(bytes);
+	got = hwheel_create((struct hwheel_options *)bytes, flags, &w);
+	MUST(got == want);
+	MUST((w != NULL) == (got == 0));
+	refused += got != 0;
+	MUST(hwheel_destroy(w) == 0);
+}
+
+static void nothing_at_all(struct world *w)
+{
+	struct hwheel_event e;
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t n = 0;
+
+	MUST(hwheel_create(NULL, 0, NULL) == -EINVAL);
+	MUST(hwheel_now(NULL, &n) == -EINVAL && hwheel_now(w->wheel, NULL) == -EINVAL);
+	MUST(hwheel_next_expiry(w->wheel, NULL) == -EINVAL);
+	MUST(hwheel_get_stats(NULL, &s) == -EINVAL);
+	MUST(hwheel_setup(w->wheel, NULL, 0, 0, NULL) == -EINVAL);
+	MUST(hwheel_setup(NULL, NULL, 0, 0, &n) == -EINVAL);
+	MUST(hwheel_mod(NULL, 1, 0, 0) == -EINVAL && hwheel_free(NULL, 1) == -EINVAL);
+	MUST(hwheel_delete(NULL, 1) == -EINVAL && hwheel_pending(NULL, 1) == -EINVAL);
+	MUST(hwheel_remaining(w->wheel, 0, NULL) == -EINVAL);
+	MUST(hwheel_after(NULL, 0, NULL, 0, 0, NULL) == -EINVAL);
+	MUST(hwheel_key_set(w->wheel, NULL, 1, 0, NULL, 0, 0) == -EINVAL);
+	MUST(hwheel_key_delete(w->wheel, "k", 0) == -EINVAL);
+	MUST(hwheel_advance(w->wheel, 0, NULL, 1) == -EINVAL);
+	MUST(hwheel_advance(w->wheel, 0, &e, UINT32_MAX) == -EINVAL);
+	MUST(hwheel_drain(w->wheel, NULL, 1) == -EINVAL);
+	/* What a wheel on the caller's clock has not. */
+	MUST(hwheel_fd(w->wheel) == -EINVAL);
+	MUST(hwheel_poll(w->wheel, &e, 1) == -EINVAL);
+	MUST(hwheel_start(w->wheel, 0) == -EINVAL);
+	MUST(hwheel_stop(w->wheel) == (w->driving ? -EDEADLK : 0));
+	if (w->driving)
+		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
+}
+
+static void step(struct world *w)
+{
+	unsigned op = (unsigned)take(1) % 64;
+	uint64_t now = 0;
+
+	calls++;
+	if (op < 14)
+		make(w, op % 4);
+	else if (op < 28)
+		move(w, op % 4);
+	else if (op < 38)
+		cancel(w, op % 5);
+	else if (op < 44)
+		key(w, op % 3);
+	else if (op < 57)
+		advance(w);
+	else if (op == 57)
+		next_expiry(w);
+	else if (op == 58)
+		statistics(w);
+	else if (op == 59)
+		drain(w);
+	else if (op == 60)
+		create_and_destroy();
+	else if (op == 61)
+		nothing_at_all(w);
+	else
+		agree(w, &w->timers[take(1) % TIMERS]);
+	MUST(hwheel_now(w->wheel, &now) == 0 && now == w->now);
+}
+
+/* Some steps: mostly with one wheel, from a callback too. */
+static void run_program(struct world *w, unsigned most)
+{
+	while (most-- > 0 && program < program_end)
+		step(take(1) % 8 ? w : other(w));
+}
+
+static void begin(struct world *w)
+{
+	static const uint64_t ticks[] = { 1, 7, 1000, MS, 1 << 20, SEC };
+	static const struct { uint32_t levels, slots; } shapes[] = {
+		{ 1, 2 }, { 1, 64 }, { 2, 4 }, { 4, 256 }, { 8, 8 }, { 6, 64 },
+	};
+	uint64_t shape = take(1) % COUNT(shapes);
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
+		.tick_ns = ticks[take(1) % COUNT(ticks)],
+		.levels = shapes[shape].levels, .slots = shapes[shape].slots,
+		.max_timers = take(1) % 4 ? TIMERS + KEYS + 2 : 5,
+	};
+
+	o.start_ns = take(1) % 2 ? (UINT64_C(1) << take(1) % 50) - take(1) % 2 : 0;
+	memset(w, 0, sizeof *w);
+	w->tick_ns = o.tick_ns;
+	w->limit = o.max_timers;
+	w->now = o.start_ns;
+	w->hand = w->now / w->tick_ns;
+	MUST(hwheel_create(&o, 0, &w->wheel) == 0);
+}
+
+static void finish(struct world *w)
+{
+	for (unsigned i = 0; i < TIMERS; i++) {
+		struct timer *t = &w->timers[i];
+
+		agree(w, t);
+		if (t->exists)
+			MUST(hwheel_free(w->wheel, t->handle) == t->armed);
+		end(t);
+	}
+	for (unsigned i = 0; i < KEYS; i++) {
+		MUST(hwheel_id_delete(w->wheel, i) == w->timers[TIMERS + i].exists);
+		end(&w->timers[TIMERS + i]);
+	}
+	statistics(w);
+	MUST(hwheel_destroy(w->wheel) == 0);
+}
+
+static void say(void)
+{
+	printf("    %" PRIu64 " calls, %" PRIu64 " timers fired, %" PRIu64
+	       " errors as expected, %" PRIu64 " callbacks that called back\n",
+	       calls, fired, refused, nested);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+/* Each execution makes wheels: to clear a huge page for each takes longer than
+ * all the rest. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc;
+	(void)argv;
+	return prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) != 0 || atexit(say) != 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+	program = bytes;
+	program_end = bytes + size;
+	wheels = take(1) % 4 ? 1 : WHEELS;
+	for (unsigned i = 0; i < wheels; i++)
+		begin(&worlds[i]);
+	while (program < program_end)
+		run_program(&worlds[0], 1000);
+	for (unsigned i = 0; i < wheels; i++)
+		finish(&worlds[i]);
+	return 0;
+}
