@@ -124,12 +124,16 @@ test-rust:
 	$(call say,TEST,rust)
 	$(Q)$(CARGO) test -q
 
-# The core under the model checker, to three preemptions; LOOM_BOUND= for all.
+# The core under the model checker: races to three preemptions, LOOM_BOUND= for
+# all of them; pairs and triples of operations to one. `make loom-long` does more.
 LOOM_BOUND ?= 3
 loom:
 	$(call say,LOOM,$(if $(LOOM_BOUND),to $(LOOM_BOUND) preemptions,without a bound))
 	$(Q)$(if $(LOOM_BOUND),LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND)) RUSTFLAGS='--cfg loom' \
-		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib model
+		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib model \
+		-- --skip pairs::
+	$(Q)LOOM_MAX_PREEMPTIONS=1 RUSTFLAGS='--cfg loom' \
+		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib pairs::
 
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static

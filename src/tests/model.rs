@@ -8,14 +8,17 @@
 //! read of the other if the writer reads the word first. Each duel is therefore
 //! run with either thread going first.
 
+mod memory;
+mod pairs;
+
 use super::{at, config, Heap, Own, Spin};
 use crate::keys::{Keys, Target, Timers};
 use crate::ring::Ring;
 use crate::slab::AUTO;
 use crate::state::{NEVER, SHUT};
 use crate::sweep::Fired;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::wheel::{Caller, Error, Handle, How, Park, Spec, Token, Wheel};
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -90,9 +93,32 @@ impl World {
     }
 }
 
-/// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or without one; how
-/// many executions that took.
-fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> u64 {
+/// How many executions there were, and whether `LOOM_MAX_DURATION` cut them off.
+#[derive(Clone, Copy)]
+struct Explored {
+    executions: u64,
+    cut_off: bool,
+}
+
+impl std::ops::Add for Explored {
+    type Output = Explored;
+    fn add(self, other: Explored) -> Explored {
+        Explored {
+            executions: self.executions + other.executions,
+            cut_off: self.cut_off || other.cut_off,
+        }
+    }
+}
+
+impl std::fmt::Display for Explored {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let cut_off = if self.cut_off { ", cut off" } else { "" };
+        write!(f, "{} executions{cut_off}", self.executions)
+    }
+}
+
+/// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or without one.
+fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> Explored {
     let mut b = loom::model::Builder::new();
     b.max_branches = 20_000;
     b.preemption_bound = match (preemptions, b.preemption_bound) {
@@ -101,16 +127,21 @@ fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> 
     };
     let executions = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let count = executions.clone();
+    let (longest, begin) = (b.max_duration, std::time::Instant::now());
     b.check(move || {
         count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         f();
     });
-    executions.load(std::sync::atomic::Ordering::Relaxed)
+    Explored {
+        executions: executions.load(std::sync::atomic::Ordering::Relaxed),
+        cut_off: longest.is_some_and(|most| begin.elapsed() >= most),
+    }
 }
 
-fn report(executions: u64) {
-    let name = std::thread::current();
-    println!("{}: {executions} executions", name.name().unwrap_or("?"));
+fn report(explored: Explored) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("?").rsplit("::").next();
+    println!("{}: {explored}", name.unwrap_or("?"));
 }
 
 /// `f` and `g` at the same time in a world of `make`; then `end` judges.

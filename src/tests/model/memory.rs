@@ -1,0 +1,139 @@
+//! Memory that one thread makes and another uses: shards, blocks of the slab,
+//! chunks of the buckets. The checker refuses a load that is not ordered after
+//! the making of what it reads.
+
+use super::{duel, one, Own, World};
+use crate::tests::at;
+use crate::wheel::{How, Spec, Wheel};
+
+/// A thread comes, with a shard that the driver has never seen.
+#[test]
+fn new_shard_against_sweep() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            w.timer(Some(1));
+            (w, t)
+        },
+        |(w, t)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
+        },
+        |(w, _)| w.advance(2),
+        |(w, _), was, _| {
+            assert!(!was);
+            w.advance(3);
+            assert_eq!(w.fired(), 2);
+        },
+    );
+}
+
+/// Two threads come.
+#[test]
+fn new_shard_against_new_shard() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            let u = w.timer(None);
+            (w, t, u)
+        },
+        |(w, t, _)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
+        },
+        |(w, _, u)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *u, at(1), How::Always).unwrap()
+        },
+        |(w, _, _), _, _| assert_eq!(w.advance(2), 2),
+    );
+}
+
+/// Two threads need the same new block of the slab.
+#[test]
+fn fresh_block_against_fresh_block() {
+    duel(
+        || World::new(2, 1, 0),
+        |w| {
+            let spec = Spec::default();
+            w.wheel.setup(&w.own(1), spec, Some(at(1))).unwrap()
+        },
+        |w| w.timer(Some(2)),
+        |w, theirs, mine| {
+            let index = Wheel::<super::Heap>::index_of;
+            assert_ne!(index(mine), index(theirs));
+            assert_eq!(w.advance(2), 2);
+        },
+    );
+}
+
+/// A timer of a new block fires while the thread that made it still arms it.
+#[test]
+fn fresh_block_against_sweep() {
+    duel(
+        || {
+            let w = World::new(2, 1, 0);
+            w.timer(Some(1));
+            w.timer(None);
+            w
+        },
+        |w| {
+            let spec = Spec::default();
+            w.wheel.setup(&w.own(1), spec, Some(at(1))).unwrap()
+        },
+        |w| w.advance(1),
+        |w, _, _| {
+            w.advance(3);
+            assert_eq!(w.fired(), 2);
+        },
+    );
+}
+
+/// The driver gives an emptied chunk back while its owner runs out of them.
+#[test]
+fn chunk_given_back_against_push() {
+    duel(
+        || {
+            let w = World::new(1, 2, 0);
+            (0..3).for_each(|_| _ = w.timer(Some(1)));
+            let t = w.timer(None);
+            (w, t)
+        },
+        |(w, t)| {
+            w.arm(0, *t, 3);
+            w.arm(0, *t, 2);
+        },
+        |(w, _)| w.advance(1),
+        |(w, t), (), _| {
+            assert_eq!(w.advance(2), 1);
+            // What was given back is good for another push.
+            w.arm(0, *t, 5);
+            w.arm(0, *t, 4);
+            assert_eq!(w.advance(9), 1);
+            assert_eq!(w.fired(), 5);
+        },
+    );
+}
+
+/// What a thread has reserved and not used goes on with its shard.
+#[test]
+fn shard_hand_over_with_spare_chunks() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            let u = w.timer(None);
+            (w, t, u)
+        },
+        |(w, _, u)| {
+            // Refused, but not before it has chunks.
+            let refused = w.wheel.arm(&w.own(1), *u, at(2), How::Pending);
+            assert_eq!(refused, Ok(false));
+            w.wheel.detach(w.tokens[1]);
+        },
+        |(w, t, _)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
+        },
+        |(w, _, _), (), _| assert_eq!(w.advance(2), 1),
+    );
+}

@@ -1,0 +1,357 @@
+//! Every pair of the things that can be done to a timer, at the same time: two
+//! operations begin together, on one timer, and the books must balance when
+//! both have ended. What was armed has ended once: fired, cancelled, freed or
+//! handed back; and the next visit and the alarm are not after the deadline.
+//!
+//! Each pair meets on two wheels: one of two levels, where the deadline is on
+//! the upper one and the sweep cascades, and a hashed one whose hand goes over
+//! its wrap. Triples are at three preemptions.
+
+use super::{explore, Alarm, Futex, Heap, Sleeper};
+use crate::sweep::Fired;
+use crate::sync::{AtomicU32, Ordering};
+use crate::tests::{at, config};
+use crate::wheel::{Error, Handle, How, Spec, Token, Wheel};
+use loom::sync::Arc;
+use loom::thread;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Op {
+    /// Arms a timer that rests.
+    Arm,
+    Earlier,
+    Later,
+    Cancel,
+    /// Frees the timer, and makes another of its node.
+    Reuse,
+    /// Gives the thread's shard back, takes one, and arms through that.
+    HandOver,
+    /// Waits for the callback.
+    SyncDelete,
+    /// A sweep up to the deadline.
+    Fire,
+    /// What the tick thread does before it sleeps.
+    Sleep,
+    /// Closes the wheel.
+    Drain,
+}
+use Op::*;
+
+const OPS: [Op; 10] = [
+    Arm, Earlier, Later, Cancel, Reuse, HandOver, SyncDelete, Fire, Sleep, Drain,
+];
+
+/// Two levels, from tick 0; and one level before its wrap.
+const WHEELS: [(u32, u64); 2] = [(2, 0), (1, (1 << 32) - 1)];
+
+/// How many arms an operation has begun, and how many it has ended.
+#[derive(Clone, Copy, Default)]
+struct Books {
+    armed: u64,
+    ended: u64,
+}
+
+impl std::ops::Add for Books {
+    type Output = Books;
+    fn add(self, other: Books) -> Books {
+        Books {
+            armed: self.armed + other.armed,
+            ended: self.ended + other.ended,
+        }
+    }
+}
+
+fn armed(n: u64) -> Books {
+    Books { armed: n, ended: 0 }
+}
+
+fn ended(n: u64) -> Books {
+    Books { armed: 0, ended: n }
+}
+
+struct Scene {
+    wheel: Wheel<Heap>,
+    base: u64,
+    tokens: Vec<Token>,
+    timer: Handle,
+    futex: Futex,
+    alarm: Alarm,
+    /// 1 while the callback runs.
+    inside: AtomicU32,
+}
+
+// SAFETY: each thread uses its own token.
+unsafe impl Send for Scene {}
+// SAFETY: as above.
+unsafe impl Sync for Scene {}
+
+impl Scene {
+    fn new(ops: &[Op], (levels, base): (u32, u64)) -> (Scene, Books) {
+        let wheel = Wheel::new(Heap, config(levels, 1, base)).unwrap();
+        let tokens: Vec<_> = ops.iter().map(|_| wheel.attach().unwrap()).collect();
+        let mut s = Scene {
+            wheel,
+            base,
+            tokens,
+            timer: 0,
+            futex: Futex::default(),
+            alarm: Alarm::new(),
+            inside: AtomicU32::new(0),
+        };
+        let mut books = Books::default();
+        let caller = s.caller(s.tokens[0]);
+        let mut make = |func, due| {
+            let spec = Spec {
+                func,
+                ..Spec::default()
+            };
+            books.armed += u64::from(due != 0);
+            let due = (due != 0).then(|| at(base + due));
+            s.wheel.setup(&caller, spec, due).unwrap()
+        };
+        let func = usize::from(ops.contains(&SyncDelete));
+        let timer = make(func, if ops.contains(&Arm) { 0 } else { 2 });
+        if ops.contains(&Fire) {
+            // So that a sweep finds something, whatever becomes of the timer.
+            make(0, 1);
+        }
+        s.timer = timer;
+        (s, books)
+    }
+
+    fn caller(&self, token: Token) -> Sleeper<'_> {
+        Sleeper {
+            token,
+            alarm: &self.alarm,
+        }
+    }
+
+    fn arm(&self, token: Token, ahead: u64) -> Books {
+        let due = at(self.base + ahead);
+        let caller = self.caller(token);
+        self.arming(self.wheel.arm(&caller, self.timer, due, How::Always))
+    }
+
+    /// What has begun, of an operation that says whether a timer was pending.
+    fn arming(&self, was: Result<bool, Error>) -> Books {
+        match was {
+            Ok(was) => armed(u64::from(!was)),
+            Err(Error::Stale | Error::Shutdown) => Books::default(),
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+
+    /// The short way to arm, as the C functions take it.
+    fn rearm(&self, token: Token, ahead: u64) -> Books {
+        let due = at(self.base + ahead);
+        let caller = self.caller(token);
+        let raced = |was| self.wheel.rearm_raced(&caller, self.timer, due.tick, was);
+        self.wheel.rearm(
+            self.timer,
+            due,
+            |_| armed(0),
+            || {
+                self.wheel.count_arm(&caller);
+                armed(1)
+            },
+            |was| self.arming(raced(was)),
+            || self.arm(token, ahead),
+        )
+    }
+
+    /// The short way to cancel, and the long one where that does not do.
+    fn cancel(&self, caller: &Sleeper<'_>) -> Result<bool, Error> {
+        match self.wheel.disarm(self.timer) {
+            Some(()) => Ok(true),
+            None => self.wheel.cancel(caller, self.timer, 0),
+        }
+    }
+
+    /// What has ended, of an operation that says whether a timer was pending.
+    fn ending(&self, was: Result<bool, Error>) -> Books {
+        match was {
+            Ok(was) => ended(u64::from(was)),
+            Err(Error::Stale) => Books::default(),
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+
+    fn advance(&self, ahead: u64) -> Books {
+        let target = self.base + ahead;
+        let mut n = 0;
+        if self.wheel.nothing_due(target) {
+            return ended(0);
+        }
+        let Ok(mut drive) = self.wheel.drive() else {
+            return ended(0);
+        };
+        let mut last = 0;
+        drive.advance(target, |f: &Fired| {
+            assert!(last <= f.tick && f.tick <= target);
+            last = f.tick;
+            n += 1;
+            if f.func != 0 {
+                self.inside.store(1, Ordering::Relaxed);
+                self.inside.store(0, Ordering::Relaxed);
+                let driver = self.caller(Token(self.wheel.own().as_ptr()));
+                self.wheel.finish(&driver, f.handle, &self.futex);
+            }
+            true
+        });
+        ended(n)
+    }
+
+    fn drain(&self) -> Books {
+        let mut n = 0;
+        if let Ok(mut drive) = self.wheel.drive() {
+            drive.drain(|_| {
+                n += 1;
+                true
+            });
+        }
+        ended(n)
+    }
+
+    fn sleep(&self) {
+        let Ok(mut drive) = self.wheel.drive() else {
+            return self.alarm.set(0);
+        };
+        drive.settle();
+        self.wheel.doze(1 << 36, |tick| self.alarm.set(tick));
+    }
+
+    fn act(&self, op: Op, n: usize) -> Books {
+        let token = self.tokens[n];
+        let caller = self.caller(token);
+        match op {
+            Arm => self.arm(token, 2),
+            Earlier => self.arm(token, 1),
+            Later => self.rearm(token, 3),
+            Cancel => self.ending(self.cancel(&caller)),
+            Reuse => {
+                let freed = self.ending(self.wheel.free(&caller, self.timer));
+                let due = Some(at(self.base + 2));
+                let again = self.wheel.setup(&caller, Spec::default(), due);
+                assert!(matches!(again, Ok(_) | Err(Error::Shutdown)));
+                freed + armed(u64::from(again.is_ok()))
+            }
+            HandOver => {
+                self.wheel.detach(token);
+                self.arm(self.wheel.attach().unwrap(), 2)
+            }
+            SyncDelete => {
+                let was = self.wheel.cancel_sync(&caller, self.timer, 0, &self.futex);
+                assert_eq!(self.inside.load(Ordering::Relaxed), 0, "still running");
+                self.ending(was)
+            }
+            Fire => self.advance(2),
+            Sleep => {
+                self.sleep();
+                Books::default()
+            }
+            Drain => self.drain(),
+        }
+    }
+
+    fn hand(&self) -> u64 {
+        self.wheel.current.load(Ordering::Acquire)
+    }
+
+    fn judge(&self, ops: &[Op], books: Books) {
+        let mut ended = books.ended;
+        if let Ok(Some(due)) = self.wheel.due(self.timer) {
+            // Armed for a tick that the hand came to: the next one.
+            let tick = due.tick.max(self.hand() + 1);
+            let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
+            assert!(next <= tick, "due at {tick}, next visit at {next}");
+            if ops.contains(&Sleep) {
+                assert!(self.alarm.get() <= tick, "asleep over a deadline");
+            }
+            ended += self.advance(tick - self.base).ended;
+            assert!(self.wheel.due(self.timer).unwrap().is_none(), "late");
+        }
+        if ops.contains(&Drain) {
+            assert_eq!(self.drain().ended, 0, "left to a second drain");
+        }
+        ended += self.advance(9).ended;
+        assert_eq!(books.armed, ended, "lost, or twice");
+    }
+}
+
+/// All of `ops` at the same time, each of them once on the first thread.
+fn meet<const N: usize>(ops: [Op; N], preemptions: Option<usize>) {
+    for wheel in WHEELS {
+        let explored = (0..N).map(|first| {
+            explore(preemptions, move || {
+                let (scene, mut books) = Scene::new(&ops, wheel);
+                let scene = Arc::new(scene);
+                let others: Vec<_> = (0..N)
+                    .filter(|n| *n != first)
+                    .map(|n| {
+                        let s = scene.clone();
+                        thread::spawn(move || s.act(ops[n], n))
+                    })
+                    .collect();
+                books = books + scene.act(ops[first], first);
+                for other in others {
+                    books = books + other.join().unwrap();
+                }
+                scene.judge(&ops, books);
+            })
+        });
+        let explored = explored.reduce(|a, b| a + b).unwrap();
+        println!("{ops:?}, levels {}: {explored}", wheel.0);
+    }
+}
+
+/// An operation beside itself and each that comes after it.
+fn pairs_of(op: Op) {
+    for other in OPS.into_iter().skip_while(|o| *o != op) {
+        meet([op, other], None);
+    }
+}
+
+macro_rules! pairs {
+    ($($name:ident: $op:expr,)*) => {
+        $(#[test]
+        fn $name() {
+            pairs_of($op);
+        })*
+    };
+}
+
+pairs! {
+    pairs_of_arm: Arm,
+    pairs_of_rearm_earlier: Earlier,
+    pairs_of_rearm_later: Later,
+    pairs_of_cancel: Cancel,
+    pairs_of_reuse: Reuse,
+    pairs_of_hand_over: HandOver,
+    pairs_of_sync_delete: SyncDelete,
+    pairs_of_fire: Fire,
+    pairs_of_sleep: Sleep,
+    pairs_of_drain: Drain,
+}
+
+/// Three threads, one of which drives.
+macro_rules! triples {
+    ($($name:ident: $ops:expr,)*) => {
+        $(#[test]
+        fn $name() {
+            meet($ops, Some(3));
+        })*
+    };
+}
+
+triples! {
+    triple_arm_cancel_fire: [Arm, Cancel, Fire],
+    triple_arm_cancel_sleep: [Arm, Cancel, Sleep],
+    triple_arm_cancel_drain: [Arm, Cancel, Drain],
+    triple_arm_hand_over_sleep: [Arm, HandOver, Sleep],
+    triple_earlier_cancel_fire: [Earlier, Cancel, Fire],
+    triple_later_cancel_fire: [Later, Cancel, Fire],
+    triple_later_sync_delete_fire: [Later, SyncDelete, Fire],
+    triple_cancel_sync_delete_fire: [Cancel, SyncDelete, Fire],
+    triple_reuse_cancel_sleep: [Reuse, Cancel, Sleep],
+    triple_reuse_arm_drain: [Reuse, Later, Drain],
+}
