@@ -415,15 +415,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 .max(w.current.load(Ordering::Relaxed));
             self.far = self.goal - swept > NEAR_LEAP;
             // H1 and N1. Release: pairs with the Acquires of the arms.
-            let goal_late = planted("goal_is_announced_after_the_scan");
-            if !goal_late {
+            if !planted("goal_is_announced_after_the_scan") {
                 w.current.store(self.goal, Ordering::Release);
             }
             w.hot.next_visit.store(NEVER, Ordering::Release);
             // Races 2 and 3.
             fence(Ordering::SeqCst);
             let next = self.sweep_to_goal();
-            if goal_late {
+            if planted("goal_is_announced_after_the_scan") {
                 w.current.store(self.goal, Ordering::Release);
             }
             // AcqRel: pairs with P4.
@@ -612,8 +611,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn empty(&mut self, s: ShardRef<'_>, at: At, t: u64) {
         let w = self.wheel;
         let d = &w.driver;
-        let unmark_late = planted("mark_is_cleared_after_the_drain");
-        if !unmark_late {
+        if !planted("mark_is_cleared_after_the_drain") {
             s.unmark(at);
         }
         // On the top level an entry of a later round goes back to where it
@@ -671,7 +669,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if own && !d.rest.is_detached_empty() {
             s.put_spare(d.rest.last_chunk());
         }
-        if unmark_late {
+        if planted("mark_is_cleared_after_the_drain") {
             s.unmark(at);
         }
     }

@@ -2,6 +2,10 @@
 //! takes its atomics from here, and everything that lives in zeroed memory is
 //! brought to life by [`init`].
 
+#[cfg(any(all(not(loom), feature = "chaos"), all(loom, planted)))]
+#[macro_use]
+mod hooked;
+
 #[cfg(all(not(loom), feature = "chaos"))]
 mod chaos;
 #[cfg(all(not(loom), feature = "chaos"))]
@@ -13,13 +17,19 @@ pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-#[cfg(loom)]
+#[cfg(all(loom, not(planted)))]
 pub(crate) use loom::sync::atomic::{
     fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
+#[cfg(all(loom, planted))]
+mod weak;
 #[cfg(all(not(loom), not(feature = "chaos")))]
 pub(crate) use std::sync::atomic::{
     fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
+#[cfg(all(loom, planted))]
+pub(crate) use weak::{
+    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 
 #[cfg(planted)]
@@ -42,6 +52,7 @@ pub(crate) const fn planted(_: &str) -> bool {
 /// must be held back: an `mfence` after it would cost ten nanoseconds for
 /// nothing. Elsewhere, and under the tools that check orderings, it is a fence.
 #[inline(always)]
+#[cfg_attr(planted, track_caller)]
 pub(crate) fn fence_after_rmw() {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);

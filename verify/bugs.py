@@ -30,7 +30,7 @@ def planted_in_the_sources():
 def verdict(tests, test, want_pass, **spoilt):
     """None if the test does what it should, else what is wrong."""
     try:
-        passed = tests.passes(test, **spoilt)
+        passed = tests.run([test], **spoilt)[0] is None
     except subprocess.TimeoutExpired:
         return "does not end"
     return None if passed == want_pass else ("passes" if passed else "fails")

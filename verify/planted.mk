@@ -7,3 +7,10 @@ VERIFY_LONG += bugs
 bugs:
 	$(call say,BUGS,verify/bugs.txt)
 	$(Q)CARGO='$(CARGO)' verify/bugs.py
+
+# Each atomic ordering of the core a step weaker: writes which test catches it.
+# Hours; `verify/orderings.py open` tries those again that none has caught.
+.PHONY: orderings
+orderings:
+	$(call say,WEAKEN,verify/orderings.txt)
+	$(Q)CARGO='$(CARGO)' verify/orderings.py all

@@ -37,71 +37,9 @@ pub(crate) fn fence(order: Ordering) {
     real::fence(order);
 }
 
-/// An atomic of the standard library, behind a `dawdle`.
-macro_rules! atomic {
-    ($name:ident $([$t:ident])?, $value:ty $(, $fetch:ident)*) => {
-        #[repr(transparent)]
-        pub(crate) struct $name $(<$t>)? (real::$name $(<$t>)?);
-
-        // Not each is used with every type.
-        #[allow(dead_code)]
-        impl $(<$t>)? $name $(<$t>)? {
-            pub const fn new(value: $value) -> Self {
-                Self(real::$name::new(value))
-            }
-            pub fn load(&self, order: Ordering) -> $value {
-                dawdle();
-                self.0.load(order)
-            }
-            pub fn store(&self, value: $value, order: Ordering) {
-                dawdle();
-                self.0.store(value, order);
-            }
-            pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                dawdle();
-                self.0.swap(value, order)
-            }
-            pub fn compare_exchange(
-                &self,
-                old: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                dawdle();
-                self.0.compare_exchange(old, new, success, failure)
-            }
-            pub fn compare_exchange_weak(
-                &self,
-                old: $value,
-                new: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                dawdle();
-                self.0.compare_exchange_weak(old, new, success, failure)
-            }
-            pub fn fetch_update(
-                &self,
-                success: Ordering,
-                failure: Ordering,
-                f: impl FnMut($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                dawdle();
-                self.0.fetch_update(success, failure, f)
-            }
-            $(pub fn $fetch(&self, value: $value, order: Ordering) -> $value {
-                dawdle();
-                self.0.$fetch(value, order)
-            })*
-        }
-    };
+fn hook(order: Ordering, _: usize) -> Ordering {
+    dawdle();
+    order
 }
 
-atomic!(AtomicPtr[T], *mut T);
-atomic!(AtomicU8, u8);
-atomic!(AtomicU16, u16);
-atomic!(AtomicI32, i32);
-atomic!(AtomicU32, u32, fetch_add, fetch_and, fetch_or);
-atomic!(AtomicU64, u64, fetch_add, fetch_and, fetch_min, fetch_or);
-atomic!(AtomicUsize, usize);
+hooked!(const);

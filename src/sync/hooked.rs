@@ -1,0 +1,77 @@
+//! Atomics that do what those of `real` do, but ask `hook` first, with the
+//! ordering and its place among the arguments, which ordering to use. The
+//! module that says `hooked!()`, or `hooked!(const)` where statics are made of
+//! them, has both, and an `Ordering`.
+
+macro_rules! hooked {
+    ({$($const:tt)?} $name:ident $([$t:ident])?, $value:ty $(, $fetch:ident)*) => {
+        #[repr(transparent)]
+        #[derive(Default)]
+        pub(crate) struct $name $(<$t>)? (real::$name $(<$t>)?);
+
+        // Not each is used with every type.
+        #[allow(dead_code)]
+        impl $(<$t>)? $name $(<$t>)? {
+            pub $($const)? fn new(value: $value) -> Self {
+                Self(real::$name::new(value))
+            }
+            #[track_caller]
+            pub fn load(&self, order: Ordering) -> $value {
+                self.0.load(hook(order, 0))
+            }
+            #[track_caller]
+            pub fn store(&self, value: $value, order: Ordering) {
+                self.0.store(value, hook(order, 0));
+            }
+            #[track_caller]
+            pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.0.swap(value, hook(order, 0))
+            }
+            #[track_caller]
+            pub fn compare_exchange(
+                &self,
+                old: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let (success, failure) = (hook(success, 0), hook(failure, 1));
+                self.0.compare_exchange(old, new, success, failure)
+            }
+            #[track_caller]
+            pub fn compare_exchange_weak(
+                &self,
+                old: $value,
+                new: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                let (success, failure) = (hook(success, 0), hook(failure, 1));
+                self.0.compare_exchange_weak(old, new, success, failure)
+            }
+            #[track_caller]
+            pub fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                f: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let (success, failure) = (hook(success, 0), hook(failure, 1));
+                self.0.fetch_update(success, failure, f)
+            }
+            $(#[track_caller]
+            pub fn $fetch(&self, value: $value, order: Ordering) -> $value {
+                self.0.$fetch(value, hook(order, 0))
+            })*
+        }
+    };
+    ($($const:tt)?) => {
+        hooked!({$($const)?} AtomicPtr[T], *mut T);
+        hooked!({$($const)?} AtomicU8, u8);
+        hooked!({$($const)?} AtomicU16, u16, fetch_and, fetch_or);
+        hooked!({$($const)?} AtomicI32, i32);
+        hooked!({$($const)?} AtomicU32, u32, fetch_add, fetch_and, fetch_or, fetch_sub);
+        hooked!({$($const)?} AtomicU64, u64, fetch_add, fetch_and, fetch_min, fetch_or, fetch_sub);
+        hooked!({$($const)?} AtomicUsize, usize);
+    };
+}
