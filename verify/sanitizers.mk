@@ -130,6 +130,3 @@ miri-run:
 	$(call say,MIRI,$(SEEDS) seeds)
 	$(Q)$(call miri-test,miri,-Zmiri-many-seeds=0..$(SEEDS) \
 		-Zmiri-env-set=PROPTEST_CASES=$(CASES)) $(MIRI_TESTS)
-	$(call must-find,two_threads_never_hold_the_same_node.*FAILED,\
-		RUSTFLAGS='--cfg planted' $(call miri-test,miri-planted,\
-		-Zmiri-env-set=HWHEEL_PLANTED=pop_does_not_compare) two_threads_never)

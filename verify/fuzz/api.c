@@ -292,12 +292,11 @@ static void make(struct world *w, unsigned op)
 		time = absolute(w, time, HWHEEL_ABSTIME);
 	} else {
 		period = take(1) ? a_time() : 0;
-		fresh.missed = take(1) % 4 * HWHEEL_MISSED_BURST;
+		flags |= (uint32_t)take(1) % 4 * HWHEEL_MISSED_BURST;
+		fresh.missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
 		/* Not to be called for ever. */
 		if (fresh.missed == HWHEEL_MISSED_BURST && period < LATEST / 64)
 			period += LATEST / 64;
-		flags |= fresh.missed;
-		fresh.missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
 		allowed = HWHEEL_ABSTIME | fresh.missed;
 		got = hwheel_every(w->wheel, time, period, fn, fresh.cookie, flags,
 				   &fresh.handle);
