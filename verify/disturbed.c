@@ -6,6 +6,7 @@
  * wall clock that steps is a wrapped one: the machine's own is left alone. More
  * of this is in c-tests: fork.c, clock.c, and a slow callback in trap_d.c (d8).
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -146,6 +147,27 @@ static void strange_reads(void)
 static void an_alarm_that_reads_strangely(void)
 {
 	in_a_child(strange_reads);
+}
+
+/* An event loop has made the descriptor non-blocking: no thread spins on it. */
+static void non_blocking(void)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel *w = default_wheel();
+	int fd = hwheel_fd(w);
+
+	EXPECT(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
+	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_after(w, 200 * MS, count, 0, 0, NULL), 0);
+	until_called(1);
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	EXPECT(s.wakeups < 20, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void an_alarm_that_does_not_block(void)
+{
+	in_a_child(non_blocking);
 }
 
 static struct hwheel *wall_wheel(void)
@@ -464,6 +486,7 @@ static void a_callback_that_never_returns(void)
 
 static const struct ktap_test tests[] = {
 	TEST(an_alarm_that_reads_strangely),
+	TEST(an_alarm_that_does_not_block),
 	TEST(a_clock_that_steps_under_the_tick_thread),
 	TEST(a_clock_that_steps_at_random),
 	TEST(a_storm_of_signals),

@@ -43,6 +43,7 @@ int __real_munmap(void *at, size_t n);
 int __real_timerfd_create(int clock, int flags);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			  void *(*body)(void *), void *arg);
+int __real_pthread_key_create(pthread_key_t *key, void (*end)(void *));
 
 void *__wrap_malloc(size_t n)
 {
@@ -98,6 +99,11 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 {
 	return must_fail() ? EAGAIN
 			   : __real_pthread_create(thread, attr, body, arg);
+}
+
+int __wrap_pthread_key_create(pthread_key_t *key, void (*end)(void *))
+{
+	return must_fail() ? EAGAIN : __real_pthread_key_create(key, end);
 }
 
 static int descriptors(void)
@@ -536,6 +542,31 @@ static void a_filter_that_denies_the_alarm(void)
 	in_a_child(no_alarm);
 }
 
+/* One that cannot be set is none; one that no longer can, no hindrance. */
+static void no_setting(void)
+{
+	struct hwheel *w = default_wheel(), *late = default_wheel();
+	int before = descriptors();
+
+	EXPECT(hwheel_fd(late) >= 0, 1);
+	DENY(EPERM, SYS_timerfd_settime);
+	EXPECT(hwheel_fd(w), -EPERM);
+	EXPECT(hwheel_start(w, 0), -EPERM);
+	EXPECT(descriptors(), before + 1);
+	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	poll_until_called(w, 1);
+	EXPECT(hwheel_destroy(w), 0);
+	EXPECT(hwheel_start(late, 0), 0);
+	EXPECT(hwheel_after(late, 10 * MS, count, 0, 0, NULL), 0);
+	until_called(2);
+	EXPECT(hwheel_destroy(late), 0);
+}
+
+static void a_filter_that_denies_setting_the_alarm(void)
+{
+	in_a_child(no_setting);
+}
+
 static void no_other_descriptor(void)
 {
 	struct hwheel *w = NULL;
@@ -614,6 +645,7 @@ static const struct ktap_test tests[] = {
 	TEST(each_call_survives_each_refusal),
 	TEST(what_was_armed_fires_whatever_is_refused),
 	TEST(a_filter_that_denies_the_alarm),
+	TEST(a_filter_that_denies_setting_the_alarm),
 	TEST(a_filter_that_denies_every_other_descriptor),
 	TEST(a_filter_that_denies_threads),
 	TEST(a_filter_that_denies_memory),
