@@ -260,6 +260,21 @@ impl Front {
         (at < h.filled.load(Ordering::Acquire) as usize).then(|| h.take(at))
     }
 
+    /// How many entries there are. Driver only.
+    pub fn len(&self) -> usize {
+        // Orderings as in `pop`.
+        let mut at = self.head.load(Ordering::Acquire);
+        let mut n = 0;
+        let taken = self.taken.load(Ordering::Relaxed) as usize;
+        while !at.is_null() {
+            // SAFETY: as in `peek`.
+            let chunk = unsafe { &*at };
+            n += chunk.filled.load(Ordering::Acquire) as usize;
+            at = chunk.next.load(Ordering::Acquire);
+        }
+        n.saturating_sub(taken)
+    }
+
     /// Shows every entry without taking it, at most `most` of them; false if
     /// there are more. Driver only.
     pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {

@@ -18,7 +18,9 @@
 //! for the nodes are touched, and therefore the exception. The state word sets the
 //! limit of a leap in either case.
 
-use crate::bucket::{promise_tick, Entry, NEAR_LEAP};
+mod tidy;
+
+use crate::bucket::{promise_tick, Chunk, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
@@ -407,6 +409,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let d = &w.driver;
         self.target = target;
         d.count.sweeps.bump(1);
+        self.tidy();
         loop {
             let swept = d.swept.load(Ordering::Relaxed);
             // An interrupted sweep has announced its goal; finish that first.
@@ -432,6 +435,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             d.swept.store(self.goal, Ordering::Relaxed);
             if self.goal >= target {
+                if w.hot.tidy.load(Ordering::Acquire) != 0 {
+                    // The next sweep goes on.
+                    w.hot.next_visit.fetch_min(0, Ordering::AcqRel);
+                }
                 return;
             }
         }
@@ -642,13 +649,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 self.prefetch(front.ahead(AHEAD));
             }
             let (entry, used) = front.pop();
-            if !used.is_null() {
-                if own {
-                    s.put_spare(used);
-                } else {
-                    s.give_back(used);
-                }
-            }
+            self.keep_chunk(s, used);
             let Some(e) = entry else { break };
             d.count.taken.bump(1);
             match self.tick_of(e) {
@@ -671,6 +672,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         if planted("mark_is_cleared_after_the_drain") {
             s.unmark(at);
+        }
+    }
+
+    /// A chunk that a `pop` has emptied, if it is one, is for its shard again.
+    #[inline]
+    fn keep_chunk(&self, s: ShardRef<'_>, used: *mut Chunk) {
+        if used.is_null() {
+            return;
+        }
+        if s.as_ptr() == self.own.as_ptr() {
+            s.put_spare(used);
+        } else {
+            s.give_back(used);
         }
     }
 
@@ -857,8 +871,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// timers are all cancelled, or were all moved, does not wake for nothing.
     fn look_ahead(&mut self) -> u64 {
         let d = &self.wheel.driver;
-        let rescue = self.wheel.hot.rescue.load(Ordering::Acquire) != 0;
-        if rescue || d.stopped.load(Ordering::Relaxed) != 0 {
+        let hot = &self.wheel.hot;
+        let wanted = hot.rescue.load(Ordering::Acquire) | hot.tidy.load(Ordering::Acquire);
+        if wanted != 0 || d.stopped.load(Ordering::Relaxed) != 0 {
             return 0;
         }
         let mut budget = SETTLE;

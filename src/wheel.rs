@@ -199,6 +199,11 @@ pub(crate) struct Driver {
     pub soonest: AtomicPtr<AtomicU64>,
     /// The next index that a drain looks at.
     pub drained: AtomicU32,
+    /// Where a tidying goes on: the shard, the bucket there, and how many of its
+    /// entries, 0 for all.
+    pub tidy_shard: AtomicPtr<Shard>,
+    pub tidy_bucket: AtomicU32,
+    pub tidy_rest: AtomicU32,
     /// The driver's own shard.
     pub own: AtomicPtr<Shard>,
     pub count: Driven,
@@ -234,6 +239,8 @@ pub(crate) struct Hot {
     pub rescue: AtomicU32,
     /// The tick that the driver sleeps until; 0 while it is awake.
     pub alarm: AtomicU64,
+    /// Most entries are dead: the driver goes through them.
+    pub tidy: AtomicU32,
     /// What threads have done that could get no shard.
     pub strays: Count,
 }
@@ -273,6 +280,7 @@ impl<M: Memory> Wheel<M> {
                 driving: AtomicU32::new(0),
                 rescue: AtomicU32::new(0),
                 alarm: AtomicU64::new(0),
+                tidy: AtomicU32::new(0),
                 strays: Count::default(),
             },
             driver: Driver {
@@ -285,6 +293,9 @@ impl<M: Memory> Wheel<M> {
                 rest: Front::empty(),
                 soonest: AtomicPtr::new(std::ptr::null_mut()),
                 drained: AtomicU32::new(0),
+                tidy_shard: AtomicPtr::new(std::ptr::null_mut()),
+                tidy_bucket: AtomicU32::new(0),
+                tidy_rest: AtomicU32::new(0),
                 own: AtomicPtr::new(std::ptr::null_mut()),
                 count: Driven::default(),
             },
@@ -704,6 +715,14 @@ impl<M: Memory> Wheel<M> {
     #[cold]
     fn call_rescue_awake(&self, caller: &impl Caller) {
         self.call_rescue();
+        self.call_driver(caller);
+    }
+
+    /// The driver has something to do, whatever the time.
+    #[cold]
+    pub(crate) fn call_driver(&self, caller: &impl Caller) {
+        // AcqRel: pairs with `nothing_due`, and N4 of race 3.
+        self.hot.next_visit.fetch_min(0, Ordering::AcqRel);
         fence_after_rmw();
         // Relaxed: fenced, as P5.
         if self.hot.alarm.load(Ordering::Relaxed) != 0 {
@@ -747,6 +766,7 @@ impl<M: Memory> Wheel<M> {
                 return self.call_rescue_awake(caller);
             }
             own.count.pushes.bump(1);
+            self.consider_tidying(caller, own.count.pushes.get());
             let tentative = (k + 1) | TENTATIVE;
             // P2. Release: the push; pairs with the visit's Acquire. A
             // read-modify-write in any case: `announce` builds on that.

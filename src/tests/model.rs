@@ -660,6 +660,31 @@ fn race_2_push_against_a_leap() {
     );
 }
 
+/// Dead entries are swept while their timer is armed again: no promise is lost,
+/// published or not.
+#[test]
+fn tidying_against_arm() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            for tick in [6, 5, 4] {
+                w.arm(1, t, tick);
+            }
+            w.wheel.hot.tidy.store(1, Ordering::Relaxed);
+            w.wheel.hot.next_visit.store(0, Ordering::Relaxed);
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, 3),
+        |(w, _)| w.advance(1),
+        |(w, _), was, fired| {
+            assert!(was && fired == 0);
+            assert_eq!(w.advance(2), 0);
+            assert_eq!(w.advance(3), 1);
+            assert_eq!(w.advance(9), 0);
+        },
+    );
+}
+
 /// How many a drain hands back.
 fn drained(w: &World) -> u64 {
     let mut handed = 0;

@@ -1,0 +1,144 @@
+/* Dead entries: memory follows the timers, not how often they were moved. */
+#include "ktap.h"
+
+static struct hwheel_stats stats(struct hwheel *w)
+{
+	struct hwheel_stats s;
+
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	return s;
+}
+
+static hwheel_timer_t timer(struct hwheel *w)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	return t;
+}
+
+/* What may be dead at any time, whatever happens. */
+#define BOUND 50000
+
+/* Each arm shorter than the last, ten million times: the worst there is. */
+static void ever_shorter_arms_stay_bounded(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t[10];
+	uint64_t most = 0, now = 0;
+
+	for (int i = 0; i < 10; i++)
+		t[i] = timer(w);
+	for (uint64_t i = 0; i < 10000000; i++) {
+		uint64_t delay = 1000000 - i / 10 % 1000000;
+
+		CHECK(hwheel_mod_at(w, t[i % 10], now + delay * MS, 0) >= 0);
+		if (i % 1000 == 0) {
+			uint64_t entries = stats(w).entries;
+
+			if (entries > most)
+				most = entries;
+			CHECK(hwheel_advance(w, now, NULL, 0) >= 0);
+		}
+		if (i % 1000000 == 0)
+			printf("# after %8" PRIu64 " arms: %6" PRIu64 " entries, %6" PRIu64 " dead\n",
+			       i, stats(w).entries, stats(w).dead);
+	}
+	printf("# at most %" PRIu64 " entries\n", most);
+	CHECK(most < BOUND);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* A long timeout that turns into a short one, and the timer is freed. */
+static void shortened_and_freed_stay_bounded(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[4];
+	uint64_t now = 0, most = 0;
+
+	for (int i = 0; i < 1000000; i++) {
+		hwheel_timer_t t = timer(w);
+
+		CHECK_EQ(hwheel_mod(w, t, 86400 * SEC, 0), 0);
+		CHECK_EQ(hwheel_mod(w, t, 1 * MS, 0), 1);
+		CHECK_EQ(hwheel_free(w, t), 1);
+		now += 2 * MS;
+		CHECK_EQ(hwheel_advance(w, now, e, 4), 0);
+		if (i % 1000 == 0 && stats(w).entries > most)
+			most = stats(w).entries;
+	}
+	CHECK(most < BOUND);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* None that lives is lost by it, and each fires at its tick. */
+static void the_living_are_kept(void)
+{
+	enum { N = 20000 };
+	static hwheel_timer_t t[N];
+	static uint64_t due[N];
+	struct hwheel *w = ktap_manual(0, 2, 16, 0);
+	static struct hwheel_event e[N];
+	uint64_t x = 1, fired = 0;
+
+	for (int i = 0; i < N; i++) {
+		CHECK_EQ(hwheel_setup(w, NULL, (uint64_t)i, 0, &t[i]), 0);
+		due[i] = 100000;
+		CHECK_EQ(hwheel_mod_at(w, t[i], due[i] * MS, 0), 0);
+	}
+	for (uint64_t ms = 1; ms <= 60000; ms++) {
+		for (int j = 0; j < 20; j++) {
+			x = x * 6364136223846793005u + 1442695040888963407u;
+			uint64_t i = (x >> 33) % N;
+
+			if (due[i] <= ms + 1)
+				continue;
+			due[i] -= (due[i] - ms) / 2;
+			CHECK_EQ(hwheel_mod_at(w, t[i], due[i] * MS, 0), 1);
+		}
+		int n = hwheel_advance(w, ms * MS, e, N);
+
+		CHECK(n >= 0);
+		for (int j = 0; j < n; j++) {
+			CHECK_EQ(due[e[j].cookie], ms);
+			due[e[j].cookie] = 0;
+			fired++;
+		}
+	}
+	for (int i = 0; i < N; i++)
+		CHECK(due[i] == 0 || due[i] > 60000);
+	CHECK_EQ(stats(w).fired, fired);
+	CHECK(stats(w).entries < 4 * N);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void the_tick_thread_does_it_and_sleeps_again(void)
+{
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	hwheel_timer_t t = timer(w);
+
+	CHECK_EQ(hwheel_start(w, 0), 0);
+	for (uint64_t i = 0; i < 1000000; i++)
+		CHECK(hwheel_mod(w, t, (100000000 - i % 50000000) * MS, 0) >= 0);
+	for (int i = 0; i < 20000 && stats(w).entries >= BOUND; i++)
+		ktap_sleep_ms(1);
+	CHECK(stats(w).entries < BOUND);
+	ktap_sleep_ms(200);
+	uint64_t before = stats(w).wakeups;
+
+	ktap_sleep_ms(1000);
+	CHECK_EQ(stats(w).wakeups, before);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(ever_shorter_arms_stay_bounded),
+	TEST(shortened_and_freed_stay_bounded),
+	TEST(the_living_are_kept),
+	TEST(the_tick_thread_does_it_and_sleeps_again),
+};
+
+KTAP_MAIN(tests)
