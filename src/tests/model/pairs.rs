@@ -347,6 +347,7 @@ triples! {
     triple_arm_cancel_fire: [Arm, Cancel, Fire],
     triple_arm_cancel_sleep: [Arm, Cancel, Sleep],
     triple_arm_cancel_drain: [Arm, Cancel, Drain],
+    triple_earlier_later_sleep: [Earlier, Later, Sleep],
     triple_arm_hand_over_sleep: [Arm, HandOver, Sleep],
     triple_earlier_cancel_fire: [Earlier, Cancel, Fire],
     triple_later_cancel_fire: [Later, Cancel, Fire],
