@@ -4,7 +4,7 @@
 #   make bench-peers    everything; a peer that is not installed is skipped
 #   make bench-check    the limits, met or not, of the last run of the two
 #   make bench-plot     its figures as docs/plots/*.svg
-#   make bench-core     the core's parts, by criterion
+#   make bench-core     the core's parts, by criterion; CORE_FLAGS= for it
 #   make bench-batch    many timers in one call, and one by one
 
 BENCH  := $(BUILD)/bench
@@ -35,7 +35,8 @@ bench-plot:
 	$(Q)$(PYTHON) benches/plot.py $(OUT) docs/plots
 
 bench-core:
-	$(Q)$(CARGO) bench -q --bench core
+	$(Q)$(CARGO) run -q --release --locked --manifest-path benches/core/Cargo.toml \
+		--target-dir $(TARGET)/core -- --bench $(CORE_FLAGS)
 
 bench-batch: $(BENCH)/batch
 	$(Q)$<
