@@ -208,8 +208,10 @@ clean:
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
-	@echo 'Targets: examples test-rust test-c header check-header check-exports'
-	@echo '         check-link check-install uninstall clean'
+	@echo 'Targets:'
+	@sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST) | tr -s ' ' '\n' | sort -u | \
+		grep -v '[$$)]\|-run$$\|force' | \
+		paste -sd ' ' | fold -sw 72 | sed 's/^/  /'
 
 # What else there is to make, each beside what it makes.
 include $(wildcard benches/*.mk bindings/*.mk man/*.mk tools/*.mk verify/*.mk)

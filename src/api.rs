@@ -169,6 +169,27 @@ impl Wheel {
         self.make(spec, Some(first.into()))
     }
 
+    /// As [`every`](Wheel::every), each up to `slack` later than its deadline,
+    /// so that it shares a wake-up with others. No more than a period counts.
+    ///
+    /// # Errors
+    /// As [`every`](Wheel::every).
+    pub fn every_range(
+        &self,
+        first: impl Into<When>,
+        period: Duration,
+        slack: Duration,
+        missed: Missed,
+        cookie: u64,
+    ) -> Result<Timer, Error> {
+        if period.is_zero() {
+            return Err(Error::Invalid);
+        }
+        let slack = self.host().slack(nanos(slack), nanos(period));
+        let spec = self.spec(cookie, period, AUTO | missed.kind() | slack);
+        self.make(spec, Some(first.into()))
+    }
+
     // Timers to arm again and again.
 
     /// Makes a timer that is not armed, and exists until [`free`](Wheel::free).
@@ -226,6 +247,34 @@ impl Wheel {
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         let when = when.into().of_host();
         truth(self.host().arm(timer.0, when, How::Earlier))
+    }
+
+    /// As [`mod_`](Wheel::mod_), to any time up to `slack` later, so that it
+    /// shares a wake-up with others. A timer due in that time already stays.
+    ///
+    /// ```
+    /// # use hwheel::{Event, Options, Clock, Time};
+    /// # use std::time::Duration;
+    /// # let wheel = Options::new().clock(Clock::Manual).create()?;
+    /// # let mut events = [Event::default(); 8];
+    /// let t = wheel.setup(1)?;
+    /// let ms = Duration::from_millis;
+    /// wheel.mod_range(t, ms(100), ms(100))?;
+    /// assert!(wheel.advance(Time::from_nanos(127_000_000), &mut events)?.is_empty());
+    /// assert_eq!(wheel.advance(Time::from_nanos(128_000_000), &mut events)?.len(), 1);
+    /// # Ok::<(), hwheel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`mod_`](Wheel::mod_).
+    pub fn mod_range(
+        &self,
+        timer: Timer,
+        when: impl Into<When>,
+        slack: Duration,
+    ) -> Result<bool, Error> {
+        let when = when.into().of_host();
+        truth(self.host().arm_range(timer.0, when, nanos(slack)))
     }
 
     /// As [`mod_`](Wheel::mod_), but only if the timer is armed.
