@@ -115,6 +115,9 @@ impl Node {
     pub fn count_move(&self) -> bool {
         let n = self.moves().wrapping_add(1);
         self.set_moves(n);
+        if planted("moves_are_counted_in_the_link") {
+            self.next_free.store(n.into(), Ordering::Relaxed);
+        }
         n == 0
     }
 

@@ -363,6 +363,26 @@ fn free_and_reuse_against_stale_cancel() {
     );
 }
 
+/// A timer is moved by the short way, which counts the move after it has let go
+/// of the node: the node may be free by then, and is handed out once all the
+/// same.
+#[test]
+fn free_and_reuse_against_a_move_without_a_push() {
+    duel(
+        || one(Some(2)),
+        |(w, t)| w.wheel.rearm(*t, at(3), |_| (), || (), |_| (), || ()),
+        |(w, t)| {
+            assert!(w.wheel.free(&w.own(0), *t).is_ok());
+            [w.timer(None), w.timer(None)]
+        },
+        |(w, _), (), made| {
+            let [a, b] = made.map(Wheel::<Heap>::index_of);
+            assert_ne!(a, b);
+            assert_eq!(w.wheel.live(), 2);
+        },
+    );
+}
+
 /// A world with one timer that frees itself.
 fn auto(func: usize, period: u64) -> (World, Handle) {
     let w = World::new(2, 1, 0);
