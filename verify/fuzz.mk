@@ -4,6 +4,9 @@
 VERIFY_SHORT += fuzz
 VERIFY_LONG += fuzz-long
 
+# The long form ends after so many seconds; 0 is never.
+FUZZ_SECONDS ?= 0
+
 # The library counts the edges that it takes, for the fuzzer to go by.
 FUZZ_LIB := $(TARGET)/fuzz/$(RUST_HOST)/release/libhwheel.a
 FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module \
@@ -28,14 +31,14 @@ $(BUILD)/fuzz/api: verify/fuzz/api.c verify/verify.h include/hwheel.h $(FUZZ_LIB
 		-Iinclude -o $@ $< $(FUZZ_LIB) $(PRIVATE)
 
 fuzz:
-	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000
+	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000 FUZZ_SECONDS=0
 fuzz-long:
 	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=10000000
 
 fuzz-run: $(BUILD)/fuzz/api
 	$(call say,FUZZ,$(RUNS) executions)
-	$(Q)$< -runs=$(RUNS) -max_len=600 -verbosity=0 -print_final_stats=1 \
-		-artifact_prefix=$(BUILD)/fuzz/ $(FUZZ_CORPUS) verify/fuzz/corpus
+	$(Q)$< -runs=$(RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=600 \
+		-verbosity=0 -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ $(FUZZ_CORPUS) verify/fuzz/corpus
 
 fuzz-corpus: $(BUILD)/fuzz/api
 	$(call say,FUZZ,verify/fuzz/corpus)

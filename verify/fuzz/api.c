@@ -16,7 +16,7 @@
 #include <sys/prctl.h>
 #include "../verify.h"
 
-enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8 };
+enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
 
 #define LATEST (UINT64_C(1) << 60)
 /* The longest step in ticks: one of years takes seconds. */
@@ -27,7 +27,7 @@ enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8 };
 
 struct timer {
 	hwheel_timer_t handle;
-	uint64_t cookie, deadline, period;
+	uint64_t cookie, deadline, period, slack;
 	/* The tick by which it fires, and whether that is exactly when. */
 	uint64_t tick;
 	int exact;
@@ -42,6 +42,8 @@ struct world {
 	/* The last ones are those of the keys. */
 	struct timer timers[TIMERS + KEYS];
 	uint64_t now, tick_ns, limit, last_tick;
+	/* A sweep stops after so many, and has fired so many. */
+	uint32_t budget, swept;
 	/* Where the hand may still be, in ticks: from there it is far or near. */
 	uint64_t hand;
 	int driving, drained;
@@ -117,6 +119,25 @@ static unsigned armed(const struct world *w)
 	return n;
 }
 
+/* What the table knows by that name. */
+static struct timer *find(struct world *w, hwheel_timer_t handle)
+{
+	for (unsigned i = 0; i < TIMERS; i++)
+		if (w->timers[i].exists && w->timers[i].handle == handle)
+			return &w->timers[i];
+	return NULL;
+}
+
+/* The timers of keys have handles as well, which nobody is told but may guess. */
+static hwheel_timer_t unless_guessed(struct world *w, hwheel_timer_t handle)
+{
+	for (unsigned i = TIMERS; i < COUNT(w->timers); i++)
+		if ((w->timers[i].exists || w->timers[i].running) &&
+		    find(w, handle) == NULL && hwheel_pending(w->wheel, handle) >= 0)
+			return 0;
+	return handle;
+}
+
 /* A handle: mostly of a timer of this wheel; or of the other, or invented. */
 static hwheel_timer_t a_handle(struct world *w)
 {
@@ -128,17 +149,8 @@ static hwheel_timer_t a_handle(struct world *w)
 	if (dice < 216)
 		return other(w)->timers[dice % TIMERS].handle;
 	if (dice < 240)
-		return h ^ UINT64_C(1) << take(1) % 64;
-	return take(8);
-}
-
-/* What the table knows by that name. */
-static struct timer *find(struct world *w, hwheel_timer_t handle)
-{
-	for (unsigned i = 0; i < TIMERS; i++)
-		if (w->timers[i].exists && w->timers[i].handle == handle)
-			return &w->timers[i];
-	return NULL;
+		return unless_guessed(w, h ^ UINT64_C(1) << take(1) % 64);
+	return unless_guessed(w, take(8));
 }
 
 static uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
@@ -148,24 +160,41 @@ static uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
 	return time > HWHEEL_NEVER - w->now ? HWHEEL_NEVER : w->now + time;
 }
 
-/* Armed to that deadline, says the table. */
-static void set(struct world *w, struct timer *t, uint64_t deadline)
+/* Armed to that deadline or so much later, says the table. */
+static void set_range(struct world *w, struct timer *t, uint64_t deadline,
+		      uint64_t slack)
 {
 	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
 
 	t->armed = 1;
 	t->deadline = deadline;
 	t->tick = tick > past ? tick : past + 1;
-	t->exact = tick > past && tick - w->hand < EXACT;
-	if (deadline >= LATEST)
+	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
+	if (deadline >= LATEST || slack >= LATEST)
 		t->tick = HWHEEL_NEVER;
-	else if (t->tick - w->hand >= EXACT)
+	else
+		t->tick += slack / w->tick_ns;
+	if (t->tick == HWHEEL_NEVER)
+		return;
+	if (t->tick - w->hand >= EXACT)
 		t->tick += (t->tick - w->hand) / COARSE + 1;
+}
+
+static void set(struct world *w, struct timer *t, uint64_t deadline)
+{
+	set_range(w, t, deadline, 0);
 }
 
 static void end(struct timer *t)
 {
 	t->exists = t->armed = 0;
+}
+
+static void cancelled(struct timer *t)
+{
+	t->armed = 0;
+	if (t->frees_itself)
+		end(t);
 }
 
 /* The library's deadline of an armed timer. */
@@ -206,6 +235,7 @@ static struct timer *expected(struct world *w, const struct hwheel_event *e)
 	uint64_t from;
 
 	fired++;
+	w->swept++;
 	MUST(t->exists && t->armed && t->cookie == e->cookie);
 	MUST(e->timer == t->handle);
 	MUST(e->deadline_ns == t->deadline && t->deadline <= w->now);
@@ -215,9 +245,7 @@ static struct timer *expected(struct world *w, const struct hwheel_event *e)
 	}
 	if (t->period == 0) {
 		MUST(e->missed == 0);
-		t->armed = 0;
-		if (t->frees_itself)
-			end(t);
+		cancelled(t);
 		return t;
 	}
 	from = t->deadline;
@@ -229,7 +257,8 @@ static struct timer *expected(struct world *w, const struct hwheel_event *e)
 		from += (w->now / w->tick_ns * w->tick_ns - from) / t->period * t->period;
 	else
 		from += e->missed * t->period;
-	set(w, t, from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER : from + t->period);
+	set_range(w, t, from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER :
+		  from + t->period, t->slack);
 	t->exact = 0;
 	if (t->missed != HWHEEL_MISSED_BURST)
 		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
@@ -298,10 +327,16 @@ static void make(struct world *w, unsigned op)
 		if (fresh.missed == HWHEEL_MISSED_BURST && period < LATEST / 64)
 			period += LATEST / 64;
 		allowed = HWHEEL_ABSTIME | fresh.missed;
-		got = hwheel_every(w->wheel, time, period, fn, fresh.cookie, flags,
-				   &fresh.handle);
+		fresh.slack = op == 3 ? 0 : a_time();
+		got = op == 3 ? hwheel_every(w->wheel, time, period, fn, fresh.cookie,
+					     flags, &fresh.handle) :
+				hwheel_every_range(w->wheel, time, period, fresh.slack,
+						   fn, fresh.cookie, flags,
+						   &fresh.handle);
+		if (fresh.slack > period)
+			fresh.slack = period;
 	}
-	if (flags & ~allowed || (op == 3 && (period == 0 || fresh.missed == 6))) {
+	if (flags & ~allowed || (op >= 3 && (period == 0 || fresh.missed == 6))) {
 		MUST(got == -EINVAL && fresh.handle == 0);
 		refused++;
 	} else if (w->drained) {
@@ -316,7 +351,8 @@ static void make(struct world *w, unsigned op)
 		t->exists = 1;
 		t->period = period;
 		if (op != 0)
-			set(w, t, op == 2 ? time : absolute(w, time, flags));
+			set_range(w, t, op == 2 ? time : absolute(w, time, flags),
+				  t->slack);
 		agree(w, t);
 	}
 }
@@ -331,26 +367,31 @@ static void reduced(struct world *w, struct timer *t, uint64_t deadline)
 	set(w, t, deadline);
 }
 
+/* What an arm owes, but for its flags. */
+static int owed(const struct world *w, const struct timer *t)
+{
+	return t == NULL ? -ESTALE : t->shut || w->drained ? -ESHUTDOWN : t->armed;
+}
+
 static void move(struct world *w, unsigned op)
 {
 	hwheel_timer_t handle = a_handle(w);
 	struct timer *t = find(w, handle);
 	uint32_t flags = some_flags(), allowed = op == 1 ? 0 : HWHEEL_ABSTIME;
-	uint64_t time = a_time(), deadline, old;
+	uint64_t time = a_time(), slack = op == 4 ? a_time() % LATEST : 0;
+	uint64_t deadline, old;
 	int got;
 
 	got = op == 0 ? hwheel_mod(w->wheel, handle, time, flags) :
 	      op == 1 ? hwheel_mod_at(w->wheel, handle, time, flags) :
 	      op == 2 ? hwheel_reduce(w->wheel, handle, time, flags) :
-			hwheel_mod_pending(w->wheel, handle, time, flags);
+	      op == 3 ? hwheel_mod_pending(w->wheel, handle, time, flags) :
+			hwheel_mod_range(w->wheel, handle, time, slack, flags);
 	if (flags & ~allowed) {
 		MUST(got == -EINVAL);
 		refused++;
-	} else if (t == NULL) {
-		MUST(got == -ESTALE);
-		refused++;
-	} else if (t->shut || w->drained) {
-		MUST(got == -ESHUTDOWN);
+	} else if (owed(w, t) < 0) {
+		MUST(got == owed(w, t));
 		refused++;
 	} else {
 		MUST(got == t->armed);
@@ -361,8 +402,10 @@ static void move(struct world *w, unsigned op)
 			 * It compares ticks, far ones coarsely: which of two
 			 * that are equal so, or overdue, it does not say.
 			 */
-			if (deadline < old && deadline <= w->now)
+			if (deadline <= w->now && (deadline < old || !t->exact)) {
+				deadline = deadline < old ? deadline : old;
 				MUST(hwheel_mod_at(w->wheel, handle, deadline, 0) == 1);
+			}
 			if (old >= LATEST || deadline <= w->now)
 				set(w, t, deadline < old ? deadline : old);
 			else if (ask(w, t) != (old > w->now ? old : w->now))
@@ -370,11 +413,53 @@ static void move(struct world *w, unsigned op)
 			else
 				MUST(t->tick <= tick_of(w, deadline) || !t->exact);
 		} else if (op != 3 || t->armed) {
-			set(w, t, deadline);
+			set_range(w, t, deadline, slack);
 		}
 	}
 	if (t != NULL)
 		agree(w, t);
+}
+
+/* Many at once, some of them twice: as one after another. */
+static void many(struct world *w, unsigned op)
+{
+	hwheel_timer_t handles[MANY];
+	uint64_t times[MANY];
+	int32_t results[MANY];
+	uint32_t n = (uint32_t)take(1) % (MANY + 1);
+	uint32_t flags = op == 0 ? some_flags() : 0;
+	int got, good = 0, quiet = take(1) % 4 == 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		handles[i] = a_handle(w);
+		times[i] = op == 0 ? a_time() : 0;
+		results[i] = INT32_MAX;
+	}
+	got = op == 0 ? hwheel_mod_many(w->wheel, handles, times, n, flags,
+					quiet ? NULL : results) :
+			hwheel_delete_many(w->wheel, handles, n,
+					   quiet ? NULL : results);
+	if (flags & ~(uint32_t)HWHEEL_ABSTIME) {
+		MUST(got == -EINVAL && (n == 0 || results[0] == INT32_MAX));
+		refused++;
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct timer *t = find(w, handles[i]);
+		int want = op == 0 ? owed(w, t) : t == NULL ? -ESTALE : t->armed;
+
+		MUST(results[i] == (quiet ? INT32_MAX : want));
+		good += want >= 0;
+		refused += want < 0;
+		if (want >= 0 && op == 0)
+			set(w, t, absolute(w, times[i], flags));
+		else if (want >= 0)
+			cancelled(t);
+	}
+	MUST(got == good);
+	for (uint32_t i = 0; i < n; i++)
+		if (find(w, handles[i]) != NULL)
+			agree(w, find(w, handles[i]));
 }
 
 static void cancel(struct world *w, unsigned op)
@@ -398,9 +483,9 @@ static void cancel(struct world *w, unsigned op)
 		refused++;
 	} else {
 		MUST(got == t->armed);
-		t->armed = 0;
+		cancelled(t);
 		t->shut |= op == 2 || op == 3;
-		if (t->frees_itself || op == 4)
+		if (op == 4)
 			end(t);
 	}
 	agree(w, t);
@@ -473,14 +558,15 @@ static void advance(struct world *w)
 	if (to > w->now)
 		w->now = to;
 	w->driving = 1;
-	w->last_tick = 0;
+	w->last_tick = w->swept = 0;
 	w->delivered = 0;
 	memset(w->events, 0, sizeof w->events);
 	got = hwheel_advance(w->wheel, to, w->events, max);
 	w->driving = 0;
 	deliver(w);
 	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
-	if ((uint32_t)got < max) {
+	MUST(w->budget == 0 || w->swept <= w->budget);
+	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget)) {
 		w->hand = w->now / w->tick_ns;
 		none_is_lost(w);
 	}
@@ -510,9 +596,7 @@ static void drain(struct world *w)
 		MUST(t->exists && t->armed && t->cookie == events[i].cookie);
 		MUST(events[i].flags == HWHEEL_EVENT_DRAINED);
 		MUST(events[i].timer == t->handle);
-		t->armed = 0;
-		if (t->frees_itself)
-			end(t);
+		cancelled(t);
 	}
 	if ((uint32_t)got < max)
 		MUST(armed(w) == 0);
@@ -654,6 +738,11 @@ static void nothing_at_all(struct world *w)
 	MUST(hwheel_delete(NULL, 1) == -EINVAL && hwheel_pending(NULL, 1) == -EINVAL);
 	MUST(hwheel_remaining(w->wheel, 0, NULL) == -EINVAL);
 	MUST(hwheel_after(NULL, 0, NULL, 0, 0, NULL) == -EINVAL);
+	MUST(hwheel_mod_range(NULL, 1, 0, 0, 0) == -EINVAL);
+	MUST(hwheel_mod_many(w->wheel, NULL, NULL, 0, 0, NULL) == 0);
+	MUST(hwheel_mod_many(w->wheel, &n, NULL, 1, 0, NULL) == -EINVAL);
+	MUST(hwheel_delete_many(w->wheel, NULL, 1, NULL) == -EINVAL);
+	MUST(hwheel_delete_many(w->wheel, &n, UINT32_MAX, NULL) == -EINVAL);
 	MUST(hwheel_key_set(w->wheel, NULL, 1, 0, NULL, 0, 0) == -EINVAL);
 	MUST(hwheel_key_delete(w->wheel, "k", 0) == -EINVAL);
 	MUST(hwheel_advance(w->wheel, 0, NULL, 1) == -EINVAL);
@@ -675,9 +764,9 @@ static void step(struct world *w)
 
 	calls++;
 	if (op < 14)
-		make(w, op % 4);
+		make(w, op % 5);
 	else if (op < 28)
-		move(w, op % 4);
+		move(w, op % 5);
 	else if (op < 38)
 		cancel(w, op % 5);
 	else if (op < 44)
@@ -694,6 +783,8 @@ static void step(struct world *w)
 		create_and_destroy();
 	else if (op == 61)
 		nothing_at_all(w);
+	else if (op == 62)
+		many(w, (unsigned)take(1) % 2);
 	else
 		agree(w, &w->timers[take(1) % TIMERS]);
 	MUST(hwheel_now(w->wheel, &now) == 0 && now == w->now);
@@ -719,9 +810,12 @@ static void begin(struct world *w)
 		.levels = shapes[shape].levels, .slots = shapes[shape].slots,
 		.max_timers = take(1) % 4 ? TIMERS + KEYS + 2 : 5,
 	};
+	uint64_t start = take(1);
 
-	o.start_ns = take(1) % 2 ? (UINT64_C(1) << take(1) % 50) - take(1) % 2 : 0;
+	o.start_ns = start % 2 ? (UINT64_C(1) << take(1) % 50) - take(1) % 2 : 0;
+	o.budget_items = start < 192 ? 0 : 1 + start % 4;
 	memset(w, 0, sizeof *w);
+	w->budget = o.budget_items;
 	w->tick_ns = o.tick_ns;
 	w->limit = o.max_timers;
 	w->now = o.start_ns;
@@ -745,6 +839,8 @@ static void finish(struct world *w)
 	}
 	statistics(w);
 	MUST(hwheel_destroy(w->wheel) == 0);
+	/* The next wheel may be at the same address. */
+	w->wheel = NULL;
 }
 
 static void say(void)
