@@ -272,6 +272,26 @@ static void e3_next_expiry_is_the_earliest_of_a_bucket(void)
 	}
 }
 
+/*
+ * Rounds are leapt over, however many timers share a bucket. One that went
+ * through 25 million of them would not be over in time.
+ */
+static void e3_full_buckets_do_not_wake_each_round(void)
+{
+	static const struct shape hashed = { 1000000, 1, 4 };
+	struct hwheel *w = start(&hashed, 0);
+	struct hwheel_stats s;
+
+	for (unsigned n = 0; n < 1000; n++)
+		after(w, (100000000 + n % 4) * MS);
+	each_expiry(w);
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	/* each bucket once to learn what is in it, and once to fire */
+	CHECK(s.sweeps <= 8);
+	done(w);
+}
+
 static _Atomic unsigned e3_fired;
 
 static void e3_note(struct hwheel *w, const struct hwheel_event *e)
@@ -426,6 +446,7 @@ static const struct ktap_test tests[] = {
 	TEST(e2_moved_timers_never_wake_late),
 	TEST(e3_next_expiry_is_the_timers_time),
 	TEST(e3_next_expiry_is_the_earliest_of_a_bucket),
+	TEST(e3_full_buckets_do_not_wake_each_round),
 	TEST(e3_thread_wakes_once_a_timer),
 	TEST(e4_buckets_need_not_be_sorted),
 	TEST(e4_jumps_take_what_is_due_of_a_bucket),
