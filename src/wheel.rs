@@ -1122,5 +1122,10 @@ pub(crate) const TENTATIVE: u64 = 1 << 63;
 pub(crate) fn promised(link: u64, tick: u64) -> bool {
     // One comparison: no promise is 0, which becomes the greatest, and what is
     // tentative is greater than any tick.
-    link.wrapping_sub(1) <= tick
+    let trusted = if planted("tentative_promise_is_trusted") {
+        link & !TENTATIVE
+    } else {
+        link
+    };
+    trusted.wrapping_sub(1) <= tick
 }

@@ -9,7 +9,7 @@ import subprocess
 TOP = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target"))
 # Seconds. A bug may make a test run for ever; that is not a catch.
-PATIENCE = 300
+PATIENCE = 600
 
 
 class Tests:

@@ -16,7 +16,7 @@ use super::{Sink, Sweep};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
-use crate::sync::Ordering;
+use crate::sync::{planted, Ordering};
 use crate::wheel::{Caller, Wheel, TENTATIVE};
 
 /// How often a thread looks, in pushes.
@@ -100,7 +100,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let front = s.front(at);
         // All but the last of those that are there now. What goes back to the
         // own shard, perhaps to this bucket, is not counted again.
-        let mut rest = front.len().saturating_sub(1);
+        let last = usize::from(!planted("last_entry_is_not_left_alone"));
+        let mut rest = front.len().saturating_sub(last);
         let before = d.tidy_rest.swap(0, Ordering::Relaxed) as usize;
         if before != 0 {
             rest = rest.min(before);
