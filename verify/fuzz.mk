@@ -38,8 +38,13 @@ fuzz-long:
 fuzz-run: $(BUILD)/fuzz/api
 	$(call say,FUZZ,$(RUNS) executions)
 	$(Q)$< -runs=$(RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=600 \
-		-verbosity=0 -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ $(FUZZ_CORPUS) verify/fuzz/corpus
+		-verbosity=0 -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
+		$(FUZZ_CORPUS) verify/fuzz/corpus
 
+# The fewest that still reach everything.
 fuzz-corpus: $(BUILD)/fuzz/api
 	$(call say,FUZZ,verify/fuzz/corpus)
-	$(Q)$< -merge=1 -max_len=600 verify/fuzz/corpus $(FUZZ_CORPUS)
+	$(Q)rm -rf $(BUILD)/fuzz/cover && mkdir -p $(BUILD)/fuzz/cover
+	$(Q)$< -set_cover_merge=1 -max_len=600 -verbosity=0 $(BUILD)/fuzz/cover \
+		verify/fuzz/corpus $(FUZZ_CORPUS)
+	$(Q)rm -r verify/fuzz/corpus && mv $(BUILD)/fuzz/cover verify/fuzz/corpus

@@ -673,7 +673,8 @@ static int verdict(const uint8_t *bytes)
 	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
 	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
 	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
-	    (o.flags && o.clock == HWHEEL_CLOCK_BOOTTIME) ||
+	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC &&
+	     o.clock != HWHEEL_CLOCK_REALTIME) ||
 	    (o.workers == 0 && (o.queue != 0 || o.overload != 0)) ||
 	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
