@@ -160,8 +160,8 @@ def progress(text, stay=False):
     print(clear + text, end="\n" if stay else "", file=sys.stderr, flush=True)
 
 
-def measure(jobs, programs, rounds, preexec):
-    """All runs, round by round: a list of values for each key."""
+def measure(jobs, programs, rounds, preexec, out):
+    """All runs, round by round; what there is by then is in the file `out`."""
     runs, dropped = {}, set()
     start = time.monotonic()
     for turn in range(rounds):
@@ -181,8 +181,8 @@ def measure(jobs, programs, rounds, preexec):
             for name, value in figures.items():
                 key = Key(job.workload, name, job.n, job.threads, job.impl)
                 runs.setdefault(key, []).append(value)
+        write(runs, out)
     progress(f"  {len(runs)} figures in {time.monotonic() - start:.0f} s", stay=True)
-    return runs
 
 
 def write(runs, path):
@@ -371,7 +371,7 @@ def main():
         # Alike beside alike, so that what is compared runs close in time.
         jobs.sort(key=lambda job: (job.workload, job.n, job.threads))
         preexec = preferred if options.prefer else None
-        write(measure(jobs, options.programs, options.rounds, preexec), options.file)
+        measure(jobs, options.programs, options.rounds, preexec, options.file)
     medians = read(options.file)
     if not options.check:
         tables(medians)
