@@ -1,8 +1,8 @@
 //! tokio's Sleep, reset in place: what select loops and idle timeouts do. It
 //! has no cancel short of a drop, and a reset is cheaper than a drop and a new
 //! one, so W1a and W1b are the same call; W1drop is W1a by a drop. Each takes
-//! an instant: no call reads a clock. One thread runs on the paused clock; W4 and W5 are on a runtime of
-//! one worker that drives the real one.
+//! an instant: no call reads a clock. One thread runs on the paused clock; W4
+//! and W5 are on a runtime of one worker that drives the real one.
 
 use peers::{Args, Peer, Rng, MS, OPS, SEC, SEED};
 use std::future::Future;
