@@ -138,12 +138,12 @@ loom:
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
 
-$(BUILD)/c-tests/shared/%: c-tests/%.c c-tests/ktap.h $(STAGE)/.done
+$(BUILD)/c-tests/shared/%: c-tests/%.c c-tests/ktap.h c-tests/held.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
-$(BUILD)/c-tests/static/%: c-tests/%.c c-tests/ktap.h $(STAGE)/.done
+$(BUILD)/c-tests/static/%: c-tests/%.c c-tests/ktap.h c-tests/held.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)

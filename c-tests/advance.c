@@ -1,6 +1,7 @@
 /* hwheel_advance(): order, batches, the clock that does not go back, one driver at a time. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include "held.h"
 #include "ktap.h"
 
 static const struct shape {
@@ -308,17 +309,6 @@ static void a_callback_may_drive_another_wheel(void)
 	CHECK_EQ(nested[0], 0);
 	CHECK_EQ(nested[1], 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int held, release;
-
-static void hold(struct hwheel *w, const struct hwheel_event *e)
-{
-	(void)w;
-	(void)e;
-	atomic_store(&held, 1);
-	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
-		ktap_sleep_ms(1);
 }
 
 static void *advance_to_a_second(void *w)

@@ -1,15 +1,6 @@
 /* Dead entries: memory follows the timers, not how often they were moved. */
 #include "ktap.h"
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s;
-
-	s.size = sizeof s;
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 static hwheel_timer_t timer(struct hwheel *w)
 {
 	hwheel_timer_t t = 0;

@@ -1,6 +1,7 @@
 /* hwheel_next_expiry(): never later than the truth. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include "held.h"
 #include "ktap.h"
 
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
@@ -139,17 +140,6 @@ static void it_is_not_late_in_a_callback(void)
 	CHECK_EQ(inside.answer, 1);
 	CHECK(inside.ns <= 50 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int held, release;
-
-static void hold(struct hwheel *w, const struct hwheel_event *e)
-{
-	(void)w;
-	(void)e;
-	atomic_store(&held, 1);
-	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
-		ktap_sleep_ms(1);
 }
 
 static void *advance_a_little(void *w)

@@ -12,14 +12,6 @@
 
 static struct hwheel_event events[ROOM];
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s = { .size = sizeof s };
-
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 static uint64_t live(struct hwheel *w)
 {
 	return stats(w).live;

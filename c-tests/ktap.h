@@ -96,6 +96,18 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 	return w;
 }
 
+static inline struct hwheel_stats stats(struct hwheel *w)
+{
+	struct hwheel_stats s;
+
+	memset(&s, 0xff, sizeof s);
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK_EQ(s.size, sizeof s);
+	CHECK_EQ(s.reserved, 0);
+	return s;
+}
+
 static inline uint64_t ktap_clock(void)
 {
 	struct timespec t;

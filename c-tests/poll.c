@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "held.h"
 #include "ktap.h"
 
 /* How long something that must happen may take. */
@@ -284,17 +285,6 @@ static void a_callback_runs_here_and_does_not_drive(void)
 	CHECK_EQ(inside.destroy, -EDEADLK);
 	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int held, release;
-
-static void hold(struct hwheel *w, const struct hwheel_event *e)
-{
-	(void)w;
-	(void)e;
-	atomic_store(&held, 1);
-	for (int i = 0; i < PATIENCE_MS && !atomic_load(&release); i++)
-		ktap_sleep_ms(1);
 }
 
 static void *poll_once(void *w)

@@ -3,18 +3,6 @@
 #include <stddef.h>
 #include "ktap.h"
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s;
-
-	memset(&s, 0xff, sizeof s);
-	s.size = sizeof s;
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	CHECK_EQ(s.size, sizeof s);
-	CHECK_EQ(s.reserved, 0);
-	return s;
-}
-
 static void nothing(struct hwheel *w, const struct hwheel_event *e)
 {
 	(void)w;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <unistd.h>
+#include "held.h"
 #include "ktap.h"
 
 /* How long something that must happen may take. */
@@ -230,18 +231,6 @@ static void a_callback_does_not_stop_its_own_thread(void)
 	CHECK_EQ(hwheel_after(w, 0, note, 0, 0, NULL), 0);
 	until(&calls, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int held, release;
-
-static void hold(struct hwheel *w, const struct hwheel_event *e)
-{
-	(void)w;
-	(void)e;
-	atomic_store(&held, 1);
-	for (int i = 0; i < PATIENCE_MS && !atomic_load(&release); i++)
-		ktap_sleep_ms(1);
-	atomic_store(&held, 0);
 }
 
 static atomic_int answers[2], answered;

@@ -148,15 +148,6 @@ static void done(struct hwheel *w)
 	still_ns = 0;
 }
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s;
-
-	s.size = sizeof s;
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 static void b1_arm_after_idle_is_not_early(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

@@ -21,14 +21,6 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 	fired++;
 }
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s = { .size = sizeof s };
-
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 /* The memory of this process that is in use, in bytes. */
 static size_t resident(void)
 {

@@ -28,14 +28,6 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 	fired++;
 }
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s = { .size = sizeof s };
-
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 /*
  * Waits until the alarm is set no more: it was when the descriptor was made,
  * and again by the thread.

@@ -21,15 +21,6 @@ static struct hwheel *make(const struct hwheel_options *o)
 	return w;
 }
 
-static struct hwheel_stats stats(struct hwheel *w)
-{
-	struct hwheel_stats s;
-
-	s.size = sizeof s;
-	CHECK_EQ(hwheel_get_stats(w, &s), 0);
-	return s;
-}
-
 /* What the callbacks saw. */
 static atomic_int calls, inside, twice, release;
 static atomic_uint missed;
