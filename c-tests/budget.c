@@ -1,7 +1,7 @@
-/* Budgets of a sweep, and the coarse clock. */
+/* Budgets of a sweep. */
 #include "ktap.h"
 
-static struct hwheel *make(uint32_t items, uint64_t ns, uint32_t clock, uint32_t flags)
+static struct hwheel *make(uint32_t items, uint64_t ns, uint32_t clock)
 {
 	struct hwheel_options o;
 	struct hwheel *w = NULL;
@@ -9,7 +9,6 @@ static struct hwheel *make(uint32_t items, uint64_t ns, uint32_t clock, uint32_t
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = clock;
-	o.flags = flags;
 	o.budget_items = items;
 	o.budget_ns = ns;
 	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
@@ -34,7 +33,7 @@ static void dawdle(struct hwheel *w, const struct hwheel_event *e)
 
 static void a_sweep_stops_after_so_many_and_resumes_in_order(void)
 {
-	struct hwheel *w = make(3, 0, HWHEEL_CLOCK_MANUAL, 0);
+	struct hwheel *w = make(3, 0, HWHEEL_CLOCK_MANUAL);
 	uint64_t next;
 
 	calls = 0;
@@ -53,7 +52,7 @@ static void a_sweep_stops_after_so_many_and_resumes_in_order(void)
 
 static void a_sweep_stops_after_so_long(void)
 {
-	struct hwheel *w = make(0, 1 * MS, HWHEEL_CLOCK_MANUAL, 0);
+	struct hwheel *w = make(0, 1 * MS, HWHEEL_CLOCK_MANUAL);
 
 	calls = 0;
 	for (uint64_t i = 0; i < 5; i++)
@@ -68,7 +67,7 @@ static void a_sweep_stops_after_so_long(void)
 /* What fires nothing counts as well: entries of timers that were moved. */
 static void a_sweep_stops_among_dead_entries(void)
 {
-	struct hwheel *w = make(0, 1, HWHEEL_CLOCK_MANUAL, 0);
+	struct hwheel *w = make(0, 1, HWHEEL_CLOCK_MANUAL);
 	static hwheel_timer_t t[5000];
 	uint64_t next;
 	int rounds = 0;
@@ -88,7 +87,7 @@ static void a_sweep_stops_among_dead_entries(void)
 
 static void the_tick_thread_goes_on_after_a_budget(void)
 {
-	struct hwheel *w = make(1, 0, HWHEEL_CLOCK_MONOTONIC, 0);
+	struct hwheel *w = make(1, 0, HWHEEL_CLOCK_MONOTONIC);
 	struct hwheel_stats s;
 
 	for (int i = 0; i < 100; i++)
@@ -105,59 +104,11 @@ static void the_tick_thread_goes_on_after_a_budget(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_coarse_clock_is_never_early(void)
-{
-	struct timespec r;
-	struct hwheel *w = make(0, 0, HWHEEL_CLOCK_MONOTONIC, HWHEEL_COARSE);
-
-	CHECK_EQ(clock_getres(CLOCK_MONOTONIC_COARSE, &r), 0);
-	for (int i = 0; i < 200; i++) {
-		hwheel_timer_t t;
-		uint64_t before = ktap_clock(), left;
-
-		CHECK_EQ(hwheel_after(w, 5 * SEC, NULL, 0, 0, &t), 0);
-		uint64_t after = ktap_clock();
-
-		CHECK_EQ(hwheel_remaining(w, t, &left), 1);
-		/* The deadline as the timer has it. */
-		uint64_t now = ktap_clock();
-
-		CHECK(now + left >= before + 5 * SEC);
-		CHECK(before + left <= after + 5 * SEC + 2 * (uint64_t)r.tv_nsec + 1 * MS);
-		CHECK_EQ(hwheel_delete(w, t), 1);
-		ktap_sleep_ms(1);
-	}
-	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static void what_has_no_coarse_clock_is_refused(void)
-{
-	struct hwheel_options o;
-	struct hwheel *w;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.flags = HWHEEL_COARSE;
-	o.clock = HWHEEL_CLOCK_BOOTTIME;
-	CHECK_EQ(hwheel_create(&o, 0, &w), -EINVAL);
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	CHECK_EQ(hwheel_create(&o, 0, &w), -EINVAL);
-	o.clock = HWHEEL_CLOCK_MONOTONIC;
-	o.flags = 2;
-	CHECK_EQ(hwheel_create(&o, 0, &w), -EINVAL);
-	o.clock = HWHEEL_CLOCK_REALTIME;
-	o.flags = HWHEEL_COARSE;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
-	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
 static const struct ktap_test tests[] = {
 	TEST(a_sweep_stops_after_so_many_and_resumes_in_order),
 	TEST(a_sweep_stops_after_so_long),
 	TEST(a_sweep_stops_among_dead_entries),
 	TEST(the_tick_thread_goes_on_after_a_budget),
-	TEST(a_coarse_clock_is_never_early),
-	TEST(what_has_no_coarse_clock_is_refused),
 };
 
 KTAP_MAIN(tests)

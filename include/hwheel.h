@@ -38,13 +38,6 @@
 #define HWHEEL_CLOCK_MANUAL 3
 
 /**
- * Option flag: arming by delay goes by the coarse clock of the kernel, which is
- * cheaper to read. Twice its resolution (1 to 10 ms) is added, so that no timer
- * is early; it may be late by that.
- */
-#define HWHEEL_COARSE 1
-
-/**
  * Overload: a callback for which the queue has no room runs in the thread that
  * drives. The default.
  */
@@ -95,7 +88,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * @slots: slots of each level, a power of two from 2 to 65536; default 256.
  *   @levels times log2(@slots) is at most 48.
  * @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
- * @flags: HWHEEL_COARSE or zero.
+ * @flags: zero.
  * @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
  *   clocks.
  * @workers: threads that run callbacks, up to 256, made by hwheel_create(). The

@@ -33,11 +33,6 @@ pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
 /// Clock: the caller's own, moved by hwheel_advance().
 pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
 
-/// Option flag: arming by delay goes by the coarse clock of the kernel, which is
-/// cheaper to read. Twice its resolution (1 to 10 ms) is added, so that no timer
-/// is early; it may be late by that.
-pub const HWHEEL_COARSE: u32 = 1;
-
 /// Overload: a callback for which the queue has no room runs in the thread that
 /// drives. The default.
 pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
@@ -82,7 +77,7 @@ pub struct hwheel {
 /// @slots: slots of each level, a power of two from 2 to 65536; default 256.
 ///   @levels times log2(@slots) is at most 48.
 /// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
-/// @flags: HWHEEL_COARSE or zero.
+/// @flags: zero.
 /// @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
 ///   clocks.
 /// @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
@@ -298,7 +293,6 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
         slots: or(o.slots, 256),
         max_timers: or(o.max_timers, MOST),
         start_ns: o.start_ns,
-        coarse: o.flags & HWHEEL_COARSE != 0,
         budget: Budget {
             items: o.budget_items,
             ns: o.budget_ns,
@@ -308,7 +302,7 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
     };
     if made.tick_ns > 3_600_000_000_000
         || made.max_timers > MOST
-        || o.flags & !HWHEEL_COARSE != 0
+        || o.flags != 0
         || (clock != Clock::Manual && o.start_ns != 0)
         || made.slots > 65_536
     {

@@ -51,8 +51,6 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
-    /// Arming by delay goes by the clock of the kernel's ticks.
-    pub coarse: bool,
     pub budget: Budget,
     /// Callbacks run in threads of their own, or an executor's.
     pub crew: Option<Crew>,
@@ -109,8 +107,6 @@ pub(crate) struct Host {
     id: u64,
     process: Process,
     clock: Clock,
-    /// The coarse clock for arming by delay, and how far behind it may be.
-    coarse: Option<(libc::clockid_t, u64)>,
     budget: Budget,
     pool: Option<Pool>,
     executor: Option<Executor>,
@@ -198,11 +194,6 @@ impl Host {
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
-        let coarse = match (options.coarse, options.clock) {
-            (false, _) => None,
-            (true, Clock::System(c)) => Some(clock::coarse(c).ok_or(-libc::EINVAL)?),
-            (true, Clock::Manual) => return Err(-libc::EINVAL),
-        };
         let wheel = Wheel::new(
             Mmap,
             Config {
@@ -229,7 +220,6 @@ impl Host {
                 id,
                 process,
                 clock: options.clock,
-                coarse,
                 budget: options.budget,
                 pool: pool.flatten(),
                 executor: options.executor,
@@ -334,6 +324,9 @@ impl Host {
     }
 
     /// The wheel's time. Steps back are held at what the hand has seen.
+    /// The kernel's coarse clock is cheaper to read, but nothing bounds how far it
+    /// is behind while its tick comes late; what is armed by it can be early. Who
+    /// wants to read no clock arms to deadlines, or many timers at once.
     #[inline]
     pub fn now(&self) -> u64 {
         match self.clock {
@@ -347,20 +340,6 @@ impl Host {
         }
     }
 
-    /// The time that delays are counted from: not before `now`.
-    #[inline]
-    fn arming_now(&self) -> u64 {
-        match self.coarse {
-            None => self.now(),
-            Some((c, behind)) => {
-                // Relaxed: only a bound, as in `now`.
-                let hand = self.wheel.current.load(Ordering::Relaxed);
-                let now = clock::now(c).saturating_add(behind);
-                now.max(self.wheel.scale.ns(hand))
-            }
-        }
-    }
-
     /// The deadline that `when` asks for: rounded up to a tick, never early;
     /// out of range is never.
     #[inline]
@@ -368,7 +347,7 @@ impl Host {
         let ns = match when {
             When::At(ns) | When::After(ns) if ns == u64::MAX => return Due::NEVER,
             When::At(ns) => ns,
-            When::After(delay) => match self.arming_now().checked_add(delay) {
+            When::After(delay) => match self.now().checked_add(delay) {
                 None | Some(u64::MAX) => return Due::NEVER,
                 Some(ns) => ns,
             },

@@ -368,15 +368,6 @@ fn a_budget_ends_a_sweep_and_the_next_call_goes_on() {
 }
 
 #[test]
-fn a_coarse_clock_is_not_early() {
-    assert_eq!(manual().coarse().create().err(), Some(Error::Invalid));
-    let wheel = Options::new().coarse().create().unwrap();
-    let begin = wheel.now().unwrap();
-    let timer = wheel.after(20 * MS, 0).unwrap();
-    assert!(wheel.deadline(timer).unwrap().unwrap() >= begin + 20 * MS);
-}
-
-#[test]
 fn options_and_wheels_go_to_other_threads() {
     fn both<T: Send + Sync>() {}
     fn one<T: Send>() {}

@@ -177,13 +177,6 @@ impl Options {
         self
     }
 
-    /// Arming by delay goes by the coarse clock of the kernel, which is cheaper to
-    /// read. Timers may be late by twice its resolution (1 to 10 ms).
-    pub fn coarse(mut self) -> Options {
-        self.given.flags |= capi::HWHEEL_COARSE;
-        self
-    }
-
     /// Makes the wheel.
     ///
     /// # Errors
