@@ -177,6 +177,17 @@ mod tests {
         }
     }
 
+    /// What is armed from where a leap goes is decoded from where it is.
+    #[test]
+    fn a_deadline_is_exact_from_a_leap_behind() {
+        for goal in [NEAR - 1, 1 << 40, 1 << 62] {
+            for delta in [0, 1, NEAR - 1] {
+                let word = encode(goal + delta, goal);
+                assert_eq!(decode(word, goal - (NEAR - 1)), goal + delta);
+            }
+        }
+    }
+
     #[test]
     fn a1_the_greatest_delays_do_not_wrap() {
         for d in [MAX_TICK - 1, MAX_TICK, MAX_TICK + 1, u64::MAX - 1] {

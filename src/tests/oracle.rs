@@ -6,7 +6,7 @@ use crate::state;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wheel::{Due, Error, How, Spec, Wheel};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What the map knows of one timer.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ struct Pair {
     wheel: Wheel<Heap>,
     token: crate::wheel::Token,
     now: u64,
-    timers: HashMap<u64, Model>,
+    timers: BTreeMap<u64, Model>,
     made: u64,
 }
 
@@ -52,7 +52,7 @@ impl Pair {
             wheel,
             token,
             now: start,
-            timers: HashMap::new(),
+            timers: BTreeMap::new(),
             made: 0,
         }
     }
