@@ -12,7 +12,7 @@
 //! thread publishes it before it pushes another anywhere, so it is the last in its
 //! queue: an entry behind which there is another is published, or never will be.
 
-use super::{Sink, Sweep};
+use super::{Sink, Sweep, AHEAD};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
@@ -113,6 +113,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             *left -= 1;
             rest -= 1;
+            self.prefetch(front.ahead(AHEAD));
             let (entry, used) = front.pop();
             self.keep_chunk(s, used);
             let Some(e) = entry else { break };
