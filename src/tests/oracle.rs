@@ -138,7 +138,9 @@ impl Pair {
         let next = self.wheel.hot.next_visit.load(Ordering::Relaxed);
         let truth = self.timers.values().filter_map(|m| m.due).min();
         assert!(truth.is_none_or(|t| next <= t), "a sleep past a deadline");
-        if truth.is_none() && self.timers.len() < 16 {
+        // More in one bucket are not looked at before a sleep: the driver may
+        // wake for a dead one.
+        if truth.is_none() && self.wheel.entries() <= 64 {
             assert_eq!(next, u64::MAX, "an idle wheel wakes");
         }
     }
