@@ -115,7 +115,12 @@ static void errors_change_nothing(void)
 	/* The greatest values are never, or as far as there is. */
 	CHECK_EQ(hwheel_mod_range(w, t, HWHEEL_NEVER, HWHEEL_NEVER, 0), 0);
 	CHECK_EQ(hwheel_mod_range(w, t, HWHEEL_NEVER - 1, HWHEEL_NEVER, HWHEEL_ABSTIME), 1);
+	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, 0), 1);
 	CHECK_EQ(hwheel_mod_range(w, t, 1, HWHEEL_NEVER, 0), 1);
+	uint64_t left;
+
+	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
+	CHECK(left < HWHEEL_NEVER);
 	CHECK_EQ(hwheel_shutdown(w, t), 1);
 	CHECK_EQ(hwheel_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);

@@ -304,7 +304,7 @@ int main(void)
 	    setrlimit(RLIMIT_NOFILE, &files) < 0)
 		die("idle_server needs 1064 open files");
 	if (listener < 0 || bind(listener, (void *)&address, len) < 0 ||
-	    listen(listener, 512) < 0 ||
+	    listen(listener, CONNECTIONS) < 0 ||
 	    getsockname(listener, (void *)&address, &len) < 0)
 		die("listen");
 

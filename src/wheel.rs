@@ -633,7 +633,8 @@ impl<M: Memory> Wheel<M> {
                 How::Always => {}
                 How::Within(slack) => {
                     let now = state::decode(s, hand);
-                    if s & ARMED != 0 && now >= earliest && now - earliest <= slack {
+                    let in_range = now != NEVER && now >= earliest && now - earliest <= slack;
+                    if s & ARMED != 0 && in_range {
                         // Relaxed: a hint.
                         node.due_ns.store(due.ns, Ordering::Relaxed);
                         self.count(own, |c| &c.armed[1], 1);
