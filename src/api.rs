@@ -162,11 +162,7 @@ impl Wheel {
         missed: Missed,
         cookie: u64,
     ) -> Result<Timer, Error> {
-        if period.is_zero() {
-            return Err(Error::Invalid);
-        }
-        let spec = self.spec(cookie, period, AUTO | missed.kind());
-        self.make(spec, Some(first.into()))
+        self.every_range(first, period, Duration::ZERO, missed, cookie)
     }
 
     /// As [`every`](Wheel::every), each up to `slack` later than its deadline,

@@ -1039,6 +1039,31 @@ unsafe fn one_call(wheel: *mut hwheel, when: When, spec: Spec, timer: *mut hwhee
     })())
 }
 
+/// A timer of one call that fires once.
+///
+/// # Safety
+/// As `one_call`.
+unsafe fn once(
+    wheel: *mut hwheel,
+    when: When,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> i32 {
+    if flags != 0 {
+        return EINVAL;
+    }
+    let spec = Spec {
+        func: r#fn.map_or(0, |f| f as usize),
+        cookie,
+        period: 0,
+        kind: AUTO,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { one_call(wheel, when, spec, timer) }
+}
+
 /// hwheel_after() - Fire once after a delay.
 /// @wheel: the wheel.
 /// @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
@@ -1067,17 +1092,8 @@ pub unsafe extern "C" fn hwheel_after(
     flags: u32,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
-    if flags != 0 {
-        return EINVAL;
-    }
-    let spec = Spec {
-        func: r#fn.map_or(0, |f| f as usize),
-        cookie,
-        period: 0,
-        kind: AUTO,
-    };
     // SAFETY: the caller's promise.
-    unsafe { one_call(wheel, When::After(delay_ns), spec, timer) }
+    unsafe { once(wheel, When::After(delay_ns), r#fn, cookie, flags, timer) }
 }
 
 /// hwheel_at() - Fire once at a deadline.
@@ -1104,17 +1120,8 @@ pub unsafe extern "C" fn hwheel_at(
     flags: u32,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
-    if flags != 0 {
-        return EINVAL;
-    }
-    let spec = Spec {
-        func: r#fn.map_or(0, |f| f as usize),
-        cookie,
-        period: 0,
-        kind: AUTO,
-    };
     // SAFETY: the caller's promise.
-    unsafe { one_call(wheel, When::At(deadline_ns), spec, timer) }
+    unsafe { once(wheel, When::At(deadline_ns), r#fn, cookie, flags, timer) }
 }
 
 /// hwheel_every() - Fire again and again.
@@ -1192,14 +1199,12 @@ pub unsafe extern "C" fn hwheel_every_range(
         HWHEEL_MISSED_DELAY => AUTO | DELAY,
         _ => return EINVAL,
     };
-    if flags & !(HWHEEL_ABSTIME | missed) != 0 || period_ns == 0 {
+    let Ok(when) = when(first_ns, flags & !missed) else {
+        return EINVAL;
+    };
+    if period_ns == 0 {
         return EINVAL;
     }
-    let when = if flags & HWHEEL_ABSTIME != 0 {
-        When::At(first_ns)
-    } else {
-        When::After(first_ns)
-    };
     // SAFETY: the caller's promise.
     let slack = unsafe { host(wheel) }.map_or(0, |h| h.slack(slack_ns, period_ns));
     let spec = Spec {

@@ -426,7 +426,7 @@ impl Host {
     /// The slack of a period as part of a timer's kind: no more than lets each
     /// period have a tick of its own.
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
-        let ticks = self.wheel.scale.tick_at_or_before(slack.min(period));
+        let ticks = self.wheel.scale.tick_at_or_before(slack);
         let most = self.wheel.scale.tick_at_or_before(period);
         crate::slab::slack(ticks.min(most.saturating_sub(1)))
     }

@@ -171,10 +171,14 @@ impl<M: Memory> Wheel<M> {
         if before & 1 == 0 && self.hot.driving.load(Ordering::Relaxed) == before {
             return next;
         }
-        // Relaxed: an old one is earlier still.
-        let d = &self.driver;
-        let swept = d.swept.load(Ordering::Relaxed);
-        d.hand.load(Ordering::Relaxed).max(swept)
+        self.come_to()
+    }
+
+    /// How far the driver has come: the hand stays at the last tick that was
+    /// promised, which may be long ago. Relaxed: an old one is earlier still.
+    fn come_to(&self) -> u64 {
+        let swept = self.driver.swept.load(Ordering::Relaxed);
+        self.driver.hand.load(Ordering::Relaxed).max(swept)
     }
 }
 
@@ -183,16 +187,7 @@ impl<M: Memory> Drive<'_, M> {
     /// in the order of ticks, until that says stop; the next call resumes
     /// there. True if all is done.
     pub fn advance(&mut self, target: u64, sink: impl Sink) -> bool {
-        let mut sweep = Sweep {
-            wheel: self.wheel,
-            own: self.wheel.own(),
-            sink,
-            target: 0,
-            goal: 0,
-            far: false,
-            only_asks: false,
-            stop: false,
-        };
+        let mut sweep = Sweep::new(self.wheel, sink);
         sweep.run(target.min(MAX_TICK));
         !sweep.stop
     }
@@ -322,7 +317,7 @@ impl<M: Memory> Wheel<M> {
         let g = node.generation.load(Ordering::Relaxed);
         let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
         let mut s = node.state.load(Ordering::Acquire);
-        loop {
+        let gone = loop {
             let gone = s & ZOMBIE != 0 || (auto && s & ARMED == 0);
             let next = if gone {
                 state::resting(g + 1)
@@ -334,11 +329,11 @@ impl<M: Memory> Wheel<M> {
                 .state
                 .compare_exchange(s, next, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => break,
+                Ok(_) => break gone,
                 Err(seen) => s = seen,
             }
-        }
-        if s & ZOMBIE != 0 || (auto && s & ARMED == 0) {
+        };
+        if gone {
             self.release(self.owned(caller), index, node, g);
         } else if s & OWED != 0 && s & ARMED != 0 {
             // Due meanwhile, and no visit is promised: race 5.
@@ -390,10 +385,16 @@ struct Sweep<'a, M: Memory, S> {
 impl<'a, M: Memory> Sweep<'a, M, fn(&Fired) -> bool> {
     /// One that fires nothing.
     fn quiet(wheel: &'a Wheel<M>) -> Self {
+        Sweep::new(wheel, |_| true)
+    }
+}
+
+impl<'a, M: Memory, S> Sweep<'a, M, S> {
+    fn new(wheel: &'a Wheel<M>, sink: S) -> Self {
         Sweep {
             wheel,
             own: wheel.own(),
-            sink: |_| true,
+            sink,
             target: 0,
             goal: 0,
             far: false,
@@ -461,7 +462,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let rescue = w.hot.rescue.load(Ordering::Acquire) != 0;
             if rescue {
                 let due = self.earliest_node();
-                let here = self.near();
+                // From where deadlines are decoded.
+                let here = w.come_to();
                 if due <= here {
                     // Left over by a look that was interrupted.
                     self.look_at_all(here);
@@ -485,7 +487,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             self.tick(hand, next);
             // A slot may be entered before where the last sweep came to, a
             // deadline is not decoded from there.
-            if rescue && !self.stop && next == self.near() {
+            if rescue && !self.stop && next == w.come_to() {
                 self.look_at_all(next);
             }
         }
@@ -938,16 +940,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// From where deadlines are decoded: the hand stays at the last tick that
-    /// was promised, which may be long ago.
-    fn near(&self) -> u64 {
-        let d = &self.wheel.driver;
-        let swept = d.swept.load(Ordering::Relaxed);
-        d.hand.load(Ordering::Relaxed).max(swept)
-    }
-
     fn earliest_node(&self) -> u64 {
-        let near = self.near();
+        let near = self.wheel.come_to();
         let mut first = NEVER;
         self.each_node(|_, node| {
             let s = node.state.fetch_or(0, Ordering::AcqRel);
