@@ -115,6 +115,27 @@ fn chunk_given_back_against_push() {
     );
 }
 
+/// A shard goes from a thread that ends to one that begins, entries and all.
+#[test]
+fn shard_hand_over() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            let u = w.timer(None);
+            (w, t, u)
+        },
+        |(w, t, _)| {
+            w.arm(1, *t, 2);
+            w.wheel.detach(w.tokens[1]);
+        },
+        |(w, _, u)| {
+            let token = w.wheel.attach().unwrap();
+            w.wheel.arm(&Own(token), *u, at(2), How::Always).unwrap()
+        },
+        |(w, _, _), (), _| assert_eq!(w.advance(2), 2),
+    );
+}
+
 /// What a thread has reserved and not used goes on with its shard.
 #[test]
 fn shard_hand_over_with_spare_chunks() {

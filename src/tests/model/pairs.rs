@@ -7,10 +7,10 @@
 //! the upper one and the sweep cascades, and a hashed one whose hand goes over
 //! its wrap. Triples are at three preemptions.
 
-use super::{explore, Alarm, Futex, Heap, Sleeper};
+use super::{explore, Alarm, Futex, Sleeper};
 use crate::sweep::Fired;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::{at, config};
+use crate::tests::{at, config, Heap};
 use crate::wheel::{Error, Handle, How, Spec, Token, Wheel};
 use loom::sync::Arc;
 use loom::thread;

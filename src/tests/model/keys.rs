@@ -1,0 +1,136 @@
+//! Timers by name: sets, moves and deletions of a key against its firing.
+
+use super::{duel, explore, report, World};
+use crate::keys::{Keys, Target, Timers};
+use crate::sweep::Fired;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tests::{at, Spin};
+use crate::wheel::{Error, Handle, How, Spec};
+use loom::sync::Arc;
+use loom::thread;
+
+/// A keyed timer in a world, and what came of the cookies that were set.
+struct Keyed {
+    world: World,
+    keys: Keys,
+    ended: AtomicU64,
+}
+
+/// A keyed world, as one of its threads sees it.
+struct Names<'a>(&'a Keyed, usize);
+
+impl Timers for Names<'_> {
+    type When = u64;
+    type Error = Error;
+
+    fn make(&self, spec: Spec, when: u64) -> Result<Handle, Error> {
+        let w = &self.0.world;
+        w.wheel.setup(&w.own(self.1), spec, Some(at(when)))
+    }
+    fn shift(&self, timer: Handle, when: u64) -> Result<bool, Error> {
+        let w = &self.0.world;
+        w.wheel.arm(&w.own(self.1), timer, at(when), How::Pending)
+    }
+    fn end(&self, timer: Handle) -> bool {
+        let w = &self.0.world;
+        w.wheel.cancel(&w.own(self.1), timer, 0) == Ok(true)
+    }
+    fn is_pending(&self, timer: Handle) -> bool {
+        matches!(self.0.world.wheel.due(timer), Ok(Some(_)))
+    }
+}
+
+impl Keyed {
+    /// With a key that is due at tick 1, and has cookie 1.
+    fn new() -> Keyed {
+        let k = Keyed {
+            world: World::new(2, 1, 0),
+            keys: Keys::new(0),
+            ended: AtomicU64::new(0),
+        };
+        assert!(!k.set(0, 0, 1, 1));
+        k
+    }
+
+    fn set(&self, n: usize, func: usize, cookie: u64, tick: u64) -> bool {
+        let target = Target { func, cookie };
+        self.keys.set(&Names(self, n), b"k", target, tick).unwrap()
+    }
+
+    fn advance(&self, target: u64) {
+        let mut drive = self.world.wheel.drive().unwrap();
+        drive.advance(target, |f: &Fired| {
+            let fired = self.keys.fetch(f).expect("each has its entry");
+            let before = self
+                .ended
+                .fetch_add(1 << (8 * fired.cookie), Ordering::Relaxed);
+            assert_eq!(before >> (8 * fired.cookie) & 0xff, 0, "fired twice");
+            if f.func != 0 {
+                let world = &self.world;
+                world.wheel.finish(&world.driver(), f.handle, &Spin);
+            }
+            true
+        });
+    }
+
+    /// Fires what is left: so many of the sets must have ended so.
+    fn end(&self, fired: u32) {
+        self.advance(9);
+        assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);
+        assert!(!self.keys.pending(&Names(self, 0), b"k"));
+        assert!(self.keys.is_empty());
+        assert_eq!(self.world.wheel.live(), 0);
+    }
+}
+
+/// A key is set again while its timer fires, by moving that timer or, with
+/// another function, in its place: each set ends once.
+#[test]
+fn set_of_a_key_against_fire() {
+    for func in [0, 1] {
+        for tick in [1, 3] {
+            duel(
+                Keyed::new,
+                move |k| k.set(0, func, 2, tick),
+                |k| k.advance(1),
+                |k, replaced, ()| k.end(2 - u32::from(replaced)),
+            );
+        }
+    }
+}
+
+/// A key is deleted, or moved, while its timer fires.
+#[test]
+fn delete_and_move_of_a_key_against_fire() {
+    duel(
+        Keyed::new,
+        |k| k.keys.delete(&Names(k, 0), b"k"),
+        |k| k.advance(1),
+        |k, deleted, ()| k.end(1 - u32::from(deleted)),
+    );
+    duel(
+        Keyed::new,
+        |k| k.keys.shift(&Names(k, 0), b"k", 3).unwrap(),
+        |k| k.advance(1),
+        |k, moved, ()| {
+            assert_eq!(k.keys.pending(&Names(k, 0), b"k"), moved);
+            k.end(1);
+        },
+    );
+}
+
+/// One thread sets a key, another deletes it, and the driver fires it. At two
+/// preemptions.
+#[test]
+fn set_and_delete_of_a_key_against_fire() {
+    let executions = explore(Some(2), || {
+        let k = Arc::new(Keyed::new());
+        let (v, x) = (k.clone(), k.clone());
+        let a = thread::spawn(move || v.set(0, 1, 2, 2));
+        let b = thread::spawn(move || x.keys.delete(&Names(&x, 1), b"k"));
+        k.advance(2);
+        let gone = u32::from(a.join().unwrap()) + u32::from(b.join().unwrap());
+        k.end(2 - gone);
+    });
+    report(executions);
+}

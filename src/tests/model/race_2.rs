@@ -1,0 +1,227 @@
+//! Race 2: a promise is pushed while the hand passes its tick.
+
+use super::{duel, explore, one, report, World};
+use crate::sync::Ordering;
+use loom::sync::Arc;
+use loom::thread;
+
+/// Race 2: a first promise is pushed while the hand passes its tick; with a
+/// cascade on the way.
+#[test]
+fn race_2_arm_against_sweep() {
+    for tick in [1, 2, 3] {
+        duel(
+            || one(None),
+            move |(w, t)| w.arm(0, *t, tick),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(8);
+                assert_eq!(w.fired(), 1);
+            },
+        );
+    }
+}
+
+/// Race 2 with another timer due in the same or in another shard, so that the
+/// driver is sweeping indeed, and perhaps the very bucket that is pushed into.
+/// Four slots: a bucket that was missed would be met again too late.
+#[test]
+fn race_2_arm_against_sweep_under_way() {
+    for (shard, tick) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        duel(
+            || {
+                let w = World::new(1, 2, 0);
+                let t = w.timer(None);
+                w.timer(Some(1));
+                w.timer(Some(2));
+                (w, t)
+            },
+            move |(w, t)| w.arm(shard, *t, tick),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(3);
+                assert_eq!(w.fired(), 3, "late or lost");
+            },
+        );
+    }
+}
+
+/// The same with a cascade: the bucket on the upper level is being emptied.
+#[test]
+fn race_2_arm_against_cascade_under_way() {
+    for shard in [0, 1] {
+        duel(
+            || {
+                let w = World::new(2, 1, 0);
+                let t = w.timer(None);
+                w.timer(Some(2));
+                (w, t)
+            },
+            move |(w, t)| w.arm(shard, *t, 3),
+            |(w, _)| w.advance(2),
+            |(w, _), was, _| {
+                assert!(!was);
+                w.advance(3);
+                assert_eq!(w.fired(), 2, "late or lost");
+            },
+        );
+    }
+}
+
+/// Race 2 on the hashed wheel, over its wrap, beside another timer.
+#[test]
+fn race_2_arm_against_sweep_over_the_wrap() {
+    const BASE: u64 = (1 << 32) - 1;
+    duel(
+        || {
+            let w = World::new(1, 1, BASE);
+            w.timer(Some(BASE + 3));
+            let t = w.timer(None);
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, BASE + 2),
+        |(w, _)| w.advance(BASE + 3),
+        |(w, _), was, _| {
+            assert!(!was);
+            w.advance(BASE + 9);
+            assert_eq!(w.fired(), 2);
+        },
+    );
+}
+
+/// A timer is moved earlier while the driver sweeps over both deadlines.
+#[test]
+fn race_2_rearm_earlier_against_sweep() {
+    duel(
+        || one(Some(3)),
+        |(w, t)| w.arm(1, *t, 1),
+        |(w, _)| w.advance(3),
+        |(w, _), was, _| {
+            w.advance(8);
+            assert_eq!(w.fired(), if was { 1 } else { 2 });
+        },
+    );
+}
+
+/// Two threads move one timer; the driver sweeps afterwards.
+#[test]
+fn race_2_two_threads_arm_one_timer() {
+    duel(
+        || one(None),
+        |(w, t)| w.arm(0, *t, 2),
+        |(w, t)| w.arm(1, *t, 1),
+        |(w, t), a, b| {
+            assert!(a != b);
+            let due = w.wheel.due(*t).unwrap().unwrap().tick;
+            assert_eq!(w.advance(due - 1), 0);
+            assert_eq!(w.advance(due), 1);
+            assert_eq!(w.advance(9), 0);
+        },
+    );
+}
+
+/// Two threads arm one timer for the same tick, and one of them then drives: it
+/// trusts a promise of the other only once that can be met.
+#[test]
+fn race_2_arm_and_sweep_against_arm_for_the_same_tick() {
+    duel(
+        || one(None),
+        |(w, t)| w.arm(0, *t, 2),
+        |(w, t)| {
+            let was = w.arm(1, *t, 2);
+            let due = |t| w.wheel.due(t).unwrap().map_or(0, |d| d.tick);
+            assert!(w.advance(2) == 1 || due(*t) > 2, "trusted and not met");
+            was
+        },
+        |(w, _), a, b| {
+            w.advance(9);
+            assert_eq!(w.fired(), if a || b { 1 } else { 2 });
+        },
+    );
+}
+
+/// Race 2 in a leap too long to tell entries apart: what is pushed into a bucket
+/// that is being emptied for another round is kept.
+#[test]
+fn race_2_push_against_a_leap() {
+    const LEAP: u64 = 1 << 28;
+    duel(
+        || {
+            let w = World::new(1, 1, 0);
+            // In the same bucket of the same shard.
+            w.arm(1, w.timer(None), 1);
+            let t = w.timer(None);
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, LEAP + 3),
+        |(w, _)| w.advance(LEAP),
+        |(w, _), _, fired| {
+            assert_eq!(fired, 1);
+            assert_eq!(w.advance(LEAP + 2), 0);
+            assert_eq!(w.advance(LEAP + 3), 1);
+        },
+    );
+}
+
+/// Three threads: two arm timers of their own, one of which is cascaded, while
+/// the driver sweeps. At three preemptions.
+#[test]
+fn race_2_two_arms_against_sweep() {
+    let make = || {
+        let w = World::new(2, 1, 0);
+        let (t, u) = (w.timer(None), w.timer(None));
+        Arc::new((w, t, u))
+    };
+    let end = |w: &World| {
+        w.advance(8);
+        assert_eq!(w.fired(), 2);
+    };
+    let first = explore(Some(3), move || {
+        let w = make();
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.arm(0, v.1, 1));
+        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
+        w.0.advance(2);
+        a.join().unwrap();
+        b.join().unwrap();
+        end(&w.0);
+    });
+    let second = explore(Some(3), move || {
+        let w = make();
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.0.advance(2));
+        let b = thread::spawn(move || x.0.arm(1, x.2, 2));
+        w.0.arm(0, w.1, 1);
+        a.join().unwrap();
+        b.join().unwrap();
+        end(&w.0);
+    });
+    report(first + second);
+}
+
+/// Dead entries are swept while their timer is armed again: no promise is lost,
+/// published or not.
+#[test]
+fn tidying_against_arm() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            for tick in [6, 5, 4] {
+                w.arm(1, t, tick);
+            }
+            w.wheel.hot.tidy.store(1, Ordering::Relaxed);
+            w.wheel.hot.next_visit.store(0, Ordering::Relaxed);
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, 3),
+        |(w, _)| w.advance(1),
+        |(w, _), was, fired| {
+            assert!(was && fired == 0);
+            assert_eq!(w.advance(2), 0);
+            assert_eq!(w.advance(3), 1);
+            assert_eq!(w.advance(9), 0);
+        },
+    );
+}

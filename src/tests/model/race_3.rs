@@ -1,0 +1,182 @@
+//! Race 3: a promise is pushed while the driver chooses its next visit, and goes to
+//! sleep.
+
+use super::{duel, one, Alarm, Sleeper, World};
+use crate::tests::at;
+use crate::wheel::{Handle, How};
+
+/// The driver goes to sleep while `t` is armed to `tick` through a shard. It
+/// sleeps no longer than that; and a second look says so, too.
+fn sleep_against_arm(
+    make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
+    shard: usize,
+    tick: u64,
+) {
+    duel(
+        move || {
+            let (w, t) = make();
+            (w, t, Alarm::new())
+        },
+        move |(w, t, alarm)| {
+            let caller = Sleeper {
+                token: w.tokens[shard],
+                alarm,
+            };
+            w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
+        },
+        |(w, _, alarm)| {
+            w.wheel.drive().unwrap().settle();
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        move |(w, _, alarm), _, ()| {
+            assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
+            w.wheel.awake();
+            w.wheel.drive().unwrap().settle();
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            assert!(alarm.get() <= tick);
+            assert!(w.advance(tick) >= 1);
+        },
+    );
+}
+
+/// Race 3: a new earliest.
+#[test]
+fn race_3_sleep_against_arm() {
+    sleep_against_arm(
+        || {
+            let (w, t) = one(None);
+            w.timer(Some(7));
+            (w, t)
+        },
+        1,
+        3,
+    );
+}
+
+/// Race 3 in one bucket: what the driver looks at early is just being pushed,
+/// beside a promise that nobody wants.
+#[test]
+fn race_3_settle_against_arm_in_one_bucket() {
+    sleep_against_arm(
+        || {
+            let (w, t) = one(None);
+            let gone = w.timer(Some(3));
+            w.cancel(0, gone);
+            (w, t)
+        },
+        0,
+        3,
+    );
+}
+
+/// The same with a promise that is being outlived: settle moves it while the
+/// timer is moved back.
+#[test]
+fn race_3_settle_against_rearm() {
+    sleep_against_arm(
+        || {
+            let (w, t) = one(Some(1));
+            w.arm(0, t, 3);
+            (w, t)
+        },
+        0,
+        2,
+    );
+}
+
+/// A driver that wakes, fires and sleeps again, while the thread whose arm has
+/// woken it is still arming; then the next arm must wake it, too.
+#[test]
+fn race_3_two_arms_against_a_driver_that_sleeps_again() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            (w, t, Alarm::new())
+        },
+        |(w, t, alarm)| {
+            let caller = Sleeper {
+                token: w.tokens[1],
+                alarm,
+            };
+            w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
+        },
+        |(w, _, alarm)| {
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            w.wheel.awake();
+            w.advance(2);
+            w.wheel.drive().unwrap().settle();
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        |(w, t, alarm), _, ()| {
+            if w.fired() == 0 {
+                assert!(alarm.get() <= 3);
+                return;
+            }
+            let caller = Sleeper {
+                token: w.tokens[0],
+                alarm,
+            };
+            w.wheel.arm(&caller, *t, at(4), How::Always).unwrap();
+            assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
+        },
+    );
+}
+
+/// Asking for the next expiry beside a driver that fires and goes to sleep: the
+/// answer is never later than the truth, and the sleep is not spoilt.
+#[test]
+fn race_3_sleep_against_asking() {
+    duel(
+        || {
+            let (w, _) = one(Some(1));
+            w.timer(Some(5));
+            (w, Alarm::new())
+        },
+        |(w, _)| w.wheel.next_while_driven(),
+        |(w, alarm)| {
+            w.advance(1);
+            let mut drive = w.wheel.drive().unwrap();
+            drive.settle();
+            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+        },
+        |(_, alarm), next, ()| {
+            assert!(next <= 5, "next at {next}");
+            assert_eq!(alarm.get(), 5);
+        },
+    );
+}
+
+/// The same, from another thread that may drive: what it asks does not make an
+/// arm or an advance believe that nothing is due.
+#[test]
+fn race_3_asking_against_arm() {
+    duel(
+        || one(Some(4)),
+        |(w, t)| w.arm(1, *t, 2),
+        |(w, _)| w.wheel.drive().unwrap().next(),
+        |(w, _), _, next| {
+            assert!(next <= 4);
+            assert!(!w.wheel.nothing_due(2));
+            assert_eq!(w.advance(2), 1);
+        },
+    );
+}
+
+/// Race 3 against an ordinary advance: what it leaves as the next visit is not
+/// later than what was armed meanwhile.
+#[test]
+fn race_3_next_visit_against_arm() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            w.timer(Some(1));
+            (w, t)
+        },
+        |(w, t)| w.arm(1, *t, 3),
+        |(w, _)| w.advance(1),
+        |(w, _), _, _| {
+            assert!(!w.wheel.nothing_due(3));
+            assert_eq!(w.advance(3), 1);
+        },
+    );
+}
