@@ -1,17 +1,19 @@
 /*
  * Stress: many threads, all operations, and counts that add up exactly.
  *
- * Threads pick a wheel and a timer at random and do something to it, while the
- * tick threads fire. Threads end and are replaced all the time; wheels are made
- * and destroyed beside those under test. In the end each wheel is stopped and
+ * Threads pick a timer or a key at random and do something to it, while the
+ * tick threads fire; some wheels have workers, each with its way to deal with a
+ * full queue. Threads end and are replaced all the time; wheels are made and
+ * destroyed beside those under test. In the end each wheel is stopped and
  * drained, and
  *
  *     armed = fired + cancelled + superseded + drained,    live = 0.
  *
- * None is lost: before that, all that is overdue must have fired. On the way
- * every callback checks that it is not early; a thread checks of its own timers
- * that they are silent after delete_sync, and of timers that it freed that
- * every operation on them is stale.
+ * None is lost: what is drained is not overdue. No key has anything pending: each
+ * set of a key has fired, or was deleted, replaced or drained. On the way every
+ * callback checks that it is not early; a thread checks of its own timers that
+ * they are silent after delete_sync, and of timers that it freed that every
+ * operation on them is stale.
  *
  * usage: stress [-r] -s seconds | -n operations
  *
@@ -23,45 +25,76 @@
 #include "verify.h"
 
 #define MOST_TIMERS 4096
+#define KEYS 48
+/* Timers of one call. */
+#define BATCH 16
+/* Of workers: so short that it is full now and then. */
+#define QUEUE 16
 #define GHOSTS 8
 #define MOST_THREADS 256
 #define MOST_WHEELS 200
-/* Operations in the life of a thread. */
+/* The most operations in the life of a thread. */
 #define LIFE 20000
-/* Operations between two rests. */
+/* How many lives each thread and its successors have at least. */
+#define LIVES 4
+/* Calls on one wheel before the next, on average. */
+#define STAY 64
+/* Calls between two rests. */
 #define BOUT 16
 
 struct phase {
 	unsigned threads, wheels, timers;
-	uint32_t levels, slots;
+	uint32_t levels, slots, workers;
 };
 
 static const struct phase phases[] = {
-	{ 8, 1, 4096, 4, 256 },
-	{ 64, 1, 4096, 1, 512 },
-	{ 256, 1, 4096, 3, 16 },
-	{ 8, 200, 64, 2, 64 },
+	{ 8, 1, 4096, 4, 256, 0 },
+	{ 64, 1, 4096, 1, 512, 0 },
+	{ 256, 1, 4096, 3, 16, 0 },
+	{ 8, 200, 64, 2, 64, 0 },
+	{ 8, 3, 1024, 3, 64, 2 },
+};
+
+/* The wheels of a phase take turns, where they have workers. */
+static const uint32_t overloads[] = {
+	HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_BLOCK, HWHEEL_OVERLOAD_DROP,
 };
 
 /* What one thread has done, or all. */
 struct tally {
-	uint64_t operations, armed, superseded, cancelled;
+	uint64_t operations, armed, superseded, cancelled, keyed, batches;
 	uint64_t stale, haunted, shut, synced, threads, wheels;
 };
 
-static struct {
+/* A key: its first number, or some bytes of the name, short or long. */
+struct key {
+	/* Times that it was set and had none pending, less those that ended one. */
+	_Atomic int64_t open;
+	uint64_t name[5];
+	uint32_t len;
+};
+
+static const uint32_t key_lengths[] = { sizeof(uint64_t), 20, 40 };
+
+struct subject {
 	struct hwheel *wheel;
+	/* What becomes of a callback that finds the queue full is not told. */
+	int drops;
 	_Atomic hwheel_timer_t timers[MOST_TIMERS];
-} under_test[MOST_WHEELS];
+	struct key keys[KEYS];
+};
+
+static struct subject subjects[MOST_WHEELS];
 
 static const struct phase *phase;
 static struct tally total;
 static pthread_mutex_t total_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int over;
 static int with_rests;
-static _Atomic uint64_t operations_done, operations_wanted;
+static uint64_t longest_life;
+static _Atomic uint64_t operations_left;
 /* By callbacks. */
-static struct word fired, armed_inside, cancelled_inside;
+static struct word fired, armed_inside, superseded_inside, cancelled_inside;
 
 static void count(struct word *word)
 {
@@ -103,6 +136,60 @@ static void periodic(struct hwheel *w, const struct hwheel_event *event)
 	count(&armed_inside);
 }
 
+static int set_key(struct hwheel *w, struct key *key, uint64_t delay,
+		   hwheel_fn fn)
+{
+	uint64_t cookie = (uintptr_t)key;
+
+	if (key->len == sizeof key->name[0])
+		return hwheel_id_set(w, key->name[0], delay, fn, cookie, 0);
+	return hwheel_key_set(w, key->name, key->len, delay, fn, cookie, 0);
+}
+
+static int move_key(struct hwheel *w, const struct key *key, uint64_t delay)
+{
+	if (key->len == sizeof key->name[0])
+		return hwheel_id_move(w, key->name[0], delay, 0);
+	return hwheel_key_move(w, key->name, key->len, delay, 0);
+}
+
+static int delete_key(struct hwheel *w, const struct key *key)
+{
+	if (key->len == sizeof key->name[0])
+		return hwheel_id_delete(w, key->name[0]);
+	return hwheel_key_delete(w, key->name, key->len);
+}
+
+static void key_ended(const struct hwheel_event *event)
+{
+	struct key *key = (struct key *)(uintptr_t)event->cookie;
+
+	atomic_fetch_sub(&key->open, 1);
+}
+
+static void keyed(struct hwheel *w, const struct hwheel_event *event)
+{
+	not_early(w, event);
+	MUST(event->timer == 0);
+	key_ended(event);
+}
+
+/* Sets its key again, unless somebody has done so: then it takes the place. */
+static void keyed_again(struct hwheel *w, const struct hwheel_event *event)
+{
+	struct key *key = (struct key *)(uintptr_t)event->cookie;
+	int got;
+
+	keyed(w, event);
+	got = set_key(w, key, MS, keyed);
+	MUST(got == 0 || got == 1);
+	count(&armed_inside);
+	if (got == 1)
+		count(&superseded_inside);
+	else
+		atomic_fetch_add(&key->open, 1);
+}
+
 /* A timer that only one thread arms: it says when its callback is inside. */
 struct own {
 	hwheel_timer_t timer;
@@ -122,6 +209,8 @@ static void silent(struct hwheel *w, const struct hwheel_event *event)
 struct worker {
 	uint64_t rng;
 	struct tally tally;
+	/* Where it is at work, and where its own timer lives. */
+	struct subject *at;
 	struct hwheel *home;
 	struct own own;
 	/* Timers that this thread has freed, and where they lived. */
@@ -241,18 +330,19 @@ static void come_and_go(struct worker *me)
 }
 
 /* A new timer in the place of an old one, which is freed. */
-static void renew(struct worker *me, struct hwheel *w,
-		  _Atomic hwheel_timer_t *slot)
+static void renew(struct worker *me, _Atomic hwheel_timer_t *slot)
 {
 	static const uint32_t missed[] = {
 		0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY,
 	};
 	hwheel_timer_t fresh = 0, old;
+	struct hwheel *w = me->at->wheel;
 	uint64_t delay = some_delay(me), now = 0;
 	hwheel_fn fn = dice(me, 4) ? plain : NULL;
 	int got;
 
-	switch (dice(me, 4)) {
+	/* a dropped period is armed again and nobody told */
+	switch (dice(me, me->at->drops ? 3 : 4)) {
 	case 0:
 		got = hwheel_setup(w, fn, 0, 0, &fresh);
 		me->tally.armed -= got == 0;
@@ -262,11 +352,11 @@ static void renew(struct worker *me, struct hwheel *w,
 		got = hwheel_at(w, now + dice(me, MS), fn, 0, 0, &fresh);
 		break;
 	case 2:
-		got = hwheel_every(w, delay, 100 * MS + dice(me, SEC), periodic,
-				   0, missed[dice(me, 3)], &fresh);
+		got = hwheel_after(w, delay, fn, 0, 0, &fresh);
 		break;
 	default:
-		got = hwheel_after(w, delay, fn, 0, 0, &fresh);
+		got = hwheel_every(w, delay, 100 * MS + dice(me, SEC), periodic,
+				   0, missed[dice(me, 3)], &fresh);
 	}
 	MUST(got == 0);
 	me->tally.armed++;
@@ -277,19 +367,81 @@ static void renew(struct worker *me, struct hwheel *w,
 		remember(me, w, old);
 }
 
+static _Atomic hwheel_timer_t *some_slot(struct worker *me)
+{
+	return &me->at->timers[dice(me, phase->timers)];
+}
+
+static void use_key(struct worker *me)
+{
+	struct hwheel *w = me->at->wheel;
+	struct key *key = &me->at->keys[dice(me, KEYS)];
+	int got;
+
+	switch (dice(me, 4)) {
+	case 0:
+		known(me, move_key(w, key, some_delay(me)));
+		break;
+	case 1:
+		got = delete_key(w, key);
+		cancelled(me, got);
+		atomic_fetch_sub(&key->open, got == 1);
+		break;
+	default:
+		got = set_key(w, key, some_delay(me),
+			      dice(me, 4) ? keyed : keyed_again);
+		armed(me, got);
+		atomic_fetch_add(&key->open, got == 0);
+		me->tally.keyed++;
+	}
+}
+
+/*
+ * As many operations in one call; the same timer may be among them twice. What
+ * turns out to be gone is renewed, so that most timers exist.
+ */
+static void use_many(struct worker *me, int arm)
+{
+	_Atomic hwheel_timer_t *slots[BATCH];
+	hwheel_timer_t timers[BATCH];
+	uint64_t delays[BATCH];
+	int32_t results[BATCH];
+	uint32_t n = 1 + (uint32_t)dice(me, BATCH);
+	int exist = 0, got;
+
+	for (uint32_t i = 0; i < n; i++) {
+		slots[i] = some_slot(me);
+		timers[i] = atomic_load(slots[i]);
+		delays[i] = some_delay(me);
+	}
+	got = arm ? hwheel_mod_many(me->at->wheel, timers, delays, n, 0, results)
+		  : hwheel_delete_many(me->at->wheel, timers, n, results);
+	for (uint32_t i = 0; i < n; i++) {
+		exist += results[i] >= 0;
+		if (arm)
+			armed(me, results[i]);
+		else
+			cancelled(me, results[i]);
+		if (results[i] == -ESTALE)
+			renew(me, slots[i]);
+	}
+	MUST(got == exist);
+	me->tally.operations += n - 1;
+	me->tally.batches++;
+}
+
 static void operate(struct worker *me)
 {
-	unsigned n = (unsigned)dice(me, phase->wheels);
-	struct hwheel *w = under_test[n].wheel;
-	_Atomic hwheel_timer_t *slot = &under_test[n].timers[dice(me, phase->timers)];
+	struct hwheel *w = me->at->wheel;
+	_Atomic hwheel_timer_t *slot = some_slot(me);
 	hwheel_timer_t timer = atomic_load(slot);
 	uint64_t now = 0;
 
-	switch (dice(me, 16)) {
+	switch (dice(me, 20)) {
 	case 0:
 	case 1:
 	case 2:
-		renew(me, w, slot);
+		renew(me, slot);
 		break;
 	case 3:
 	case 4:
@@ -322,8 +474,19 @@ static void operate(struct worker *me)
 	case 13:
 		haunt(me);
 		break;
-	default:
+	case 14:
+	case 15:
 		hush(me);
+		break;
+	case 16:
+	case 17:
+		use_key(me);
+		break;
+	case 18:
+		use_many(me, 1);
+		break;
+	default:
+		use_many(me, 0);
 	}
 	me->tally.operations++;
 }
@@ -335,6 +498,8 @@ static void add(const struct tally *t)
 	total.armed += t->armed;
 	total.superseded += t->superseded;
 	total.cancelled += t->cancelled;
+	total.keyed += t->keyed;
+	total.batches += t->batches;
 	total.stale += t->stale;
 	total.haunted += t->haunted;
 	total.shut += t->shut;
@@ -344,14 +509,37 @@ static void add(const struct tally *t)
 	pthread_mutex_unlock(&total_lock);
 }
 
+/* Takes the operations of a life from those that are left. */
+static uint64_t claim_life(void)
+{
+	uint64_t left = atomic_load(&operations_left), life;
+
+	do {
+		life = left < longest_life ? left : longest_life;
+	} while (!atomic_compare_exchange_weak(&operations_left, &left,
+					       left - life));
+	return life;
+}
+
+static struct subject *somewhere(struct worker *me)
+{
+	return &subjects[dice(me, phase->wheels)];
+}
+
 static void *work(void *seed)
 {
 	struct worker me = { .rng = (uint64_t)(uintptr_t)seed };
+	uint64_t life = claim_life();
 
-	me.home = under_test[dice(&me, phase->wheels)].wheel;
+	if (life == 0)
+		return NULL;
+	me.at = somewhere(&me);
+	me.home = me.at->wheel;
 	MUST(hwheel_setup(me.home, silent, (uintptr_t)&me.own, 0,
 			  &me.own.timer) == 0);
-	for (int i = 0; i < LIFE && !atomic_load(&over); i++) {
+	for (int i = 0; me.tally.operations < life && !atomic_load(&over); i++) {
+		if (dice(&me, STAY) == 0)
+			me.at = somewhere(&me);
 		operate(&me);
 		if (with_rests && i % BOUT == 0)
 			sleep_ns(phase->threads * (MS / 4));
@@ -360,9 +548,6 @@ static void *work(void *seed)
 	cancelled(&me, hwheel_shutdown_sync(me.home, me.own.timer));
 	MUST(atomic_load(&me.own.inside) == 0);
 	MUST(hwheel_free(me.home, me.own.timer) == 0);
-	if (atomic_fetch_add(&operations_done, me.tally.operations) >=
-	    operations_wanted)
-		atomic_store(&over, 1);
 	add(&me.tally);
 	return NULL;
 }
@@ -383,15 +568,16 @@ static pthread_t start_one(void)
 	return thread;
 }
 
-/* Threads that are replaced as they end, until it is over. */
+/* Threads that are replaced as they end, until there is nothing left to do. */
 static void crowd(unsigned n, uint64_t until)
 {
 	static pthread_t threads[MOST_THREADS];
-	uint64_t said = clock_ns();
+	uint64_t said = clock_ns(), all = atomic_load(&operations_left), left;
 
 	for (unsigned i = 0; i < n; i++)
 		threads[i] = start_one();
-	while (!atomic_load(&over)) {
+	while ((left = atomic_load(&operations_left)) != 0 &&
+	       !atomic_load(&over)) {
 		sleep_ns(MS);
 		for (unsigned i = 0; i < n; i++)
 			if (pthread_tryjoin_np(threads[i], NULL) == 0)
@@ -402,7 +588,7 @@ static void crowd(unsigned n, uint64_t until)
 			said = clock_ns();
 			printf("  %u threads, %u wheels: %" PRIu64
 			       " operations so far\n", n, phase->wheels,
-			       atomic_load(&operations_done));
+			       all - left);
 			fflush(stdout);
 		}
 	}
@@ -410,33 +596,51 @@ static void crowd(unsigned n, uint64_t until)
 		pthread_join(threads[i], NULL);
 }
 
-/* Waits until every timer that is overdue has fired: none is lost. */
-static uint64_t catch_up(unsigned n)
+/*
+ * Waits until a timer has fired that comes after all that is due now: ticks
+ * come in order, so that what is overdue then is lost. Returns the time.
+ */
+static uint64_t catch_up(struct hwheel *w)
 {
-	struct hwheel *w = under_test[n].wheel;
-	uint64_t now = 0, left = 0;
+	uint64_t now = 0, patience = clock_ns() + 60 * SEC;
+	hwheel_timer_t last = 0;
 
 	MUST(hwheel_now(w, &now) == 0);
-	for (unsigned i = 0; i < phase->timers; i++) {
-		hwheel_timer_t timer = atomic_load(&under_test[n].timers[i]);
-		uint64_t patience = clock_ns() + 60 * SEC;
-
-		while (hwheel_remaining(w, timer, &left) == 1 && left == 0) {
-			MUST(clock_ns() < patience);
-			sleep_ns(MS);
-		}
+	MUST(hwheel_at(w, now + 2 * MS, NULL, 0, 0, &last) == 0);
+	total.armed++;
+	while (hwheel_pending(w, last) == 1) {
+		MUST(clock_ns() < patience);
+		sleep_ns(MS);
 	}
 	return now;
 }
 
-/* Stops a wheel and gives back what it holds. */
-static void finish(unsigned n, uint64_t *all_fired, uint64_t *unclaimed,
-		   uint64_t *drained)
+/* No key has anything pending. Of callbacks that were dropped nobody knows. */
+static void check_keys(const struct subject *subject, uint64_t dropped)
 {
-	struct hwheel *w = under_test[n].wheel;
+	uint64_t left = 0;
+
+	for (unsigned i = 0; i < KEYS; i++) {
+		int64_t open = atomic_load(&subject->keys[i].open);
+
+		MUST(open >= 0);
+		left += (uint64_t)open;
+	}
+	MUST(left <= dropped);
+}
+
+/* What wheels say in the end. */
+struct result {
+	uint64_t fired, unclaimed, dropped, drained;
+};
+
+/* Stops a wheel and gives back what it holds. */
+static void finish(struct subject *subject, struct result *r)
+{
+	struct hwheel *w = subject->wheel;
 	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel_event events[64];
-	uint64_t caught_up = catch_up(n);
+	uint64_t caught_up = catch_up(w);
 	int got;
 
 	MUST(hwheel_stop(w) == 0);
@@ -446,68 +650,92 @@ static void finish(unsigned n, uint64_t *all_fired, uint64_t *unclaimed,
 		for (int i = 0; i < got; i++) {
 			MUST(events[i].flags == HWHEEL_EVENT_DRAINED);
 			MUST(events[i].deadline_ns > caught_up);
+			if (events[i].timer == 0)
+				key_ended(&events[i]);
 		}
-		*drained += (uint64_t)got;
+		r->drained += (uint64_t)got;
 	} while (got == COUNT(events));
 	for (unsigned i = 0; i < phase->timers; i++) {
-		got = hwheel_free(w, atomic_load(&under_test[n].timers[i]));
+		got = hwheel_free(w, atomic_load(&subject->timers[i]));
 		MUST(got == 0 || got == -ESTALE);
 	}
 	MUST(hwheel_get_stats(w, &s) == 0);
 	MUST(s.live == 0);
-	*all_fired += s.fired;
-	*unclaimed += s.unclaimed;
+	MUST(s.dropped == 0 || subject->drops);
+	check_keys(subject, s.dropped);
+	r->fired += s.fired;
+	r->unclaimed += s.unclaimed;
+	r->dropped += s.dropped;
 	MUST(hwheel_destroy(w) == 0);
-	memset(&under_test[n], 0, sizeof under_test[n]);
+	memset(subject, 0, sizeof *subject);
+}
+
+static void begin_with(struct subject *subject, uint32_t overload)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .tick_ns = with_rests ? MS : MS / 10,
+		.levels = phase->levels, .slots = phase->slots,
+	};
+
+	if (phase->workers != 0) {
+		o.workers = phase->workers;
+		o.queue = QUEUE;
+		o.overload = overload;
+		subject->drops = overload == HWHEEL_OVERLOAD_DROP;
+	}
+	for (unsigned i = 0; i < KEYS; i++) {
+		subject->keys[i].name[0] = i;
+		subject->keys[i].len = key_lengths[i % COUNT(key_lengths)];
+	}
+	MUST(hwheel_create(&o, 0, &subject->wheel) == 0);
+	MUST(hwheel_start(subject->wheel, 0) == 0);
 }
 
 static void run(const struct phase *p, uint64_t seconds, uint64_t operations)
 {
-	struct hwheel_options o = {
-		.size = sizeof o, .tick_ns = with_rests ? MS : MS / 10,
-		.levels = p->levels, .slots = p->slots,
-	};
-	uint64_t all_fired = 0, unclaimed = 0, drained = 0, begin = clock_ns();
-	uint64_t armed_all, ended;
+	uint64_t begin = clock_ns(), armed_all, superseded_all, cancelled_all;
+	struct result r = { 0 };
 
 	phase = p;
 	memset(&total, 0, sizeof total);
 	atomic_store(&over, 0);
-	atomic_store(&operations_done, 0);
-	atomic_store(&operations_wanted, operations);
+	longest_life = operations / (LIVES * p->threads);
+	if (longest_life > LIFE)
+		longest_life = LIFE;
+	atomic_store(&operations_left, operations);
 	atomic_store(&fired.n, 0);
 	atomic_store(&armed_inside.n, 0);
+	atomic_store(&superseded_inside.n, 0);
 	atomic_store(&cancelled_inside.n, 0);
-	for (unsigned i = 0; i < p->wheels; i++) {
-		MUST(hwheel_create(&o, 0, &under_test[i].wheel) == 0);
-		MUST(hwheel_start(under_test[i].wheel, 0) == 0);
-	}
+	for (unsigned i = 0; i < p->wheels; i++)
+		begin_with(&subjects[i], overloads[i % COUNT(overloads)]);
 	crowd(p->threads, begin + seconds * SEC);
 	for (unsigned i = 0; i < p->wheels; i++)
-		finish(i, &all_fired, &unclaimed, &drained);
+		finish(&subjects[i], &r);
 
 	armed_all = total.armed + atomic_load(&armed_inside.n);
-	ended = all_fired + total.cancelled + atomic_load(&cancelled_inside.n) +
-		total.superseded + drained;
+	superseded_all = total.superseded + atomic_load(&superseded_inside.n);
+	cancelled_all = total.cancelled + atomic_load(&cancelled_inside.n);
 	printf("%3u threads (%" PRIu64 " in all), %3u wheels (and %" PRIu64
-	       " beside), %" PRIu32 " levels of %" PRIu32 ":\n"
-	       "  operations %" PRIu64 " in %.1f s, stale %" PRIu64
-	       ", ghosts %" PRIu64 ", shut down %" PRIu64
-	       ", synced %" PRIu64 "\n"
+	       " beside), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
+	       " workers:\n"
+	       "  operations %" PRIu64 " in %.1f s, batches %" PRIu64
+	       ", keys set %" PRIu64 ", stale %" PRIu64 ", ghosts %" PRIu64
+	       ", shut down %" PRIu64 ", synced %" PRIu64 ", dropped %" PRIu64
+	       "\n"
 	       "  armed %" PRIu64 " = fired %" PRIu64 " + cancelled %" PRIu64
 	       " + superseded %" PRIu64 " + drained %" PRIu64 "\n",
 	       p->threads, total.threads, p->wheels, total.wheels, p->levels,
-	       p->slots, total.operations, (double)(clock_ns() - begin) / 1e9,
-	       total.stale, total.haunted, total.shut, total.synced,
-	       armed_all, all_fired,
-	       total.cancelled + atomic_load(&cancelled_inside.n),
-	       total.superseded, drained);
+	       p->slots, p->workers, total.operations,
+	       (double)(clock_ns() - begin) / 1e9, total.batches, total.keyed,
+	       total.stale, total.haunted, total.shut, total.synced, r.dropped,
+	       armed_all, r.fired, cancelled_all, superseded_all, r.drained);
 	fflush(stdout);
-	MUST(armed_all == ended);
-	MUST(all_fired == atomic_load(&fired.n) + unclaimed);
-	MUST(all_fired > 0 && total.cancelled > 0 && total.superseded > 0);
-	MUST(drained > 0 && total.stale > 0 && total.haunted > 0);
-	MUST(total.synced > 0);
+	MUST(armed_all == r.fired + cancelled_all + superseded_all + r.drained);
+	MUST(r.fired == atomic_load(&fired.n) + r.unclaimed + r.dropped);
+	MUST(r.fired > 0 && total.cancelled > 0 && total.superseded > 0);
+	MUST(r.drained > 0 && total.stale > 0 && total.haunted > 0);
+	MUST(total.synced > 0 && total.keyed > 0 && total.batches > 0);
 }
 
 int main(int argc, char **argv)
