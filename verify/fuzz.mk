@@ -6,6 +6,7 @@ VERIFY_LONG += fuzz-long
 
 # The long form ends after so many seconds; 0 is never.
 FUZZ_SECONDS ?= 0
+FUZZ_JOBS ?= $(shell nproc)
 
 # The library counts the edges that it takes, for the fuzzer to go by.
 FUZZ_LIB := $(TARGET)/fuzz/$(RUST_HOST)/release/libhwheel.a
@@ -13,7 +14,7 @@ FUZZ_FLAGS := -Zsanitizer=address -Cpasses=sancov-module \
 	-Cllvm-args=-sanitizer-coverage-level=4 \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table \
-	-Cllvm-args=-sanitizer-coverage-trace-compares \
+	-Cllvm-args=-asan-use-after-return=never \
 	-Cllvm-args=-asan-destructor-kind=none
 FUZZ_CORPUS := $(BUILD)/fuzz/corpus
 
@@ -26,19 +27,22 @@ $(FUZZ_LIB): $(RUST_SOURCES) verify/fuzz.mk
 
 $(BUILD)/fuzz/api: verify/fuzz/api.c verify/verify.h include/hwheel.h $(FUZZ_LIB)
 	$(call say,CLANG,$@)
-	$(Q)mkdir -p $(FUZZ_CORPUS)
-	$(Q)$(CLANG) -std=c11 -O1 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CLANG) -std=c11 -O2 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \
+		-fno-sanitize-coverage=trace-cmp -fsanitize-address-use-after-return=never \
+		-Wl,--wrap=mmap,--wrap=munmap \
 		-Iinclude -o $@ $< $(FUZZ_LIB) $(PRIVATE)
 
 fuzz:
-	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000 FUZZ_SECONDS=0
+	$(Q)rm -rf $(BUILD)/fuzz/short
+	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000 FUZZ_SECONDS=0 \
+		FUZZ_CORPUS=$(BUILD)/fuzz/short
 fuzz-long:
 	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=10000000
 
 fuzz-run: $(BUILD)/fuzz/api
 	$(call say,FUZZ,$(RUNS) executions)
-	$(Q)$< -runs=$(RUNS) -max_total_time=$(FUZZ_SECONDS) -max_len=600 \
-		-verbosity=0 -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
+	$(Q)verify/fuzz/run.sh $< $(FUZZ_JOBS) $(RUNS) $(FUZZ_SECONDS) \
 		$(FUZZ_CORPUS) verify/fuzz/corpus
 
 # The fewest that still reach everything.

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Runs the fuzzer in several jobs that share what they find, with progress each
+# minute, and prints their sums:
+#
+#	run.sh PROGRAM JOBS EXECUTIONS SECONDS CORPUS KEPT
+#
+# New inputs go to CORPUS, KEPT is only read; 0 seconds is no limit. A finding
+# is a failure: its input and what the job said of it are beside PROGRAM.
+program=$1 jobs=$2 executions=$3 seconds=$4 corpus=$5 kept=$6
+dir=$(dirname "$program")
+begin=$(date +%s)
+pids=
+findings=0
+
+rm -f "$dir"/job-*.log "$dir"/finding-*
+mkdir -p "$corpus"
+for job in $(seq "$jobs"); do
+	"$program" -runs=$(((executions + jobs - 1) / jobs)) \
+		-max_total_time="$seconds" -max_len=600 -timeout=300 \
+		-report_slow_units=300 -reload=10 -print_final_stats=1 \
+		-artifact_prefix="$dir/finding-" "$corpus" "$kept" \
+		> "$dir/job-$job.log" 2>&1 &
+	pids="$pids $!"
+done
+while sleep 60 >/dev/null 2>&1; do
+	for job in $(seq "$jobs"); do
+		echo "    $job: $(tail -n 1 "$dir/job-$job.log")"
+	done
+done &
+progress=$!
+trap 'kill $pids $progress; exit 1' INT TERM
+
+for pid in $pids; do
+	wait "$pid" || findings=$((findings + 1))
+done
+kill $progress
+
+awk -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findings=$findings '
+	sub(/^stat::/, "") { sum[$1] += $2 }
+	END {
+		printf "    %d executions in %d s by %d jobs\n",
+			sum["number_of_executed_units:"], seconds, jobs
+		printf "    %d calls, %d timers fired, %d of them with callbacks, ",
+			sum["calls:"], sum["fired:"], sum["callbacks:"]
+		printf "%d errors as expected\n    %d findings\n",
+			sum["errors:"], findings
+	}' "$dir"/job-*.log
+[ $findings -eq 0 ] && exit
+for log in "$dir"/job-*.log; do
+	grep -A 12 'ERROR: \|api\.c:[0-9]' "$log"
+done
+ls "$dir"/finding-*
+exit 1
