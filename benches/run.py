@@ -94,6 +94,7 @@ def ours():
     yield hwheel("W7", once=True)
     yield machine("clock", 1, "clock")
     yield hwheel("W8delay")
+    yield hwheel("W8coarse")
     yield hwheel("W8at")
 
 
@@ -255,6 +256,7 @@ def tables(medians):
     show("One timer, ns", [
         ("re-arm later", ("rearm", "ns", 1, 1)), ("cancel + arm", ("pair", "ns", 1, 1)),
         ("idle advance", ("idle", "ns", 1, 1)), ("W8 by delay", ("W8delay", "ns", 1, 1)),
+        ("W8 by delay, coarse", ("W8coarse", "ns", 1, 1)),
         ("W8 by time", ("W8at", "ns", 1, 1))])
     show("W1a cancel + arm, ns", by_size("W1a"))
     show("W1b re-arm, ns", by_size("W1b"))

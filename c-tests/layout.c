@@ -63,7 +63,7 @@ _Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");
 
 _Static_assert(HWHEEL_CLOCK_MONOTONIC == 0 && HWHEEL_CLOCK_BOOTTIME == 1 &&
 	       HWHEEL_CLOCK_REALTIME == 2 && HWHEEL_CLOCK_MANUAL == 3, "clocks");
-_Static_assert(HWHEEL_OVERLOAD_RUN == 0 &&
+_Static_assert(HWHEEL_COARSE == 1 && HWHEEL_OVERLOAD_RUN == 0 &&
 	       HWHEEL_OVERLOAD_BLOCK == 1 && HWHEEL_OVERLOAD_DROP == 2, "options");
 _Static_assert(HWHEEL_ABSTIME == 1 && HWHEEL_MISSED_BURST == 2 &&
 	       HWHEEL_MISSED_DELAY == 4 && HWHEEL_EVENT_DRAINED == 1, "flags");

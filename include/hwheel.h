@@ -38,6 +38,15 @@
 #define HWHEEL_CLOCK_MANUAL 3
 
 /**
+ * Option flag: delays are counted from a time that is cheaper to read: by the
+ * processor's counter, from the last time that the thread has read the clock. It is
+ * never before CLOCK_MONOTONIC, and less than 0.1 ms after it, so that no timer is
+ * early. HWHEEL_CLOCK_MONOTONIC alone; hwheel_create() takes 0.1 ms longer. Where
+ * the kernel does not go by such a counter, the clock is read as without the flag.
+ */
+#define HWHEEL_COARSE 1
+
+/**
  * Overload: a callback for which the queue has no room runs in the thread that
  * drives. The default.
  */
@@ -88,7 +97,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * @slots: slots of each level, a power of two from 2 to 65536; default 256.
  *   @levels times log2(@slots) is at most 48.
  * @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
- * @flags: zero.
+ * @flags: HWHEEL_COARSE or zero.
  * @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
  *   clocks.
  * @workers: threads that run callbacks, up to 256, made by hwheel_create(). The

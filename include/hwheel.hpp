@@ -363,6 +363,7 @@ struct Options {
 	std::uint32_t slots = 0;
 	std::uint32_t max_timers = 0;
 	Time start = Time();
+	bool coarse = false;
 	std::uint32_t workers = 0;
 	std::uint32_t queue = 0;
 	Overload overload = Overload::run;
@@ -423,6 +424,7 @@ public:
 		o.slots = options.slots;
 		o.max_timers = options.max_timers;
 		o.start_ns = options.start.ns();
+		o.flags = options.coarse ? HWHEEL_COARSE : 0;
 		o.workers = options.workers;
 		o.queue = options.queue;
 		o.overload = static_cast<std::uint32_t>(options.overload);

@@ -219,7 +219,7 @@ impl Wheel {
     /// shut down or the wheel drained.
     #[inline]
     pub fn mod_(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let ns = when.into().deadline(|| self.host().now());
+        let ns = when.into().deadline(|| self.host().arming_now());
         truth(Ok(self.host().arm_at(timer.0, ns)))
     }
 
@@ -230,7 +230,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Shutdown`] in a forked child.
     pub fn mod_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
-        let now = self.host().now();
+        let now = self.host().arming_now();
         let arm = |i: usize, timer| self.host().arm_at(timer, timers[i].1.deadline(|| now));
         Ok(self.host().each(timers.len(), |i| timers[i].0 .0, arm)?)
     }

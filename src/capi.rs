@@ -33,6 +33,13 @@ pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
 /// Clock: the caller's own, moved by hwheel_advance().
 pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
 
+/// Option flag: delays are counted from a time that is cheaper to read: by the
+/// processor's counter, from the last time that the thread has read the clock. It is
+/// never before CLOCK_MONOTONIC, and less than 0.1 ms after it, so that no timer is
+/// early. HWHEEL_CLOCK_MONOTONIC alone; hwheel_create() takes 0.1 ms longer. Where
+/// the kernel does not go by such a counter, the clock is read as without the flag.
+pub const HWHEEL_COARSE: u32 = 1;
+
 /// Overload: a callback for which the queue has no room runs in the thread that
 /// drives. The default.
 pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
@@ -77,7 +84,7 @@ pub struct hwheel {
 /// @slots: slots of each level, a power of two from 2 to 65536; default 256.
 ///   @levels times log2(@slots) is at most 48.
 /// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
-/// @flags: zero.
+/// @flags: HWHEEL_COARSE or zero.
 /// @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
 ///   clocks.
 /// @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
@@ -293,6 +300,7 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
         slots: or(o.slots, 256),
         max_timers: or(o.max_timers, MOST),
         start_ns: o.start_ns,
+        coarse: o.flags & HWHEEL_COARSE != 0,
         budget: Budget {
             items: o.budget_items,
             ns: o.budget_ns,
@@ -302,7 +310,8 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
     };
     if made.tick_ns > 3_600_000_000_000
         || made.max_timers > MOST
-        || o.flags != 0
+        || o.flags & !HWHEEL_COARSE != 0
+        || (made.coarse && clock != Clock::System(libc::CLOCK_MONOTONIC))
         || (clock != Clock::Manual && o.start_ns != 0)
         || made.slots > 65_536
     {
@@ -724,7 +733,7 @@ pub unsafe extern "C" fn hwheel_mod(
 ) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { host(wheel) } {
-        Ok(host) if flags == 0 => match host.now().checked_add(delay_ns) {
+        Ok(host) if flags == 0 => match host.arming_now().checked_add(delay_ns) {
             Some(ns) => host.arm_at(timer, ns),
             None => host.arm_at(timer, HWHEEL_NEVER),
         },
@@ -1286,7 +1295,7 @@ pub unsafe extern "C" fn hwheel_mod_many(
         // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
         let from = match flags {
-            0 => host.now(),
+            0 => host.arming_now(),
             HWHEEL_ABSTIME => 0,
             _ => return Err(EINVAL),
         };

@@ -13,6 +13,7 @@ use crate::local;
 use crate::memory::Memory;
 use crate::os::alarm::Alarm;
 use crate::os::clock::{self, Clock};
+use crate::os::counter::Counter;
 use crate::os::fork::Process;
 use crate::os::futex::Futex;
 use crate::os::mmap::Mmap;
@@ -51,6 +52,8 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
+    /// Delays are counted from a cheaper reading of CLOCK_MONOTONIC.
+    pub coarse: bool,
     pub budget: Budget,
     /// Callbacks run in threads of their own, or an executor's.
     pub crew: Option<Crew>,
@@ -187,10 +190,8 @@ impl Host {
         let process = Process::current().ok_or(-libc::ENOMEM)?;
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let start = match options.clock {
-            Clock::Manual => options.start_ns,
-            Clock::System(c) => clock::now(c),
-        };
+        let start = options.clock.id().map_or(options.start_ns, clock::now);
+        let counter = options.coarse.then(Counter::measure).flatten();
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
@@ -219,7 +220,7 @@ impl Host {
                 wheel,
                 id,
                 process,
-                clock: options.clock,
+                clock: counter.map_or(options.clock, Clock::Coarse),
                 budget: options.budget,
                 pool: pool.flatten(),
                 executor: options.executor,
@@ -324,20 +325,30 @@ impl Host {
     }
 
     /// The wheel's time. Steps back are held at what the hand has seen.
-    /// The kernel's coarse clock is cheaper to read, but nothing bounds how far it
-    /// is behind while its tick comes late; what is armed by it can be early. Who
-    /// wants to read no clock arms to deadlines, or many timers at once.
     #[inline]
     pub fn now(&self) -> u64 {
-        match self.clock {
+        match self.clock.id() {
+            Some(c) => self.held(clock::now(c)),
             // Acquire: pairs with the Release in `advance`.
-            Clock::Manual => self.manual_ns.load(Ordering::Acquire),
-            Clock::System(c) => {
-                // Relaxed: only a bound.
-                let hand = self.wheel.current.load(Ordering::Relaxed);
-                clock::now(c).max(self.wheel.scale.ns(hand))
-            }
+            None => self.manual_ns.load(Ordering::Acquire),
         }
+    }
+
+    /// The time that delays are counted from: not before `now`.
+    #[inline]
+    pub fn arming_now(&self) -> u64 {
+        match &self.clock {
+            Clock::System(c) => self.held(clock::now(*c)),
+            Clock::Coarse(counter) => self.held(local::coarse_now(counter)),
+            Clock::Manual => self.now(),
+        }
+    }
+
+    #[inline(always)]
+    fn held(&self, ns: u64) -> u64 {
+        // Relaxed: only a bound.
+        let hand = self.wheel.current.load(Ordering::Relaxed);
+        ns.max(self.wheel.scale.ns(hand))
     }
 
     /// The deadline that `when` asks for: rounded up to a tick, never early;
@@ -347,7 +358,7 @@ impl Host {
         let ns = match when {
             When::At(ns) | When::After(ns) if ns == u64::MAX => return Due::NEVER,
             When::At(ns) => ns,
-            When::After(delay) => match self.now().checked_add(delay) {
+            When::After(delay) => match self.arming_now().checked_add(delay) {
                 None | Some(u64::MAX) => return Due::NEVER,
                 Some(ns) => ns,
             },
@@ -654,7 +665,7 @@ impl Host {
         event: Option<&mut dyn FnMut(&Fired) -> bool>,
     ) -> Result<(), Errno> {
         self.may_drive()?;
-        if self.clock != Clock::Manual {
+        if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
         }
         // A callback, or a thread beside one that drives, is refused before it
@@ -681,7 +692,7 @@ impl Host {
     /// Runs what is due on the wheel's clock, and sets the alarm for the next.
     pub fn poll(&self, event: Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<(), Errno> {
         self.may_drive()?;
-        if self.clock == Clock::Manual {
+        if self.clock.id().is_none() {
             return Err(-libc::EINVAL);
         }
         let mut drive = self.wheel.drive()?;
@@ -718,7 +729,7 @@ impl Host {
     fn alarm(&self, f: impl FnOnce(&Alarm)) {
         // Acquire: pairs with the exchange in `descriptor`.
         let fd = self.fd.load(Ordering::Acquire);
-        if let (true, Clock::System(clock)) = (fd >= 0, self.clock) {
+        if let (true, Some(clock)) = (fd >= 0, self.clock.id()) {
             f(&Alarm::borrow(fd, clock));
         }
     }
@@ -726,7 +737,7 @@ impl Host {
     /// The alarm's descriptor, made when first asked for.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
-        let Clock::System(clock) = self.clock else {
+        let Some(clock) = self.clock.id() else {
             return Err(-libc::EINVAL);
         };
         let fd = self.fd.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! Which shard the calling thread owns in which wheel.
 //!
-//! The last wheel used is found with one comparison ([`last`]), sixteen more in
+//! The last wheel used is found with one comparison ([`at_hand`]), sixteen more in
 //! a small table. No allocator is called, ever: a seventeenth wheel takes the place of
 //! another, whose shard goes back to its wheel and is found again by the next
 //! thread that needs one. When a thread ends, its shards go back.
@@ -9,9 +9,10 @@
 //! new one at the same address; a shard is given back only to a wheel that is
 //! still in the register of living wheels.
 
-mod last;
+mod at_hand;
 
 use crate::host::Host;
+use crate::os::counter::Counter;
 use crate::os::fork::Process;
 use crate::wheel::{Error, Token};
 use std::cell::{Cell, UnsafeCell};
@@ -155,15 +156,25 @@ pub(crate) fn token(host: &Host) -> Result<Token, Error> {
 /// The same, if this was the last wheel that the thread has used.
 #[inline(always)]
 pub(crate) fn last(host: &Host) -> Option<Token> {
-    let last = last::get();
+    let last = at_hand::with(|mine| mine.last.get());
     (last.id == host.id()).then_some(last.token)
+}
+
+fn set_last(held: Held) {
+    at_hand::with(|mine| mine.last.set(held));
+}
+
+/// The time of a coarse clock.
+#[inline(always)]
+pub(crate) fn coarse_now(counter: &Counter) -> u64 {
+    at_hand::with(|mine| counter.now(&mine.base))
 }
 
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
     TABLE.with(|table| {
         if let Some(cell) = table.held.iter().find(|c| c.get().id == host.id()) {
-            last::set(cell.get());
+            set_last(cell.get());
             return Ok(cell.get().token);
         }
         find(table, host)
@@ -190,7 +201,7 @@ fn find(table: &Table, host: &Host) -> Result<Token, Error> {
             n
         });
     give_back(table.held[place].replace(held));
-    last::set(held);
+    set_last(held);
     Ok(token)
 }
 
@@ -211,7 +222,7 @@ fn give_back(held: Held) {
 
 extern "C" fn thread_ends(_: *mut libc::c_void) {
     TABLE.with(|table| {
-        last::set(NONE);
+        set_last(NONE);
         for cell in &table.held {
             give_back(cell.replace(NONE));
         }

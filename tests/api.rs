@@ -355,6 +355,15 @@ fn what_the_queue_has_no_room_for_is_dropped_if_so_asked() {
 }
 
 #[test]
+fn a_coarse_clock_is_not_early() {
+    assert_eq!(manual().coarse().create().err(), Some(Error::Invalid));
+    let wheel = Options::new().coarse().create().unwrap();
+    let begin = wheel.now().unwrap();
+    let timer = wheel.after(20 * MS, 0).unwrap();
+    assert!(wheel.deadline(timer).unwrap().unwrap() >= begin + 20 * MS);
+}
+
+#[test]
 fn a_budget_ends_a_sweep_and_the_next_call_goes_on() {
     let wheel = manual().budget(4, Duration::ZERO).create().unwrap();
     for cookie in 0..6 {

@@ -19,7 +19,7 @@ static void must(int result, const char *what)
 }
 #define MUST(call) must(call, #call)
 
-static struct hwheel *wheel(uint32_t clock, uint64_t tick_ns)
+static struct hwheel *make(uint32_t clock, uint64_t tick_ns, uint32_t flags)
 {
 	struct hwheel_options o;
 	struct hwheel *w;
@@ -28,8 +28,14 @@ static struct hwheel *wheel(uint32_t clock, uint64_t tick_ns)
 	o.size = sizeof o;
 	o.clock = clock;
 	o.tick_ns = tick_ns;
+	o.flags = flags;
 	MUST(hwheel_create(&o, 0, &w));
 	return w;
+}
+
+static struct hwheel *wheel(uint32_t clock, uint64_t tick_ns)
+{
+	return make(clock, tick_ns, 0);
 }
 
 static _Atomic uint64_t called;
@@ -355,9 +361,9 @@ static void w7(void)
 }
 
 /* W8: arming with a delay, for which the clock is read, or with a time. */
-static void w8(int with_delay)
+static void w8(int with_delay, uint32_t flags)
 {
-	struct hwheel *w = wheel(HWHEEL_CLOCK_MONOTONIC, MS);
+	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, MS, flags);
 	hwheel_timer_t t = *timers(w, 1, NULL);
 	uint64_t now;
 	double s;
@@ -440,9 +446,11 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "W7") == 0)
 		w7();
 	else if (strcmp(what, "W8delay") == 0)
-		w8(1);
+		w8(1, 0);
+	else if (strcmp(what, "W8coarse") == 0)
+		w8(1, HWHEEL_COARSE);
 	else if (strcmp(what, "W8at") == 0)
-		w8(0);
+		w8(0, 0);
 	else if (strcmp(what, "W9") == 0)
 		w9(n);
 	else

@@ -79,6 +79,9 @@ static void has_its_executor_and_budget()
 
 	options.workers = 1;
 	CHECK(wheel.open(options).value() == -EINVAL);
+	options.workers = 0;
+	options.coarse = true;
+	CHECK(wheel.open(options).value() == -EINVAL);
 }
 
 static void arms_and_cancels_many()

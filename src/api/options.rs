@@ -177,6 +177,13 @@ impl Options {
         self
     }
 
+    /// Delays are counted from a time that is cheaper to read: never before
+    /// CLOCK_MONOTONIC, and less than 0.1 ms after it. For that clock alone.
+    pub fn coarse(mut self) -> Options {
+        self.given.flags |= capi::HWHEEL_COARSE;
+        self
+    }
+
     /// Makes the wheel.
     ///
     /// # Errors

@@ -1,12 +1,28 @@
 //! Clocks in nanoseconds.
 
+use crate::os::counter::Counter;
+
 /// What a wheel's time is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// One of the system's.
     System(libc::clockid_t),
+    /// CLOCK_MONOTONIC; delays are counted from a cheaper reading of it.
+    Coarse(Counter),
     /// The caller's, through `advance`.
     Manual,
+}
+
+impl Clock {
+    /// The system clock that the wheel goes by.
+    #[inline(always)]
+    pub fn id(self) -> Option<libc::clockid_t> {
+        match self {
+            Clock::System(clock) => Some(clock),
+            Clock::Coarse(_) => Some(libc::CLOCK_MONOTONIC),
+            Clock::Manual => None,
+        }
+    }
 }
 
 /// The time of a system clock; 0 if it cannot be read.

@@ -2,6 +2,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod clock;
+pub(crate) mod counter;
 pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod mmap;

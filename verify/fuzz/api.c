@@ -677,7 +677,8 @@ static int verdict(const uint8_t *bytes)
 	if (o.clock > HWHEEL_CLOCK_MANUAL || o.tick_ns > 3600 * SEC ||
 	    o.levels > 8 || o.slots < 2 || o.slots > 65536 ||
 	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
-	    o.max_timers > 67108864 || o.flags != 0 ||
+	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
+	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC) ||
 	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
 	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC &&
 	     o.clock != HWHEEL_CLOCK_REALTIME) ||

@@ -1,0 +1,101 @@
+//! What a thread has at hand, in thread-local memory: its last wheel and its shard
+//! there, which every arm and cancel reads, and where the coarse clock counts from.
+//!
+//! Where the platform has it they lie in the static part of thread-local memory
+//! (the initial-exec model), two instructions away also in a shared library,
+//! where the usual model calls a function; the thirty-two bytes come out of
+//! the reserve that the C library keeps for that. Stable Rust has no other way to
+//! ask for it than to define the symbol in assembly.
+
+use super::Held;
+use crate::os::counter::Base;
+use std::cell::Cell;
+
+#[repr(C)]
+pub(super) struct AtHand {
+    pub last: Cell<Held>,
+    pub base: Cell<Base>,
+}
+
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+))]
+mod place {
+    use super::AtHand;
+
+    // Zeros: no wheel has the id 0, and no base the time 0.
+    std::arch::global_asm!(
+        ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
+        ".globl hwheel_at_hand",
+        ".hidden hwheel_at_hand",
+        ".type hwheel_at_hand, %object",
+        ".size hwheel_at_hand, 32",
+        ".p2align 4",
+        "hwheel_at_hand:",
+        ".zero 32",
+        ".popsection",
+    );
+
+    const _: () = assert!(size_of::<AtHand>() == 32 && align_of::<AtHand>() <= 16);
+
+    #[inline(always)]
+    pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
+        let at: *const AtHand;
+        // SAFETY: computes the address of the calling thread's `hwheel_at_hand`.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(
+                "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
+                "add {0}, qword ptr fs:[0]",
+                out(reg) at,
+                options(pure, readonly, nostack),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(
+                "mrs {0}, tpidr_el0",
+                "adrp {1}, :gottprel:hwheel_at_hand",
+                "ldr {1}, [{1}, #:gottprel_lo12:hwheel_at_hand]",
+                "add {0}, {0}, {1}",
+                out(reg) at,
+                out(reg) _,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        // SAFETY: thirty-two bytes of this thread, which lives while this runs;
+        // zeros are no wheel with a null token, and no base.
+        f(unsafe { &*at })
+    }
+}
+
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(miri)
+)))]
+mod place {
+    use super::super::NONE;
+    use super::{AtHand, Base, Cell};
+
+    thread_local! {
+        static AT_HAND: AtHand = const {
+            AtHand {
+                last: Cell::new(NONE),
+                base: Cell::new(Base::NONE),
+            }
+        };
+    }
+
+    #[inline(always)]
+    pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
+        AT_HAND.with(f)
+    }
+}
+
+pub(super) use place::with;
