@@ -541,7 +541,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// any; `None` if they are too many to look at. Those are placed again in
     /// the own shard when their slot is entered next, where it is kept.
     fn earliest_entry(&self, s: ShardRef<'_>, at: At) -> Option<u64> {
-        if s.as_ptr() == self.own.as_ptr() {
+        if s.as_ptr() == self.own.as_ptr() && !planted("full_buckets_are_entered_anew") {
             return Some(self.wheel.soonest(at.slot).load(Ordering::Relaxed));
         }
         let mut first = NEVER;

@@ -369,3 +369,17 @@ fn a_step_over_everything_fires_in_order() {
         assert!(p.timers.is_empty());
     }
 }
+
+/// However many timers share a bucket: where it is entered first they are placed
+/// in the driver's shard, and again if that has its turn after; then no more.
+#[test]
+fn rounds_of_full_buckets_are_leapt_over() {
+    let mut p = Pair::new(1, 2, 0);
+    let n = 300;
+    for i in 0..n {
+        p.setup(Some(100_000 + i % 4), 0, true);
+    }
+    p.advance(200_000, 1000);
+    assert!(p.timers.is_empty());
+    assert!(p.wheel.driver.count.placed.get() <= 2 * n);
+}
