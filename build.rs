@@ -1,8 +1,15 @@
-//! Writes the C header, when asked to by the feature `header`; a plain build
-//! does nothing here and needs no tool.
+//! Writes the C header, when asked to by the feature `header`, and says
+//! `checked` for either of the model checkers; a plain build does nothing here
+//! and needs no tool.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    if ["LOOM", "SHUTTLE"]
+        .iter()
+        .any(|cfg| std::env::var_os(format!("CARGO_CFG_{cfg}")).is_some())
+    {
+        println!("cargo:rustc-cfg=checked");
+    }
     #[cfg(feature = "header")]
     header::write();
 }

@@ -26,7 +26,7 @@ const FARTHEST: u64 = HORIZON << UNIT_BITS;
 /// together with [`HORIZON`], half of their range.
 pub(crate) const NEAR_LEAP: u64 = HORIZON - 1;
 /// Entries of a chunk.
-pub(crate) const CHUNK: usize = if cfg!(loom) { 2 } else { 34 };
+pub(crate) const CHUNK: usize = if cfg!(checked) { 2 } else { 34 };
 
 /// A promise: who is to be looked at, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +90,11 @@ pub(crate) struct Chunk {
     high: [AtomicU8; CHUNK],
 }
 
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 const _: () = assert!(std::mem::size_of::<Chunk>() == 256);
 
 impl Fresh for Chunk {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         Chunk {
             next: AtomicPtr::new(std::ptr::null_mut()),
@@ -141,7 +141,7 @@ pub(crate) struct Front {
 }
 
 impl Fresh for Back {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         Back {
             tail: AtomicPtr::new(std::ptr::null_mut()),
@@ -150,7 +150,7 @@ impl Fresh for Back {
 }
 
 impl Fresh for Front {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         Front::empty()
     }
@@ -321,7 +321,7 @@ impl Front {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;
 

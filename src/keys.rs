@@ -57,7 +57,7 @@ use name::Name;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::PoisonError;
 
-const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
+const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 /// An empty table of no more room than this is kept.
 const KEPT: usize = 64;
 /// The longest key, in bytes.
@@ -217,7 +217,7 @@ impl Keys {
             .is_some_and(|e| timers.is_pending(e.handle))
     }
 
-    #[cfg(loom)]
+    #[cfg(checked)]
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(|p| p.0.lock().unwrap().is_empty())
     }

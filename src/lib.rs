@@ -86,7 +86,7 @@
 //! | `memory`   | the one interface through which the core takes memory       |
 //! | `count`    | statistics                                                  |
 //! | `probes`   | static probes for tracers, which expand to nothing          |
-//! | `sync`     | atomics, and the one place that knows the model checker     |
+//! | `sync`     | atomics, and the one place that knows the model checkers    |
 //! | `host`     | a wheel on a clock: the three ways to drive                 |
 //! | `keys`     | timers by name: the table from keys to handles              |
 //! | `local`    | which shard the calling thread owns                         |
@@ -104,25 +104,25 @@
 //! that end in `_sync`, stop and destroy block, while a callback runs. Calls by
 //! key block while another thread works in the same part of the table.
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-// The C layer, which uses all of it, is not built for the model checker.
-#![cfg_attr(loom, allow(dead_code))]
+// The C layer, which uses all of it, is not built for the model checkers.
+#![cfg_attr(checked, allow(dead_code))]
 
 #[macro_use]
 mod probes;
 
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod api;
 mod bucket;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 pub mod capi;
 mod count;
 mod geometry;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod host;
 mod keys;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod layout;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod local;
 mod memory;
 #[cfg(not(loom))]
@@ -141,7 +141,7 @@ mod wheel;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 pub use api::{
     error::Error,
     event::{Event, Timer},
@@ -149,7 +149,7 @@ pub use api::{
     time::{Time, When},
     Wheel,
 };
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 #[doc(inline)]
 pub use capi::hwheel_stats as Stats;
 

@@ -9,7 +9,7 @@
 //! `unfinished` counts what is queued and what runs. Stop and destroy run what
 //! is queued themselves, and wait until it is zero.
 
-use crate::os::futex::Event;
+use crate::os::event::Event;
 use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
 use crate::ring::Ring;

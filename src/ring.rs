@@ -19,7 +19,7 @@ struct Slot {
 }
 
 impl Fresh for Slot {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         Slot {
             turn: AtomicU64::new(0),

@@ -14,7 +14,7 @@ use crate::sync::{fence, init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::mem::size_of;
 
 /// Chunks mapped at a time.
-const REGION: usize = if cfg!(any(loom, miri)) { 5 } else { 256 };
+const REGION: usize = if cfg!(any(checked, miri)) { 5 } else { 256 };
 const REGION_BYTES: usize = REGION * size_of::<Chunk>();
 
 /// The words that only the owner writes.

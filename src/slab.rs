@@ -22,7 +22,7 @@ use crate::sync::{
 
 /// Bits of a node's index: 67 million timers.
 pub(crate) const INDEX_BITS: u32 = 26;
-const BLOCK_BITS: u32 = if cfg!(loom) {
+const BLOCK_BITS: u32 = if cfg!(checked) {
     1
 } else if cfg!(miri) {
     4
@@ -32,6 +32,8 @@ const BLOCK_BITS: u32 = if cfg!(loom) {
 const BLOCK: usize = 1 << BLOCK_BITS;
 const BLOCKS: usize = if cfg!(loom) {
     2
+} else if cfg!(shuttle) {
+    8
 } else if cfg!(miri) {
     64
 } else {
@@ -134,7 +136,7 @@ impl Node {
 }
 
 impl Fresh for Node {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         Node {
             state: AtomicU64::new(0),
@@ -395,7 +397,7 @@ impl Slab {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;
     use crate::tests::Heap;

@@ -30,14 +30,14 @@ use crate::sync::{fence, planted, prefetch, Ordering};
 use crate::wheel::{promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
 
 /// How many entries of one bucket are read to learn its earliest tick.
-const PEEK: usize = if cfg!(loom) { 4 } else { 64 };
+const PEEK: usize = if cfg!(checked) { 4 } else { 64 };
 const BURST_BEHIND: u16 = BURST | BEHIND;
 /// How many visits ahead a node is fetched into the cache.
 pub(crate) const AHEAD: usize = 8;
 /// How many entries are taken before the sink is asked whether to go on.
 const PATIENCE: u64 = 256;
 /// How many entries are looked at before a sleep.
-const SETTLE: usize = if cfg!(loom) { 4 } else { 512 };
+const SETTLE: usize = if cfg!(checked) { 4 } else { 512 };
 /// `current` never lags further behind the target, so that the state word's
 /// deadline stays exact.
 pub(crate) const LAG: u64 = state::NEAR / 2;

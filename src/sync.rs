@@ -1,20 +1,22 @@
-//! The only place that knows about the model checker: everything concurrent
-//! takes its atomics from here, and everything that lives in zeroed memory is
-//! brought to life by [`init`].
+//! The only place that knows about the model checkers, loom and shuttle:
+//! everything concurrent takes its atomics from here, and everything that lives
+//! in zeroed memory is brought to life by [`init`]. `checked` is either of them.
 
-#[cfg(any(all(not(loom), feature = "chaos"), all(loom, planted)))]
+#[cfg(any(all(not(checked), feature = "chaos"), all(loom, planted)))]
 #[macro_use]
 mod hooked;
 
-#[cfg(all(not(loom), feature = "chaos"))]
+#[cfg(all(not(checked), feature = "chaos"))]
 mod chaos;
-#[cfg(all(not(loom), feature = "chaos"))]
+#[cfg(all(not(checked), feature = "chaos"))]
 pub(crate) use chaos::{
     fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::{Mutex, MutexGuard};
+#[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
 #[cfg(all(loom, not(planted)))]
@@ -23,7 +25,11 @@ pub(crate) use loom::sync::atomic::{
 };
 #[cfg(all(loom, planted))]
 mod weak;
-#[cfg(all(not(loom), not(feature = "chaos")))]
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic::{
+    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
+#[cfg(all(not(checked), not(feature = "chaos")))]
 pub(crate) use std::sync::atomic::{
     fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
@@ -54,9 +60,9 @@ pub(crate) const fn planted(_: &str) -> bool {
 #[inline(always)]
 #[cfg_attr(planted, track_caller)]
 pub(crate) fn fence_after_rmw() {
-    #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(checked), not(miri)))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
-    #[cfg(not(all(target_arch = "x86_64", not(loom), not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(checked), not(miri))))]
     fence(Ordering::SeqCst);
 }
 
@@ -74,37 +80,37 @@ pub(crate) fn prefetch<T>(at: *const T) {
 
 /// A type for which all bytes zero is the fresh value.
 pub(crate) trait Fresh: Sized {
-    /// The same value, made the long way; the model checker needs it.
-    #[cfg(loom)]
+    /// The same value, made the long way; the model checkers need it.
+    #[cfg(checked)]
     fn fresh() -> Self;
 }
 
 impl Fresh for AtomicU64 {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         AtomicU64::new(0)
     }
 }
 
 impl<T> Fresh for AtomicPtr<T> {
-    #[cfg(loom)]
+    #[cfg(checked)]
     fn fresh() -> Self {
         AtomicPtr::new(std::ptr::null_mut())
     }
 }
 
 /// Brings `n` values in zeroed memory to life: nothing to do, except under the
-/// model checker, whose atomics are more than bytes.
+/// model checkers, whose atomics are more than bytes.
 ///
 /// # Safety
 /// `at` is aligned and has room for `n` zeroed values that nobody else sees.
 #[inline(always)]
 pub(crate) unsafe fn init<T: Fresh>(at: *mut T, n: usize) {
-    #[cfg(loom)]
+    #[cfg(checked)]
     for i in 0..n {
         // SAFETY: the caller's promise.
         unsafe { at.add(i).write(T::fresh()) };
     }
-    #[cfg(not(loom))]
+    #[cfg(not(checked))]
     let _ = (at, n);
 }

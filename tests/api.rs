@@ -1,6 +1,6 @@
 //! The Rust API, as a user has it.
 
-#![cfg(not(loom))]
+#![cfg(not(checked))]
 
 use hwheel::{Clock, Error, Event, Missed, Options, Overload, Time, Timer, Wheel, When};
 use std::collections::HashSet;

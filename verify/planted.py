@@ -13,10 +13,12 @@ PATIENCE = 600
 
 
 class Tests:
-    """The test program of one rung: "loom", the model checker, or "std"."""
+    """The test program of one rung: "loom" or "shuttle", the model checkers, or
+    "std"."""
 
     def __init__(self, rung):
-        flags = ["--cfg planted"] + ["--cfg loom"] * (rung == "loom")
+        checker = rung != "std"
+        flags = ["--cfg planted"] + [f"--cfg {rung}"] * checker
         env = dict(
             os.environ,
             RUSTFLAGS=" ".join(flags),
@@ -26,7 +28,7 @@ class Tests:
             CARGO_PROFILE_RELEASE_CODEGEN_UNITS="8",
         )
         build = [os.environ.get("CARGO", "cargo"), "test", "-q", "--lib", "--no-run"]
-        build += ["--release"] * (rung == "loom") + ["--message-format=json"]
+        build += ["--release"] * checker + ["--message-format=json"]
         out = subprocess.run(build, cwd=TOP, env=env, check=True, stdout=subprocess.PIPE, text=True)
         made = map(json.loads, out.stdout.splitlines())
         self.program = next(m["executable"] for m in made if m.get("executable"))

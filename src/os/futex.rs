@@ -1,14 +1,14 @@
-//! Sleeping until a word changes.
+//! Sleeping until a word changes: what the kernel has for it.
 
 use super::quietly;
-use crate::sync::{fence, AtomicU32, AtomicU64, Ordering};
+use crate::sync::AtomicU64;
 use crate::wheel::Park;
 
 /// Returns if the word is not `seen`, on a wake-up, and on a signal.
 ///
 /// # Safety
 /// `word` stays mapped.
-unsafe fn wait(word: *const u32, seen: u32) {
+pub(super) unsafe fn wait(word: *const u32, seen: u32) {
     // SAFETY: the caller's promise.
     quietly(|| unsafe {
         libc::syscall(
@@ -22,7 +22,7 @@ unsafe fn wait(word: *const u32, seen: u32) {
 }
 
 /// Wakes up to `most` that wait. A word that is mapped no more is no matter.
-fn wake(word: *const u32, most: i32) {
+pub(super) fn wake(word: *const u32, most: i32) {
     // SAFETY: the kernel only takes the address.
     quietly(|| unsafe {
         libc::syscall(
@@ -54,52 +54,5 @@ impl Park for Futex {
 
     fn wake(&self, word: &AtomicU64) {
         wake(low_half(word), i32::MAX);
-    }
-}
-
-/// Something that threads wait for, which costs one load where nobody does: an
-/// eventcount.
-#[derive(Default)]
-pub(crate) struct Event {
-    epoch: AtomicU32,
-    waiters: AtomicU32,
-}
-
-impl Event {
-    /// Sleeps until `is_there`.
-    ///
-    /// ```text
-    ///   waiting thread                 notifying thread
-    ///   E1  waiters + 1   (RMW)        N1  makes it so
-    ///   E2  read epoch                 --- fence ---
-    ///   --- fence ---                  N2  read waiters; if any,
-    ///   E3  is it there?                   epoch + 1, wake
-    ///   E4  wait while epoch is the one read
-    /// ```
-    /// Either E3 sees N1, or N2 sees E1; then the epoch changes after E2, or E2
-    /// has acquired N1.
-    pub fn wait(&self, mut is_there: impl FnMut() -> bool) {
-        while !is_there() {
-            // AcqRel, Acquire and a fence: as drawn.
-            self.waiters.fetch_add(1, Ordering::AcqRel);
-            let epoch = self.epoch.load(Ordering::Acquire);
-            fence(Ordering::SeqCst);
-            if !is_there() {
-                // SAFETY: `self` is borrowed.
-                unsafe { wait(std::ptr::from_ref(&self.epoch).cast(), epoch) };
-            }
-            self.waiters.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-
-    /// Wakes up to `most`, after what they wait for was made so.
-    pub fn notify(&self, most: i32) {
-        fence(Ordering::SeqCst);
-        // Relaxed: fenced.
-        if self.waiters.load(Ordering::Relaxed) != 0 {
-            // AcqRel: N1; pairs with E2.
-            self.epoch.fetch_add(1, Ordering::AcqRel);
-            wake(std::ptr::from_ref(&self.epoch).cast(), most);
-        }
     }
 }

@@ -3,7 +3,9 @@
 pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod counter;
+pub(crate) mod event;
 pub(crate) mod fork;
+#[cfg_attr(shuttle, path = "../tests/shuttle/futex.rs")]
 pub(crate) mod futex;
 pub(crate) mod mmap;
 pub(crate) mod ready;

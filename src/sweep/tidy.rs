@@ -20,9 +20,9 @@ use crate::sync::{planted, Ordering};
 use crate::wheel::{Caller, Wheel, TENTATIVE};
 
 /// How often a thread looks, in pushes.
-const OFTEN: u64 = if cfg!(loom) { 2 } else { 8192 };
+const OFTEN: u64 = if cfg!(checked) { 2 } else { 8192 };
 /// How many entries a sweep goes through.
-const PIECE: usize = if cfg!(loom) { 4 } else { 4096 };
+const PIECE: usize = if cfg!(checked) { 4 } else { 4096 };
 
 impl<M: Memory> Wheel<M> {
     /// Asks for a tidying if it is worth while, after so many `pushes` of the

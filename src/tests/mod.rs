@@ -1,18 +1,26 @@
 //! Tests of the core, in ticks, without an operating system.
 
+#[cfg(checked)]
+mod checker;
 #[cfg(loom)]
 mod model;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod oracle;
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+mod shuttle;
+#[cfg(not(checked))]
 mod simulation;
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 mod stress;
 
 use crate::memory::Memory;
 use crate::sync::{AtomicU64, Ordering};
 use crate::wheel::{Caller, Config, Due, Error, Park, Token};
+#[cfg(checked)]
+use checker::thread;
 use std::alloc::Layout;
+#[cfg(not(checked))]
+use std::thread;
 
 /// Memory whose bounds the checking tools know.
 #[derive(Clone, Copy)]
@@ -46,7 +54,7 @@ fn at(tick: u64) -> Due {
 }
 
 /// How late a timer may be, in ticks, that is armed so many ahead.
-#[cfg(not(loom))]
+#[cfg(not(checked))]
 fn may_be_late(delay: u64) -> u64 {
     if delay < 1 << 36 {
         0
@@ -73,10 +81,7 @@ struct Spin;
 impl Park for Spin {
     fn wait(&self, word: &AtomicU64, seen: u64) {
         while word.load(Ordering::Acquire) == seen {
-            #[cfg(loom)]
-            loom::thread::yield_now();
-            #[cfg(not(loom))]
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
     fn wake(&self, _: &AtomicU64) {}

@@ -19,11 +19,12 @@ mod race_3;
 mod race_4;
 mod reuse;
 
+use super::checker::Futex;
 use super::{at, config, Heap, Own, Spin};
 use crate::state::NEVER;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Caller, Error, Handle, How, Park, Spec, Token, Wheel};
+use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -211,26 +212,5 @@ impl Caller for Sleeper<'_> {
     }
     fn wake_driver(&self) {
         self.alarm.set(0);
-    }
-}
-
-/// Waits as on a futex: who is not woken waits for ever, and the checker says
-/// so.
-#[derive(Default)]
-struct Futex {
-    lock: loom::sync::Mutex<()>,
-    woken: loom::sync::Condvar,
-}
-
-impl Park for Futex {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
-        let held = self.lock.lock().unwrap();
-        if word.load(Ordering::Relaxed) == seen {
-            drop(self.woken.wait(held).unwrap());
-        }
-    }
-    fn wake(&self, _: &AtomicU64) {
-        drop(self.lock.lock().unwrap());
-        self.woken.notify_all();
     }
 }

@@ -1,11 +1,11 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
 use super::{duel, explore, report, World};
-use crate::keys::{Keys, Target, Timers};
+use crate::keys::{Keys, Target};
 use crate::sweep::Fired;
 use crate::sync::{AtomicU64, Ordering};
-use crate::tests::{at, Spin};
-use crate::wheel::{Error, Handle, How, Spec};
+use crate::tests::checker::Names;
+use crate::tests::Spin;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -14,30 +14,6 @@ struct Keyed {
     world: World,
     keys: Keys,
     ended: AtomicU64,
-}
-
-/// A keyed world, as one of its threads sees it.
-struct Names<'a>(&'a Keyed, usize);
-
-impl Timers for Names<'_> {
-    type When = u64;
-    type Error = Error;
-
-    fn make(&self, spec: Spec, when: u64) -> Result<Handle, Error> {
-        let w = &self.0.world;
-        w.wheel.setup(&w.own(self.1), spec, Some(at(when)))
-    }
-    fn shift(&self, timer: Handle, when: u64) -> Result<bool, Error> {
-        let w = &self.0.world;
-        w.wheel.arm(&w.own(self.1), timer, at(when), How::Pending)
-    }
-    fn end(&self, timer: Handle) -> bool {
-        let w = &self.0.world;
-        w.wheel.cancel(&w.own(self.1), timer, 0) == Ok(true)
-    }
-    fn is_pending(&self, timer: Handle) -> bool {
-        matches!(self.0.world.wheel.due(timer), Ok(Some(_)))
-    }
 }
 
 impl Keyed {
@@ -52,9 +28,17 @@ impl Keyed {
         k
     }
 
+    /// What thread `n` makes of it.
+    fn names(&self, n: usize) -> Names<'_> {
+        Names {
+            wheel: &self.world.wheel,
+            own: self.world.own(n),
+        }
+    }
+
     fn set(&self, n: usize, func: usize, cookie: u64, tick: u64) -> bool {
         let target = Target { func, cookie };
-        self.keys.set(&Names(self, n), b"k", target, tick).unwrap()
+        self.keys.set(&self.names(n), b"k", target, tick).unwrap()
     }
 
     fn advance(&self, target: u64) {
@@ -77,7 +61,7 @@ impl Keyed {
     fn end(&self, fired: u32) {
         self.advance(9);
         assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);
-        assert!(!self.keys.pending(&Names(self, 0), b"k"));
+        assert!(!self.keys.pending(&self.names(0), b"k"));
         assert!(self.keys.is_empty());
         assert_eq!(self.world.wheel.live(), 0);
     }
@@ -104,16 +88,16 @@ fn set_of_a_key_against_fire() {
 fn delete_and_move_of_a_key_against_fire() {
     duel(
         Keyed::new,
-        |k| k.keys.delete(&Names(k, 0), b"k"),
+        |k| k.keys.delete(&k.names(0), b"k"),
         |k| k.advance(1),
         |k, deleted, ()| k.end(1 - u32::from(deleted)),
     );
     duel(
         Keyed::new,
-        |k| k.keys.shift(&Names(k, 0), b"k", 3).unwrap(),
+        |k| k.keys.shift(&k.names(0), b"k", 3).unwrap(),
         |k| k.advance(1),
         |k, moved, ()| {
-            assert_eq!(k.keys.pending(&Names(k, 0), b"k"), moved);
+            assert_eq!(k.keys.pending(&k.names(0), b"k"), moved);
             k.end(1);
         },
     );
@@ -127,7 +111,7 @@ fn set_and_delete_of_a_key_against_fire() {
         let k = Arc::new(Keyed::new());
         let (v, x) = (k.clone(), k.clone());
         let a = thread::spawn(move || v.set(0, 1, 2, 2));
-        let b = thread::spawn(move || x.keys.delete(&Names(&x, 1), b"k"));
+        let b = thread::spawn(move || x.keys.delete(&x.names(1), b"k"));
         k.advance(2);
         let gone = u32::from(a.join().unwrap()) + u32::from(b.join().unwrap());
         k.end(2 - gone);

@@ -1,0 +1,456 @@
+//! The core under the randomized model checker: four threads of some tens of
+//! operations each, in one order of their steps after another, on a wheel of
+//! shrunken constants. Each step of an order is drawn anew, or each thread has a
+//! priority, which changes twice in a run (Burckhardt and others, *A Randomized
+//! Scheduler with Probabilistic Guarantees of Finding Bugs*, 2010).
+//!
+//! `make shuttle` runs them, each `SHUTTLE_ITERATIONS` times in either way. A
+//! failure prints its order. With that in `HWHEEL_SCHEDULE` the test runs once,
+//! in that order.
+//!
+//! Every atomic access is sequentially consistent here, which the tests in
+//! `model` see to; what comes of many steps of many threads is seen here.
+
+mod drain;
+mod sleep;
+mod storm;
+
+use super::checker::thread;
+use super::{at, config, Heap, Own, Rng, Spin};
+use crate::slab::AUTO;
+use crate::sweep::Fired;
+use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use shuttle::rand::RngCore;
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
+use std::collections::BTreeMap;
+use std::env;
+// Of the standard library: to keep books is no step of an order.
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The threads that arm; the fourth drives.
+const THREADS: usize = 3;
+/// How many times a priority changes, and one.
+const DEPTH: usize = 3;
+/// Delays are shorter than this, in ticks, and what may be added to one.
+const LONGEST: u64 = 12;
+const SLACK: u64 = 4;
+
+/// What all executions of a test have done.
+#[derive(Default)]
+struct Tally {
+    executions: AtomicU64,
+    calls: AtomicU64,
+    ended: AtomicU64,
+}
+
+fn add(to: &AtomicU64, n: u64) {
+    to.fetch_add(n, Ordering::Relaxed);
+}
+
+fn run(scheduler: impl Scheduler + 'static, f: &Arc<impl Fn() + Send + Sync + 'static>) {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 17;
+    config.silence_warnings = true;
+    let f = f.clone();
+    shuttle::Runner::new(scheduler, config).run(move || f());
+}
+
+/// Runs `f`, with numbers that belong to the order, in the orders that were
+/// asked for.
+fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
+    let tally = Arc::new(Tally::default());
+    let counts = tally.clone();
+    let f = Arc::new(move || {
+        add(&counts.executions, 1);
+        f(
+            &mut Rng(shuttle::rand::thread_rng().next_u64() | 1),
+            &counts,
+        );
+    });
+    if let Ok(order) = env::var("HWHEEL_SCHEDULE") {
+        return run(ReplayScheduler::new_from_encoded(&order), &f);
+    }
+    let n = env::var("SHUTTLE_ITERATIONS").map_or(20, |n| n.parse().expect("a number"));
+    let begin = std::time::Instant::now();
+    run(RandomScheduler::new(n), &f);
+    run(PctScheduler::new(DEPTH, n), &f);
+    let [executions, calls, ended] =
+        [&tally.executions, &tally.calls, &tally.ended].map(|count| count.load(Ordering::Relaxed));
+    assert!(ended > 0, "nothing was tried");
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("?").rsplit("::").next();
+    println!(
+        "{}: {executions} executions, {calls} calls, {ended} timers ended, {:.1} s",
+        name.unwrap_or("?"),
+        begin.elapsed().as_secs_f64()
+    );
+}
+
+/// When a timer is due: the tick that was asked for, or, if the hand came by
+/// during the call, at the latest another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Deadline {
+    tick: u64,
+    latest: u64,
+}
+
+/// A timer that one thread uses, which therefore knows when it must fire.
+#[derive(Default)]
+struct Watch {
+    timer: Handle,
+    /// How often a call has begun or ended: odd during one.
+    turn: u64,
+    due: Option<Deadline>,
+    /// The tick that the call under way sets.
+    next: Option<u64>,
+    /// How often it has ended during this call, by firing or a drain.
+    ended: u64,
+}
+
+impl Watch {
+    fn begin(&mut self, next: Option<u64>) {
+        self.turn += 1;
+        self.next = next;
+        self.ended = 0;
+    }
+
+    /// The call has returned at `now`, and said whether the timer was pending.
+    fn end(&mut self, was: Result<bool, Error>, now: u64) {
+        self.turn += 1;
+        let pending = self.due.is_some();
+        match was {
+            Ok(was) => {
+                assert!(pending || !was, "pending, and was not armed");
+                // If it was not pending any more, that has ended first.
+                let before = u64::from(pending && !was);
+                let after = self.ended.checked_sub(before).expect("lost");
+                assert!(after <= u64::from(self.next.is_some()), "twice");
+                self.due = self.next.filter(|_| after == 0).map(|tick| Deadline {
+                    tick,
+                    latest: tick.max(now + 1),
+                });
+            }
+            Err(Error::Shutdown) => {
+                assert!(self.ended <= u64::from(pending), "refused, and armed");
+                self.due = self.due.filter(|_| self.ended == 0);
+            }
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+
+    /// It has fired at a tick, or was handed back.
+    fn ends(&mut self, tick: Option<u64>) {
+        let is_due = |due: u64| tick.is_none_or(|tick| due <= tick);
+        let was_due = self.due.is_some_and(|due| is_due(due.tick));
+        if self.turn % 2 == 1 {
+            self.ended += 1;
+            assert!(was_due || self.next.is_some_and(is_due), "early");
+        } else {
+            assert!(was_due, "early, or twice");
+            self.due = None;
+        }
+    }
+
+    /// When it must fire, unless a call is under way.
+    fn promise(&self) -> Option<Promise> {
+        let due = self.due.filter(|_| self.turn % 2 == 0)?;
+        Some(Promise {
+            timer: self.timer,
+            turn: self.turn,
+            due,
+        })
+    }
+}
+
+/// That a timer will fire, if there is no turn after this.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Promise {
+    timer: Handle,
+    turn: u64,
+    due: Deadline,
+}
+
+/// A wheel, its clock, and the books of its timers.
+struct World {
+    wheel: Wheel<Heap>,
+    /// The shard through which the driver arms; what it sweeps from is another.
+    token: Token,
+    now: AtomicU64,
+    closing: AtomicBool,
+    /// Timers that every thread uses, and replaces.
+    shared: [AtomicU64; 4],
+    watches: [Mutex<Watch>; THREADS],
+    /// How often each of the others was armed and has not ended. Zero at last.
+    books: Mutex<BTreeMap<Handle, i64>>,
+    calls: AtomicU64,
+    ended: AtomicU64,
+}
+
+// SAFETY: one thread at a time uses the driver's token.
+unsafe impl Send for World {}
+// SAFETY: as above.
+unsafe impl Sync for World {}
+
+impl World {
+    /// Of any shape, before a wrap of anything.
+    fn new(rng: &mut Rng) -> World {
+        let (levels, slot_bits) = [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)][rng.below(5) as usize];
+        let start = [0, (1 << 29) - 8, (1 << 32) - 8, (1 << 48) - 8][rng.below(4) as usize];
+        let wheel = Wheel::new(Heap, config(levels, slot_bits, start)).unwrap();
+        let w = World {
+            token: wheel.attach().unwrap(),
+            wheel,
+            now: AtomicU64::new(start),
+            closing: AtomicBool::new(false),
+            shared: Default::default(),
+            watches: Default::default(),
+            books: Mutex::default(),
+            calls: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+        };
+        for watch in &w.watches {
+            watch.lock().unwrap().timer =
+                w.wheel.setup(&w.driver(), Spec::default(), None).unwrap();
+        }
+        for n in 0..w.shared.len() {
+            // Nothing is there yet.
+            assert_eq!(w.replace(rng, &w.driver(), n), Err(Error::Stale));
+        }
+        w
+    }
+
+    /// The driver as a caller.
+    fn driver(&self) -> Own {
+        Own(self.token)
+    }
+
+    fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    fn soon(&self, rng: &mut Rng) -> u64 {
+        self.now() + rng.below(LONGEST)
+    }
+
+    fn book(&self, timer: Handle, by: i64) {
+        *self.books.lock().unwrap().entry(timer).or_default() += by;
+    }
+
+    /// A timer has fired at a tick, or was handed back.
+    fn ends(&self, timer: Handle, tick: Option<u64>) {
+        add(&self.ended, 1);
+        for watch in &self.watches {
+            let mut watch = watch.lock().unwrap();
+            if watch.timer == timer {
+                return watch.ends(tick);
+            }
+        }
+        self.book(timer, -1);
+    }
+
+    /// Arms a timer, by the short way if that does.
+    fn arm(&self, caller: &impl Caller, timer: Handle, tick: u64) -> Result<bool, Error> {
+        let w = &self.wheel;
+        w.rearm(
+            timer,
+            at(tick),
+            |full| {
+                if full {
+                    w.count_moves(caller);
+                }
+                Ok(true)
+            },
+            || {
+                w.count_arm(caller);
+                Ok(false)
+            },
+            |was| w.rearm_raced(caller, timer, tick, was),
+            || w.arm(caller, timer, at(tick), How::Always),
+        )
+    }
+
+    /// Cancels it, by the short way if that does.
+    fn cancel(&self, caller: &impl Caller, timer: Handle) -> Result<bool, Error> {
+        let long = || self.wheel.cancel(caller, timer, 0);
+        self.wheel.disarm(timer).map_or_else(long, |()| Ok(true))
+    }
+
+    /// A new timer in the place of a shared one, which is freed.
+    fn replace(&self, rng: &mut Rng, caller: &impl Caller, n: usize) -> Result<(), Error> {
+        let spec = Spec {
+            func: rng.below(2) as usize,
+            kind: rng.below(2) as u16 * AUTO,
+            ..Spec::default()
+        };
+        let due = (spec.kind == AUTO).then(|| at(self.soon(rng)));
+        let fresh = self.wheel.setup(caller, spec, due)?;
+        self.book(fresh, i64::from(due.is_some()));
+        let old = self.shared[n].swap(fresh, Ordering::Relaxed);
+        let was = self.wheel.free(caller, old)?;
+        self.book(old, -i64::from(was));
+        Ok(())
+    }
+
+    /// A call on a timer that others use at the same time.
+    fn share(&self, rng: &mut Rng, caller: &impl Caller) {
+        let n = rng.below(self.shared.len() as u64) as usize;
+        let timer = self.shared[n].load(Ordering::Relaxed);
+        let tick = self.soon(rng);
+        let arm = |how| {
+            let was = self.wheel.arm(caller, timer, at(tick), how)?;
+            let armed = !was && how != How::Pending;
+            Ok(self.book(timer, i64::from(armed)))
+        };
+        let done = match rng.below(12) {
+            0..=2 => self.replace(rng, caller, n),
+            3 => arm(How::Earlier),
+            4 => arm(How::Pending),
+            5 => arm(How::Within(rng.below(SLACK))),
+            6..=8 => self
+                .arm(caller, timer, tick)
+                .map(|was| self.book(timer, i64::from(!was))),
+            _ => self
+                .cancel(caller, timer)
+                .map(|was| self.book(timer, -i64::from(was))),
+        };
+        match done {
+            Ok(()) | Err(Error::Stale) => {}
+            Err(Error::Shutdown) if self.closing.load(Ordering::Relaxed) => {}
+            Err(e) => panic!("{e:?}"),
+        }
+    }
+
+    /// A call of thread `n`.
+    fn call(&self, n: usize, rng: &mut Rng, caller: &impl Caller) {
+        add(&self.calls, 1);
+        if rng.below(2) == 0 {
+            return self.share(rng, caller);
+        }
+        let next = (rng.below(4) != 0).then(|| self.soon(rng));
+        let mut watch = self.watches[n].lock().unwrap();
+        let timer = watch.timer;
+        watch.begin(next);
+        drop(watch);
+        let was = match next {
+            Some(tick) => self.arm(caller, timer, tick),
+            None => self.cancel(caller, timer),
+        };
+        self.watches[n].lock().unwrap().end(was, self.now());
+    }
+
+    /// What a thread does that begins, uses the wheel and ends, so many times.
+    fn live(&self, n: usize, rng: &mut Rng, lives: u64, calls: u64) {
+        for _ in 0..lives {
+            let token = self.wheel.attach().unwrap();
+            for _ in 0..calls {
+                self.call(n, rng, &Own(token));
+            }
+            self.wheel.detach(token);
+        }
+    }
+
+    /// Whether the timer of thread `n` has still to fire.
+    fn is_armed(&self, n: usize) -> bool {
+        self.watches[n].lock().unwrap().due.is_some()
+    }
+
+    /// What must have fired by `target`.
+    fn promises(&self, target: u64) -> Vec<Promise> {
+        let all = self.watches.iter();
+        all.filter_map(|watch| watch.lock().unwrap().promise())
+            .filter(|promise| promise.due.latest <= target)
+            .collect()
+    }
+
+    /// Time goes on to `target`: what fires is handed to `fire`, which may say
+    /// stop; then nothing is demanded.
+    fn advance(&self, target: u64, mut fire: impl FnMut(&Fired) -> bool) {
+        self.now.store(target, Ordering::Relaxed);
+        let due = self.promises(target);
+        let mut last = 0;
+        let done = self.wheel.nothing_due(target)
+            || self.wheel.drive().unwrap().advance(target, |f: &Fired| {
+                assert!(f.tick <= target, "early");
+                // One that was armed for a tick gone by fires in a later one.
+                let exact = |p: &Promise| p.timer == f.handle && p.due.tick == p.due.latest;
+                if self
+                    .promises(target)
+                    .iter()
+                    .any(|p| due.contains(p) && exact(p))
+                {
+                    assert!(last <= f.tick, "not in order");
+                    last = f.tick;
+                }
+                fire(f)
+            });
+        let late = self.promises(target);
+        assert!(
+            !done || !late.iter().any(|p| due.contains(p)),
+            "late, or lost"
+        );
+    }
+
+    /// Fires one, callback and all.
+    fn fire(&self, f: &Fired) {
+        self.ends(f.handle, Some(f.tick));
+        if f.func != 0 {
+            self.wheel.finish(&self.driver(), f.handle, &Spin);
+        }
+    }
+
+    /// Hands back what is armed; how much that was.
+    fn drain(&self) -> u64 {
+        let mut handed = 0;
+        assert!(self.wheel.drive().unwrap().drain(|f| {
+            self.ends(f.handle, None);
+            handed += 1;
+            true
+        }));
+        handed
+    }
+
+    /// The threads are gone: what is still armed fires, and the books balance.
+    fn close(&self, tally: &Tally) {
+        self.advance(self.now() + LONGEST + SLACK, |f| {
+            self.fire(f);
+            true
+        });
+        assert_eq!(self.drain(), 0, "armed, and never due");
+        for watch in &self.watches {
+            let watch = watch.lock().unwrap();
+            assert_eq!(watch.due, None, "lost");
+            assert_eq!(self.wheel.free(&self.driver(), watch.timer), Ok(false));
+        }
+        for timer in &self.shared {
+            let freed = self
+                .wheel
+                .free(&self.driver(), timer.load(Ordering::Relaxed));
+            assert!(matches!(freed, Ok(false) | Err(Error::Stale)));
+        }
+        let books = self.books.lock().unwrap();
+        assert!(books.values().all(|open| *open == 0), "{books:?}");
+        assert_eq!(self.wheel.live(), 0);
+        add(&tally.calls, self.calls.load(Ordering::Relaxed));
+        add(&tally.ended, self.ended.load(Ordering::Relaxed));
+    }
+}
+
+/// Runs `body` in three threads and `driver` in a fourth, each with numbers of its
+/// own. The caller's, where the world is, does nothing meanwhile: if one fails,
+/// the others may go on.
+fn together(
+    rng: &mut Rng,
+    body: impl Fn(usize, &mut Rng) + Sync,
+    driver: impl FnOnce(&mut Rng) + Send,
+) {
+    let body = &body;
+    thread::scope(|s| {
+        for n in 0..THREADS {
+            let mut rng = Rng(rng.next() | 1);
+            s.spawn(move || body(n, &mut rng));
+        }
+        let mut rng = Rng(rng.next() | 1);
+        s.spawn(move || driver(&mut rng));
+    });
+}

@@ -1,0 +1,110 @@
+//! A driver that sleeps while nothing is due: race 3.
+
+use super::{check, together, World};
+use crate::sync::Mutex;
+use crate::tests::checker::{thread, Condvar};
+use crate::tests::Rng;
+use crate::wheel::{Caller, Error, Token};
+use std::sync::atomic::Ordering;
+
+/// How far ahead the driver sets its alarm if nothing is due.
+const FAR: u64 = 1 << 36;
+
+/// The system's alarm: a tick, 0 for now.
+struct Alarm {
+    tick: Mutex<u64>,
+    rings: Condvar,
+}
+
+impl Alarm {
+    fn set(&self, tick: u64) {
+        *self.tick.lock().unwrap() = tick;
+        self.rings.notify_all();
+    }
+
+    /// Sleeps until it rings, or for as long as it is set. Time leaps then; where
+    /// nothing is due it stands still.
+    fn sleep(&self, rng: &mut Rng, w: &World) {
+        let mut tick = self.tick.lock().unwrap();
+        while *tick != 0 {
+            if *tick >= w.now() + FAR {
+                tick = self.rings.wait(tick).unwrap();
+            } else if rng.below(4) != 0 {
+                drop(tick);
+                thread::yield_now();
+                tick = self.tick.lock().unwrap();
+            } else {
+                // Whoever arms from here on comes too late to wake anybody.
+                assert!(w.promises(*tick - 1).is_empty(), "overslept");
+                w.now.fetch_max(*tick, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// A caller whose driver can sleep.
+struct Sleeper<'a> {
+    token: Token,
+    alarm: &'a Alarm,
+}
+
+impl Caller for Sleeper<'_> {
+    fn token(&self) -> Result<Token, Error> {
+        Ok(self.token)
+    }
+    fn wake_driver(&self) {
+        self.alarm.set(0);
+    }
+}
+
+/// The driver is woken by whatever is due before its alarm, or a thread that
+/// waits for its timer waits for ever.
+#[test]
+fn arms_against_a_driver_that_sleeps() {
+    check(|rng, tally| {
+        let w = World::new(rng);
+        let alarm = Alarm {
+            tick: Mutex::new(0),
+            rings: Condvar::new(),
+        };
+        // Held by whoever looks whether its timer has fired, and by the driver
+        // after it has fired some. The number of threads that are not done.
+        let busy = Mutex::new(super::THREADS);
+        let fired = Condvar::new();
+        let body = |n: usize, rng: &mut Rng| {
+            let token = w.wheel.attach().unwrap();
+            let caller = Sleeper {
+                token,
+                alarm: &alarm,
+            };
+            for _ in 0..6 {
+                for _ in 0..=rng.below(3) {
+                    w.call(n, rng, &caller);
+                }
+                let mut held = busy.lock().unwrap();
+                while w.is_armed(n) {
+                    held = fired.wait(held).unwrap();
+                }
+            }
+            *busy.lock().unwrap() -= 1;
+            w.wheel.call_driver(&caller);
+            w.wheel.detach(token);
+        };
+        together(rng, body, |rng| loop {
+            w.advance(w.now(), |f| {
+                w.fire(f);
+                true
+            });
+            fired.notify_all();
+            w.wheel.drive().unwrap().settle();
+            w.wheel.doze(FAR, |tick| alarm.set(tick));
+            if *busy.lock().unwrap() == 0 {
+                break;
+            }
+            alarm.sleep(rng, &w);
+            w.wheel.awake();
+        });
+        w.close(tally);
+    });
+}
