@@ -274,6 +274,30 @@ static void without_room_it_is_dropped_and_counted(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void a_queue_may_have_room_for_one(void)
+{
+	struct hwheel_options o = defaults();
+	atomic_int asked = 0;
+
+	reset();
+	o.queue = 1;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	for (uint64_t i = 1; i <= 2; i++) {
+		arm(w, note, 2 * i - 1, i * MS);
+		arm(w, note, 2 * i, i * MS);
+		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0), 0);
+		CHECK_EQ(stats(w).queued, 1);
+		CHECK_EQ(atomic_load(&asked), i);
+		CHECK_EQ(hwheel_work(w), 1);
+		CHECK_EQ(hwheel_work(w), 0);
+	}
+	CHECK_EQ(atomic_load(&order), 2143);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static atomic_int advanced;
 
 static void *advance(void *w)
@@ -499,6 +523,7 @@ static const struct ktap_test tests[] = {
 	TEST(without_room_the_driver_runs_it),
 	TEST(without_room_it_is_dropped_and_counted),
 	TEST(without_room_the_driver_waits),
+	TEST(a_queue_may_have_room_for_one),
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
 	TEST(sync_delete_waits_for_what_is_queued),

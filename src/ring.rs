@@ -1,10 +1,12 @@
 //! A bounded queue of fired timers, from the driver to whoever runs their
 //! callbacks: Dmitry Vyukov's, with one producer.
 //!
-//! Each slot has a turn: `p` while it may be filled for position `p`, `p + 1`
-//! while it may be emptied, `p + size` for the next round. A consumer that is
-//! stopped between taking a position and giving the slot back holds up nobody,
-//! until the producer comes round to that very slot and finds the queue full.
+//! Each slot has a turn, by which it goes round the queue: `2 r` while it may be
+//! filled in the round that begins at position `r`, `2 r + 1` while it may be
+//! emptied, then `2 (r + size)`. Zeroed memory is a queue in its first round, and a
+//! queue may have a single slot. A consumer that is stopped between taking a
+//! position and giving the slot back holds up nobody, until the producer comes
+//! round to that very slot and finds the queue full.
 
 use crate::memory::Memory;
 use crate::sweep::Fired;
@@ -13,7 +15,6 @@ use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
 /// A fired timer in seven words, and the turn.
 #[repr(C, align(64))]
 struct Slot {
-    /// Minus its number, so that zeroed memory is a queue in its first round.
     turn: AtomicU64,
     words: [AtomicU64; 7],
 }
@@ -65,22 +66,23 @@ impl Ring {
         (self.mask as usize + 1) * size_of::<Slot>()
     }
 
-    /// The slot of a position, and what its turn is counted from.
+    /// The slot of a position, and the turn in which it may be filled.
     fn slot(&self, position: u64) -> (&Slot, u64) {
         let number = position & self.mask;
         // Relaxed: written once, by `new`.
         let slots = self.slots.load(Ordering::Relaxed);
         // SAFETY: `number` is below the number of slots.
-        (unsafe { &*slots.add(number as usize) }, number)
+        let slot = unsafe { &*slots.add(number as usize) };
+        (slot, 2 * (position - number))
     }
 
     /// Puts one in; false if the queue is full. One thread at a time.
     pub fn push(&self, fired: &Fired) -> bool {
         // Relaxed: the producer's own word.
         let tail = self.tail.load(Ordering::Relaxed);
-        let (slot, number) = self.slot(tail);
+        let (slot, filling) = self.slot(tail);
         // Acquire: pairs with the Release in `pop`.
-        if slot.turn.load(Ordering::Acquire) + number != tail {
+        if slot.turn.load(Ordering::Acquire) != filling {
             return false;
         }
         let words = [
@@ -97,7 +99,7 @@ impl Ring {
             to.store(word, Ordering::Relaxed);
         }
         // Release, both: the words; pair with the Acquires in `pop` and `len`.
-        slot.turn.store(tail + 1 - number, Ordering::Release);
+        slot.turn.store(filling + 1, Ordering::Release);
         self.tail.store(tail + 1, Ordering::Release);
         true
     }
@@ -107,15 +109,17 @@ impl Ring {
         // Relaxed: the exchange decides.
         let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
-            let (slot, number) = self.slot(head);
+            let (slot, filling) = self.slot(head);
             // Acquire: pairs with the Release in `push`.
-            let turn = slot.turn.load(Ordering::Acquire) + number;
-            if turn == head {
+            let turn = slot.turn.load(Ordering::Acquire);
+            if turn <= filling {
+                // Not filled; or not given back yet by who took it in the round
+                // before, and so not filled either.
                 return None;
             }
             // Relaxed, both: who has the position has the slot; its words are
             // handed on by the turn.
-            let exchanged = match turn == head + 1 {
+            let exchanged = match turn == filling + 1 {
                 true => self.head.0.compare_exchange_weak(
                     head,
                     head + 1,
@@ -142,8 +146,8 @@ impl Ring {
                 kind: word(6) as u16,
             };
             // Release: the slot may be filled again; pairs with `push`.
-            slot.turn
-                .store(head + 1 + self.mask - number, Ordering::Release);
+            let next = filling + 2 * (self.mask + 1);
+            slot.turn.store(next, Ordering::Release);
             return Some(fired);
         }
     }
