@@ -255,9 +255,10 @@ impl<'a> ShardRef<'a> {
     /// round once.
     #[inline]
     pub fn next_slot(&self, level: u32, from: u32) -> Option<u32> {
+        // A power of two, like the slots.
         let words = words(self.geometry) as u32;
         for n in 0..=words {
-            let w = (from / 64 + n) % words;
+            let w = (from / 64 + n) & (words - 1);
             // Acquire: pairs with the Release in `mark`.
             let mut bits = self.word(level, w).load(Ordering::Acquire);
             if n == 0 {

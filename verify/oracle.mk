@@ -8,23 +8,23 @@ VERIFY_LONG += oracle-long simulation-long
 ORACLE_OPERATIONS ?= 1000000000
 SIMULATION_SEEDS ?= 1000000
 
+# $(call oracle-run,operations,profile)
 define oracle-run
 $(call say,ORACLE,$(1) operations)
-$(Q)HWHEEL_OPERATIONS=$(1) $(CARGO) test -q --lib at_length -- --ignored --nocapture
+$(Q)HWHEEL_OPERATIONS=$(1) $(CARGO) test -q $(2) --lib at_length -- --ignored --nocapture
 endef
 define simulation-run
 $(call say,SIMULATE,$(1) seeds)
-$(Q)HWHEEL_SEEDS=$(1) $(CARGO) test -q --lib simulat -- --nocapture
+$(Q)HWHEEL_SEEDS=$(1) $(CARGO) test -q $(2) --lib simulat -- --nocapture
 endef
 
 oracle:
 	$(call oracle-run,4050000)
-
-oracle-long:
-	$(call oracle-run,$(ORACLE_OPERATIONS))
-
 simulation:
 	$(call simulation-run,5000)
 
+# As released, so without debug assertions.
+oracle-long:
+	$(call oracle-run,$(ORACLE_OPERATIONS),--release)
 simulation-long:
-	$(call simulation-run,$(SIMULATION_SEEDS))
+	$(call simulation-run,$(SIMULATION_SEEDS),--release)
