@@ -360,21 +360,23 @@ static void w7(void)
 	hwheel_destroy(w);
 }
 
-/* W8: arming with a delay, for which the clock is read, or with a time. */
-static void w8(int with_delay, uint32_t flags)
+/* W8: arming with a delay, for which the clock is read, or with a time; n in turn. */
+static void w8(uint64_t n, int with_delay, uint32_t flags)
 {
 	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, MS, flags);
-	hwheel_timer_t t = *timers(w, 1, NULL);
-	uint64_t now;
+	hwheel_timer_t *t = timers(w, n, NULL);
+	uint64_t now, k = 0;
 	double s;
 
 	MUST(hwheel_now(w, &now));
 	s = seconds();
 	for (int i = 0; i < OPS; i++) {
 		if (with_delay)
-			hwheel_mod(w, t, 30 * SEC, 0);
+			hwheel_mod(w, t[k], 30 * SEC, 0);
 		else
-			hwheel_mod_at(w, t, now + 30 * SEC + (uint64_t)i, 0);
+			hwheel_mod_at(w, t[k], now + 30 * SEC + (uint64_t)i, 0);
+		if (++k == n)
+			k = 0;
 	}
 	figure("ns", (seconds() - s) * 1e9 / OPS);
 	hwheel_destroy(w);
@@ -446,11 +448,11 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "W7") == 0)
 		w7();
 	else if (strcmp(what, "W8delay") == 0)
-		w8(1, 0);
+		w8(n, 1, 0);
 	else if (strcmp(what, "W8coarse") == 0)
-		w8(1, HWHEEL_COARSE);
+		w8(n, 1, HWHEEL_COARSE);
 	else if (strcmp(what, "W8at") == 0)
-		w8(0, 0);
+		w8(n, 0, 0);
 	else if (strcmp(what, "W9") == 0)
 		w9(n);
 	else
