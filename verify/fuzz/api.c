@@ -10,13 +10,13 @@
  *   handles that are stale, of the other wheel or invented, flags, NULLs,
  *   options of any size, and calls from callbacks that are refused there.
  *
+ * Some wheels have an executor: their callbacks wait in a queue until the program
+ * has one run, in the middle of a sweep, between two, or in another callback.
+ *
  * Times stay below 2^60 ns, so that the table needs no wide arithmetic.
  */
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include "../verify.h"
 
 enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
@@ -24,6 +24,8 @@ enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
 #define LATEST (UINT64_C(1) << 60)
 /* The longest step in ticks: one of years takes seconds. */
 #define LEAP (UINT64_C(1) << 44)
+/* And where callbacks wait: what came due meanwhile is not to be 2^39 ticks ago. */
+#define SHORT_LEAP (UINT64_C(1) << 29)
 /* Further than this many ticks a deadline may be late by 1 / COARSE. */
 #define EXACT (UINT64_C(1) << 36)
 #define COARSE 50000000
@@ -36,8 +38,16 @@ struct timer {
 	int exact;
 	uint32_t missed;
 	int exists, armed, shut, frees_itself, calls;
-	/* Freed or not, its callback runs. */
-	int running;
+	/* Freed or not, its callback runs; or waits in the queue, for this deadline. */
+	int running, queued;
+	uint64_t queued_deadline;
+	/*
+	 * A period has come due meanwhile: the table does not know the next one.
+	 * From then on a new deadline would be rounded to a tick: it gets none.
+	 */
+	int vague, behind;
+	/* So many calls wait for its callback. */
+	int awaited;
 };
 
 struct world {
@@ -50,6 +60,11 @@ struct world {
 	/* Where the hand may still be, in ticks: from there it is far or near. */
 	uint64_t hand;
 	int driving, drained;
+	/* Callbacks that run, one in another. */
+	int inside;
+	/* Of an executor's queue: its room, what is in it, what it had no room for. */
+	uint32_t room, overload, queued;
+	uint64_t dropped;
 	/* What an advance writes, and how much of it the table knows of. */
 	struct hwheel_event events[MOST_EVENTS];
 	uint32_t delivered;
@@ -77,15 +92,17 @@ static struct world *other(struct world *w)
 	return &worlds[w == worlds && wheels > 1];
 }
 
-static uint64_t a_time(void)
+static uint64_t a_time(const struct world *w)
 {
-	switch (take(1) % 8) {
+	uint64_t dice = take(1);
+
+	switch (dice % 8) {
 	case 0: return take(1);
-	case 1: return take(2) * 1000;
-	case 2: return take(1) * MS;
-	case 3: return take(2) * MS + take(1);
+	case 1: return take(1) * w->tick_ns;
+	case 2: return take(2) * w->tick_ns + take(1);
+	case 3: return (UINT64_C(1) << take(1) % 45) * w->tick_ns - dice / 8;
 	case 4: return (UINT64_C(1) << take(1) % 61) + take(1) - 128;
-	case 5: return HWHEEL_NEVER - take(1) % 4;
+	case 5: return HWHEEL_NEVER - dice / 8 % 4;
 	case 6: return take(8);
 	default: return 0;
 	}
@@ -170,6 +187,7 @@ static void set_range(struct world *w, struct timer *t, uint64_t deadline,
 	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
 
 	t->armed = 1;
+	t->vague = 0;
 	t->deadline = deadline;
 	t->tick = tick > past ? tick : past + 1;
 	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
@@ -223,6 +241,8 @@ static void agree(struct world *w, struct timer *t)
 	MUST(hwheel_remaining(w->wheel, t->handle, &left) == t->armed);
 	if (!t->armed || t->deadline == HWHEEL_NEVER)
 		MUST(left == HWHEEL_NEVER);
+	else if (t->behind)
+		return;
 	else if (t->deadline >= LATEST)
 		MUST(left >= LATEST - w->now);
 	else
@@ -231,41 +251,62 @@ static void agree(struct world *w, struct timer *t)
 
 static void run_program(struct world *w, unsigned most);
 
-/* One that has fired, as the table sees it. */
-static struct timer *expected(struct world *w, const struct hwheel_event *e)
+/* One fires, as the table sees it. */
+static void fires(struct world *w, struct timer *t)
 {
-	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
-	uint64_t from;
-
 	fired++;
 	w->swept++;
-	MUST(t->exists && t->armed && t->cookie == e->cookie);
-	MUST(e->timer == t->handle);
-	MUST(e->deadline_ns == t->deadline && t->deadline <= w->now);
+	MUST(t->exists && t->armed && t->deadline <= w->now);
 	if (t->exact) {
 		MUST(t->tick >= w->last_tick);
 		w->last_tick = t->tick;
 	}
-	if (t->period == 0) {
-		MUST(e->missed == 0);
+	if (t->period == 0)
 		cancelled(t);
-		return t;
-	}
-	from = t->deadline;
-	MUST(e->missed == 0 || e->missed == UINT32_MAX ||
-	     from + e->missed * t->period <= w->now);
-	if (t->missed == HWHEEL_MISSED_DELAY && e->missed > 0)
-		from = w->now / w->tick_ns * w->tick_ns;
-	else if (e->missed == UINT32_MAX)
-		from += (w->now / w->tick_ns * w->tick_ns - from) / t->period * t->period;
-	else
-		from += e->missed * t->period;
-	set_range(w, t, from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER :
-		  from + t->period, t->slack);
+}
+
+/* And is armed to its next period. */
+static void goes_on(struct world *w, struct timer *t, uint64_t deadline)
+{
+	set_range(w, t, deadline, t->slack);
 	t->exact = 0;
-	if (t->missed != HWHEEL_MISSED_BURST)
+	/* From when it counts the delay after a miss, the table has not seen. */
+	if (t->behind && t->missed == HWHEEL_MISSED_DELAY)
+		t->vague = 1;
+}
+
+/* The period after this one: after so many that were missed. */
+static uint64_t next_period(const struct world *w, const struct timer *t,
+			    uint32_t missed)
+{
+	uint64_t now = w->now / w->tick_ns * w->tick_ns, from = t->deadline;
+
+	MUST(missed == 0 || missed == UINT32_MAX || from + missed * t->period <= w->now);
+	if (t->missed == HWHEEL_MISSED_DELAY && missed > 0)
+		from = now;
+	else if (missed == UINT32_MAX)
+		from += (now - from) / t->period * t->period;
+	else
+		from += missed * t->period;
+	return from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER : from + t->period;
+}
+
+/* One that has fired, and says how. */
+static void expected(struct world *w, const struct hwheel_event *e)
+{
+	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
+
+	MUST(t->cookie == e->cookie && e->timer == t->handle);
+	MUST(t->behind || e->deadline_ns == t->deadline);
+	fires(w, t);
+	if (t->period == 0)
+		MUST(e->missed == 0);
+	else if (t->behind)
+		goes_on(w, t, ask(w, t));
+	else
+		goes_on(w, t, next_period(w, t, e->missed));
+	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
 		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
-	return t;
 }
 
 /* The events since the last time; a callback may come between two. */
@@ -277,7 +318,98 @@ static void deliver(struct world *w)
 		if (e->cookie == 0)
 			return;
 		MUST(e->flags == 0);
-		MUST(!expected(w, e)->calls);
+		expected(w, e);
+		MUST(!w->timers[e->cookie % COUNT(w->timers)].calls);
+	}
+}
+
+/* Whether a timer with a callback has left the wheel unseen: into the queue. */
+static int has_fired(struct world *w, const struct timer *t)
+{
+	unsigned i = (unsigned)(t - w->timers);
+
+	if (!t->exists || !t->armed || !t->calls || t->running || t->deadline > w->now)
+		return 0;
+	if (t->period != 0)
+		return ask(w, t) != w->now;
+	return i < TIMERS ? hwheel_pending(w->wheel, t->handle) != 1 :
+			    hwheel_id_pending(w->wheel, i - TIMERS) != 1;
+}
+
+/* What has fired since the last look, and says it later or, dropped, never. */
+static unsigned look(struct world *w, int into_queue)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++) {
+		struct timer *t = &w->timers[i];
+		uint64_t deadline = t->deadline;
+
+		if (!has_fired(w, t))
+			continue;
+		n++;
+		/* Of those that are dropped it is not known which came first. */
+		t->exact &= into_queue;
+		fires(w, t);
+		if (into_queue) {
+			t->running = t->queued = 1;
+			t->queued_deadline = deadline;
+			t->exists = i < TIMERS;
+			w->queued++;
+		} else {
+			w->dropped++;
+		}
+		if (t->period == 0)
+			continue;
+		goes_on(w, t, ask(w, t));
+		MUST(t->behind || t->missed != 0 || t->deadline >= LATEST ||
+		     (t->deadline - deadline) % t->period == 0);
+	}
+	return n;
+}
+
+static void work(struct world *w)
+{
+	uint32_t queued = w->queued;
+
+	if (w->room == 0) {
+		MUST(hwheel_work(w->wheel) == -EINVAL);
+		refused++;
+	} else {
+		MUST(hwheel_work(w->wheel) == (queued > 0));
+	}
+}
+
+/* The executor. Where the driver would wait for room there always is some. */
+static void queued(struct hwheel *wheel, void *arg)
+{
+	struct world *w = arg;
+
+	MUST(w->wheel == wheel && w->driving);
+	deliver(w);
+	MUST(look(w, 1) == 1 && w->queued <= w->room);
+	if (w->overload == HWHEEL_OVERLOAD_BLOCK ||
+	    (w->overload == HWHEEL_OVERLOAD_RUN && take(1) % 4 == 0))
+		work(w);
+}
+
+/*
+ * It exists for as long as its callback runs, and may arm itself again. If that
+ * came due meanwhile it waited for the end, and a period was left out.
+ */
+static void callback_is_over(struct world *w, struct timer *t)
+{
+	uint64_t past = w->now / w->tick_ns;
+
+	t->running = 0;
+	if (t->exists && t->armed && t->vague)
+		goes_on(w, t, ask(w, t));
+	if (!t->exists || !t->armed) {
+		if (t->frees_itself)
+			end(t);
+	} else if (t->tick <= past) {
+		t->tick = past + 1;
+		t->exact = 0;
 	}
 }
 
@@ -285,20 +417,27 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	struct world *w = &worlds[wheel == worlds[1].wheel];
 	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
-	int keyed = t >= w->timers + TIMERS;
 
-	MUST(w->driving && w->wheel == wheel && t->calls);
+	MUST(w->wheel == wheel && t->calls && t->cookie == e->cookie);
 	MUST(e->flags == 0);
-	deliver(w);
-	expected(w, e);
-	t->running = 1;
-	/* It exists for as long as this runs, and may arm itself again. */
-	t->exists = !keyed;
+	if (t->queued) {
+		MUST(e->timer == t->handle);
+		MUST(t->period != 0 || e->missed == 0);
+		MUST(t->behind || e->deadline_ns == t->queued_deadline);
+		t->queued = 0;
+		w->queued--;
+	} else {
+		MUST(w->driving && w->queued == w->room && !t->running);
+		deliver(w);
+		expected(w, e);
+		t->running = 1;
+		t->exists = t < w->timers + TIMERS;
+	}
 	nested++;
+	w->inside++;
 	run_program(w, 3);
-	t->running = 0;
-	if (t->exists && t->frees_itself && !t->armed)
-		end(t);
+	w->inside--;
+	callback_is_over(w, t);
 }
 
 static void make(struct world *w, unsigned op)
@@ -306,10 +445,10 @@ static void make(struct world *w, unsigned op)
 	struct timer *t = &w->timers[take(1) % TIMERS], fresh = { 0 };
 	hwheel_fn fn = take(1) % 2 ? callback : NULL;
 	uint32_t flags = some_flags(), allowed = 0;
-	uint64_t time = a_time(), period = 0;
+	uint64_t time = a_time(w), period = 0;
 	int got;
 
-	if (t->exists || t->running)
+	if (t->exists || t->running || t->awaited)
 		return;
 	fresh.calls = fn != NULL;
 	fresh.cookie = ++cookies * COUNT(w->timers) + (uint64_t)(t - w->timers);
@@ -323,14 +462,16 @@ static void make(struct world *w, unsigned op)
 		got = hwheel_at(w->wheel, time, fn, fresh.cookie, flags, &fresh.handle);
 		time = absolute(w, time, HWHEEL_ABSTIME);
 	} else {
-		period = take(1) ? a_time() : 0;
+		period = take(1) ? a_time(w) : 0;
 		flags |= (uint32_t)take(1) % 4 * HWHEEL_MISSED_BURST;
 		fresh.missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
-		/* Not to be called for ever. */
+		/* Not to be called for ever; nor where the table would not see it. */
 		if (fresh.missed == HWHEEL_MISSED_BURST && period < LATEST / 64)
 			period += LATEST / 64;
+		if (fresh.missed == HWHEEL_MISSED_BURST && w->room != 0)
+			return;
 		allowed = HWHEEL_ABSTIME | fresh.missed;
-		fresh.slack = op == 3 ? 0 : a_time();
+		fresh.slack = op == 3 ? 0 : a_time(w);
 		got = op == 3 ? hwheel_every(w->wheel, time, period, fn, fresh.cookie,
 					     flags, &fresh.handle) :
 				hwheel_every_range(w->wheel, time, period, fresh.slack,
@@ -381,10 +522,12 @@ static void move(struct world *w, unsigned op)
 	hwheel_timer_t handle = a_handle(w);
 	struct timer *t = find(w, handle);
 	uint32_t flags = some_flags(), allowed = op == 1 ? 0 : HWHEEL_ABSTIME;
-	uint64_t time = a_time(), slack = op == 4 ? a_time() % LATEST : 0;
+	uint64_t time = a_time(w), slack = op == 4 ? a_time(w) % LATEST : 0;
 	uint64_t deadline, old;
 	int got;
 
+	if (t != NULL && t->behind)
+		return;
 	got = op == 0 ? hwheel_mod(w->wheel, handle, time, flags) :
 	      op == 1 ? hwheel_mod_at(w->wheel, handle, time, flags) :
 	      op == 2 ? hwheel_reduce(w->wheel, handle, time, flags) :
@@ -435,7 +578,9 @@ static void many(struct world *w, unsigned op)
 
 	for (uint32_t i = 0; i < n; i++) {
 		handles[i] = a_handle(w);
-		times[i] = op == 0 ? a_time() : 0;
+		if (find(w, handles[i]) != NULL && find(w, handles[i])->behind)
+			handles[i] = 0;
+		times[i] = op == 0 ? a_time(w) : 0;
 		results[i] = INT32_MAX;
 	}
 	got = op == 0 ? hwheel_mod_many(w->wheel, handles, times, n, flags,
@@ -465,17 +610,57 @@ static void many(struct world *w, unsigned op)
 			agree(w, find(w, handles[i]));
 }
 
+/* Whose callback waits in the queue, freed or not. */
+static struct timer *waiting(struct world *w, hwheel_timer_t handle)
+{
+	for (unsigned i = 0; i < TIMERS; i++)
+		if (w->timers[i].queued && w->timers[i].handle == handle)
+			return &w->timers[i];
+	return NULL;
+}
+
+/* Waits for such a callback, in another one: the call runs it. */
+static void await(struct world *w, struct timer *t, int for_good)
+{
+	hwheel_timer_t handle = t->handle;
+	int want = t->exists ? t->armed : -ESTALE, got;
+
+	cancelled(t);
+	t->shut |= for_good;
+	t->awaited++;
+	got = for_good ? hwheel_shutdown_sync(w->wheel, handle) :
+			 hwheel_delete_sync(w->wheel, handle);
+	t->awaited--;
+	MUST(!t->running);
+	/* It has armed itself again, or somebody else has. */
+	if (t->armed) {
+		cancelled(t);
+		want = 1;
+	}
+	MUST(got == want);
+	refused += want < 0;
+	agree(w, t);
+}
+
 static void cancel(struct world *w, unsigned op)
 {
 	hwheel_timer_t handle = a_handle(w);
-	struct timer *t = find(w, handle);
-	int syncs = op == 1 || op == 3;
-	int got = op == 0 ? hwheel_delete(w->wheel, handle) :
-		  op == 1 ? hwheel_delete_sync(w->wheel, handle) :
-		  op == 2 ? hwheel_shutdown(w->wheel, handle) :
-		  op == 3 ? hwheel_shutdown_sync(w->wheel, handle) :
-			    hwheel_free(w->wheel, handle);
+	int syncs = op == 1 || op == 3, got;
+	struct timer *t = syncs ? waiting(w, handle) : NULL;
 
+	if (t != NULL && w->inside > 0) {
+		await(w, t, op == 3);
+		return;
+	}
+	/* Nobody else would. */
+	while (t != NULL && t->queued)
+		work(w);
+	t = find(w, handle);
+	got = op == 0 ? hwheel_delete(w->wheel, handle) :
+	      op == 1 ? hwheel_delete_sync(w->wheel, handle) :
+	      op == 2 ? hwheel_shutdown(w->wheel, handle) :
+	      op == 3 ? hwheel_shutdown_sync(w->wheel, handle) :
+			hwheel_free(w->wheel, handle);
 	if (t == NULL) {
 		MUST(got == -ESTALE);
 		refused++;
@@ -496,7 +681,7 @@ static void cancel(struct world *w, unsigned op)
 
 static void key(struct world *w, unsigned op)
 {
-	uint64_t id = take(1) % KEYS, time = a_time();
+	uint64_t id = take(1) % KEYS, time = a_time(w);
 	struct timer *t = &w->timers[TIMERS + id], fresh = { 0 };
 	hwheel_fn fn = take(1) % 2 ? callback : NULL;
 	uint32_t flags = some_flags();
@@ -535,31 +720,81 @@ static void key(struct world *w, unsigned op)
 	MUST(hwheel_id_pending(w->wheel, id) == was);
 }
 
+/* Fires by a tick that the table knows: not held up by its own callback. */
+static int is_due(const struct world *w, const struct timer *t)
+{
+	return t->exists && t->armed && t->deadline < LATEST && !t->vague &&
+	       (!t->running || t->deadline > w->now);
+}
+
 static void none_is_lost(struct world *w)
 {
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		if (is_due(w, &w->timers[i]))
+			MUST(w->timers[i].tick > w->now / w->tick_ns);
+}
+
+/* By when the next one fires, as far as the table knows. */
+static uint64_t soonest(const struct world *w)
+{
+	uint64_t at = LATEST;
+
 	for (unsigned i = 0; i < COUNT(w->timers); i++) {
+		const struct timer *t = &w->timers[i];
+
+		if (is_due(w, t) && t->tick < at / w->tick_ns)
+			at = t->tick * w->tick_ns;
+	}
+	return at;
+}
+
+/* Where to drive to: mostly on from now, or to what is due next. */
+static uint64_t a_target(const struct world *w)
+{
+	uint64_t dice = take(1);
+
+	switch (dice % 4) {
+	case 0: return a_time(w);
+	case 1: return soonest(w) - dice / 4 % 2;
+	case 2: return w->now + dice / 4 * w->tick_ns;
+	default: return w->now + a_time(w);
+	}
+}
+
+/* What comes due while its callback waits is left out. */
+static void leave_periods_out(struct world *w)
+{
+	for (unsigned i = 0; i < TIMERS; i++) {
 		struct timer *t = &w->timers[i];
 
-		if (t->exists && t->armed && t->deadline < LATEST)
-			MUST(t->tick > w->now / w->tick_ns);
+		if (t->queued && t->period != 0 && t->deadline <= w->now)
+			t->vague = t->behind = 1;
 	}
 }
 
 static void advance(struct world *w)
 {
-	uint64_t to = take(1) % 4 ? w->now + a_time() : a_time();
+	uint64_t to = a_target(w);
 	uint32_t max = (uint32_t)take(1) % MOST_EVENTS + 1;
+	uint64_t most = (w->room == 0 ? LEAP : SHORT_LEAP) * w->tick_ns;
 	int got;
 
-	if (to > LATEST || (to > w->now && to - w->now > LEAP * w->tick_ns))
+	if (to > LATEST || (to > w->now && to - w->now > most))
 		to = w->now;
 	if (w->driving) {
 		MUST(hwheel_advance(w->wheel, to, w->events, max) == -EBUSY);
 		refused++;
 		return;
 	}
+	/* Ends at a tick, so that what has fired and goes on is due later. */
+	if (w->room != 0)
+		to -= to % w->tick_ns;
+	/* Of an executor's thread it says nothing. */
+	if (w->inside > 0)
+		return;
 	if (to > w->now)
 		w->now = to;
+	leave_periods_out(w);
 	w->driving = 1;
 	w->last_tick = w->swept = 0;
 	w->delivered = 0;
@@ -567,6 +802,8 @@ static void advance(struct world *w)
 	got = hwheel_advance(w->wheel, to, w->events, max);
 	w->driving = 0;
 	deliver(w);
+	if (look(w, 0) > 0)
+		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->queued == w->room);
 	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
 	MUST(w->budget == 0 || w->swept <= w->budget);
 	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget)) {
@@ -586,7 +823,7 @@ static void drain(struct world *w)
 		refused++;
 		return;
 	}
-	if (w->driving) {
+	if (w->inside > 0) {
 		MUST(got == -EDEADLK);
 		refused++;
 		return;
@@ -607,22 +844,12 @@ static void drain(struct world *w)
 
 static void next_expiry(struct world *w)
 {
-	uint64_t soonest = LATEST, at = 0;
+	uint64_t by = soonest(w), at = 0;
 	int got = hwheel_next_expiry(w->wheel, &at);
 
-	for (unsigned i = 0; i < COUNT(w->timers); i++) {
-		struct timer *t = &w->timers[i];
-
-		if (t->exists && t->armed && t->deadline < LATEST &&
-		    t->tick * w->tick_ns < soonest)
-			soonest = t->tick * w->tick_ns;
-	}
-	/* What is overdue in a sweep is due now. */
-	if (w->driving && soonest < w->now)
-		soonest = w->now;
 	MUST(got == 0 || got == 1);
-	if (soonest < LATEST)
-		MUST(got == 1 && at <= soonest);
+	if (by < LATEST)
+		MUST(got == 1 && at <= by);
 }
 
 static void statistics(struct world *w)
@@ -646,6 +873,7 @@ static void statistics(struct world *w)
 	u.s.size = sizeof u.s;
 	MUST(hwheel_get_stats(w->wheel, &u.s) == 0);
 	MUST(u.s.live == live(w) && u.s.pending == armed(w));
+	MUST(u.s.queued == w->queued && u.s.dropped == w->dropped);
 	MUST(u.s.armed == u.s.fired + u.s.cancelled + u.s.drained + u.s.pending);
 }
 
@@ -680,9 +908,9 @@ static int verdict(const uint8_t *bytes)
 	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
 	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC) ||
 	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
-	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC &&
-	     o.clock != HWHEEL_CLOCK_REALTIME) ||
-	    (o.workers == 0 && (o.queue != 0 || o.overload != 0)) ||
+	    (o.workers != 0 && o.executor != NULL) ||
+	    (o.executor == NULL && o.executor_arg != NULL) ||
+	    (o.workers == 0 && o.executor == NULL && (o.queue || o.overload)) ||
 	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
 	    o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
@@ -690,11 +918,11 @@ static int verdict(const uint8_t *bytes)
 	return 0;
 }
 
-static void create_and_destroy(void)
+static void create_and_destroy(const struct world *w)
 {
 	static uint8_t bytes[8192];
 	struct hwheel_options o = { .size = sizeof o };
-	struct hwheel *w = NULL;
+	struct hwheel *made = NULL;
 	uint32_t flags = take(1) < 240 ? 0 : (uint32_t)take(1);
 	int got, want;
 
@@ -704,30 +932,33 @@ static void create_and_destroy(void)
 	case 1: o.size = (uint32_t)take(4); break;
 	}
 	o.clock = (uint32_t)take(1) % 5;
-	o.tick_ns = a_time();
+	o.tick_ns = a_time(w);
 	o.levels = (uint32_t)take(1) % 10;
 	o.slots = UINT32_C(1) << take(1) % 18;
 	if (take(1) % 8 == 0)
 		o.slots += (uint32_t)take(1);
 	o.max_timers = (uint32_t)take(4);
-	o.start_ns = take(1) % 2 ? a_time() : 0;
+	o.start_ns = take(1) % 2 ? a_time(w) : 0;
 	if (take(1) % 8 == 0) {
 		o.flags = (uint32_t)take(1) % 4;
-		o.workers = take(1) % 64 ? 0 : 1 + (uint32_t)take(1) * 100;
+		/* Few threads, or too many: they take longer than all the rest. */
+		o.workers = take(1) % 64 ? 0 : take(1) % 4 ? 1 : 257;
 		o.queue = (uint32_t)take(3);
 		o.overload = (uint32_t)take(1) % 5;
 		o.budget_ns = take(8);
+		o.executor = take(1) % 4 ? NULL : queued;
+		o.executor_arg = take(1) % 4 ? NULL : &worlds;
 	}
 	memcpy(bytes, &o, sizeof o);
 	/* And a tail, perhaps. */
 	for (unsigned n = take(1) % 4; n > 0; n--)
 		bytes[sizeof o + take(2) % 5000] = (uint8_t)take(1);
 	want = flags != 0 ? -EINVAL : verdict(bytes);
-	got = hwheel_create((struct hwheel_options *)bytes, flags, &w);
+	got = hwheel_create((struct hwheel_options *)bytes, flags, &made);
 	MUST(got == want);
-	MUST((w != NULL) == (got == 0));
+	MUST((made != NULL) == (got == 0));
 	refused += got != 0;
-	MUST(hwheel_destroy(w) == 0);
+	MUST(hwheel_destroy(made) == 0);
 }
 
 static void nothing_at_all(struct world *w)
@@ -760,14 +991,17 @@ static void nothing_at_all(struct world *w)
 	MUST(hwheel_fd(w->wheel) == -EINVAL);
 	MUST(hwheel_poll(w->wheel, &e, 1) == -EINVAL);
 	MUST(hwheel_start(w->wheel, 0) == -EINVAL);
-	MUST(hwheel_stop(w->wheel) == (w->driving ? -EDEADLK : 0));
-	if (w->driving)
+	MUST(hwheel_work(NULL) == -EINVAL);
+	MUST(hwheel_stop(w->wheel) == (w->inside > 0 ? -EDEADLK : 0));
+	if (w->inside > 0)
 		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
+	else
+		MUST(w->queued == 0);
 }
 
 static void step(struct world *w)
 {
-	unsigned op = (unsigned)take(1) % 64;
+	unsigned op = (unsigned)take(1) % 68;
 	uint64_t now = 0;
 
 	calls++;
@@ -788,11 +1022,13 @@ static void step(struct world *w)
 	else if (op == 59)
 		drain(w);
 	else if (op == 60)
-		create_and_destroy();
+		create_and_destroy(w);
 	else if (op == 61)
 		nothing_at_all(w);
 	else if (op == 62)
 		many(w, (unsigned)take(1) % 2);
+	else if (op < 67)
+		work(w);
 	else
 		agree(w, &w->timers[take(1) % TIMERS]);
 	MUST(hwheel_now(w->wheel, &now) == 0 && now == w->now);
@@ -823,6 +1059,14 @@ static void begin(struct world *w)
 	o.start_ns = start % 2 ? (UINT64_C(1) << take(1) % 50) - take(1) % 2 : 0;
 	o.budget_items = start < 192 ? 0 : 1 + start % 4;
 	memset(w, 0, sizeof *w);
+	if (start % 8 < 3) {
+		o.executor = queued;
+		o.executor_arg = w;
+		o.overload = (uint32_t)start % 8;
+		o.queue = UINT32_C(1) << start / 8 % 5;
+	}
+	w->room = o.queue;
+	w->overload = o.overload;
 	w->budget = o.budget_items;
 	w->tick_ns = o.tick_ns;
 	w->limit = o.max_timers;
@@ -847,6 +1091,7 @@ static void finish(struct world *w)
 	}
 	statistics(w);
 	MUST(hwheel_destroy(w->wheel) == 0);
+	MUST(w->queued == 0 && live(w) == 0);
 	/* The next wheel may be at the same address. */
 	w->wheel = NULL;
 }
@@ -857,33 +1102,6 @@ static void say(void)
 	printf("stat::calls: %" PRIu64 "\nstat::fired: %" PRIu64
 	       "\nstat::callbacks: %" PRIu64 "\nstat::errors: %" PRIu64 "\n",
 	       calls, fired, nested, refused);
-}
-
-/*
- * The library's mappings. Small ones come from the heap, where the tool knows
- * their bounds, and finds what is not unmapped. The others bypass the tool,
- * which would clear its notes of them each time.
- */
-enum { SMALL = 1 << 16, PAGE = 4096 };
-
-void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset);
-int __wrap_munmap(void *at, size_t bytes);
-
-void *__wrap_mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
-{
-	void *p;
-
-	if (bytes > SMALL)
-		return (void *)syscall(SYS_mmap, at, bytes, prot, flags, fd, offset);
-	return posix_memalign(&p, PAGE, bytes) == 0 ? memset(p, 0, bytes) : MAP_FAILED;
-}
-
-int __wrap_munmap(void *at, size_t bytes)
-{
-	if (bytes > SMALL)
-		return (int)syscall(SYS_munmap, at, bytes);
-	free(at);
-	return 0;
 }
 
 const char *__asan_default_options(void);

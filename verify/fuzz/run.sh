@@ -16,8 +16,8 @@ rm -f "$dir"/job-*.log "$dir"/finding-*
 mkdir -p "$corpus"
 for job in $(seq "$jobs"); do
 	"$program" -runs=$(((executions + jobs - 1) / jobs)) \
-		-max_total_time="$seconds" -max_len=600 -timeout=300 \
-		-report_slow_units=300 -reload=10 -print_final_stats=1 \
+		-max_total_time="$seconds" -max_len=600 -len_control=0 -timeout=60 \
+		-report_slow_units=60 -reload=10 -print_final_stats=1 \
 		-artifact_prefix="$dir/finding-" "$corpus" "$kept" \
 		> "$dir/job-$job.log" 2>&1 &
 	pids="$pids $!"
