@@ -117,6 +117,7 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
+C_TEST_HEADERS := $(wildcard c-tests/*.h)
 .PHONY: test test-rust test-c loom
 test: test-rust loom test-c check-exports check-link check-header check-install check-readme
 
@@ -138,12 +139,12 @@ loom:
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
 
-$(BUILD)/c-tests/shared/%: c-tests/%.c c-tests/ktap.h c-tests/held.h $(STAGE)/.done
+$(BUILD)/c-tests/shared/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
-$(BUILD)/c-tests/static/%: c-tests/%.c c-tests/ktap.h c-tests/held.h $(STAGE)/.done
+$(BUILD)/c-tests/static/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)

@@ -1,63 +1,24 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include "ktap.h"
+#include "child.h"
 
-/* Where a child says which of its expectations failed. */
-static struct report {
-	int line;
-	long long got, want;
-} *report;
-
-#define EXPECT(value, wanted) do { \
-	long long expect_got = (long long)(value), expect_want = (long long)(wanted); \
-	if (expect_got != expect_want) { \
-		*report = (struct report){ __LINE__, expect_got, expect_want }; \
-		_exit(1); \
-	} \
-} while (0)
-
-static void in_a_child(void (*run)(struct hwheel *), struct hwheel *w)
-{
-	static char why[100];
-	int status = 0;
-	pid_t child;
-
-	if (report == NULL)
-		report = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(report != MAP_FAILED);
-	memset(report, 0, sizeof *report);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		/* hanging is failing */
-		alarm(30);
-		run(w);
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	snprintf(why, sizeof why, "line %d of the child: %lld, not %lld",
-		 report->line, report->got, report->want);
-	if (report->line != 0)
-		printf("# %s\n", why);
-	CHECK_EQ(report->line, 0);
-	CHECK_EQ(status, 0);
-}
+/* The parent's wheel. */
+static struct hwheel *w;
 
 static atomic_int calls;
 
-static void count(struct hwheel *w, const struct hwheel_event *e)
+static void count(struct hwheel *wheel, const struct hwheel_event *e)
 {
-	(void)w;
+	(void)wheel;
 	(void)e;
 	atomic_fetch_add(&calls, 1);
 }
 
 static hwheel_timer_t of_parent;
 
-static void try_everything(struct hwheel *w)
+static void try_everything(void)
 {
 	struct hwheel_event e = { .cookie = 77 };
 	struct hwheel_stats s = { .size = sizeof s, .live = 77 };
@@ -109,20 +70,19 @@ static void try_everything(struct hwheel *w)
 	EXPECT(atomic_load(&calls), 0);
 }
 
-static void try_everything_and_destroy(struct hwheel *w)
+static void try_everything_and_destroy(void)
 {
-	try_everything(w);
+	try_everything();
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static void use_an_own_wheel(struct hwheel *w)
+static void use_an_own_wheel(void)
 {
 	struct hwheel_options o;
 	struct hwheel *mine = NULL;
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
-	(void)w;
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
@@ -143,24 +103,22 @@ static void use_an_own_wheel(struct hwheel *w)
 	EXPECT(hwheel_pending(w, of_parent), -ESHUTDOWN);
 }
 
-static void use_an_own_wheel_and_destroy(struct hwheel *w)
+static void use_an_own_wheel_and_destroy(void)
 {
-	use_an_own_wheel(w);
+	use_an_own_wheel();
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-static struct hwheel *armed_manual(void)
+static void arm_manual(void)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-
+	w = ktap_manual(0, 0, 0, 0);
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_setup(w, NULL, 9, 0, &of_parent), 0);
 	CHECK_EQ(hwheel_mod(w, of_parent, 10 * MS, 0), 0);
-	return w;
 }
 
 /* The parent's wheel is as it was. */
-static void goes_on(struct hwheel *w)
+static void goes_on(void)
 {
 	struct hwheel_event e;
 	uint64_t now = 77;
@@ -177,31 +135,28 @@ static void goes_on(struct hwheel *w)
 
 static void every_call_in_a_child_is_refused(void)
 {
-	struct hwheel *w = armed_manual();
-
-	in_a_child(try_everything, w);
-	goes_on(w);
+	arm_manual();
+	in_a_child(try_everything);
+	goes_on();
 }
 
 static void a_child_may_destroy_its_copy(void)
 {
-	struct hwheel *w = armed_manual();
-
-	in_a_child(try_everything_and_destroy, w);
-	in_a_child(try_everything_and_destroy, w);
-	goes_on(w);
+	arm_manual();
+	in_a_child(try_everything_and_destroy);
+	in_a_child(try_everything_and_destroy);
+	goes_on();
 }
 
 static void a_child_makes_its_own_wheel(void)
 {
-	struct hwheel *w = armed_manual();
-
-	in_a_child(use_an_own_wheel, w);
-	in_a_child(use_an_own_wheel_and_destroy, w);
-	goes_on(w);
+	arm_manual();
+	in_a_child(use_an_own_wheel);
+	in_a_child(use_an_own_wheel_and_destroy);
+	goes_on();
 }
 
-static void a_grandchild_too(struct hwheel *w)
+static void a_grandchild_too(void)
 {
 	struct hwheel *mine = NULL;
 	int status = 0;
@@ -214,8 +169,8 @@ static void a_grandchild_too(struct hwheel *w)
 	if (child == 0) {
 		alarm(30);
 		EXPECT(hwheel_after(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
-		try_everything(w);
-		use_an_own_wheel(w);
+		try_everything();
+		use_an_own_wheel();
 		EXPECT(hwheel_destroy(mine), 0);
 		EXPECT(hwheel_destroy(w), 0);
 		_exit(0);
@@ -228,10 +183,9 @@ static void a_grandchild_too(struct hwheel *w)
 
 static void generations_of_children(void)
 {
-	struct hwheel *w = armed_manual();
-
-	in_a_child(a_grandchild_too, w);
-	goes_on(w);
+	arm_manual();
+	in_a_child(a_grandchild_too);
+	goes_on();
 }
 
 static void until_called(int at_least)
@@ -241,7 +195,7 @@ static void until_called(int at_least)
 	CHECK(atomic_load(&calls) >= at_least);
 }
 
-static void do_nothing_for_a_while(struct hwheel *w)
+static void do_nothing_for_a_while(void)
 {
 	int before = atomic_load(&calls);
 
@@ -254,7 +208,6 @@ static void do_nothing_for_a_while(struct hwheel *w)
 
 static void the_parents_tick_thread_goes_on(void)
 {
-	struct hwheel *w = NULL;
 	hwheel_timer_t t = 0;
 
 	atomic_store(&calls, 0);
@@ -264,7 +217,7 @@ static void the_parents_tick_thread_goes_on(void)
 	until_called(1);
 	/* at whatever moment of the thread */
 	for (int i = 0; i < 5; i++) {
-		in_a_child(do_nothing_for_a_while, w);
+		in_a_child(do_nothing_for_a_while);
 		until_called(atomic_load(&calls) + 2);
 	}
 	/* also for the deadline of a sleeper whose descriptor the child has closed */
@@ -273,46 +226,47 @@ static void the_parents_tick_thread_goes_on(void)
 	CHECK_EQ(hwheel_start(w, 0), 0);
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_after(w, 100 * MS, count, 0, 0, NULL), 0);
-	in_a_child(do_nothing_for_a_while, w);
+	in_a_child(do_nothing_for_a_while);
 	until_called(1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static struct report *inner;
+/* What a child of a callback was told. */
+static int *inner;
 
-static void fork_inside(struct hwheel *w, const struct hwheel_event *e)
+static void fork_inside(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	pid_t child = fork();
 	int status = 0;
 
-	(void)e;
+	(void)wheel;
 	if (child == 0) {
 		struct hwheel_event out;
 
 		alarm(30);
-		inner[0].got = hwheel_advance(w, SEC, &out, 1);
-		inner[1].got = hwheel_after(w, MS, NULL, 0, 0, NULL);
-		inner[2].got = hwheel_delete_sync(w, e->timer);
+		inner[0] = hwheel_advance(w, SEC, &out, 1);
+		inner[1] = hwheel_after(w, MS, NULL, 0, 0, NULL);
+		inner[2] = hwheel_delete_sync(w, e->timer);
 		_exit(0);
 	}
 	if (waitpid(child, &status, 0) != child || status != 0)
-		inner[3].got = 1;
+		inner[3] = 1;
 }
 
 static void a_fork_in_a_callback(void)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
+	w = ktap_manual(0, 0, 0, 0);
 	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(inner != MAP_FAILED);
 	CHECK_EQ(hwheel_after(w, MS, fork_inside, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_after(w, 2 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 1);
-	CHECK_EQ(inner[0].got, -ESHUTDOWN);
-	CHECK_EQ(inner[1].got, -ESHUTDOWN);
-	CHECK_EQ(inner[2].got, -ESHUTDOWN);
-	CHECK_EQ(inner[3].got, 0);
+	CHECK_EQ(inner[0], -ESHUTDOWN);
+	CHECK_EQ(inner[1], -ESHUTDOWN);
+	CHECK_EQ(inner[2], -ESHUTDOWN);
+	CHECK_EQ(inner[3], 0);
 	munmap(inner, 4096);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

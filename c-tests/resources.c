@@ -1,50 +1,9 @@
 /* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include "ktap.h"
-
-/* Where a child says which of its expectations failed. */
-static struct report {
-	int line;
-	long long got, want;
-} *report;
-
-#define EXPECT(value, wanted) do { \
-	long long expect_got = (long long)(value), expect_want = (long long)(wanted); \
-	if (expect_got != expect_want) { \
-		*report = (struct report){ __LINE__, expect_got, expect_want }; \
-		_exit(1); \
-	} \
-} while (0)
-
-/* Limits are set in a child, which takes them with it. */
-static void in_a_child(void (*run)(void))
-{
-	int status = 0;
-	pid_t child;
-
-	if (report == NULL)
-		report = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(report != MAP_FAILED);
-	memset(report, 0, sizeof *report);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0) {
-		alarm(60);
-		run();
-		_exit(0);
-	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	if (report->line != 0)
-		printf("# line %d of the child: %lld, not %lld\n",
-		       report->line, report->got, report->want);
-	CHECK_EQ(report->line, 0);
-	CHECK_EQ(status, 0);
-}
+#include "child.h"
 
 static void limit(int what, rlim_t to)
 {

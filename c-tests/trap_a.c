@@ -3,20 +3,8 @@
  * turned into a tick and a tick into a slot.
  */
 #include <poll.h>
-#include "ktap.h"
+#include "shapes.h"
 
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-struct shape {
-	uint64_t tick;
-	uint32_t levels, slots;
-};
-
-/* Hashed and hierarchical, the default and some that wrap soon. */
-static const struct shape shapes[] = {
-	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000000, 2, 4 },
-	{ 1000, 1, 4 }, { 1, 4, 2 }, { 7, 3, 8 }, { 1, 1, 2 },
-};
 static const struct shape small[] = {
 	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1, 4, 2 }, { 7, 1, 8 }, { 13, 2, 8 },
 };
@@ -28,12 +16,6 @@ static struct record {
 } records[8192];
 static unsigned n_records;
 static uint64_t driven;		/* the time of the last advance */
-static uint64_t tick;
-
-static uint64_t up(uint64_t ns)
-{
-	return ns / tick * tick + (ns % tick ? tick : 0);
-}
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
 {

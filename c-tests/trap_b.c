@@ -8,9 +8,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "ktap.h"
-
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+#include "shapes.h"
 
 static _Atomic uint64_t still_ns;	/* if not 0, the time */
 static _Atomic unsigned asked[16];	/* how often, by clock */
@@ -34,16 +32,6 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	return 0;
 }
 
-struct shape {
-	uint64_t tick;
-	uint32_t levels, slots;
-};
-
-static const struct shape shapes[] = {
-	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000000, 2, 4 },
-	{ 1000, 1, 4 }, { 1, 4, 2 }, { 7, 3, 8 }, { 1, 1, 2 },
-};
-
 static struct record {
 	uint64_t first, got, due;
 	unsigned fired, missed;
@@ -51,14 +39,8 @@ static struct record {
 static unsigned n_records;
 static unsigned n_fired;
 static uint64_t driven;
-static uint64_t tick;
 static uint64_t latest;		/* the greatest deadline that has fired */
 static unsigned disorder;	/* how often one fired after a later one */
-
-static uint64_t up(uint64_t ns)
-{
-	return ns / tick * tick + (ns % tick ? tick : 0);
-}
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
 {

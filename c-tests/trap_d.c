@@ -7,24 +7,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "ktap.h"
-
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-struct shape {
-	uint64_t tick;
-	uint32_t levels, slots;
-};
-
-static const struct shape shapes[] = {
-	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000000, 2, 4 },
-	{ 1000, 1, 4 }, { 1, 4, 2 }, { 7, 3, 8 }, { 1, 1, 2 },
-};
+#include "shapes.h"
 
 static unsigned n_fired;
 static unsigned bad;		/* answers in a callback that were not right */
 static uint64_t driven;
-static uint64_t tick;
 
 /* Like CHECK_EQ, where no longjmp may be. */
 #define EXPECT(got, want) (bad += (got) != (want))

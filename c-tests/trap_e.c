@@ -3,19 +3,7 @@
  * occupied, and when to wake next.
  */
 #include <stdatomic.h>
-#include "ktap.h"
-
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
-struct shape {
-	uint64_t tick;
-	uint32_t levels, slots;
-};
-
-static const struct shape shapes[] = {
-	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000000, 2, 4 },
-	{ 1000, 1, 4 }, { 1, 4, 2 }, { 7, 3, 8 }, { 1, 1, 2 },
-};
+#include "shapes.h"
 
 static struct record {
 	uint64_t want, got;
@@ -24,12 +12,6 @@ static struct record {
 static unsigned n_records;
 static unsigned n_fired;
 static uint64_t driven;
-static uint64_t tick;
-
-static uint64_t up(uint64_t ns)
-{
-	return ns / tick * tick + (ns % tick ? tick : 0);
-}
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
 {

@@ -24,7 +24,7 @@ $(AARCH64_LIB): $(RUST_SOURCES)
 	$(Q)$(CARGO) rustc -q --release --lib --crate-type staticlib --target $(AARCH64)
 	$(Q)touch $@
 
-$(BUILD)/aarch64/%: c-tests/%.c c-tests/ktap.h c-tests/held.h include/hwheel.h $(AARCH64_LIB)
+$(BUILD)/aarch64/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h $(AARCH64_LIB)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(AARCH64_CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Iinclude -static \

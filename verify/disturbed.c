@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include "child.h"
+#include "faults.h"
 
 static int at_length(void)
 {

@@ -21,7 +21,7 @@ $(BUILD)/verify/refused: WRAPPED := malloc calloc realloc posix_memalign mmap \
 $(BUILD)/verify/disturbed: WRAPPED := read clock_gettime timerfd_create \
 	timerfd_settime
 $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c \
-		verify/child.h c-tests/ktap.h $(STAGE)/.done
+		verify/faults.h c-tests/child.h c-tests/ktap.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Ic-tests -o $@ $< \

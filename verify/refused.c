@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include "child.h"
+#include "faults.h"
 
 /* The k-th of the wrapped calls fails, or all from the k-th on; 0: none. */
 static atomic_int fail_at, for_ever, failures;

@@ -30,7 +30,7 @@ $(call sanitized-lib,$(1)): $(RUST_SOURCES)
 clang-$(1) = $$(Q)mkdir -p $$(@D) && $(CLANG) -std=c11 -O1 -g -fsanitize=$(1) \
 	-D_GNU_SOURCE -Iinclude -o $$@ $$< $(call sanitized-lib,$(1)) $(PRIVATE)
 
-$(BUILD)/sanitize/$(1)/%: c-tests/%.c c-tests/ktap.h c-tests/held.h include/hwheel.h \
+$(BUILD)/sanitize/$(1)/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h \
 		$(call sanitized-lib,$(1))
 	$$(call say,CLANG,$$@)
 	$$(clang-$(1))

@@ -1,9 +1,8 @@
-/* Tests that run in a child of their own, for which the library is new. */
+/* Tests that run in a child of their own. */
 #ifndef CHILD_H
 #define CHILD_H
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "ktap.h"
@@ -49,33 +48,6 @@ static inline int status_of(pid_t child)
 static inline void in_a_child(void (*run)(void))
 {
 	CHECK_EQ(status_of(start_child(run)), 0);
-}
-
-static inline struct hwheel *default_wheel(void)
-{
-	struct hwheel *w = NULL;
-
-	EXPECT(hwheel_create(NULL, 0, &w), 0);
-	return w;
-}
-
-static atomic_int calls;
-
-/* Never early. */
-static inline void count(struct hwheel *w, const struct hwheel_event *e)
-{
-	uint64_t now = 0;
-
-	EXPECT(hwheel_now(w, &now), 0);
-	EXPECT(now >= e->deadline_ns, 1);
-	atomic_fetch_add(&calls, 1);
-}
-
-static inline void until_called(int want)
-{
-	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++)
-		ktap_sleep_ms(1);
-	EXPECT(atomic_load(&calls), want);
 }
 
 #endif
