@@ -2,16 +2,22 @@
  * The freeze probe: is one thread stopped in the middle of a call ever in the
  * way of another?
  *
- * A child process works one wheel with a thread for each role. The parent
- * seizes these threads with ptrace, stops one of them wherever it happens to
- * be, and demands a thousand operations of each of the others before it lets
- * the stopped one go on.
+ * A child process works one wheel with a thread for each role, and drives
+ * another one that has workers. The parent seizes these threads with ptrace,
+ * stops one of them wherever it happens to be, and demands a thousand operations
+ * of each of the others, a hundred callbacks of those that run callbacks, before
+ * it lets the stopped one go on.
+ *
+ * Two things are as documented and not demanded: workers have nothing to do
+ * while the thread that drives their wheel is stopped; and keys do not fire
+ * here, for the tick thread may wait for a thread that is stopped in a call by
+ * key.
  *
  * A busy machine makes threads slow, and slow is not stalled: after 50 ms a
  * freeze is counted as late and the parent goes on waiting. A stall is a thread
  * that completes nothing for half a second while another is stopped, although
  * it had the processor for a tenth of that, or because it sleeps. One that only
- * waits for a processor is waited for.
+ * waits for a processor is waited for, and so is a worker whose driver does.
  *
  * usage: freeze [-m] freezes
  *
@@ -22,6 +28,7 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -38,24 +45,41 @@
 #define STALL_RUN_NS (50 * MS)
 
 #define TIMERS 256
-/* Periodic timers that nobody touches: the tick thread has work, always. */
+#define KEYS 16
+/* Periodic timers that nobody touches: there is something to fire, always. */
 #define BEATS 16
+/* The same for workers, who have more to do than they can. */
+#define TASKS 1024
 /* More than a thread keeps shards of, so that each call meets one anew. */
 #define OTHERS 20
+/* Operations between two yields of a thread that is not to be stopped. */
+#define BOUT 256
+/* How far a callback of a worker counts. */
+#define LABOUR 2000
 
-enum role { ARM, CANCEL, REARM, FREE, MEET, TICK, ROLES };
+/* Threads that are made here, up to POLL; the library's own, all but the last
+ * of which are frozen. */
+enum role {
+	ARM, CANCEL, REARM, FREE, MEET, KEY, POLL, TICK, WORKER, COLLEAGUE,
+	ROLES
+};
 
 static const char *const names[ROLES] = {
-	"arm", "cancel", "re-arm", "free", "meet", "tick",
+	"arm", "cancel", "re-arm", "free", "meet", "key", "poll", "tick",
+	"worker", "colleague",
 };
 
 /* What parent and child both see. */
 static struct shared {
 	struct word done[ROLES];
+	/* Who is to be stopped: the others yield, to have all their turn soon. */
+	atomic_int victim;
 	_Atomic pid_t tid[ROLES];
 } *shared;
 
 static struct hwheel *wheel;
+/* The one with workers. */
+static struct hwheel *staffed;
 static struct hwheel *others[OTHERS];
 static struct word timers[TIMERS];
 
@@ -86,6 +110,29 @@ static void fired(struct hwheel *w, const struct hwheel_event *event)
 	if (atomic_load(&shared->tid[TICK]) == 0)
 		here(TICK);
 	bump(&shared->done[TICK].n, 1);
+}
+
+/* Who runs a callback of the wheel with workers. */
+static _Thread_local enum role self = ROLES;
+
+static void served(struct hwheel *w, const struct hwheel_event *event)
+{
+	pid_t nobody = 0;
+
+	(void)w;
+	(void)event;
+	if (self == ROLES) {
+		self = atomic_compare_exchange_strong(&shared->tid[WORKER],
+						      &nobody, -1)
+			? WORKER : COLLEAGUE;
+		here(self);
+	}
+	/* where the queue is full the driver runs it, who counts its calls */
+	if (self == POLL)
+		return;
+	for (volatile int n = 0; n < LABOUR; n = n + 1)
+		;
+	bump(&shared->done[self].n, 1);
 }
 
 /* Arms by the timer, and by timers of one call. */
@@ -131,11 +178,27 @@ static int meet(uint64_t n)
 	return hwheel_free(w, timer);
 }
 
+static int use_key(uint64_t *rng)
+{
+	uint64_t id = rng_below(rng, KEYS);
+	uint64_t delay = (1 + rng_below(rng, 100)) * 3600 * SEC;
+
+	switch (rng_below(rng, 4)) {
+	case 0:
+		return hwheel_id_move(wheel, id, delay, 0);
+	case 1:
+		return hwheel_id_delete(wheel, id);
+	default:
+		return hwheel_id_set(wheel, id, delay, fired, 0, 0);
+	}
+}
+
 static void *work(void *arg)
 {
 	enum role role = (enum role)(uintptr_t)arg;
 	uint64_t rng = 0x5eed + role;
 
+	self = role;
 	here(role);
 	for (uint64_t n = 0;; n++) {
 		struct word *place = &timers[rng_below(&rng, TIMERS)];
@@ -151,14 +214,26 @@ static void *work(void *arg)
 			got = rearm(timer, &rng);
 		else if (role == FREE)
 			got = renew(place);
-		else
+		else if (role == MEET)
 			got = meet(n);
+		else if (role == KEY)
+			got = use_key(&rng);
+		else
+			got = hwheel_poll(staffed, NULL, 0);
 		leave();
 		/* another thread may have freed the timer meanwhile */
 		MUST(got == 0 || got == 1 || got == -ESTALE);
 		bump(&shared->done[role].n, 1);
+		if (n % BOUT == 0 && atomic_load(&shared->victim) != (int)role)
+			sched_yield();
 	}
 	return NULL;
+}
+
+static void beat(struct hwheel *w, hwheel_fn fn, int n, uint64_t period_ns)
+{
+	while (n-- > 0)
+		MUST(hwheel_every(w, 0, period_ns, fn, 0, 0, NULL) == 0);
 }
 
 /* A tick so short that the tick thread is hardly ever asleep. */
@@ -177,10 +252,12 @@ static void child(void)
 		MUST(hwheel_setup(wheel, fired, 0, 0, &timer) == 0);
 		atomic_store(&timers[i].n, timer);
 	}
-	for (int i = 0; i < BEATS; i++)
-		MUST(hwheel_every(wheel, 0, MS / 10, fired, 0, 0, NULL) == 0);
+	beat(wheel, fired, BEATS, MS / 10);
 	MUST(hwheel_start(wheel, 0) == 0);
-	for (uintptr_t role = ARM; role < TICK; role++)
+	o.workers = 2;
+	MUST(hwheel_create(&o, 0, &staffed) == 0);
+	beat(staffed, served, TASKS, MS);
+	for (uintptr_t role = ARM; role <= POLL; role++)
 		MUST(pthread_create(&thread, NULL, work, (void *)role) == 0);
 	for (;;)
 		pause();
@@ -267,16 +344,22 @@ static struct use use_of(pid_t pid, pid_t tid)
 	return use;
 }
 
+static int is_worker(int role)
+{
+	return role == WORKER || role == COLLEAGUE;
+}
+
 /* A thread that is waited for. */
 struct watch {
-	uint64_t goal, seen, since;
+	uint64_t goal, seen, since, polls;
 	struct use use;
 };
 
 /* Whether it has stood still for long, and not for want of a processor. */
-static int is_stalled(struct watch *w, uint64_t n, pid_t pid, pid_t tid,
+static int is_stalled(struct watch *w, int role, uint64_t n, pid_t pid,
 		      uint64_t now)
 {
+	pid_t tid = atomic_load(&shared->tid[role]);
 	struct use use;
 
 	if (n != w->seen) {
@@ -286,19 +369,32 @@ static int is_stalled(struct watch *w, uint64_t n, pid_t pid, pid_t tid,
 	}
 	if (w->since == 0) {
 		w->since = now;
+		w->polls = done_by(POLL);
 		w->use = use_of(pid, tid);
 		return 0;
 	}
 	if (now - w->since < STALL_NS)
 		return 0;
+	if (is_worker(role) && done_by(POLL) - w->polls < DEMAND)
+		return 0;
+	/* if it has just fallen asleep: watched anew from here */
+	w->since = 0;
 	use = use_of(pid, tid);
 	return use.ran_ns - w->use.ran_ns > STALL_RUN_NS ||
 	       (use.ran_ns == w->use.ran_ns && use.asleep && w->use.asleep);
 }
 
+/* What is demanded of a role while another one is stopped. */
+static uint64_t demand(int role, enum role stopped)
+{
+	if (role == (int)stopped || (is_worker(role) && stopped == POLL))
+		return 0;
+	return role < TICK ? DEMAND : FIRES;
+}
+
 /*
- * Waits for DEMAND operations of each but the stopped one, FIRES of the tick
- * thread. Returns the nanoseconds it took, or UINT64_MAX for a stall.
+ * Waits until all have done what is demanded. Returns the nanoseconds it took,
+ * or UINT64_MAX for a stall.
  */
 static uint64_t await_others(pid_t pid, enum role stopped, enum role *stalled)
 {
@@ -306,24 +402,26 @@ static uint64_t await_others(pid_t pid, enum role stopped, enum role *stalled)
 	struct watch watch[ROLES] = { 0 };
 
 	for (int r = 0; r < ROLES; r++)
-		watch[r].goal = done_by(r) + (r == TICK ? FIRES : DEMAND);
+		watch[r].goal = done_by(r) + demand(r, stopped);
 	for (;;) {
 		int waiting = 0;
 
 		for (int r = 0; r < ROLES; r++) {
 			uint64_t n = done_by(r);
 
-			if (n >= watch[r].goal || r == (int)stopped)
+			if (n >= watch[r].goal)
 				continue;
 			waiting = 1;
 			*stalled = (enum role)r;
-			if (is_stalled(&watch[r], n, pid,
-				       atomic_load(&shared->tid[r]), now))
+			/* until then its driver must go on as well */
+			if (is_worker(r))
+				watch[POLL].goal = done_by(POLL) + DEMAND;
+			if (is_stalled(&watch[r], r, n, pid, now))
 				return UINT64_MAX;
 		}
 		if (!waiting)
 			return now - begin;
-		sleep_ns(50000);
+		sleep_ns(MS / 20);
 		now = clock_ns();
 	}
 }
@@ -347,13 +445,18 @@ static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 	uint64_t *took = calloc((size_t)freezes, sizeof *took);
 	int places[PLACES] = { 0 }, stalls[ROLES] = { 0 };
 	int good = 0, late = 0, bad = 0;
+	uint64_t before = 0;
 
 	MUST(took != NULL);
+	atomic_store(&shared->victim, role);
 	for (int i = 0; i < freezes; i++) {
 		enum role stalled = ROLES;
-		uint64_t before, ns;
+		uint64_t ns;
 
-		sleep_ns(rng_below(rng, 200000));
+		/* not where it was stopped last */
+		while (done_by(role) == before)
+			sleep_ns(MS / 20);
+		sleep_ns(rng_below(rng, MS / 5));
 		stop(tid);
 		before = done_by(role);
 		places[locate(pid, tid)]++;
@@ -388,7 +491,7 @@ static void seize(void)
 	for (int r = 0; r < ROLES; r++) {
 		pid_t tid;
 
-		while ((tid = atomic_load(&shared->tid[r])) == 0)
+		while ((tid = atomic_load(&shared->tid[r])) <= 0)
 			sleep_ns(MS);
 		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0)
 			continue;
@@ -424,10 +527,10 @@ int main(int argc, char **argv)
 	       with_mutex ? "control: under one mutex" : "the library",
 	       "role", "freezes", "library", "kernel", "outside", "late",
 	       "stalls", "ms: p50", "p99", "max");
-	for (int r = 0; r < ROLES; r++)
+	for (int r = 0; r < COLLEAGUE; r++)
 		stalls += probe(pid, (enum role)r, freezes, &rng);
 	kill(pid, SIGKILL);
-	printf("%d stalls in %d freezes\n", stalls, freezes * ROLES);
+	printf("%d stalls in %d freezes\n", stalls, freezes * COLLEAGUE);
 	if (with_mutex && stalls == 0)
 		printf("the control stalled nowhere: the probe sees nothing\n");
 	return with_mutex ? stalls == 0 : stalls != 0;

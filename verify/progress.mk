@@ -10,9 +10,9 @@ FREEZES ?= 10000
 freeze: $(BUILD)/verify/freeze
 	$(call say,FREEZE,200 times a role)
 	$(call verify-run,$< 200)
-	$(call verify-run,$< -m 10)
+	$(call verify-run,$< -m 5)
 
 freeze-long: $(BUILD)/verify/freeze
 	$(call say,FREEZE,$(FREEZES) times a role)
 	$(call verify-run,$< $(FREEZES))
-	$(call verify-run,$< -m 100)
+	$(call verify-run,$< -m 50)
