@@ -83,7 +83,20 @@ struct Tally {
     operations: Cell<u64>,
     fired: Cell<u64>,
     refused: Cell<u64>,
+    pieces: Cell<u64>,
     drained: Cell<u64>,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        let add = |word: &Cell<u64>, more: &Cell<u64>| word.set(word.get() + more.get());
+        add(&self.seeds, &other.seeds);
+        add(&self.operations, &other.operations);
+        add(&self.fired, &other.fired);
+        add(&self.refused, &other.refused);
+        add(&self.pieces, &other.pieces);
+        add(&self.drained, &other.drained);
+    }
 }
 
 fn count(word: &Cell<u64>) {
@@ -489,17 +502,9 @@ impl Drop for Repro {
 /// while the driver had no memory.
 const FOUND: [u64; 3] = [4915, 5484, 7354];
 
-#[test]
-fn a_simulated_machine_loses_nothing() {
-    let number = |name| std::env::var(name).ok().map(|s| s.parse().unwrap());
-    let (first, last) = match number("HWHEEL_SEED") {
-        Some(seed) => (seed, seed),
-        None => (1, number("HWHEEL_SEEDS").unwrap_or(2000)),
-    };
+fn simulate(seeds: impl Iterator<Item = u64>) -> Tally {
     let tally = Tally::default();
-    let mut refused = 0;
-    let found = FOUND.into_iter().filter(|_| first != last);
-    for seed in (first..=last).chain(found) {
+    for seed in seeds {
         let repro = Repro(seed);
         let scarce = Scarce {
             odds: AtomicU64::new(seed % 4),
@@ -516,19 +521,39 @@ fn a_simulated_machine_loses_nothing() {
             machine.step();
         }
         machine.finish();
-        refused += scarce.refused.load(Ordering::Relaxed);
+        let pieces = scarce.refused.load(Ordering::Relaxed);
+        tally.pieces.set(tally.pieces.get() + pieces);
         drop(repro);
         count(&tally.seeds);
     }
+    tally
+}
+
+/// One seed is one run in one thread; many are shared among the processors.
+#[test]
+fn a_simulated_machine_loses_nothing() {
+    let number = |name| std::env::var(name).ok().map(|s| s.parse().unwrap());
+    if let Some(seed) = number("HWHEEL_SEED") {
+        simulate(std::iter::once(seed));
+        return;
+    }
+    let last = number("HWHEEL_SEEDS").unwrap_or(2000);
+    let mut tally = simulate(FOUND.into_iter());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|s| {
+        let part = |k| s.spawn(move || simulate((1..=last).skip(k).step_by(threads)));
+        for part in (0..threads).map(part).collect::<Vec<_>>() {
+            tally.add(&part.join().expect("a seed has failed"));
+        }
+    });
     println!(
-        "{} seeds: {} operations, {} refused for want of memory ({refused} pieces), {} fired, {} drained",
+        "{} seeds: {} operations, {} refused for want of memory ({} pieces), {} fired, {} drained",
         tally.seeds.get(),
         tally.operations.get(),
         tally.refused.get(),
+        tally.pieces.get(),
         tally.fired.get(),
         tally.drained.get()
     );
-    if first != last {
-        assert!(tally.refused.get() > 0 && tally.fired.get() > 0 && tally.drained.get() > 0);
-    }
+    assert!(tally.refused.get() > 0 && tally.fired.get() > 0 && tally.drained.get() > 0);
 }
