@@ -972,7 +972,7 @@ impl<M: Memory> Wheel<M> {
                 if auto {
                     self.release(self.owned(caller), index, node, g);
                 }
-                return if stale { Err(Error::Stale) } else { Ok(was) };
+                return Ok(was);
             }
             waited = true;
             park.wait(&node.state, next);
