@@ -228,3 +228,25 @@ extern "C" fn thread_ends(_: *mut libc::c_void) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As in a child that was forked while a thread of its parent held it.
+    #[test]
+    fn a_lock_that_another_process_holds_is_taken() {
+        let mark = Process::current().unwrap().mark();
+        let of_parent = u64::MAX;
+        let held = || {
+            REGISTER
+                .holder
+                .compare_exchange(0, of_parent, Ordering::Relaxed, Ordering::Relaxed)
+        };
+        while held().is_err() {
+            std::thread::yield_now();
+        }
+        let holder = with_register(mark, |_| REGISTER.holder.load(Ordering::Relaxed));
+        assert_eq!(holder, mark);
+    }
+}

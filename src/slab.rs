@@ -449,6 +449,42 @@ mod tests {
         unsafe { slab.unmap(&Heap) };
     }
 
+    /// While one thread maps a block another does, and is first.
+    #[test]
+    fn a_block_that_two_threads_map_is_one() {
+        struct Second<'a> {
+            slab: &'a Slab,
+            its_own: FreeList,
+            its_node: AtomicU32,
+            given_back: AtomicU32,
+        }
+        impl Memory for Second<'_> {
+            fn map(&self, bytes: usize) -> *mut u8 {
+                let node = self.slab.alloc(&Heap, &self.its_own, || None);
+                self.its_node.store(node.unwrap(), Ordering::Relaxed);
+                Heap.map(bytes)
+            }
+            unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
+                self.given_back.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: as mapped.
+                unsafe { Heap.unmap(at, bytes) };
+            }
+        }
+        let mut slab = Slab::new(&Heap, 9).unwrap();
+        let second = Second {
+            slab: &slab,
+            its_own: FreeList::new(),
+            its_node: AtomicU32::new(u32::MAX),
+            given_back: AtomicU32::new(0),
+        };
+        assert_eq!(slab.alloc(&second, &FreeList::new(), || None), Ok(1));
+        assert_eq!(second.its_node.load(Ordering::Relaxed), 0);
+        assert_eq!(second.given_back.load(Ordering::Relaxed), 1);
+        assert!(slab.get(0).is_some() && slab.get(1).is_some());
+        // SAFETY: the only user.
+        unsafe { slab.unmap(&Heap) };
+    }
+
     #[test]
     fn two_threads_never_hold_the_same_node() {
         let mut slab = Slab::new(&Heap, 64).unwrap();

@@ -95,7 +95,7 @@ use crate::sync::{
     fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
 };
 
-const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
+pub(crate) const GENERATION_MASK: u64 = u64::MAX >> INDEX_BITS;
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

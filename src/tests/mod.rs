@@ -2,6 +2,10 @@
 
 #[cfg(checked)]
 mod checker;
+#[cfg(not(checked))]
+mod limits;
+#[cfg(not(checked))]
+mod meanwhile;
 #[cfg(loom)]
 mod model;
 #[cfg(not(checked))]
