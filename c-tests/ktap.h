@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #include <hwheel.h>
 
 struct ktap_test {
@@ -122,6 +124,28 @@ static inline void ktap_sleep_ms(unsigned ms)
 
 	while (nanosleep(&t, &t) != 0 && errno == EINTR)
 		;
+}
+
+/* The calling thread's id in the system; not in the oldest C libraries. */
+static inline int ktap_tid(void)
+{
+	return (int)syscall(SYS_gettid);
+}
+
+/* Whether a thread of this process, by that id, sleeps. */
+static inline int ktap_is_asleep(int tid)
+{
+	char path[64], state = 0;
+	FILE *file;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "r");
+	if (file == NULL)
+		return 0;
+	if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	fclose(file);
+	return state == 'S';
 }
 
 #define MS UINT64_C(1000000)

@@ -25,7 +25,7 @@ static void hold(struct hwheel *w, const struct hwheel_event *e)
 	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
 		ktap_sleep_ms(1);
 	if (atomic_load(&rearm))
-		atomic_store(&rearmed, hwheel_mod(w, e->timer, 0, 0));
+		atomic_store(&rearmed, hwheel_mod(w, e->timer, 3600 * SEC, 0));
 	atomic_store(&inside, 0);
 }
 
@@ -40,18 +40,37 @@ static struct waiter {
 	struct hwheel *w;
 	hwheel_timer_t t;
 	cancel_fn cancel;
-	atomic_int began, returned, answer, ran_on;
+	atomic_int tid, returned, answer, ran_on;
 } waiter;
 
 static void *wait_for_it(void *arg)
 {
 	struct waiter *me = arg;
 
-	atomic_store(&me->began, 1);
+	atomic_store(&me->tid, ktap_tid());
 	atomic_store(&me->answer, me->cancel(me->w, me->t));
 	atomic_store(&me->ran_on, atomic_load(&inside));
 	atomic_store(&me->returned, 1);
 	return NULL;
+}
+
+static void begin_to_cancel(struct waiter *me, pthread_t *thread)
+{
+	atomic_store(&me->tid, 0);
+	atomic_store(&me->returned, 0);
+	CHECK_EQ(pthread_create(thread, NULL, wait_for_it, me), 0);
+}
+
+/*
+ * Until it sleeps in the library, or has not waited. Asleep ten times in a row:
+ * a tool that runs one thread at a time makes it sleep on its way, too.
+ */
+static void until_it_waits(struct waiter *me)
+{
+	for (int seen = 0; seen < 10 && !atomic_load(&me->returned);) {
+		ktap_sleep_ms(1);
+		seen = ktap_is_asleep(atomic_load(&me->tid)) ? seen + 1 : 0;
+	}
 }
 
 /* Starts a waiter beside a held callback, releases it, and is told the answer. */
@@ -63,13 +82,8 @@ static int cancel_beside(struct hwheel *w, hwheel_timer_t t, cancel_fn cancel)
 	waiter.w = w;
 	waiter.t = t;
 	waiter.cancel = cancel;
-	atomic_store(&waiter.began, 0);
-	atomic_store(&waiter.returned, 0);
-	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
-	while (!atomic_load(&waiter.began))
-		ktap_sleep_ms(1);
-	/* if it does not wait it has the time to show it */
-	ktap_sleep_ms(20);
+	begin_to_cancel(&waiter, &thread);
+	until_it_waits(&waiter);
 	too_soon = atomic_load(&waiter.returned);
 	atomic_store(&release, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -116,7 +130,6 @@ static void they_cancel_what_was_armed_beside_its_callback(void)
 		until_inside();
 		CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
 		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
-		ktap_sleep_ms(10);
 		CHECK_EQ(atomic_load(&calls), 1);
 		CHECK_EQ(hwheel_pending(w, t), 0);
 		CHECK_EQ(hwheel_destroy(w), 0);
@@ -136,7 +149,6 @@ static void delete_sync_cancels_what_arms_itself_again(void)
 	until_inside();
 	CHECK_EQ(cancel_beside(w, t, hwheel_delete_sync), 1);
 	CHECK_EQ(atomic_load(&rearmed), 0);
-	ktap_sleep_ms(10);
 	CHECK_EQ(atomic_load(&calls), 1);
 	CHECK_EQ(hwheel_pending(w, t), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -168,7 +180,6 @@ static void they_wait_for_a_period(void)
 		CHECK_EQ(hwheel_every(w, 0, MS, hold, 0, 0, &t), 0);
 		until_inside();
 		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
-		ktap_sleep_ms(10);
 		CHECK_EQ(atomic_load(&calls), 1);
 		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
 		CHECK_EQ(hwheel_destroy(w), 0);
@@ -243,12 +254,12 @@ static void several_threads_wait_for_the_same_callback(void)
 		many[i].w = w;
 		many[i].t = t;
 		many[i].cancel = both[i & 1];
-		atomic_store(&many[i].returned, 0);
-		CHECK_EQ(pthread_create(&thread[i], NULL, wait_for_it, &many[i]), 0);
+		begin_to_cancel(&many[i], &thread[i]);
 	}
-	ktap_sleep_ms(20);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4; i++) {
+		until_it_waits(&many[i]);
 		too_soon |= atomic_load(&many[i].returned);
+	}
 	atomic_store(&release, 1);
 	for (int i = 0; i < 4; i++)
 		CHECK_EQ(pthread_join(thread[i], NULL), 0);

@@ -269,6 +269,7 @@ static void without_room_it_is_dropped_and_counted(void)
 	CHECK_EQ(stats(w).dropped, 3);
 	CHECK_EQ(stats(w).fired, 6);
 	atomic_store(&release, 1);
+	until(&calls, 3);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 12);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -298,10 +299,11 @@ static void a_queue_may_have_room_for_one(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static atomic_int advanced;
+static atomic_int driver, advanced;
 
 static void *advance(void *w)
 {
+	atomic_store(&driver, ktap_tid());
 	if (hwheel_advance(w, 10 * MS, NULL, 0) == 0)
 		atomic_store(&advanced, 1);
 	return NULL;
@@ -312,15 +314,18 @@ static void without_room_the_driver_waits(void)
 	struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK);
 	pthread_t thread;
 
+	atomic_store(&driver, 0);
 	atomic_store(&advanced, 0);
 	CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
-	ktap_sleep_ms(50);
+	while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
+		ktap_sleep_ms(1);
 	CHECK_EQ(atomic_load(&advanced), 0);
 	CHECK_EQ(atomic_load(&order), 0);
 	atomic_store(&release, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(atomic_load(&advanced), 1);
-	CHECK_EQ(hwheel_stop(w), 0);
+	/* by the worker alone: stop would help, and mix the order */
+	until(&calls, 6);
 	CHECK_EQ(atomic_load(&order), 12345);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -350,6 +355,7 @@ static void drain_leaves_what_is_queued(void)
 	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0), 0);
 	CHECK_EQ(hwheel_drain(w, events, 8), 3);
 	atomic_store(&release, 1);
+	until(&calls, 3);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 12);
 	struct hwheel_stats s = stats(w);

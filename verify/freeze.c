@@ -454,8 +454,10 @@ static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 		uint64_t ns;
 
 		/* not where it was stopped last */
-		while (done_by(role) == before)
+		while (done_by(role) == before) {
+			MUST(waitpid(pid, NULL, WNOHANG) == 0);
 			sleep_ns(MS / 20);
+		}
 		sleep_ns(rng_below(rng, MS / 5));
 		stop(tid);
 		before = done_by(role);

@@ -96,8 +96,8 @@ $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
 memcheck := valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes
 MEMCHECK_SHORT := advance arm cancel drain periodic poll
 # Left out as well: forked children, which cannot free what threads of their
-# parent held, and a program that gives threads 20 ms to begin.
-MEMCHECK_LONG := $(filter-out fork keys sync,$(SANITIZED_TESTS))
+# parent held.
+MEMCHECK_LONG := $(filter-out fork keys,$(SANITIZED_TESTS))
 
 memcheck:
 	$(Q)$(need-valgrind) $(again) $@-run TESTS='$(MEMCHECK_SHORT)'
