@@ -11,12 +11,15 @@
 //! Every atomic access is sequentially consistent here, which the tests in
 //! `model` see to; what comes of many steps of many threads is seen here.
 
+mod callbacks;
 mod drain;
+mod keys;
+mod pool;
 mod sleep;
 mod storm;
 
-use super::checker::thread;
-use super::{at, config, Heap, Own, Rng, Spin};
+use super::checker::{thread, Futex};
+use super::{at, config, Heap, Own, Rng};
 use crate::slab::AUTO;
 use crate::sweep::Fired;
 use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
@@ -176,6 +179,8 @@ struct World {
     wheel: Wheel<Heap>,
     /// The shard through which the driver arms; what it sweeps from is another.
     token: Token,
+    /// Where threads wait for the end of a callback.
+    futex: Futex,
     now: AtomicU64,
     closing: AtomicBool,
     /// Timers that every thread uses, and replaces.
@@ -201,6 +206,7 @@ impl World {
         let w = World {
             token: wheel.attach().unwrap(),
             wheel,
+            futex: Futex::default(),
             now: AtomicU64::new(start),
             closing: AtomicBool::new(false),
             shared: Default::default(),
@@ -321,6 +327,16 @@ impl World {
         }
     }
 
+    /// Cancels one of those, and waits for the end of its callback.
+    fn await_end(&self, rng: &mut Rng, caller: &impl Caller) {
+        let n = rng.below(self.shared.len() as u64) as usize;
+        let timer = self.shared[n].load(Ordering::Relaxed);
+        match self.wheel.cancel_sync(caller, timer, 0, &self.futex) {
+            Ok(was) => self.book(timer, -i64::from(was)),
+            Err(e) => assert_eq!(e, Error::Stale),
+        }
+    }
+
     /// A call of thread `n`.
     fn call(&self, n: usize, rng: &mut Rng, caller: &impl Caller) {
         add(&self.calls, 1);
@@ -395,7 +411,7 @@ impl World {
     fn fire(&self, f: &Fired) {
         self.ends(f.handle, Some(f.tick));
         if f.func != 0 {
-            self.wheel.finish(&self.driver(), f.handle, &Spin);
+            self.wheel.finish(&self.driver(), f.handle, &self.futex);
         }
     }
 

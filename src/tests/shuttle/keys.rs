@@ -1,0 +1,73 @@
+//! One key, which three threads set, move and delete while it fires.
+
+use super::{check, together, World, LONGEST};
+use crate::keys::{Keys, Target};
+use crate::slab::KEYED;
+use crate::sweep::Fired;
+use crate::tests::checker::Names;
+use crate::tests::Own;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Each set has ended once: fired, with its own cookie, or deleted or replaced.
+#[test]
+fn three_threads_on_one_key() {
+    check(|rng, tally| {
+        let w = World::new(rng);
+        let keys = Keys::new(0);
+        let (sets, gone) = (AtomicU64::new(0), AtomicU64::new(0));
+        let count = |of: &AtomicU64, by: bool| of.fetch_add(by.into(), Ordering::Relaxed);
+        let cookies = Mutex::new(BTreeSet::new());
+        let fire = |f: &Fired| {
+            if f.kind & KEYED == 0 {
+                w.fire(f);
+                return true;
+            }
+            let cookie = keys.fetch(f).expect("each has its entry").cookie;
+            assert!(cookies.lock().unwrap().insert(cookie), "fired twice");
+            if f.func != 0 {
+                w.wheel.finish(&w.driver(), f.handle, &w.futex);
+            }
+            true
+        };
+        together(
+            rng,
+            |n, rng| {
+                let token = w.wheel.attach().unwrap();
+                let names = Names {
+                    wheel: &w.wheel,
+                    own: Own(token),
+                };
+                for _ in 0..20 {
+                    let when = w.soon(rng);
+                    match rng.below(6) {
+                        0..=2 => {
+                            let target = Target {
+                                func: rng.below(2) as usize,
+                                cookie: count(&sets, true),
+                            };
+                            let replaced = keys.set(&names, b"k", target, when).unwrap();
+                            count(&gone, replaced);
+                        }
+                        3 => _ = keys.shift(&names, b"k", when).unwrap(),
+                        4 => _ = count(&gone, keys.delete(&names, b"k")),
+                        _ => w.call(n, rng, &names.own),
+                    }
+                }
+                w.wheel.detach(token);
+            },
+            |rng| {
+                for _ in 0..20 {
+                    w.advance(w.now() + 1 + rng.below(4), fire);
+                }
+            },
+        );
+        w.advance(w.now() + LONGEST, fire);
+        let fired = cookies.lock().unwrap().len() as u64;
+        let [sets, gone] = [sets, gone].map(AtomicU64::into_inner);
+        assert_eq!(sets, gone + fired);
+        assert!(keys.is_empty());
+        w.close(tally);
+    });
+}

@@ -1,0 +1,100 @@
+//! Callbacks in two workers, behind a queue that is often full: race 5.
+
+use super::{check, together, World};
+use crate::pool::{Crew, Offer, Overload, Pool};
+use crate::sweep::Fired;
+use crate::tests::checker::thread;
+use crate::tests::Own;
+use crate::wheel::Handle;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+struct Work<'a> {
+    world: &'a World,
+    pool: Pool,
+    running: Mutex<BTreeSet<Handle>>,
+}
+
+impl Work<'_> {
+    /// Runs a callback through the shard of the calling thread.
+    fn run(&self, own: &Own, f: &Fired) {
+        let set = || self.running.lock().unwrap();
+        assert!(set().insert(f.handle), "in two threads at once");
+        thread::yield_now();
+        set().remove(&f.handle);
+        self.world.wheel.finish(own, f.handle, &self.world.futex);
+    }
+
+    fn run_queued(&self, own: &Own, f: &Fired) {
+        self.run(own, f);
+        self.pool.finished();
+    }
+
+    fn fire(&self, f: &Fired) {
+        let w = self.world;
+        w.ends(f.handle, Some(f.tick));
+        if f.func == 0 {
+            return;
+        }
+        match self.pool.offer(f) {
+            Offer::Taken => {}
+            Offer::Refused => self.run(&w.driver(), f),
+            Offer::Dropped => w.wheel.finish(&w.driver(), f.handle, &w.futex),
+        }
+    }
+}
+
+/// Each callback that was queued runs once, in one thread at a time, and at the end
+/// the driver knows that all are over. Whoever waits for one is woken.
+#[test]
+fn two_workers_behind_a_full_queue() {
+    check(|rng, tally| {
+        let w = World::new(rng);
+        let crew = Crew {
+            workers: 2,
+            queue: 1 << rng.below(2),
+            overload: [Overload::Run, Overload::Block, Overload::Drop][rng.below(3) as usize],
+        };
+        let work = Work {
+            world: &w,
+            pool: Pool::new(&crew).unwrap(),
+            running: Mutex::default(),
+        };
+        together(
+            rng,
+            |n, rng| {
+                let token = w.wheel.attach().unwrap();
+                let own = Own(token);
+                if n == 0 {
+                    for _ in 0..24 {
+                        w.call(n, rng, &own);
+                        w.await_end(rng, &own);
+                    }
+                } else {
+                    while let Some(fired) = work.pool.next() {
+                        work.run_queued(&own, &fired);
+                    }
+                }
+                w.wheel.detach(token);
+            },
+            |rng| {
+                for _ in 0..24 {
+                    w.advance(w.now() + 1 + rng.below(4), |f| {
+                        work.fire(f);
+                        true
+                    });
+                }
+                while let Some(fired) = work.pool.take() {
+                    work.run_queued(&w.driver(), &fired);
+                }
+                work.pool.wait_for_rest();
+                assert!(work.running.lock().unwrap().is_empty(), "not at rest");
+                work.pool.dismiss();
+            },
+        );
+        assert_eq!(work.pool.queued(), 0);
+        // SAFETY: nobody else uses it any more.
+        unsafe { work.pool.unmap() };
+        w.close(tally);
+    });
+}
