@@ -1,21 +1,19 @@
-# The core in many orders of the steps of four threads, drawn at random: so many
-# of each test in either of two ways. An order that fails is printed;
-# HWHEEL_SCHEDULE=order runs it again, in the test of that name:
+# The core in many orders of the steps of four threads, drawn at random: each test
+# so many times in either of two ways. A failure prints its order; with that in a
+# file, this runs it again:
 #
-#   HWHEEL_SCHEDULE=... make shuttle SHUTTLE_TEST=name
+#	HWHEEL_SCHEDULE=file make shuttle SHUTTLE_TEST=name
 .PHONY: shuttle shuttle-long
 VERIFY_SHORT += shuttle
 VERIFY_LONG += shuttle-long
-SHUTTLE_ITERATIONS ?= 100000
 SHUTTLE_TEST ?= shuttle::
 
-shuttle-run = RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=$(TARGET)/shuttle \
-	SHUTTLE_ITERATIONS=$(1) $(CARGO) test -q --release --lib $(SHUTTLE_TEST) -- --nocapture
+# How long the long form is.
+SHUTTLE_ITERATIONS ?= 20000
 
-shuttle:
-	$(call say,SHUTTLE,500 orders and 500 by priorities of each test)
-	$(Q)$(call shuttle-run,500)
-
-shuttle-long:
-	$(call say,SHUTTLE,$(SHUTTLE_ITERATIONS) orders and as many by priorities of each test)
-	$(Q)$(call shuttle-run,$(SHUTTLE_ITERATIONS))
+shuttle: SHUTTLE_ITERATIONS := 500
+shuttle shuttle-long:
+	$(call say,SHUTTLE,each test in $(SHUTTLE_ITERATIONS) orders of either kind)
+	$(Q)RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=$(TARGET)/shuttle \
+		SHUTTLE_ITERATIONS=$(SHUTTLE_ITERATIONS) \
+		$(CARGO) test -q --release --lib $(SHUTTLE_TEST) -- --nocapture

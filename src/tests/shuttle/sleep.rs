@@ -68,8 +68,8 @@ fn arms_against_a_driver_that_sleeps() {
             tick: Mutex::new(0),
             rings: Condvar::new(),
         };
-        // Held by whoever looks whether its timer has fired, and by the driver
-        // after it has fired some. The number of threads that are not done.
+        // How many threads are not done. Held by whoever looks whether its timer has
+        // fired, until it sleeps; and by the driver before it wakes those.
         let busy = Mutex::new(super::THREADS);
         let fired = Condvar::new();
         let body = |n: usize, rng: &mut Rng| {
@@ -83,7 +83,7 @@ fn arms_against_a_driver_that_sleeps() {
                     w.call(n, rng, &caller);
                 }
                 let mut held = busy.lock().unwrap();
-                while w.is_armed(n) {
+                while w.watches[n].lock().unwrap().is_open() {
                     held = fired.wait(held).unwrap();
                 }
             }
@@ -96,6 +96,7 @@ fn arms_against_a_driver_that_sleeps() {
                 w.fire(f);
                 true
             });
+            drop(busy.lock().unwrap());
             fired.notify_all();
             w.wheel.drive().unwrap().settle();
             w.wheel.doze(FAR, |tick| alarm.set(tick));
