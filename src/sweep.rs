@@ -224,7 +224,9 @@ impl<M: Memory> Drive<'_, M> {
     pub fn drain(&mut self, mut take: impl FnMut(&Fired) -> bool) -> bool {
         let w = self.wheel;
         // D1. Release: pairs with A3.
-        w.closed.store(1, Ordering::Release);
+        if !planted("wheel_is_closed_after_the_drain") {
+            w.closed.store(1, Ordering::Release);
+        }
         let most = w.slab.high_water();
         // Relaxed: the driver's own word.
         let mut index = w.driver.drained.load(Ordering::Relaxed);
@@ -234,6 +236,9 @@ impl<M: Memory> Drive<'_, M> {
                 room = drain_node(w, index, node, &mut take);
             }
             index += 1;
+        }
+        if planted("wheel_is_closed_after_the_drain") {
+            w.closed.store(1, Ordering::Release);
         }
         let done = index >= most;
         // A later call looks at all again: an arm may have been under way.

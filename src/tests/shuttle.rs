@@ -38,7 +38,7 @@ const THREADS: usize = 3;
 /// How many times a priority changes, and one.
 const DEPTH: usize = 3;
 /// Delays are shorter than this, in ticks, and what may be added to one.
-const LONGEST: u64 = 12;
+const LONGEST: u64 = 8;
 const SLACK: u64 = 4;
 
 /// What all executions of a test have done.
@@ -265,7 +265,7 @@ impl World {
         if rng.below(2) == 0 {
             return self.share(rng, caller);
         }
-        let next = (rng.below(4) != 0).then(|| self.soon(rng));
+        let next = (rng.below(5) < 3).then(|| self.soon(rng));
         let mut watch = self.watches[n].lock().unwrap();
         let timer = watch.timer;
         watch.begin(next);

@@ -10,9 +10,9 @@ fn stop_and_drain_against_three_threads() {
         let w = World::new(rng);
         together(
             rng,
-            |n, rng| w.live(n, rng, 2, 10),
+            |n, rng| w.live(n, rng, 2, 12),
             |rng| {
-                for _ in 0..rng.below(8) {
+                for _ in 0..rng.below(6) {
                     w.advance(w.now() + 1 + rng.below(4), |f| {
                         w.fire(f);
                         true
