@@ -45,7 +45,6 @@ const SLACK: u64 = 4;
 #[derive(Default)]
 struct Tally {
     executions: AtomicU64,
-    calls: AtomicU64,
     ended: AtomicU64,
 }
 
@@ -84,13 +83,13 @@ fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
     let begin = std::time::Instant::now();
     run(RandomScheduler::new(n), &f);
     run(PctScheduler::new(DEPTH, n), &f);
-    let [executions, calls, ended] =
-        [&tally.executions, &tally.calls, &tally.ended].map(|count| count.load(Ordering::Relaxed));
+    let [executions, ended] =
+        [&tally.executions, &tally.ended].map(|count| count.load(Ordering::Relaxed));
     assert!(ended > 0, "nothing was tried");
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("?").rsplit("::").next();
     println!(
-        "{}: {executions} executions, {calls} calls, {ended} timers ended, {:.1} s",
+        "{}: {executions} executions, {ended} timers ended, {:.1} s",
         name.unwrap_or("?"),
         begin.elapsed().as_secs_f64()
     );
@@ -110,7 +109,6 @@ struct World {
     watches: [Mutex<Watch>; THREADS],
     /// How often each of the others was armed and has not ended. Zero at last.
     books: Mutex<BTreeMap<Handle, i64>>,
-    calls: AtomicU64,
     ended: AtomicU64,
 }
 
@@ -134,7 +132,6 @@ impl World {
             shared: Default::default(),
             watches: Default::default(),
             books: Mutex::default(),
-            calls: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         };
         for watch in &w.watches {
@@ -261,7 +258,6 @@ impl World {
 
     /// A call of thread `n`.
     fn call(&self, n: usize, rng: &mut Rng, caller: &impl Caller) {
-        add(&self.calls, 1);
         if rng.below(2) == 0 {
             return self.share(rng, caller);
         }
@@ -364,7 +360,6 @@ impl World {
         let books = self.books.lock().unwrap();
         assert!(books.values().all(|open| *open == 0), "{books:?}");
         assert_eq!(self.wheel.live(), 0);
-        add(&tally.calls, self.calls.load(Ordering::Relaxed));
         add(&tally.ended, self.ended.load(Ordering::Relaxed));
     }
 }

@@ -1,6 +1,6 @@
 //! One key, which three threads set, move and delete while it fires.
 
-use super::{check, together, World, LONGEST};
+use super::{add, check, together, World, LONGEST};
 use crate::keys::{Keys, Target};
 use crate::slab::KEYED;
 use crate::sweep::Fired;
@@ -67,6 +67,7 @@ fn three_threads_on_one_key() {
         let fired = cookies.lock().unwrap().len() as u64;
         let [sets, gone] = [sets, gone].map(AtomicU64::into_inner);
         assert_eq!(sets, gone + fired);
+        add(&w.ended, sets);
         assert!(keys.is_empty());
         w.close(tally);
     });
