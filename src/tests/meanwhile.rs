@@ -5,7 +5,7 @@ use super::{at, config, Heap, Own, Spin};
 use crate::memory::Memory;
 use crate::slab::{AUTO, BURST};
 use crate::sweep::Fired;
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel, TENTATIVE};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -46,6 +46,15 @@ fn called() -> Spec {
     }
 }
 
+/// The same every ten ticks, each of which is made up for.
+fn burst() -> Spec {
+    Spec {
+        period: 10,
+        kind: BURST,
+        ..called()
+    }
+}
+
 /// What an advance to `tick` fires, `most` at the most.
 fn fired<M: Memory>(w: &Wheel<M>, tick: u64, most: usize) -> Vec<Handle> {
     let mut all = Vec::new();
@@ -64,6 +73,47 @@ fn drained<M: Memory>(w: &Wheel<M>, most: usize) -> Vec<Handle> {
         all.len() < most
     });
     all
+}
+
+/// Race 2: another thread has been stopped before it was sure of its promise, and
+/// its entry will not be met.
+#[test]
+fn a_promise_that_is_not_sure_is_not_counted_on() {
+    for theirs in [0, 5, 10, 20] {
+        let w = Wheel::new(Heap, config(4, 8, 0)).unwrap();
+        let own = &Own(w.attach().unwrap());
+        let h = w.setup(own, Spec::default(), None).unwrap();
+        let link = &w.slab.get(0).unwrap().link;
+        link.store((theirs + 1) | TENTATIVE, Ordering::Relaxed);
+        assert_eq!(w.arm(own, h, at(10), How::Always), Ok(false));
+        assert_eq!(w.entries(), 1);
+        assert_eq!(fired(&w, 9, 9), []);
+        assert_eq!(fired(&w, 10, 9), [h]);
+    }
+}
+
+/// Race 2: the hand passes before the promise is sure, and a third thread arms
+/// the timer again or not.
+#[test]
+fn a_sweep_in_the_middle_of_an_arm() {
+    for again in [false, true] {
+        let w = Wheel::new(Heap, config(4, 8, 0)).unwrap();
+        let token = w.attach().unwrap();
+        let third = &Own(w.attach().unwrap());
+        let h = w.setup(third, Spec::default(), None).unwrap();
+        w.doze(1 << 36, |_| ());
+        let sweeps = Waking(token, || {
+            w.awake();
+            assert_eq!(fired(&w, 12, 9), [h]);
+            if again {
+                assert_eq!(w.arm(third, h, at(50), How::Always), Ok(false));
+            }
+        });
+        assert_eq!(w.arm(&sweeps, h, at(10), How::Always), Ok(false));
+        assert_eq!(w.due(h).unwrap().is_some(), again);
+        assert_eq!(fired(&w, 49, 9), []);
+        assert_eq!(fired(&w, 50, 9), if again { vec![h] } else { vec![] });
+    }
 }
 
 /// Race 3: the alarm is set again, to what an arm has lowered meanwhile.
@@ -194,6 +244,19 @@ fn a_drain_in_the_middle_of_a_callback() {
     assert_eq!(w.live(), 0);
 }
 
+#[test]
+fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
+    let w = Wheel::new(Heap, config(4, 8, 0)).unwrap();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, burst(), Some(at(10))).unwrap();
+    assert_eq!(fired(&w, 10, 9), [h]);
+    assert_eq!(fired(&w, 20, 9), []);
+    assert_eq!(w.cancel(own, h, 0), Ok(true));
+    w.finish(own, h, &Spin);
+    assert_eq!(fired(&w, 99, 9), []);
+    assert_eq!(w.entries(), 0);
+}
+
 /// The end of a callback owes a visit, and its thread gets no memory for it.
 #[test]
 fn no_memory_at_the_end_of_a_callback() {
@@ -201,12 +264,7 @@ fn no_memory_at_the_end_of_a_callback() {
     let w = Wheel::new(&memory, config(4, 8, 0)).unwrap();
     let own = &Own(w.attach().unwrap());
     let worker = &Own(w.attach().unwrap());
-    let spec = Spec {
-        period: 10,
-        kind: BURST,
-        ..called()
-    };
-    let h = w.setup(own, spec, Some(at(10))).unwrap();
+    let h = w.setup(own, burst(), Some(at(10))).unwrap();
     assert_eq!(fired(&w, 10, 9), [h]);
     // Its callback still runs.
     assert_eq!(fired(&w, 20, 9), []);
