@@ -4,9 +4,9 @@
  *
  * A child process works one wheel with a thread for each role, and drives
  * another one that has workers. The parent seizes these threads with ptrace,
- * stops one of them wherever it happens to be, and demands a thousand operations
- * of each of the others, a hundred callbacks of those that run callbacks, before
- * it lets the stopped one go on.
+ * stops one of them wherever it happens to be, and demands a thousand
+ * operations of each of the others, a hundred callbacks of those that run
+ * callbacks, before it lets the stopped one go on.
  *
  * Two things are as documented and not demanded: workers have nothing to do
  * while the thread that drives their wheel is stopped; and keys do not fire
@@ -57,8 +57,10 @@
 /* How far a callback of a worker counts. */
 #define LABOUR 2000
 
-/* Threads that are made here, up to POLL; the library's own, all but the last
- * of which are frozen. */
+/*
+ * Up to POLL, threads that are made here; then the library's own. All but the
+ * last are frozen.
+ */
 enum role {
 	ARM, CANCEL, REARM, FREE, MEET, KEY, POLL, TICK, WORKER, COLLEAGUE,
 	ROLES
@@ -72,7 +74,7 @@ static const char *const names[ROLES] = {
 /* What parent and child both see. */
 static struct shared {
 	struct word done[ROLES];
-	/* Who is to be stopped: the others yield, to have all their turn soon. */
+	/* Who is to be stopped: the others yield, so that all go on soon. */
 	atomic_int victim;
 	_Atomic pid_t tid[ROLES];
 } *shared;

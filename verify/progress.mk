@@ -15,4 +15,4 @@ freeze: $(BUILD)/verify/freeze
 freeze-long: $(BUILD)/verify/freeze
 	$(call say,FREEZE,$(FREEZES) times a role)
 	$(call verify-run,$< $(FREEZES))
-	$(call verify-run,$< -m 50)
+	$(call verify-run,$< -m 20)

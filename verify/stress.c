@@ -9,11 +9,11 @@
  *
  *     armed = fired + cancelled + superseded + drained,    live = 0.
  *
- * None is lost: what is drained is not overdue. No key has anything pending: each
- * set of a key has fired, or was deleted, replaced or drained. On the way every
- * callback checks that it is not early; a thread checks of its own timers that
- * they are silent after delete_sync, and of timers that it freed that every
- * operation on them is stale.
+ * None is lost: what is drained is not overdue. No key has anything pending:
+ * each set of a key has fired, or was deleted, replaced or drained. On the way
+ * every callback checks that it is not early; a thread checks of its own timers
+ * that they are silent after delete_sync, and of timers that it freed that
+ * every operation on them is stale.
  *
  * usage: stress [-r] -s seconds | -n operations
  *
@@ -66,9 +66,9 @@ struct tally {
 	uint64_t stale, haunted, shut, synced, threads, wheels;
 };
 
-/* A key: its first number, or some bytes of the name, short or long. */
+/* A key: a number, or a name that begins with it, short or long. */
 struct key {
-	/* Times that it was set and had none pending, less those that ended one. */
+	/* Sets that found none pending, less what ended one. */
 	_Atomic int64_t open;
 	uint64_t name[5];
 	uint32_t len;
@@ -402,6 +402,7 @@ static void use_key(struct worker *me)
  */
 static void use_many(struct worker *me, int arm)
 {
+	struct hwheel *w = me->at->wheel;
 	_Atomic hwheel_timer_t *slots[BATCH];
 	hwheel_timer_t timers[BATCH];
 	uint64_t delays[BATCH];
@@ -414,8 +415,8 @@ static void use_many(struct worker *me, int arm)
 		timers[i] = atomic_load(slots[i]);
 		delays[i] = some_delay(me);
 	}
-	got = arm ? hwheel_mod_many(me->at->wheel, timers, delays, n, 0, results)
-		  : hwheel_delete_many(me->at->wheel, timers, n, results);
+	got = arm ? hwheel_mod_many(w, timers, delays, n, 0, results)
+		  : hwheel_delete_many(w, timers, n, results);
 	for (uint32_t i = 0; i < n; i++) {
 		exist += results[i] >= 0;
 		if (arm)
@@ -537,7 +538,9 @@ static void *work(void *seed)
 	me.home = me.at->wheel;
 	MUST(hwheel_setup(me.home, silent, (uintptr_t)&me.own, 0,
 			  &me.own.timer) == 0);
-	for (int i = 0; me.tally.operations < life && !atomic_load(&over); i++) {
+	for (int i = 1; me.tally.operations < life; i++) {
+		if (atomic_load(&over))
+			break;
 		if (dice(&me, STAY) == 0)
 			me.at = somewhere(&me);
 		operate(&me);
@@ -720,9 +723,9 @@ static void run(const struct phase *p, uint64_t seconds, uint64_t operations)
 	       " beside), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
 	       " workers:\n"
 	       "  operations %" PRIu64 " in %.1f s, batches %" PRIu64
-	       ", keys set %" PRIu64 ", stale %" PRIu64 ", ghosts %" PRIu64
-	       ", shut down %" PRIu64 ", synced %" PRIu64 ", dropped %" PRIu64
-	       "\n"
+	       ", keys set %" PRIu64 ",\n"
+	       "  stale %" PRIu64 ", ghosts %" PRIu64 ", shut down %" PRIu64
+	       ", synced %" PRIu64 ", dropped %" PRIu64 "\n"
 	       "  armed %" PRIu64 " = fired %" PRIu64 " + cancelled %" PRIu64
 	       " + superseded %" PRIu64 " + drained %" PRIu64 "\n",
 	       p->threads, total.threads, p->wheels, total.wheels, p->levels,
