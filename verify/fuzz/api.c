@@ -270,8 +270,8 @@ static void goes_on(struct world *w, struct timer *t, uint64_t deadline)
 {
 	set_range(w, t, deadline, t->slack);
 	t->exact = 0;
-	/* From when it counts the delay after a miss, the table has not seen. */
-	if (t->behind && t->missed == HWHEEL_MISSED_DELAY)
+	/* It has not seen from when a delay counts, nor that a tick saturates. */
+	if (t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST))
 		t->vague = 1;
 }
 
