@@ -104,8 +104,9 @@ pub(crate) struct Node {
     /// AUTO, BURST, DELAY, KEYED, BEHIND, and the slack of a period.
     pub kind: AtomicU16,
     /// How often it was moved without a push, below 2^16. Not the owner's alone:
-    /// an arm may count when the node is free already, or is another timer's.
-    moves: AtomicU16,
+    /// an arm may count when the node is free already, or is another timer's. A
+    /// statistic, which the model checker need not know, as in [`crate::count`].
+    moves: std::sync::atomic::AtomicU16,
     /// The next free node's index + 1.
     next_free: AtomicU32,
 }
@@ -147,7 +148,7 @@ impl Fresh for Node {
             period: AtomicU64::new(0),
             due_ns: AtomicU64::new(0),
             kind: AtomicU16::new(0),
-            moves: AtomicU16::new(0),
+            moves: Default::default(),
             next_free: AtomicU32::new(0),
         }
     }
