@@ -117,7 +117,9 @@ impl<M: Memory> Wheel<M> {
         let alarm = &self.hot.alarm;
         // N3. Relaxed and a fence: pairs with P4 and P5.
         alarm.store(NEVER, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        if !planted("no_fences_before_sleep") {
+            fence(Ordering::SeqCst);
+        }
         loop {
             // N4. Acquire: pairs with P4.
             let next = self.hot.next_visit.load(Ordering::Acquire);
@@ -127,7 +129,9 @@ impl<M: Memory> Wheel<M> {
             set(tick);
             // N5: a wake-up may have been overwritten by `set`; what it was for
             // has been written before it.
-            fence(Ordering::SeqCst);
+            if !planted("no_fences_before_sleep") {
+                fence(Ordering::SeqCst);
+            }
             let lowered = self.hot.next_visit.load(Ordering::Acquire) < next;
             if !lowered || planted("no_second_look_before_sleep") {
                 return;

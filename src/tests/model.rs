@@ -8,8 +8,10 @@
 //! read of the other if the writer reads the word first. Each duel is therefore
 //! run with either thread going first.
 
+mod before;
 mod callbacks;
 mod cancels;
+mod driver;
 mod keys;
 mod memory;
 mod pairs;
@@ -17,6 +19,7 @@ mod race_1;
 mod race_2;
 mod race_3;
 mod race_4;
+mod rescue;
 mod reuse;
 
 use super::checker::Futex;
@@ -94,6 +97,20 @@ impl World {
             .unwrap()
     }
 
+    /// The short way to arm, and the long one where that does not do.
+    fn rearm(&self, n: usize, timer: Handle, tick: u64) -> bool {
+        let raced = |was| self.wheel.rearm_raced(&self.own(n), timer, tick, was);
+        let long = || self.arm(n, timer, tick);
+        self.wheel.rearm(
+            timer,
+            at(tick),
+            |_| true,
+            || false,
+            |was| raced(was).unwrap(),
+            long,
+        )
+    }
+
     fn cancel(&self, n: usize, timer: Handle) -> bool {
         self.wheel.cancel(&self.own(n), timer, 0).unwrap()
     }
@@ -127,6 +144,8 @@ impl std::fmt::Display for Explored {
 fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> Explored {
     let mut b = loom::model::Builder::new();
     b.max_branches = 20_000;
+    // How often it looks at the clock.
+    b.checkpoint_interval = 500;
     b.preemption_bound = match (preemptions, b.preemption_bound) {
         (Some(x), Some(y)) => Some(x.min(y)),
         (x, y) => x.or(y),
@@ -183,6 +202,42 @@ fn one(due: Option<u64>) -> (World, Handle) {
     let w = World::new(2, 1, 0);
     let t = w.timer(due);
     (w, t)
+}
+
+/// A spec that can be told from others.
+fn marked(cookie: u64) -> Spec {
+    Spec {
+        cookie,
+        ..Spec::default()
+    }
+}
+
+/// How many a drain hands back.
+fn drained(w: &World) -> u64 {
+    let mut handed = 0;
+    assert!(w.wheel.drive().unwrap().drain(|_| {
+        handed += 1;
+        true
+    }));
+    handed
+}
+
+/// Memory that is no atomic: two accesses that are not ordered fail the test.
+#[derive(Default)]
+struct Plain(loom::cell::UnsafeCell<u64>);
+
+// SAFETY: the checker watches each access.
+unsafe impl Sync for Plain {}
+
+impl Plain {
+    fn set(&self, value: u64) {
+        // SAFETY: as above.
+        self.0.with_mut(|p| unsafe { *p = value });
+    }
+    fn get(&self) -> u64 {
+        // SAFETY: as above.
+        self.0.with(|p| unsafe { *p })
+    }
 }
 
 /// The system's alarm: a tick, 0 for now. Under a mutex, as the kernel's is.

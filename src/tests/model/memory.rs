@@ -3,7 +3,7 @@
 //! the making of what it reads.
 
 use super::{duel, one, Own, World};
-use crate::tests::at;
+use crate::tests::{at, Heap};
 use crate::wheel::{How, Spec, Wheel};
 
 /// A thread comes, with a shard that the driver has never seen.
@@ -156,5 +156,27 @@ fn shard_hand_over_with_spare_chunks() {
             w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
         },
         |(w, _, _), (), _| assert_eq!(w.advance(2), 1),
+    );
+}
+
+/// The driver gives a chunk back while its owner asks for more than it has: what
+/// the owner gets is empty, and in no bucket.
+#[test]
+fn chunk_given_back_against_reserve() {
+    duel(
+        || {
+            let w = World::new(1, 2, 0);
+            let timers = [(); 3].map(|()| w.timer(Some(1)));
+            (w, timers)
+        },
+        |(w, _)| w.wheel.shard(w.tokens[0]).reserve(&Heap, 3),
+        |(w, _)| w.advance(1),
+        |(w, timers), reserved, fired| {
+            assert!(reserved && fired == 3);
+            for (timer, tick) in timers.iter().zip(2..) {
+                w.arm(0, *timer, tick);
+            }
+            assert_eq!(w.advance(9), 3);
+        },
     );
 }

@@ -1,7 +1,10 @@
 //! Race 2: a promise is pushed while the hand passes its tick.
 
 use super::{duel, explore, one, report, World};
+use crate::sweep::Fired;
 use crate::sync::Ordering;
+use crate::tests::Heap;
+use crate::wheel::Wheel;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -89,6 +92,40 @@ fn race_2_arm_against_sweep_over_the_wrap() {
             assert_eq!(w.fired(), 2);
         },
     );
+}
+
+/// Race 2 on the hashed wheel: what is pushed for the next round into a bucket
+/// that the driver empties is read whole, in the same chunk or in a new one.
+#[test]
+fn race_2_arm_of_the_next_round_against_sweep() {
+    for due_now in [1, 2] {
+        duel(
+            move || {
+                let w = World::new(1, 1, 0);
+                (0..due_now).for_each(|_| _ = w.timer(Some(1)));
+                let t = w.timer(None);
+                (w, t)
+            },
+            |(w, t)| w.arm(0, *t, 3),
+            |(w, t)| {
+                let node = w.wheel.slab.get(Wheel::<Heap>::index_of(*t)).unwrap();
+                let mut fired = 0;
+                w.wheel.drive().unwrap().advance(1, |_: &Fired| {
+                    fired += 1;
+                    // The checker looks for a preemption between P1 and P2 only
+                    // if both threads use what P2 writes.
+                    node.link.load(Ordering::Relaxed);
+                    true
+                });
+                fired
+            },
+            move |(w, _), _, fired| {
+                assert_eq!(fired, due_now);
+                assert_eq!(w.advance(2), 0);
+                assert_eq!(w.advance(3), 1, "late or lost");
+            },
+        );
+    }
 }
 
 /// A timer is moved earlier while the driver sweeps over both deadlines.

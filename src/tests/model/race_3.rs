@@ -180,3 +180,19 @@ fn race_3_next_visit_against_arm() {
         },
     );
 }
+
+/// The driver is asked for something else than a timer while it goes to sleep.
+#[test]
+fn race_3_sleep_against_a_call() {
+    duel(
+        || (one(None).0, Alarm::new()),
+        |(w, alarm)| {
+            w.wheel.call_driver(&Sleeper {
+                token: w.tokens[1],
+                alarm,
+            });
+        },
+        |(w, alarm)| w.wheel.doze(1 << 36, |tick| alarm.set(tick)),
+        |(_, alarm), (), ()| assert_eq!(alarm.get(), 0, "asleep"),
+    );
+}

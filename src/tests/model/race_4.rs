@@ -1,18 +1,8 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
-use super::{duel, one, World};
+use super::{drained, duel, marked, one, World};
 use crate::tests::at;
-use crate::wheel::{Error, How, Spec};
-
-/// How many a drain hands back.
-fn drained(w: &World) -> u64 {
-    let mut handed = 0;
-    assert!(w.wheel.drive().unwrap().drain(|_| {
-        handed += 1;
-        true
-    }));
-    handed
-}
+use crate::wheel::{Due, Error, Handle, How, Spec};
 
 /// Race 4: what an arm under way has armed is handed back, or the arm refused.
 #[test]
@@ -33,23 +23,85 @@ fn race_4_arm_against_drain() {
     );
 }
 
-/// Race 4 with a node that was never used before.
+/// Race 4 with a node that was never used before; due never, too, for then no
+/// promise is pushed and the two threads meet in the slab's counter alone.
 #[test]
 fn race_4_setup_against_drain() {
+    for due in [at(3), Due::NEVER] {
+        duel(
+            || World::new(2, 1, 0),
+            move |w| w.wheel.setup(&w.own(1), Spec::default(), Some(due)),
+            drained,
+            |w, made, handed| match made {
+                Ok(t) => {
+                    assert_eq!(handed, 1, "armed and forgotten");
+                    assert!(w.wheel.due(t).unwrap().is_none());
+                }
+                Err(Error::Shutdown) => assert_eq!(handed, 0),
+                other => panic!("{other:?}"),
+            },
+        );
+    }
+}
+
+/// Race 4 with a node that was used before, by whom a promise is left: nothing
+/// but its state word goes from one thread to the other. The drain reports the
+/// timer that it hands back, and not the one before.
+#[test]
+fn race_4_setup_of_a_used_node_against_drain() {
     duel(
-        || World::new(2, 1, 0),
-        |w| {
-            let due = Some(at(3));
-            w.wheel.setup(&w.own(1), Spec::default(), due)
+        || {
+            let (w, t) = one(Some(3));
+            w.wheel.free(&w.own(0), t).unwrap();
+            w
         },
-        |w| drained(w),
+        |w| w.wheel.setup(&w.own(0), marked(2), Some(at(3))),
+        reported,
         |w, made, handed| match made {
             Ok(t) => {
-                assert_eq!(handed, 1, "armed and forgotten");
+                assert_eq!(handed, [(t, 2)], "armed and forgotten");
                 assert!(w.wheel.due(t).unwrap().is_none());
             }
-            Err(Error::Shutdown) => assert_eq!(handed, 0),
+            Err(Error::Shutdown) => assert!(handed.is_empty()),
             other => panic!("{other:?}"),
         },
     );
+}
+
+/// A timer is freed and another made of its node while the drain is about to
+/// hand it back.
+#[test]
+fn race_4_free_and_reuse_against_drain() {
+    duel(
+        || {
+            let w = World::new(2, 1, 0);
+            let t = w.wheel.setup(&w.own(0), marked(1), Some(at(3))).unwrap();
+            (w, t)
+        },
+        |(w, t)| {
+            let was = w.wheel.free(&w.own(0), *t).unwrap();
+            (was, w.wheel.setup(&w.own(0), marked(2), Some(at(3))))
+        },
+        |(w, _)| reported(w),
+        |(_, t), (was, made), handed| {
+            let mut expected = Vec::new();
+            if !was {
+                expected.push((*t, 1));
+            }
+            if let Ok(next) = made {
+                expected.push((next, 2));
+            }
+            assert_eq!(handed, expected);
+        },
+    );
+}
+
+/// What a drain says of those that it hands back.
+fn reported(w: &World) -> Vec<(Handle, u64)> {
+    let mut handed = Vec::new();
+    assert!(w.wheel.drive().unwrap().drain(|f| {
+        handed.push((f.handle, f.cookie));
+        true
+    }));
+    handed
 }

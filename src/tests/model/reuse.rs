@@ -1,8 +1,11 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
-use super::{duel, one};
-use crate::tests::{at, Heap};
-use crate::wheel::{Error, Spec, Wheel};
+use super::{duel, explore, marked, one, report, World};
+use crate::sweep::Fired;
+use crate::tests::{at, Heap, Own};
+use crate::wheel::{Error, Handle, Spec, Wheel};
+use loom::sync::Arc;
+use loom::thread;
 
 /// A stale cancel does not touch the next user of the node, nor its promise.
 #[test]
@@ -39,6 +42,123 @@ fn free_and_reuse_against_a_move_without_a_push() {
             let [a, b] = made.map(Wheel::<Heap>::index_of);
             assert_ne!(a, b);
             assert_eq!(w.wheel.live(), 2);
+        },
+    );
+}
+
+/// A timer trusts the promise that its node's last user has left, while the
+/// driver visits that: it is fired, as itself and not as the one before.
+#[test]
+fn free_and_reuse_against_the_visit_of_an_old_promise() {
+    duel(
+        || {
+            let (w, old) = one(Some(1));
+            w.wheel.free(&w.own(0), old).unwrap();
+            w
+        },
+        |w| w.wheel.setup(&w.own(0), marked(2), Some(at(1))).unwrap(),
+        |w| fired_by(w, 1),
+        |w, made, mut fired| {
+            fired.extend(fired_by(w, 9));
+            assert_eq!(fired, [(made, 2)], "lost, or taken for another");
+        },
+    );
+}
+
+/// The same while the last user is still armed: the visit is about either.
+#[test]
+fn free_and_reuse_against_visit() {
+    duel(
+        || one(Some(1)),
+        |(w, t)| {
+            let was = w.wheel.free(&w.own(0), *t).unwrap();
+            let made = w.wheel.setup(&w.own(0), marked(2), Some(at(1))).unwrap();
+            (was, made)
+        },
+        |(w, _)| fired_by(w, 1),
+        |(w, t), (was, made), mut fired| {
+            fired.extend(fired_by(w, 9));
+            let expected = [(*t, 0), (made, 2)];
+            assert_eq!(
+                fired,
+                expected[usize::from(was)..],
+                "lost, or taken for another"
+            );
+        },
+    );
+}
+
+/// What an advance to a tick says of those that it fires.
+fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
+    let mut fired = Vec::new();
+    w.wheel.drive().unwrap().advance(target, |f: &Fired| {
+        fired.push((f.handle, f.cookie));
+        true
+    });
+    fired
+}
+
+/// A node goes from the thread that frees it to another that takes its list: the
+/// next timer has another handle, and the rest of the list is not lost.
+#[test]
+fn free_against_steal() {
+    let index = Wheel::<Heap>::index_of;
+    duel(
+        || {
+            let (w, t) = one(None);
+            let u = w.timer(None);
+            (w, t, u)
+        },
+        |(w, t, u)| {
+            w.wheel.free(&w.own(0), *t).unwrap();
+            w.wheel.free(&w.own(0), *u).unwrap();
+        },
+        |(w, _, _)| [(); 2].map(|()| w.wheel.setup(&w.own(1), Spec::default(), None).unwrap()),
+        move |(w, t, u), (), made| {
+            assert!([*t, *u].iter().all(|old| w.wheel.due(*old).is_err()));
+            assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
+            if index(made[0]) == index(*u) {
+                assert_eq!(index(made[1]), index(*t), "the rest of the list");
+            }
+        },
+    );
+}
+
+/// The same, by way of a third thread, which takes what the second has taken and
+/// not used.
+#[test]
+fn free_against_steal_and_steal_again() {
+    report(explore(None, || {
+        let (w, t) = one(None);
+        let u = w.timer(None);
+        let third = Own(w.wheel.attach().unwrap());
+        let w = Arc::new((w, third));
+        let (v, x) = (w.clone(), w.clone());
+        let second = thread::spawn(move || {
+            let own = v.0.own(1);
+            v.0.wheel.setup(&own, Spec::default(), None).unwrap()
+        });
+        let third = thread::spawn(move || x.0.wheel.setup(&x.1, Spec::default(), None).unwrap());
+        w.0.wheel.free(&w.0.own(0), t).unwrap();
+        w.0.wheel.free(&w.0.own(0), u).unwrap();
+        let made = [second.join().unwrap(), third.join().unwrap()];
+        assert_ne!(made[0], made[1]);
+        assert!([t, u].iter().all(|old| w.0.wheel.due(*old).is_err()));
+        assert!(made.iter().all(|t| w.0.wheel.due(*t).is_ok()));
+    }));
+}
+
+/// A handle that was guessed, of a timer that another thread is making in the
+/// first block of all.
+#[test]
+fn setup_against_a_guessed_handle() {
+    duel(
+        || World::new(2, 1, 0),
+        |w| w.timer(None),
+        |w| w.wheel.due(w.wheel.handle(0, 1)),
+        |w, made, guessed| {
+            assert_eq!(made, w.wheel.handle(0, 1));
+            assert!(matches!(guessed, Ok(None) | Err(Error::Stale)));
         },
     );
 }

@@ -1,0 +1,156 @@
+//! What a thread did before it changed a timer is seen by the callback, and by
+//! whoever finds the timer so and changes it next: plain memory may be handed
+//! over with it. In each test the promise is there already, so that nothing but
+//! the state word orders the two threads.
+
+use super::{drained, duel, one, Plain, World};
+use crate::sync::{AtomicU32, Ordering};
+use crate::tests::{at, Spin};
+use crate::wheel::{Handle, How};
+
+/// `f` changes a timer after a write; if `g` says that it has found it changed,
+/// it sees what was written.
+fn seen_by(
+    armed: bool,
+    f: impl Fn(&World, Handle) + Copy + Send + Sync + 'static,
+    g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'static,
+) {
+    duel(
+        move || {
+            let (w, t) = one(Some(1));
+            if !armed {
+                w.cancel(0, t);
+            }
+            (w, t, Plain::default())
+        },
+        move |(w, t, plain)| {
+            plain.set(1);
+            f(w, *t);
+        },
+        move |(w, t, plain)| {
+            if g(w, *t) {
+                assert_eq!(plain.get(), 1);
+            }
+        },
+        |(w, t, _), (), ()| {
+            let armed = matches!(w.wheel.due(*t), Ok(Some(_)));
+            assert_eq!(w.advance(9), u64::from(armed), "lost");
+        },
+    );
+}
+
+/// A timer is cancelled, and armed for the same tick after a write. If `g` says
+/// that it has found it armed, although it was cancelled, it sees that: the state
+/// word is the same as before, but later.
+fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'static) {
+    duel(
+        || (one(Some(1)), AtomicU32::new(0)),
+        |((w, t), written)| {
+            let cancelled = w.wheel.cancel(&w.own(0), *t, 0) == Ok(true);
+            written.store(1, Ordering::Relaxed);
+            arm(w, *t, 1);
+            cancelled
+        },
+        move |((w, t), written)| (g(w, *t), written.load(Ordering::Relaxed)),
+        |((w, t), _), cancelled, (ended, seen)| {
+            if cancelled && ended {
+                assert_eq!(seen, 1);
+            }
+            let armed = matches!(w.wheel.due(*t), Ok(Some(_)));
+            assert_eq!(w.advance(9), u64::from(armed), "lost");
+        },
+    );
+}
+
+macro_rules! seen_by {
+    ($($name:ident: $armed:expr, $f:expr, $g:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            seen_by($armed, $f, $g);
+        })*
+    };
+}
+
+macro_rules! again_seen_by {
+    ($($name:ident: $g:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            again_seen_by($g);
+        })*
+    };
+}
+
+fn arm(w: &World, t: Handle, tick: u64) {
+    // Refused if it was freed or drained.
+    _ = w.wheel.arm(&w.own(0), t, at(tick), How::Always);
+}
+
+fn rearm(w: &World, t: Handle) {
+    w.rearm(0, t, 2);
+}
+
+fn cancel(w: &World, t: Handle) {
+    w.cancel(0, t);
+}
+
+fn disarm(w: &World, t: Handle) {
+    w.wheel.disarm(t);
+}
+
+fn is_fired(w: &World, _: Handle) -> bool {
+    w.advance(2) == 1
+}
+
+fn is_drained(w: &World, _: Handle) -> bool {
+    drained(w) == 1
+}
+
+fn is_cancelled(w: &World, t: Handle) -> bool {
+    w.cancel(1, t)
+}
+
+fn is_short_cancelled(w: &World, t: Handle) -> bool {
+    w.wheel.disarm(t).is_some()
+}
+
+fn is_sync_deleted(w: &World, t: Handle) -> bool {
+    w.wheel.cancel_sync(&w.own(1), t, 0, &Spin) == Ok(true)
+}
+
+fn is_freed(w: &World, t: Handle) -> bool {
+    w.wheel.free(&w.own(1), t) == Ok(true)
+}
+
+fn is_armed(w: &World, t: Handle) -> bool {
+    w.wheel.due(t).unwrap().is_some()
+}
+
+seen_by! {
+    arm_seen_by_callback: false, |w, t| arm(w, t, 2), is_fired;
+    arm_seen_by_drain: false, |w, t| arm(w, t, 2), is_drained;
+    arm_seen_by_arm: false, |w, t| arm(w, t, 2), |w, t| w.arm(1, t, 3);
+    arm_seen_by_an_arm_that_is_not_earlier: false, |w, t| arm(w, t, 2),
+        |w, t| w.wheel.arm(&w.own(1), t, at(3), How::Earlier) == Ok(true);
+    arm_seen_by_cancel: false, |w, t| arm(w, t, 2), is_cancelled;
+    arm_seen_by_sync_delete: false, |w, t| arm(w, t, 2), is_sync_deleted;
+    arm_seen_by_free: false, |w, t| arm(w, t, 2), is_freed;
+    arm_seen_by_asking: false, |w, t| arm(w, t, 2), is_armed;
+    cancel_seen_by_arm: true, cancel, |w, t| !w.arm(1, t, 2);
+    cancel_seen_by_an_arm_of_what_is_pending: true, cancel,
+        |w, t| w.wheel.arm(&w.own(1), t, at(2), How::Pending) == Ok(false);
+    cancel_seen_by_cancel: true, cancel, |w, t| !w.cancel(1, t);
+    cancel_seen_by_asking: true, cancel, |w, t| !is_armed(w, t);
+    short_arm_seen_by_callback: false, rearm, is_fired;
+    short_arm_seen_by_short_arm: false, rearm, |w, t| w.rearm(1, t, 3);
+    short_arm_seen_by_short_cancel: false, rearm, is_short_cancelled;
+    short_cancel_seen_by_short_arm: true, disarm, |w, t| !w.rearm(1, t, 2);
+}
+
+again_seen_by! {
+    arm_again_seen_by_callback: is_fired;
+    arm_again_seen_by_drain: is_drained;
+    arm_again_seen_by_cancel: is_cancelled;
+    arm_again_seen_by_short_cancel: is_short_cancelled;
+    arm_again_seen_by_sync_delete: is_sync_deleted;
+    arm_again_seen_by_free: is_freed;
+}
