@@ -299,6 +299,93 @@ static void a_queue_may_have_room_for_one(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A manual wheel whose callbacks wait until the program calls hwheel_work(). */
+static struct hwheel *on_call(uint64_t tick_ns)
+{
+	static atomic_int asked;
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.tick_ns = tick_ns;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	return make(&o);
+}
+
+static void drive_inside(struct hwheel *w, const struct hwheel_event *e)
+{
+	if (hwheel_advance(w, 2 * MS, NULL, 0) == -EBUSY && hwheel_poll(w, NULL, 0) == -EBUSY)
+		note(w, e);
+}
+
+static void a_callback_drives_in_no_thread(void)
+{
+	struct hwheel *w = on_call(0);
+	uint64_t now;
+
+	arm(w, drive_inside, 1, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(atomic_load(&order), 1);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 1 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* For longer than the state word can tell the past from the future. */
+static void what_its_callback_has_held_up_is_due_however_long(void)
+{
+	const uint64_t far = (UINT64_C(1) << 39) + 1000000;
+	struct hwheel *w = on_call(1);
+	hwheel_timer_t t = arm(w, note, 1, 100);
+	uint64_t ns;
+
+	CHECK_EQ(hwheel_advance(w, 100, NULL, 0), 0);
+	CHECK_EQ(hwheel_mod_at(w, t, 200, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 300, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, far, NULL, 0), 0);
+	CHECK_EQ(hwheel_remaining(w, t, &ns), 1);
+	CHECK_EQ(ns, 0);
+	CHECK_EQ(hwheel_reduce(w, t, far + 500, HWHEEL_ABSTIME), 1);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, far + 1);
+	CHECK_EQ(hwheel_advance(w, far + 1, NULL, 0), 0);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(atomic_load(&order), 11);
+	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static uint64_t noted_deadline, noted_missed;
+
+static void note_deadline(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	noted_deadline = e->deadline_ns;
+	noted_missed = e->missed;
+}
+
+static void a_move_forgets_what_its_callback_has_held_up(void)
+{
+	struct hwheel *w = on_call(1000);
+	hwheel_timer_t t = 0;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_every(w, 1000, 100, note_deadline, 1, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5000, NULL, 0), 0);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(hwheel_mod_at(w, t, 100100, 0), 1);
+	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
+	CHECK_EQ(left, 95100);
+	CHECK_EQ(hwheel_advance(w, 101000, NULL, 0), 0);
+	CHECK_EQ(hwheel_work(w), 1);
+	CHECK_EQ(noted_deadline, 100100);
+	CHECK_EQ(noted_missed, 9);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static atomic_int driver, advanced;
 
 static void *advance(void *w)
@@ -530,6 +617,9 @@ static const struct ktap_test tests[] = {
 	TEST(without_room_it_is_dropped_and_counted),
 	TEST(without_room_the_driver_waits),
 	TEST(a_queue_may_have_room_for_one),
+	TEST(a_callback_drives_in_no_thread),
+	TEST(what_its_callback_has_held_up_is_due_however_long),
+	TEST(a_move_forgets_what_its_callback_has_held_up),
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
 	TEST(sync_delete_waits_for_what_is_queued),

@@ -543,6 +543,7 @@ impl Host {
     }
 
     /// Whether this thread is inside a callback of this wheel, or of one timer.
+    #[inline(never)]
     fn is_inside(&self, timer: Option<Handle>) -> bool {
         let mut at = FRAME.get();
         while !at.is_null() {
@@ -652,7 +653,9 @@ impl Host {
 
     fn may_drive(&self) -> Result<(), Errno> {
         self.check()?;
-        if self.drive.load(Ordering::Acquire) != IDLE {
+        // A callback in the thread that drives is refused by the right to drive.
+        let elsewhere = self.pool.is_some() && self.is_inside(None);
+        if elsewhere || self.drive.load(Ordering::Acquire) != IDLE {
             return Err(-libc::EBUSY);
         }
         Ok(())

@@ -29,7 +29,9 @@
 //! for a sweep that decodes, from where it is, what was armed from where it
 //! goes. A visit is promised at or before the deadline, so the hand cannot run
 //! away from an armed timer, and an arming thread that was stopped for that
-//! long sees it when it checks the hand after its push.
+//! long sees it when it checks the hand after its push. It can from one that came
+//! due while its callback runs in another thread, and has no promise until that is
+//! over: OWED says that the deadline has passed, however it looks.
 //!
 //! # Vocabulary of the flags
 //!
@@ -43,6 +45,7 @@
 //! | ZOMBIE, RUNNING           | was freed inside or beside its callback         |
 //! | WAITED, RUNNING           | has somebody asleep until the callback is over  |
 //! | OWED, ARMED, RUNNING      | came due while its callback runs in a worker    |
+//! | OWED, ARMED               | that is over, and a visit is promised           |
 //!
 //! ```text
 //!   setup -> resting -- arm --> ARMED -- visit --> RUNNING -- end --> resting
@@ -65,6 +68,8 @@ pub(crate) const ZOMBIE: u64 = 8;
 pub(crate) const WAITED: u64 = 16;
 /// Was due while its callback ran; the end of that promises a visit.
 pub(crate) const OWED: u64 = 32;
+/// What a timer loses that is cancelled or fires.
+pub(crate) const PENDING: u64 = ARMED | OWED;
 
 const FLAGS_BITS: u32 = 6;
 const MANT_BITS: u32 = 40;
@@ -132,7 +137,12 @@ pub(crate) fn decode(state: u64, now: u64) -> u64 {
     let base = now >> shift;
     // The signed distance modulo 2^40 from the hand.
     let diff = ((m.wrapping_sub(base) << (64 - MANT_BITS)) as i64) >> (64 - MANT_BITS);
-    base.saturating_add_signed(diff) << shift
+    let tick = base.saturating_add_signed(diff) << shift;
+    if state & OWED != 0 {
+        tick.min(now)
+    } else {
+        tick
+    }
 }
 
 /// The word of a timer of `generation` that rests. The upper generation bits
@@ -151,7 +161,7 @@ pub(crate) fn same_gen(state: u64, generation: u64) -> bool {
 /// `state` with another deadline, armed.
 #[inline]
 pub(crate) fn armed(state: u64, deadline_bits: u64) -> u64 {
-    (state & !DEADLINE_MASK) | deadline_bits | ARMED
+    (state & !(DEADLINE_MASK | OWED)) | deadline_bits | ARMED
 }
 
 #[cfg(test)]

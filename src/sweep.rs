@@ -25,7 +25,7 @@ use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
 use crate::slab::{period_tick, Node, AUTO, BEHIND, BURST, DELAY};
-use crate::state::{self, ARMED, MAX_TICK, NEVER, OWED, RUNNING, WAITED, ZOMBIE};
+use crate::state::{self, ARMED, MAX_TICK, NEVER, OWED, PENDING, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, planted, prefetch, Ordering};
 use crate::wheel::{promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
 
@@ -277,8 +277,8 @@ fn drain_node<M: Memory>(
         let auto = fired.kind & AUTO != 0;
         let next = match (auto, s & RUNNING != 0) {
             (true, false) => state::resting(g + 1),
-            (true, true) => (s & !ARMED) | ZOMBIE,
-            _ => s & !ARMED,
+            (true, true) => (s & !PENDING) | ZOMBIE,
+            _ => s & !PENDING,
         };
         match node
             .state
@@ -331,7 +331,7 @@ impl<M: Memory> Wheel<M> {
             let next = if gone {
                 state::resting(g + 1)
             } else {
-                s & !(RUNNING | WAITED | OWED)
+                s & !(RUNNING | WAITED)
             };
             // Release: what the callback did; pairs with `cancel_sync`.
             match node
@@ -344,7 +344,7 @@ impl<M: Memory> Wheel<M> {
         };
         if gone {
             self.release(self.owned(caller), index, node, g);
-        } else if s & OWED != 0 && s & ARMED != 0 {
+        } else if s & OWED != 0 {
             // Due meanwhile, and no visit is promised: race 5.
             let hand = self.current.load(Ordering::Acquire);
             self.promise_late(None, caller, index, node, state::decode(s, hand));
@@ -775,7 +775,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             } else if kind & AUTO != 0 && running == 0 {
                 state::resting(g + 1)
             } else {
-                (s & !ARMED) | running
+                (s & !PENDING) | running
             };
             // V2 and the decision in one.
             if let Err(seen) =

@@ -78,9 +78,9 @@
 //! ```text
 //!   driver                             worker
 //!   R1  link: k -> none     (RMW)      F1  the callback ends
-//!   R2  state: owed         (RMW)      F2  state: neither running nor owed (RMW)
+//!   R2  state: owed         (RMW)      F2  state: not running  (RMW)
 //! ```
-//! R2 first: F2 sees it and promises a visit. F2 first: the exchange of R2
+//! R2 first: F2 sees it and promises a visit, which finds what is owed. F2 first: the exchange of R2
 //! fails, and the driver finds a timer that does not run, and fires it.
 
 use crate::bucket::{promise_tick, Entry, Front};
@@ -90,7 +90,7 @@ use crate::memory::Memory;
 use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
 use crate::slab::{period_tick, shared_tick, NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
-use crate::state::{self, ARMED, MAX_TICK, NEVER, RUNNING, SHUT, WAITED, ZOMBIE};
+use crate::state::{self, ARMED, MAX_TICK, NEVER, PENDING, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{
     fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
 };
@@ -530,6 +530,7 @@ impl<M: Memory> Wheel<M> {
             || self.closed.load(Ordering::Relaxed) != 0
             || !promised(node.link.load(Ordering::Acquire), due.tick)
             || !state::is_plain(s, g, SHUT | ZOMBIE)
+            || node.kind.load(Ordering::Relaxed) & BEHIND != 0
         {
             return long();
         }
@@ -665,6 +666,10 @@ impl<M: Memory> Wheel<M> {
                 Err(seen) => s = seen,
             }
         }
+        // Relaxed, both: a hint; the periods left out were of the old deadline.
+        if node.kind.load(Ordering::Relaxed) & BEHIND != 0 {
+            node.kind.fetch_and(!BEHIND, Ordering::Relaxed);
+        }
         probe!(start, self, handle, due.ns, s & ARMED);
         self.count(own, |c| &c.armed[(s & ARMED) as usize], 1);
         // A2. Acquire: pairs with P2 and V1.
@@ -690,7 +695,7 @@ impl<M: Memory> Wheel<M> {
         let undone = node
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |s| {
-                (state::same_gen(s, g) && s & ARMED != 0).then_some(s & !ARMED)
+                (state::same_gen(s, g) && s & ARMED != 0).then_some(s & !PENDING)
             });
         // Handed back by the drain meanwhile: then it was armed.
         undone.map_or(Ok(false), |_| Err(Error::Shutdown))
@@ -862,7 +867,7 @@ impl<M: Memory> Wheel<M> {
             return None;
         }
         node.state
-            .compare_exchange(s, s & !ARMED, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(s, s & !PENDING, Ordering::AcqRel, Ordering::Relaxed)
             .ok()
             .map(|_| {
                 probe!(cancel, self, handle, 1);
@@ -884,8 +889,8 @@ impl<M: Memory> Wheel<M> {
             // Relaxed: published before the handle was.
             let auto = node.kind.load(Ordering::Relaxed) & AUTO != 0;
             let next = match (auto, s & RUNNING != 0) {
-                (false, _) => (s & !ARMED) | leave,
-                (true, true) => (s & !ARMED) | ZOMBIE,
+                (false, _) => (s & !PENDING) | leave,
+                (true, true) => (s & !PENDING) | ZOMBIE,
                 (true, false) => state::resting(g + 1),
             };
             if next == s {
@@ -954,9 +959,9 @@ impl<M: Memory> Wheel<M> {
             let over = s & RUNNING == 0;
             let next = match (over, auto) {
                 (true, true) => state::resting(g + 1),
-                (true, false) => (s & !ARMED) | leave,
-                (false, true) => (s & !ARMED) | ZOMBIE | WAITED,
-                (false, false) => (s & !ARMED) | leave | WAITED,
+                (true, false) => (s & !PENDING) | leave,
+                (false, true) => (s & !PENDING) | ZOMBIE | WAITED,
+                (false, false) => (s & !PENDING) | leave | WAITED,
             };
             // AcqRel: the end of a callback is acquired by whoever waits.
             if let Err(seen) =
@@ -990,7 +995,7 @@ impl<M: Memory> Wheel<M> {
                 return Err(Error::Stale);
             }
             let next = if s & RUNNING != 0 {
-                (s & !ARMED) | ZOMBIE
+                (s & !PENDING) | ZOMBIE
             } else {
                 // The next generation's bits: every older exchange fails now,
                 // and of two frees one.
