@@ -314,7 +314,7 @@ static struct hwheel *on_call(uint64_t tick_ns)
 
 static void drive_inside(struct hwheel *w, const struct hwheel_event *e)
 {
-	if (hwheel_advance(w, 2 * MS, NULL, 0) == -EBUSY && hwheel_poll(w, NULL, 0) == -EBUSY)
+	if (hwheel_advance(w, 2 * MS, NULL, 0) == -EBUSY)
 		note(w, e);
 }
 

@@ -653,12 +653,15 @@ impl Host {
 
     fn may_drive(&self) -> Result<(), Errno> {
         self.check()?;
-        // A callback in the thread that drives is refused by the right to drive.
-        let elsewhere = self.pool.is_some() && self.is_inside(None);
-        if elsewhere || self.drive.load(Ordering::Acquire) != IDLE {
+        if self.drive.load(Ordering::Acquire) != IDLE {
             return Err(-libc::EBUSY);
         }
         Ok(())
+    }
+
+    /// Whether this is a callback in another thread than the one that drives.
+    fn is_elsewhere(&self) -> bool {
+        self.pool.is_some() && self.is_inside(None)
     }
 
     /// The caller's time is now `now`.
@@ -673,7 +676,7 @@ impl Host {
         }
         // A callback, or a thread beside one that drives, is refused before it
         // moves the clock.
-        if self.wheel.is_driven() {
+        if self.wheel.is_driven() || self.is_elsewhere() {
             return Err(-libc::EBUSY);
         }
         // Steps back are held.
@@ -697,6 +700,9 @@ impl Host {
         self.may_drive()?;
         if self.clock.id().is_none() {
             return Err(-libc::EINVAL);
+        }
+        if self.is_elsewhere() {
+            return Err(-libc::EBUSY);
         }
         let mut drive = self.wheel.drive()?;
         self.wheel.awake();

@@ -112,6 +112,17 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// Writes down what was asked for: a hint. What was left out before were
+    /// periods of another deadline.
+    #[inline(always)]
+    pub fn tell(&self, ns: u64) {
+        // Relaxed, all: hints.
+        self.due_ns.store(ns, Ordering::Relaxed);
+        if self.kind.load(Ordering::Relaxed) & BEHIND != 0 {
+            self.kind.fetch_and(!BEHIND, Ordering::Relaxed);
+        }
+    }
+
     /// Counts a move; true if that was the 2^16th. Two threads that count at the
     /// same moment may count one.
     #[inline(always)]

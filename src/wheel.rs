@@ -636,8 +636,7 @@ impl<M: Memory> Wheel<M> {
                     let now = state::decode(s, hand);
                     let in_range = now != NEVER && now >= earliest && now - earliest <= slack;
                     if s & ARMED != 0 && in_range {
-                        // Relaxed: a hint.
-                        node.due_ns.store(due.ns, Ordering::Relaxed);
+                        node.tell(due.ns);
                         self.count(own, |c| &c.armed[1], 1);
                         return Ok(true);
                     }
@@ -653,8 +652,7 @@ impl<M: Memory> Wheel<M> {
                     }
                 }
             }
-            // Relaxed: a hint.
-            node.due_ns.store(due.ns, Ordering::Relaxed);
+            node.tell(due.ns);
             // AcqRel: A1 of races 1 and 4.
             match node.state.compare_exchange_weak(
                 s,
@@ -665,10 +663,6 @@ impl<M: Memory> Wheel<M> {
                 Ok(_) => break,
                 Err(seen) => s = seen,
             }
-        }
-        // Relaxed, both: a hint; the periods left out were of the old deadline.
-        if node.kind.load(Ordering::Relaxed) & BEHIND != 0 {
-            node.kind.fetch_and(!BEHIND, Ordering::Relaxed);
         }
         probe!(start, self, handle, due.ns, s & ARMED);
         self.count(own, |c| &c.armed[(s & ARMED) as usize], 1);

@@ -24,8 +24,6 @@ enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
 #define LATEST (UINT64_C(1) << 60)
 /* The longest step in ticks: one of years takes seconds. */
 #define LEAP (UINT64_C(1) << 44)
-/* And where callbacks wait: what came due meanwhile is not to be 2^39 ticks ago. */
-#define SHORT_LEAP (UINT64_C(1) << 29)
 /* Further than this many ticks a deadline may be late by 1 / COARSE. */
 #define EXACT (UINT64_C(1) << 36)
 #define COARSE 50000000
@@ -41,9 +39,10 @@ struct timer {
 	/* Freed or not, its callback runs; or waits in the queue, for this deadline. */
 	int running, queued;
 	uint64_t queued_deadline;
+	int queued_behind;
 	/*
-	 * A period has come due meanwhile: the table does not know the next one.
-	 * From then on a new deadline would be rounded to a tick: it gets none.
+	 * A period has come due meanwhile: the table does not know the next one,
+	 * until the timer is moved.
 	 */
 	int vague, behind;
 	/* So many calls wait for its callback. */
@@ -55,6 +54,8 @@ struct world {
 	/* The last ones are those of the keys. */
 	struct timer timers[TIMERS + KEYS];
 	uint64_t now, tick_ns, limit, last_tick;
+	/* The longest sweep so far, in ticks. */
+	uint64_t longest;
 	/* A sweep stops after so many, and has fired so many. */
 	uint32_t budget, swept;
 	/* Where the hand may still be, in ticks: from there it is far or near. */
@@ -354,6 +355,7 @@ static unsigned look(struct world *w, int into_queue)
 		if (into_queue) {
 			t->running = t->queued = 1;
 			t->queued_deadline = deadline;
+			t->queued_behind = t->behind;
 			t->exists = i < TIMERS;
 			w->queued++;
 		} else {
@@ -402,8 +404,12 @@ static void callback_is_over(struct world *w, struct timer *t)
 	uint64_t past = w->now / w->tick_ns;
 
 	t->running = 0;
-	if (t->exists && t->armed && t->vague)
+	if (t->exists && t->armed && t->vague) {
 		goes_on(w, t, ask(w, t));
+		/* Coarsely, if that was in the middle of a leap. */
+		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
+			t->tick += w->longest / COARSE + 1;
+	}
 	if (!t->exists || !t->armed) {
 		if (t->frees_itself)
 			end(t);
@@ -423,7 +429,7 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 	if (t->queued) {
 		MUST(e->timer == t->handle);
 		MUST(t->period != 0 || e->missed == 0);
-		MUST(t->behind || e->deadline_ns == t->queued_deadline);
+		MUST(t->queued_behind || e->deadline_ns == t->queued_deadline);
 		t->queued = 0;
 		w->queued--;
 	} else {
@@ -526,7 +532,7 @@ static void move(struct world *w, unsigned op)
 	uint64_t deadline, old;
 	int got;
 
-	if (t != NULL && t->behind)
+	if (t != NULL && t->behind && (op == 2 || op == 4))
 		return;
 	got = op == 0 ? hwheel_mod(w->wheel, handle, time, flags) :
 	      op == 1 ? hwheel_mod_at(w->wheel, handle, time, flags) :
@@ -559,6 +565,7 @@ static void move(struct world *w, unsigned op)
 			else
 				MUST(t->tick <= tick_of(w, deadline) || !t->exact);
 		} else if (op != 3 || t->armed) {
+			t->behind = 0;
 			set_range(w, t, deadline, slack);
 		}
 	}
@@ -578,8 +585,6 @@ static void many(struct world *w, unsigned op)
 
 	for (uint32_t i = 0; i < n; i++) {
 		handles[i] = a_handle(w);
-		if (find(w, handles[i]) != NULL && find(w, handles[i])->behind)
-			handles[i] = 0;
 		times[i] = op == 0 ? a_time(w) : 0;
 		results[i] = INT32_MAX;
 	}
@@ -599,10 +604,12 @@ static void many(struct world *w, unsigned op)
 		MUST(results[i] == (quiet ? INT32_MAX : want));
 		good += want >= 0;
 		refused += want < 0;
-		if (want >= 0 && op == 0)
+		if (want >= 0 && op == 0) {
+			t->behind = 0;
 			set(w, t, absolute(w, times[i], flags));
-		else if (want >= 0)
+		} else if (want >= 0) {
 			cancelled(t);
+		}
 	}
 	MUST(got == good);
 	for (uint32_t i = 0; i < n; i++)
@@ -776,12 +783,11 @@ static void advance(struct world *w)
 {
 	uint64_t to = a_target(w);
 	uint32_t max = (uint32_t)take(1) % MOST_EVENTS + 1;
-	uint64_t most = (w->room == 0 ? LEAP : SHORT_LEAP) * w->tick_ns;
 	int got;
 
-	if (to > LATEST || (to > w->now && to - w->now > most))
+	if (to > LATEST || (to > w->now && to - w->now > LEAP * w->tick_ns))
 		to = w->now;
-	if (w->driving) {
+	if (w->driving || w->inside > 0) {
 		MUST(hwheel_advance(w->wheel, to, w->events, max) == -EBUSY);
 		refused++;
 		return;
@@ -789,11 +795,12 @@ static void advance(struct world *w)
 	/* Ends at a tick, so that what has fired and goes on is due later. */
 	if (w->room != 0)
 		to -= to % w->tick_ns;
-	/* Of an executor's thread it says nothing. */
-	if (w->inside > 0)
-		return;
-	if (to > w->now)
+	if (to > w->now) {
+		uint64_t ticks = (to - w->now) / w->tick_ns;
+
+		w->longest = ticks > w->longest ? ticks : w->longest;
 		w->now = to;
+	}
 	leave_periods_out(w);
 	w->driving = 1;
 	w->last_tick = w->swept = 0;
