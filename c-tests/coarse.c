@@ -20,22 +20,22 @@ static int make(uint32_t clock, uint32_t flags, struct hwheel **w)
 	return hwheel_create(&o, 0, w);
 }
 
-/* When each timer was armed: after `from`, before `to`. */
+/* When each timer was armed, after `from` and before `to`; and for when. */
 static struct armed {
-	uint64_t from, to;
+	uint64_t from, to, deadline;
 } armed[THREADS][TIMERS];
 
 static struct hwheel *wheel;
-static unsigned fired, early, ahead;
+static unsigned fired, early;
 
 static void fire(struct hwheel *w, const struct hwheel_event *e)
 {
-	const struct armed *a = &armed[e->cookie / TIMERS][e->cookie % TIMERS];
+	struct armed *a = &armed[e->cookie / TIMERS][e->cookie % TIMERS];
 
 	(void)w;
 	fired++;
-	early += e->deadline_ns < a->from + DELAY || ktap_clock() < a->from + DELAY;
-	ahead += e->deadline_ns > a->to + DELAY + AHEAD + TICK;
+	a->deadline = e->deadline_ns;
+	early += a->deadline < a->from + DELAY || ktap_clock() < a->from + DELAY;
 }
 
 static void *arm(void *arg)
@@ -67,9 +67,10 @@ static void *arm(void *arg)
 static void no_timer_is_early_or_late_by_more_than_it_says(void)
 {
 	pthread_t threads[THREADS];
+	unsigned ahead = 0;
 	uint64_t end;
 
-	fired = early = ahead = 0;
+	fired = early = 0;
 	CHECK_EQ(make(HWHEEL_CLOCK_MONOTONIC, HWHEEL_COARSE, &wheel), 0);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, arm, (void *)i), 0);
@@ -83,6 +84,9 @@ static void no_timer_is_early_or_late_by_more_than_it_says(void)
 	}
 	CHECK_EQ(fired, THREADS * TIMERS);
 	CHECK_EQ(early, 0);
+	/* It may fire before the thread that has armed it has looked again. */
+	for (const struct armed *a = armed[0]; a < armed[THREADS]; a++)
+		ahead += a->deadline > a->to + DELAY + AHEAD + TICK;
 	CHECK_EQ(ahead, 0);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
@@ -100,11 +104,11 @@ static void the_tick_thread_fires(void)
 {
 	uint64_t now, before = ktap_clock();
 
-	fired = early = ahead = 0;
+	fired = early = 0;
 	CHECK_EQ(make(HWHEEL_CLOCK_MONOTONIC, HWHEEL_COARSE, &wheel), 0);
 	CHECK_EQ(hwheel_now(wheel, &now), 0);
 	CHECK(now >= before && now <= ktap_clock());
-	armed[0][0] = (struct armed){ before, ktap_clock() + SEC };
+	armed[0][0].from = before;
 	CHECK_EQ(hwheel_after(wheel, DELAY, fire, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_start(wheel, 0), 0);
 	for (uint64_t end = before + 60 * SEC; ktap_clock() < end;) {
