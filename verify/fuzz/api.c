@@ -188,7 +188,9 @@ static void set_range(struct world *w, struct timer *t, uint64_t deadline,
 	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
 
 	t->armed = 1;
-	t->vague = 0;
+	/* The sweep that is under way comes by while its callback waits. */
+	t->vague = w->driving && t->queued && t->period != 0 && deadline <= w->now;
+	t->behind |= t->vague;
 	t->deadline = deadline;
 	t->tick = tick > past ? tick : past + 1;
 	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
