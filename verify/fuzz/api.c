@@ -787,7 +787,7 @@ static void advance(struct world *w)
 	uint32_t max = (uint32_t)take(1) % MOST_EVENTS + 1;
 	int got;
 
-	if (to > LATEST || (to > w->now && to - w->now > LEAP * w->tick_ns))
+	if (to > LATEST / 2 || (to > w->now && to - w->now > LEAP * w->tick_ns))
 		to = w->now;
 	if (w->driving || w->inside > 0) {
 		MUST(hwheel_advance(w->wheel, to, w->events, max) == -EBUSY);
