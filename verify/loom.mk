@@ -2,10 +2,10 @@
 # them to the bounds of `make loom`. `make loom-long` then explores every pair of
 # operations without a bound, for at most so many seconds each on either wheel and
 # with either thread first, and to two preemptions, and triples to three. The time
-# for each is such that all of it fits into fifty minutes on two processors.
+# for each is such that all of it should fit into half an hour on two processors.
 .PHONY: loom-table loom-long
 VERIFY_LONG += loom-long
-LOOM_SECONDS ?= 40
+LOOM_SECONDS ?= 20
 
 # $(call loom-run,bound,tests,title)
 loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \

@@ -9,7 +9,7 @@ VERIFY_LONG += shuttle-long
 SHUTTLE_TEST ?= shuttle::
 
 # How long the long form is.
-SHUTTLE_ITERATIONS ?= 20000
+SHUTTLE_ITERATIONS ?= 10000
 
 shuttle: SHUTTLE_ITERATIONS := 500
 shuttle shuttle-long:
