@@ -31,6 +31,8 @@ enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
 struct timer {
 	hwheel_timer_t handle;
 	uint64_t cookie, deadline, period, slack;
+	/* The slack of this deadline, or of the next one. */
+	uint64_t leeway;
 	/* The tick by which it fires, and whether that is exactly when. */
 	uint64_t tick;
 	int exact;
@@ -191,6 +193,7 @@ static void set_range(struct world *w, struct timer *t, uint64_t deadline,
 	/* The sweep that is under way comes by while its callback waits. */
 	t->vague = w->driving && t->queued && t->period != 0 && deadline <= w->now;
 	t->behind |= t->vague;
+	t->leeway = slack > t->slack ? slack : t->slack;
 	t->deadline = deadline;
 	t->tick = tick > past ? tick : past + 1;
 	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
@@ -269,9 +272,10 @@ static void fires(struct world *w, struct timer *t)
 }
 
 /* And is armed to its next period. */
-static void goes_on(struct world *w, struct timer *t, uint64_t deadline)
+static void goes_on(struct world *w, struct timer *t, uint64_t deadline,
+		    uint64_t slack)
 {
-	set_range(w, t, deadline, t->slack);
+	set_range(w, t, deadline, slack);
 	t->exact = 0;
 	/* It has not seen from when a delay counts, nor that a tick saturates. */
 	if (t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST))
@@ -305,9 +309,9 @@ static void expected(struct world *w, const struct hwheel_event *e)
 	if (t->period == 0)
 		MUST(e->missed == 0);
 	else if (t->behind)
-		goes_on(w, t, ask(w, t));
+		goes_on(w, t, ask(w, t), t->slack);
 	else
-		goes_on(w, t, next_period(w, t, e->missed));
+		goes_on(w, t, next_period(w, t, e->missed), t->slack);
 	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
 		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
 }
@@ -365,7 +369,7 @@ static unsigned look(struct world *w, int into_queue)
 		}
 		if (t->period == 0)
 			continue;
-		goes_on(w, t, ask(w, t));
+		goes_on(w, t, ask(w, t), t->slack);
 		MUST(t->behind || t->missed != 0 || t->deadline >= LATEST ||
 		     (t->deadline - deadline) % t->period == 0);
 	}
@@ -407,7 +411,7 @@ static void callback_is_over(struct world *w, struct timer *t)
 
 	t->running = 0;
 	if (t->exists && t->armed && t->vague) {
-		goes_on(w, t, ask(w, t));
+		goes_on(w, t, ask(w, t), t->leeway);
 		/* Coarsely, if that was in the middle of a leap. */
 		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
 			t->tick += w->longest / COARSE + 1;
