@@ -47,8 +47,8 @@ struct timer {
 	 * until the timer is moved.
 	 */
 	int vague, behind;
-	/* So many calls wait for its callback. */
-	int awaited;
+	/* So many calls wait for its callback; one has cancelled it again. */
+	int awaited, taken;
 };
 
 struct world {
@@ -425,6 +425,19 @@ static void callback_is_over(struct world *w, struct timer *t)
 	}
 }
 
+/* What was armed again may be cancelled by who waits, between two callbacks. */
+static void retaken(struct world *w)
+{
+	for (unsigned i = 0; i < TIMERS; i++) {
+		struct timer *t = &w->timers[i];
+
+		if (t->awaited && t->armed && hwheel_pending(w->wheel, t->handle) == 0) {
+			cancelled(t);
+			t->taken = 1;
+		}
+	}
+}
+
 static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	struct world *w = &worlds[wheel == worlds[1].wheel];
@@ -445,6 +458,7 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 		t->running = 1;
 		t->exists = t < w->timers + TIMERS;
 	}
+	retaken(w);
 	nested++;
 	w->inside++;
 	run_program(w, 3);
@@ -650,6 +664,10 @@ static void await(struct world *w, struct timer *t, int for_good)
 		cancelled(t);
 		want = 1;
 	}
+	if (want == 0)
+		want = t->taken;
+	if (t->awaited == 0)
+		t->taken = 0;
 	MUST(got == want);
 	refused += want < 0;
 	agree(w, t);
