@@ -47,7 +47,7 @@ struct timer {
 	 * until the timer is moved.
 	 */
 	int vague, behind;
-	/* So many calls wait for its callback; one has cancelled it again. */
+	/* So many calls wait for its callback; the last has cancelled it again. */
 	int awaited, taken;
 };
 
@@ -651,7 +651,10 @@ static void await(struct world *w, struct timer *t, int for_good)
 {
 	hwheel_timer_t handle = t->handle;
 	int want = t->exists ? t->armed : -ESTALE, got;
+	/* Of those who wait, the last one cancels. */
+	int outer = t->taken;
 
+	t->taken = 0;
 	cancelled(t);
 	t->shut |= for_good;
 	t->awaited++;
@@ -666,8 +669,7 @@ static void await(struct world *w, struct timer *t, int for_good)
 	}
 	if (want == 0)
 		want = t->taken;
-	if (t->awaited == 0)
-		t->taken = 0;
+	t->taken = outer;
 	MUST(got == want);
 	refused += want < 0;
 	agree(w, t);
