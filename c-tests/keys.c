@@ -340,9 +340,16 @@ static size_t allocated(void)
 /* However many keys there were, those that are gone have left no memory. */
 static void gone_keys_leave_no_memory(void)
 {
-	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	size_t before = 0;
+	size_t before = allocated();
+	void *volatile block = malloc(100000);
+	int counts = allocated() > before;
 
+	free(block);
+	if (!counts)
+		SKIP("an allocator that does not count");
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	before = 0;
 	for (int round = 0; round < 4; round++) {
 		char key[200] = "a long key";
 
