@@ -191,7 +191,6 @@ impl Host {
         // Relaxed: only uniqueness matters.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let start = options.clock.id().map_or(options.start_ns, clock::now);
-        let counter = options.coarse.then(Counter::measure).flatten();
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
@@ -212,6 +211,7 @@ impl Host {
         if at.is_null() {
             return Err(-libc::ENOMEM);
         }
+        let counter = options.coarse.then(Counter::measure).flatten();
         let pool = options.crew.as_ref().map(Pool::new);
         let no_pool = matches!(pool, Some(None));
         // SAFETY: mapped for it, page-aligned.

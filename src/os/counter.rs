@@ -9,8 +9,9 @@
 //! - The kernel makes nanoseconds of the counter by a factor that it moves by at
 //!   most 11 per cent either way, to follow NTP. Of two factors one is at most
 //!   1.11 / 0.89 < 4/3 of the other. So 4/3 of the measured rate is an upper bound.
-//! - It is kept for [`WINDOW_NS`], so that the result is ahead by a third of that
-//!   at most, and by [`SLACK_NS`] twice.
+//! - It is kept for [`WINDOW_NS`], so that the result is ahead by two fifths of that
+//!   at most (where the factor was at one end and is at the other), and by
+//!   [`SLACK_NS`] twice.
 //! - The counter is read without a barrier, so that it may be read before what
 //!   stands before it has finished, by less than [`SLACK_NS`].
 //!
