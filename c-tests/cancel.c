@@ -177,6 +177,28 @@ static void a_handle_of_another_wheel_is_stale(void)
 	CHECK_EQ(hwheel_destroy(b), 0);
 }
 
+/* Wherever the clocks begin, and whichever of the two was made first. */
+static void nor_is_one_that_began_at_another_time(void)
+{
+	enum { WHEELS = 3 * 62 };
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = 1,
+	};
+	struct hwheel *w[WHEELS];
+	hwheel_timer_t t[WHEELS];
+
+	for (int i = 0; i < WHEELS; i++) {
+		o.start_ns = i % 3 == 1 ? 0 : UINT64_C(1) << i / 3;
+		CHECK_EQ(hwheel_create(&o, 0, &w[i]), 0);
+		t[i] = make(w[i], NULL);
+	}
+	for (int i = 0; i < WHEELS; i++)
+		for (int j = 0; j < WHEELS; j++)
+			CHECK_EQ(hwheel_pending(w[i], t[j]), i == j ? 0 : -ESTALE);
+	for (int i = 0; i < WHEELS; i++)
+		CHECK_EQ(hwheel_destroy(w[i]), 0);
+}
+
 static void a_handle_of_a_destroyed_wheel_is_stale(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -335,6 +357,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_freed_handle_is_stale_everywhere),
 	TEST(a_handle_is_not_used_twice),
 	TEST(a_handle_of_another_wheel_is_stale),
+	TEST(nor_is_one_that_began_at_another_time),
 	TEST(a_handle_of_a_destroyed_wheel_is_stale),
 	TEST(garbage_is_stale),
 	TEST(a_callback_cancels_one_that_is_due_as_well),

@@ -20,7 +20,7 @@ use crate::os::mmap::Mmap;
 use crate::os::thread::{self, Thread};
 use crate::os::{quietly, seed};
 use crate::pool::{Crew, Offer, Pool};
-use crate::slab::KEYED;
+use crate::slab::{INDEX_BITS, KEYED};
 use crate::state::NEVER;
 use crate::sweep::{Drive, Fired, Sink, AHEAD, LAG};
 use crate::sync::{fence, AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -149,6 +149,14 @@ thread_local! {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+/// Where the generations of a wheel begin, from which its handles count on. That of
+/// each wheel of the process is as far from all others as so many can be, for the
+/// multiples of the golden ratio are (Knuth, TAOCP 6.4); and in another process all
+/// are elsewhere. So a handle of another wheel is stale.
+fn salt(id: u64) -> u64 {
+    (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> INDEX_BITS).wrapping_add(seed())
+}
+
 impl Caller for Host {
     #[inline]
     fn token(&self) -> Result<Token, Error> {
@@ -202,9 +210,7 @@ impl Host {
                 limit: options.max_timers,
                 tick_ns: options.tick_ns,
                 start: crate::scale::Scale::new(options.tick_ns).tick_at_or_before(start),
-                // Handles of other wheels and of a former process fall outside
-                // the generations in use.
-                salt: (id ^ start.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                salt: salt(id),
             },
         )?;
         let at = Mmap.map(size_of::<Host>()).cast::<Host>();

@@ -164,15 +164,19 @@ static hwheel_timer_t unless_guessed(struct world *w, hwheel_timer_t handle)
 /* A handle: mostly of a timer of this wheel; or of the other, or invented. */
 static hwheel_timer_t a_handle(struct world *w)
 {
-	uint64_t dice = take(1);
+	uint64_t dice = take(1), bit;
 	hwheel_timer_t h = w->timers[dice % TIMERS].handle;
 
 	if (dice < 192)
 		return h;
 	if (dice < 216)
 		return other(w)->timers[dice % TIMERS].handle;
-	if (dice < 240)
-		return unless_guessed(w, h ^ UINT64_C(1) << take(1) % 64);
+	if (dice < 240) {
+		/* A sum, so that it is the same one wherever the handles begin. */
+		bit = take(1);
+		h += bit < 128 ? UINT64_C(1) << bit % 64 : -(UINT64_C(1) << bit % 64);
+		return unless_guessed(w, h);
+	}
 	return unless_guessed(w, take(8));
 }
 
