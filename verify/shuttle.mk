@@ -1,6 +1,7 @@
 # The core in many orders of the steps of four threads, drawn at random: each test
 # so many times in either of two ways. A failure prints its order; with that in a
-# file, this runs it again:
+# file, this runs it again, and ends with the failure, or with where the library
+# takes that order no more:
 #
 #	HWHEEL_SCHEDULE=file make shuttle SHUTTLE_TEST=name
 .PHONY: shuttle shuttle-long
