@@ -71,7 +71,7 @@ impl Wheel {
     }
 
     #[inline]
-    fn host(&self) -> &Host {
+    pub(crate) fn host(&self) -> &Host {
         // SAFETY: from `Host::create`, and destroyed by `drop` alone.
         unsafe { &*self.host }
     }

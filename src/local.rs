@@ -7,15 +7,23 @@
 //!
 //! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
 //! new one at the same address; a shard is given back only to a wheel that is
-//! still in the register of living wheels.
+//! still in the [`register`] of living wheels. That is locked for moments, but a
+//! thread may be stopped in one of them, and an arm does not wait for it: then the
+//! wheel gets a place in a page that is mapped for such, until the next time that
+//! the lock is free. So there are no more pages than it takes for the wheels that the
+//! thread meets while another one is stopped.
 
 mod at_hand;
+mod register;
 
 use crate::host::Host;
+use crate::memory::Memory;
 use crate::os::counter::Counter;
 use crate::os::fork::Process;
+use crate::os::mmap::Mmap;
 use crate::wheel::{Error, Token};
-use std::cell::{Cell, UnsafeCell};
+use register::Wheels;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PLACES: usize = 16;
@@ -32,9 +40,21 @@ const NONE: Held = Held {
     token: Token(std::ptr::null_mut()),
 };
 
+const PAGE: usize = 4096;
+
+/// More places. Zeros are free ones.
+struct Page {
+    next: *const Page,
+    held: [Cell<Held>; PAGE / size_of::<Held>() - 1],
+}
+
+const _: () = assert!(size_of::<Page>() <= PAGE);
+
 struct Table {
     held: [Cell<Held>; PLACES],
+    /// The place that is given up next.
     next: Cell<usize>,
+    pages: Cell<*const Page>,
 }
 
 thread_local! {
@@ -43,59 +63,62 @@ thread_local! {
         Table {
             held: [const { Cell::new(NONE) }; PLACES],
             next: Cell::new(0),
+            pages: Cell::new(std::ptr::null()),
         }
     };
 }
 
-/// The living wheels of one process, by id.
-struct Register {
-    mark: u64,
-    wheels: Vec<(u64, *const Host)>,
-}
-
-/// A lock that belongs to a process: a child which was forked while a thread
-/// of its parent held it finds it free and the register empty.
-struct Locked {
-    /// The mark of the process whose thread holds it, or 0.
-    holder: AtomicU64,
-    register: UnsafeCell<Register>,
-}
-// SAFETY: the register is used by the holder alone.
-unsafe impl Sync for Locked {}
-
-static REGISTER: Locked = Locked {
-    holder: AtomicU64::new(0),
-    register: UnsafeCell::new(Register {
-        mark: 0,
-        wheels: Vec::new(),
-    }),
-};
-
-/// Runs `f` on the register of the calling process. Short and rare: wheels
-/// made and destroyed, threads that end.
-fn with_register<R>(mark: u64, f: impl FnOnce(&mut Vec<(u64, *const Host)>) -> R) -> R {
-    let mut seen = 0;
-    // Acquire: pairs with the Release below.
-    while let Err(holder) =
-        REGISTER
-            .holder
-            .compare_exchange(seen, mark, Ordering::Acquire, Ordering::Relaxed)
-    {
-        // Another process's mark is a copy of its lock: take it.
-        seen = if holder == mark { 0 } else { holder };
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+impl Table {
+    /// The places in pages.
+    fn paged(&self) -> impl Iterator<Item = &Cell<Held>> {
+        let mut at = self.pages.get();
+        std::iter::from_fn(move || {
+            // SAFETY: mapped by `map`, and unmapped by this thread, which does not
+            // use an iterator meanwhile.
+            let page = unsafe { at.as_ref() }?;
+            at = page.next;
+            Some(page)
+        })
+        .flat_map(|page| &page.held)
     }
-    // SAFETY: this thread holds the lock.
-    let register = unsafe { &mut *REGISTER.register.get() };
-    if register.mark != mark {
-        // A copy of the parent's, perhaps in the middle of a change.
-        std::mem::forget(std::mem::take(&mut register.wheels));
-        register.mark = mark;
+
+    /// A free place.
+    fn place(&self, mark: u64) -> Result<&Cell<Held>, Error> {
+        if let Some(free) = self.held.iter().find(|place| place.get().id == 0) {
+            return Ok(free);
+        }
+        if let Some(mut wheels) = Wheels::try_lock(mark) {
+            let n = self.next.get();
+            self.next.set((n + 1) % PLACES);
+            give_back(&mut wheels, &self.held[n]);
+            self.unmap(&mut wheels);
+            return Ok(&self.held[n]);
+        }
+        self.paged()
+            .find(|place| place.get().id == 0)
+            .or_else(|| self.map())
+            .ok_or(Error::Memory)
     }
-    let result = f(&mut register.wheels);
-    REGISTER.holder.store(0, Ordering::Release);
-    result
+
+    /// The first place of a new page.
+    fn map(&self) -> Option<&Cell<Held>> {
+        let page = Mmap.map(PAGE).cast::<Page>();
+        // SAFETY: null, or mapped for it, and zeros are a page.
+        unsafe { page.as_mut() }?.next = self.pages.replace(page);
+        self.paged().next()
+    }
+
+    /// Gives back what is in pages, and these.
+    fn unmap(&self, wheels: &mut Wheels) {
+        self.paged().for_each(|place| give_back(wheels, place));
+        let mut at = self.pages.replace(std::ptr::null());
+        // SAFETY: mapped by `map`; nobody else has seen it, and nobody will.
+        while let Some(next) = unsafe { at.as_ref() }.map(|page| page.next) {
+            // SAFETY: as above.
+            unsafe { Mmap.unmap(at.cast_mut().cast(), PAGE) };
+            at = next;
+        }
+    }
 }
 
 /// 1 + the key whose destructor gives a thread's shards back; 0 before it is made.
@@ -131,20 +154,12 @@ fn make_key() -> bool {
 
 /// Enters a wheel into the register. False without memory or keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    make_key()
-        && with_register(host.process().mark(), |wheels| {
-            wheels.try_reserve(1).is_ok() && {
-                wheels.push((host.id(), host));
-                true
-            }
-        })
+    make_key() && Wheels::lock(host.process().mark()).add(host)
 }
 
 /// Takes a wheel out of the register, before it goes.
 pub(crate) fn leave(host: &Host) {
-    with_register(host.process().mark(), |wheels| {
-        wheels.retain(|(id, _)| *id != host.id());
-    });
+    Wheels::lock(host.process().mark()).remove(host);
 }
 
 /// The calling thread's shard in `host`.
@@ -173,9 +188,10 @@ pub(crate) fn coarse_now(counter: &Counter) -> u64 {
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
     TABLE.with(|table| {
-        if let Some(cell) = table.held.iter().find(|c| c.get().id == host.id()) {
-            set_last(cell.get());
-            return Ok(cell.get().token);
+        let mut places = table.held.iter().chain(table.paged());
+        if let Some(place) = places.find(|place| place.get().id == host.id()) {
+            set_last(place.get());
+            return Ok(place.get().token);
         }
         find(table, host)
     })
@@ -184,47 +200,43 @@ fn look_up(host: &Host) -> Result<Token, Error> {
 fn find(table: &Table, host: &Host) -> Result<Token, Error> {
     if let Some(key) = key() {
         // SAFETY: our own key. Any value but null makes the destructor run.
-        unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) };
+        if unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) } != 0 {
+            return Err(Error::Memory);
+        }
     }
     let token = host.wheel().attach()?;
     let held = Held {
         id: host.id(),
         token,
     };
-    let place = table
-        .held
-        .iter()
-        .position(|c| c.get().id == 0)
-        .unwrap_or_else(|| {
-            let n = table.next.get();
-            table.next.set((n + 1) % PLACES);
-            n
-        });
-    give_back(table.held[place].replace(held));
+    // Last: what is given up for it may be what was used last.
+    table
+        .place(host.process().mark())
+        .inspect_err(|_| host.wheel().detach(token))?
+        .set(held);
     set_last(held);
     Ok(token)
 }
 
-fn give_back(held: Held) {
-    if held.id == 0 {
-        return;
-    }
-    let Some(process) = Process::current() else {
-        return;
-    };
-    with_register(process.mark(), |wheels| {
-        if let Some((_, host)) = wheels.iter().find(|(id, _)| *id == held.id) {
-            // SAFETY: registered in this process, and the lock keeps it alive.
-            unsafe { &**host }.wheel().detach(held.token);
+/// Frees a place.
+fn give_back(wheels: &mut Wheels, place: &Cell<Held>) {
+    let held = place.replace(NONE);
+    if held.id != 0 {
+        if let Some(host) = wheels.find(held.id) {
+            host.wheel().detach(held.token);
         }
-    });
+    }
 }
 
 extern "C" fn thread_ends(_: *mut libc::c_void) {
     TABLE.with(|table| {
         set_last(NONE);
-        for cell in &table.held {
-            give_back(cell.replace(NONE));
+        if let Some(process) = Process::current() {
+            let mut wheels = Wheels::lock(process.mark());
+            for place in &table.held {
+                give_back(&mut wheels, place);
+            }
+            table.unmap(&mut wheels);
         }
     });
 }
@@ -232,21 +244,58 @@ extern "C" fn thread_ends(_: *mut libc::c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::Wheel;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
 
-    /// As in a child that was forked while a thread of its parent held it.
+    fn paged() -> usize {
+        TABLE.with(|table| table.paged().filter(|place| place.get().id != 0).count())
+    }
+
+    fn owned(wheel: &Wheel) -> usize {
+        let mut n = 0;
+        wheel.host().wheel().find_shard(|shard| {
+            n += usize::from(shard.owned.load(Ordering::Relaxed) != 0);
+            false
+        });
+        n
+    }
+
+    /// As if the thread that holds the lock were stopped.
     #[test]
-    fn a_lock_that_another_process_holds_is_taken() {
-        let mark = Process::current().unwrap().mark();
-        let of_parent = u64::MAX;
-        let held = || {
-            REGISTER
-                .holder
-                .compare_exchange(0, of_parent, Ordering::Relaxed, Ordering::Relaxed)
-        };
-        while held().is_err() {
-            std::thread::yield_now();
-        }
-        let holder = with_register(mark, |_| REGISTER.holder.load(Ordering::Relaxed));
-        assert_eq!(holder, mark);
+    fn an_arm_waits_for_no_lock() {
+        const MANY: usize = 2 * PAGE / size_of::<Held>();
+        let wheels: Vec<_> = (0..PLACES + MANY).map(|_| Wheel::new().unwrap()).collect();
+        let one_more = Wheel::new().unwrap();
+        let (wheels, one_more) = (&wheels, &one_more);
+        let usual = owned(one_more);
+        let arm = |wheel: &Wheel| wheel.after(Duration::from_secs(3600), 0).unwrap();
+        let (all_armed, wait_for_arms) = channel();
+        let (unlocked, wait_for_lock) = channel();
+        thread::scope(|s| {
+            let locked = Wheels::lock(Process::current().unwrap().mark());
+            let arms = s.spawn(move || {
+                for _ in 0..2 {
+                    wheels.iter().for_each(|w| _ = arm(w));
+                    assert_eq!(paged(), MANY);
+                }
+                all_armed.send(()).unwrap();
+                wait_for_lock.recv().unwrap();
+                arm(one_more);
+                assert_eq!(paged(), 0);
+                // One was given up for that, and all in pages; none else.
+                let kept = wheels.iter().filter(|w| owned(w) > usual).count();
+                assert_eq!(kept, PLACES - 1);
+                wheels.iter().for_each(|w| _ = arm(w));
+            });
+            wait_for_arms.recv().unwrap();
+            drop(locked);
+            unlocked.send(()).unwrap();
+            // Not before the end of the thread, as the scope may be.
+            arms.join().unwrap();
+        });
+        assert!(wheels.iter().all(|w| owned(w) == usual));
+        assert_eq!(owned(one_more), usual);
     }
 }

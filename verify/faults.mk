@@ -17,7 +17,7 @@ faults-long: $(FAULTS)
 
 # Linked with the static library, whose calls are wrapped.
 $(BUILD)/verify/refused: WRAPPED := malloc calloc realloc posix_memalign mmap \
-	munmap timerfd_create pthread_create pthread_key_create
+	munmap timerfd_create pthread_create pthread_key_create pthread_setspecific
 $(BUILD)/verify/disturbed: WRAPPED := read clock_gettime timerfd_create \
 	timerfd_settime
 $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c \

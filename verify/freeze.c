@@ -16,8 +16,9 @@
  * A busy machine makes threads slow, and slow is not stalled: after 50 ms a
  * freeze is counted as late and the parent goes on waiting. A stall is a thread
  * that completes nothing for half a second while another is stopped, although
- * it had the processor for a tenth of that, or because it sleeps. One that only
- * waits for a processor is waited for, and so is a worker whose driver does.
+ * it had the processor for a tenth of that, or a thousand times, as one that
+ * spins and yields; or because it sleeps. One that only waits for a processor is
+ * waited for, and so is a worker whose driver does.
  *
  * usage: freeze [-m] freezes
  *
@@ -43,6 +44,7 @@
 #define LATE_NS (50 * MS)
 #define STALL_NS (500 * MS)
 #define STALL_RUN_NS (50 * MS)
+#define STALL_SLICES 1000
 
 #define TIMERS 256
 #define KEYS 16
@@ -62,13 +64,13 @@
  * last are frozen.
  */
 enum role {
-	ARM, CANCEL, REARM, FREE, MEET, KEY, POLL, TICK, WORKER, COLLEAGUE,
-	ROLES
+	ARM, CANCEL, REARM, FREE, MEET, MEET_TOO, KEY, POLL, TICK, WORKER,
+	COLLEAGUE, ROLES
 };
 
 static const char *const names[ROLES] = {
-	"arm", "cancel", "re-arm", "free", "meet", "key", "poll", "tick",
-	"worker", "colleague",
+	"arm", "cancel", "re-arm", "free", "meet", "meet too", "key", "poll",
+	"tick", "worker", "colleague",
 };
 
 /* What parent and child both see. */
@@ -216,7 +218,7 @@ static void *work(void *arg)
 			got = rearm(timer, &rng);
 		else if (role == FREE)
 			got = renew(place);
-		else if (role == MEET)
+		else if (role == MEET || role == MEET_TOO)
 			got = meet(n);
 		else if (role == KEY)
 			got = use_key(&rng);
@@ -324,19 +326,20 @@ static uint64_t done_by(int role)
 
 /* What a thread has had of the processors, and whether it sleeps. */
 struct use {
-	uint64_t ran_ns;
+	uint64_t ran_ns, slices;
 	int asleep;
 };
 
 static struct use use_of(pid_t pid, pid_t tid)
 {
-	struct use use = { 0, 0 };
+	struct use use = { 0, 0, 0 };
 	char path[64], state = 0;
 	FILE *file;
 
 	snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", pid, tid);
 	file = fopen(path, "r");
-	MUST(file != NULL && fscanf(file, "%" SCNu64, &use.ran_ns) == 1);
+	MUST(file != NULL && fscanf(file, "%" SCNu64 " %*u %" SCNu64, &use.ran_ns,
+				    &use.slices) == 2);
 	fclose(file);
 	snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, tid);
 	file = fopen(path, "r");
@@ -354,7 +357,8 @@ static int is_worker(int role)
 /* A thread that is waited for. */
 struct watch {
 	uint64_t goal, seen, since, polls;
-	struct use use;
+	/* As it came to stand still, and half a second ago. */
+	struct use first, use;
 };
 
 /* Whether it has stood still for long, and not for want of a processor. */
@@ -372,18 +376,23 @@ static int is_stalled(struct watch *w, int role, uint64_t n, pid_t pid,
 	if (w->since == 0) {
 		w->since = now;
 		w->polls = done_by(POLL);
-		w->use = use_of(pid, tid);
+		w->first = w->use = use_of(pid, tid);
 		return 0;
 	}
 	if (now - w->since < STALL_NS)
 		return 0;
 	if (is_worker(role) && done_by(POLL) - w->polls < DEMAND)
 		return 0;
-	/* if it has just fallen asleep: watched anew from here */
-	w->since = 0;
 	use = use_of(pid, tid);
-	return use.ran_ns - w->use.ran_ns > STALL_RUN_NS ||
-	       (use.ran_ns == w->use.ran_ns && use.asleep && w->use.asleep);
+	if (use.ran_ns - w->first.ran_ns > STALL_RUN_NS ||
+	    use.slices - w->first.slices > STALL_SLICES ||
+	    (use.ran_ns == w->use.ran_ns && use.asleep && w->use.asleep))
+		return 1;
+	/* if it has just fallen asleep: watched anew from here */
+	w->since = now;
+	w->polls = done_by(POLL);
+	w->use = use;
+	return 0;
 }
 
 /* What is demanded of a role while another one is stopped. */

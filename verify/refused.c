@@ -44,6 +44,7 @@ int __real_timerfd_create(int clock, int flags);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 			  void *(*body)(void *), void *arg);
 int __real_pthread_key_create(pthread_key_t *key, void (*end)(void *));
+int __real_pthread_setspecific(pthread_key_t key, const void *value);
 
 void *__wrap_malloc(size_t n)
 {
@@ -104,6 +105,12 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 int __wrap_pthread_key_create(pthread_key_t *key, void (*end)(void *))
 {
 	return must_fail() ? EAGAIN : __real_pthread_key_create(key, end);
+}
+
+/* Keys beyond the first few have their values in memory that is allocated. */
+int __wrap_pthread_setspecific(pthread_key_t key, const void *value)
+{
+	return must_fail() ? ENOMEM : __real_pthread_setspecific(key, value);
 }
 
 static int descriptors(void)
