@@ -1,25 +1,13 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{at, config, Heap, Own, Spin};
+use super::{at, config, Heap, Own, Spin, Waking};
 use crate::memory::Memory;
 use crate::slab::{AUTO, BURST};
 use crate::sweep::Fired;
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel, TENTATIVE};
+use crate::wheel::{Error, Handle, How, Spec, Wheel, TENTATIVE};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Does something, as another thread would, when the driver is to be woken.
-struct Waking<F>(Token, F);
-
-impl<F: Fn()> Caller for Waking<F> {
-    fn token(&self) -> Result<Token, Error> {
-        Ok(self.0)
-    }
-    fn wake_driver(&self) {
-        self.1();
-    }
-}
 
 /// Memory that may be refused.
 #[derive(Default)]

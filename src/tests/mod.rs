@@ -79,6 +79,18 @@ impl Caller for Own {
     }
 }
 
+/// A caller that owns a shard, and how it wakes the driver.
+struct Waking<F>(Token, F);
+
+impl<F: Fn()> Caller for Waking<F> {
+    fn token(&self) -> Result<Token, Error> {
+        Ok(self.0)
+    }
+    fn wake_driver(&self) {
+        self.1();
+    }
+}
+
 /// Waits by looking again.
 struct Spin;
 

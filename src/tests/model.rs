@@ -23,11 +23,11 @@ mod rescue;
 mod reuse;
 
 use super::checker::Futex;
-use super::{at, config, Heap, Own, Spin};
+use super::{at, config, Heap, Own, Spin, Waking};
 use crate::state::NEVER;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use crate::wheel::{Handle, How, Spec, Token, Wheel};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -253,19 +253,8 @@ impl Alarm {
     fn get(&self) -> u64 {
         *self.0.lock().unwrap()
     }
-}
-
-/// A caller whose driver can sleep.
-struct Sleeper<'a> {
-    token: Token,
-    alarm: &'a Alarm,
-}
-
-impl Caller for Sleeper<'_> {
-    fn token(&self) -> Result<Token, Error> {
-        Ok(self.token)
-    }
-    fn wake_driver(&self) {
-        self.alarm.set(0);
+    /// A caller whose driver sleeps on it.
+    fn caller(&self, token: Token) -> Waking<impl Fn() + '_> {
+        Waking(token, || self.set(0))
     }
 }

@@ -7,11 +7,11 @@
 //! the upper one and the sweep cascades, and a hashed one whose hand goes over
 //! its wrap. Triples are at three preemptions.
 
-use super::{explore, Alarm, Futex, Sleeper};
+use super::{explore, Alarm, Futex};
 use crate::sweep::Fired;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::{at, config, Heap};
-use crate::wheel::{Error, Handle, How, Spec, Token, Wheel};
+use crate::tests::{at, config, Heap, Own};
+use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -99,7 +99,7 @@ impl Scene {
             inside: AtomicU32::new(0),
         };
         let mut books = Books::default();
-        let caller = s.caller(s.tokens[0]);
+        let caller = Own(s.tokens[0]);
         let mut make = |func, due| {
             let spec = Spec {
                 func,
@@ -119,16 +119,9 @@ impl Scene {
         (s, books)
     }
 
-    fn caller(&self, token: Token) -> Sleeper<'_> {
-        Sleeper {
-            token,
-            alarm: &self.alarm,
-        }
-    }
-
     fn arm(&self, token: Token, ahead: u64) -> Books {
         let due = at(self.base + ahead);
-        let caller = self.caller(token);
+        let caller = self.alarm.caller(token);
         self.arming(self.wheel.arm(&caller, self.timer, due, How::Always))
     }
 
@@ -144,7 +137,7 @@ impl Scene {
     /// The short way to arm, as the C functions take it.
     fn rearm(&self, token: Token, ahead: u64) -> Books {
         let due = at(self.base + ahead);
-        let caller = self.caller(token);
+        let caller = self.alarm.caller(token);
         let raced = |was| self.wheel.rearm_raced(&caller, self.timer, due.tick, was);
         self.wheel.rearm(
             self.timer,
@@ -160,7 +153,7 @@ impl Scene {
     }
 
     /// The short way to cancel, and the long one where that does not do.
-    fn cancel(&self, caller: &Sleeper<'_>) -> Result<bool, Error> {
+    fn cancel(&self, caller: &impl Caller) -> Result<bool, Error> {
         match self.wheel.disarm(self.timer) {
             Some(()) => Ok(true),
             None => self.wheel.cancel(caller, self.timer, 0),
@@ -193,7 +186,7 @@ impl Scene {
             if f.func != 0 {
                 self.inside.store(1, Ordering::Relaxed);
                 self.inside.store(0, Ordering::Relaxed);
-                let driver = self.caller(Token(self.wheel.own().as_ptr()));
+                let driver = self.alarm.caller(Token(self.wheel.own().as_ptr()));
                 self.wheel.finish(&driver, f.handle, &self.futex);
             }
             true
@@ -222,7 +215,7 @@ impl Scene {
 
     fn act(&self, op: Op, n: usize) -> Books {
         let token = self.tokens[n];
-        let caller = self.caller(token);
+        let caller = self.alarm.caller(token);
         match op {
             Arm => self.arm(token, 2),
             Earlier => self.arm(token, 1),

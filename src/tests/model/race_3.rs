@@ -1,7 +1,7 @@
 //! Race 3: a promise is pushed while the driver chooses its next visit, and goes to
 //! sleep.
 
-use super::{duel, one, Alarm, Sleeper, World};
+use super::{duel, one, Alarm, World};
 use crate::tests::at;
 use crate::wheel::{Handle, How};
 
@@ -18,10 +18,7 @@ fn sleep_against_arm(
             (w, t, Alarm::new())
         },
         move |(w, t, alarm)| {
-            let caller = Sleeper {
-                token: w.tokens[shard],
-                alarm,
-            };
+            let caller = alarm.caller(w.tokens[shard]);
             w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
         },
         |(w, _, alarm)| {
@@ -94,10 +91,7 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
             (w, t, Alarm::new())
         },
         |(w, t, alarm)| {
-            let caller = Sleeper {
-                token: w.tokens[1],
-                alarm,
-            };
+            let caller = alarm.caller(w.tokens[1]);
             w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
         },
         |(w, _, alarm)| {
@@ -112,10 +106,7 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
                 assert!(alarm.get() <= 3);
                 return;
             }
-            let caller = Sleeper {
-                token: w.tokens[0],
-                alarm,
-            };
+            let caller = alarm.caller(w.tokens[0]);
             w.wheel.arm(&caller, *t, at(4), How::Always).unwrap();
             assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
         },
@@ -187,10 +178,7 @@ fn race_3_sleep_against_a_call() {
     duel(
         || (one(None).0, Alarm::new()),
         |(w, alarm)| {
-            w.wheel.call_driver(&Sleeper {
-                token: w.tokens[1],
-                alarm,
-            });
+            w.wheel.call_driver(&alarm.caller(w.tokens[1]));
         },
         |(w, alarm)| w.wheel.doze(1 << 36, |tick| alarm.set(tick)),
         |(_, alarm), (), ()| assert_eq!(alarm.get(), 0, "asleep"),

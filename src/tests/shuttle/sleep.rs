@@ -3,8 +3,7 @@
 use super::{check, together, World};
 use crate::sync::Mutex;
 use crate::tests::checker::{thread, Condvar};
-use crate::tests::Rng;
-use crate::wheel::{Caller, Error, Token};
+use crate::tests::{Rng, Waking};
 use std::sync::atomic::Ordering;
 
 /// How far ahead the driver sets its alarm if nothing is due.
@@ -43,21 +42,6 @@ impl Alarm {
     }
 }
 
-/// A caller whose driver can sleep.
-struct Sleeper<'a> {
-    token: Token,
-    alarm: &'a Alarm,
-}
-
-impl Caller for Sleeper<'_> {
-    fn token(&self) -> Result<Token, Error> {
-        Ok(self.token)
-    }
-    fn wake_driver(&self) {
-        self.alarm.set(0);
-    }
-}
-
 /// The driver is woken by whatever is due before its alarm, or a thread that
 /// waits for its timer waits for ever.
 #[test]
@@ -74,10 +58,7 @@ fn arms_against_a_driver_that_sleeps() {
         let fired = Condvar::new();
         let body = |n: usize, rng: &mut Rng| {
             let token = w.wheel.attach().unwrap();
-            let caller = Sleeper {
-                token,
-                alarm: &alarm,
-            };
+            let caller = Waking(token, || alarm.set(0));
             for _ in 0..6 {
                 for _ in 0..=rng.below(3) {
                     w.call(n, rng, &caller);
