@@ -25,8 +25,8 @@ $(FUZZ_LIB): $(RUST_SOURCES) verify/fuzz.mk
 		--lib --crate-type staticlib --target $(RUST_HOST)
 	$(Q)touch $@
 
-$(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/mappings.c verify/verify.h \
-		include/hwheel.h $(FUZZ_LIB)
+$(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/table.c verify/fuzz/mappings.c \
+		verify/fuzz/table.h verify/verify.h include/hwheel.h $(FUZZ_LIB)
 	$(call say,CLANG,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -std=c11 -O2 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \

@@ -2,7 +2,7 @@
  * The C functions as a machine whose program the fuzzer writes: each byte an
  * operation, the next ones its operands; a callback goes on reading the same
  * program. Two wheels on clocks of their own, and for each what a plain table
- * says of its timers. After every call the two must agree:
+ * (table.h) says of its timers. After every call the two must agree:
  *
  * - none is lost: what is due has fired when an advance is done;
  * - none fires twice, too early, or after it was cancelled;
@@ -12,66 +12,15 @@
  *
  * Some wheels have an executor: their callbacks wait in a queue until the program
  * has one run, in the middle of a sweep, between two, or in another callback.
- *
- * Times stay below 2^60 ns, so that the table needs no wide arithmetic.
  */
 #include <errno.h>
 #include <sys/prctl.h>
-#include "../verify.h"
+#include "table.h"
 
-enum { WHEELS = 2, TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MANY = 6 };
+enum { WHEELS = 2, MANY = 6 };
 
-#define LATEST (UINT64_C(1) << 60)
 /* The longest step in ticks: one of years takes seconds. */
 #define LEAP (UINT64_C(1) << 44)
-/* Further than this many ticks a deadline may be late by 1 / COARSE. */
-#define EXACT (UINT64_C(1) << 36)
-#define COARSE 50000000
-
-struct timer {
-	hwheel_timer_t handle;
-	uint64_t cookie, deadline, period, slack;
-	/* The slack of this deadline, or of the next one. */
-	uint64_t leeway;
-	/* The tick by which it fires, and whether that is exactly when. */
-	uint64_t tick;
-	int exact;
-	uint32_t missed;
-	int exists, armed, shut, frees_itself, calls;
-	/* Freed or not, its callback runs; or waits in the queue, for this deadline. */
-	int running, queued;
-	uint64_t queued_deadline;
-	int queued_behind;
-	/*
-	 * A period has come due meanwhile: the table does not know the next one,
-	 * until the timer is moved.
-	 */
-	int vague, behind;
-	/* So many calls wait for its callback; the last has cancelled it again. */
-	int awaited, taken;
-};
-
-struct world {
-	struct hwheel *wheel;
-	/* The last ones are those of the keys. */
-	struct timer timers[TIMERS + KEYS];
-	uint64_t now, tick_ns, limit, last_tick;
-	/* The longest sweep so far, in ticks. */
-	uint64_t longest;
-	/* A sweep stops after so many, and has fired so many. */
-	uint32_t budget, swept;
-	/* Where the hand may still be, in ticks: from there it is far or near. */
-	uint64_t hand;
-	int driving, drained;
-	/* Callbacks that run, one in another. */
-	int inside;
-	/* Of an executor's queue: its room, what is in it, what it had no room for. */
-	uint32_t room, overload, queued;
-	uint64_t dropped;
-	/* What an advance writes, and how much of it the table knows of. */
-	struct hwheel_event events[MOST_EVENTS];
-	uint32_t delivered;
-};
 
 static struct world worlds[WHEELS];
 /* Mostly one. */
@@ -79,7 +28,7 @@ static unsigned wheels;
 static const uint8_t *program, *program_end;
 static uint64_t cookies;
 /* Over all executions. */
-static uint64_t calls, refused, fired, nested;
+static uint64_t calls, refused, nested;
 
 static uint64_t take(unsigned bytes)
 {
@@ -119,38 +68,6 @@ static uint32_t some_flags(void)
 	return dice < 192 ? 0 : dice < 224 ? HWHEEL_ABSTIME : (uint32_t)take(4);
 }
 
-static uint64_t tick_of(const struct world *w, uint64_t ns)
-{
-	return ns / w->tick_ns + (ns % w->tick_ns != 0);
-}
-
-static unsigned live(const struct world *w)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < COUNT(w->timers); i++)
-		n += w->timers[i].exists || w->timers[i].running;
-	return n;
-}
-
-static unsigned armed(const struct world *w)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < COUNT(w->timers); i++)
-		n += w->timers[i].exists && w->timers[i].armed;
-	return n;
-}
-
-/* What the table knows by that name. */
-static struct timer *find(struct world *w, hwheel_timer_t handle)
-{
-	for (unsigned i = 0; i < TIMERS; i++)
-		if (w->timers[i].exists && w->timers[i].handle == handle)
-			return &w->timers[i];
-	return NULL;
-}
-
 /* The timers of keys have handles as well, which nobody is told but may guess. */
 static hwheel_timer_t unless_guessed(struct world *w, hwheel_timer_t handle)
 {
@@ -180,145 +97,7 @@ static hwheel_timer_t a_handle(struct world *w)
 	return unless_guessed(w, take(8));
 }
 
-static uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
-{
-	if (time == HWHEEL_NEVER || flags & HWHEEL_ABSTIME)
-		return time;
-	return time > HWHEEL_NEVER - w->now ? HWHEEL_NEVER : w->now + time;
-}
-
-/* Armed to that deadline or so much later, says the table. */
-static void set_range(struct world *w, struct timer *t, uint64_t deadline,
-		      uint64_t slack)
-{
-	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
-
-	t->armed = 1;
-	/* The sweep that is under way comes by while its callback waits. */
-	t->vague = w->driving && t->queued && t->period != 0 && deadline <= w->now;
-	t->behind |= t->vague;
-	t->leeway = slack > t->slack ? slack : t->slack;
-	t->deadline = deadline;
-	t->tick = tick > past ? tick : past + 1;
-	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
-	if (deadline >= LATEST || slack >= LATEST)
-		t->tick = HWHEEL_NEVER;
-	else
-		t->tick += slack / w->tick_ns;
-	if (t->tick == HWHEEL_NEVER)
-		return;
-	if (t->tick - w->hand >= EXACT)
-		t->tick += (t->tick - w->hand) / COARSE + 1;
-}
-
-static void set(struct world *w, struct timer *t, uint64_t deadline)
-{
-	set_range(w, t, deadline, 0);
-}
-
-static void end(struct timer *t)
-{
-	t->exists = t->armed = 0;
-}
-
-static void cancelled(struct timer *t)
-{
-	t->armed = 0;
-	if (t->frees_itself)
-		end(t);
-}
-
-/* The library's deadline of an armed timer. */
-static uint64_t ask(struct world *w, const struct timer *t)
-{
-	uint64_t left = 0;
-
-	MUST(hwheel_remaining(w->wheel, t->handle, &left) == 1);
-	return left == HWHEEL_NEVER ? left : w->now + left;
-}
-
-static void agree(struct world *w, struct timer *t)
-{
-	uint64_t left = HWHEEL_NEVER;
-
-	if (t->handle == 0)
-		return;
-	if (!t->exists) {
-		MUST(hwheel_pending(w->wheel, t->handle) == -ESTALE);
-		return;
-	}
-	MUST(hwheel_pending(w->wheel, t->handle) == t->armed);
-	MUST(hwheel_remaining(w->wheel, t->handle, &left) == t->armed);
-	if (!t->armed || t->deadline == HWHEEL_NEVER)
-		MUST(left == HWHEEL_NEVER);
-	else if (t->behind)
-		return;
-	else if (t->deadline >= LATEST)
-		MUST(left >= LATEST - w->now);
-	else
-		MUST(left == (t->deadline > w->now ? t->deadline - w->now : 0));
-}
-
 static void run_program(struct world *w, unsigned most);
-
-/* One fires, as the table sees it. */
-static void fires(struct world *w, struct timer *t)
-{
-	fired++;
-	w->swept++;
-	MUST(t->exists && t->armed && t->deadline <= w->now);
-	if (t->exact) {
-		MUST(t->tick >= w->last_tick);
-		w->last_tick = t->tick;
-	}
-	if (t->period == 0)
-		cancelled(t);
-}
-
-/* And is armed to its next period. */
-static void goes_on(struct world *w, struct timer *t, uint64_t deadline,
-		    uint64_t slack)
-{
-	set_range(w, t, deadline, slack);
-	t->exact = 0;
-	/* It has not seen from when a delay counts, nor that a tick saturates. */
-	if (t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST))
-		t->vague = 1;
-}
-
-/* The period after this one: after so many that were missed. */
-static uint64_t next_period(const struct world *w, const struct timer *t,
-			    uint32_t missed)
-{
-	uint64_t now = w->now / w->tick_ns * w->tick_ns, from = t->deadline;
-
-	MUST(missed == 0 || missed == UINT32_MAX || from + missed * t->period <= w->now);
-	if (t->missed == HWHEEL_MISSED_DELAY && missed > 0)
-		from = now;
-	else if (missed == UINT32_MAX)
-		from += (now - from) / t->period * t->period;
-	else
-		from += missed * t->period;
-	return from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER : from + t->period;
-}
-
-/* One that has fired, and says how. */
-static void expected(struct world *w, const struct hwheel_event *e)
-{
-	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
-
-	MUST(t->cookie == e->cookie && e->timer == t->handle);
-	MUST(t->behind || e->deadline_ns == t->deadline);
-	fires(w, t);
-	if (t->period == 0)
-		MUST(e->missed == 0);
-	else if (t->behind)
-		goes_on(w, t, ask(w, t), t->slack);
-	else
-		goes_on(w, t, next_period(w, t, e->missed), t->slack);
-	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
-		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
-}
 
 /* The events since the last time; a callback may come between two. */
 static void deliver(struct world *w)
@@ -403,30 +182,6 @@ static void queued(struct hwheel *wheel, void *arg)
 	if (w->overload == HWHEEL_OVERLOAD_BLOCK ||
 	    (w->overload == HWHEEL_OVERLOAD_RUN && take(1) % 4 == 0))
 		work(w);
-}
-
-/*
- * It exists for as long as its callback runs, and may arm itself again. If that
- * came due meanwhile it waited for the end, and a period was left out.
- */
-static void callback_is_over(struct world *w, struct timer *t)
-{
-	uint64_t past = w->now / w->tick_ns;
-
-	t->running = 0;
-	if (t->exists && t->armed && t->vague) {
-		goes_on(w, t, ask(w, t), t->leeway);
-		/* Coarsely, if that was in the middle of a leap. */
-		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
-			t->tick += w->longest / COARSE + 1;
-	}
-	if (!t->exists || !t->armed) {
-		if (t->frees_itself)
-			end(t);
-	} else if (t->tick <= past) {
-		t->tick = past + 1;
-		t->exact = 0;
-	}
 }
 
 /* What was armed again may be cancelled by who waits, between two callbacks. */
@@ -529,22 +284,6 @@ static void make(struct world *w, unsigned op)
 				  t->slack);
 		agree(w, t);
 	}
-}
-
-/* Not the old deadline any more: then the new one, and not later. */
-static void reduced(struct world *w, struct timer *t, uint64_t deadline)
-{
-	uint64_t old = tick_of(w, t->deadline), ticks = tick_of(w, deadline);
-
-	MUST(ask(w, t) == deadline);
-	MUST(ticks <= old || (!t->exact && ticks <= t->tick));
-	set(w, t, deadline);
-}
-
-/* What an arm owes, but for its flags. */
-static int owed(const struct world *w, const struct timer *t)
-{
-	return t == NULL ? -ESTALE : t->shut || w->drained ? -ESHUTDOWN : t->armed;
 }
 
 static void move(struct world *w, unsigned op)
@@ -711,7 +450,7 @@ static void cancel(struct world *w, unsigned op)
 		cancelled(t);
 		t->shut |= op == 2 || op == 3;
 		if (op == 4)
-			end(t);
+			forget(t);
 	}
 	agree(w, t);
 }
@@ -732,7 +471,7 @@ static void key(struct world *w, unsigned op)
 	if (op == 2) {
 		got = hwheel_id_delete(w->wheel, id);
 		MUST(got == was);
-		end(t);
+		forget(t);
 		return;
 	}
 	got = op == 0 ? hwheel_id_set(w->wheel, id, time, fn, fresh.cookie, flags) :
@@ -757,34 +496,6 @@ static void key(struct world *w, unsigned op)
 	MUST(hwheel_id_pending(w->wheel, id) == was);
 }
 
-/* Fires by a tick that the table knows: not held up by its own callback. */
-static int is_due(const struct world *w, const struct timer *t)
-{
-	return t->exists && t->armed && t->deadline < LATEST && !t->vague &&
-	       (!t->running || t->deadline > w->now);
-}
-
-static void none_is_lost(struct world *w)
-{
-	for (unsigned i = 0; i < COUNT(w->timers); i++)
-		if (is_due(w, &w->timers[i]))
-			MUST(w->timers[i].tick > w->now / w->tick_ns);
-}
-
-/* By when the next one fires, as far as the table knows. */
-static uint64_t soonest(const struct world *w)
-{
-	uint64_t at = LATEST;
-
-	for (unsigned i = 0; i < COUNT(w->timers); i++) {
-		const struct timer *t = &w->timers[i];
-
-		if (is_due(w, t) && t->tick < at / w->tick_ns)
-			at = t->tick * w->tick_ns;
-	}
-	return at;
-}
-
 /* Where to drive to: mostly on from now, or to what is due next. */
 static uint64_t a_target(const struct world *w)
 {
@@ -795,17 +506,6 @@ static uint64_t a_target(const struct world *w)
 	case 1: return soonest(w) - dice / 4 % 2;
 	case 2: return w->now + dice / 4 * w->tick_ns;
 	default: return w->now + a_time(w);
-	}
-}
-
-/* What comes due while its callback waits is left out. */
-static void leave_periods_out(struct world *w)
-{
-	for (unsigned i = 0; i < TIMERS; i++) {
-		struct timer *t = &w->timers[i];
-
-		if (t->queued && t->period != 0 && t->deadline <= w->now)
-			t->vague = t->behind = 1;
 	}
 }
 
@@ -1120,11 +820,11 @@ static void finish(struct world *w)
 		agree(w, t);
 		if (t->exists)
 			MUST(hwheel_free(w->wheel, t->handle) == t->armed);
-		end(t);
+		forget(t);
 	}
 	for (unsigned i = 0; i < KEYS; i++) {
 		MUST(hwheel_id_delete(w->wheel, i) == w->timers[TIMERS + i].exists);
-		end(&w->timers[TIMERS + i]);
+		forget(&w->timers[TIMERS + i]);
 	}
 	statistics(w);
 	MUST(hwheel_destroy(w->wheel) == 0);
@@ -1138,7 +838,7 @@ static void say(void)
 {
 	printf("stat::calls: %" PRIu64 "\nstat::fired: %" PRIu64
 	       "\nstat::callbacks: %" PRIu64 "\nstat::errors: %" PRIu64 "\n",
-	       calls, fired, nested, refused);
+	       calls, table_fired, nested, refused);
 }
 
 const char *__asan_default_options(void);

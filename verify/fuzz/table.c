@@ -1,0 +1,245 @@
+#include "table.h"
+
+/* Further than this many ticks a deadline may be late by 1 / COARSE. */
+#define EXACT (UINT64_C(1) << 36)
+#define COARSE 50000000
+
+uint64_t table_fired;
+
+uint64_t tick_of(const struct world *w, uint64_t ns)
+{
+	return ns / w->tick_ns + (ns % w->tick_ns != 0);
+}
+
+unsigned live(const struct world *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		n += w->timers[i].exists || w->timers[i].running;
+	return n;
+}
+
+unsigned armed(const struct world *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		n += w->timers[i].exists && w->timers[i].armed;
+	return n;
+}
+
+struct timer *find(struct world *w, hwheel_timer_t handle)
+{
+	for (unsigned i = 0; i < TIMERS; i++)
+		if (w->timers[i].exists && w->timers[i].handle == handle)
+			return &w->timers[i];
+	return NULL;
+}
+
+uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
+{
+	if (time == HWHEEL_NEVER || flags & HWHEEL_ABSTIME)
+		return time;
+	return time > HWHEEL_NEVER - w->now ? HWHEEL_NEVER : w->now + time;
+}
+
+void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack)
+{
+	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
+
+	t->armed = 1;
+	/* The sweep that is under way comes by while its callback waits. */
+	t->vague = w->driving && t->queued && t->period != 0 && deadline <= w->now;
+	t->behind |= t->vague;
+	t->leeway = slack > t->slack ? slack : t->slack;
+	t->deadline = deadline;
+	t->tick = tick > past ? tick : past + 1;
+	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
+	if (deadline >= LATEST || slack >= LATEST)
+		t->tick = HWHEEL_NEVER;
+	else
+		t->tick += slack / w->tick_ns;
+	if (t->tick == HWHEEL_NEVER)
+		return;
+	if (t->tick - w->hand >= EXACT)
+		t->tick += (t->tick - w->hand) / COARSE + 1;
+}
+
+void set(struct world *w, struct timer *t, uint64_t deadline)
+{
+	set_range(w, t, deadline, 0);
+}
+
+void forget(struct timer *t)
+{
+	t->exists = t->armed = 0;
+}
+
+void cancelled(struct timer *t)
+{
+	t->armed = 0;
+	if (t->frees_itself)
+		forget(t);
+}
+
+uint64_t ask(struct world *w, const struct timer *t)
+{
+	uint64_t left = 0;
+
+	MUST(hwheel_remaining(w->wheel, t->handle, &left) == 1);
+	return left == HWHEEL_NEVER ? left : w->now + left;
+}
+
+void agree(struct world *w, struct timer *t)
+{
+	uint64_t left = HWHEEL_NEVER;
+
+	if (t->handle == 0)
+		return;
+	if (!t->exists) {
+		MUST(hwheel_pending(w->wheel, t->handle) == -ESTALE);
+		return;
+	}
+	MUST(hwheel_pending(w->wheel, t->handle) == t->armed);
+	MUST(hwheel_remaining(w->wheel, t->handle, &left) == t->armed);
+	if (!t->armed || t->deadline == HWHEEL_NEVER)
+		MUST(left == HWHEEL_NEVER);
+	else if (t->behind)
+		return;
+	else if (t->deadline >= LATEST)
+		MUST(left >= LATEST - w->now);
+	else
+		MUST(left == (t->deadline > w->now ? t->deadline - w->now : 0));
+}
+
+void fires(struct world *w, struct timer *t)
+{
+	table_fired++;
+	w->swept++;
+	MUST(t->exists && t->armed && t->deadline <= w->now);
+	if (t->exact) {
+		MUST(t->tick >= w->last_tick);
+		w->last_tick = t->tick;
+	}
+	if (t->period == 0)
+		cancelled(t);
+}
+
+void goes_on(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack)
+{
+	set_range(w, t, deadline, slack);
+	t->exact = 0;
+	/* It has not seen from when a delay counts, nor that a tick saturates. */
+	if (t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST))
+		t->vague = 1;
+}
+
+/* The period after this one: after so many that were missed. */
+static uint64_t next_period(const struct world *w, const struct timer *t,
+			    uint32_t missed)
+{
+	uint64_t now = w->now / w->tick_ns * w->tick_ns, from = t->deadline;
+
+	MUST(missed == 0 || missed == UINT32_MAX || from + missed * t->period <= w->now);
+	if (t->missed == HWHEEL_MISSED_DELAY && missed > 0)
+		from = now;
+	else if (missed == UINT32_MAX)
+		from += (now - from) / t->period * t->period;
+	else
+		from += missed * t->period;
+	return from > HWHEEL_NEVER - t->period ? HWHEEL_NEVER : from + t->period;
+}
+
+void expected(struct world *w, const struct hwheel_event *e)
+{
+	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
+
+	MUST(t->cookie == e->cookie && e->timer == t->handle);
+	MUST(t->behind || e->deadline_ns == t->deadline);
+	fires(w, t);
+	if (t->period == 0)
+		MUST(e->missed == 0);
+	else if (t->behind)
+		goes_on(w, t, ask(w, t), t->slack);
+	else
+		goes_on(w, t, next_period(w, t, e->missed), t->slack);
+	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
+		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
+}
+
+/*
+ * It exists for as long as its callback runs, and may arm itself again. If that
+ * came due meanwhile it waited for the end, and a period was left out.
+ */
+void callback_is_over(struct world *w, struct timer *t)
+{
+	uint64_t past = w->now / w->tick_ns;
+
+	t->running = 0;
+	if (t->exists && t->armed && t->vague) {
+		goes_on(w, t, ask(w, t), t->leeway);
+		/* Coarsely, if that was in the middle of a leap. */
+		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
+			t->tick += w->longest / COARSE + 1;
+	}
+	if (!t->exists || !t->armed) {
+		if (t->frees_itself)
+			forget(t);
+	} else if (t->tick <= past) {
+		t->tick = past + 1;
+		t->exact = 0;
+	}
+}
+
+int owed(const struct world *w, const struct timer *t)
+{
+	return t == NULL ? -ESTALE : t->shut || w->drained ? -ESHUTDOWN : t->armed;
+}
+
+/* Fires by a tick that the table knows: not held up by its own callback. */
+static int is_due(const struct world *w, const struct timer *t)
+{
+	return t->exists && t->armed && t->deadline < LATEST && !t->vague &&
+	       (!t->running || t->deadline > w->now);
+}
+
+void none_is_lost(struct world *w)
+{
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		if (is_due(w, &w->timers[i]))
+			MUST(w->timers[i].tick > w->now / w->tick_ns);
+}
+
+uint64_t soonest(const struct world *w)
+{
+	uint64_t at = LATEST;
+
+	for (unsigned i = 0; i < COUNT(w->timers); i++) {
+		const struct timer *t = &w->timers[i];
+
+		if (is_due(w, t) && t->tick < at / w->tick_ns)
+			at = t->tick * w->tick_ns;
+	}
+	return at;
+}
+
+void leave_periods_out(struct world *w)
+{
+	for (unsigned i = 0; i < TIMERS; i++) {
+		struct timer *t = &w->timers[i];
+
+		if (t->queued && t->period != 0 && t->deadline <= w->now)
+			t->vague = t->behind = 1;
+	}
+}
+
+/* Not the old deadline any more: then the new one, and not later. */
+void reduced(struct world *w, struct timer *t, uint64_t deadline)
+{
+	uint64_t old = tick_of(w, t->deadline), ticks = tick_of(w, deadline);
+
+	MUST(ask(w, t) == deadline);
+	MUST(ticks <= old || (!t->exact && ticks <= t->tick));
+	set(w, t, deadline);
+}
