@@ -496,7 +496,7 @@ static void what_was_armed_fires_whatever_is_refused(void)
 			if (WEXITSTATUS(status) == ASKED_FOR_LESS)
 				break;
 		}
-		printf("# %d timers ask for %d mappings; from each on %s\n",
+		printf("# %d timers ask for %d things; from each on %s\n",
 		       crowd, k_th - 1, ever ? "none is given" : "all");
 		CHECK(k_th > 2);
 	}
