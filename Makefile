@@ -171,7 +171,8 @@ check-header:
 			$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
 
-# Only hwheel_* is exported, under the version node, and all of the header is.
+# Only hwheel_* is exported, under the version node, and all of the header is; and
+# little of the thread-local memory is taken that libraries loaded late share.
 check-exports: $(SHARED)
 	$(call say,CHECK,exports)
 	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
@@ -180,6 +181,9 @@ check-exports: $(SHARED)
 		sort -u | sed 's/$$/@@HWHEEL_0/' > $(BUILD)/declared
 	$(Q)diff $(BUILD)/declared $(BUILD)/exports
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
+	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
+		xargs printf %d)" -le 64 || \
+		{ echo 'more than 64 bytes of thread-local memory'; exit 1; }
 
 # The private libraries are those that rustc names.
 check-link:

@@ -1,125 +1,25 @@
 //! Which shard the calling thread owns in which wheel.
 //!
-//! The last wheel used is found with one comparison ([`at_hand`]), sixteen more in
-//! a small table. No allocator is called, ever: a seventeenth wheel takes the place of
-//! another, whose shard goes back to its wheel and is found again by the next
-//! thread that needs one. When a thread ends, its shards go back.
+//! The last wheel used is found with one comparison ([`at_hand`]), the others in a
+//! [`table`]. No allocator is called, ever. What falls out of the table goes back to
+//! its wheel, and is found again by the next thread that needs a shard there; so does
+//! all of it when the thread ends.
 //!
 //! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
 //! new one at the same address; a shard is given back only to a wheel that is
-//! still in the [`register`] of living wheels. That is locked for moments, but a
-//! thread may be stopped in one of them, and an arm does not wait for it: then the
-//! wheel gets a place in a page that is mapped for such, until the next time that
-//! the lock is free. So there are no more pages than it takes for the wheels that the
-//! thread meets while another one is stopped.
+//! still in the [`register`] of living wheels.
 
 mod at_hand;
 mod register;
+mod table;
 
 use crate::host::Host;
-use crate::memory::Memory;
 use crate::os::counter::Counter;
 use crate::os::fork::Process;
-use crate::os::mmap::Mmap;
 use crate::wheel::{Error, Token};
 use register::Wheels;
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-const PLACES: usize = 16;
-
-#[derive(Clone, Copy)]
-struct Held {
-    /// 0: free.
-    id: u64,
-    token: Token,
-}
-
-const NONE: Held = Held {
-    id: 0,
-    token: Token(std::ptr::null_mut()),
-};
-
-const PAGE: usize = 4096;
-
-/// More places. Zeros are free ones.
-struct Page {
-    next: *const Page,
-    held: [Cell<Held>; PAGE / size_of::<Held>() - 1],
-}
-
-const _: () = assert!(size_of::<Page>() <= PAGE);
-
-struct Table {
-    held: [Cell<Held>; PLACES],
-    /// The place that is given up next.
-    next: Cell<usize>,
-    pages: Cell<*const Page>,
-}
-
-thread_local! {
-    // No destructor here: registering one calls the allocator. The key does it.
-    static TABLE: Table = const {
-        Table {
-            held: [const { Cell::new(NONE) }; PLACES],
-            next: Cell::new(0),
-            pages: Cell::new(std::ptr::null()),
-        }
-    };
-}
-
-impl Table {
-    /// The places in pages.
-    fn paged(&self) -> impl Iterator<Item = &Cell<Held>> {
-        let mut at = self.pages.get();
-        std::iter::from_fn(move || {
-            // SAFETY: mapped by `map`, and unmapped by this thread, which does not
-            // use an iterator meanwhile.
-            let page = unsafe { at.as_ref() }?;
-            at = page.next;
-            Some(page)
-        })
-        .flat_map(|page| &page.held)
-    }
-
-    /// A free place.
-    fn place(&self, mark: u64) -> Result<&Cell<Held>, Error> {
-        if let Some(free) = self.held.iter().find(|place| place.get().id == 0) {
-            return Ok(free);
-        }
-        if let Some(mut wheels) = Wheels::try_lock(mark) {
-            let n = self.next.get();
-            self.next.set((n + 1) % PLACES);
-            give_back(&mut wheels, &self.held[n]);
-            self.unmap(&mut wheels);
-            return Ok(&self.held[n]);
-        }
-        self.paged()
-            .find(|place| place.get().id == 0)
-            .or_else(|| self.map())
-            .ok_or(Error::Memory)
-    }
-
-    /// The first place of a new page.
-    fn map(&self) -> Option<&Cell<Held>> {
-        let page = Mmap.map(PAGE).cast::<Page>();
-        // SAFETY: null, or mapped for it, and zeros are a page.
-        unsafe { page.as_mut() }?.next = self.pages.replace(page);
-        self.paged().next()
-    }
-
-    /// Gives back what is in pages, and these.
-    fn unmap(&self, wheels: &mut Wheels) {
-        self.paged().for_each(|place| give_back(wheels, place));
-        let mut at = self.pages.replace(std::ptr::null());
-        // SAFETY: mapped by `map`; nobody else has seen it, and nobody will.
-        while let Some(next) = unsafe { at.as_ref() }.map(|page| page.next) {
-            // SAFETY: as above.
-            unsafe { Mmap.unmap(at.cast_mut().cast(), PAGE) };
-            at = next;
-        }
-    }
-}
+use table::{Held, NONE};
 
 /// 1 + the key whose destructor gives a thread's shards back; 0 before it is made.
 static KEY: AtomicU64 = AtomicU64::new(0);
@@ -187,17 +87,10 @@ pub(crate) fn coarse_now(counter: &Counter) -> u64 {
 
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
-    TABLE.with(|table| {
-        let mut places = table.held.iter().chain(table.paged());
-        if let Some(place) = places.find(|place| place.get().id == host.id()) {
-            set_last(place.get());
-            return Ok(place.get().token);
-        }
-        find(table, host)
-    })
-}
-
-fn find(table: &Table, host: &Host) -> Result<Token, Error> {
+    if let Some(held) = table::find(host.id()) {
+        set_last(held);
+        return Ok(held.token);
+    }
     if let Some(key) = key() {
         // SAFETY: our own key. Any value but null makes the destructor run.
         if unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) } != 0 {
@@ -210,35 +103,16 @@ fn find(table: &Table, host: &Host) -> Result<Token, Error> {
         token,
     };
     // Last: what is given up for it may be what was used last.
-    table
-        .place(host.process().mark())
-        .inspect_err(|_| host.wheel().detach(token))?
-        .set(held);
+    table::hold(held, host.process().mark()).inspect_err(|_| host.wheel().detach(token))?;
     set_last(held);
     Ok(token)
 }
 
-/// Frees a place.
-fn give_back(wheels: &mut Wheels, place: &Cell<Held>) {
-    let held = place.replace(NONE);
-    if held.id != 0 {
-        if let Some(host) = wheels.find(held.id) {
-            host.wheel().detach(held.token);
-        }
-    }
-}
-
 extern "C" fn thread_ends(_: *mut libc::c_void) {
-    TABLE.with(|table| {
-        set_last(NONE);
-        if let Some(process) = Process::current() {
-            let mut wheels = Wheels::lock(process.mark());
-            for place in &table.held {
-                give_back(&mut wheels, place);
-            }
-            table.unmap(&mut wheels);
-        }
-    });
+    set_last(NONE);
+    if let Some(process) = Process::current() {
+        table::end(process.mark());
+    }
 }
 
 #[cfg(test)]
@@ -248,10 +122,6 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
     use std::time::Duration;
-
-    fn paged() -> usize {
-        TABLE.with(|table| table.paged().filter(|place| place.get().id != 0).count())
-    }
 
     fn owned(wheel: &Wheel) -> usize {
         let mut n = 0;
@@ -265,8 +135,11 @@ mod tests {
     /// As if the thread that holds the lock were stopped.
     #[test]
     fn an_arm_waits_for_no_lock() {
-        const MANY: usize = 2 * PAGE / size_of::<Held>();
-        let wheels: Vec<_> = (0..PLACES + MANY).map(|_| Wheel::new().unwrap()).collect();
+        // Three pages.
+        const MANY: usize = 600;
+        let wheels: Vec<_> = (0..table::PLACES + MANY)
+            .map(|_| Wheel::new().unwrap())
+            .collect();
         let one_more = Wheel::new().unwrap();
         let (wheels, one_more) = (&wheels, &one_more);
         let usual = owned(one_more);
@@ -278,15 +151,15 @@ mod tests {
             let arms = s.spawn(move || {
                 for _ in 0..2 {
                     wheels.iter().for_each(|w| _ = arm(w));
-                    assert_eq!(paged(), MANY);
+                    assert_eq!(table::beyond(), MANY);
                 }
                 all_armed.send(()).unwrap();
                 wait_for_lock.recv().unwrap();
                 arm(one_more);
-                assert_eq!(paged(), 0);
-                // One was given up for that, and all in pages; none else.
+                assert_eq!(table::beyond(), 0);
+                // One was given up for that, and all beyond; none else.
                 let kept = wheels.iter().filter(|w| owned(w) > usual).count();
-                assert_eq!(kept, PLACES - 1);
+                assert_eq!(kept, table::PLACES - 1);
                 wheels.iter().for_each(|w| _ = arm(w));
             });
             wait_for_arms.recv().unwrap();

@@ -1,13 +1,16 @@
 //! What a thread has at hand, in thread-local memory: its last wheel and its shard
-//! there, which every arm and cancel reads, and where the coarse clock counts from.
+//! there, which every arm and cancel reads, where the coarse clock counts from, and
+//! where its table is.
 //!
 //! Where the platform has it they lie in the static part of thread-local memory
 //! (the initial-exec model), two instructions away also in a shared library,
-//! where the usual model calls a function; the thirty-two bytes come out of
-//! the reserve that the C library keeps for that. Stable Rust has no other way to
-//! ask for it than to define the symbol in assembly.
+//! where the usual model calls a function. With that all thread-local memory of the
+//! library comes out of the reserve that the C library keeps for those which are
+//! loaded late, some hundreds of bytes for all of them: `make check-exports` sees
+//! that it stays small. Stable Rust has no other way to ask for it than to define the
+//! symbol in assembly.
 
-use super::Held;
+use super::table::{Held, Page};
 use crate::os::counter::Base;
 use std::cell::Cell;
 
@@ -15,6 +18,7 @@ use std::cell::Cell;
 pub(super) struct AtHand {
     pub last: Cell<Held>,
     pub base: Cell<Base>,
+    pub table: Cell<*const Page>,
 }
 
 #[cfg(all(
@@ -26,20 +30,20 @@ pub(super) struct AtHand {
 mod place {
     use super::AtHand;
 
-    // Zeros: no wheel has the id 0, and no base the time 0.
+    // Zeros: no wheel has the id 0, no base the time 0, and no page the address 0.
     std::arch::global_asm!(
         ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
         ".globl hwheel_at_hand",
         ".hidden hwheel_at_hand",
         ".type hwheel_at_hand, %object",
-        ".size hwheel_at_hand, 32",
+        ".size hwheel_at_hand, 40",
         ".p2align 4",
         "hwheel_at_hand:",
-        ".zero 32",
+        ".zero 40",
         ".popsection",
     );
 
-    const _: () = assert!(size_of::<AtHand>() == 32 && align_of::<AtHand>() <= 16);
+    const _: () = assert!(size_of::<AtHand>() == 40 && align_of::<AtHand>() <= 16);
 
     #[inline(always)]
     pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
@@ -67,8 +71,8 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: thirty-two bytes of this thread, which lives while this runs;
-        // zeros are no wheel with a null token, and no base.
+        // SAFETY: forty bytes of this thread, which lives while this runs;
+        // zeros are no wheel with a null token, no base, and a null pointer.
         f(unsafe { &*at })
     }
 }
@@ -80,7 +84,7 @@ mod place {
     not(miri)
 )))]
 mod place {
-    use super::super::NONE;
+    use super::super::table::NONE;
     use super::{AtHand, Base, Cell};
 
     thread_local! {
@@ -88,6 +92,7 @@ mod place {
             AtHand {
                 last: Cell::new(NONE),
                 base: Cell::new(Base::NONE),
+                table: Cell::new(std::ptr::null()),
             }
         };
     }
