@@ -21,7 +21,7 @@ const ALL: usize = BYTES / size_of::<Held>() - 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct Held {
-    /// The wheel's; 0: nothing is held.
+    /// The wheel's; 0: of none.
     pub id: u64,
     pub token: Token,
 }
@@ -34,7 +34,7 @@ pub(super) const NONE: Held = Held {
 /// Zeros are an empty one.
 pub(super) struct Page {
     next: Cell<*const Page>,
-    /// The places from here on have not been taken yet.
+    /// How many places are taken: the first ones.
     used: Cell<u32>,
     /// Of the first page: which place is given up next.
     turn: Cell<u32>,
@@ -60,16 +60,12 @@ impl Page {
         &self.held[..self.used.get() as usize]
     }
 
-    /// A free place, one of the first so many.
-    fn free(&self, limit: usize) -> Option<&Cell<Held>> {
-        let places = self.places();
-        let mut ours = places.iter().take(limit);
-        ours.find(|place| place.get().id == 0).or_else(|| {
-            let n = places.len();
-            (n < limit).then(|| {
-                self.used.set(n as u32 + 1);
-                &self.held[n]
-            })
+    /// One more place, if so many are not taken yet.
+    fn take(&self, limit: usize) -> Option<&Cell<Held>> {
+        let n = self.places().len();
+        (n < limit).then(|| {
+            self.used.set(n as u32 + 1);
+            &self.held[n]
         })
     }
 
@@ -96,10 +92,8 @@ impl Page {
 
 fn give_back(place: &Cell<Held>, wheels: &mut Wheels) {
     let held = place.replace(NONE);
-    if held.id != 0 {
-        if let Some(host) = wheels.find(held.id) {
-            host.wheel().detach(held.token);
-        }
+    if let Some(host) = wheels.find(held.id) {
+        host.wheel().detach(held.token);
     }
 }
 
@@ -133,8 +127,8 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
             page
         }
     };
-    if let Some(free) = first.free(PLACES) {
-        return Some(free);
+    if let Some(place) = first.take(PLACES) {
+        return Some(place);
     }
     if let Some(mut wheels) = Wheels::try_lock(mark) {
         let turn = first.turn.get();
@@ -144,10 +138,10 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
         first.cut(PLACES, &mut wheels);
         return Some(place);
     }
-    pages().find_map(|page| page.free(ALL)).or_else(|| {
+    pages().find_map(|page| page.take(ALL)).or_else(|| {
         let page = Page::map()?;
         page.next.set(first.next.replace(page));
-        page.free(ALL)
+        page.take(ALL)
     })
 }
 
@@ -163,6 +157,5 @@ pub(super) fn end(mark: u64) {
 /// How many places beyond the sixteen are taken.
 #[cfg(test)]
 pub(super) fn beyond() -> usize {
-    let taken = pages().flat_map(Page::places).skip(PLACES);
-    taken.filter(|place| place.get().id != 0).count()
+    pages().flat_map(Page::places).skip(PLACES).count()
 }
