@@ -147,14 +147,24 @@ thread_local! {
     static FRAME: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
 }
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+/// 0 before the first wheel.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
+/// A number that no other wheel has. They count on from the time at which the first
+/// was made, so that none of a former process had it either.
+fn next_id() -> u64 {
+    let now = clock::now(libc::CLOCK_REALTIME).max(1);
+    // Relaxed, both: only uniqueness matters.
+    _ = NEXT_ID.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
 
 /// Where the generations of a wheel begin, from which its handles count on. That of
 /// each wheel of the process is as far from all others as so many can be, for the
-/// multiples of the golden ratio are (Knuth, TAOCP 6.4); and in another process all
-/// are elsewhere. So a handle of another wheel is stale.
+/// multiples of the golden ratio are (Knuth, TAOCP 6.4). So a handle of another wheel
+/// is stale.
 fn salt(id: u64) -> u64 {
-    (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> INDEX_BITS).wrapping_add(seed())
+    id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> INDEX_BITS
 }
 
 impl Caller for Host {
@@ -196,8 +206,7 @@ impl Host {
     /// A wheel in memory of its own.
     pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let process = Process::current().ok_or(-libc::ENOMEM)?;
-        // Relaxed: only uniqueness matters.
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let id = next_id();
         let start = options.clock.id().map_or(options.start_ns, clock::now);
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
@@ -1010,4 +1019,22 @@ extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
     let host = unsafe { &*host.cast::<Host>() };
     host.tick();
     std::ptr::null_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wheel::GENERATION_MASK;
+
+    #[test]
+    fn the_handles_of_wheels_begin_far_from_each_other() {
+        const WHEELS: u64 = 10_000;
+        let first = next_id();
+        let ids = (0..WHEELS).map(|n| first.wrapping_add(n));
+        let mut begins: Vec<_> = ids.map(|id| salt(id) & GENERATION_MASK).collect();
+        begins.sort_unstable();
+        begins.push(begins[0] + GENERATION_MASK + 1);
+        let nearest = begins.windows(2).map(|two| two[1] - two[0]).min().unwrap();
+        assert!(nearest > GENERATION_MASK / WHEELS / 3, "{nearest}");
+    }
 }
