@@ -68,6 +68,16 @@ impl World {
         self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
     }
 
+    /// An armed timer with a callback.
+    fn called(&self, due: u64) -> Handle {
+        let spec = Spec {
+            func: 1,
+            ..Spec::default()
+        };
+        let due = Some(at(due));
+        self.wheel.setup(&self.own(0), spec, due).unwrap()
+    }
+
     /// How many fire by `target`.
     fn advance(&self, target: u64) -> u64 {
         let mut n = 0;
@@ -95,6 +105,12 @@ impl World {
         self.wheel
             .arm(&self.own(n), timer, at(tick), How::Always)
             .unwrap()
+    }
+
+    /// The same by a thread that comes just now.
+    fn arm_by_another(&self, timer: Handle, tick: u64) -> bool {
+        let own = Own(self.wheel.attach().unwrap());
+        self.wheel.arm(&own, timer, at(tick), How::Always).unwrap()
     }
 
     /// The short way to arm, and the long one where that does not do.
@@ -202,6 +218,13 @@ fn one(due: Option<u64>) -> (World, Handle) {
     let w = World::new(2, 1, 0);
     let t = w.timer(due);
     (w, t)
+}
+
+/// A world with two timers.
+fn two() -> (World, Handle, Handle) {
+    let (w, t) = one(None);
+    let u = w.timer(None);
+    (w, t, u)
 }
 
 /// A spec that can be told from others.

@@ -6,8 +6,7 @@ use crate::ring::Ring;
 use crate::state::SHUT;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::{at, Heap, Spin};
-use crate::wheel::Spec;
+use crate::tests::{Heap, Spin};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -18,11 +17,7 @@ fn sync_delete_against_callback() {
         duel(
             || {
                 let w = World::new(2, 1, 0);
-                let spec = Spec {
-                    func: 1,
-                    ..Spec::default()
-                };
-                let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
+                let t = w.called(1);
                 let callback = (AtomicU32::new(0), AtomicU32::new(0));
                 (w, t, Futex::default(), callback)
             },
@@ -55,11 +50,7 @@ fn race_5_due_again_against_the_end_of_a_callback() {
     duel(
         || {
             let w = World::new(2, 1, 0);
-            let spec = Spec {
-                func: 1,
-                ..Spec::default()
-            };
-            let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
+            let t = w.called(1);
             // The worker has it.
             w.wheel.drive().unwrap().advance(1, |_: &Fired| true);
             w.arm(0, t, 2);

@@ -2,7 +2,7 @@
 //! chunks of the buckets. The checker refuses a load that is not ordered after
 //! the making of what it reads.
 
-use super::{duel, one, Own, World};
+use super::{duel, one, two, World};
 use crate::tests::{at, Heap};
 use crate::wheel::{How, Spec, Wheel};
 
@@ -15,10 +15,7 @@ fn new_shard_against_sweep() {
             w.timer(Some(1));
             (w, t)
         },
-        |(w, t)| {
-            let token = w.wheel.attach().unwrap();
-            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
-        },
+        |(w, t)| w.arm_by_another(*t, 2),
         |(w, _)| w.advance(2),
         |(w, _), was, _| {
             assert!(!was);
@@ -32,19 +29,9 @@ fn new_shard_against_sweep() {
 #[test]
 fn new_shard_against_new_shard() {
     duel(
-        || {
-            let (w, t) = one(None);
-            let u = w.timer(None);
-            (w, t, u)
-        },
-        |(w, t, _)| {
-            let token = w.wheel.attach().unwrap();
-            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
-        },
-        |(w, _, u)| {
-            let token = w.wheel.attach().unwrap();
-            w.wheel.arm(&Own(token), *u, at(1), How::Always).unwrap()
-        },
+        two,
+        |(w, t, _)| w.arm_by_another(*t, 2),
+        |(w, _, u)| w.arm_by_another(*u, 1),
         |(w, _, _), _, _| assert_eq!(w.advance(2), 2),
     );
 }
@@ -119,19 +106,12 @@ fn chunk_given_back_against_push() {
 #[test]
 fn shard_hand_over() {
     duel(
-        || {
-            let (w, t) = one(None);
-            let u = w.timer(None);
-            (w, t, u)
-        },
+        two,
         |(w, t, _)| {
             w.arm(1, *t, 2);
             w.wheel.detach(w.tokens[1]);
         },
-        |(w, _, u)| {
-            let token = w.wheel.attach().unwrap();
-            w.wheel.arm(&Own(token), *u, at(2), How::Always).unwrap()
-        },
+        |(w, _, u)| w.arm_by_another(*u, 2),
         |(w, _, _), (), _| assert_eq!(w.advance(2), 2),
     );
 }
@@ -140,21 +120,14 @@ fn shard_hand_over() {
 #[test]
 fn shard_hand_over_with_spare_chunks() {
     duel(
-        || {
-            let (w, t) = one(None);
-            let u = w.timer(None);
-            (w, t, u)
-        },
+        two,
         |(w, _, u)| {
             // Refused, but not before it has chunks.
             let refused = w.wheel.arm(&w.own(1), *u, at(2), How::Pending);
             assert_eq!(refused, Ok(false));
             w.wheel.detach(w.tokens[1]);
         },
-        |(w, t, _)| {
-            let token = w.wheel.attach().unwrap();
-            w.wheel.arm(&Own(token), *t, at(2), How::Always).unwrap()
-        },
+        |(w, t, _)| w.arm_by_another(*t, 2),
         |(w, _, _), (), _| assert_eq!(w.advance(2), 1),
     );
 }
