@@ -2,14 +2,13 @@
 # them to the bounds of `make loom`. `make loom-long` then explores every pair of
 # operations without a bound, for at most so many seconds each on either wheel and
 # with either thread first, and to two preemptions, and triples to three. The time
-# for each is such that all of it should fit into half an hour on two processors.
+# for each is such that all of it fits into half an hour on two processors.
 .PHONY: loom-table loom-long
 VERIFY_LONG += loom-long
 LOOM_SECONDS ?= 20
 
-# $(call loom-run,bound,tests,title)
-loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
-	LOOM_MAX_DURATION=$(LOOM_SECONDS) $(1) \
+# $(call loom-run,bounds,tests,title)
+loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(1) \
 	$(CARGO) test -q --release --lib -- --nocapture $(2) > $(BUILD)/loom.out && \
 	{ echo; echo '$(3)'; grep -o '[][a-zA-Z_0-9 ,():]* executions.*' $(BUILD)/loom.out | \
 	sort; } >> $(BUILD)/loom.txt
@@ -21,8 +20,9 @@ loom-table: | $(BUILD)
 	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=1,pairs::,Pairs and triples to one preemption:)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
 
+for-a-while := LOOM_MAX_DURATION=$(LOOM_SECONDS)
 loom-long: loom-table
-	$(Q)$(call loom-run,,pairs_of,Pairs without a bound:)
-	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
-	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions:)
+	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions:)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
