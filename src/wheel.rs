@@ -204,6 +204,8 @@ pub(crate) struct Driver {
     pub tidy_shard: AtomicPtr<Shard>,
     pub tidy_bucket: AtomicU32,
     pub tidy_rest: AtomicU32,
+    /// `tidy` as it began.
+    pub tidy_asked: AtomicU32,
     /// The driver's own shard.
     pub own: AtomicPtr<Shard>,
     pub count: Driven,
@@ -239,7 +241,8 @@ pub(crate) struct Hot {
     pub rescue: AtomicU32,
     /// The tick that the driver sleeps until; 0 while it is awake.
     pub alarm: AtomicU64,
-    /// Most entries are dead: the driver goes through them.
+    /// How often it was asked, since there was no need, that the driver goes through
+    /// the entries, as most are dead.
     pub tidy: AtomicU32,
     /// What threads have done that could get no shard.
     pub strays: Count,
@@ -296,6 +299,7 @@ impl<M: Memory> Wheel<M> {
                 tidy_shard: AtomicPtr::new(std::ptr::null_mut()),
                 tidy_bucket: AtomicU32::new(0),
                 tidy_rest: AtomicU32::new(0),
+                tidy_asked: AtomicU32::new(0),
                 own: AtomicPtr::new(std::ptr::null_mut()),
                 count: Driven::default(),
             },

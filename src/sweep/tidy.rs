@@ -36,12 +36,15 @@ impl<M: Memory> Wheel<M> {
 
     #[cold]
     fn ask_to_tidy(&self, caller: &impl Caller) {
-        let (entries, promises) = (self.entries(), self.promises());
-        if entries > 2 * promises + OFTEN {
-            // Release: pairs with the Acquire in `tidy`.
-            self.hot.tidy.store(1, Ordering::Release);
+        if self.is_untidy() {
+            // Release: pairs with the Acquires in `tidy` and `end_tidying`.
+            self.hot.tidy.fetch_add(1, Ordering::Release);
             self.call_driver(caller);
         }
+    }
+
+    fn is_untidy(&self) -> bool {
+        self.entries() > 2 * self.promises() + OFTEN
     }
 }
 
@@ -51,11 +54,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let w = self.wheel;
         let d = &w.driver;
         // Acquire: pairs with the Release in `ask_to_tidy`.
-        if w.hot.tidy.load(Ordering::Acquire) == 0 || d.stopped.load(Ordering::Relaxed) != 0 {
+        let asked = w.hot.tidy.load(Ordering::Acquire);
+        if asked == 0 || d.stopped.load(Ordering::Relaxed) != 0 {
             return;
         }
         let mut left = PIECE;
         let mut resume = d.tidy_shard.load(Ordering::Relaxed);
+        if resume.is_null() {
+            d.tidy_asked.store(asked, Ordering::Relaxed);
+        }
         let interrupted = w.find_shard(|s| {
             if resume.is_null() {
                 d.tidy_bucket.store(0, Ordering::Relaxed);
@@ -70,8 +77,24 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let at = interrupted.map_or(std::ptr::null_mut(), |s| s.as_ptr());
         d.tidy_shard.store(at, Ordering::Relaxed);
         if at.is_null() {
-            // Relaxed: asked for again, it is done again.
-            w.hot.tidy.store(0, Ordering::Relaxed);
+            self.end_tidying();
+        }
+    }
+
+    /// What was pushed meanwhile, where the tidying had been already, is not gone
+    /// through. Its thread has asked as well; perhaps nobody asks again.
+    fn end_tidying(&self) {
+        let w = self.wheel;
+        // Acquire: pairs with the Release in `ask_to_tidy`, for the counts.
+        let asked = w.hot.tidy.load(Ordering::Acquire);
+        let begin = w.driver.tidy_asked.load(Ordering::Relaxed);
+        let forgets = planted("asked_meanwhile_is_forgotten");
+        if asked == begin || !w.is_untidy() || forgets {
+            // Relaxed, both: what was asked just now stays.
+            _ = w
+                .hot
+                .tidy
+                .compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
