@@ -151,11 +151,10 @@ thread_local! {
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A number that no other wheel has. They count on from the time at which the first
-/// was made, so that none of a former process had it either.
-fn next_id() -> u64 {
-    let now = clock::now(libc::CLOCK_REALTIME).max(1);
-    // Relaxed, both: only uniqueness matters.
-    _ = NEXT_ID.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+/// one began, so that none of a former process had it either.
+fn next_id(begin: u64) -> u64 {
+    // Half of it: to count on without end. Relaxed, both: only uniqueness matters.
+    _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
     NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -206,8 +205,8 @@ impl Host {
     /// A wheel in memory of its own.
     pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let process = Process::current().ok_or(-libc::ENOMEM)?;
-        let id = next_id();
         let start = options.clock.id().map_or(options.start_ns, clock::now);
+        let id = next_id(start);
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
@@ -1029,7 +1028,7 @@ mod tests {
     #[test]
     fn the_handles_of_wheels_begin_far_from_each_other() {
         const WHEELS: u64 = 10_000;
-        let first = next_id();
+        let first = next_id(0);
         let ids = (0..WHEELS).map(|n| first.wrapping_add(n));
         let mut begins: Vec<_> = ids.map(|id| salt(id) & GENERATION_MASK).collect();
         begins.sort_unstable();

@@ -88,8 +88,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         // Acquire: pairs with the Release in `ask_to_tidy`, for the counts.
         let asked = w.hot.tidy.load(Ordering::Acquire);
         let begin = w.driver.tidy_asked.load(Ordering::Relaxed);
-        let forgets = planted("asked_meanwhile_is_forgotten");
-        if asked == begin || !w.is_untidy() || forgets {
+        if asked == begin || !w.is_untidy() || planted("asked_meanwhile_is_forgotten") {
             // Relaxed, both: what was asked just now stays.
             _ = w
                 .hot
