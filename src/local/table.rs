@@ -77,21 +77,20 @@ impl Page {
     /// Gives back what is beyond the first so many, and the pages for it.
     fn cut(&self, keep: usize, wheels: &mut Wheels) {
         for place in self.places().iter().skip(keep) {
-            give_back(place, wheels);
+            give_back(place.get(), wheels);
         }
         self.used.set(self.used.get().min(keep as u32));
         while let Some(page) = self.next() {
             self.next.set(page.next.get());
             for place in page.places() {
-                give_back(place, wheels);
+                give_back(place.get(), wheels);
             }
             page.unmap();
         }
     }
 }
 
-fn give_back(place: &Cell<Held>, wheels: &mut Wheels) {
-    let held = place.replace(NONE);
+fn give_back(held: Held, wheels: &mut Wheels) {
     if let Some(host) = wheels.find(held.id) {
         host.wheel().detach(held.token);
     }
@@ -134,7 +133,7 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
         let turn = first.turn.get();
         first.turn.set((turn + 1) % PLACES as u32);
         let place = &first.held[turn as usize];
-        give_back(place, &mut wheels);
+        give_back(place.get(), &mut wheels);
         first.cut(PLACES, &mut wheels);
         return Some(place);
     }
