@@ -443,6 +443,9 @@ static void *storm(void *first)
 	while (cookie < last) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		uint64_t key = (x >> 20) % storm_keys, delay = (x >> 30) % 4000;
+		/* some are there to be deleted, however fast the driver is */
+		if ((x >> 46) % 4 == 0)
+			delay = 3600 * SEC;
 		int got;
 
 		switch ((x >> 50) % 16) {
