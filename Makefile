@@ -219,4 +219,4 @@ help:
 		paste -sd ' ' | fold -sw 72 | sed 's/^/  /'
 
 # What else there is to make, each beside what it makes.
-include $(wildcard benches/*.mk bindings/*.mk man/*.mk tools/*.mk verify/*.mk)
+include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)
