@@ -117,14 +117,16 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
--- Locks the jobs that the fences still admit and that are due. Waits for nobody.
+-- Locks the jobs that the fences still admit and that are due. Waits for nobody, and
+-- answers once for a job that is named twice; n is its place.
 -- taken: locked. early: not due yet. busy: locked by another. gone: not the node's.
 CREATE OR REPLACE FUNCTION hwheel._take(ids bigint[], fences bigint[], states text[])
-RETURNS TABLE (id bigint, fence bigint, outcome text, key text, occurrence timestamptz,
-	target text, payload jsonb, attempts int)
+RETURNS TABLE (n bigint, id bigint, fence bigint, outcome text, key text,
+	occurrence timestamptz, target text, payload jsonb, attempts int)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WITH want AS (
-		SELECT * FROM unnest(ids, fences) WITH ORDINALITY AS w (id, fence, n)
+		SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY AS w (id, fence, n)
+		ORDER BY id, fence DESC, n
 	), seen AS MATERIALIZED (
 		SELECT j.* FROM want w JOIN hwheel.job j
 			ON j.id = w.id AND j.fence = w.fence AND j.state = ANY (states)
@@ -133,7 +135,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			ON j.id = w.id AND j.fence = w.fence AND j.state = ANY (states)
 		WHERE j.due <= clock_timestamp() AND isfinite(j.due) FOR UPDATE OF j SKIP LOCKED
 	)
-	SELECT w.id, w.fence,
+	SELECT w.n, w.id, w.fence,
 		CASE WHEN t.id IS NOT NULL THEN 'taken' WHEN s.id IS NULL THEN 'gone'
 			WHEN s.due > clock_timestamp() THEN 'early' ELSE 'busy' END,
 		s.key, s.occurrence, s.target, s.payload, s.attempts
@@ -214,7 +216,6 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	j        record;
-	n        int := 0;
 	problem  text;
 	began    timestamptz;
 	t_ids    bigint[] := '{}';
@@ -225,7 +226,6 @@ DECLARE
 	t_began  timestamptz[] := '{}';
 BEGIN
 	FOR j IN SELECT * FROM hwheel._take(ids, fences, '{claimed}') LOOP
-		n := n + 1;
 		IF j.outcome = 'taken' AND NOT hwheel._valid(j.id, j.fence) THEN
 			j.outcome := 'gone'; -- One of the batch has just cancelled or moved it.
 		END IF;
@@ -247,8 +247,8 @@ BEGIN
 		t_ids := t_ids || j.id;
 		t_fences := t_fences || j.fence;
 		t_errors := t_errors || problem;
-		t_nexts := t_nexts || nexts[n];
-		t_skips := t_skips || skips[n];
+		t_nexts := t_nexts || nexts[j.n];
+		t_skips := t_skips || skips[j.n];
 		t_began := t_began || began;
 	END LOOP;
 	RETURN QUERY SELECT * FROM hwheel._settle(t_ids, t_fences, t_errors, t_nexts, t_skips, t_began);

@@ -4,6 +4,18 @@
 
 CREATE SCHEMA IF NOT EXISTS hwheel;
 
+-- The functions of an older version go first: their results may have other columns.
+DO $$
+DECLARE
+	old regprocedure;
+BEGIN
+	FOR old IN SELECT oid FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+		AND prorettype <> 'trigger'::regtype
+	LOOP
+		EXECUTE 'DROP FUNCTION ' || old;
+	END LOOP;
+END $$;
+
 -- One row. Nodes read it when they start.
 CREATE TABLE IF NOT EXISTS hwheel.settings (
 	single        boolean  PRIMARY KEY DEFAULT true CHECK (single),

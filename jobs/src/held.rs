@@ -78,11 +78,7 @@ impl Held {
     pub fn arm(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut state = self.lock();
         for job in jobs {
-            if state.armed.get(&job.id).is_some_and(|armed| armed.fence >= job.fence) {
-                continue;
-            }
-            state.set(&job, self);
-            state.armed.insert(job.id, job);
+            state.arm(job, self);
         }
     }
 
@@ -91,8 +87,7 @@ impl Held {
         let mut state = self.lock();
         let later = state.now() + SignedDuration::try_from(delay).expect("a short delay");
         job.due = job.due.max(Some(later));
-        state.set(&job, self);
-        state.armed.insert(job.id, job);
+        state.arm(job, self);
     }
 
     /// The job is no longer this node's.
@@ -247,6 +242,13 @@ impl Held {
 impl State {
     fn now(&self) -> Timestamp {
         Timestamp::now() + self.offset
+    }
+
+    fn arm(&mut self, job: Job, held: &Held) {
+        if self.armed.get(&job.id).is_none_or(|armed| armed.fence < job.fence) {
+            self.set(&job, held);
+            self.armed.insert(job.id, job);
+        }
     }
 
     /// Arms the timer of a job. A node that cannot is of no use, and ends; its lease

@@ -120,6 +120,12 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // A node without one of its threads must not keep its lease.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
     let filter = env_logger::Env::default().default_filter_or("info");
     env_logger::Builder::from_env(filter).init();
 

@@ -7,6 +7,7 @@ use crate::outcome::{plan, settle, steps, until_answered};
 use crate::recur::LAST;
 use crate::{clock, command, http};
 use jiff::Timestamp;
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::thread;
@@ -39,10 +40,14 @@ const SHORTLY: Duration = Duration::from_millis(20);
 
 /// Runs jobs, `slots` at once, until the node closes and the last one has ended.
 pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
-    let mut running = 0;
-    while let Some((ended, due)) = held.take_outside(slots - running, running) {
-        running -= ended.len();
+    // By id and fence. After a lost answer a job may be due twice here.
+    let mut running = HashSet::new();
+    while let Some((ended, mut due)) = held.take_outside(slots - running.len(), running.len()) {
+        for Ended { job, .. } in &ended {
+            running.remove(&(job.id, job.fence));
+        }
         end(held, &mut link, ended);
+        due.retain(|job| !running.contains(&(job.id, job.fence)));
 
         let (due, skipping) = steps(held, due);
         plan(held, &mut link, &skipping);
@@ -50,21 +55,22 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
         let error = || Some("the node was lost while the job ran".to_owned());
         let lost: Vec<_> = lost.into_iter().map(|(job, step)| (job, step, error())).collect();
         settle(held, &mut link, &lost);
-        running += begin(held, &mut link, due.into_iter().map(|(job, _)| job).collect());
+        let due: Vec<Job> = due.into_iter().map(|(job, _)| job).collect();
+        running.extend(begin(held, &mut link, &due));
     }
 }
 
 /// Marks jobs as running and starts those that still are this node's. Returns their
-/// number.
-fn begin(held: &Arc<Held>, link: &mut Link, jobs: Vec<Job>) -> usize {
+/// ids and fences.
+fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
+    let mut started = Vec::new();
     if jobs.is_empty() {
-        return 0;
+        return started;
     }
     let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
     let fences: Vec<i64> = jobs.iter().map(|job| job.fence).collect();
     let sql = "SELECT * FROM hwheel._begin($1, $2)";
     let rows = until_answered(held, link, |session| session.query(sql, &[&ids, &fences]));
-    let mut started = 0;
     let mut was_early = false;
     for row in rows.iter().flatten() {
         let id: i64 = row.get("id");
@@ -80,8 +86,8 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: Vec<Job>) -> usize {
                     payload: row.get("payload"),
                     time_limit: Duration::from_millis(job.timeout_ms.unsigned_abs()),
                 };
+                started.push((id, job.fence));
                 start(held, job, run);
-                started += 1;
             }
             "gone" => {
                 held.metrics.gone.fetch_add(1, Relaxed);

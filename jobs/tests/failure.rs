@@ -149,6 +149,29 @@ fn a_lost_connection_loses_no_job_and_doubles_none() {
     assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.node"), 2);
 }
 
+/// After a lost answer a node may hold a job twice. The calls of a node, by hand.
+#[test]
+fn a_job_that_a_node_fires_twice_runs_once() {
+    let db = shared();
+    db.execute("SELECT hwheel.schedule('a', now(), sql => 'note'); SELECT hwheel.schedule('c', now(), command => 'true')");
+    let node: i64 = db.value("SELECT id FROM hwheel._enter('by hand', 1)");
+    let claimed = db.rows(&format!("SELECT id, fence FROM hwheel._claim({node}, 10, '{{sql,command}}', 0, 0, '{{}}') ORDER BY id"));
+    let (id, fence): (i64, i64) = (claimed[0].get(0), claimed[0].get(1));
+    let fire = format!("SELECT outcome FROM hwheel._fire('{{{id},{id}}}', '{{{fence},{fence}}}', '{{NULL,NULL}}', '{{0,0}}')");
+    let outcomes: Vec<String> = db.rows(&fire).iter().map(|row| row.get(0)).collect();
+    assert_eq!(outcomes, ["done"]);
+    assert_eq!(db.value::<String>(&fire), "gone");
+    // With an old fence nothing is begun, and nothing settled.
+    let (id, fence): (i64, i64) = (claimed[1].get(0), claimed[1].get(1));
+    let begin = |fence: i64| db.value::<String>(&format!("SELECT outcome FROM hwheel._begin('{{{id}}}', '{{{fence}}}')"));
+    let settle = |fence: i64| -> String {
+        db.value(&format!("SELECT outcome FROM hwheel._settle('{{{id}}}', '{{{fence}}}', '{{NULL}}', '{{NULL}}', '{{0}}', '{{NULL}}')"))
+    };
+    assert_eq!((begin(fence - 1), begin(fence), begin(fence)), ("gone".into(), "taken".into(), "taken".into()));
+    assert_eq!((settle(fence - 1), settle(fence), settle(fence)), ("gone".into(), "done".into(), "gone".into()));
+    all_done_once(&db);
+}
+
 #[test]
 fn the_server_may_restart_or_crash() {
     let server = Server::start();

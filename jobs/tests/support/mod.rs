@@ -217,7 +217,10 @@ impl Database<'_> {
 
     /// A node that may still have to wait for the server.
     pub fn spawn(&self, name: &str, arguments: &[&str]) -> Node {
-        let log = std::env::temp_dir().join(format!("hwheel-node-{}-{name}.log", std::process::id()));
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = format!("hwheel-node-{}-{count}-{name}.log", std::process::id());
+        let log = std::env::temp_dir().join(log);
         let output = fs::File::create(&log).expect("a log");
         let child = Command::new(PROGRAM)
             .args(["run", "--name", name])
