@@ -18,6 +18,7 @@ server() {
 }
 finish() {
 	kill $first $second 2>/dev/null || true
+	wait
 	server "$(command -v pg_ctl)" -D "$dir/data" -m immediate stop >/dev/null 2>&1 || true
 	rm -rf "$dir"
 }

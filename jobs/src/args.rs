@@ -9,7 +9,12 @@ use std::net::SocketAddr;
 #[command(version)]
 pub struct Args {
     /// The database: a URL, or words such as "host=/run/postgresql dbname=app".
-    #[arg(long, env = "DATABASE_URL", global = true, default_value = "host=/run/postgresql user=postgres")]
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        global = true,
+        default_value = "host=/run/postgresql user=postgres"
+    )]
     pub db: String,
 
     #[command(subcommand)]

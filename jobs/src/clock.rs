@@ -49,7 +49,13 @@ mod tests {
         let at = |ms| Timestamp::from_millisecond(ms).unwrap();
         let ms = SignedDuration::from_millis;
         let bounds = Bounds::new(at(1000), at(6002), at(1004));
-        for (estimate, corrected) in [(5002, 5002), (4998, 4998), (4997, 4998), (5003, 4998), (0, 4998)] {
+        for (estimate, corrected) in [
+            (5002, 5002),
+            (4998, 4998),
+            (4997, 4998),
+            (5003, 4998),
+            (0, 4998),
+        ] {
             assert_eq!(bounds.correct(ms(estimate)), ms(corrected));
         }
     }

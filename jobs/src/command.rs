@@ -18,15 +18,23 @@ pub fn run(run: &Run) -> Result<(), String> {
     let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
     if !ended_within(&child, run.time_limit).map_err(|e| format!("cannot wait: {e}"))? {
         // SAFETY: the group is the child's, which has not been waited for.
-        unsafe { libc::kill(-child.id().cast_signed(), libc::SIGKILL) };
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         let _ = child.wait();
-        return Err(format!("killed after {:?}{}", run.time_limit, quote(&mut output)));
+        return Err(format!(
+            "killed after {:?}{}",
+            run.time_limit,
+            quote(&mut output)
+        ));
     }
     let status = child.wait().map_err(|e| format!("cannot wait: {e}"))?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code), _) => Err(format!("exit status {code}{}", quote(&mut output))),
-        (None, signal) => Err(format!("signal {}{}", signal.unwrap_or(0), quote(&mut output))),
+        (None, signal) => Err(format!(
+            "signal {}{}",
+            signal.unwrap_or(0),
+            quote(&mut output)
+        )),
     }
 }
 
@@ -63,7 +71,11 @@ fn ended_within(child: &Child, limit: Duration) -> std::io::Result<bool> {
     loop {
         let left = end.saturating_duration_since(Instant::now()).as_millis();
         let left = i32::try_from(left + 1).unwrap_or(i32::MAX);
-        let mut poll = libc::pollfd { fd: pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: pidfd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         // SAFETY: one entry, which lives as long as the call.
         match unsafe { libc::poll(&mut poll, 1, left) } {
             1 => return Ok(true),
@@ -115,7 +127,10 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_quoted() {
-        assert_eq!(sh("echo no such file; exit 3", None, 5000).unwrap_err(), "exit status 3: no such file");
+        assert_eq!(
+            sh("echo no such file; exit 3", None, 5000).unwrap_err(),
+            "exit status 3: no such file"
+        );
         assert_eq!(sh("kill -9 $$", None, 5000).unwrap_err(), "signal 9");
     }
 
@@ -129,6 +144,13 @@ mod tests {
 
     #[test]
     fn much_output_holds_up_nobody() {
-        assert_eq!(sh("head -c 10000000 /dev/zero", Some(&"x".repeat(1_000_000)), 20_000), Ok(()));
+        assert_eq!(
+            sh(
+                "head -c 10000000 /dev/zero",
+                Some(&"x".repeat(1_000_000)),
+                20_000
+            ),
+            Ok(())
+        );
     }
 }

@@ -112,7 +112,8 @@ impl Session {
     /// Limits the time of each statement; 0 is no limit.
     pub fn limit(&mut self, ms: i64) -> Result<(), Error> {
         if self.limit_ms != ms {
-            self.client.batch_execute(&format!("SET statement_timeout = {ms}"))?;
+            self.client
+                .batch_execute(&format!("SET statement_timeout = {ms}"))?;
             self.limit_ms = ms;
         }
         Ok(())
@@ -148,7 +149,13 @@ pub struct Link {
 impl Link {
     pub fn new(config: &Config, name: String) -> Link {
         let config = config.clone();
-        Link { config, name, preparation: String::new(), session: None, backoff: Backoff::new() }
+        Link {
+            config,
+            name,
+            preparation: String::new(),
+            session: None,
+            backoff: Backoff::new(),
+        }
     }
 
     /// Executes statements on this connection and on those that follow it.
@@ -166,7 +173,11 @@ impl Link {
         if self.session.is_none() {
             let mut client = connect(&self.config, &self.name)?;
             client.batch_execute(&self.preparation)?;
-            self.session = Some(Session { client, statements: HashMap::new(), limit_ms: 0 });
+            self.session = Some(Session {
+                client,
+                statements: HashMap::new(),
+                limit_ms: 0,
+            });
         }
         let session = self.session.as_mut().expect("just made");
         let answer = ask(session);
@@ -210,6 +221,9 @@ mod tests {
     #[test]
     fn the_options_of_the_user_are_kept() {
         let config = configure("host=/tmp user=me options='-c search_path=app'").unwrap();
-        assert!(config.get_options().unwrap().starts_with("-c search_path=app -c default"));
+        assert!(config
+            .get_options()
+            .unwrap()
+            .starts_with("-c search_path=app -c default"));
     }
 }

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
 
+/// How long a job waits at most whose row is locked.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
 /// A command or request that has ended.
 pub struct Ended {
     pub job: Job,
@@ -69,7 +72,9 @@ impl Held {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("a thread that holds the jobs has panicked")
+        self.state
+            .lock()
+            .expect("a thread that holds the jobs has panicked")
     }
 
     // Arming.
@@ -78,16 +83,18 @@ impl Held {
     pub fn arm(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut state = self.lock();
         for job in jobs {
-            state.arm(job, self);
+            state.arm(job, None, self);
         }
     }
 
-    /// Arms a job that could not be fired now.
-    pub fn arm_later(&self, mut job: Job, delay: Duration) {
+    /// Arms a job that could not be fired now. The later it is, the longer it waits.
+    pub fn arm_later(&self, job: Job, at_least: Duration) {
         let mut state = self.lock();
-        let later = state.now() + SignedDuration::try_from(delay).expect("a short delay");
-        job.due = job.due.max(Some(later));
-        state.arm(job, self);
+        let now = state.now();
+        let late = now.duration_since(job.due.unwrap_or(now));
+        let pause = (late / 4).min(LONGEST_PAUSE);
+        let pause = pause.max(SignedDuration::try_from(at_least).unwrap_or(LONGEST_PAUSE));
+        state.arm(job, Some(now + pause), self);
     }
 
     /// The job is no longer this node's.
@@ -155,7 +162,7 @@ impl Held {
         let old = state.alarms.take();
         let jobs: Vec<Job> = state.armed.values().cloned().collect();
         for job in jobs {
-            state.set(&job, self);
+            state.set(&job, None, self);
         }
         drop(state);
         drop(old);
@@ -174,7 +181,11 @@ impl Held {
             return None;
         }
         let limit = state.sql.front()?.timeout_ms;
-        let alike = state.sql.iter().take(at_most).take_while(|job| job.timeout_ms == limit);
+        let alike = state
+            .sql
+            .iter()
+            .take(at_most)
+            .take_while(|job| job.timeout_ms == limit);
         let count = alike.count();
         Some(state.sql.drain(..count).collect())
     }
@@ -184,7 +195,11 @@ impl Held {
     pub fn take_outside(&self, free: usize, running: usize) -> Option<(Vec<Ended>, Vec<Job>)> {
         let mut state = self.lock();
         loop {
-            let count = if state.is_closing { 0 } else { free.min(state.outside.len()) };
+            let count = if state.is_closing {
+                0
+            } else {
+                free.min(state.outside.len())
+            };
             if count > 0 || !state.ended.is_empty() {
                 let ended = std::mem::take(&mut state.ended);
                 return Some((ended, state.outside.drain(..count).collect()));
@@ -244,20 +259,29 @@ impl State {
         Timestamp::now() + self.offset
     }
 
-    fn arm(&mut self, job: Job, held: &Held) {
-        if self.armed.get(&job.id).is_none_or(|armed| armed.fence < job.fence) {
-            self.set(&job, held);
+    fn arm(&mut self, job: Job, not_before: Option<Timestamp>, held: &Held) {
+        if self
+            .armed
+            .get(&job.id)
+            .is_none_or(|armed| armed.fence < job.fence)
+        {
+            self.set(&job, not_before, held);
             self.armed.insert(job.id, job);
         }
     }
 
     /// Arms the timer of a job. A node that cannot is of no use, and ends; its lease
     /// passes on.
-    fn set(&mut self, job: &Job, held: &Held) {
-        let due = job.due.expect("a job without a due time is planned, not armed");
-        let here = due.saturating_sub(self.offset).unwrap_or(Timestamp::MAX);
+    fn set(&mut self, job: &Job, not_before: Option<Timestamp>, held: &Held) {
+        let due = job
+            .due
+            .expect("a job without a due time is planned, not armed");
+        let at = not_before.map_or(due, |time| time.max(due));
+        let here = at.saturating_sub(self.offset).unwrap_or(Timestamp::MAX);
         let at_ns = u64::try_from(here.as_nanosecond()).unwrap_or(0);
-        let armed = self.alarms(held).and_then(|alarms| alarms.set(job.id, at_ns));
+        let armed = self
+            .alarms(held)
+            .and_then(|alarms| alarms.set(job.id, at_ns));
         if let Err(why) = armed {
             log::error!("cannot arm a timer: {why}");
             std::process::exit(1);

@@ -25,7 +25,16 @@ pub fn run(run: &Run) -> Result<(), String> {
     if answer.status().is_success() {
         return Ok(());
     }
-    let body = answer.body_mut().with_config().limit(QUOTED).lossy_utf8(true).read_to_string();
+    let body = answer
+        .body_mut()
+        .with_config()
+        .limit(QUOTED)
+        .lossy_utf8(true)
+        .read_to_string();
     let body = body.unwrap_or_default().replace('\0', "\u{fffd}");
-    Err(format!("status {}: {}", answer.status().as_u16(), body.trim()))
+    Err(format!(
+        "status {}: {}",
+        answer.status().as_u16(),
+        body.trim()
+    ))
 }

@@ -63,6 +63,12 @@ impl Job {
     pub fn again(&self, fence: i64, due: Timestamp, occurrence: Timestamp) -> Job {
         let due = Some(due);
         let is_exhausted = false;
-        Job { fence, due, occurrence, is_exhausted, ..self.clone() }
+        Job {
+            fence,
+            due,
+            occurrence,
+            is_exhausted,
+            ..self.clone()
+        }
     }
 }

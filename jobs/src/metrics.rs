@@ -16,7 +16,9 @@ fn bound_us(bucket: usize) -> f64 {
 }
 
 fn bucket_of(late_us: i64) -> usize {
-    (0..BUCKETS - 1).find(|&b| late_us as f64 <= bound_us(b)).unwrap_or(BUCKETS - 1)
+    (0..BUCKETS - 1)
+        .find(|&b| late_us as f64 <= bound_us(b))
+        .unwrap_or(BUCKETS - 1)
 }
 
 /// The lateness that this part of all attempts does not exceed, in microseconds: the
@@ -66,7 +68,10 @@ impl Metrics {
     }
 
     pub fn lateness(&self) -> Vec<i64> {
-        self.lateness.iter().map(|count| count.load(Relaxed) as i64).collect()
+        self.lateness
+            .iter()
+            .map(|count| count.load(Relaxed) as i64)
+            .collect()
     }
 
     pub fn failed(&self) -> i64 {
@@ -77,20 +82,54 @@ impl Metrics {
         let mut text = String::new();
         for (name, help, count) in [
             ("done", "Attempts that succeeded.", &self.done),
-            ("retried", "Attempts that failed and are tried again.", &self.retried),
+            (
+                "retried",
+                "Attempts that failed and are tried again.",
+                &self.retried,
+            ),
             ("dead", "Attempts that failed for good.", &self.dead),
-            ("gone", "Jobs that had passed on when their timer expired.", &self.gone),
-            ("early", "Jobs that the database refused as not yet due.", &self.early),
+            (
+                "gone",
+                "Jobs that had passed on when their timer expired.",
+                &self.gone,
+            ),
+            (
+                "early",
+                "Jobs that the database refused as not yet due.",
+                &self.early,
+            ),
             ("claimed", "Jobs claimed.", &self.claimed),
         ] {
             let name = format!("hwheel_jobs_{name}_total");
-            family(&mut text, &name, "counter", help, &[(String::new(), count.load(Relaxed) as f64)]);
+            family(
+                &mut text,
+                &name,
+                "counter",
+                help,
+                &[(String::new(), count.load(Relaxed) as f64)],
+            );
         }
         let one = |value| [(String::new(), value)];
-        family(&mut text, "hwheel_jobs_held", "gauge", "Jobs armed or due here.", &one(held as f64));
+        family(
+            &mut text,
+            "hwheel_jobs_held",
+            "gauge",
+            "Jobs armed or due here.",
+            &one(held as f64),
+        );
         let help = "The database's clock less the node's.";
-        family(&mut text, "hwheel_jobs_clock_offset_seconds", "gauge", help, &one(offset_s));
-        histogram(&mut text, &self.lateness(), Some(self.late_us.load(Relaxed) as f64 / 1e6));
+        family(
+            &mut text,
+            "hwheel_jobs_clock_offset_seconds",
+            "gauge",
+            help,
+            &one(offset_s),
+        );
+        histogram(
+            &mut text,
+            &self.lateness(),
+            Some(self.late_us.load(Relaxed) as f64 / 1e6),
+        );
         text
     }
 }
@@ -111,7 +150,11 @@ pub fn histogram(text: &mut String, buckets: &[i64], sum_s: Option<f64>) {
     let mut seen = 0;
     for (bucket, count) in buckets.iter().enumerate().take(BUCKETS - 1) {
         seen += count;
-        let _ = writeln!(text, "{name}_bucket{{le=\"{:.6}\"}} {seen}", bound_us(bucket) / 1e6);
+        let _ = writeln!(
+            text,
+            "{name}_bucket{{le=\"{:.6}\"}} {seen}",
+            bound_us(bucket) / 1e6
+        );
     }
     let total: i64 = buckets.iter().sum();
     let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {total}");

@@ -37,8 +37,11 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| format!("signals: {e}"))?;
     let held = Held::new();
     if let Some(address) = options.metrics {
-        let listener = TcpListener::bind(address).map_err(|e| format!("--metrics {address}: {e}"))?;
-        let address = listener.local_addr().map_err(|e| format!("--metrics {address}: {e}"))?;
+        let listener =
+            TcpListener::bind(address).map_err(|e| format!("--metrics {address}: {e}"))?;
+        let address = listener
+            .local_addr()
+            .map_err(|e| format!("--metrics {address}: {e}"))?;
         log::info!("metrics on http://{address}/");
         serve_metrics(held.clone(), listener);
     }
@@ -59,7 +62,9 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         workers.push(thread::spawn(move || sql_jobs::work(&held, link)));
     }
     let (others, runs) = ((held.clone(), link(" run")), usize::from(options.runs));
-    workers.push(thread::spawn(move || outside::work(&others.0, others.1, runs)));
+    workers.push(thread::spawn(move || {
+        outside::work(&others.0, others.1, runs)
+    }));
     let control = thread::spawn(move || node.work());
 
     signals.forever().next();
@@ -87,16 +92,19 @@ fn default_name() -> String {
 pub fn explain(error: &Error) -> String {
     use postgres::error::SqlState;
     match error.code() {
-        Some(&SqlState::UNDEFINED_FUNCTION | &SqlState::INVALID_SCHEMA_NAME | &SqlState::UNDEFINED_TABLE) => {
-            "the schema hwheel is not there: run hwheel-jobs install".to_owned()
-        }
+        Some(
+            &SqlState::UNDEFINED_FUNCTION
+            | &SqlState::INVALID_SCHEMA_NAME
+            | &SqlState::UNDEFINED_TABLE,
+        ) => "the schema hwheel is not there: run hwheel-jobs install".to_owned(),
         _ => db::describe(error),
     }
 }
 
 fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
     let text: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || {
-        held.metrics.prometheus(held.len(), held.offset().as_secs_f64())
+        held.metrics
+            .prometheus(held.len(), held.offset().as_secs_f64())
     });
     thread::spawn(move || metrics::serve(&listener, &text));
 }
@@ -109,7 +117,10 @@ fn leave(mut link: Link, held: &Held) -> Result<(), String> {
     let answer = link.ask(|session| session.query("SELECT hwheel._leave($1)", &[&id]));
     match answer {
         Ok(_) => log::info!("node {id} has left"),
-        Err(e) => log::warn!("node {id} leaves its jobs to its lease: {}", db::describe(&e)),
+        Err(e) => log::warn!(
+            "node {id} leaves its jobs to its lease: {}",
+            db::describe(&e)
+        ),
     }
     Ok(())
 }
@@ -131,22 +142,36 @@ impl Node {
         kinds.dedup();
         let capacity = options.capacity as usize;
         let (window, turn) = (Duration::ZERO, Duration::ZERO);
-        Node { held, link, name, kinds, capacity, window, turn }
+        Node {
+            held,
+            link,
+            name,
+            kinds,
+            capacity,
+            window,
+            turn,
+        }
     }
 
     /// Gets a number and a lease.
     fn enter(&mut self) -> Result<i64, Error> {
         let sql = "SELECT * FROM hwheel._enter($1, $2)";
-        let rows = self.link.ask(|session| session.query(sql, &[&self.name, &SCHEMA]))?;
+        let rows = self
+            .link
+            .ask(|session| session.query(sql, &[&self.name, &SCHEMA]))?;
         let ms = |column| Duration::from_millis(rows[0].get::<_, i64>(column).unsigned_abs());
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
         self.window = window;
         self.turn = (window / 2).min(lease / 3);
-        self.link.prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
+        self.link
+            .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.held.forget();
         self.held.set_node(Some(id));
-        log::info!("node {id} ({}): window {window:?}, lease {lease:?}", self.name);
+        log::info!(
+            "node {id} ({}): window {window:?}, lease {lease:?}",
+            self.name
+        );
         Ok(id)
     }
 
@@ -187,7 +212,11 @@ impl Node {
             }
             if now >= next_claim {
                 let is_full = self.claim(id)?;
-                next_claim = if is_full { now + self.turn / 20 } else { turn_ends };
+                next_claim = if is_full {
+                    now + self.turn / 20
+                } else {
+                    turn_ends
+                };
             }
             if let Some(near) = self.listen(next_claim)? {
                 next_claim = next_claim.min(near.max(now + PAUSE));
@@ -211,7 +240,10 @@ impl Node {
             let offset = self.held.offset().as_micros() as i64;
             let (failed, lateness) = (metrics.failed(), metrics.lateness());
             let rows = self.link.ask(|session| {
-                session.query(sql, &[&id, &at_most, &self.kinds, &offset, &failed, &lateness])
+                session.query(
+                    sql,
+                    &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
+                )
             })?;
             metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
             self.arm(&rows);
@@ -227,9 +259,18 @@ impl Node {
         let (planned, new): (Vec<Job>, Vec<Job>) = jobs.partition(|job| job.due.is_some());
         self.held.arm(planned);
         let first = |job: Job| {
-            let recurrence = job.recurrence.clone().expect("only cron jobs have no due time");
+            let recurrence = job
+                .recurrence
+                .clone()
+                .expect("only cron jobs have no due time");
             let next = recurrence.first(job.occurrence);
-            (job, next.map(|next| Step { next: Some(next), skipped: 0 }))
+            (
+                job,
+                next.map(|next| Step {
+                    next: Some(next),
+                    skipped: 0,
+                }),
+            )
         };
         let new: Vec<_> = new.into_iter().map(first).collect();
         plan(&self.held, &mut self.link, &new);
@@ -238,15 +279,17 @@ impl Node {
     /// Waits for one notification. Returns when it asks for a claim.
     fn listen(&mut self, until: Instant) -> Result<Option<Instant>, Error> {
         let timeout = until.saturating_duration_since(Instant::now());
-        let notification = self.link.ask(|session| {
-            session.client.notifications().timeout_iter(timeout).next()
-        })?;
+        let notification = self
+            .link
+            .ask(|session| session.client.notifications().timeout_iter(timeout).next())?;
         let Some(notification) = notification else {
             return Ok(None);
         };
         let text = notification.payload();
         if notification.channel() != "hwheel" {
-            let numbers = text.split_once(' ').map(|(id, fence)| (id.parse(), fence.parse()));
+            let numbers = text
+                .split_once(' ')
+                .map(|(id, fence)| (id.parse(), fence.parse()));
             if let Some((Ok(id), Ok(fence))) = numbers {
                 self.held.revoke(id, fence);
             }

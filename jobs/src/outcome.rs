@@ -11,8 +11,8 @@ use postgres::{Error, Row};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long a job waits whose row is locked.
-const BUSY: Duration = Duration::from_millis(20);
+/// How long a job waits at least that is locked, or early by a little.
+pub const SHORTLY: Duration = Duration::from_millis(2);
 
 /// What to do with jobs that are due: those that run, and those that do not, each
 /// with its next run.
@@ -27,7 +27,13 @@ pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<(Job, Result
         let is_skipped = recurrence.is_skipped(job.due.expect("armed"), now);
         match recurrence.step(job.occurrence, now) {
             Ok(step) if !is_skipped => running.push((job, step)),
-            Ok(Step { next, skipped }) => skipping.push((job, Ok(Step { next, skipped: skipped + 1 }))),
+            Ok(Step { next, skipped }) => skipping.push((
+                job,
+                Ok(Step {
+                    next,
+                    skipped: skipped + 1,
+                }),
+            )),
             Err(why) => skipping.push((job, Err(why))),
         }
     }
@@ -41,16 +47,25 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[(Job, Result<Step, String>)]) 
     }
     let ids: Vec<i64> = jobs.iter().map(|(job, _)| job.id).collect();
     let fences: Vec<i64> = jobs.iter().map(|(job, _)| job.fence).collect();
-    let step = |step: &Result<Step, String>| step.as_ref().ok().map_or((None, 0), |s| (s.next, s.skipped));
+    let step = |step: &Result<Step, String>| {
+        step.as_ref()
+            .ok()
+            .map_or((None, 0), |s| (s.next, s.skipped))
+    };
     let nexts: Vec<Option<Timestamp>> = jobs.iter().map(|(_, s)| step(s).0).collect();
     let skips: Vec<i32> = jobs.iter().map(|(_, s)| step(s).1).collect();
-    let errors: Vec<Option<&str>> = jobs.iter().map(|(_, s)| s.as_ref().err().map(String::as_str)).collect();
+    let errors: Vec<Option<&str>> = jobs
+        .iter()
+        .map(|(_, s)| s.as_ref().err().map(String::as_str))
+        .collect();
     let sql = "SELECT * FROM hwheel._plan($1, $2, $3, $4, $5)";
     let rows = until_answered(held, link, |session| {
         session.query(sql, &[&ids, &fences, &nexts, &skips, &errors])
     });
     let rearmed = rows.iter().flatten().filter_map(|row| {
-        let (job, _) = jobs.iter().find(|(job, _)| job.id == row.get::<_, i64>("id"))?;
+        let (job, _) = jobs
+            .iter()
+            .find(|(job, _)| job.id == row.get::<_, i64>("id"))?;
         let due = row.get("due");
         Some(job.again(row.get("fence"), due, due))
     });
@@ -69,8 +84,10 @@ pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)
     let nexts: Vec<Option<Timestamp>> = ended.iter().map(|(_, step, _)| step.next).collect();
     let skips: Vec<i32> = ended.iter().map(|(_, step, _)| step.skipped).collect();
     let now = held.now();
-    let started: Vec<Option<Timestamp>> =
-        ended.iter().map(|(job, ..)| (job.kind == Kind::Sql).then_some(now)).collect();
+    let started: Vec<Option<Timestamp>> = ended
+        .iter()
+        .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
+        .collect();
     let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6)";
     let rows = until_answered(held, link, |session| {
         session.query(sql, &[&ids, &fences, &errors, &nexts, &skips, &started])
@@ -81,7 +98,12 @@ pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)
 }
 
 /// Takes in the outcome of each job.
-pub fn take_in<'j>(held: &Held, link: &mut Link, jobs: impl Iterator<Item = &'j Job> + Clone, rows: &[Row]) {
+pub fn take_in<'j>(
+    held: &Held,
+    link: &mut Link,
+    jobs: impl Iterator<Item = &'j Job> + Clone,
+    rows: &[Row],
+) {
     let metrics = &held.metrics;
     let mut was_early = false;
     let mut again = Vec::new();
@@ -98,7 +120,7 @@ pub fn take_in<'j>(held: &Held, link: &mut Link, jobs: impl Iterator<Item = &'j 
                 continue;
             }
             "busy" => {
-                held.arm_later(job.clone(), BUSY);
+                held.arm_later(job.clone(), SHORTLY);
                 continue;
             }
             "gone" => {
@@ -111,7 +133,10 @@ pub fn take_in<'j>(held: &Held, link: &mut Link, jobs: impl Iterator<Item = &'j 
             }
             "retry" => {
                 metrics.retried.fetch_add(1, Relaxed);
-                log::warn!("job {id} failed and is tried again: {}", row.get::<_, &str>("error"));
+                log::warn!(
+                    "job {id} failed and is tried again: {}",
+                    row.get::<_, &str>("error")
+                );
             }
             _ => {
                 metrics.dead.fetch_add(1, Relaxed);
@@ -130,7 +155,7 @@ pub fn take_in<'j>(held: &Held, link: &mut Link, jobs: impl Iterator<Item = &'j 
             held.measured(bounds);
         }
         for job in again {
-            held.arm_later(job, Duration::from_millis(1));
+            held.arm_later(job, SHORTLY);
         }
     }
 }

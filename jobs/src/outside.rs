@@ -3,7 +3,7 @@
 use crate::db::Link;
 use crate::held::{Ended, Held};
 use crate::job::{Job, Kind};
-use crate::outcome::{plan, settle, steps, until_answered};
+use crate::outcome::{plan, settle, steps, until_answered, SHORTLY};
 use crate::recur::LAST;
 use crate::{clock, command, http};
 use jiff::Timestamp;
@@ -35,9 +35,6 @@ impl Run {
     }
 }
 
-/// How long a job waits whose row is locked, or whose time has not come.
-const SHORTLY: Duration = Duration::from_millis(20);
-
 /// Runs jobs, `slots` at once, until the node closes and the last one has ended.
 pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
     // By id and fence. After a lost answer a job may be due twice here.
@@ -53,7 +50,10 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
         plan(held, &mut link, &skipping);
         let (lost, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|(job, _)| job.is_exhausted);
         let error = || Some("the node was lost while the job ran".to_owned());
-        let lost: Vec<_> = lost.into_iter().map(|(job, step)| (job, step, error())).collect();
+        let lost: Vec<_> = lost
+            .into_iter()
+            .map(|(job, step)| (job, step, error()))
+            .collect();
         settle(held, &mut link, &lost);
         let due: Vec<Job> = due.into_iter().map(|(job, _)| job).collect();
         running.extend(begin(held, &mut link, &due));
@@ -74,7 +74,11 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
     let mut was_early = false;
     for row in rows.iter().flatten() {
         let id: i64 = row.get("id");
-        let job = jobs.iter().find(|job| job.id == id).expect("it was asked for").clone();
+        let job = jobs
+            .iter()
+            .find(|job| job.id == id)
+            .expect("it was asked for")
+            .clone();
         match row.get("outcome") {
             "taken" => {
                 let run = Run {
@@ -116,11 +120,20 @@ fn start(held: &Arc<Held>, job: Job, run: Run) {
                 Kind::Http => http::run(&run),
                 _ => command::run(&run),
             };
-            report.ended(Ended { job, error: outcome.err() });
+            report.ended(Ended {
+                job,
+                error: outcome.err(),
+            });
         }
     };
-    if let Err(why) = thread::Builder::new().name(format!("job {}", job.id)).spawn(body) {
-        held.ended(Ended { job, error: Some(format!("no thread: {why}")) });
+    if let Err(why) = thread::Builder::new()
+        .name(format!("job {}", job.id))
+        .spawn(body)
+    {
+        held.ended(Ended {
+            job,
+            error: Some(format!("no thread: {why}")),
+        });
     }
 }
 
@@ -128,7 +141,11 @@ fn end(held: &Held, link: &mut Link, ended: Vec<Ended>) {
     // The next run counts from now on: what passed during this one was missed.
     let now = held.now();
     let settled = ended.into_iter().map(|Ended { job, error }| {
-        match job.recurrence.as_ref().map_or(Ok(LAST), |r| r.step(job.occurrence, now)) {
+        match job
+            .recurrence
+            .as_ref()
+            .map_or(Ok(LAST), |r| r.step(job.occurrence, now))
+        {
             Ok(step) => (job, step, error),
             Err(why) => (job, LAST, error.or(Some(why))),
         }

@@ -42,7 +42,10 @@ pub struct Step {
 }
 
 /// The step of a job that does not recur.
-pub const LAST: Step = Step { next: None, skipped: 0 };
+pub const LAST: Step = Step {
+    next: None,
+    skipped: 0,
+};
 
 impl Recurrence {
     pub fn of(row: &Row) -> Option<Recurrence> {
@@ -50,7 +53,10 @@ impl Recurrence {
         let cron: Option<String> = row.get("cron");
         let rhythm = match (every, cron) {
             (Some(us), _) => Rhythm::Every(SignedDuration::from_micros(us)),
-            (None, Some(expression)) => Rhythm::Cron { expression, zone: row.get("zone") },
+            (None, Some(expression)) => Rhythm::Cron {
+                expression,
+                zone: row.get("zone"),
+            },
             (None, None) => return None,
         };
         let missed = match row.get("missed") {
@@ -59,7 +65,11 @@ impl Recurrence {
             _ => Missed::Once,
         };
         let grace = SignedDuration::from_micros(row.get("grace_us"));
-        Some(Recurrence { rhythm, missed, grace })
+        Some(Recurrence {
+            rhythm,
+            missed,
+            grace,
+        })
     }
 
     /// The first run at `from` or later.
@@ -81,7 +91,10 @@ impl Recurrence {
     /// What follows `occurrence`, which runs or is skipped now.
     pub fn step(&self, occurrence: Timestamp, now: Timestamp) -> Result<Step, String> {
         match self.missed {
-            Missed::All => Ok(Step { next: self.after(occurrence)?, skipped: 0 }),
+            Missed::All => Ok(Step {
+                next: self.after(occurrence)?,
+                skipped: 0,
+            }),
             Missed::Skip | Missed::Once => self.after_all(occurrence, now),
         }
     }
@@ -102,7 +115,10 @@ impl Recurrence {
                 let skipped = late / interval.as_nanos();
                 let ahead = (skipped + 1) * interval.as_nanos();
                 let next = Timestamp::from_nanosecond(one.as_nanosecond() + ahead).ok();
-                Ok(Step { next, skipped: i32::try_from(skipped).unwrap_or(i32::MAX - 1) })
+                Ok(Step {
+                    next,
+                    skipped: i32::try_from(skipped).unwrap_or(i32::MAX - 1),
+                })
             }
             Rhythm::Cron { expression, zone } => {
                 let next = occurrence(expression, zone, one.max(now), false)?;
@@ -132,8 +148,13 @@ fn occurrence(
 }
 
 fn parse(expression: &str) -> Result<Cron, String> {
-    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-    parser.parse(expression).map_err(|e| format!("\"{expression}\": {e}"))
+    let parser = CronParser::builder()
+        .seconds(Seconds::Disallowed)
+        .year(Year::Disallowed)
+        .build();
+    parser
+        .parse(expression)
+        .map_err(|e| format!("\"{expression}\": {e}"))
 }
 
 #[cfg(test)]
@@ -146,13 +167,24 @@ mod tests {
 
     fn every(seconds: i64, missed: Missed) -> Recurrence {
         let grace = SignedDuration::from_secs(60);
-        Recurrence { rhythm: Rhythm::Every(SignedDuration::from_secs(seconds)), missed, grace }
+        Recurrence {
+            rhythm: Rhythm::Every(SignedDuration::from_secs(seconds)),
+            missed,
+            grace,
+        }
     }
 
     fn cron(expression: &str, zone: &str, missed: Missed) -> Recurrence {
         let grace = SignedDuration::from_secs(60);
-        let rhythm = Rhythm::Cron { expression: expression.into(), zone: zone.into() };
-        Recurrence { rhythm, missed, grace }
+        let rhythm = Rhythm::Cron {
+            expression: expression.into(),
+            zone: zone.into(),
+        };
+        Recurrence {
+            rhythm,
+            missed,
+            grace,
+        }
     }
 
     /// The runs of an expression after a time, if each is made in time.
@@ -164,7 +196,14 @@ mod tests {
             times.push(recurrence.step(last, last).unwrap().next.unwrap());
         }
         let zone = jiff::tz::TimeZone::get(zone).unwrap();
-        times.iter().map(|t| t.to_zoned(zone.clone()).strftime("%d. %H:%M %z").to_string()).collect()
+        times
+            .iter()
+            .map(|t| {
+                t.to_zoned(zone.clone())
+                    .strftime("%d. %H:%M %z")
+                    .to_string()
+            })
+            .collect()
     }
 
     #[test]
@@ -180,10 +219,28 @@ mod tests {
         let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
         let after_now = Some(at("2026-01-01T00:05:10Z"));
         let step = |missed| every(10, missed).step(start, now).unwrap();
-        assert_eq!(step(Missed::Once), Step { next: after_now, skipped: 30 });
-        assert_eq!(step(Missed::Skip), Step { next: after_now, skipped: 30 });
+        assert_eq!(
+            step(Missed::Once),
+            Step {
+                next: after_now,
+                skipped: 30
+            }
+        );
+        assert_eq!(
+            step(Missed::Skip),
+            Step {
+                next: after_now,
+                skipped: 30
+            }
+        );
         let following = Some(at("2026-01-01T00:00:10Z"));
-        assert_eq!(step(Missed::All), Step { next: following, skipped: 0 });
+        assert_eq!(
+            step(Missed::All),
+            Step {
+                next: following,
+                skipped: 0
+            }
+        );
     }
 
     #[test]
@@ -201,30 +258,60 @@ mod tests {
         let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
         let step = |missed| cron("* * * * *", "UTC", missed).step(start, now).unwrap();
         let after_now = Some(at("2026-01-01T00:06:00Z"));
-        assert_eq!(step(Missed::Once), Step { next: after_now, skipped: 5 });
-        assert_eq!(step(Missed::Skip), Step { next: after_now, skipped: 5 });
+        assert_eq!(
+            step(Missed::Once),
+            Step {
+                next: after_now,
+                skipped: 5
+            }
+        );
+        assert_eq!(
+            step(Missed::Skip),
+            Step {
+                next: after_now,
+                skipped: 5
+            }
+        );
         let following = Some(at("2026-01-01T00:01:00Z"));
-        assert_eq!(step(Missed::All), Step { next: following, skipped: 0 });
+        assert_eq!(
+            step(Missed::All),
+            Step {
+                next: following,
+                skipped: 0
+            }
+        );
     }
 
     /// On 29 March 2026 the clocks of Berlin go from 02:00 to 03:00.
     #[test]
     fn a_fixed_time_in_the_gap_runs_once_just_after_it() {
         let seen = runs("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3);
-        assert_eq!(seen, ["28. 02:30 +0100", "29. 03:00 +0200", "30. 02:30 +0200"]);
+        assert_eq!(
+            seen,
+            ["28. 02:30 +0100", "29. 03:00 +0200", "30. 02:30 +0200"]
+        );
     }
 
     /// On 25 October 2026 they go from 03:00 back to 02:00.
     #[test]
     fn a_fixed_time_in_the_doubled_hour_runs_once() {
         let seen = runs("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00:00Z", 3);
-        assert_eq!(seen, ["24. 02:30 +0200", "25. 02:30 +0200", "26. 02:30 +0100"]);
+        assert_eq!(
+            seen,
+            ["24. 02:30 +0200", "25. 02:30 +0200", "26. 02:30 +0100"]
+        );
     }
 
     #[test]
     fn a_rhythm_goes_through_the_doubled_hour_twice() {
         let seen = runs("*/30 * * * *", "Europe/Berlin", "2026-10-24T23:45:00Z", 6);
-        let expected = ["02:00 +0200", "02:30 +0200", "02:00 +0100", "02:30 +0100", "03:00 +0100"];
+        let expected = [
+            "02:00 +0200",
+            "02:30 +0200",
+            "02:00 +0100",
+            "02:30 +0100",
+            "03:00 +0100",
+        ];
         assert_eq!(seen[..5], expected.map(|time| format!("25. {time}")));
     }
 
@@ -236,7 +323,8 @@ mod tests {
 
     #[test]
     fn an_unknown_zone_is_an_error() {
-        let why = cron("0 0 * * *", "Europe/Atlantis", Missed::Once).first(at("2026-01-01T00:00:00Z"));
+        let why =
+            cron("0 0 * * *", "Europe/Atlantis", Missed::Once).first(at("2026-01-01T00:00:00Z"));
         assert!(why.unwrap_err().contains("Atlantis"));
     }
 }

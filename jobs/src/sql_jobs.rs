@@ -18,6 +18,8 @@ const DISABLED: Duration = Duration::from_secs(2);
 
 /// Fires batches until the node closes.
 pub fn work(held: &Held, mut link: Link) {
+    // The first batch finds a connection and plans. An error will come again.
+    let _ = link.ask(|session| call(session, &[]));
     while let Some(batch) = held.take_sql(BATCH) {
         fire(held, &mut link, batch);
     }
@@ -50,7 +52,11 @@ fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
             take_in(held, link, jobs, &rows);
         }
         Err(e) if running.len() > 1 => {
-            log::warn!("a batch of {} failed, each is tried alone: {}", running.len(), db::describe(&e));
+            log::warn!(
+                "a batch of {} failed, each is tried alone: {}",
+                running.len(),
+                db::describe(&e)
+            );
             for (job, _) in running {
                 fire(held, link, vec![job]);
             }
@@ -68,7 +74,9 @@ fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
 }
 
 fn call(session: &mut Session, batch: &[(Job, Step)]) -> Result<Vec<Row>, Error> {
-    session.limit(batch[0].0.timeout_ms)?;
+    if let Some((job, _)) = batch.first() {
+        session.limit(job.timeout_ms)?;
+    }
     let ids: Vec<i64> = batch.iter().map(|(job, _)| job.id).collect();
     let fences: Vec<i64> = batch.iter().map(|(job, _)| job.fence).collect();
     let nexts: Vec<Option<Timestamp>> = batch.iter().map(|(_, step)| step.next).collect();

@@ -14,7 +14,7 @@ impl Alarms {
         let wheel = Options::new()
             .clock(Clock::Realtime)
             .tick(Duration::from_micros(100))
-            .handler(move |_, event| due(event.cookie.cast_signed()))
+            .handler(move |_, event| due(event.cookie as i64))
             .create()?;
         wheel.start()?;
         Ok(Alarms(wheel))
@@ -23,7 +23,8 @@ impl Alarms {
     /// Arms the timer of a job, or moves it. One in the past fires at once.
     pub fn set(&self, id: i64, at_ns: u64) -> io::Result<()> {
         let key = id.to_ne_bytes();
-        self.0.key_set(&key, Time::from_nanos(at_ns), id.cast_unsigned())?;
+        self.0
+            .key_set(&key, Time::from_nanos(at_ns), id as u64)?;
         Ok(())
     }
 

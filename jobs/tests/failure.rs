@@ -12,7 +12,10 @@ use support::{Database, Server};
 
 fn shared() -> Database<'static> {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start).database().with_functions()
+    SERVER
+        .get_or_init(Server::start)
+        .database()
+        .with_functions()
 }
 
 /// So many jobs, evenly over the next seconds.
@@ -26,9 +29,12 @@ fn spread(db: &Database, count: i32, seconds: f64) {
 /// Waits until all jobs are done, and checks that each ran once and not early.
 fn all_done_once(db: &Database) {
     db.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
-    let row = &db.rows("SELECT (SELECT count(*) FROM hwheel.job WHERE kind = 'sql'), count(*),
-        count(DISTINCT key), bool_and(at >= due) FROM run")[0];
-    let (jobs, runs, keys, in_time): (i64, i64, i64, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    let row = &db.rows(
+        "SELECT (SELECT count(*) FROM hwheel.job WHERE kind = 'sql'), count(*),
+        count(DISTINCT key), bool_and(at >= due) FROM run",
+    )[0];
+    let (jobs, runs, keys, in_time): (i64, i64, i64, bool) =
+        (row.get(0), row.get(1), row.get(2), row.get(3));
     assert_eq!((runs, keys, in_time), (jobs, jobs, true));
 }
 
@@ -69,7 +75,10 @@ fn a_command_whose_node_is_killed_runs_again_and_the_attempt_counts() {
     assert_eq!((runs[0][0], runs[1][0], runs.len()), ("1", "2", 2));
     assert_eq!(runs[0][1], runs[1][1], "all attempts have the same name");
     let row = &db.rows("SELECT state, last_error FROM hwheel.job WHERE key = 'once'")[0];
-    assert_eq!((row.get(0), row.get(1)), ("dead", "the node was lost while the job ran"));
+    assert_eq!(
+        (row.get(0), row.get(1)),
+        ("dead", "the node was lost while the job ran")
+    );
 }
 
 #[test]
@@ -79,7 +88,8 @@ fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passe
     let dir = tempfile::tempdir().unwrap();
     // The command ends while its node is stopped.
     db.execute(&format!(
-        "SELECT hwheel.schedule('c', now(), command => 'echo x >> {}/c; sleep 1')", dir.path().display()
+        "SELECT hwheel.schedule('c', now(), command => 'echo x >> {}/c; sleep 1')",
+        dir.path().display()
     ));
     spread(&db, 100, 2.5);
     db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'c'");
@@ -87,7 +97,13 @@ fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passe
     a.signal(libc::SIGSTOP);
     let _b = db.node("b");
     all_done_once(&db);
-    assert_eq!(std::fs::read_to_string(dir.path().join("c")).unwrap().lines().count(), 2);
+    assert_eq!(
+        std::fs::read_to_string(dir.path().join("c"))
+            .unwrap()
+            .lines()
+            .count(),
+        2
+    );
     let owner_and_fence = "SELECT j.fence FROM hwheel.job j WHERE key = 'c'";
     let fence: i64 = db.value(owner_and_fence);
 
@@ -132,12 +148,19 @@ fn a_lost_connection_loses_no_job_and_doubles_none() {
     db.execute("SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note', missed => 'all')");
     for _ in 0..8 {
         sleep(Duration::from_millis(400));
-        db.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE application_name LIKE 'hwheel-jobs %' AND datname = current_database()");
+        db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE application_name LIKE 'hwheel-jobs %' AND datname = current_database()",
+        );
     }
     db.wait("SELECT bool_and(state = 'done') FROM hwheel.job WHERE key <> 'tick'");
     db.wait("SELECT runs > 40 FROM hwheel.job WHERE key = 'tick'");
-    assert!(a.log().contains("terminating connection due to administrator command"), "{}", a.log());
+    assert!(
+        a.log()
+            .contains("terminating connection due to administrator command"),
+        "{}",
+        a.log()
+    );
     let row = &db.rows("SELECT count(*), count(DISTINCT (key, due)),
         count(*) FILTER (WHERE key = 'tick') = (SELECT runs FROM hwheel.job WHERE key = 'tick') FROM run")[0];
     let (runs, distinct, as_counted): (i64, i64, bool) = (row.get(0), row.get(1), row.get(2));
@@ -163,12 +186,22 @@ fn a_job_that_a_node_fires_twice_runs_once() {
     assert_eq!(db.value::<String>(&fire), "gone");
     // With an old fence nothing is begun, and nothing settled.
     let (id, fence): (i64, i64) = (claimed[1].get(0), claimed[1].get(1));
-    let begin = |fence: i64| db.value::<String>(&format!("SELECT outcome FROM hwheel._begin('{{{id}}}', '{{{fence}}}')"));
+    let begin = |fence: i64| {
+        db.value::<String>(&format!(
+            "SELECT outcome FROM hwheel._begin('{{{id}}}', '{{{fence}}}')"
+        ))
+    };
     let settle = |fence: i64| -> String {
         db.value(&format!("SELECT outcome FROM hwheel._settle('{{{id}}}', '{{{fence}}}', '{{NULL}}', '{{NULL}}', '{{0}}', '{{NULL}}')"))
     };
-    assert_eq!((begin(fence - 1), begin(fence), begin(fence)), ("gone".into(), "taken".into(), "taken".into()));
-    assert_eq!((settle(fence - 1), settle(fence), settle(fence)), ("gone".into(), "done".into(), "gone".into()));
+    assert_eq!(
+        (begin(fence - 1), begin(fence), begin(fence)),
+        ("gone".into(), "taken".into(), "taken".into())
+    );
+    assert_eq!(
+        (settle(fence - 1), settle(fence), settle(fence)),
+        ("gone".into(), "done".into(), "gone".into())
+    );
     all_done_once(&db);
 }
 
@@ -212,7 +245,10 @@ fn a_node_that_ends_gives_its_jobs_back_at_once() {
     sleep(Duration::from_millis(300));
     assert!(a.end());
     all_done_once(&db);
-    assert_eq!(db.value::<i64>("SELECT runs FROM hwheel.job WHERE key = 'c'"), 1);
+    assert_eq!(
+        db.value::<i64>("SELECT runs FROM hwheel.job WHERE key = 'c'"),
+        1
+    );
     let late: f64 = db.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run");
     assert!(late < 3.0, "late by {late} s");
 }
@@ -234,20 +270,33 @@ fn the_clock_of_the_database_decides_and_may_step() {
         std::fs::rename(&new, &file).unwrap();
     };
     set("+90s");
-    Command::new("chmod").args(["-R", "a+rX"]).arg(dir.path()).status().unwrap();
-    let server = Server::start_with(&[], &[
-        ("LD_PRELOAD", library),
-        ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
-        ("FAKETIME_NO_CACHE", "1"),
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-    ]);
+    Command::new("chmod")
+        .args(["-R", "a+rX"])
+        .arg(dir.path())
+        .status()
+        .unwrap();
+    let server = Server::start_with(
+        &[],
+        &[
+            ("LD_PRELOAD", library),
+            ("FAKETIME_TIMESTAMP_FILE", file.to_str().unwrap()),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ],
+    );
     let db = server.database().with_functions();
     let offset: f64 = db.value("SELECT extract(epoch FROM clock_timestamp())::float8");
-    let here = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    assert!((offset - here.as_secs_f64() - 90.0).abs() < 1.0, "the clock is not 90 s ahead");
+    let here = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    assert!(
+        (offset - here.as_secs_f64() - 90.0).abs() < 1.0,
+        "the clock is not 90 s ahead"
+    );
 
     let node = db.node("a");
-    let latest = || -> f64 { db.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run") };
+    let latest =
+        || -> f64 { db.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run") };
     spread(&db, 50, 1.5);
     all_done_once(&db);
     assert!(latest() < 1.0, "late by {}", latest());
@@ -280,14 +329,19 @@ fn a_full_disk_costs_no_attempt_and_no_job() {
     let server = Server::start();
     let small = Mount::new(&server.dir().join("small"), "16m");
     let db = server.database().with_functions();
-    db.execute(&format!("CREATE TABLESPACE small LOCATION '{}'", small.0.display()));
+    db.execute(&format!(
+        "CREATE TABLESPACE small LOCATION '{}'",
+        small.0.display()
+    ));
     db.execute("CREATE TABLE effect (text text) TABLESPACE small;
         CREATE FUNCTION fill(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
         'INSERT INTO run VALUES (key, due, payload); INSERT INTO effect SELECT repeat(md5(i::text), 200) FROM generate_series(1, 200) i;
          ALTER TABLE effect ALTER text SET STORAGE PLAIN'");
     std::fs::write(small.0.join("filler"), vec![0; 15 << 20]).expect("a filler");
     let node = db.node("a");
-    db.execute("SELECT hwheel.schedule('f' || i, now(), sql => 'fill') FROM generate_series(1, 5) i");
+    db.execute(
+        "SELECT hwheel.schedule('f' || i, now(), sql => 'fill') FROM generate_series(1, 5) i",
+    );
     db.execute("SELECT hwheel.schedule('n', now(), sql => 'note')");
     node.wait_for_log("No space left on device");
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'n'");
@@ -302,17 +356,27 @@ impl Mount {
     fn new(path: &Path, size: &str) -> Mount {
         std::fs::create_dir(path).unwrap();
         let options = format!("size={size},mode=0777");
-        let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(path).status();
+        let status = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "tmpfs"])
+            .arg(path)
+            .status();
         assert!(status.expect("mount").success());
         let own = path.join("own");
         std::fs::create_dir(&own).unwrap();
-        Command::new("chown").arg("postgres").arg(&own).status().unwrap();
+        Command::new("chown")
+            .arg("postgres")
+            .arg(&own)
+            .status()
+            .unwrap();
         Mount(own)
     }
 }
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.parent().unwrap()).status();
+        let _ = Command::new("umount")
+            .arg("-l")
+            .arg(self.0.parent().unwrap())
+            .status();
     }
 }

@@ -10,7 +10,10 @@ use support::{Database, Server};
 
 fn database() -> Database<'static> {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start).database().with_functions()
+    SERVER
+        .get_or_init(Server::start)
+        .database()
+        .with_functions()
 }
 
 /// Runs of the job that are recorded in the table `run`.
@@ -49,7 +52,10 @@ fn many_jobs_run_once_each_on_two_nodes() {
     );
     db.wait("SELECT count(*) = 3000 FROM hwheel.job WHERE state = 'done'");
     let row = &db.rows("SELECT count(*), count(DISTINCT key), bool_and(at >= due) FROM run")[0];
-    assert_eq!((row.get(0), row.get(1), row.get(2)), (3000i64, 3000i64, true));
+    assert_eq!(
+        (row.get(0), row.get(1), row.get(2)),
+        (3000i64, 3000i64, true)
+    );
 }
 
 #[test]
@@ -62,11 +68,15 @@ fn a_function_that_fails_leaves_nothing_and_is_dead_in_the_end() {
     );
     db.wait("SELECT count(*) = 20 FROM hwheel.job WHERE state = 'done'");
     db.wait("SELECT state = 'dead' FROM hwheel.job WHERE key = 'bad'");
-    let row = &db.rows("SELECT attempts, last_error, finished_at - created_at FROM hwheel.job WHERE key = 'bad'")[0];
+    let row = &db.rows(
+        "SELECT attempts, last_error, finished_at - created_at FROM hwheel.job WHERE key = 'bad'",
+    )[0];
     assert_eq!((row.get(0), row.get(1)), (3, "it does not work (P0001)"));
     assert_eq!(runs(&db, "bad"), 0);
     // 100 ms and 200 ms, each less a fifth at most.
-    assert!(db.value::<bool>("SELECT fired_at - created_at > interval '240 ms' FROM hwheel.job WHERE key = 'bad'"));
+    assert!(db.value::<bool>(
+        "SELECT fired_at - created_at > interval '240 ms' FROM hwheel.job WHERE key = 'bad'"
+    ));
 
     // The cause is repaired, and the job is revived.
     db.execute(
@@ -106,7 +116,10 @@ fn a_function_may_schedule_move_and_cancel_jobs_its_own_too() {
     let _node = db.node_with("one", &["--connections", "1"]);
     db.wait("SELECT count(*) = 4 FROM run");
     db.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
-    assert_eq!((runs(&db, "chain"), runs(&db, "killer"), runs(&db, "victim")), (3, 1, 0));
+    assert_eq!(
+        (runs(&db, "chain"), runs(&db, "killer"), runs(&db, "victim")),
+        (3, 1, 0)
+    );
 }
 
 #[test]
@@ -136,7 +149,9 @@ fn a_job_that_somebody_has_locked_waits_and_holds_up_no_other() {
     );
     let mut other = db.client();
     let mut transaction = other.transaction().unwrap();
-    transaction.batch_execute("SELECT hwheel.cancel('locked')").unwrap();
+    transaction
+        .batch_execute("SELECT hwheel.cancel('locked')")
+        .unwrap();
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'free'");
     transaction.rollback().unwrap();
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'locked'");
@@ -155,12 +170,22 @@ fn a_command_is_retried_and_then_dead() {
         SELECT hwheel.schedule('bad', now(), command => 'echo why >&2; exit 7', max_attempts => 2, backoff => '50 ms')"
     ));
     db.wait("SELECT count(*) = 3 FROM hwheel.job WHERE state IN ('done', 'dead')");
-    assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), "[1]");
+    assert_eq!(
+        std::fs::read_to_string(dir.path().join("out")).unwrap(),
+        "[1]"
+    );
     let rows = db.rows("SELECT key, state, runs, last_error FROM hwheel.job ORDER BY key");
-    let rows: Vec<(String, String, i64, Option<String>)> =
-        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    let rows: Vec<(String, String, i64, Option<String>)> = rows
+        .iter()
+        .map(|row| (row.get(0), row.get(1), row.get(2), row.get(3)))
+        .collect();
     let row = |key: &str, state: &str, runs, error: Option<&str>| {
-        (key.to_owned(), state.to_owned(), runs, error.map(str::to_owned))
+        (
+            key.to_owned(),
+            state.to_owned(),
+            runs,
+            error.map(str::to_owned),
+        )
     };
     assert_eq!(rows[0], row("bad", "dead", 0, Some("exit status 7: why")));
     assert_eq!(rows[1], row("good", "done", 1, None));
@@ -182,7 +207,11 @@ fn http_server(statuses: &'static [u16]) -> (u16, mpsc::Receiver<String>) {
                 let length = stream.read(&mut buffer).unwrap();
                 request.extend_from_slice(&buffer[..length]);
             }
-            write!(stream, "HTTP/1.1 {status} x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy").unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 {status} x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
+            )
+            .unwrap();
             send.send(String::from_utf8(request).unwrap()).unwrap();
         }
     });
@@ -200,7 +229,9 @@ fn a_request_is_retried_with_the_same_key() {
     let request = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
     let (first, second) = (request(), request());
     let key = |request: &str| {
-        let line = request.lines().find(|line| line.to_lowercase().starts_with("idempotency-key:"));
+        let line = request
+            .lines()
+            .find(|line| line.to_lowercase().starts_with("idempotency-key:"));
         line.unwrap_or_else(|| panic!("{request}")).to_owned()
     };
     assert!(first.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{first}");
@@ -213,7 +244,9 @@ fn a_request_is_retried_with_the_same_key() {
 fn a_request_that_nobody_answers_is_dead() {
     let db = database();
     let _node = db.node("one");
-    db.execute("SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:1/', max_attempts => 1)");
+    db.execute(
+        "SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:1/', max_attempts => 1)",
+    );
     db.wait("SELECT state = 'dead' FROM hwheel.job");
     let error: String = db.value("SELECT last_error FROM hwheel.job");
     assert!(error.to_lowercase().contains("refused"), "{error}");
@@ -240,14 +273,19 @@ fn moves_and_cancels_count_inside_and_outside_the_window() {
     assert!(db.value::<bool>(changed));
     db.wait("SELECT count(*) = 3 FROM hwheel.job WHERE state = 'done'");
 
-    let ran = db.rows("SELECT r.key, r.due = j.due AND r.at >= j.due AND r.at < j.due + interval '2 s'
-        FROM run r JOIN hwheel.job j USING (key) ORDER BY r.at");
+    let ran = db.rows(
+        "SELECT r.key, r.due = j.due AND r.at >= j.due AND r.at < j.due + interval '2 s'
+        FROM run r JOIN hwheel.job j USING (key) ORDER BY r.at",
+    );
     let ran: Vec<(String, bool)> = ran.iter().map(|row| (row.get(0), row.get(1))).collect();
     let expected = ["in-earlier", "out-in", "in-later"].map(|key| (key.to_owned(), true));
     assert_eq!(ran, expected);
     let left = db.rows("SELECT key, state FROM hwheel.job WHERE state <> 'done' ORDER BY key");
     let left: Vec<(String, String)> = left.iter().map(|row| (row.get(0), row.get(1))).collect();
-    assert_eq!(left, ["in-out", "out-out"].map(|key| (key.to_owned(), "waiting".to_owned())));
+    assert_eq!(
+        left,
+        ["in-out", "out-out"].map(|key| (key.to_owned(), "waiting".to_owned()))
+    );
 }
 
 #[test]
@@ -277,10 +315,17 @@ fn missed_runs_are_skipped_made_up_for_by_one_or_all_made() {
     db.wait("SELECT bool_and(due > now()) FROM hwheel.job");
     for (key, ran, skipped) in [("skip", 0, 6), ("once", 1, 5), ("all", 6, 0)] {
         assert_eq!(runs(&db, key), ran, "{key}");
-        assert_eq!(db.value::<i64>(&format!("SELECT skipped FROM hwheel.job WHERE key = '{key}'")), skipped);
+        assert_eq!(
+            db.value::<i64>(&format!(
+                "SELECT skipped FROM hwheel.job WHERE key = '{key}'"
+            )),
+            skipped
+        );
     }
     // The rhythm is kept.
-    assert!(db.value::<bool>("SELECT bool_and(due - created_at BETWEEN '29 min' AND '31 min') FROM hwheel.job"));
+    assert!(db.value::<bool>(
+        "SELECT bool_and(due - created_at BETWEEN '29 min' AND '31 min') FROM hwheel.job"
+    ));
 }
 
 #[test]
@@ -289,9 +334,14 @@ fn a_run_that_fails_for_good_does_not_end_its_series() {
     let _node = db.node("one");
     db.execute("SELECT hwheel.schedule('bad', now(), every => '1 h', sql => 'fail', max_attempts => 2, backoff => '20 ms')");
     db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE state = 'dead'");
-    let row = &db.rows("SELECT s.state, s.due - d.occurrence = '1 h', d.every IS NULL, s.attempts
-        FROM hwheel.job s, hwheel.job d WHERE s.state <> 'dead' AND d.state = 'dead'")[0];
-    assert_eq!((row.get(0), row.get(1), row.get(2), row.get(3)), ("waiting", true, true, 0));
+    let row = &db.rows(
+        "SELECT s.state, s.due - d.occurrence = '1 h', d.every IS NULL, s.attempts
+        FROM hwheel.job s, hwheel.job d WHERE s.state <> 'dead' AND d.state = 'dead'",
+    )[0];
+    assert_eq!(
+        (row.get(0), row.get(1), row.get(2), row.get(3)),
+        ("waiting", true, true, 0)
+    );
 }
 
 /// The rules for daylight saving in tests of src/recur.rs hold from end to end. Berlin
@@ -301,14 +351,21 @@ fn a_cron_job_goes_through_a_change_of_daylight_saving() {
     let db = database();
     let _node = db.node("one");
     let local = |key: &str| -> String {
-        db.wait(&format!("SELECT due > '-infinity' FROM hwheel.job WHERE key = '{key}'"));
+        db.wait(&format!(
+            "SELECT due > '-infinity' FROM hwheel.job WHERE key = '{key}'"
+        ));
         db.value(&format!("SELECT to_char(due AT TIME ZONE 'UTC', 'MM-DD HH24:MI') FROM hwheel.job WHERE key = '{key}'"))
     };
     for (key, cron, from, first) in [
         ("gap", "30 2 * * *", "2027-03-28 00:00+00", "03-28 01:00"),
         ("after", "30 2 * * *", "2027-03-28 01:30+00", "03-29 00:30"),
         ("twice", "30 2 * * *", "2027-10-31 00:31+00", "11-01 01:30"),
-        ("rhythm", "*/30 * * * *", "2027-10-31 00:31+00", "10-31 01:00"),
+        (
+            "rhythm",
+            "*/30 * * * *",
+            "2027-10-31 00:31+00",
+            "10-31 01:00",
+        ),
     ] {
         db.execute(&format!(
             "SELECT hwheel.schedule('{key}', '{from}', cron => '{cron}', zone => 'Europe/Berlin', sql => 'note')"
@@ -333,7 +390,10 @@ fn a_cron_job_that_never_occurs_is_dead() {
     let _node = db.node("one");
     db.execute("SELECT hwheel.schedule('never', cron => '0 0 30 2 *', sql => 'note')");
     db.wait("SELECT state = 'dead' FROM hwheel.job");
-    assert_eq!(db.value::<String>("SELECT last_error FROM hwheel.job"), "\"0 0 30 2 *\" never occurs");
+    assert_eq!(
+        db.value::<String>("SELECT last_error FROM hwheel.job"),
+        "\"0 0 30 2 *\" never occurs"
+    );
 }
 
 /// What SQL accepts as a cron expression, the nodes' library does too.
@@ -350,7 +410,8 @@ fn both_readers_of_cron_expressions_agree() {
     );
     db.wait("SELECT bool_and(due > '-infinity' OR state = 'dead') FROM hwheel.job");
     let refused = db.rows("SELECT cron, last_error FROM hwheel.job WHERE state = 'dead'");
-    let refused: Vec<(String, String)> = refused.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let refused: Vec<(String, String)> =
+        refused.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(refused, []);
 }
 
@@ -360,14 +421,19 @@ fn a_node_runs_only_the_kinds_that_it_is_told_to() {
     let _node = db.node_with("one", &["--kinds", "sql"]);
     db.execute("SELECT hwheel.schedule('c', now(), command => 'true'); SELECT hwheel.schedule('s', now(), sql => 'note')");
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 's'");
-    assert_eq!(db.value::<String>("SELECT state FROM hwheel.job WHERE key = 'c'"), "waiting");
+    assert_eq!(
+        db.value::<String>("SELECT state FROM hwheel.job WHERE key = 'c'"),
+        "waiting"
+    );
 }
 
 #[test]
 fn a_node_with_little_room_runs_everything() {
     let db = database();
     let _node = db.node_with("one", &["--capacity", "7"]);
-    db.execute("SELECT hwheel.schedule('k' || i, now(), sql => 'note') FROM generate_series(1, 50) i");
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, now(), sql => 'note') FROM generate_series(1, 50) i",
+    );
     db.wait("SELECT count(*) = 50 FROM hwheel.job WHERE state = 'done'");
     assert_eq!(db.value::<i64>("SELECT count(*) FROM run"), 50);
 }
@@ -386,32 +452,65 @@ fn list_and_stats_show_what_there_is() {
     db.wait("SELECT (SELECT sum(l) FROM unnest(lateness) l) = 2 FROM hwheel.node");
     let output = |arguments: &[&str]| {
         let output = db.program(arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).unwrap()
     };
     let list = output(&["list"]);
-    for text in ["cron 0 3 * * * Asia/Tokyo", "every 01:00:00", "http http://x/", "it does not work (P0001)"] {
+    for text in [
+        "cron 0 3 * * * Asia/Tokyo",
+        "every 01:00:00",
+        "http http://x/",
+        "it does not work (P0001)",
+    ] {
         assert!(list.contains(text), "{list}");
     }
     assert_eq!(output(&["list", "--state", "dead"]).lines().count(), 2);
     assert_eq!(output(&["list", "--key", "la%"]).lines().count(), 2);
     let stats = output(&["stats"]);
-    for text in ["waiting   2", "done      1", "dead      1", "late      0", "failed    1", "node      one: clock "] {
+    for text in [
+        "waiting   2",
+        "done      1",
+        "dead      1",
+        "late      0",
+        "failed    1",
+        "node      one: clock ",
+    ] {
         assert!(stats.contains(text), "{stats}");
     }
     let text = output(&["stats", "--prometheus"]);
-    for line in ["hwheel_jobs{state=\"waiting\"} 2", "hwheel_jobs_late 0", "hwheel_jobs_lateness_seconds_count 2"] {
+    for line in [
+        "hwheel_jobs{state=\"waiting\"} 2",
+        "hwheel_jobs_late 0",
+        "hwheel_jobs_lateness_seconds_count 2",
+    ] {
         assert!(text.contains(line), "{text}");
     }
     // The node has bound a free port and said which.
     node.wait_for_log("metrics on http://127.0.0.1:");
     let log = node.log();
-    let address = log.split("metrics on http://").nth(1).unwrap().split('/').next().unwrap();
+    let address = log
+        .split("metrics on http://")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    for line in ["HTTP/1.1 200 OK", "hwheel_jobs_done_total 1", "hwheel_jobs_dead_total 1", "hwheel_jobs_lateness_seconds_count 2"] {
+    for line in [
+        "HTTP/1.1 200 OK",
+        "hwheel_jobs_done_total 1",
+        "hwheel_jobs_dead_total 1",
+        "hwheel_jobs_lateness_seconds_count 2",
+    ] {
         assert!(answer.contains(line), "{answer}");
     }
     assert!(node.end());

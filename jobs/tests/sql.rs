@@ -11,7 +11,10 @@ use support::{Database, Server};
 
 fn database() -> Database<'static> {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start).database().with_functions()
+    SERVER
+        .get_or_init(Server::start)
+        .database()
+        .with_functions()
 }
 
 const NOTE: &str = "now() + interval '1 h', sql => 'note'";
@@ -33,10 +36,15 @@ fn a_job_that_is_rolled_back_never_existed() {
 fn a_key_names_one_live_job() {
     let db = database();
     let first: i64 = db.value(&format!("SELECT hwheel.schedule('a', {NOTE})"));
-    let second: i64 = db.value("SELECT hwheel.schedule('a', now() + interval '2 h', command => 'true')");
+    let second: i64 =
+        db.value("SELECT hwheel.schedule('a', now() + interval '2 h', command => 'true')");
     assert_eq!(first, second);
-    let row = &db.rows("SELECT kind, target, fence, due > now() + interval '90 min' FROM hwheel.job")[0];
-    assert_eq!((row.get(0), row.get(1), row.get(2), row.get(3)), ("command", "true", 1i64, true));
+    let row =
+        &db.rows("SELECT kind, target, fence, due > now() + interval '90 min' FROM hwheel.job")[0];
+    assert_eq!(
+        (row.get(0), row.get(1), row.get(2), row.get(3)),
+        ("command", "true", 1i64, true)
+    );
 }
 
 #[test]
@@ -58,7 +66,10 @@ fn a_function_is_stored_by_its_full_name() {
         CREATE FUNCTION \"My app\".\"Do\"(text, timestamptz, jsonb) RETURNS int LANGUAGE sql AS 'SELECT 1';
         SET search_path = \"My app\"; SELECT hwheel.schedule('a', now(), sql => '\"Do\"')",
     );
-    assert_eq!(db.value::<String>("SELECT target FROM hwheel.job"), "\"My app\".\"Do\"");
+    assert_eq!(
+        db.value::<String>("SELECT target FROM hwheel.job"),
+        "\"My app\".\"Do\""
+    );
 }
 
 #[test]
@@ -69,33 +80,83 @@ fn bad_input_is_refused_and_changes_nothing() {
         ("NULL, now(), sql => 'note'", "a key has 1 to 255 bytes"),
         ("'', now(), sql => 'note'", "a key has 1 to 255 bytes"),
         ("'a', now()", "a job is one of sql, command and http"),
-        ("'a', now(), sql => 'note', http => 'http://x/'", "a job is one of sql, command and http"),
+        (
+            "'a', now(), sql => 'note', http => 'http://x/'",
+            "a job is one of sql, command and http",
+        ),
         ("'a', sql => 'note'", "a job needs due, every or cron"),
         ("'a', 'infinity', sql => 'note'", "infinity is no due time"),
         ("'a', '9999-01-01', sql => 'note'", "is no due time"),
-        ("'a', now() - interval '1 us', sql => 'note'", "is in the past"),
-        ("'a', now(), sql => 'nothing'", "there is no function nothing(text, timestamptz, jsonb)"),
+        (
+            "'a', now() - interval '1 us', sql => 'note'",
+            "is in the past",
+        ),
+        (
+            "'a', now(), sql => 'nothing'",
+            "there is no function nothing(text, timestamptz, jsonb)",
+        ),
         ("'a', now(), sql => 'now(); DROP TABLE run; --'", ""),
         ("'a', now(), command => ' '", "the command is empty"),
-        ("'a', now(), http => 'ftp://x'", "\"ftp://x\" is no URL of http or https"),
-        ("'a', now(), sql => 'note', payload => to_jsonb(repeat('x', 65536))", "the payload has 65538 bytes, more than 65536"),
-        ("'a', every => '0', sql => 'note'", "every is 00:00:00, not 1 ms or more"),
+        (
+            "'a', now(), http => 'ftp://x'",
+            "\"ftp://x\" is no URL of http or https",
+        ),
+        (
+            "'a', now(), sql => 'note', payload => to_jsonb(repeat('x', 65536))",
+            "the payload has 65538 bytes, more than 65536",
+        ),
+        (
+            "'a', every => '0', sql => 'note'",
+            "every is 00:00:00, not 1 ms or more",
+        ),
         ("'a', every => '-1 h', sql => 'note'", "not 1 ms or more"),
-        ("'a', every => '1 month', sql => 'note'", "every is 1 mon, not 1 ms or more without months and years"),
-        ("'a', every => '1 h', cron => '* * * * *', sql => 'note'", "a job has every or cron, not both"),
-        ("'a', cron => '* * * * *', zone => 'Europe/Atlantis', sql => 'note'", "there is no time zone \"Europe/Atlantis\""),
-        ("'a', now(), zone => 'UTC', sql => 'note'", "a zone needs cron"),
-        ("'a', now(), sql => 'note', missed => 'all'", "missed needs every or cron"),
-        ("'a', every => '1 h', sql => 'note', missed => 'some'", "missed is \"some\", not skip, once or all"),
-        ("'a', now(), sql => 'note', max_attempts => 0", "max_attempts is from 1 to 100"),
-        ("'a', now(), sql => 'note', backoff => '2 h'", "backoff is from 1 ms to 1 hour"),
-        ("'a', now(), sql => 'note', timeout => '0'", "timeout is from 1 ms to 1 day"),
-        ("'a', every => '1 h', sql => 'note', grace => '-1 s'", "grace is from 0 to 1 year"),
+        (
+            "'a', every => '1 month', sql => 'note'",
+            "every is 1 mon, not 1 ms or more without months and years",
+        ),
+        (
+            "'a', every => '1 h', cron => '* * * * *', sql => 'note'",
+            "a job has every or cron, not both",
+        ),
+        (
+            "'a', cron => '* * * * *', zone => 'Europe/Atlantis', sql => 'note'",
+            "there is no time zone \"Europe/Atlantis\"",
+        ),
+        (
+            "'a', now(), zone => 'UTC', sql => 'note'",
+            "a zone needs cron",
+        ),
+        (
+            "'a', now(), sql => 'note', missed => 'all'",
+            "missed needs every or cron",
+        ),
+        (
+            "'a', every => '1 h', sql => 'note', missed => 'some'",
+            "missed is \"some\", not skip, once or all",
+        ),
+        (
+            "'a', now(), sql => 'note', max_attempts => 0",
+            "max_attempts is from 1 to 100",
+        ),
+        (
+            "'a', now(), sql => 'note', backoff => '2 h'",
+            "backoff is from 1 ms to 1 hour",
+        ),
+        (
+            "'a', now(), sql => 'note', timeout => '0'",
+            "timeout is from 1 ms to 1 day",
+        ),
+        (
+            "'a', every => '1 h', sql => 'note', grace => '-1 s'",
+            "grace is from 0 to 1 year",
+        ),
     ] {
         let refusal = call(arguments);
         assert!(refusal.contains(message), "{arguments}: {refusal}");
     }
-    assert!(db.refusal("SELECT hwheel.move('a', 'yesterday')").contains("is in the past"));
+    assert!(db
+        .refusal("SELECT hwheel.move('a', 'yesterday')")
+        .contains("is in the past"));
     assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 0);
 }
 
@@ -120,8 +181,13 @@ fn a_wrong_cron_expression_is_refused_with_the_reason() {
         ("* * * * 5#2", "\"5#2\" is no day of the week"),
         ("; * * * *", "\";\" is no minute"),
     ] {
-        let refusal = db.refusal(&format!("SELECT hwheel.schedule('a', cron => '{cron}', sql => 'note')"));
-        assert!(refusal.ends_with(&format!("the cron expression \"{cron}\": {reason}")), "{refusal}");
+        let refusal = db.refusal(&format!(
+            "SELECT hwheel.schedule('a', cron => '{cron}', sql => 'note')"
+        ));
+        assert!(
+            refusal.ends_with(&format!("the cron expression \"{cron}\": {reason}")),
+            "{refusal}"
+        );
     }
 }
 
@@ -163,9 +229,16 @@ fn the_schema_is_installed_again_without_harm() {
     let db = database();
     db.execute(&format!("SELECT hwheel.schedule('a', {NOTE})"));
     let output = db.program(&["install"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 1);
-    assert_eq!(db.value::<String>("SELECT window_length::text FROM hwheel.settings"), "00:00:02");
+    assert_eq!(
+        db.value::<String>("SELECT window_length::text FROM hwheel.settings"),
+        "00:00:02"
+    );
 }
 
 #[test]

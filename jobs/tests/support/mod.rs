@@ -30,12 +30,19 @@ fn server_programs() -> &'static Path {
     FOUND.get_or_init(|| {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         let mut dirs: Vec<PathBuf> = std::env::split_paths(&paths).collect();
-        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let versions = fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .flatten();
         dirs.extend(versions.map(|version| version.path().join("bin")));
-        dirs.into_iter().find(|dir| dir.join("initdb").exists()).unwrap_or_else(|| {
-            eprintln!("no PostgreSQL server is installed; on Debian: apt-get install postgresql");
-            std::process::exit(1);
-        })
+        dirs.into_iter()
+            .find(|dir| dir.join("initdb").exists())
+            .unwrap_or_else(|| {
+                eprintln!(
+                    "no PostgreSQL server is installed; on Debian: apt-get install postgresql"
+                );
+                std::process::exit(1);
+            })
     })
 }
 
@@ -45,6 +52,7 @@ impl Server {
     }
 
     /// With lines for postgresql.conf, and variables of the environment.
+    #[allow(clippy::zombie_processes)] // The shell outlives this process.
     pub fn start_with(settings: &[&str], env: &[(&str, &str)]) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -59,16 +67,43 @@ impl Server {
             dir = dir.display(),
         );
         let mut watcher = as_server_user("sh");
-        watcher.args(["-c", &shell]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        watcher
+            .args(["-c", &shell])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let mut watcher = watcher.process_group(0).spawn().expect("a shell");
-        let env = env.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let env = env
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
         let pipe = watcher.stdin.take().expect("piped");
-        let server = Server { dir, env, databases: AtomicU32::new(0), _pipe: pipe };
+        let server = Server {
+            dir,
+            env,
+            databases: AtomicU32::new(0),
+            _pipe: pipe,
+        };
 
         let data = server.dir.join("data");
         let data = data.to_str().expect("UTF-8");
-        server.command("initdb", &["-D", data, "-U", "postgres", "-A", "trust", "-N", "--no-instructions"]);
-        let mut conf = format!("listen_addresses = ''\nunix_socket_directories = '{}'\n", server.dir.display());
+        server.command(
+            "initdb",
+            &[
+                "-D",
+                data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-N",
+                "--no-instructions",
+            ],
+        );
+        let mut conf = format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\n",
+            server.dir.display()
+        );
         conf += "max_connections = 200\nfsync = off\nlog_min_messages = fatal\nshared_buffers = '256MB'\n";
         for line in settings {
             conf += &format!("{line}\n");
@@ -83,18 +118,39 @@ impl Server {
         let log = self.dir.join("command");
         let output = fs::File::create(&log).expect("a log");
         let mut command = as_server_user(server_programs().join(program).to_str().expect("UTF-8"));
-        command.args(arguments).current_dir(&self.dir).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .current_dir(&self.dir)
+            .stdin(Stdio::null());
         if program == "pg_ctl" {
             command.envs(self.env.iter().cloned());
         }
-        command.stdout(output.try_clone().expect("dup")).stderr(output);
+        command
+            .stdout(output.try_clone().expect("dup"))
+            .stderr(output);
         let status = command.status().expect(program);
-        assert!(status.success(), "{program}: {}", fs::read_to_string(&log).unwrap_or_default());
+        assert!(
+            status.success(),
+            "{program}: {}",
+            fs::read_to_string(&log).unwrap_or_default()
+        );
     }
 
     pub fn up(&self) {
         let log = self.dir.join("log");
-        self.command("pg_ctl", &["-D", "data", "-l", log.to_str().expect("UTF-8"), "-w", "-t", "60", "start"]);
+        self.command(
+            "pg_ctl",
+            &[
+                "-D",
+                "data",
+                "-l",
+                log.to_str().expect("UTF-8"),
+                "-w",
+                "-t",
+                "60",
+                "start",
+            ],
+        );
     }
 
     /// `mode` is fast, or immediate: as after a crash.
@@ -111,11 +167,21 @@ impl Server {
         let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let url = |name: &str| format!("host={} user=postgres dbname={name}", self.dir.display());
         let mut client = Client::connect(&url("postgres"), NoTls).expect("the server");
-        client.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
-        let database = Database { server: self, url: url(&name) };
+        client
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .expect("a database");
+        let database = Database {
+            server: self,
+            url: url(&name),
+        };
         let output = database.program(&["install"]);
-        assert!(output.status.success(), "install: {}", String::from_utf8_lossy(&output.stderr));
-        database.execute("UPDATE hwheel.settings SET window_length = '2 s', lease_length = '1.5 s'");
+        assert!(
+            output.status.success(),
+            "install: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        database
+            .execute("UPDATE hwheel.settings SET window_length = '2 s', lease_length = '1.5 s'");
         database
     }
 }
@@ -127,8 +193,16 @@ fn other_user() -> Option<(u32, u32)> {
         return None;
     }
     let users = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
-    let user = users.lines().find(|line| line.starts_with("postgres:")).expect("a user postgres");
-    let numbers: Vec<u32> = user.split(':').skip(2).take(2).map(|n| n.parse().expect("a number")).collect();
+    let user = users
+        .lines()
+        .find(|line| line.starts_with("postgres:"))
+        .expect("a user postgres");
+    let numbers: Vec<u32> = user
+        .split(':')
+        .skip(2)
+        .take(2)
+        .map(|n| n.parse().expect("a number"))
+        .collect();
     Some((numbers[0], numbers[1]))
 }
 
@@ -152,11 +226,15 @@ impl Database<'_> {
     }
 
     pub fn execute(&self, sql: &str) {
-        self.client().batch_execute(sql).unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+        self.client()
+            .batch_execute(sql)
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
     }
 
     pub fn rows(&self, sql: &str) -> Vec<Row> {
-        self.client().query(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+        self.client()
+            .query(sql, &[])
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
     }
 
     /// The first value of the first row.
@@ -167,16 +245,26 @@ impl Database<'_> {
     /// The message of a statement that has to fail.
     pub fn refusal(&self, sql: &str) -> String {
         let error = self.client().batch_execute(sql).expect_err(sql);
-        error.as_db_error().expect("an error of the database").message().to_owned()
+        error
+            .as_db_error()
+            .expect("an error of the database")
+            .message()
+            .to_owned()
     }
 
     /// Waits until a query returns true, 20 s at most.
     pub fn wait(&self, sql: &str) {
         let mut client = self.client();
         let end = Instant::now() + Duration::from_secs(20);
-        while !client.query_one(sql, &[]).unwrap_or_else(|e| panic!("{sql}: {e:?}")).get::<_, bool>(0) {
+        while !client
+            .query_one(sql, &[])
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+            .get::<_, bool>(0)
+        {
             if Instant::now() > end {
-                let jobs = client.query("SELECT j::text FROM hwheel.job j LIMIT 20", &[]).expect("jobs");
+                let jobs = client
+                    .query("SELECT j::text FROM hwheel.job j LIMIT 20", &[])
+                    .expect("jobs");
                 let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
                 panic!("never true: {sql}\n{}", jobs.join("\n"));
             }
@@ -201,7 +289,11 @@ impl Database<'_> {
     }
 
     pub fn program(&self, arguments: &[&str]) -> std::process::Output {
-        Command::new(PROGRAM).args(arguments).env("DATABASE_URL", &self.url).output().expect(PROGRAM)
+        Command::new(PROGRAM)
+            .args(arguments)
+            .env("DATABASE_URL", &self.url)
+            .output()
+            .expect(PROGRAM)
     }
 
     pub fn node(&self, name: &str) -> Node {
@@ -211,7 +303,9 @@ impl Database<'_> {
     /// A node that has entered.
     pub fn node_with(&self, name: &str, arguments: &[&str]) -> Node {
         let node = self.spawn(name, arguments);
-        self.wait(&format!("SELECT EXISTS (SELECT FROM hwheel.node WHERE name = '{name}')"));
+        self.wait(&format!(
+            "SELECT EXISTS (SELECT FROM hwheel.node WHERE name = '{name}')"
+        ));
         node
     }
 
@@ -244,7 +338,10 @@ pub struct Node {
 impl Node {
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for.
-        assert_eq!(unsafe { libc::kill(self.child.id().cast_signed(), signal) }, 0);
+        assert_eq!(
+            unsafe { libc::kill(self.child.id() as i32, signal) },
+            0
+        );
     }
 
     /// As a crash or a power failure.
@@ -267,7 +364,11 @@ impl Node {
     pub fn wait_for_log(&self, text: &str) {
         let end = Instant::now() + Duration::from_secs(20);
         while !self.log().contains(text) {
-            assert!(Instant::now() < end, "no \"{text}\" in the log:\n{}", self.log());
+            assert!(
+                Instant::now() < end,
+                "no \"{text}\" in the log:\n{}",
+                self.log()
+            );
             thread::sleep(Duration::from_millis(20));
         }
     }
