@@ -23,8 +23,7 @@ impl Alarms {
     /// Arms the timer of a job, or moves it. One in the past fires at once.
     pub fn set(&self, id: i64, at_ns: u64) -> io::Result<()> {
         let key = id.to_ne_bytes();
-        self.0
-            .key_set(&key, Time::from_nanos(at_ns), id as u64)?;
+        self.0.key_set(&key, Time::from_nanos(at_ns), id as u64)?;
         Ok(())
     }
 

@@ -338,10 +338,7 @@ pub struct Node {
 impl Node {
     pub fn signal(&self, signal: i32) {
         // SAFETY: the child has not been waited for.
-        assert_eq!(
-            unsafe { libc::kill(self.child.id() as i32, signal) },
-            0
-        );
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
     /// As a crash or a power failure.
