@@ -14,9 +14,12 @@ use std::time::Duration;
 /// How long a job waits at least that is locked, or early by a little.
 pub const SHORTLY: Duration = Duration::from_millis(2);
 
-/// What to do with jobs that are due: those that run, and those that do not, each
-/// with its next run.
-pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<(Job, Result<Step, String>)>) {
+/// A job that does not run now: its next run, or why it has none.
+pub type Planned = (Job, Result<Step, String>);
+
+/// What to do with jobs that are due: those that run, each with its next run, and those
+/// that do not.
+pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
     let now = held.now();
     let (mut running, mut skipping) = (Vec::new(), Vec::new());
     for job in jobs {
@@ -41,7 +44,7 @@ pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<(Job, Result
 }
 
 /// Gives jobs their next run without an attempt.
-pub fn plan(held: &Held, link: &mut Link, jobs: &[(Job, Result<Step, String>)]) {
+pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
     if jobs.is_empty() {
         return;
     }
