@@ -106,8 +106,9 @@ fn prepare(db: &Database, size: &Size) {
             j hwheel.job;
             ids bigint[] := '{}';
             fired timestamptz[] := '{}';
+            until timestamptz := clock_timestamp();
         BEGIN
-            FOR j IN SELECT * FROM hwheel.job WHERE state = 'waiting' AND due <= clock_timestamp()
+            FOR j IN SELECT * FROM hwheel.job WHERE state = 'waiting' AND due <= until
                 ORDER BY due LIMIT at_most FOR UPDATE SKIP LOCKED
             LOOP
                 fired := fired || clock_timestamp();

@@ -82,6 +82,8 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
+	-- Read once: an index is no help with a clock that moves while it is scanned.
+	horizon timestamptz := clock_timestamp() + s.window_length;
 BEGIN
 	UPDATE hwheel.node SET lease_until = clock_timestamp() + s.lease_length,
 		clock_offset = make_interval(secs => clock_offset_us / 1e6),
@@ -100,7 +102,7 @@ BEGIN
 	RETURN QUERY
 		WITH near AS (
 			SELECT id FROM hwheel.job
-			WHERE state = 'waiting' AND due < clock_timestamp() + s.window_length
+			WHERE state = 'waiting' AND due < horizon
 				AND kind = ANY (kinds)
 			ORDER BY due LIMIT at_most FOR UPDATE SKIP LOCKED
 		), claimed AS (
