@@ -4,7 +4,6 @@
 #   make bench-peers    everything; a peer that is not installed is skipped
 #   make bench-check    the limits, met or not, of the last run of the two
 #   make bench-plot     its figures as docs/plots/*.svg
-#   make bench-core     the core's parts, by criterion; CORE_FLAGS= for it
 #   make bench-batch    many timers in one call, and one by one
 
 BENCH  := $(BUILD)/bench
@@ -20,7 +19,7 @@ BENCH_CC = $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE -o $@ $<
 # BENCH_FLAGS=--prefer: before what else the machine does (root).
 BENCH_RUN = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) $(BENCH_FLAGS)
 
-.PHONY: bench bench-peers bench-check bench-plot bench-core bench-batch
+.PHONY: bench bench-peers bench-check bench-plot bench-batch
 bench: $(BENCH)/hwheel $(BENCH)/machine
 	$(Q)$(BENCH_RUN) $(OUT)
 
@@ -33,10 +32,6 @@ bench-check:
 
 bench-plot:
 	$(Q)$(PYTHON) benches/plot.py $(OUT) docs/plots
-
-bench-core:
-	$(Q)$(CARGO) run -q --release --locked --manifest-path benches/core/Cargo.toml \
-		--target-dir $(TARGET)/core -- --bench $(CORE_FLAGS)
 
 bench-batch: $(BENCH)/batch
 	$(Q)$<
