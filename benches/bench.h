@@ -24,8 +24,10 @@
 #define TIMEOUT 30000
 #define BATCH_SIZE 16
 #define MOST_THREADS 256
-/* Slow implementations do less. */
-#ifndef OPS
+/* Slow implementations do a fifth. */
+#ifdef SLOW
+#define OPS 400000
+#else
 #define OPS 2000000
 #endif
 
@@ -143,6 +145,28 @@ static inline uint64_t resident(void)
 static inline void figure(const char *name, double value)
 {
 	printf("%s %.4f\n", name, value);
+}
+
+static inline int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Figures of how late something was, in nanoseconds, below zero if early. Sorts it. */
+static inline void quantiles(int64_t *late, size_t n)
+{
+	static const struct { const char *name; size_t mille; } q[] = {
+		{ "p1", 10 }, { "p10", 100 }, { "p25", 250 }, { "p50", 500 }, { "p75", 750 },
+		{ "p90", 900 }, { "p99", 990 }, { "p999", 999 },
+	};
+
+	qsort(late, n, sizeof *late, ascending);
+	figure("min", (double)late[0]);
+	for (size_t i = 0; i < sizeof q / sizeof *q; i++)
+		figure(q[i].name, (double)late[n * q[i].mille / 1000]);
+	figure("max", (double)late[n - 1]);
 }
 
 #endif

@@ -15,7 +15,7 @@ struct timer;
 static void prepare(uint64_t n);
 /* Make the wheel, for this many threads, with ticks of this length. */
 static void begin(unsigned threads, uint64_t tick_ns);
-/* Make n timers that are not armed; they call fired() when they expire. */
+/* Make n timers that are not armed; the i-th calls fired(i) when it expires. */
 static struct timer *make(uint64_t n);
 static struct timer *nth(struct timer *t, uint64_t i);
 /* Arm one that is idle. */
@@ -31,6 +31,13 @@ static int move_many(struct timer **t, uint64_t *ticks);
 static int refresh(struct timer *t);
 /* Pass so many ticks and fire what is due. */
 static int sweep(uint64_t ticks);
+#ifdef HAS_CLOCK
+/* Make a wheel on the real clock, driven by its own thread if there is one. */
+static void begin_real(int threaded, uint64_t tick_ns);
+static int arm_ns(struct timer *t, uint64_t delay_ns);
+/* Sleep until something may be due, and fire it. */
+static void sleep_and_fire(void);
+#endif
 
 /* Delays are uniform in 1 to this many ticks. */
 static uint64_t longest = 60000;
@@ -50,13 +57,23 @@ static void check(int result)
 }
 
 static uint64_t fires;
-static int repeat;
+static enum { ONCE, RANDOM, FIFO } repeat;
+
+#ifdef HAS_CLOCK
+static void record(uint64_t cookie);
+#else
+static inline void record(uint64_t cookie)
+{
+	(void)cookie;
+}
+#endif
 
 /* Called when a timer expires; in how many ticks to arm it again, or 0. */
-static inline uint64_t fired(void)
+static inline uint64_t fired(uint64_t cookie)
 {
+	record(cookie);
 	fires++;
-	return repeat ? ticks(&delays) : 0;
+	return repeat ? repeat == FIFO ? longest : ticks(&delays) : 0;
 }
 
 static struct timer *armed(uint64_t n, struct rng *r)
@@ -186,7 +203,7 @@ static void churn(enum operation operation, uint64_t n, unsigned threads, uint64
 {
 	pthread_barrier_t barrier;
 	pthread_t id[MOST_THREADS];
-	struct job job[MOST_THREADS];
+	static struct job job[MOST_THREADS];
 	double slowest = 0;
 
 	begin(threads, MS);
@@ -248,10 +265,12 @@ static void cycle(uint64_t n, uint64_t moves)
 }
 
 /*
- * Timers of at most a second arm themselves again in their callback; for every
- * ten that fire one is moved before it does. The figure is for one that fires.
+ * Timers of at most a second arm themselves again in their callback: after a
+ * random delay, and for every ten that fire one is moved before it does; or after
+ * one second each, so that the first to be armed is the first to fire. The figure
+ * is for one that fires.
  */
-static void heartbeat(uint64_t n, uint64_t moves)
+static void heartbeat(uint64_t n, uint64_t moves, int fifo)
 {
 	uint64_t owed = 0, before;
 	struct rng r = { SEED };
@@ -259,7 +278,7 @@ static void heartbeat(uint64_t n, uint64_t moves)
 	double start;
 	int bad = 0;
 
-	repeat = 1;
+	repeat = fifo ? FIFO : RANDOM;
 	longest = 1000;
 	begin(1, MS);
 	t = armed(n, &r);
@@ -271,7 +290,7 @@ static void heartbeat(uint64_t n, uint64_t moves)
 	while (fires < OPS) {
 		before = fires;
 		bad |= sweep(1);
-		for (owed += fires - before; owed >= 10; owed -= 10)
+		for (owed += fires - before; !fifo && owed >= 10; owed -= 10)
 			bad |= move(nth(t, below(&r, n)), ticks(&r));
 	}
 	figure("ns", (seconds() - start) * 1e9 / (double)fires);
@@ -376,6 +395,74 @@ static void idle(void)
 	check(bad);
 }
 
+/*
+ * The textbook's picture: to cancel and arm one of n timers, and to pass a tick,
+ * each with its own stopwatch, until both are long enough.
+ */
+static void book(uint64_t n)
+{
+	struct rng r = { SEED };
+	double pairs = 0, passing = 0, a, b;
+	uint64_t passed = 0;
+	struct timer *t;
+	int bad = 0;
+
+	begin(1, MS);
+	t = armed(n, &r);
+	while (passed < 10 || pairs + passing < 0.2) {
+		a = seconds();
+		for (int i = 0; i < 1000; i++) {
+			struct timer *one = nth(t, below(&r, n));
+
+			bad |= cancel(one);
+			bad |= arm(one, ticks(&r));
+		}
+		b = seconds();
+		bad |= sweep(1);
+		passing += seconds() - b;
+		pairs += b - a;
+		passed++;
+	}
+	check(bad);
+	figure("pair", pairs * 1e9 / ((double)passed * 1000));
+	figure("tick", passing * 1e9 / (double)passed);
+}
+
+#ifdef HAS_CLOCK
+enum { LATE = 1000 };
+static int64_t late[LATE];
+static uint64_t due[LATE];
+static uint32_t lates;
+
+static void record(uint64_t cookie)
+{
+	/* Only the workload below sets a time. */
+	if (due[cookie % LATE] == 0)
+		return;
+	late[lates] = (int64_t)(nanoseconds() - due[cookie]);
+	__atomic_store_n(&lates, lates + 1, __ATOMIC_RELEASE);
+}
+
+/* How late 1,000 timers fire that are due within a second of the real clock. */
+static void lateness(int threaded, uint64_t tick_us)
+{
+	struct rng r = { SEED };
+	struct timer *t;
+
+	begin_real(threaded, tick_us * 1000);
+	t = make(LATE);
+	for (uint64_t i = 0; i < LATE; i++) {
+		uint64_t delay = MS + below(&r, SEC - MS);
+
+		due[i] = nanoseconds() + delay;
+		check(arm_ns(nth(t, i), delay));
+	}
+	while (__atomic_load_n(&lates, __ATOMIC_ACQUIRE) < LATE)
+		sleep_and_fire();
+	quantiles(late, LATE);
+}
+#endif
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -403,7 +490,17 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "cycle") == 0)
 		cycle(n, moves);
 	else if (strcmp(what, "heartbeat") == 0)
-		heartbeat(n, moves);
+		heartbeat(n, moves, 0);
+	else if (strcmp(what, "fifo") == 0)
+		heartbeat(n, moves, 1);
+	else if (strcmp(what, "book") == 0)
+		book(n);
+#ifdef HAS_CLOCK
+	else if (strcmp(what, "lateness") == 0)
+		lateness(0, n);
+	else if (strcmp(what, "lateness-thread") == 0)
+		lateness(1, n);
+#endif
 	else if (strcmp(what, "memory") == 0)
 		memory(n);
 	else if (strcmp(what, "idle") == 0)

@@ -4,8 +4,10 @@
  * costs if the caller has just used the object that holds the handle.
  */
 #define HAS_BATCH
+#define HAS_CLOCK
 #include "../workloads.h"
 #include BENCH_LIBRARY
+#include <poll.h>
 
 static bench_wheel *wheel;
 static uint64_t now, tick_length;
@@ -16,7 +18,7 @@ struct timer {
 
 static void expired(bench_wheel *w, const bench_event *e)
 {
-	uint64_t again = fired();
+	uint64_t again = fired(e->cookie);
 
 	if (again > 0)
 		check(bench_arm(w, e->timer, (now + again) * tick_length));
@@ -27,6 +29,30 @@ static void begin(unsigned threads, uint64_t tick_ns)
 	(void)threads;
 	tick_length = tick_ns;
 	check(bench_create(BENCH_MANUAL, tick_ns, &wheel));
+}
+
+static int descriptor = -1;
+
+static void begin_real(int threaded, uint64_t tick_ns)
+{
+	tick_length = tick_ns;
+	check(bench_create(BENCH_MONOTONIC, tick_ns, &wheel));
+	if (threaded)
+		check(bench_start(wheel));
+	else
+		check(descriptor = bench_fd(wheel));
+}
+
+static void sleep_and_fire(void)
+{
+	struct pollfd p = { .fd = descriptor, .events = POLLIN };
+
+	if (descriptor < 0) {
+		usleep(20000);
+		return;
+	}
+	poll(&p, 1, -1);
+	check(bench_poll(wheel));
 }
 
 static struct timer *table;
@@ -50,7 +76,7 @@ static struct timer *make_table(uint64_t n)
 /* A pointer to a timer is its handle: the first one, and so many strides on. */
 static uint64_t stride;
 
-static int ascending(const void *a, const void *b)
+static int by_handle(const void *a, const void *b)
 {
 	bench_timer x = ((const struct timer *)a)->handle, y = ((const struct timer *)b)->handle;
 
@@ -61,7 +87,7 @@ static struct timer *make(uint64_t n)
 {
 	struct timer *t = make_table(n);
 
-	qsort(t, n, sizeof *t, ascending);
+	qsort(t, n, sizeof *t, by_handle);
 	stride = n > 1 ? t[1].handle - t[0].handle : 0;
 	for (uint64_t i = 0; i < n; i++) {
 		if (t[i].handle != t[0].handle + i * stride) {
@@ -101,6 +127,11 @@ static inline bench_timer handle(struct timer *t)
 static inline int arm(struct timer *t, uint64_t delay)
 {
 	return bench_arm(wheel, handle(t), (now + delay) * tick_length);
+}
+
+static inline int arm_ns(struct timer *t, uint64_t delay_ns)
+{
+	return bench_arm_in(wheel, handle(t), delay_ns);
 }
 
 static inline int move(struct timer *t, uint64_t delay)

@@ -12,7 +12,7 @@ struct timer : TimerEventInterface {
 
 	void execute() override
 	{
-		uint64_t again = fired();
+		uint64_t again = fired(cookie);
 
 		if (again > 0)
 			wheel->schedule(this, again);

@@ -28,7 +28,7 @@ static void begin(unsigned threads, uint64_t tick_ns)
 
 static void expired(struct timer *t)
 {
-	uint64_t again = fired();
+	uint64_t again = fired(0);
 
 	if (again > 0)
 		timeouts_add(wheel, &t->timeout, again);

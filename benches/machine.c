@@ -1,4 +1,4 @@
-/* The machine's own prices: what no timer on a compare-exchange can beat. */
+/* The machine's own prices, beside which those of timers are read. */
 #include "bench.h"
 #include <poll.h>
 #include <stdatomic.h>
@@ -11,13 +11,10 @@ struct node {
 };
 
 /*
- * Load and compare-exchange of a random one of n nodes. Padded, each takes as
- * many instructions as a call that re-arms: that has 97, the loop 21 (both by
- * callgrind). They do nothing, but leave less room for the exchanges after it,
- * whose misses would overlap with this one's.
+ * Load and compare-exchange of a random one of n nodes: what no timer that any
+ * thread may cancel can beat.
  */
-static inline __attribute__((always_inline)) void exchange(struct node *nodes, uint64_t n,
-							    int padded)
+static void exchange(struct node *nodes, uint64_t n)
 {
 	struct rng r = { SEED };
 	double t;
@@ -32,10 +29,43 @@ static inline __attribute__((always_inline)) void exchange(struct node *nodes, u
 		atomic_compare_exchange_strong_explicit(&node->word, &seen, seen + 64,
 							memory_order_acq_rel,
 							memory_order_acquire);
-		if (padded)
-			__asm__ volatile(".rept 76\n\tnop\n\t.endr");
 	}
 	figure("ns", (seconds() - t) * 1e9 / OPS);
+}
+
+static _Atomic uint64_t shared_word;
+
+static void *adder(void *arg)
+{
+	double *s = arg;
+
+	pin(*s > 0);
+	while (atomic_load(&shared_word) == 0)
+		;
+	*s = seconds();
+	for (int i = 0; i < OPS; i++)
+		atomic_fetch_add_explicit(&shared_word, 1, memory_order_relaxed);
+	*s = seconds() - *s;
+	return NULL;
+}
+
+/* What a line costs that so many threads write: for each write, of all. */
+static void contended(unsigned threads)
+{
+	double s[MOST_THREADS], most = 0;
+	pthread_t id[MOST_THREADS];
+
+	for (unsigned i = 0; i < threads; i++) {
+		s[i] = i;
+		start_thread(&id[i], adder, &s[i]);
+	}
+	usleep(10000);
+	atomic_store(&shared_word, 1);
+	for (unsigned i = 0; i < threads; i++) {
+		pthread_join(id[i], NULL);
+		most = s[i] > most ? s[i] : most;
+	}
+	figure("ns", most * 1e9 / OPS / threads);
 }
 
 /* A plain write to two words of a random one of n nodes. */
@@ -68,7 +98,7 @@ static void read_clock(void)
 }
 
 /*
- * W5 on a raw timerfd: 1,000 deadlines uniform in [1 ms, 1 s], in order. With
+ * A raw timerfd: 1,000 deadlines uniform in [1 ms, 1 s], in order. With
  * a tick, the timerfd is set to the deadline rounded up to it, as in a wheel;
  * lateness is counted from the deadline itself.
  */
@@ -103,15 +133,16 @@ int main(int argc, char **argv)
 	const char *what = argc > 1 ? argv[1] : "";
 	uint64_t n = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
 
+	pin(0);
 	if (strcmp(what, "exchange") == 0)
-		exchange(pages(n * sizeof(struct node)), n, 0);
-	else if (strcmp(what, "padded") == 0)
-		exchange(pages(n * sizeof(struct node)), n, 1);
+		exchange(pages(n * sizeof(struct node)), n);
+	else if (strcmp(what, "contended") == 0 && n <= MOST_THREADS)
+		contended((unsigned)n);
 	else if (strcmp(what, "update") == 0)
 		update(pages(n * sizeof(struct node)), n);
 	else if (strcmp(what, "clock") == 0)
 		read_clock();
-	else if (strcmp(what, "W5") == 0)
+	else if (strcmp(what, "lateness") == 0)
 		timerfd_lateness(argc > 2 ? n * 1000 : 1);
 	else
 		return 2;

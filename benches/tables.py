@@ -1,0 +1,173 @@
+"""The tables of docs/FIGURES.md: for each cell the program that prints it."""
+
+from typing import NamedTuple
+
+from run import Side, markdown, median, number
+
+# Names of the programs that a stranger understands, in the order of the tables.
+OURS = {"hwheel": "hwheel", "hwheel, handle at hand": "hwheel-hand"}
+WHEELS = {"ratas (one thread)": "ratas", "wahern/timeout (one thread)": "wahern"}
+OTHERS = {
+    "libuv": "libuv", "libevent": "libevent", "tokio, reset": "tokio",
+    "tokio-util DelayQueue": "delay_queue", "hierarchical_hash_wheel_timer": "hhwt",
+    "Go": "go", "JDK": "jdk", "Netty": "netty",
+}
+LOCKED = {
+    "ratas, spin lock": "ratas-spin", "ratas, mutex": "ratas-mutex",
+    "wahern/timeout, spin lock": "wahern-spin", "wahern/timeout, mutex": "wahern-mutex",
+    "libuv, spin lock": "libuv-spin", "libuv, mutex": "libuv-mutex",
+}
+EVERY = {**OURS, **WHEELS, **OTHERS}
+
+
+class Table(NamedTuple):
+    """Programs in rows, their arguments in columns."""
+
+    title: str
+    # What a cell is, and how to read it.
+    note: str
+    rows: dict
+    # Name of a column: arguments, figure.
+    columns: dict
+    unit: float = 1.0
+    # The row whose multiple is shown in brackets.
+    base: str = ""
+
+    def side(self, row, column):
+        arguments, figure = self.columns[column]
+        return Side(f"{self.rows[row]} {arguments}".strip(), figure)
+
+    def sides(self):
+        # Column by column: what is compared runs one after the other.
+        return [self.side(row, column) for column in self.columns for row in self.rows]
+
+    def text(self, runs):
+        lines = [("", *self.columns)]
+        for row in self.rows:
+            cells = []
+            for column in self.columns:
+                value = median(runs, self.side(row, column))
+                base = median(runs, self.side(self.base, column)) if self.base else None
+                times = f" ({number(value / base)})" if value and base and row != self.base else ""
+                cells.append("" if value is None else number(value / self.unit) + times)
+            if any(cells):
+                lines.append((row, *cells))
+        if len(lines) == 1:
+            return ""
+        return f"### {self.title}\n\n{self.note}\n\n{markdown(lines)}"
+
+
+def sizes(workload, *counts, figure="ns"):
+    return {f"{n:,}": (f"{workload} {n}", figure) for n in counts}
+
+
+THOUSAND, MILLION = 1_000, 1_000_000
+TIMES = "In brackets: times the figure of hwheel."
+
+TABLES = [
+    Table("The machine's own prices", "Nanoseconds.", {"the machine": "machine"}, {
+        "compare-exchange of one line": ("exchange 1", "ns"),
+        "of one of 100,000 lines": ("exchange 100000", "ns"),
+        "of one of 1,000,000": ("exchange 1000000", "ns"),
+        "plain update of one of 100,000": ("update 100000", "ns"),
+        "of one of 1,000,000": ("update 1000000", "ns"),
+        "clock": ("clock", "ns"),
+        "a line that two threads write": ("contended 2", "ns")}),
+    Table("Cancel a random timer and arm it again",
+          f"Nanoseconds a pair, by the number of timers. {TIMES}", EVERY,
+          sizes("pair", THOUSAND, 100_000, MILLION, 10 * MILLION), base="hwheel"),
+    Table("Re-arm a random timer in place",
+          f"Nanoseconds, by the number of timers. {TIMES}", EVERY,
+          sizes("rearm", THOUSAND, 100_000, MILLION, 10 * MILLION), base="hwheel"),
+    Table("Re-arm sixteen random timers in one call", "Nanoseconds a timer.", OURS,
+          sizes("batch", THOUSAND, 100_000, MILLION, 10 * MILLION)),
+    Table("Refresh the idle timeout of one of 100,000 connections",
+          f"Nanoseconds. {TIMES}", EVERY, sizes("refresh", 100_000), base="hwheel"),
+    Table("Arm timers that exist", f"Nanoseconds, by the number of timers. {TIMES}",
+          {**OURS, **WHEELS, **OTHERS},
+          sizes("cycle", THOUSAND, 100_000, MILLION, 10 * MILLION, figure="arm"), base="hwheel"),
+    Table("Fire all timers, tick by tick, with their callbacks",
+          f"Nanoseconds a timer, the ticks included. {TIMES}",
+          {**OURS, **WHEELS, **OTHERS},
+          sizes("cycle", THOUSAND, 100_000, MILLION, 10 * MILLION, figure="fire"),
+          base="hwheel"),
+    Table("Timers that fire and arm themselves again in the callback",
+          "Nanoseconds a timer fired, the ticks included. Random: delays of up to a second, "
+          "and one in ten is moved before it fires. First in, first out: each waits for one "
+          f"second. {TIMES}", {**OURS, **WHEELS, "libuv": "libuv", "libevent": "libevent"}, {
+              "random, 1,000": ("heartbeat 1000", "ns"),
+              "random, 100,000": ("heartbeat 100000", "ns"),
+              "random, 1,000,000": ("heartbeat 1000000", "ns"),
+              "first in, first out, 100,000": ("fifo 100000", "ns")}, base="hwheel"),
+    Table("A wheel worn by five million random moves",
+          "Nanoseconds, 100,000 timers; the last column 1,000,000.",
+          {"hwheel": "hwheel", **WHEELS}, {
+              "re-arm": ("rearm 100000 1 5000000", "ns"),
+              "cancel and arm": ("pair 100000 1 5000000", "ns"),
+              "refresh": ("refresh 100000 1 5000000", "ns"),
+              "fire": ("cycle 100000 1 5000000", "fire"),
+              "fire and re-arm": ("heartbeat 100000 1 5000000", "ns"),
+              "fire, 1,000,000": ("cycle 1000000 1 5000000", "fire")}, base="hwheel"),
+    Table("Two threads on one wheel, each with its own timers",
+          "Nanoseconds for each operation of both threads together: half of what a thread "
+          f"waits for its own. {TIMES}",
+          {"hwheel": "hwheel", **LOCKED, "libevent": "libevent", "tokio": "tokio",
+           "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk", "Netty": "netty"}, {
+              "cancel and arm, 100,000: one thread": ("pair 100000", "ns"),
+              "two": ("pair 100000 2", "ns"),
+              "1,000: one": ("pair 1000", "ns"),
+              "two ": ("pair 1000 2", "ns"),
+              "arm for 30 s and cancel: one": ("constant 100000", "ns"),
+              "two  ": ("constant 100000 2", "ns")}, base="hwheel"),
+    Table("One thread arms, the other cancels", "Nanoseconds a timer.", {"hwheel": "ours"},
+          {"made, armed, handed over, cancelled": ("cross", "ns")}),
+    Table("A tick with one timer due, beside threads that hold timers",
+          "Nanoseconds to arm a timer and pass the tick, by the number of threads.",
+          {"hwheel": "hwheel"},
+          {str(n): (f"tick 1 {n}", "ns") for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)}),
+    Table("Passing time", "", {"hwheel": "hwheel"}, {
+        "a tick with nothing due, ns": ("idle", "ns"),
+        "2^60 ticks with nothing due, 16 threads, us": ("leap 1 16", "us")}),
+    Table("Re-arm by a delay or by a time", "Nanoseconds, one timer on the monotonic clock.",
+          {"hwheel": "ours"}, {
+              "by a delay (reads the clock)": ("by-delay", "ns"),
+              "by a delay, coarse clock": ("by-coarse-delay", "ns"),
+              "by a time": ("by-time", "ns")}),
+    Table("Memory", "Bytes of a pending timer, without what the caller keeps of it. A page of "
+          "2 MiB is counted whole.",
+          {"hwheel": "hwheel", **WHEELS, **OTHERS}, {
+              "one of 100,000": ("memory 100000", "bytes"),
+              "of 1,000,000": ("memory 1000000", "bytes"),
+              "of 10,000,000": ("memory 10000000", "bytes")}),
+    Table("A wheel with one timer", "Bytes resident.", {"hwheel": "hwheel"},
+          {"bytes": ("memory 1", "bytes")}),
+    Table("Growth", "100,000 timers a second are armed for 300 s and cancelled, for 600 "
+          "seconds of a manual clock.", {"hwheel": "ours"},
+          {"bytes more than after the first second": ("growth", "bytes")}),
+    Table("Lateness of 1,000 timers within a second, tick of 50 us",
+          "Microseconds after the deadline; below zero is early. The raw timerfd is set to the "
+          "same ticks.",
+          {"raw timerfd": "machine lateness 50", "hwheel, descriptor": "hwheel lateness 50",
+           "hwheel, own thread": "hwheel lateness-thread 50"},
+          {q: ("", q) for q in ("min", "p10", "p50", "p90", "p99", "max")}, 1000.0),
+    Table("Lateness of 1,000 timers within a second, own tick of each",
+          "Microseconds after the deadline; below zero is early. A raw timerfd is set to each "
+          "deadline in turn; the tick of hwheel is 1 ms.",
+          {"raw timerfd": "machine lateness 0", "hwheel, descriptor": "hwheel lateness 1000",
+           "hwheel, own thread": "hwheel lateness-thread 1000", "libuv": "libuv lateness 1",
+           "libevent": "libevent lateness 1", "tokio": "tokio lateness", "Go": "go lateness",
+           "JDK": "jdk lateness", "Netty": "netty lateness"},
+          {q: ("", q) for q in ("min", "p10", "p50", "p90", "p99", "max")}, 1000.0),
+    Table("Ten seconds with one timer a minute away", "", {"hwheel": "ours"}, {
+        "wake-ups": ("sleeping", "wakeups"),
+        "processor time, us": ("sleeping", "cpu_us")}),
+    Table("Lists, a heap and the wheel: cancel and arm",
+          "Nanoseconds a pair, by the number of timers.",
+          {"unsorted list": "unsorted", "sorted list": "sorted", "binary heap": "heap",
+           "hwheel": "hwheel"}, sizes("book", 100, 1_000, 10_000, 100_000, figure="pair")),
+    Table("Lists, a heap and the wheel: pass a tick",
+          "Nanoseconds a tick after 1,000 pairs, by the number of timers.",
+          {"unsorted list": "unsorted", "sorted list": "sorted", "binary heap": "heap",
+           "hwheel": "hwheel"}, sizes("book", 100, 1_000, 10_000, 100_000, figure="tick")),
+]
+SERVER = []
