@@ -166,3 +166,31 @@ $(BENCH)/jdk $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 	$(Q)$(JAVAC) -cp $(NETTY) -d $@.classes $(PEERS_JAVA)/Workloads.java $(PEERS_JAVA)/$(MAIN).java
 	$(Q)printf '#!/bin/sh\nexec %s -cp %s:%s %s "$$@"\n' $(JAVA) $(abspath $@.classes) \
 		$(NETTY) $(MAIN) > $@ && chmod +x $@
+
+# The server: one program for each kind of timers, and one that makes the load.
+SERVER := $(BENCH)/server
+SERVERS := $(SERVER)/none $(SERVER)/hwheel $(SERVER)/timerfd
+.PHONY: bench-server server-programs
+bench-server: server-programs
+	$(Q)$(BENCH_RUN) --server $(FIGURES)
+
+server-programs: $(SERVERS) $(SERVER)/load peer-server-libuv peer-server-libevent
+
+$(SERVER)/load: benches/server/load.c benches/server/shared.h benches/bench.h
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BENCH_C) -o $@ $< -lpthread
+
+$(SERVER)/hwheel: $(BENCH)/library $(LIBRARY_H) $(if $(filter $(STAGE),$(LIBRARY)),$(STAGE)/.done)
+$(SERVER)/hwheel: SERVER_LD := $(LIBRARY_CC) $(LIBRARY_LD)
+$(SERVER)/libuv: SERVER_LD := -luv
+$(SERVER)/libevent: SERVER_LD := -levent_core
+$(SERVER)/libevent-common: SERVER_LD := -DCOMMON -levent_core
+$(SERVER)/%: benches/server/server.c benches/server/shared.h $(wildcard benches/server/*.h)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BENCH_C) -DTIMERS='"$(firstword $(subst -, ,$*)).h"' -o $@ $< $(SERVER_LD) -lpthread
+
+$(eval $(call peer,server-libuv,server/libuv,$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev))
+$(eval $(call peer,server-libevent,server/libevent server/libevent-common,$(call \
+	includes,event2/event.h),no <event2/event.h>; Debian: libevent-dev))

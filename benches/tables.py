@@ -170,4 +170,42 @@ TABLES = [
           {"unsorted list": "unsorted", "sorted list": "sorted", "binary heap": "heap",
            "hwheel": "hwheel"}, sizes("book", 100, 1_000, 10_000, 100_000, figure="tick")),
 ]
-SERVER = []
+
+# As many connections as the limit of open files allows, up to 50,000.
+SERVERS = {name: f"server/load {program} 50000 2 {descriptors}" for name, program, descriptors in (
+    ("no timers", "none", 1), ("hwheel", "hwheel", 1), ("libuv, heap", "libuv", 1),
+    ("libevent, heap", "libevent", 1), ("libevent, common timeouts", "libevent-common", 1),
+    ("a timerfd each", "timerfd", 2))}
+MIXES = {"all": 100, "half": 50, "a tenth": 10, "a hundredth": 1, "none": 0}
+
+
+def by_mix(figure, *without):
+    return {f"{mix} talk": ("", f"{figure}@{n}") for mix, n in MIXES.items() if mix not in without}
+
+
+SERVER = [
+    Table("Server: processor time a request",
+          "Microseconds of the server, kernel included, by the share of the connections that "
+          "talk. A request is a read, a write, a deadline armed and cancelled, and an idle "
+          "timeout refreshed. In brackets: times the figure without timers.",
+          SERVERS, by_mix("request", "none"), 1000.0, "no timers"),
+    Table("Server: share of its processor time in timers",
+          "Per cent, sampled from the other core.", SERVERS, by_mix("share", "none")),
+    Table("Server: requests a second",
+          "64 under way at any time. The load generator needs more time for a request than "
+          "the server.", SERVERS, by_mix("requests", "none")),
+    Table("Server: nobody talks", "Idle timeouts of ten seconds expire and are armed again.",
+          SERVERS, {
+              "connections": ("", "connections"),
+              "expired a second": ("", "expired@0"),
+              "wake-ups a second": ("", "wakeups@0"),
+              "processor time, us a second": ("", "processor@0")}),
+    Table("Server: lateness of idle timeouts",
+          "Microseconds after the deadline; below zero is early.", SERVERS, {
+              f"{what}, {mix}": ("", f"{figure}@{n}")
+              for mix, n in (("nobody talks", 0), ("a tenth talk", 10))
+              for what, figure in (("least", "least"), ("median", "p50"), ("p99", "p99"))}, 1000.0),
+    Table("Server: memory of a connection",
+          "Bytes. The kernel's memory is that of both ends of the connection.", SERVERS, {
+              "of the server": ("", "user"), "of the kernel": ("", "kernel")}),
+]
