@@ -31,7 +31,7 @@ BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS)
 BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-hand ours cost-program)
-BENCH_CORE := $(BENCH_OURS) $(BENCH)/cost $(BENCH)/machine peer-ratas peer-wahern
+BENCH_CORE := $(BENCH_OURS) $(BENCH)/cost $(BENCH)/lines $(BENCH)/machine peer-ratas peer-wahern
 BENCH_PEERS := $(BENCH_CORE) $(BENCH)/unsorted $(BENCH)/sorted $(BENCH)/heap \
 	peer-libuv peer-libevent peer-rust peer-go peer-jdk peer-netty
 
@@ -49,14 +49,19 @@ bench-check:
 	$(Q)$(PYTHON) benches/limits.py $(FIGURES)
 
 bench-report:
-	$(Q)$(PYTHON) benches/report.py $(FIGURES) docs/FIGURES.md
-	$(Q)$(PYTHON) benches/plot.py $(FIGURES) docs/plots
+	$(Q)$(PYTHON) benches/report.py $(FIGURES) docs/FIGURES.md docs/PERFORMANCE.md
+	$(Q)cp $(FIGURES) docs/plots/figures.jsonl
+	$(Q)if $(PYTHON) -c 'import matplotlib' 2>/dev/null; then \
+		$(PYTHON) benches/plot.py $(FIGURES) docs/plots; \
+	else \
+		printf '  %-7s %s\n' SKIP 'plots: no matplotlib; Debian: python3-matplotlib'; \
+	fi
 
 bench-all: $(BENCH_PEERS) server-programs
 	$(Q)$(BENCH_RUN) --limits --tables --server $(FIGURES)
 	$(Q)$(MAKE) -s --no-print-directory bench-report
 
-BENCH_HEADERS := benches/bench.h benches/workloads.h
+BENCH_HEADERS := benches/bench.h benches/workloads.h benches/lines.h
 $(BENCH)/machine: benches/machine.c benches/bench.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -78,6 +83,11 @@ $(BENCH)/hwheel $(BENCH)/hwheel-hand: benches/wheels/hwheel.c $(BENCH_HEADERS)
 $(BENCH)/ours: benches/ours.c benches/bench.h
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD) -lpthread
+
+# Counts lines of memory, as a program like the others: "lines hwheel".
+$(BENCH)/lines: benches/lines.py
+	$(Q)mkdir -p $(@D)
+	$(Q)printf '#!/bin/sh\nexec $(PYTHON) %s "./$$1"\n' $(abspath $<) > $@ && chmod +x $@
 
 # Wheels and heaps for one thread: alone, and with a lock round each call.
 $(BENCH)/%-spin: LOCK := -DLOCK_SPIN

@@ -463,6 +463,8 @@ static void lateness(int threaded, uint64_t tick_us)
 }
 #endif
 
+#include "lines.h"
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -507,6 +509,8 @@ int main(int argc, char **argv)
 		idle();
 	else if (strcmp(what, "tick") == 0)
 		tick(threads);
+	else if (strcmp(what, "lines") == 0)
+		lines();
 	else if (strcmp(what, "leap") == 0)
 		leap(threads);
 	else
