@@ -211,6 +211,9 @@ SERVER = [
           SERVERS, by_mix("request", "none"), 1000.0, "no timers"),
     Table("Server: share of its processor time in timers",
           "Per cent, sampled from the other core.", SERVERS, by_mix("share", "none")),
+    Table("Server: time in timers a request",
+          f"Nanoseconds: the share of the processor time. {TIMES}", SERVERS,
+          by_mix("timers", "none"), base="hwheel"),
     Table("Server: requests a second",
           "64 under way at any time. The load generator needs more time for a request than "
           "the server.", SERVERS, by_mix("requests", "none")),

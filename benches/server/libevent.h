@@ -1,7 +1,8 @@
 /*
  * libevent's heap, or with COMMON its common timeouts, a queue for each length.
- * libevent does not say when its next timer is due, so its loop is the outer one:
- * the server's epoll is a descriptor in it.
+ * libevent does not say when its next timer is due, so its loop is the outer one.
+ * Where it would wait for its own epoll, which is empty, a round of the server's
+ * loop is run in its place.
  */
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -25,12 +26,16 @@ static void on_deadline(evutil_socket_t fd, short what, void *c)
 	deadline_expired(c);
 }
 
-static void on_epoll(evutil_socket_t fd, short what, void *arg)
+static inline void doing(enum doing what);
+
+int epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
-	(void)fd;
-	(void)what;
-	(void)arg;
-	serve(0);
+	if (fd == epoll)
+		return epoll_pwait(fd, events, max, timeout_ms, NULL);
+	serve(timeout_ms);
+	/* What follows in its loop are timers. */
+	doing(IN_TIMERS);
+	return 0;
 }
 
 static const struct timeval *length(uint64_t ms)
@@ -48,11 +53,8 @@ static const struct timeval *length(uint64_t ms)
 
 static void timers_begin(void)
 {
-	struct event *event;
-
 	base = event_base_new();
-	event = base ? event_new(base, epoll, EV_READ | EV_PERSIST, on_epoll, NULL) : NULL;
-	if (event == NULL || event_add(event, NULL) != 0)
+	if (base == NULL)
 		die("libevent");
 	idle_time = length(IDLE_MS);
 	deadline_time = length(DEADLINE_MS);
@@ -81,7 +83,10 @@ static void deadline_end(struct connection *c)
 	event_del(&timers_of(c)->deadline);
 }
 
-static void timers_woken(void) {}
+static void timers_woken(void)
+{
+	event_base_update_cache_time(base);
+}
 
 static void timers_ready(struct connection *c)
 {
@@ -90,5 +95,5 @@ static void timers_ready(struct connection *c)
 
 static void loop(void)
 {
-	event_base_dispatch(base);
+	event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY);
 }

@@ -252,9 +252,14 @@ static void measure(const char *mix, unsigned talking, double length)
 	}
 	figure_of("processor", mix, processor * 1e6 / length);
 	figure_of("wakeups", mix, (sleeps() - slept) / length);
-	if (samples[SERVING] + samples[IN_TIMERS] > 0)
-		figure_of("share", mix, 100.0 * (double)samples[IN_TIMERS] /
-			  (double)(samples[SERVING] + samples[IN_TIMERS]));
+	if (samples[SERVING] + samples[IN_TIMERS] > 0) {
+		double share = (double)samples[IN_TIMERS] /
+			       (double)(samples[SERVING] + samples[IN_TIMERS]);
+
+		figure_of("share", mix, 100 * share);
+		if (requests > 0)
+			figure_of("timers", mix, share * processor * 1e9 / (double)requests);
+	}
 	n = shared->expired - expired;
 	if (n == 0 || n > LATES)
 		return;

@@ -162,8 +162,7 @@ static void serve(int timeout_ms)
 	struct epoll_event events[256];
 	int n;
 
-	if (timeout_ms != 0)
-		doing(SLEEPING);
+	doing(SLEEPING);
 	n = epoll_wait(epoll, events, 256, timeout_ms);
 	doing(SERVING);
 	if (n < 0 && errno != EINTR)
