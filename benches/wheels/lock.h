@@ -8,11 +8,20 @@
 #if defined(LOCK_SPIN)
 static struct { int taken; char rest[60]; } spin __attribute__((aligned(64)));
 
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
 static inline void lock(void)
 {
 	while (__atomic_exchange_n(&spin.taken, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n(&spin.taken, __ATOMIC_RELAXED))
-			__builtin_ia32_pause();
+			relax();
 }
 
 static inline void unlock(void)
