@@ -31,7 +31,8 @@ BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS)
 BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-hand ours cost-program)
-BENCH_CORE := $(BENCH_OURS) $(BENCH)/cost $(BENCH)/lines $(BENCH)/machine peer-ratas peer-wahern
+BENCH_CORE := $(BENCH_OURS) $(BENCH)/cost $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing \
+	peer-ratas peer-wahern
 BENCH_PEERS := $(BENCH_CORE) $(BENCH)/unsorted $(BENCH)/sorted $(BENCH)/heap \
 	peer-libuv peer-libevent peer-rust peer-go peer-jdk peer-netty
 
@@ -115,6 +116,11 @@ $(BENCH)/libevent: benches/wheels/libevent.c benches/wheels/clock.h $(BENCH_HEAD
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BENCH_C) -o $@ $< -levent_core -levent_pthreads -lpthread
+
+$(BENCH)/nothing: benches/wheels/nothing.c $(BENCH_HEADERS)
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(BENCH_C) -o $@ $< -lpthread
 
 $(BENCH)/unsorted: QUEUE := -DUNSORTED
 $(BENCH)/sorted: QUEUE := -DSORTED
