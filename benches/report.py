@@ -9,6 +9,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 import subprocess
 import sys
 
@@ -96,6 +97,7 @@ def machine():
             "/proc/cpuinfo", "^flags.*: (.*)").split() else "no"),
         ("memory", f"{int(of_file('/proc/meminfo', 'MemTotal: *([0-9]+)')) // 1024:,} MiB"),
         ("huge pages", of_file("/sys/kernel/mm/transparent_hugepage/enabled", r"\[(.*)\]")),
+        ("open files of a process, at most", f"{resource.getrlimit(resource.RLIMIT_NOFILE)[1]:,}"),
         ("kernel", platform.release()),
         ("compilers", f"{said('cc', '--version')}; {said('rustc', '--version')}"),
         ("date", said("date", "+%Y-%m-%d")),
