@@ -37,7 +37,7 @@ PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 .PHONY: all
 all: $(SHARED) $(BUILD)/libhwheel.a
 
-RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
+RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml build.rs
 
 # PROBES=1 is for tracers: docs/PROBES.md.
 FEATURES := $(if $(PROBES),--features probes)

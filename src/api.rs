@@ -8,11 +8,11 @@ pub(crate) mod options;
 pub(crate) mod time;
 
 use crate::capi::{self, hwheel_stats as Stats};
-use crate::host::{Errno, Host};
-use crate::os::ready::ready;
+use crate::runtime::{Errno, Host};
 use crate::slab::AUTO;
 use crate::state::SHUT;
 use crate::sweep::Fired;
+use crate::sys::ready::ready;
 use crate::wheel::{How, Spec};
 use error::Error;
 use event::{Batch, Event, Timer};

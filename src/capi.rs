@@ -7,13 +7,13 @@
 // Names and comments are for readers of C.
 #![allow(non_camel_case_types, rustdoc::broken_intra_doc_links)]
 
-use crate::host::{number, Budget, Errno, Executor, Host, Options, When};
-use crate::keys::{Target, LONGEST};
-use crate::os::clock::Clock;
-use crate::pool::{Crew, Overload, LONGEST_QUEUE, MOST_WORKERS};
+use crate::runtime::keys::{Target, LONGEST};
+use crate::runtime::pool::{Crew, Overload, LONGEST_QUEUE, MOST_WORKERS};
+use crate::runtime::{number, Budget, Errno, Executor, Host, Options, When};
 use crate::slab::{AUTO, BURST, DELAY, MOST};
 use crate::state::SHUT;
 use crate::sweep::Fired;
+use crate::sys::clock::Clock;
 use crate::wheel::{How, Spec};
 use std::ffi::{c_char, c_int, c_void};
 

@@ -87,10 +87,8 @@
 //! | `count`    | statistics                                                  |
 //! | `probes`   | static probes for tracers, which expand to nothing          |
 //! | `sync`     | atomics, and the one place that knows the model checkers    |
-//! | `host`     | a wheel on a clock: the three ways to drive                 |
-//! | `keys`     | timers by name: the table from keys to handles              |
-//! | `local`    | which shard the calling thread owns                         |
-//! | `os/*`     | clock, alarm (timerfd), thread, futex, fork, memory maps    |
+//! | `runtime/*` | a wheel on a clock: life, driving, callbacks, keys         |
+//! | `sys/*`    | clock, alarm (timerfd), thread, futex, fork, memory maps    |
 //! | `capi`     | the C functions; their documentation is the header's        |
 //! | `api`      | the same for Rust: [`Wheel`]                                |
 //!
@@ -118,24 +116,17 @@ pub mod capi;
 mod count;
 mod geometry;
 #[cfg(not(checked))]
-mod host;
-mod keys;
-#[cfg(not(checked))]
 mod layout;
-#[cfg(not(checked))]
-mod local;
 mod memory;
-#[cfg(not(loom))]
-mod os;
-#[cfg(not(loom))]
-mod pool;
-mod ring;
+mod runtime;
 mod scale;
 mod shard;
 mod slab;
 mod state;
 mod sweep;
 mod sync;
+#[cfg(not(loom))]
+mod sys;
 mod wheel;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Errors, by what a caller can do about them.
 
-use crate::host::Errno;
+use crate::runtime::Errno;
 use std::fmt;
 
 /// Why a call has failed; nothing has changed.

@@ -6,7 +6,7 @@
 
 use super::event::Event;
 use super::Wheel;
-use crate::host::Host;
+use crate::runtime::Host;
 use crate::sweep::Fired;
 use std::any::Any;
 use std::mem::ManuallyDrop;

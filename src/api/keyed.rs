@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::time::When;
 use super::{truth, Wheel};
-use crate::keys::{Target, LONGEST};
+use crate::runtime::keys::{Target, LONGEST};
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     if bytes.is_empty() || bytes.len() > LONGEST {

@@ -6,7 +6,7 @@ use super::handler::{self, Function, Handler};
 use super::time::{nanos, Time};
 use super::Wheel;
 use crate::capi::{self, hwheel_options};
-use crate::host::Host;
+use crate::runtime::Host;
 use crate::slab::{BURST, DELAY};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Times on a wheel's clock.
 
-use crate::host;
+use crate::runtime;
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
@@ -57,10 +57,10 @@ pub enum When {
 }
 
 impl When {
-    pub(crate) fn of_host(self) -> host::When {
+    pub(crate) fn of_host(self) -> runtime::When {
         match self {
-            When::After(delay) => host::When::After(nanos(delay)),
-            When::At(deadline) => host::When::At(deadline.0),
+            When::After(delay) => runtime::When::After(nanos(delay)),
+            When::At(deadline) => runtime::When::At(deadline.0),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What tests under either model checker have in common.
 
 use super::{at, Heap, Own};
-use crate::keys::Timers;
+use crate::runtime::keys::Timers;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 use crate::wheel::{Error, Handle, How, Park, Spec, Wheel};
 #[cfg(loom)]

@@ -2,7 +2,7 @@
 //! ended by whoever has them (race 5).
 
 use super::{duel, Futex, World};
-use crate::ring::Ring;
+use crate::runtime::ring::Ring;
 use crate::state::SHUT;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU32, Ordering};

@@ -1,7 +1,7 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
 use super::{duel, explore, report, World};
-use crate::keys::{Keys, Target};
+use crate::runtime::keys::{Keys, Target};
 use crate::sweep::Fired;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::Names;

@@ -1,7 +1,7 @@
 //! One key, which three threads set, move and delete while it fires.
 
 use super::{add, check, together, World, LONGEST};
-use crate::keys::{Keys, Target};
+use crate::runtime::keys::{Keys, Target};
 use crate::slab::KEYED;
 use crate::sweep::Fired;
 use crate::tests::checker::Names;

@@ -1,7 +1,7 @@
 //! Callbacks in two workers, behind a queue that is often full: race 5.
 
 use super::{check, together, World};
-use crate::pool::{Crew, Offer, Overload, Pool};
+use crate::runtime::pool::{Crew, Offer, Overload, Pool};
 use crate::sweep::Fired;
 use crate::tests::checker::thread;
 use crate::tests::Own;

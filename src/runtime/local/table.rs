@@ -11,7 +11,7 @@
 use super::at_hand;
 use super::register::Wheels;
 use crate::memory::Memory;
-use crate::os::mmap::Mmap;
+use crate::sys::maps::Mmap;
 use crate::wheel::{Error, Token};
 use std::cell::Cell;
 

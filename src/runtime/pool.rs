@@ -9,12 +9,12 @@
 //! `unfinished` counts what is queued and what runs. Stop and destroy run what
 //! is queued themselves, and wait until it is zero.
 
-use crate::os::event::Event;
-use crate::os::mmap::Mmap;
-use crate::os::thread::{self, Thread};
-use crate::ring::Ring;
+use crate::runtime::ring::Ring;
 use crate::sweep::Fired;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::event::Event;
+use crate::sys::maps::Mmap;
+use crate::sys::thread::{self, Thread};
 use std::cell::UnsafeCell;
 
 /// The most workers of a wheel.

@@ -1,7 +1,7 @@
 //! Telling a forked child from its parent with one load: a page that the
 //! kernel wipes in the child.
 
-use super::mmap::Mmap;
+use super::maps::Mmap;
 use super::quietly;
 use crate::memory::Memory;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};

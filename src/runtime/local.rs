@@ -13,9 +13,9 @@ mod at_hand;
 mod register;
 mod table;
 
-use crate::host::Host;
-use crate::os::counter::Counter;
-use crate::os::fork::Process;
+use crate::runtime::Host;
+use crate::sys::counter::Counter;
+use crate::sys::fork::Process;
 use crate::wheel::{Error, Token};
 use register::Wheels;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -11,7 +11,7 @@
 //! symbol in assembly.
 
 use super::table::{Held, Page};
-use crate::os::counter::Base;
+use crate::sys::counter::Base;
 use std::cell::Cell;
 
 #[repr(C)]

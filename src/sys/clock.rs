@@ -1,6 +1,6 @@
 //! Clocks in nanoseconds.
 
-use crate::os::counter::Counter;
+use crate::sys::counter::Counter;
 
 /// What a wheel's time is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! Whoever makes or destroys a wheel waits for the lock, and a thread that ends.
 //! Nobody else does.
 
-use crate::host::Host;
+use crate::runtime::Host;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -110,7 +110,7 @@ impl Drop for Wheels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::fork::Process;
+    use crate::sys::fork::Process;
 
     /// As in a child that was forked while a thread of its parent held it.
     #[test]

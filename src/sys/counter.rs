@@ -24,8 +24,8 @@
 //!
 //! BOOTTIME and REALTIME may jump where the counter does not.
 
-use crate::os::clock;
-use crate::os::quietly;
+use crate::sys::clock;
+use crate::sys::quietly;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,0 +1,248 @@
+//! Driving: advance, poll and drain, and what a sweep does with what it fires.
+//!
+//! # Sleep against arm
+//!
+//! The driver settles, so that `next_visit` is exact, and dozes: race 3 in
+//! `wheel.rs`. The alarm is a timerfd. A thread that arms for before the alarm
+//! sets it to *now*; the driver wakes and looks again.
+
+use super::host::LATENESS;
+use super::thread::STOP;
+use super::{Errno, Host};
+use crate::slab::KEYED;
+use crate::state::NEVER;
+use crate::sweep::{Drive, Fired, Sink, LAG};
+use crate::sync::Ordering;
+use crate::sys::alarm::Alarm;
+use crate::sys::clock;
+use crate::sys::maps::Mmap;
+
+/// `drive`: nobody, or the tick thread, drives.
+pub(super) const IDLE: u32 = 0;
+pub(super) const DRIVEN: u32 = 1;
+pub(super) const STOPPING: u32 = 2;
+
+impl Host {
+    /// Runs what is due by `now`. Callbacks are called; the rest goes to
+    /// `event`, which says whether there is room for one more, or is dropped
+    /// and counted without one. True if all is done.
+    pub(super) fn sweep(
+        &self,
+        drive: &mut Drive<'_, Mmap>,
+        now: u64,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> bool {
+        let target = self.wheel.scale.tick_at_or_before(now);
+        drive.advance(
+            target,
+            Firing {
+                host: self,
+                now,
+                event,
+                items: 0,
+                end: match self.budget.ns {
+                    0 => u64::MAX,
+                    ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+                },
+            },
+        )
+    }
+
+    pub(super) fn may_drive(&self) -> Result<(), Errno> {
+        self.check()?;
+        if self.drive.load(Ordering::Acquire) != IDLE {
+            return Err(-libc::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// The caller's time is now `now`.
+    pub fn advance(
+        &self,
+        now: u64,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<(), Errno> {
+        self.may_drive()?;
+        if self.clock.id().is_some() {
+            return Err(-libc::EINVAL);
+        }
+        // A callback, or a thread beside one that drives, is refused before it
+        // moves the clock.
+        if self.wheel.is_driven() || self.is_elsewhere() {
+            return Err(-libc::EBUSY);
+        }
+        // Steps back are held.
+        if now > self.manual_ns.load(Ordering::Relaxed) {
+            // Release: pairs with `now`.
+            self.manual_ns.store(now, Ordering::Release);
+        }
+        let now = self.manual_ns.load(Ordering::Relaxed);
+        if self
+            .wheel
+            .nothing_due(self.wheel.scale.tick_at_or_before(now))
+        {
+            return Ok(());
+        }
+        self.sweep(&mut self.wheel.drive()?, now, event);
+        Ok(())
+    }
+
+    /// Runs what is due on the wheel's clock, and sets the alarm for the next.
+    pub fn poll(&self, event: Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<(), Errno> {
+        self.may_drive()?;
+        if self.clock.id().is_none() {
+            return Err(-libc::EINVAL);
+        }
+        if self.is_elsewhere() {
+            return Err(-libc::EBUSY);
+        }
+        let mut drive = self.wheel.drive()?;
+        self.wheel.awake();
+        let done = self.sweep(&mut drive, self.now(), event);
+        if self.fd.load(Ordering::Acquire) < 0 {
+            return Ok(());
+        }
+        if done {
+            drive.settle();
+            self.sleep_until_next();
+        } else {
+            self.alarm_now();
+        }
+        Ok(())
+    }
+
+    /// Sets the alarm for the next visit; false if the system refuses.
+    pub(super) fn sleep_until_next(&self) -> bool {
+        let mut set = true;
+        self.wheel.doze(LAG, |tick| {
+            let at = (tick != NEVER).then(|| self.wheel.scale.ns(tick));
+            self.alarm(|a| set = a.set(at).is_ok());
+        });
+        set
+    }
+
+    /// Whoever sleeps on the alarm wakes. If the system refuses, it does not
+    /// sleep either.
+    pub(super) fn alarm_now(&self) {
+        self.alarm(|a| _ = a.set_now());
+    }
+
+    pub(super) fn alarm(&self, f: impl FnOnce(&Alarm)) {
+        // Acquire: pairs with the exchange in `descriptor`.
+        let fd = self.fd.load(Ordering::Acquire);
+        if let (true, Some(clock)) = (fd >= 0, self.clock.id()) {
+            f(&Alarm::borrow(fd, clock));
+        }
+    }
+
+    /// The alarm's descriptor, made when first asked for.
+    pub fn descriptor(&self) -> Result<i32, Errno> {
+        self.check()?;
+        let Some(clock) = self.clock.id() else {
+            return Err(-libc::EINVAL);
+        };
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let alarm = Alarm::new(clock).map_err(|e| -e)?;
+        // What is armed already is found by a first poll.
+        alarm.set_now().map_err(|e| -e)?;
+        match self
+            .fd
+            .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => Ok(std::mem::ManuallyDrop::new(alarm).fd()),
+            Err(seen) => Ok(seen),
+        }
+    }
+
+    /// When the next timer fires, if any does; perhaps too early, never late.
+    pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
+        self.check()?;
+        // The tick thread is not to find the lock taken.
+        let driven = self.drive.load(Ordering::Acquire) != IDLE;
+        let next = match (!driven).then(|| self.wheel.drive()) {
+            Some(Ok(mut drive)) => drive.next(),
+            _ => self.wheel.next_while_driven(),
+        };
+        Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
+    }
+
+    /// Hands back every armed timer; from now on the wheel refuses arms.
+    pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
+        self.check()?;
+        if self.is_inside(None) {
+            return Err(-libc::EDEADLK);
+        }
+        self.may_drive()?;
+        let mut drive = self.wheel.drive()?;
+        Ok(drive.drain(|fired| self.named(fired, &mut take)))
+    }
+}
+
+/// What a sweep does with what it fires.
+struct Firing<'h, 'e> {
+    host: &'h Host,
+    /// The time of the sweep.
+    now: u64,
+    event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
+    items: u32,
+    /// When the budget is used up.
+    end: u64,
+}
+
+impl Sink for Firing<'_, '_> {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        let late = u64::BITS - self.now.saturating_sub(fired.due_ns).leading_zeros();
+        host.lateness[(late as usize).min(LATENESS - 1)].bump(1);
+        self.items += 1;
+        let room = if fired.kind & KEYED == 0 {
+            self.hand_over(fired)
+        } else {
+            self.hand_over_keyed(fired)
+        };
+        room && self.items != host.budget.items && !self.is_enough()
+    }
+
+    fn is_enough(&mut self) -> bool {
+        self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
+    }
+}
+
+impl Firing<'_, '_> {
+    pub(super) fn hand_over(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        if fired.func != 0 {
+            host.dispatch(fired);
+            // Relaxed: a stop that is seen late is seen by the next one.
+            host.stop.load(Ordering::Relaxed) & STOP == 0
+        } else if let Some(event) = &mut self.event {
+            event(fired)
+        } else {
+            host.unclaimed.bump(1);
+            true
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        match host.fetch(fired) {
+            // It goes on by its handle, until the callback sees it.
+            Some(named) if fired.func != 0 => self.hand_over(&Fired {
+                handle: fired.handle,
+                ..named
+            }),
+            Some(named) => self.hand_over(&named),
+            None => {
+                // Armed by somebody who guessed its handle.
+                if fired.func != 0 {
+                    host.wheel.finish(host, fired.handle, host);
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The tick thread: start and stop; and the body of a worker.
+
+use super::drive::{DRIVEN, IDLE, STOPPING};
+use super::{Errno, Host};
+use crate::sync::{fence, Ordering};
+use crate::sys::thread;
+
+/// Bits of `stop`.
+pub(super) const STOP: u32 = 1;
+const READY: u32 = 2;
+
+impl Host {
+    /// Starts the tick thread.
+    pub fn start(&self) -> Result<(), Errno> {
+        self.check()?;
+        self.descriptor()?;
+        // Acquire: pairs with the Release in `stop`.
+        self.drive
+            .compare_exchange(IDLE, DRIVEN, Ordering::AcqRel, Ordering::Acquire)
+            .map_err(|_| -libc::EBUSY)?;
+        let result = match self.wheel.drive() {
+            // Somebody polls or advances at this moment.
+            Err(e) => Err(e.into()),
+            Ok(drive) => {
+                drop(drive);
+                self.stop.store(0, Ordering::Release);
+                thread::start(run, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
+            }
+        };
+        match result {
+            Ok(thread) => {
+                // SAFETY: this thread has moved `drive` out of IDLE, and `stop`
+                // waits for READY.
+                unsafe { *self.thread.get() = Some(thread) };
+                self.stop.fetch_or(READY, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(e) => {
+                self.drive.store(IDLE, Ordering::Release);
+                Err(e)
+            }
+        }
+    }
+
+    /// Ends the tick thread; nothing happens without one.
+    pub fn stop(&self) -> Result<(), Errno> {
+        self.check()?;
+        if self.is_inside(None) {
+            return Err(-libc::EDEADLK);
+        }
+        match self
+            .drive
+            .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => self.stop_thread(),
+            Err(IDLE) => {}
+            Err(_) => return Err(-libc::EBUSY),
+        }
+        // What is queued has fired: it runs, here if nobody else takes it.
+        if let Some(pool) = &self.pool {
+            while let Some(fired) = pool.take() {
+                self.run_queued(pool, &fired);
+            }
+            pool.wait_for_rest();
+        }
+        Ok(())
+    }
+
+    pub(super) fn stop_thread(&self) {
+        while self.stop.load(Ordering::Acquire) & READY == 0 {
+            std::thread::yield_now();
+        }
+        self.stop.fetch_or(STOP, Ordering::AcqRel);
+        self.alarm_now();
+        // SAFETY: READY: it was written, and only one thread is STOPPING.
+        if let Some(thread) = unsafe { (*self.thread.get()).take() } {
+            thread::join(thread);
+        }
+        self.stop.store(0, Ordering::Relaxed);
+        // What was left is found by a first poll.
+        self.alarm_now();
+        self.drive.store(IDLE, Ordering::Release);
+    }
+
+    /// The tick thread.
+    pub(super) fn tick(&self) {
+        while self.stop.load(Ordering::Acquire) & STOP == 0 {
+            self.wheel.awake();
+            let Ok(mut drive) = self.wheel.drive() else {
+                // A next_expiry or drain that was under way: soon over.
+                std::thread::yield_now();
+                continue;
+            };
+            if !self.sweep(&mut drive, self.now(), None) {
+                continue;
+            }
+            drive.settle();
+            let mut slept = self.sleep_until_next();
+            drop(drive);
+            // A stop that came before the alarm was set has set it to now,
+            // or is seen here.
+            fence(Ordering::SeqCst);
+            if self.stop.load(Ordering::Acquire) & STOP != 0 {
+                break;
+            }
+            self.alarm(|a| slept = slept && a.wait());
+            if !slept {
+                // The descriptor is broken, say closed by mistake, or may not
+                // be set: timers still fire, by looking again.
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            self.wakeups.bump(1);
+        }
+        self.wheel.awake();
+    }
+}
+
+pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `create` passed its host, which outlives the thread: destroy
+    // joins it first.
+    let host = unsafe { &*host.cast::<Host>() };
+    if let Some(pool) = &host.pool {
+        while let Some(fired) = pool.next() {
+            host.run_queued(pool, &fired);
+        }
+    }
+    std::ptr::null_mut()
+}
+
+extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `start` passed its host, which outlives the thread: destroy
+    // joins it first.
+    let host = unsafe { &*host.cast::<Host>() };
+    host.tick();
+    std::ptr::null_mut()
+}
