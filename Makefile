@@ -116,7 +116,8 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/idle_server
 
 # C tests: each file a program, linked shared and static.
-C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
+C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
+	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
 .PHONY: test test-rust test-c loom
 test: test-rust loom test-c check-exports check-link check-header check-install check-readme
@@ -148,6 +149,16 @@ $(BUILD)/c-tests/static/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
+
+$(BUILD)/c-tests/shared/%: c-tests/%.cc $(STAGE)/.done
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_SHARED) -lpthread
+
+$(BUILD)/c-tests/static/%: c-tests/%.cc $(STAGE)/.done
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_STATIC)
 
 # Checks.
 .PHONY: check check-header check-exports check-link check-install check-readme header

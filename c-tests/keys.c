@@ -258,7 +258,7 @@ static void drain_hands_back_and_empties(void)
 	CHECK_EQ(live(w), 0);
 	for (uint64_t i = 1; i <= 100; i++) {
 		CHECK_EQ(hwheel_key_pending(w, &i, sizeof i), 0);
-		CHECK_EQ(hwheel_key_move(w, &i, sizeof i, MS, 0), 0);
+		CHECK_EQ(hwheel_key_move(w, &i, sizeof i, MS, 0), -ESHUTDOWN);
 		CHECK_EQ(hwheel_key_delete(w, &i, sizeof i), 0);
 		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, MS, NULL, i, 0), -ESHUTDOWN);
 	}

@@ -78,7 +78,10 @@ struct hwheel;
 
 /**
  * The caller's executor: makes sure that some thread calls hwheel_work() once,
- * soon. Called in the thread that drives, which it must not hold up.
+ * soon. Called in the thread that drives, which it must not hold up. The function
+ * may call what a callback may call, and hwheel_work(); it must return. An executor
+ * that runs nothing any more delays callbacks and nothing else: hwheel_stop() and
+ * hwheel_destroy() run what is queued themselves.
  */
 typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
 
@@ -103,8 +106,9 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
  *   default, zero: the thread that drives runs them.
  * @queue: how many fired timers may wait for a worker or the executor, a power
- *   of two up to 1048576; default 1024.
+ *   of two up to 1048576; default 1024. Unused without @workers or @executor.
  * @overload: what happens to one for which there is no room: HWHEEL_OVERLOAD_*.
+ *   Unused without @workers or @executor.
  * @budget_items: a sweep stops after so many fired timers, and the next call
  *   goes on; zero for no limit. The tick thread goes on at once, after it has
  *   seen whether it is to stop.
@@ -138,7 +142,8 @@ struct hwheel_options {
  * @size: sizeof(struct hwheel_stats), set by the caller.
  * @reserved: zero.
  * @live: timers that exist, armed or not.
- * @fired: timers fired, periods counted one by one.
+ * @fired: timers fired, periods counted one by one. Callbacks that were taken out of
+ *   the queue are cancelled, not fired.
  * @missed: periods left out.
  * @unclaimed: timers without a callback that came due where nobody took events.
  * @sweeps: how often the hand was moved.
@@ -276,15 +281,18 @@ int hwheel_create(const struct hwheel_options *options,
  * @wheel: the wheel, or NULL for nothing.
  *
  * The tick thread is stopped and waited for. Armed timers do not fire; to get
- * them back call hwheel_drain() first. A forked child may destroy its copy.
+ * them back call hwheel_drain() first. Callbacks that wait in the queue of workers
+ * or executor run before, as in hwheel_stop(), in bounded time. A forked child may
+ * destroy its copy; nothing runs there.
  *
  * Return:
  * * 0 - @wheel is gone.
- * * -EDEADLK - called from one of its own callbacks; nothing has changed.
+ * * -EDEADLK - called from one of its own callbacks or from its executor; nothing
+ *   has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: the caller makes sure that no other thread uses the wheel. Blocks
- * while a callback of the tick thread runs.
+ * while a callback of the wheel runs. Runs callbacks that are queued.
  */
 int hwheel_destroy(struct hwheel *wheel);
 
@@ -310,9 +318,9 @@ int hwheel_now(struct hwheel *wheel, uint64_t *now_ns);
  * @deadline_ns: where the time is written, in nanoseconds on the wheel's
  *   clock: the begin of the tick at which the wheel wants to be driven next.
  *
- * Never later than the truth. It may be earlier than the truth where many
- * timers were cancelled; and while the wheel is being driven it is the time of
- * the tick that is swept.
+ * Never later than the truth. The time may be earlier than the truth where many
+ * timers were cancelled, or while another thread drives the wheel. Then it is the
+ * begin of a tick that this thread has come to.
  *
  * Return:
  * * 1 - @deadline_ns is set.
@@ -320,8 +328,8 @@ int hwheel_now(struct hwheel *wheel, uint64_t *now_ns);
  * * -EINVAL - an argument is NULL.
  * * -ESHUTDOWN - a forked child.
  *
- * Context: any thread. Does not wait for others, but does a bounded amount of
- * work.
+ * Context: any thread, also in a callback. Takes no lock: it neither waits for a
+ * thread that drives nor has one get -EBUSY. Does a bounded amount of work.
  */
 int hwheel_next_expiry(struct hwheel *wheel, uint64_t *deadline_ns);
 
@@ -426,8 +434,9 @@ int hwheel_mod_at(struct hwheel *wheel,
  *
  * Of the ticks in the range that is chosen to which most other timers with slack
  * come as well, so that wake-ups are shared. A timer that is due in the range
- * already stays where it is, which costs next to nothing. Slack below a tick is
- * none.
+ * already stays where it is, which costs next to nothing. The timer never fires
+ * after the end of the range, unless no tick that is still to come lies in it: then
+ * it fires at the first one after the earliest time.
  *
  * Return: as hwheel_mod().
  *
@@ -502,20 +511,25 @@ int hwheel_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * When it returns, the callback is not running on any thread and will not
- * start, unless somebody arms the timer again. If it waits in the queue of
- * workers or executor, that is waited for, too; in a callback of the wheel this
- * call runs others of the queue meanwhile.
+ * start, unless somebody arms the timer again. A callback that waits in the queue
+ * of workers or executor is taken out of it and does not run. The call runs no
+ * callback itself.
+ *
+ * Callbacks may wait for each other's timers as long as there is no ring of them:
+ * the one that would close it is refused, across wheels as well.
  *
  * Return:
- * * 1 - it was armed, or had armed itself again in its callback.
+ * * 1 - it was armed, or had armed itself again in its callback, or its callback
+ *   was taken out of the queue.
  * * 0 - it was not armed.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - called from the timer's own callback; nothing has changed.
+ * * -EDEADLK - called from the timer's own callback, or from one that this callback
+ *   waits for in turn; nothing has changed.
  * * -ESTALE - no such timer, or not any more; its callback is over.
  * * -ESHUTDOWN - a forked child.
  *
  * Context: any thread, also in the callback of another timer. Blocks while
- * the callback runs.
+ * the callback runs, once it has begun.
  */
 int hwheel_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
@@ -977,8 +991,10 @@ int hwheel_fd(struct hwheel *wheel);
  * @flags: zero.
  *
  * A thread of the wheel sleeps until timers are due and runs their callbacks.
- * It blocks all signals. A timer without a callback is dropped when it comes
- * due, and counted as unclaimed.
+ * The thread and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+ * SIGTRAP, SIGSYS and SIGPROF, which reach the program's handlers from a callback
+ * too. A timer without a callback is dropped when it comes due, and counted as
+ * unclaimed.
  *
  * Return:
  * * 0 - the thread drives the wheel.
@@ -986,7 +1002,7 @@ int hwheel_fd(struct hwheel *wheel);
  * * -EBUSY - it is started already, or another thread drives.
  * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has
  *   changed, and the wheel can be driven by hwheel_poll().
- * * -ESHUTDOWN - a forked child.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread. Does not wait for the thread.
  */
@@ -997,18 +1013,22 @@ int hwheel_start(struct hwheel *wheel, uint32_t flags);
  * @wheel: the wheel.
  *
  * When it returns no callback runs and none will start. What waits in the queue
- * of workers or executor has fired: it is run before, in part by the calling
- * thread; also where no tick thread was started. Timers stay armed: start again,
- * poll, or drain.
+ * of workers or executor has fired: it is run before, by workers, by the executor's
+ * threads, or by the calling thread; also where no tick thread was started. Until
+ * then nothing is added to the queue: the thread that drives runs callbacks itself.
+ * So the call ends in bounded time if callbacks end, whatever the executor does.
+ * Timers stay armed: start again, poll, or drain.
  *
  * Return:
  * * 0 - no thread drives the wheel.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - called from a callback of the wheel; nothing has changed.
+ * * -EDEADLK - called from a callback of the wheel or from its executor; nothing
+ *   has changed.
  * * -EBUSY - another thread is stopping it.
  * * -ESHUTDOWN - a forked child.
  *
- * Context: any thread. Blocks while a callback runs.
+ * Context: any thread. Blocks while a callback runs. Runs callbacks that are queued,
+ * so the caller holds no lock that they take.
  */
 int hwheel_stop(struct hwheel *wheel);
 
@@ -1017,7 +1037,8 @@ int hwheel_stop(struct hwheel *wheel);
  * @wheel: a wheel with workers or an executor.
  *
  * What the executor's threads call, once for each time that they were asked.
- * Others may help in the same way.
+ * Others may help in the same way. There may be less to do than was asked for,
+ * after hwheel_stop() or hwheel_delete_sync().
  *
  * Return:
  * * 1 - one was run.
@@ -1045,7 +1066,7 @@ int hwheel_work(struct hwheel *wheel);
  * * n - so many were written; if fewer than @max, there are no more.
  * * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
  * * -EBUSY - the tick thread is started, or another thread drives.
- * * -EDEADLK - called from a callback of the wheel.
+ * * -EDEADLK - called from a callback of the wheel or from its executor.
  * * -ESHUTDOWN - a forked child.
  *
  * Context: one thread at a time. Never blocks; looks at every timer once.

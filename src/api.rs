@@ -8,6 +8,7 @@ pub(crate) mod options;
 pub(crate) mod time;
 
 use crate::capi::{self, hwheel_stats as Stats};
+use crate::runtime::foreign::number_of;
 use crate::runtime::{Errno, Host};
 use crate::slab::AUTO;
 use crate::state::SHUT;
@@ -82,7 +83,7 @@ impl Wheel {
 
     fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
         Spec {
-            func: self.handler as usize,
+            func: number_of(self.handler),
             cookie,
             period: nanos(period),
             kind,

@@ -7,6 +7,7 @@
 // Names and comments are for readers of C.
 #![allow(non_camel_case_types, rustdoc::broken_intra_doc_links)]
 
+use crate::runtime::foreign::{guarded, number_of, pointer_of};
 use crate::runtime::keys::{Target, LONGEST};
 use crate::runtime::pool::{Crew, Overload, LONGEST_QUEUE, MOST_WORKERS};
 use crate::runtime::{number, Budget, Errno, Executor, Host, Options, When};
@@ -90,8 +91,9 @@ pub struct hwheel {
 /// @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
 ///   default, zero: the thread that drives runs them.
 /// @queue: how many fired timers may wait for a worker or the executor, a power
-///   of two up to 1048576; default 1024.
+///   of two up to 1048576; default 1024. Unused without @workers or @executor.
 /// @overload: what happens to one for which there is no room: HWHEEL_OVERLOAD_*.
+///   Unused without @workers or @executor.
 /// @budget_items: a sweep stops after so many fired timers, and the next call
 ///   goes on; zero for no limit. The tick thread goes on at once, after it has
 ///   seen whether it is to stop.
@@ -152,19 +154,24 @@ pub struct hwheel_event {
 /// runs in two threads at once: a period that comes due meanwhile is left out
 /// and counted as missed, unless it is a HWHEEL_MISSED_BURST; what else comes
 /// due meanwhile fires when it is over.
-pub type hwheel_fn = Option<unsafe extern "C" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
+pub type hwheel_fn =
+    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
 /// The caller's executor: makes sure that some thread calls hwheel_work() once,
-/// soon. Called in the thread that drives, which it must not hold up.
+/// soon. Called in the thread that drives, which it must not hold up. The function
+/// may call what a callback may call, and hwheel_work(); it must return. An executor
+/// that runs nothing any more delays callbacks and nothing else: hwheel_stop() and
+/// hwheel_destroy() run what is queued themselves.
 pub type hwheel_executor_fn =
-    Option<unsafe extern "C" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
+    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
 
 /// What a wheel has done. Counts are exact when nobody uses the wheel.
 ///
 /// @size: sizeof(struct hwheel_stats), set by the caller.
 /// @reserved: zero.
 /// @live: timers that exist, armed or not.
-/// @fired: timers fired, periods counted one by one.
+/// @fired: timers fired, periods counted one by one. Callbacks that were taken out of
+///   the queue are cancelled, not fired.
 /// @missed: periods left out.
 /// @unclaimed: timers without a callback that came due where nobody took events.
 /// @sweeps: how often the hand was moved.
@@ -275,8 +282,8 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
     };
     let executor = o.executor.map(|f| Executor {
         call: execute,
-        func: f as usize,
-        arg: o.executor_arg as usize,
+        func: f as *const (),
+        arg: o.executor_arg,
     });
     let crew = Crew {
         workers: o.workers,
@@ -288,7 +295,6 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
         || (o.workers != 0 && executor.is_some())
         || !crew.queue.is_power_of_two()
         || crew.queue > LONGEST_QUEUE
-        || (!pooled && (o.queue != 0 || o.overload != 0))
         || (executor.is_none() && !o.executor_arg.is_null())
     {
         return Err(EINVAL);
@@ -326,12 +332,17 @@ pub(crate) fn options(o: &hwheel_options) -> Result<Options, Errno> {
 /// `executor.func` is a `hwheel_executor_fn` that came with the options.
 unsafe fn execute(host: &Host, executor: Executor) {
     // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<usize, hwheel_executor_fn>(executor.func) };
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_executor_fn>(executor.func) };
     if let Some(func) = func {
         let wheel = std::ptr::from_ref(host).cast_mut().cast();
         // SAFETY: the contract of `hwheel_executor_fn`.
-        unsafe { func(wheel, executor.arg as *mut c_void) };
+        guarded(|| unsafe { func(wheel, executor.arg) });
     }
+}
+
+/// A callback as the core keeps it.
+fn number_of_fn(func: hwheel_fn) -> usize {
+    number_of(func.map_or(std::ptr::null(), |f| f as *const ()))
 }
 
 fn event(fired: &Fired, flags: u32) -> hwheel_event {
@@ -350,11 +361,12 @@ fn event(fired: &Fired, flags: u32) -> hwheel_event {
 /// `fired.func` is a `hwheel_fn` that `hwheel_setup` or a like call was given.
 unsafe fn call(host: &Host, fired: &Fired) {
     // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<usize, hwheel_fn>(fired.func) };
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(fired.func)) };
     if let Some(func) = func {
         let event = event(fired, 0);
+        let wheel = std::ptr::from_ref(host).cast_mut().cast();
         // SAFETY: the contract of `hwheel_fn`.
-        unsafe { func(std::ptr::from_ref(host).cast_mut().cast(), &raw const event) };
+        guarded(|| unsafe { func(wheel, &raw const event) });
     }
 }
 
@@ -457,15 +469,18 @@ pub unsafe extern "C" fn hwheel_create(
 /// @wheel: the wheel, or NULL for nothing.
 ///
 /// The tick thread is stopped and waited for. Armed timers do not fire; to get
-/// them back call hwheel_drain() first. A forked child may destroy its copy.
+/// them back call hwheel_drain() first. Callbacks that wait in the queue of workers
+/// or executor run before, as in hwheel_stop(), in bounded time. A forked child may
+/// destroy its copy; nothing runs there.
 ///
 /// Return:
 /// * 0 - @wheel is gone.
-/// * -EDEADLK - called from one of its own callbacks; nothing has changed.
+/// * -EDEADLK - called from one of its own callbacks or from its executor; nothing
+///   has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: the caller makes sure that no other thread uses the wheel. Blocks
-/// while a callback of the tick thread runs.
+/// while a callback of the wheel runs. Runs callbacks that are queued.
 ///
 /// # Safety
 /// Pointers as described.
@@ -513,9 +528,9 @@ pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_i
 /// @deadline_ns: where the time is written, in nanoseconds on the wheel's
 ///   clock: the begin of the tick at which the wheel wants to be driven next.
 ///
-/// Never later than the truth. It may be earlier than the truth where many
-/// timers were cancelled; and while the wheel is being driven it is the time of
-/// the tick that is swept.
+/// Never later than the truth. The time may be earlier than the truth where many
+/// timers were cancelled, or while another thread drives the wheel. Then it is the
+/// begin of a tick that this thread has come to.
 ///
 /// Return:
 /// * 1 - @deadline_ns is set.
@@ -523,8 +538,8 @@ pub unsafe extern "C" fn hwheel_now(wheel: *mut hwheel, now_ns: *mut u64) -> c_i
 /// * -EINVAL - an argument is NULL.
 /// * -ESHUTDOWN - a forked child.
 ///
-/// Context: any thread. Does not wait for others, but does a bounded amount of
-/// work.
+/// Context: any thread, also in a callback. Takes no lock: it neither waits for a
+/// thread that drives nor has one get -EBUSY. Does a bounded amount of work.
 ///
 /// # Safety
 /// Pointers as described.
@@ -552,14 +567,15 @@ pub(crate) fn stats(host: &Host) -> hwheel_stats {
     let (pending, moves) = w.survey();
     let armed = w.total(|c| &c.armed[0]) + driven.periods.get();
     let rearmed = w.total(|c| &c.armed[1]) + moves;
-    let ended = driven.fired.get() + driven.drained.get();
+    let (queued, dropped, revoked) = host.queue();
+    let fired = driven.fired.get().saturating_sub(revoked);
+    let ended = fired + driven.drained.get();
     let entries = w.entries();
-    let (queued, dropped) = host.queue();
     hwheel_stats {
         size: size_of::<hwheel_stats>() as u32,
         reserved: 0,
         live: w.live(),
-        fired: driven.fired.get(),
+        fired,
         missed: driven.missed.get(),
         unclaimed: host.unclaimed.get(),
         sweeps: driven.sweeps.get(),
@@ -665,7 +681,7 @@ pub unsafe extern "C" fn hwheel_setup(
             return Err(EINVAL);
         }
         let spec = Spec {
-            func: r#fn.map_or(0, |f| f as usize),
+            func: number_of_fn(r#fn),
             cookie,
             ..Spec::default()
         };
@@ -780,8 +796,9 @@ pub unsafe extern "C" fn hwheel_mod_at(
 ///
 /// Of the ticks in the range that is chosen to which most other timers with slack
 /// come as well, so that wake-ups are shared. A timer that is due in the range
-/// already stays where it is, which costs next to nothing. Slack below a tick is
-/// none.
+/// already stays where it is, which costs next to nothing. The timer never fires
+/// after the end of the range, unless no tick that is still to come lies in it: then
+/// it fires at the first one after the earliest time.
 ///
 /// Return: as hwheel_mod().
 ///
@@ -887,20 +904,25 @@ pub unsafe extern "C" fn hwheel_delete(wheel: *mut hwheel, timer: hwheel_timer_t
 /// @timer: the timer.
 ///
 /// When it returns, the callback is not running on any thread and will not
-/// start, unless somebody arms the timer again. If it waits in the queue of
-/// workers or executor, that is waited for, too; in a callback of the wheel this
-/// call runs others of the queue meanwhile.
+/// start, unless somebody arms the timer again. A callback that waits in the queue
+/// of workers or executor is taken out of it and does not run. The call runs no
+/// callback itself.
+///
+/// Callbacks may wait for each other's timers as long as there is no ring of them:
+/// the one that would close it is refused, across wheels as well.
 ///
 /// Return:
-/// * 1 - it was armed, or had armed itself again in its callback.
+/// * 1 - it was armed, or had armed itself again in its callback, or its callback
+///   was taken out of the queue.
 /// * 0 - it was not armed.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - called from the timer's own callback; nothing has changed.
+/// * -EDEADLK - called from the timer's own callback, or from one that this callback
+///   waits for in turn; nothing has changed.
 /// * -ESTALE - no such timer, or not any more; its callback is over.
 /// * -ESHUTDOWN - a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while
-/// the callback runs.
+/// the callback runs, once it has begun.
 ///
 /// # Safety
 /// Pointers as described.
@@ -1064,7 +1086,7 @@ unsafe fn once(
         return EINVAL;
     }
     let spec = Spec {
-        func: r#fn.map_or(0, |f| f as usize),
+        func: number_of_fn(r#fn),
         cookie,
         period: 0,
         kind: AUTO,
@@ -1217,7 +1239,7 @@ pub unsafe extern "C" fn hwheel_every_range(
     // SAFETY: the caller's promise.
     let slack = unsafe { host(wheel) }.map_or(0, |h| h.slack(slack_ns, period_ns));
     let spec = Spec {
-        func: r#fn.map_or(0, |f| f as usize),
+        func: number_of_fn(r#fn),
         cookie,
         period: period_ns,
         kind: kind | slack,
@@ -1371,7 +1393,7 @@ unsafe fn key_set(
     cookie: u64,
     flags: u32,
 ) -> Result<i32, Errno> {
-    let func = func.map_or(0, |f| f as usize);
+    let func = number_of_fn(func);
     // SAFETY: the caller's promise.
     unsafe { host(wheel) }?.key_set(key, Target { func, cookie }, when(ns, flags)?)
 }
@@ -1702,8 +1724,10 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// @flags: zero.
 ///
 /// A thread of the wheel sleeps until timers are due and runs their callbacks.
-/// It blocks all signals. A timer without a callback is dropped when it comes
-/// due, and counted as unclaimed.
+/// The thread and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+/// SIGTRAP, SIGSYS and SIGPROF, which reach the program's handlers from a callback
+/// too. A timer without a callback is dropped when it comes due, and counted as
+/// unclaimed.
 ///
 /// Return:
 /// * 0 - the thread drives the wheel.
@@ -1711,7 +1735,7 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// * -EBUSY - it is started already, or another thread drives.
 /// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has
 ///   changed, and the wheel can be driven by hwheel_poll().
-/// * -ESHUTDOWN - a forked child.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread. Does not wait for the thread.
 ///
@@ -1732,18 +1756,22 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel, flags: u32) -> c_int {
 /// @wheel: the wheel.
 ///
 /// When it returns no callback runs and none will start. What waits in the queue
-/// of workers or executor has fired: it is run before, in part by the calling
-/// thread; also where no tick thread was started. Timers stay armed: start again,
-/// poll, or drain.
+/// of workers or executor has fired: it is run before, by workers, by the executor's
+/// threads, or by the calling thread; also where no tick thread was started. Until
+/// then nothing is added to the queue: the thread that drives runs callbacks itself.
+/// So the call ends in bounded time if callbacks end, whatever the executor does.
+/// Timers stay armed: start again, poll, or drain.
 ///
 /// Return:
 /// * 0 - no thread drives the wheel.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - called from a callback of the wheel; nothing has changed.
+/// * -EDEADLK - called from a callback of the wheel or from its executor; nothing
+///   has changed.
 /// * -EBUSY - another thread is stopping it.
 /// * -ESHUTDOWN - a forked child.
 ///
-/// Context: any thread. Blocks while a callback runs.
+/// Context: any thread. Blocks while a callback runs. Runs callbacks that are queued,
+/// so the caller holds no lock that they take.
 ///
 /// # Safety
 /// Pointers as described.
@@ -1757,7 +1785,8 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// @wheel: a wheel with workers or an executor.
 ///
 /// What the executor's threads call, once for each time that they were asked.
-/// Others may help in the same way.
+/// Others may help in the same way. There may be less to do than was asked for,
+/// after hwheel_stop() or hwheel_delete_sync().
 ///
 /// Return:
 /// * 1 - one was run.
@@ -1790,7 +1819,7 @@ pub unsafe extern "C" fn hwheel_work(wheel: *mut hwheel) -> c_int {
 /// * n - so many were written; if fewer than @max, there are no more.
 /// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
 /// * -EBUSY - the tick thread is started, or another thread drives.
-/// * -EDEADLK - called from a callback of the wheel.
+/// * -EDEADLK - called from a callback of the wheel or from its executor.
 /// * -ESHUTDOWN - a forked child.
 ///
 /// Context: one thread at a time. Never blocks; looks at every timer once.

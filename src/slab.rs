@@ -73,13 +73,10 @@ pub(crate) fn shared_tick(tick: u64, ticks: u64) -> u64 {
     latest & (u64::MAX << differ.checked_ilog2().unwrap_or(0))
 }
 
-/// The tick of a period, with the slack of `kind`.
+/// The slack of a period of that kind, in ticks.
 #[inline]
-pub(crate) fn period_tick(tick: u64, kind: u16) -> u64 {
-    match kind >> SLACK_SHIFT {
-        0 => tick,
-        bits => shared_tick(tick, (1 << bits) - 1),
-    }
+pub(crate) fn period_slack(kind: u16) -> u64 {
+    (1 << (kind >> SLACK_SHIFT)) - 1
 }
 
 /// One timer. All zero is a node that has never been used.

@@ -24,10 +24,10 @@ use crate::bucket::{promise_tick, Chunk, Entry, NEAR_LEAP};
 use crate::geometry::At;
 use crate::memory::Memory;
 use crate::shard::ShardRef;
-use crate::slab::{period_tick, Node, AUTO, BEHIND, BURST, DELAY};
+use crate::slab::{period_slack, shared_tick, Node, AUTO, BEHIND, BURST, DELAY};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, OWED, PENDING, RUNNING, WAITED, ZOMBIE};
 use crate::sync::{fence, planted, prefetch, Ordering};
-use crate::wheel::{promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
+use crate::wheel::{left_of, promised, Caller, Due, Error, Handle, Park, Wheel, TENTATIVE};
 
 /// How many entries of one bucket are read to learn its earliest tick.
 const PEEK: usize = if cfg!(checked) { 4 } else { 64 };
@@ -38,6 +38,8 @@ pub(crate) const AHEAD: usize = 8;
 const PATIENCE: u64 = 256;
 /// How many entries are looked at before a sleep.
 const SETTLE: usize = if cfg!(checked) { 4 } else { 512 };
+/// Of so many nodes each is asked for its deadline, where the entries do not say.
+const FEW: u32 = 4096;
 /// `current` never lags further behind the target, so that the state word's
 /// deadline stays exact.
 pub(crate) const LAG: u64 = state::NEAR / 2;
@@ -84,7 +86,7 @@ pub(crate) struct Drive<'a, M: Memory> {
 impl<M: Memory> Drop for Drive<'_, M> {
     fn drop(&mut self) {
         // Relaxed: this thread's own word while it is odd. Release: pairs with
-        // the Acquires in `drive` and `next_while_driven`.
+        // the Acquires in `drive` and `undriven`.
         let held = self.wheel.hot.driving.load(Ordering::Relaxed);
         self.wheel
             .hot
@@ -94,20 +96,49 @@ impl<M: Memory> Drop for Drive<'_, M> {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Whether an advance to `target` would find nothing to do: one load.
+    /// Whether an advance to `target` would find nothing to do. Never while a thread
+    /// drives, which may be on its way to what is due: `next_visit` says nothing then.
     #[inline]
     pub fn nothing_due(&self, target: u64) -> bool {
-        // Acquire: pairs with P4. An arm that happened before this call has
-        // lowered it. Relaxed: `current` only bounds the lag.
-        self.hot.next_visit.load(Ordering::Acquire) > target
-            && target.wrapping_sub(self.current.load(Ordering::Relaxed)) as i64 <= LAG as i64
+        self.undriven(|| {
+            // Acquire: pairs with P4. An arm that happened before this call has
+            // lowered it. Relaxed: `current` only bounds the lag.
+            self.hot.next_visit.load(Ordering::Acquire) > target
+                && target.wrapping_sub(self.current.load(Ordering::Relaxed)) as i64 <= LAG as i64
+        })
+        .unwrap_or(false)
     }
 
-    /// Whether somebody drives at this moment.
+    /// What `look` says, if nobody drives meanwhile. A seqlock: what it reads of the
+    /// driver's words may be of any time, and is of no use then.
     #[inline]
-    pub fn is_driven(&self) -> bool {
-        // Relaxed: a refusal made early; `drive` decides.
-        self.hot.driving.load(Ordering::Relaxed) & 1 != 0
+    fn undriven<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        // Acquire: pairs with the Release in `Drive::drop`.
+        let before = self.hot.driving.load(Ordering::Acquire);
+        if before & 1 != 0 {
+            return None;
+        }
+        let seen = look();
+        // Pairs with the fence in `drive`: if `look` has seen anything that a driver
+        // has written since, this sees that it drives.
+        fence(Ordering::Acquire);
+        (self.hot.driving.load(Ordering::Relaxed) == before).then_some(seen)
+    }
+
+    /// The tick of the next visit, never later than the truth: what was armed before
+    /// this call is in it. As exact as a look at a bounded number of entries makes it
+    /// where nobody drives; else how far the driver has come. Takes no lock, and
+    /// changes nothing.
+    pub fn next_expiry(&self) -> u64 {
+        let look = || {
+            // Acquire: pairs with P4; what is pushed from here on may be missed.
+            let before = self.hot.next_visit.load(Ordering::Acquire);
+            let mut sweep = Sweep::quiet(self);
+            // A promise made here would spare an arm to lower `next_visit`.
+            sweep.only_asks = true;
+            sweep.look_ahead().max(before)
+        };
+        self.undriven(look).unwrap_or_else(|| self.come_to())
     }
 
     /// Goes to sleep, having settled: `set` sets the alarm to a tick, at most
@@ -159,23 +190,9 @@ impl<M: Memory> Wheel<M> {
                 Ordering::Relaxed,
             )
             .map_err(|_| Error::Busy)?;
+        // Before all that the driver writes: pairs with the fence in `undriven`.
+        fence(Ordering::Release);
         Ok(Drive { wheel: self })
-    }
-
-    /// The tick of the next visit beside a thread that drives and settles before
-    /// it sleeps: what that has left behind, or, while it is at work and what
-    /// it will find says nothing, the tick it has come to, or before. Takes no
-    /// lock.
-    pub fn next_while_driven(&self) -> u64 {
-        // Acquire: pairs with the Release in `Drive::drop`.
-        let before = self.hot.driving.load(Ordering::Acquire);
-        // Acquire: what this thread has armed is in it.
-        let next = self.hot.next_visit.load(Ordering::Acquire);
-        // Read again after the Acquire above: a seqlock.
-        if before & 1 == 0 && self.hot.driving.load(Ordering::Relaxed) == before {
-            return next;
-        }
-        self.come_to()
     }
 
     /// How far the driver has come: the hand stays at the last tick that was
@@ -209,17 +226,6 @@ impl<M: Memory> Drive<'_, M> {
         w.hot
             .next_visit
             .fetch_min(next.max(before), Ordering::AcqRel);
-    }
-
-    /// The tick of the next visit, as exact as `settle` would make it; nothing
-    /// that an arm or an advance goes by has changed meanwhile.
-    pub fn next(&mut self) -> u64 {
-        // Acquire: pairs with P4; what is pushed from here on may be missed.
-        let before = self.wheel.hot.next_visit.load(Ordering::Acquire);
-        let mut sweep = Sweep::quiet(self.wheel);
-        // A promise made here would spare an arm to lower `next_visit`.
-        sweep.only_asks = true;
-        sweep.look_ahead().max(before)
     }
 
     /// Hands back every armed timer, until `take` says stop; the next call
@@ -850,8 +856,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if ns == u64::MAX {
             return Due::NEVER;
         }
-        let tick = scale.tick_at_or_after(ns).min(MAX_TICK).max(t + 1);
-        let tick = period_tick(tick, kind);
+        let due = scale.tick_at_or_after(ns).min(MAX_TICK);
+        let tick = due.max(t + 1);
+        let tick = shared_tick(tick, left_of(period_slack(kind), due, tick));
         Due { tick, ns }
     }
 
@@ -885,7 +892,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let hot = &self.wheel.hot;
         let wanted = hot.rescue.load(Ordering::Acquire) | hot.tidy.load(Ordering::Acquire);
         if wanted != 0 || d.stopped.load(Ordering::Relaxed) != 0 {
-            return 0;
+            // In the middle of a tick the nodes say more than the entries.
+            let few = self.wheel.slab.high_water() <= FEW;
+            return if self.only_asks && few {
+                self.earliest_node()
+            } else {
+                0
+            };
         }
         let mut budget = SETTLE;
         self.scan(d.hand.load(Ordering::Relaxed), Some(&mut budget))
@@ -953,7 +966,11 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let near = self.wheel.come_to();
         let mut first = NEVER;
         self.each_node(|_, node| {
-            let s = node.state.fetch_or(0, Ordering::AcqRel);
+            let s = if self.only_asks {
+                node.state.load(Ordering::Acquire)
+            } else {
+                node.state.fetch_or(0, Ordering::AcqRel)
+            };
             if s & ARMED != 0 {
                 first = first.min(state::decode(s, near));
             }

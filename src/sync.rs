@@ -38,6 +38,11 @@ pub(crate) use weak::{
     fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(checked))]
+pub(crate) use std::thread_local;
+
 #[cfg(planted)]
 mod plant;
 #[cfg(planted)]

@@ -89,7 +89,7 @@ use crate::geometry::{At, Geometry};
 use crate::memory::Memory;
 use crate::scale::Scale;
 use crate::shard::{self, Shard, ShardRef};
-use crate::slab::{period_tick, shared_tick, NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
+use crate::slab::{period_slack, shared_tick, NoNode, Node, Slab, AUTO, BEHIND, BURST, INDEX_BITS};
 use crate::state::{self, ARMED, MAX_TICK, NEVER, PENDING, RUNNING, SHUT, WAITED, ZOMBIE};
 use crate::sync::{
     fence_after_rmw, init, planted, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering,
@@ -482,7 +482,9 @@ impl<M: Memory> Wheel<M> {
             let hand = self.current.load(Ordering::Acquire);
             tick = clamp(due.tick, hand);
             if tick != NEVER {
-                tick = period_tick(tick, spec.kind);
+                // Counted from what was asked for, however late that is.
+                let asked = self.scale.tick_at_or_after(due.ns);
+                tick = shared_tick(tick, left_of(period_slack(spec.kind), asked, tick));
             }
             node.due_ns.store(due.ns, Ordering::Relaxed);
             word = state::armed(word, state::encode(tick, hand));
@@ -611,8 +613,10 @@ impl<M: Memory> Wheel<M> {
         let hand = self.current.load(Ordering::Acquire);
         let mut tick = clamp(due.tick, hand);
         let earliest = tick;
-        if let How::Within(slack) = how {
+        let mut slack = 0;
+        if let How::Within(ticks) = how {
             if tick != NEVER {
+                slack = left_of(ticks, due.tick, tick);
                 tick = shared_tick(tick, slack).min(MAX_TICK);
             }
         }
@@ -636,7 +640,7 @@ impl<M: Memory> Wheel<M> {
             }
             match how {
                 How::Always => {}
-                How::Within(slack) => {
+                How::Within(_) => {
                     let now = state::decode(s, hand);
                     let in_range = now != NEVER && now >= earliest && now - earliest <= slack;
                     if s & ARMED != 0 && in_range {
@@ -1115,6 +1119,11 @@ fn clamp(tick: u64, hand: u64) -> u64 {
     } else {
         tick.max(hand + 1)
     }
+}
+
+/// What is left of a slack that begins at tick `due`, at `tick`, which is not before.
+pub(crate) fn left_of(slack: u64, due: u64, tick: u64) -> u64 {
+    slack.saturating_sub(tick.saturating_sub(due))
 }
 
 /// The bit of a link whose thread has not made sure yet that the driver will come

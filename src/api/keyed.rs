@@ -3,6 +3,7 @@
 use super::error::Error;
 use super::time::When;
 use super::{truth, Wheel};
+use crate::runtime::foreign::number_of;
 use crate::runtime::keys::{Target, LONGEST};
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
@@ -37,7 +38,7 @@ impl Wheel {
     /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Shutdown`] if the wheel was
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
-        let func = self.handler as usize;
+        let func = number_of(self.handler);
         let when = when.into().of_host();
         let target = Target { func, cookie };
         truth(self.host().key_set(key(bytes)?, target, when))

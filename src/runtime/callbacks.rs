@@ -1,20 +1,21 @@
-//! Running callbacks: here, or in the pool; and whether this thread is inside of
-//! one.
+//! Running callbacks, here or in the pool; and whether this thread is inside of one.
 
 use super::pool::{Offer, Pool};
+use super::waits::Wait;
 use super::{Errno, Host};
 use crate::slab::KEYED;
 use crate::sweep::Fired;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{thread_local, AtomicU64, Ordering};
 use crate::sys::futex::Futex;
 use crate::sys::maps::Mmap;
 use crate::wheel::{Handle, Park, Wheel};
 use std::cell::Cell;
 
-/// A callback that runs on this thread.
-struct Frame {
+/// A call of the caller's that runs on this thread: a callback, or the executor.
+pub(super) struct Frame {
     host: u64,
-    index: u32,
+    /// The timer; 0 in the executor.
+    timer: Handle,
     outer: *const Frame,
 }
 
@@ -22,44 +23,75 @@ thread_local! {
     static FRAME: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
 }
 
-impl Host {
-    /// Whether this thread is inside a callback of this wheel, or of one timer.
-    #[inline(never)]
-    pub(super) fn is_inside(&self, timer: Option<Handle>) -> bool {
-        let mut at = FRAME.get();
-        while !at.is_null() {
-            // SAFETY: frames live on this thread's stack, outer ones longer.
-            let frame = unsafe { &*at };
-            let index = timer.map(Wheel::<Mmap>::index_of);
-            if frame.host == self.id && index.is_none_or(|i| i == frame.index) {
+impl Frame {
+    /// Calls `f` as the callback of a timer.
+    fn enter<R>(host: &Host, timer: Handle, f: impl FnOnce() -> R) -> R {
+        let outer = FRAME.with(Cell::get);
+        let frame = Frame {
+            host: host.id,
+            timer,
+            outer,
+        };
+        FRAME.with(|innermost| innermost.set(&raw const frame));
+        let result = f();
+        FRAME.with(|innermost| innermost.set(outer));
+        result
+    }
+
+    /// The innermost of this thread.
+    pub(super) fn innermost() -> *const Frame {
+        FRAME.with(Cell::get)
+    }
+
+    /// Whether one of these is the callback of that timer.
+    ///
+    /// # Safety
+    /// `at` is the innermost frame of a thread that does not leave it.
+    pub(super) unsafe fn any(
+        mut at: *const Frame,
+        mut is: impl FnMut(u64, Handle) -> bool,
+    ) -> bool {
+        // SAFETY: frames live on their thread's stack, outer ones longer.
+        while let Some(frame) = unsafe { at.as_ref() } {
+            if is(frame.host, frame.timer) {
                 return true;
             }
             at = frame.outer;
         }
         false
     }
+}
+
+impl Host {
+    /// Whether this thread is inside a callback of this wheel, or its executor.
+    #[inline(never)]
+    pub(super) fn is_inside(&self) -> bool {
+        // SAFETY: this thread's own.
+        unsafe { Frame::any(Frame::innermost(), |host, _| host == self.id) }
+    }
+
+    /// Whether this thread is inside the callback of that timer.
+    #[inline(never)]
+    fn is_inside_of(&self, timer: Handle) -> bool {
+        let index = Wheel::<Mmap>::index_of;
+        let is = |host, inside| host == self.id && inside != 0 && index(inside) == index(timer);
+        // SAFETY: as above.
+        unsafe { Frame::any(Frame::innermost(), is) }
+    }
 
     /// Calls the callback of a timer in RUNNING, and ends that.
     pub(super) fn run(&self, fired: &Fired) {
-        let frame = Frame {
-            host: self.id,
-            index: Wheel::<Mmap>::index_of(fired.handle),
-            outer: FRAME.get(),
+        // The handle of a timer with a key is not the caller's.
+        let shown = Fired {
+            handle: if fired.kind & KEYED == 0 {
+                fired.handle
+            } else {
+                0
+            },
+            ..*fired
         };
-        FRAME.set(&raw const frame);
-        if fired.kind & KEYED == 0 {
-            // SAFETY: `func` was given to `setup` for this very call.
-            unsafe { (self.call)(self, fired) };
-        } else {
-            // Its handle is not the caller's.
-            let shown = Fired {
-                handle: 0,
-                ..*fired
-            };
-            // SAFETY: as above.
-            unsafe { (self.call)(self, &shown) };
-        }
-        FRAME.set(frame.outer);
+        // SAFETY: `func` was given to `setup` for this very call.
+        Frame::enter(self, fired.handle, || unsafe { (self.call)(self, &shown) });
         self.wheel.finish(self, fired.handle, self);
     }
 
@@ -78,11 +110,12 @@ impl Host {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
                     // SAFETY: made together with its `func`.
-                    unsafe { (executor.call)(self, executor) };
+                    Frame::enter(self, 0, || unsafe { (executor.call)(self, executor) });
                 }
             }
             Offer::Refused => self.run(fired),
             Offer::Dropped => self.wheel.finish(self, fired.handle, self),
+            Offer::Revoked => {}
         }
     }
 
@@ -97,39 +130,89 @@ impl Host {
         Ok(fired.is_some())
     }
 
-    /// How many callbacks are queued, and how many were dropped.
-    pub fn queue(&self) -> (u64, u64) {
-        self.pool.as_ref().map_or((0, 0), |pool| {
-            // Relaxed: a count.
-            (pool.queued(), pool.dropped.load(Ordering::Relaxed))
+    /// How many callbacks are queued, were dropped, and were taken out again.
+    pub fn queue(&self) -> (u64, u64, u64) {
+        self.pool.as_ref().map_or((0, 0, 0), |pool| {
+            // Relaxed, both: counts.
+            let [dropped, revoked] =
+                [&pool.dropped, &pool.revoked].map(|n| n.load(Ordering::Relaxed));
+            (pool.queued(), dropped, revoked)
         })
     }
 
     /// Whether this is a callback in another thread than the one that drives.
     pub(super) fn is_elsewhere(&self) -> bool {
-        self.pool.is_some() && self.is_inside(None)
+        self.pool.is_some() && self.is_inside()
+    }
+
+    /// Cancels a timer and waits for the end of its callback: 1 if it was armed, or
+    /// if its callback waited in the queue and does not run any more.
+    pub fn cancel_sync(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
+        self.check()?;
+        if self.is_inside_of(timer) {
+            // A stale handle is that first of all.
+            self.wheel.due(timer)?;
+            return Err(-libc::EDEADLK);
+        }
+        let end = End {
+            host: self,
+            timer,
+            from: Cell::new(0),
+            revoked: Cell::new(false),
+        };
+        let cancel = || self.wheel.cancel_sync(self, timer, leave, &end);
+        let was = match Frame::innermost() {
+            inside if inside.is_null() => cancel(),
+            inside => Wait::during(self.process, inside, (self.id, timer), cancel)
+                .ok_or(-libc::EDEADLK)?,
+        };
+        if end.revoked.get() {
+            return Ok(1);
+        }
+        Ok(was?.into())
     }
 }
 
-impl Park for Host {
-    /// Inside a callback it runs what is queued in the meantime: the callback
-    /// waited for may be there, and all workers may wait like this.
+/// Waits for the end of one timer's callback, or takes it out of the queue.
+struct End<'a> {
+    host: &'a Host,
+    timer: Handle,
+    /// Where the queue was looked through to.
+    from: Cell<u64>,
+    revoked: Cell<bool>,
+}
+
+impl Park for End<'_> {
     fn wait(&self, word: &AtomicU64, seen: u64) {
-        match &self.pool {
-            Some(pool) if self.is_inside(None) => {
-                pool.wait_or(|| word.load(Ordering::Acquire) != seen);
-                if let Some(fired) = pool.take() {
-                    self.run_queued(pool, &fired);
-                }
-            }
-            _ => Futex.wait(word, seen),
+        let Some(pool) = &self.host.pool else {
+            return Futex.wait(word, seen);
+        };
+        let mut from = self.from.get();
+        // Acquire: pairs with the exchange in `finish`.
+        let over = || word.load(Ordering::Acquire) != seen;
+        if pool.wait_for(self.timer, &mut from, over) {
+            self.revoked.set(true);
+            self.host.wheel.finish(self.host, self.timer, self.host);
+            pool.finished();
         }
+        self.from.set(from);
     }
 
     fn wake(&self, word: &AtomicU64) {
-        Futex.wake(word);
-        if let Some(pool) = &self.pool {
-            pool.stir();
+        self.host.wake(word);
+    }
+}
+
+/// A callback is over: wakes who waits for that.
+impl Park for Host {
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        Futex.wait(word, seen);
+    }
+
+    fn wake(&self, word: &AtomicU64) {
+        match &self.pool {
+            Some(pool) => pool.stir(),
+            None => Futex.wake(word),
         }
     }
 }

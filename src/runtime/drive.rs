@@ -12,7 +12,7 @@ use super::{Errno, Host};
 use crate::slab::KEYED;
 use crate::state::NEVER;
 use crate::sweep::{Drive, Fired, Sink, LAG};
-use crate::sync::Ordering;
+use crate::sync::{fence, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
@@ -48,15 +48,38 @@ impl Host {
         )
     }
 
-    pub(super) fn may_drive(&self) -> Result<(), Errno> {
+    fn may_drive(&self) -> Result<(), Errno> {
         self.check()?;
-        if self.drive.load(Ordering::Acquire) != IDLE {
+        // Relaxed: a refusal made early; `take` decides.
+        if self.drive.load(Ordering::Relaxed) != IDLE || self.is_elsewhere() {
             return Err(-libc::EBUSY);
         }
         Ok(())
     }
 
-    /// The caller's time is now `now`.
+    /// The driver's lock, where no tick thread is being started. Either this finds
+    /// that, or `start` finds the lock taken.
+    fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
+        let drive = self.wheel.drive()?;
+        fence(Ordering::SeqCst);
+        // Relaxed: fenced; pairs with the fence in `start`.
+        if self.drive.load(Ordering::Relaxed) != IDLE {
+            return Err(-libc::EBUSY);
+        }
+        Ok(drive)
+    }
+
+    /// The caller's time is now `now`, or remains what it is: steps back are held.
+    fn set_time(&self, now: u64) -> u64 {
+        // AcqRel, both: pairs with `now`. Of two threads none sets it back.
+        let now = now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel));
+        let next = self.wheel.scale.tick_at_or_before(now) + 1;
+        self.first.fetch_max(next, Ordering::AcqRel);
+        now
+    }
+
+    /// Drives to `now`. A callback, or a thread beside one that drives, is refused
+    /// and does not move the clock.
     pub fn advance(
         &self,
         now: u64,
@@ -66,24 +89,16 @@ impl Host {
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
         }
-        // A callback, or a thread beside one that drives, is refused before it
-        // moves the clock.
-        if self.wheel.is_driven() || self.is_elsewhere() {
-            return Err(-libc::EBUSY);
-        }
-        // Steps back are held.
-        if now > self.manual_ns.load(Ordering::Relaxed) {
-            // Release: pairs with `now`.
-            self.manual_ns.store(now, Ordering::Release);
-        }
-        let now = self.manual_ns.load(Ordering::Relaxed);
-        if self
-            .wheel
-            .nothing_due(self.wheel.scale.tick_at_or_before(now))
-        {
+        // Acquire: pairs with `set_time`.
+        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
+        let target = self.wheel.scale.tick_at_or_before(goal);
+        if self.wheel.nothing_due(target) {
+            self.set_time(now);
             return Ok(());
         }
-        self.sweep(&mut self.wheel.drive()?, now, event);
+        let mut drive = self.take()?;
+        let now = self.set_time(now);
+        self.sweep(&mut drive, now, event);
         Ok(())
     }
 
@@ -93,10 +108,7 @@ impl Host {
         if self.clock.id().is_none() {
             return Err(-libc::EINVAL);
         }
-        if self.is_elsewhere() {
-            return Err(-libc::EBUSY);
-        }
-        let mut drive = self.wheel.drive()?;
+        let mut drive = self.take()?;
         self.wheel.awake();
         let done = self.sweep(&mut drive, self.now(), event);
         if self.fd.load(Ordering::Acquire) < 0 {
@@ -157,26 +169,22 @@ impl Host {
         }
     }
 
-    /// When the next timer fires, if any does; perhaps too early, never late.
+    /// When the next timer fires, if any does; perhaps too early, never late. Disturbs
+    /// no driver.
     pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
         self.check()?;
-        // The tick thread is not to find the lock taken.
-        let driven = self.drive.load(Ordering::Acquire) != IDLE;
-        let next = match (!driven).then(|| self.wheel.drive()) {
-            Some(Ok(mut drive)) => drive.next(),
-            _ => self.wheel.next_while_driven(),
-        };
+        let next = self.wheel.next_expiry();
         Ok((next != NEVER).then(|| self.wheel.scale.ns(next)))
     }
 
     /// Hands back every armed timer; from now on the wheel refuses arms.
     pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
         self.check()?;
-        if self.is_inside(None) {
+        if self.is_inside() {
             return Err(-libc::EDEADLK);
         }
         self.may_drive()?;
-        let mut drive = self.wheel.drive()?;
+        let mut drive = self.take()?;
         Ok(drive.drain(|fired| self.named(fired, &mut take)))
     }
 }

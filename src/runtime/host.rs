@@ -12,10 +12,11 @@ use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock::{self, Clock};
 use crate::sys::counter::Counter;
+use crate::sys::event::Event;
 use crate::sys::fork::Process;
 use crate::sys::maps::Mmap;
-use crate::sys::seed;
 use crate::sys::thread::Thread;
+use crate::sys::{quietly, seed};
 use crate::wheel::{Config, Wheel};
 use std::cell::UnsafeCell;
 
@@ -30,14 +31,22 @@ pub(crate) struct Host {
     pub(super) process: Process,
     pub(super) clock: Clock,
     pub(super) budget: Budget,
+    /// The limit on live timers.
+    pub(super) limit: u64,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,
+    /// The first tick after that, which is the first that an arm can have: so a
+    /// deadline that has passed fires in the same tick wherever the hand is. 0 with
+    /// a clock of the system's, where the hand goes with each poll.
+    pub(super) first: AtomicU64,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,
     pub(super) stop: AtomicU32,
+    /// The tick thread was started.
+    pub(super) ready: Event,
     pub(super) thread: UnsafeCell<Option<Thread>>,
     /// How the C layer calls a callback.
     pub(super) call: Call,
@@ -77,6 +86,10 @@ fn salt(id: u64) -> u64 {
 impl Host {
     /// A wheel in memory of its own.
     pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
+        quietly(|| Host::make(options, call))
+    }
+
+    fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let process = Process::current().ok_or(-libc::ENOMEM)?;
         let start = options.clock.id().map_or(options.start_ns, clock::now);
         let id = next_id(start);
@@ -94,6 +107,10 @@ impl Host {
                 salt: salt(id),
             },
         )?;
+        let first = match options.clock {
+            Clock::Manual => wheel.scale.tick_at_or_before(start) + 1,
+            _ => 0,
+        };
         let at = Mmap.map(size_of::<Host>()).cast::<Host>();
         if at.is_null() {
             return Err(-libc::ENOMEM);
@@ -109,12 +126,15 @@ impl Host {
                 process,
                 clock: counter.map_or(options.clock, Clock::Coarse),
                 budget: options.budget,
+                limit: options.max_timers.into(),
                 pool: pool.flatten(),
                 executor: options.executor,
                 manual_ns: AtomicU64::new(start),
+                first: AtomicU64::new(first),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 stop: AtomicU32::new(0),
+                ready: Event::default(),
                 thread: UnsafeCell::new(None),
                 call,
                 wakeups: Tally::default(),
@@ -167,19 +187,23 @@ impl Host {
     pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let host = unsafe { &*at };
-        if host.is_inside(None) {
+        if host.is_inside() {
             return Err(-libc::EDEADLK);
         }
         if host.is_ours() {
             host.stop()?;
-            if let Some(pool) = &host.pool {
-                pool.dismiss();
-            }
-            local::leave(host);
         }
-        // A child has no tick thread; its copy of the memory goes all the same.
-        // SAFETY: the caller's promise, and the thread has ended.
-        unsafe { Host::unmap(at) };
+        quietly(|| {
+            if host.is_ours() {
+                if let Some(pool) = &host.pool {
+                    pool.dismiss();
+                }
+                local::leave(host);
+            }
+            // A child has no tick thread; its copy of the memory goes all the same.
+            // SAFETY: the caller's promise, and the thread has ended.
+            unsafe { Host::unmap(at) };
+        });
         Ok(())
     }
 
@@ -200,6 +224,12 @@ impl Host {
     #[inline]
     pub fn is_ours(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// Whether it was drained: it refuses arms.
+    pub(super) fn is_drained(&self) -> bool {
+        // Acquire: pairs with the Release in the drain.
+        self.wheel.closed.load(Ordering::Acquire) != 0
     }
 
     #[inline]

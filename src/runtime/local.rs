@@ -16,6 +16,7 @@ mod table;
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
 use crate::sys::fork::Process;
+use crate::sys::quietly;
 use crate::wheel::{Error, Token};
 use register::Wheels;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,8 +93,9 @@ fn look_up(host: &Host) -> Result<Token, Error> {
         return Ok(held.token);
     }
     if let Some(key) = key() {
+        let value = std::ptr::dangling::<u8>().cast();
         // SAFETY: our own key. Any value but null makes the destructor run.
-        if unsafe { libc::pthread_setspecific(key, std::ptr::dangling::<u8>().cast()) } != 0 {
+        if quietly(|| unsafe { libc::pthread_setspecific(key, value) }) != 0 {
             return Err(Error::Memory);
         }
     }

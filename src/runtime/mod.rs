@@ -9,6 +9,8 @@
 //! | `drive`     | advance, poll, drain, the alarm, the next expiry        |
 //! | `thread`    | the tick thread: start, stop                            |
 //! | `callbacks` | running one, here or in the pool; being inside of one   |
+//! | `foreign`   | calls of functions that are not the library's           |
+//! | `waits`     | callbacks that wait for each other are refused          |
 //! | `pool`      | workers and the executor's queue                        |
 //! | `ring`      | that queue                                              |
 //! | `keys`      | timers by name                                          |
@@ -18,6 +20,8 @@
 mod callbacks;
 #[cfg(not(checked))]
 mod drive;
+#[cfg(not(checked))]
+pub(crate) mod foreign;
 #[cfg(not(checked))]
 mod host;
 pub(crate) mod keys;
@@ -32,6 +36,8 @@ pub(crate) mod ring;
 mod thread;
 #[cfg(not(checked))]
 mod timers;
+#[cfg(not(checked))]
+mod waits;
 
 #[cfg(not(checked))]
 pub(crate) use host::Host;

@@ -34,8 +34,8 @@ pub(crate) struct Budget {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {
     pub call: unsafe fn(&Host, Executor),
-    pub func: usize,
-    pub arg: usize,
+    pub func: *const (),
+    pub arg: *mut libc::c_void,
 }
 
 /// Calls the function of a timer that has fired.

@@ -7,7 +7,24 @@
 //! RUNNING is left out or owed (race 5 in `wheel.rs`).
 //!
 //! `unfinished` counts what is queued and what runs. Stop and destroy run what
-//! is queued themselves, and wait until it is zero.
+//! is queued themselves, and wait until it is zero. While one of them is under way
+//! the queue is closed: the driver runs callbacks itself, and does not wait for room.
+//! So the number goes down, whatever workers and executor do.
+//!
+//! # Taken out again
+//!
+//! A thread that cancels a timer and waits for its callback takes it out of the
+//! queue, or out of the hands of the driver that waits for room. So it only ever
+//! waits for a callback that runs.
+//!
+//! ```text
+//!   canceller                          driver, worker
+//!   C1  state: waited      (RMW)       D1  state: running     (RMW)
+//!   C2  wait until the state has       D2  push
+//!       changed, or it is in the           --- fence ---
+//!       queue: then take it out        D3  wake who waits in C2
+//! ```
+//! Either C2 sees the push, or D3 sees who waits (`Event`).
 
 use crate::runtime::ring::Ring;
 use crate::sweep::Fired;
@@ -15,6 +32,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::event::Event;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::{self, Thread};
+use crate::wheel::Handle;
 use std::cell::UnsafeCell;
 
 /// The most workers of a wheel.
@@ -50,6 +68,8 @@ pub(crate) enum Offer {
     /// The driver runs it itself.
     Refused,
     Dropped,
+    /// Another thread has taken it and ends it.
+    Revoked,
 }
 
 pub(crate) struct Pool {
@@ -57,13 +77,21 @@ pub(crate) struct Pool {
     overload: Overload,
     quit: AtomicU32,
     unfinished: AtomicU64,
+    /// The number of stops that are under way.
+    closed: AtomicU32,
+    /// The timer for which the driver waits for room, or 0.
+    offered: AtomicU64,
     pub dropped: AtomicU64,
+    pub revoked: AtomicU64,
     /// Something is in the queue, or all is over.
     work: Event,
     /// There is room in the queue.
     room: Event,
-    /// Nothing is unfinished.
+    /// Nothing is unfinished; or, for a stop, something is in the queue.
     rest: Event,
+    /// Something was put into the queue, or a callback is over: for those who wait
+    /// for one.
+    end: Event,
     /// Those that were started.
     threads: UnsafeCell<[Option<Thread>; MOST_WORKERS as usize]>,
 }
@@ -81,10 +109,14 @@ impl Pool {
             overload: crew.overload,
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            offered: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            revoked: AtomicU64::new(0),
             work: Event::default(),
             room: Event::default(),
             rest: Event::default(),
+            end: Event::default(),
             threads: UnsafeCell::new([None; MOST_WORKERS as usize]),
         })
     }
@@ -131,24 +163,85 @@ impl Pool {
     pub fn offer(&self, fired: &Fired) -> Offer {
         // AcqRel: counted before anybody can finish it.
         self.unfinished.fetch_add(1, Ordering::AcqRel);
-        let mut taken = self.ring.push(fired);
-        if !taken && self.overload == Overload::Block {
-            self.room.wait(|| {
-                taken = taken || self.ring.push(fired);
-                taken
-            });
-        }
-        if taken {
-            self.work.notify(1);
+        let closed = self.is_closed();
+        if !closed && self.push(fired) {
             return Offer::Taken;
         }
+        if !closed && self.overload == Overload::Block {
+            return self.offer_until_there_is_room(fired);
+        }
         self.finished();
-        if self.overload == Overload::Drop {
+        if !closed && self.overload == Overload::Drop {
             // Relaxed: a count.
             self.dropped.fetch_add(1, Ordering::Relaxed);
             return Offer::Dropped;
         }
         Offer::Refused
+    }
+
+    fn push(&self, fired: &Fired) -> bool {
+        let pushed = self.ring.push(fired);
+        if pushed {
+            self.work.notify(1);
+            // The fence of `notify` serves both.
+            self.end.notify_fenced(i32::MAX);
+            if self.is_closed() {
+                self.rest.notify_fenced(i32::MAX);
+            }
+        }
+        pushed
+    }
+
+    fn offer_until_there_is_room(&self, fired: &Fired) -> Offer {
+        // Release: what the driver did to the timer; pairs with `revoke`.
+        self.offered.store(fired.handle, Ordering::Release);
+        self.end.notify(i32::MAX);
+        self.room.wait(|| {
+            // Relaxed: the exchange below decides.
+            self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
+        });
+        // AcqRel: against `revoke`, one of us has it.
+        if self.offered.swap(0, Ordering::AcqRel) == 0 {
+            return Offer::Revoked;
+        }
+        if !self.is_closed() && self.push(fired) {
+            return Offer::Taken;
+        }
+        self.finished();
+        Offer::Refused
+    }
+
+    /// Takes a timer out of the queue, or out of the driver's hands: true if its
+    /// callback was not to begin yet, and then nobody else runs it. `from` is where
+    /// the queue was looked through to.
+    fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
+        // AcqRel: pairs with the store in `offer_until_there_is_room`.
+        let revoked = self.ring.revoke(handle, from)
+            || self
+                .offered
+                .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if revoked {
+            // Relaxed: a count.
+            self.revoked.fetch_add(1, Ordering::Relaxed);
+            self.room.notify(1);
+        }
+        revoked
+    }
+
+    /// Waits until `over`, or until the timer could be taken out: then true.
+    pub fn wait_for(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
+        let mut revoked = false;
+        self.end.wait(|| {
+            revoked = self.revoke(timer, from);
+            revoked || over()
+        });
+        revoked
+    }
+
+    /// What somebody waits for in `wait_for` has perhaps come.
+    pub fn stir(&self) {
+        self.end.notify(i32::MAX);
     }
 
     /// The next of the queue; its callback runs, then comes `finished`.
@@ -168,18 +261,9 @@ impl Pool {
             if self.quit.load(Ordering::Acquire) != 0 {
                 return None;
             }
-            self.wait_or(|| self.quit.load(Ordering::Acquire) != 0);
+            self.work
+                .wait(|| self.ring.len() != 0 || self.quit.load(Ordering::Acquire) != 0);
         }
-    }
-
-    /// Sleeps until there is something in the queue, or `over`.
-    pub fn wait_or(&self, over: impl Fn() -> bool) {
-        self.work.wait(|| self.ring.len() != 0 || over());
-    }
-
-    /// What somebody waits for in `wait_or` has perhaps come.
-    pub fn stir(&self) {
-        self.work.notify(i32::MAX);
     }
 
     /// A callback is over.
@@ -190,11 +274,41 @@ impl Pool {
         }
     }
 
-    /// Waits until nothing runs that was queued, the queue being empty.
-    pub fn wait_for_rest(&self) {
-        // Acquire: pairs with `finished`.
-        self.rest
-            .wait(|| self.unfinished.load(Ordering::Acquire) == 0);
+    fn is_closed(&self) -> bool {
+        // Relaxed: whoever closes it looks at the queue afterwards, and both sides
+        // have a fence in between.
+        self.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// From here on the driver neither fills the queue nor waits for room.
+    pub fn close(&self) {
+        // AcqRel: a chain of read-modify-writes; `notify` has the fence.
+        self.closed.fetch_add(1, Ordering::AcqRel);
+        self.room.notify(1);
+    }
+
+    pub fn open(&self) {
+        // AcqRel: as in `close`.
+        self.closed.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Runs what is queued by `run`, and waits until nothing runs that was queued.
+    /// Of a closed pool: bounded by the callbacks that run, whatever the executor does.
+    pub fn empty(&self, mut run: impl FnMut(&Fired)) {
+        loop {
+            while let Some(fired) = self.take() {
+                run(&fired);
+            }
+            let mut over = false;
+            self.rest.wait(|| {
+                // Acquire: pairs with `finished`.
+                over = self.unfinished.load(Ordering::Acquire) == 0;
+                over || self.ring.len() != 0
+            });
+            if over {
+                return;
+            }
+        }
     }
 
     /// How many are waiting in the queue.

@@ -7,10 +7,15 @@
 //! queue may have a single slot. A consumer that is stopped between taking a
 //! position and giving the slot back holds up nobody, until the producer comes
 //! round to that very slot and finds the queue full.
+//!
+//! A timer can be taken out of the middle. Whoever exchanges its handle in the slot
+//! for zero has it: the consumer of the slot, or a thread that cancels the timer. The
+//! slot stays in its place, and consumers pass over it.
 
 use crate::memory::Memory;
 use crate::sweep::Fired;
 use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
+use crate::wheel::Handle;
 
 /// A fired timer in seven words, and the turn.
 #[repr(C, align(64))]
@@ -76,6 +81,15 @@ impl Ring {
         (slot, 2 * (position - number))
     }
 
+    /// Whether one more has room; it stays true until the producer puts one in.
+    /// For the producer.
+    pub fn has_room(&self) -> bool {
+        // Relaxed: the producer's own word.
+        let (slot, filling) = self.slot(self.tail.load(Ordering::Relaxed));
+        // Acquire: pairs with the Release in `pop`.
+        slot.turn.load(Ordering::Acquire) == filling
+    }
+
     /// Puts one in; false if the queue is full. One thread at a time.
     pub fn push(&self, fired: &Fired) -> bool {
         // Relaxed: the producer's own word.
@@ -94,10 +108,12 @@ impl Ring {
             fired.missed,
             fired.kind.into(),
         ];
-        // Relaxed: published by the turn.
-        for (to, word) in slot.words.iter().zip(words) {
+        // Relaxed: published by the turn, and the handle by itself as well.
+        for (to, word) in slot.words.iter().zip(words).skip(1) {
             to.store(word, Ordering::Relaxed);
         }
+        // Release: pairs with the exchange in `revoke`.
+        slot.words[0].store(fired.handle, Ordering::Release);
         // Release, both: the words; pair with the Acquires in `pop` and `len`.
         slot.turn.store(filling + 1, Ordering::Release);
         self.tail.store(tail + 1, Ordering::Release);
@@ -106,6 +122,32 @@ impl Ring {
 
     /// Takes the oldest. Any thread.
     pub fn pop(&self) -> Option<Fired> {
+        loop {
+            let (slot, filling) = self.claim(|_| true)?;
+            let words = &slot.words;
+            // AcqRel: against `revoke`, one of us has it.
+            let handle = words[0].swap(0, Ordering::AcqRel);
+            // Relaxed: acquired by the turn.
+            let word = |i: usize| words[i].load(Ordering::Relaxed);
+            let fired = Fired {
+                handle,
+                func: word(1) as usize,
+                cookie: word(2),
+                tick: word(3),
+                due_ns: word(4),
+                missed: word(5),
+                kind: word(6) as u16,
+            };
+            self.give_back(slot, filling);
+            if handle != 0 {
+                return Some(fired);
+            }
+        }
+    }
+
+    /// Takes the position of the oldest slot, if that is filled and `wanted`. With
+    /// the turn in which it was free to be filled.
+    fn claim(&self, wanted: impl Fn(&Slot) -> bool) -> Option<(&Slot, u64)> {
         // Relaxed: the exchange decides.
         let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
@@ -120,6 +162,7 @@ impl Ring {
             // Relaxed, both: who has the position has the slot; its words are
             // handed on by the turn.
             let exchanged = match turn == filling + 1 {
+                true if !wanted(slot) => return None,
                 true => self.head.0.compare_exchange_weak(
                     head,
                     head + 1,
@@ -129,27 +172,50 @@ impl Ring {
                 // Somebody else has taken it meanwhile.
                 false => Err(self.head.0.load(Ordering::Relaxed)),
             };
-            if let Err(seen) = exchanged {
-                head = seen;
-                continue;
+            match exchanged {
+                Ok(_) => return Some((slot, filling)),
+                Err(seen) => head = seen,
             }
-            let words = &slot.words;
-            // Relaxed: acquired by the turn.
-            let word = |i: usize| words[i].load(Ordering::Relaxed);
-            let fired = Fired {
-                handle: word(0),
-                func: word(1) as usize,
-                cookie: word(2),
-                tick: word(3),
-                due_ns: word(4),
-                missed: word(5),
-                kind: word(6) as u16,
-            };
-            // Release: the slot may be filled again; pairs with `push`.
-            let next = filling + 2 * (self.mask + 1);
-            slot.turn.store(next, Ordering::Release);
-            return Some(fired);
         }
+    }
+
+    fn give_back(&self, slot: &Slot, filling: u64) {
+        // Release: the slot may be filled again; pairs with `push`.
+        let next = filling + 2 * (self.mask + 1);
+        slot.turn.store(next, Ordering::Release);
+    }
+
+    /// Takes a timer out, wherever it is: true if it was there, and then nobody
+    /// else gets it. Looks from position `from` on, and moves that to the end.
+    /// Any thread; linearizes at the exchange of the handle.
+    ///
+    /// A slot may be filled anew between a look and the exchange, even with the
+    /// same timer; then that is taken out.
+    pub fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
+        // Acquire: pairs with the Release in `push`.
+        let tail = self.tail.load(Ordering::Acquire);
+        // Relaxed: what was taken since is seen by its handle.
+        let head = self.head.0.load(Ordering::Relaxed);
+        let mut found = false;
+        for position in head.max(*from)..tail {
+            let word = &self.slot(position).0.words[0];
+            // Relaxed, then AcqRel: pairs with the store of the handle.
+            found = word.load(Ordering::Relaxed) == handle
+                && word
+                    .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok();
+            if found {
+                break;
+            }
+        }
+        *from = tail.max(*from);
+        // What stands first makes room at once.
+        // Relaxed: a filled slot without a handle stays so until it is taken.
+        let revoked = |slot: &Slot| slot.words[0].load(Ordering::Relaxed) == 0;
+        while let (true, Some((slot, filling))) = (found, self.claim(revoked)) {
+            self.give_back(slot, filling);
+        }
+        found
     }
 
     /// How many are waiting; exact when nobody pushes or pops.

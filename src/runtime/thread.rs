@@ -3,7 +3,7 @@
 use super::drive::{DRIVEN, IDLE, STOPPING};
 use super::{Errno, Host};
 use crate::sync::{fence, Ordering};
-use crate::sys::thread;
+use crate::sys::thread::{self, Thread};
 
 /// Bits of `stop`.
 pub(super) const STOP: u32 = 1;
@@ -18,21 +18,15 @@ impl Host {
         self.drive
             .compare_exchange(IDLE, DRIVEN, Ordering::AcqRel, Ordering::Acquire)
             .map_err(|_| -libc::EBUSY)?;
-        let result = match self.wheel.drive() {
-            // Somebody polls or advances at this moment.
-            Err(e) => Err(e.into()),
-            Ok(drive) => {
-                drop(drive);
-                self.stop.store(0, Ordering::Release);
-                thread::start(run, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
-            }
-        };
-        match result {
+        // Pairs with the fence in `take`.
+        fence(Ordering::SeqCst);
+        match self.start_thread() {
             Ok(thread) => {
                 // SAFETY: this thread has moved `drive` out of IDLE, and `stop`
                 // waits for READY.
                 unsafe { *self.thread.get() = Some(thread) };
                 self.stop.fetch_or(READY, Ordering::AcqRel);
+                self.ready.notify(i32::MAX);
                 Ok(())
             }
             Err(e) => {
@@ -42,34 +36,52 @@ impl Host {
         }
     }
 
-    /// Ends the tick thread; nothing happens without one.
-    pub fn stop(&self) -> Result<(), Errno> {
-        self.check()?;
-        if self.is_inside(None) {
-            return Err(-libc::EDEADLK);
+    fn start_thread(&self) -> Result<Thread, Errno> {
+        // Refused while somebody polls, advances or drains.
+        drop(self.wheel.drive()?);
+        if self.is_drained() {
+            return Err(-libc::ESHUTDOWN);
         }
-        match self
-            .drive
-            .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => self.stop_thread(),
-            Err(IDLE) => {}
-            Err(_) => return Err(-libc::EBUSY),
-        }
-        // What is queued has fired: it runs, here if nobody else takes it.
-        if let Some(pool) = &self.pool {
-            while let Some(fired) = pool.take() {
-                self.run_queued(pool, &fired);
-            }
-            pool.wait_for_rest();
-        }
-        Ok(())
+        self.stop.store(0, Ordering::Release);
+        thread::start(run, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
     }
 
-    pub(super) fn stop_thread(&self) {
-        while self.stop.load(Ordering::Acquire) & READY == 0 {
-            std::thread::yield_now();
+    /// Ends the tick thread, if there is one, and runs what is queued. Bounded by the
+    /// callbacks that run and by the executor's function, if they return.
+    pub fn stop(&self) -> Result<(), Errno> {
+        self.check()?;
+        if self.is_inside() {
+            return Err(-libc::EDEADLK);
         }
+        // From here on the driver does not wait for room in the queue.
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
+        let stopped =
+            match self
+                .drive
+                .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    self.stop_thread();
+                    Ok(())
+                }
+                Err(IDLE) => Ok(()),
+                Err(_) => Err(-libc::EBUSY),
+            };
+        if let Some(pool) = &self.pool {
+            // What is queued has fired: it runs, here if nobody else takes it.
+            if stopped.is_ok() {
+                pool.empty(|fired| self.run_queued(pool, fired));
+            }
+            pool.open();
+        }
+        stopped
+    }
+
+    fn stop_thread(&self) {
+        self.ready
+            .wait(|| self.stop.load(Ordering::Acquire) & READY != 0);
         self.stop.fetch_or(STOP, Ordering::AcqRel);
         self.alarm_now();
         // SAFETY: READY: it was written, and only one thread is STOPPING.
@@ -83,12 +95,13 @@ impl Host {
     }
 
     /// The tick thread.
-    pub(super) fn tick(&self) {
+    fn live(&self) {
         while self.stop.load(Ordering::Acquire) & STOP == 0 {
             self.wheel.awake();
             let Ok(mut drive) = self.wheel.drive() else {
-                // A next_expiry or drain that was under way: soon over.
-                std::thread::yield_now();
+                // A poll that is about to find that this thread drives. It may have
+                // a lower priority.
+                thread::nap();
                 continue;
             };
             if !self.sweep(&mut drive, self.now(), None) {
@@ -107,7 +120,7 @@ impl Host {
             if !slept {
                 // The descriptor is broken, say closed by mistake, or may not
                 // be set: timers still fire, by looking again.
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                thread::nap();
             }
             self.wakeups.bump(1);
         }
@@ -131,6 +144,6 @@ extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `start` passed its host, which outlives the thread: destroy
     // joins it first.
     let host = unsafe { &*host.cast::<Host>() };
-    host.tick();
+    host.live();
     std::ptr::null_mut()
 }

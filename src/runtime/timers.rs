@@ -10,6 +10,9 @@ use crate::sys::clock::{self, Clock};
 use crate::sys::quietly;
 use crate::wheel::{Caller, Due, Error, Handle, How, Spec, Token};
 
+/// How often a free timer is looked for where fewer live than may.
+const LOOKS: u32 = 100;
+
 /// A point or a span of time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
@@ -93,22 +96,51 @@ impl Host {
             },
         };
         Due {
-            tick: self.wheel.scale.tick_at_or_after(ns),
+            tick: self.tick(ns),
             ns,
         }
+    }
+
+    /// The tick in which what is due at `ns` fires: rounded up, and one that the
+    /// caller's time has not come to.
+    #[inline(always)]
+    fn tick(&self, ns: u64) -> u64 {
+        // Relaxed: of an advance beside this call either may come first.
+        let first = self.first.load(Ordering::Relaxed);
+        self.wheel.scale.tick_at_or_after(ns).max(first)
     }
 
     pub fn setup(&self, spec: Spec, when: Option<When>) -> Result<Handle, Errno> {
         self.check()?;
         let due = when.map(|w| self.due(w));
-        Ok(self.wheel.setup(self, spec, due)?)
+        match self.wheel.setup(self, spec, due) {
+            Err(Error::Limit) => self.setup_again(spec, due),
+            made => Ok(made?),
+        }
+    }
+
+    /// At the limit a timer that was freed may be on its way from the list of one
+    /// thread to that of another. There it is found by looking again, unless the
+    /// thread that has it is stopped; that is not waited for.
+    #[cold]
+    fn setup_again(&self, spec: Spec, due: Option<Due>) -> Result<Handle, Errno> {
+        for _ in 0..LOOKS {
+            if self.wheel.live() >= self.limit {
+                break;
+            }
+            match self.wheel.setup(self, spec, due) {
+                Err(Error::Limit) => std::hint::spin_loop(),
+                made => return Ok(made?),
+            }
+        }
+        Err(-libc::ENOSPC)
     }
 
     /// Arms to a deadline, the short way if that will do.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
         let due = Due {
-            tick: self.wheel.scale.tick_at_or_after(ns),
+            tick: self.tick(ns),
             ns,
         };
         if !self.is_ours() || ns == u64::MAX {
@@ -144,7 +176,7 @@ impl Host {
     #[cold]
     #[inline(never)]
     pub(super) fn arm_raced(&self, timer: Handle, ns: u64, was: bool) -> i32 {
-        let tick = self.wheel.scale.tick_at_or_after(ns);
+        let tick = self.tick(ns);
         match self.wheel.rearm_raced(self, timer, tick, was) {
             Ok(was) => was.into(),
             Err(e) => e.into(),
@@ -157,17 +189,26 @@ impl Host {
         Ok(self.wheel.arm(self, timer, due, how)?.into())
     }
 
-    /// Arms to a deadline or up to `slack` nanoseconds later.
+    /// Arms to a deadline or up to `slack` nanoseconds later: to a tick in between. If
+    /// there is none, to the first one after the deadline.
     pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<i32, Errno> {
-        let ticks = self.wheel.scale.tick_at_or_before(slack);
-        self.arm(timer, when, How::Within(ticks))
+        self.check()?;
+        let due = self.due(when);
+        let latest = self
+            .wheel
+            .scale
+            .tick_at_or_before(due.ns.saturating_add(slack));
+        let how = How::Within(latest.saturating_sub(due.tick));
+        Ok(self.wheel.arm(self, timer, due, how)?.into())
     }
 
     /// The slack of a period as part of a timer's kind: no more than lets each
-    /// period have a tick of its own.
+    /// period have a tick of its own, and each deadline, which need not be the begin
+    /// of a tick, one within its slack.
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
-        let ticks = self.wheel.scale.tick_at_or_before(slack);
-        let most = self.wheel.scale.tick_at_or_before(period);
+        let scale = &self.wheel.scale;
+        let ticks = scale.tick_at_or_before(slack.saturating_sub(scale.ns(1) - 1));
+        let most = scale.tick_at_or_before(period);
         crate::slab::slack(ticks.min(most.saturating_sub(1)))
     }
 
@@ -212,16 +253,6 @@ impl Host {
         Ok(self.wheel.cancel(self, timer, leave)?.into())
     }
 
-    pub fn cancel_sync(&self, timer: Handle, leave: u64) -> Result<i32, Errno> {
-        self.check()?;
-        if self.is_inside(Some(timer)) {
-            // A stale handle is that first of all.
-            self.wheel.due(timer)?;
-            return Err(-libc::EDEADLK);
-        }
-        Ok(self.wheel.cancel_sync(self, timer, leave, self)?.into())
-    }
-
     pub fn free(&self, timer: Handle) -> Result<i32, Errno> {
         self.check()?;
         Ok(self.wheel.free(self, timer)?.into())
@@ -242,6 +273,9 @@ impl Host {
 
     pub fn key_move(&self, key: &[u8], when: When) -> Result<i32, Errno> {
         self.check()?;
+        if self.is_drained() {
+            return Err(-libc::ESHUTDOWN);
+        }
         quietly(|| self.keys.shift(self, key, when)).map(i32::from)
     }
 

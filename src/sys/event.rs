@@ -30,17 +30,26 @@ impl Event {
             self.waiters.fetch_add(1, Ordering::AcqRel);
             let epoch = self.epoch.load(Ordering::Acquire);
             fence(Ordering::SeqCst);
-            if !is_there() {
+            let there = is_there();
+            if !there {
                 // SAFETY: `self` is borrowed.
                 unsafe { wait(std::ptr::from_ref(&self.epoch).cast(), epoch) };
             }
             self.waiters.fetch_sub(1, Ordering::AcqRel);
+            if there {
+                return;
+            }
         }
     }
 
     /// Wakes up to `most`, after what they wait for was made so.
     pub fn notify(&self, most: i32) {
         fence(Ordering::SeqCst);
+        self.notify_fenced(most);
+    }
+
+    /// The same for a caller that has had a fence since it made it so.
+    pub fn notify_fenced(&self, most: i32) {
         // Relaxed: fenced.
         if self.waiters.load(Ordering::Relaxed) != 0 {
             // AcqRel: N1; pairs with E2.

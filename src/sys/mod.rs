@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod fork;
 #[cfg_attr(shuttle, path = "../tests/shuttle/futex.rs")]
 pub(crate) mod futex;
+pub(crate) mod lock;
 pub(crate) mod maps;
 pub(crate) mod ready;
 pub(crate) mod thread;

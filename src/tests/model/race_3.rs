@@ -123,7 +123,7 @@ fn race_3_sleep_against_asking() {
             w.timer(Some(5));
             (w, Alarm::new())
         },
-        |(w, _)| w.wheel.next_while_driven(),
+        |(w, _)| w.wheel.next_expiry(),
         |(w, alarm)| {
             w.advance(1);
             let mut drive = w.wheel.drive().unwrap();
@@ -144,7 +144,7 @@ fn race_3_asking_against_arm() {
     duel(
         || one(Some(4)),
         |(w, t)| w.arm(1, *t, 2),
-        |(w, _)| w.wheel.drive().unwrap().next(),
+        |(w, _)| w.wheel.next_expiry(),
         |(w, _), _, next| {
             assert!(next <= 4);
             assert!(!w.wheel.nothing_due(2));

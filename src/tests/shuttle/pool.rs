@@ -40,6 +40,7 @@ impl Work<'_> {
             Offer::Taken => {}
             Offer::Refused => self.run(&w.driver(), f),
             Offer::Dropped => w.wheel.finish(&w.driver(), f.handle, &w.futex),
+            Offer::Revoked => unreachable!("nobody takes one out"),
         }
     }
 }
@@ -84,10 +85,8 @@ fn two_workers_behind_a_full_queue() {
                         true
                     });
                 }
-                while let Some(fired) = work.pool.take() {
-                    work.run_queued(&w.driver(), &fired);
-                }
-                work.pool.wait_for_rest();
+                work.pool.close();
+                work.pool.empty(|fired| work.run_queued(&w.driver(), fired));
                 assert!(work.running.lock().unwrap().is_empty(), "not at rest");
                 work.pool.dismiss();
             },
