@@ -101,6 +101,8 @@
 //! thread drives at a time, by a try-lock that nobody waits for. The functions
 //! that end in `_sync`, stop and destroy block, while a callback runs. Calls by
 //! key block while another thread works in the same part of the table.
+// Under the model checkers there are tests and nothing else.
+#![cfg(any(test, not(checked)))]
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 // The C layer, which uses all of it, is not built for the model checkers.
 #![cfg_attr(checked, allow(dead_code))]

@@ -27,7 +27,7 @@ pub(crate) use loom::sync::atomic::{
 mod weak;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{
-    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
 };
 #[cfg(all(not(checked), not(feature = "chaos")))]
 pub(crate) use std::sync::atomic::{
@@ -55,6 +55,19 @@ pub(crate) use plant::planted;
 pub(crate) const fn planted(_: &str) -> bool {
     false
 }
+
+/// A static, which the executions of a model checker do not share.
+macro_rules! each_execution {
+    (static $name:ident: $type:ty = $value:expr;) => {
+        #[cfg(not(shuttle))]
+        static $name: $type = $value;
+        #[cfg(shuttle)]
+        shuttle::lazy_static! {
+            static ref $name: $type = $value;
+        }
+    };
+}
+pub(crate) use each_execution;
 
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.

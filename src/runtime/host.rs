@@ -3,7 +3,7 @@
 use super::drive::IDLE;
 use super::keys::Keys;
 use super::pool::Pool;
-use super::thread::work;
+use super::thread::Worker;
 use super::{local, Budget, Call, Errno, Executor, Options};
 use crate::count::Tally;
 use crate::memory::Memory;
@@ -65,7 +65,7 @@ unsafe impl Sync for Host {}
 unsafe impl Send for Host {}
 
 /// 0 before the first wheel.
-static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// A number that no other wheel has. They count on from the time at which the first
 /// one began, so that none of a former process had it either.
@@ -150,7 +150,7 @@ impl Host {
             made = Err(-libc::ENOMEM);
         } else if let (Some(pool), Some(crew)) = (&host.pool, &options.crew) {
             // SAFETY: the first and only time.
-            made = unsafe { pool.hire(crew.workers, work, at.cast()) }.map_err(|e| -e);
+            made = unsafe { pool.hire::<Worker>(crew.workers, at.cast()) }.map_err(|e| -e);
             if made.is_err() {
                 local::leave(host);
             }

@@ -15,47 +15,15 @@ mod table;
 
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
+use crate::sys::end::{self, AtEnd};
 use crate::sys::fork::Process;
-use crate::sys::quietly;
 use crate::wheel::{Error, Token};
 use register::Wheels;
-use std::sync::atomic::{AtomicU64, Ordering};
 use table::{Held, NONE};
-
-/// 1 + the key whose destructor gives a thread's shards back; 0 before it is made.
-static KEY: AtomicU64 = AtomicU64::new(0);
-
-fn key() -> Option<libc::pthread_key_t> {
-    // Relaxed: the number is all there is to it.
-    let made = KEY.load(Ordering::Relaxed).checked_sub(1)?;
-    libc::pthread_key_t::try_from(made).ok()
-}
-
-/// Makes the key if there is none. False if the system has none left; asked
-/// again next time.
-fn make_key() -> bool {
-    let mut fresh = 0;
-    // SAFETY: a valid pointer and a function that lives as long as the library,
-    // which is never unloaded.
-    if key().is_none() && unsafe { libc::pthread_key_create(&mut fresh, Some(thread_ends)) } == 0 {
-        // Relaxed: as above.
-        let exchanged = KEY.compare_exchange(
-            0,
-            u64::from(fresh) + 1,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if exchanged.is_err() {
-            // SAFETY: made above, and known to nobody.
-            unsafe { libc::pthread_key_delete(fresh) };
-        }
-    }
-    key().is_some()
-}
 
 /// Enters a wheel into the register. False without memory or keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    make_key() && Wheels::lock(host.process().mark()).add(host)
+    end::prepare::<ThreadEnds>() && Wheels::lock(host.process().mark()).add(host)
 }
 
 /// Takes a wheel out of the register, before it goes.
@@ -92,12 +60,8 @@ fn look_up(host: &Host) -> Result<Token, Error> {
         set_last(held);
         return Ok(held.token);
     }
-    if let Some(key) = key() {
-        let value = std::ptr::dangling::<u8>().cast();
-        // SAFETY: our own key. Any value but null makes the destructor run.
-        if quietly(|| unsafe { libc::pthread_setspecific(key, value) }) != 0 {
-            return Err(Error::Memory);
-        }
+    if !end::call_at_end() {
+        return Err(Error::Memory);
     }
     let token = host.wheel().attach()?;
     let held = Held {
@@ -110,17 +74,23 @@ fn look_up(host: &Host) -> Result<Token, Error> {
     Ok(token)
 }
 
-extern "C" fn thread_ends(_: *mut libc::c_void) {
-    set_last(NONE);
-    if let Some(process) = Process::current() {
-        table::end(process.mark());
+/// A thread ends.
+struct ThreadEnds;
+
+impl AtEnd for ThreadEnds {
+    fn call() {
+        set_last(NONE);
+        if let Some(process) = Process::current() {
+            table::end(process.mark());
+        }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;
     use crate::api::Wheel;
+    use crate::sync::Ordering;
     use std::sync::mpsc::channel;
     use std::thread;
     use std::time::Duration;

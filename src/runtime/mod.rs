@@ -16,34 +16,34 @@
 //! | `keys`      | timers by name                                          |
 //! | `local`     | which shard the calling thread owns                     |
 
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod callbacks;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod drive;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 pub(crate) mod foreign;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod host;
 pub(crate) mod keys;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod local;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
 pub(crate) mod pool;
 pub(crate) mod ring;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod thread;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod timers;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 mod waits;
 
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 pub(crate) use host::Host;
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 pub(crate) use options::{Budget, Call, Executor, Options};
-#[cfg(not(checked))]
+#[cfg(not(loom))]
 pub(crate) use timers::When;
 
 use crate::wheel::Error;

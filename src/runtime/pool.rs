@@ -31,7 +31,7 @@ use crate::sweep::Fired;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::event::Event;
 use crate::sys::maps::Mmap;
-use crate::sys::thread::{self, Thread};
+use crate::sys::thread::{self, Body, Thread};
 use crate::wheel::Handle;
 use std::cell::UnsafeCell;
 
@@ -121,20 +121,15 @@ impl Pool {
         })
     }
 
-    /// Starts `n` threads that run `body(arg)`; or none, and the error.
+    /// Starts `n` threads that run `B::run(arg)`; or none, and the error.
     ///
     /// # Safety
     /// Called once, before the pool is used.
-    pub unsafe fn hire(
-        &self,
-        n: u32,
-        body: extern "C" fn(*mut libc::c_void) -> *mut libc::c_void,
-        arg: *mut libc::c_void,
-    ) -> Result<(), i32> {
+    pub unsafe fn hire<B: Body>(&self, n: u32, arg: *mut libc::c_void) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         let threads = unsafe { &mut *self.threads.get() };
         for place in &mut threads[..n as usize] {
-            match thread::start(body, arg) {
+            match thread::start::<B>(arg) {
                 Ok(thread) => *place = Some(thread),
                 Err(e) => {
                     self.dismiss();

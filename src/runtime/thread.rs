@@ -3,7 +3,7 @@
 use super::drive::{DRIVEN, IDLE, STOPPING};
 use super::{Errno, Host};
 use crate::sync::{fence, Ordering};
-use crate::sys::thread::{self, Thread};
+use crate::sys::thread::{self, Body, Thread};
 
 /// Bits of `stop`.
 pub(super) const STOP: u32 = 1;
@@ -25,15 +25,26 @@ impl Host {
                 // SAFETY: this thread has moved `drive` out of IDLE, and `stop`
                 // waits for READY.
                 unsafe { *self.thread.get() = Some(thread) };
-                self.stop.fetch_or(READY, Ordering::AcqRel);
-                self.ready.notify(i32::MAX);
+                self.is_ready();
                 Ok(())
             }
             Err(e) => {
-                self.drive.store(IDLE, Ordering::Release);
+                let idle =
+                    self.drive
+                        .compare_exchange(DRIVEN, IDLE, Ordering::AcqRel, Ordering::Relaxed);
+                if idle.is_err() {
+                    // A stop waits already, for no thread then.
+                    self.is_ready();
+                }
                 Err(e)
             }
         }
+    }
+
+    fn is_ready(&self) {
+        // AcqRel: `thread`; pairs with the Acquire in `stop_thread`.
+        self.stop.fetch_or(READY, Ordering::AcqRel);
+        self.ready.notify(i32::MAX);
     }
 
     fn start_thread(&self) -> Result<Thread, Errno> {
@@ -43,7 +54,7 @@ impl Host {
             return Err(-libc::ESHUTDOWN);
         }
         self.stop.store(0, Ordering::Release);
-        thread::start(run, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
+        thread::start::<Ticks>(std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
     }
 
     /// Ends the tick thread, if there is one, and runs what is queued. Bounded by the
@@ -128,22 +139,30 @@ impl Host {
     }
 }
 
-pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: `create` passed its host, which outlives the thread: destroy
-    // joins it first.
-    let host = unsafe { &*host.cast::<Host>() };
-    if let Some(pool) = &host.pool {
-        while let Some(fired) = pool.next() {
-            host.run_queued(pool, &fired);
+/// The body of a worker.
+pub(super) struct Worker;
+
+impl Body for Worker {
+    unsafe fn run(host: *mut libc::c_void) {
+        // SAFETY: `create` passed its host, which outlives the thread: destroy
+        // joins it first.
+        let host = unsafe { &*host.cast::<Host>() };
+        if let Some(pool) = &host.pool {
+            while let Some(fired) = pool.next() {
+                host.run_queued(pool, &fired);
+            }
         }
     }
-    std::ptr::null_mut()
 }
 
-extern "C" fn run(host: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: `start` passed its host, which outlives the thread: destroy
-    // joins it first.
-    let host = unsafe { &*host.cast::<Host>() };
-    host.live();
-    std::ptr::null_mut()
+/// The body of the tick thread.
+struct Ticks;
+
+impl Body for Ticks {
+    unsafe fn run(host: *mut libc::c_void) {
+        // SAFETY: `start` passed its host, which outlives the thread: destroy
+        // joins it first.
+        let host = unsafe { &*host.cast::<Host>() };
+        host.live();
+    }
 }

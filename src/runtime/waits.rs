@@ -7,6 +7,7 @@
 //! would wait for ever, and it is refused.
 
 use super::callbacks::Frame;
+use crate::sync::each_execution;
 use crate::sys::fork::Process;
 use crate::sys::lock::PerProcess;
 use crate::wheel::Handle;
@@ -29,7 +30,9 @@ struct First(*const Wait);
 // SAFETY: used under the lock.
 unsafe impl Send for First {}
 
-static WAITS: PerProcess<First> = PerProcess::new(First(std::ptr::null()));
+each_execution! {
+    static WAITS: PerProcess<First> = PerProcess::new(First(std::ptr::null()));
+}
 
 fn none() -> First {
     First(std::ptr::null())

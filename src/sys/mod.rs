@@ -1,15 +1,19 @@
 //! What the library needs of the operating system, each in its own file.
 
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/alarm.rs")]
 pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod counter;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/end.rs")]
+pub(crate) mod end;
 pub(crate) mod event;
 pub(crate) mod fork;
-#[cfg_attr(shuttle, path = "../tests/shuttle/futex.rs")]
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/futex.rs")]
 pub(crate) mod futex;
 pub(crate) mod lock;
 pub(crate) mod maps;
 pub(crate) mod ready;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/thread.rs")]
 pub(crate) mod thread;
 
 /// The error number of the call that has just failed.

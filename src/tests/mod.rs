@@ -11,7 +11,7 @@ mod model;
 #[cfg(not(checked))]
 mod oracle;
 #[cfg(shuttle)]
-mod shuttle;
+pub(crate) mod shuttle;
 #[cfg(not(checked))]
 mod simulation;
 #[cfg(not(checked))]

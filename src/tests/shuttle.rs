@@ -13,6 +13,7 @@
 
 mod callbacks;
 mod drain;
+pub(crate) mod host;
 mod keys;
 mod pool;
 mod sleep;

@@ -25,7 +25,7 @@ pub(super) struct AtHand {
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(miri)
+    not(any(miri, shuttle))
 ))]
 mod place {
     use super::AtHand;
@@ -77,11 +77,12 @@ mod place {
     }
 }
 
+#[cfg(not(shuttle))]
 #[cfg(not(all(
     target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(miri)
+    not(any(miri, shuttle))
 )))]
 mod place {
     use super::super::table::NONE;
@@ -102,5 +103,9 @@ mod place {
         AT_HAND.with(f)
     }
 }
+
+#[cfg(shuttle)]
+#[path = "../../tests/shuttle/sys/at_hand.rs"]
+mod place;
 
 pub(super) use place::with;

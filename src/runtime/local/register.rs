@@ -5,6 +5,7 @@
 //! Nobody else does.
 
 use crate::runtime::Host;
+use crate::sync::each_execution;
 use crate::sys::lock::{Locked, PerProcess};
 
 /// By id.
@@ -12,7 +13,9 @@ pub(super) struct Wheels(Vec<(u64, *const Host)>);
 // SAFETY: used under the lock, and a wheel may be used from any thread.
 unsafe impl Send for Wheels {}
 
-static REGISTER: PerProcess<Wheels> = PerProcess::new(none());
+each_execution! {
+    static REGISTER: PerProcess<Wheels> = PerProcess::new(none());
+}
 
 const fn none() -> Wheels {
     Wheels(Vec::new())
