@@ -111,6 +111,8 @@ struct World {
     manner: Manner,
     /// A thread that drives may have to wait for room until somebody stops the wheel.
     blocks: bool,
+    /// Somebody stops it then.
+    is_freed: bool,
     /// The threads of the test that have not ended.
     busy: AtomicU64,
     /// Timers that all threads use.
@@ -242,6 +244,7 @@ impl World {
             blocks: executor
                 && manner != Manner::Inside
                 && crew.is_some_and(|crew| crew.overload == Overload::Block),
+            is_freed: true,
             busy: AtomicU64::new(0),
             shared: Default::default(),
             books: AtomicI64::new(0),
@@ -496,7 +499,7 @@ fn together(w: &World, rng: &mut Rng, threads: usize, body: impl Fn(usize, &mut 
             let mut rng = Rng(rng.next() | 1);
             s.spawn(move || w.work_late(&mut rng));
         }
-        if w.blocks {
+        if w.blocks && w.is_freed {
             s.spawn(move || w.stop_until_all_are_done());
         }
         for n in 0..threads {

@@ -73,11 +73,12 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
             queue: 1,
             overload: Overload::Block,
         };
-        let w = World::new(
+        let mut w = World::new(
             Clock::System(libc::CLOCK_MONOTONIC),
             Some(crew),
             Manner::Refuses,
         );
+        w.is_freed = false;
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 2, |_, rng| {
