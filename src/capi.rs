@@ -29,7 +29,10 @@ pub const HWHEEL_VERSION_PATCH: u32 = 0;
 pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;
 /// Clock: CLOCK_BOOTTIME, which also counts the time the system is suspended.
 pub const HWHEEL_CLOCK_BOOTTIME: u32 = 1;
-/// Clock: CLOCK_REALTIME, which follows the wall clock when that is set.
+/// Clock: CLOCK_REALTIME, which follows the wall clock when that is set. Steps back are
+/// held at the last time that the wheel has seen, and delays are counted from there: a
+/// delay that is armed after a step back takes longer by the step. For delays take
+/// HWHEEL_CLOCK_MONOTONIC.
 pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
 /// Clock: the caller's own, moved by hwheel_advance().
 pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
@@ -84,7 +87,8 @@ pub struct hwheel {
 ///   wheel; default 4.
 /// @slots: slots of each level, a power of two from 2 to 65536; default 256.
 ///   @levels times log2(@slots) is at most 48.
-/// @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
+/// @max_timers: the limit on live timers, 1 to 67108864; default 67108864. A timer that
+///   frees itself counts until its callback is over.
 /// @flags: HWHEEL_COARSE or zero.
 /// @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
 ///   clocks.
