@@ -2,6 +2,7 @@
 //! set to a time that has passed; and now and then for nothing, as by a signal.
 
 use crate::tests::shuttle::host::system;
+use shuttle::thread;
 
 #[derive(Debug)]
 pub(crate) struct Alarm {
@@ -36,6 +37,8 @@ impl Alarm {
     }
 
     pub fn wait(&self) -> bool {
+        // A system is fair to the threads that a driver may wait for.
+        thread::yield_now();
         let mut state = system().lock();
         loop {
             let now = state.now;
