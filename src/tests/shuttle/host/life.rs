@@ -143,6 +143,10 @@ fn two_that_advance() {
                 }
                 assert!(host.now() >= before, "back");
                 assert!(advanced.is_err() || host.now() >= goal, "behind");
+                // And where nothing is due.
+                let goal = host.now() + 1;
+                let advanced = host.advance(goal, None);
+                assert!(advanced.is_err() || host.now() >= goal, "back");
             }
         });
         w.close(tally, rng);
