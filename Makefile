@@ -37,7 +37,7 @@ PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 .PHONY: all
 all: $(SHARED) $(BUILD)/libhwheel.a
 
-RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
+RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml build.rs
 
 # PROBES=1 is for tracers: docs/PROBES.md.
 FEATURES := $(if $(PROBES),--features probes)
@@ -157,9 +157,11 @@ header:
 	$(call say,HEADER,include/hwheel.h)
 	$(Q)$(CARGO) build -q --features header
 
-# The header is what the source says, and compiles alone under every standard.
+# The header is what the source says, looks like the kernel's code, and compiles
+# alone under every standard.
 check-header:
 	$(call say,CHECK,header)
+	$(Q)tools/header.awk include/hwheel.h
 	$(Q)mkdir -p $(BUILD)
 	$(Q)HWHEEL_HEADER=$(abspath $(BUILD)/hwheel.h) $(CARGO) build -q --features header
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
@@ -171,15 +173,23 @@ check-header:
 			$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
 
-# Only hwheel_* is exported, under the version node, and all of the header is; and
-# little of the thread-local memory is taken that libraries loaded late share.
+# All of the header is exported and nothing else. A function keeps the version node
+# of the release that brought it, so that a program built against a later release is
+# refused by this one when it is loaded; no node is of a later release. The library
+# takes little of the thread-local memory that libraries loaded late share.
 check-exports: $(SHARED)
 	$(call say,CHECK,exports)
 	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
 		sort > $(BUILD)/exports
+	$(Q)awk '/^HWHEEL_/ {node = $$1} /^\thwheel_/ {sub(";", "", $$1); \
+		print $$1 "@@" node}' hwheel.map | sort > $(BUILD)/mapped
+	$(Q)diff $(BUILD)/mapped $(BUILD)/exports
 	$(Q)grep -o '\bhwheel_[a-z_]*(' include/hwheel.h | grep -v '()' | tr -d '(' | \
-		sort -u | sed 's/$$/@@HWHEEL_0/' > $(BUILD)/declared
-	$(Q)diff $(BUILD)/declared $(BUILD)/exports
+		sort -u > $(BUILD)/declared
+	$(Q)sed 's/@@.*//' $(BUILD)/mapped | diff $(BUILD)/declared -
+	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
+	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
+		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
 	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
 		xargs printf %d)" -le 64 || \

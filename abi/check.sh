@@ -72,7 +72,7 @@ refused() {
 
 copy swapped
 sed -i '/^pub struct hwheel_event/,/^}/{s/cookie:/tmp:/;s/deadline_ns:/cookie:/;s/tmp:/deadline_ns:/}' \
-	"$work/swapped/src/capi.rs"
+	"$work/swapped/src/capi/drive.rs"
 ! build "$work/swapped" "$work/swapped.so" 2>/dev/null ||
 	{ echo 'src/layout.rs compiles with members swapped'; exit 1; }
 : > "$work/swapped/src/layout.rs"
@@ -89,7 +89,7 @@ strip -g -o "$work/bare.so" "$work/now.so"
 # What is allowed is let through.
 copy grown
 sed -i -e '/^pub struct hwheel_stats/,/^}/s/^}/    pub more: u64,\n}/' \
-	-e 's/^    hwheel_stats {$/&\n        more: 0,/' "$work/grown/src/capi.rs"
+	-e 's/^    hwheel_stats {$/&\n        more: 0,/' "$work/grown/src/capi/stats.rs"
 build "$work/grown" "$work/grown.so"
 dump "$work/grown.so" "$work/grown.abi"
 compare "$work/grown.abi" || { echo 'struct hwheel_stats may not grow'; exit 1; }

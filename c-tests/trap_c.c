@@ -64,8 +64,8 @@ static void reset_thread(uint64_t tick_ns)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.tick_ns = tick_ns;
-	CHECK_EQ(hwheel_create(&o, 0, &wheel), 0);
-	CHECK_EQ(hwheel_start(wheel, 0), 0);
+	CHECK_EQ(hwheel_create(&o, &wheel), 0);
+	CHECK_EQ(hwheel_start(wheel), 0);
 }
 
 /* Runs threads; with a stride, drives the clock by it until they have ended. */
@@ -78,7 +78,7 @@ static void run(void *(*body)(void *), uint64_t stride)
 		CHECK_EQ(pthread_create(&threads[n], NULL, body, (void *)n), 0);
 	while (stride && running) {
 		driven += stride;
-		if (hwheel_advance(wheel, driven, NULL, 0) != 0)
+		if (hwheel_advance(wheel, driven, NULL, 0, NULL) != 0)
 			bad++;
 		/* a clock that ran as fast as it can would outrun the arms */
 		sched_yield();
@@ -92,7 +92,7 @@ static void drive(unsigned ticks)
 {
 	while (ticks-- > 0) {
 		driven += tick;
-		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
 	}
 }
 
@@ -120,10 +120,10 @@ static void *arm_near(void *arg)
 		EXPECT(hwheel_now(wheel, &now), 0);
 		wanted[n] = now + next_random(&seed) % 5 * tick;
 		if (n % 2) {
-			EXPECT(hwheel_at(wheel, wanted[n], note, n, 0, NULL), 0);
+			EXPECT(hwheel_once(wheel, wanted[n], note, n, HWHEEL_ABS, NULL), 0);
 		} else {
-			EXPECT(hwheel_setup(wheel, note, n, 0, &timers[n]), 0);
-			EXPECT(hwheel_mod_at(wheel, timers[n], wanted[n], 0), 0);
+			EXPECT(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
+			EXPECT(hwheel_timer_mod(wheel, timers[n], wanted[n], HWHEEL_ABS), 0);
 		}
 		/*
 		 * When the arm has returned, its deadline or the next tick; an
@@ -148,7 +148,7 @@ static void near_timers_are_not_late(const struct shape *s)
 		CHECK(got[n] <= limit[n]);
 	}
 	for (unsigned n = 0; n < ALL; n += 2)
-		CHECK_EQ(hwheel_free(wheel, timers[n]), 0);
+		CHECK_EQ(hwheel_timer_free(wheel, timers[n]), 0);
 	CHECK_EQ(stats(wheel).live, 0);
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
@@ -181,7 +181,7 @@ static void *arm_and_wait(void *arg)
 	uint64_t seed = from + 99;
 
 	for (unsigned n = from; n < from + 300; n++) {
-		EXPECT(hwheel_after(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
+		EXPECT(hwheel_once(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
 		/* sometimes alone, sometimes with the next one close behind */
 		if (n % 3)
 			for (unsigned ms = 0; ms < 3000 && !fired[n]; ms++)
@@ -206,11 +206,11 @@ static void c4_earlier_insert_wakes_the_sleeper(void)
 	uint64_t seed = 4711;
 
 	reset_thread(MS);
-	CHECK_EQ(hwheel_after(wheel, 10 * SEC, note, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(wheel, 10 * SEC, note, 0, 0, NULL), 0);
 	for (unsigned n = 1; n <= 200; n++) {
 		for (unsigned spin = next_random(&seed) % 2000; spin > 0; spin--)
 			atomic_thread_fence(memory_order_seq_cst);
-		CHECK_EQ(hwheel_after(wheel, 0, note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, 0, note, n, 0, NULL), 0);
 		CHECK(reach(&fired[n], 1));
 	}
 	CHECK_EQ(fired[0], 0);
@@ -223,9 +223,9 @@ static void c4_removal_of_the_earliest_is_planned_again(void)
 
 	reset_thread(MS);
 	for (unsigned n = 0; n < 20; n++) {
-		CHECK_EQ(hwheel_after(wheel, 8 * MS, note, n, 0, NULL), 0);
-		CHECK_EQ(hwheel_after(wheel, 4 * MS, note, ALL - 1, 0, &first), 0);
-		CHECK_EQ(hwheel_delete(wheel, first), 1);
+		CHECK_EQ(hwheel_once(wheel, 8 * MS, note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, 4 * MS, note, ALL - 1, 0, &first), 0);
+		CHECK_EQ(hwheel_timer_delete(wheel, first), 1);
 		CHECK(reach(&fired[n], 1));
 	}
 	CHECK_EQ(fired[ALL - 1], 0);
@@ -246,9 +246,9 @@ static void *arm_and_cancel(void *arg)
 		unsigned victim = from + (n - from) / 2;
 		int r;
 
-		EXPECT(hwheel_after(wheel, away * tick, note, n, 0, &timers[n]), 0);
+		EXPECT(hwheel_once(wheel, away * tick, note, n, 0, &timers[n]), 0);
 		/* one armed earlier: it may be anywhere by now */
-		r = hwheel_delete(wheel, timers[victim]);
+		r = hwheel_timer_delete(wheel, timers[victim]);
 		if (r == 1)
 			cancelled[victim]++;
 		else
@@ -289,19 +289,19 @@ static void *meddle(void *arg)
 
 		switch (next_random(&seed) % 5) {
 		case 0:
-			r = hwheel_delete(wheel, timer);
+			r = hwheel_timer_delete(wheel, timer);
 			break;
 		case 1:
-			r = hwheel_delete_sync(wheel, timer);
+			r = hwheel_timer_delete_sync(wheel, timer);
 			break;
 		case 2:
-			r = hwheel_mod_pending(wheel, timer, tick, 0);
+			r = hwheel_timer_mod(wheel, timer, tick, HWHEEL_IF_PENDING);
 			break;
 		case 3:
-			r = hwheel_reduce(wheel, timer, next_random(&seed) % 4 * tick, 0);
+			r = hwheel_timer_mod(wheel, timer, next_random(&seed) % 4 * tick, HWHEEL_REDUCE);
 			break;
 		default:
-			r = hwheel_mod(wheel, timer, tick, 0);
+			r = hwheel_timer_mod(wheel, timer, tick, 0);
 		}
 		EXPECT(r == 0 || r == 1, 1);
 	}
@@ -316,15 +316,15 @@ static void c6_cancels_and_the_driver_share_a_bucket(void)
 
 		reset(&shapes[i], 0);
 		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_setup(wheel, note, n, 0, &timers[n]), 0);
+			CHECK_EQ(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
 		run(meddle, tick);
 		drive(50);
 		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_pending(wheel, timers[n]), 0);
+			CHECK_EQ(hwheel_timer_pending(wheel, timers[n]), 0);
 		/* all of them work as before, once each */
 		before = n_fired;
 		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_mod(wheel, timers[n], tick, 0), 0);
+			CHECK_EQ(hwheel_timer_mod(wheel, timers[n], tick, 0), 0);
 		drive(1);
 		CHECK_EQ(n_fired, before + 64);
 		CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -344,15 +344,15 @@ static void *storm(void *arg)
 		int r;
 
 		if (n % 2)
-			EXPECT(hwheel_after(wheel, next_random(&seed) % 8 * tick, note, 0, 0,
+			EXPECT(hwheel_once(wheel, next_random(&seed) % 8 * tick, note, 0, 0,
 					    &fresh), 0);
 		else
-			EXPECT(hwheel_setup(wheel, note, 1, 0, &fresh), 0);
+			EXPECT(hwheel_timer_setup(wheel, note, 1, &fresh), 0);
 		old = atomic_exchange(at, fresh);
-		r = n % 3 ? hwheel_free(wheel, old) : hwheel_delete(wheel, old);
+		r = n % 3 ? hwheel_timer_free(wheel, old) : hwheel_timer_delete(wheel, old);
 		EXPECT(r == 0 || r == 1 || r == -ESTALE, 1);
 		if (n % 3 == 0)
-			hwheel_free(wheel, old);
+			hwheel_timer_free(wheel, old);
 	}
 	running--;
 	return NULL;
@@ -367,7 +367,7 @@ static void c7_counts_are_exact_after_a_storm(void)
 		run(storm, tick);
 		drive(20);
 		for (unsigned n = 0; n < 64; n++)
-			hwheel_free(wheel, shared[n]);
+			hwheel_timer_free(wheel, shared[n]);
 		CHECK_EQ(stats(wheel).live, 0);
 		CHECK_EQ(stats(wheel).fired, n_fired);
 		CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -404,27 +404,27 @@ static void c9_no_lock_is_held_in_a_callback(void)
 
 	reset_thread(MS);
 	inside = leave = left = 0;
-	CHECK_EQ(hwheel_setup(wheel, stay, 0, 0, &a), 0);
-	CHECK_EQ(hwheel_mod(wheel, a, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(wheel, stay, 0, &a), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, a, 0, 0), 0);
 	CHECK(reach(&inside, 1));
 	/* everything that does not wait for it goes on */
-	CHECK_EQ(hwheel_setup(wheel, note, 1, 0, &b), 0);
-	CHECK_EQ(hwheel_mod(wheel, b, 5 * MS, 0), 0);
-	CHECK_EQ(hwheel_reduce(wheel, b, MS, 0), 1);
-	CHECK_EQ(hwheel_mod_pending(wheel, b, 500 * SEC, 0), 1);
-	CHECK_EQ(hwheel_pending(wheel, b), 1);
-	CHECK_EQ(hwheel_remaining(wheel, b, &ns), 1);
+	CHECK_EQ(hwheel_timer_setup(wheel, note, 1, &b), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, 5 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, MS, HWHEEL_REDUCE), 1);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, 500 * SEC, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_pending(wheel, b), 1);
+	CHECK_EQ(hwheel_timer_remaining(wheel, b, &ns), 1);
 	CHECK_EQ(hwheel_next_expiry(wheel, &ns) >= 0, 1);
 	CHECK_EQ(hwheel_now(wheel, &ns), 0);
-	CHECK_EQ(hwheel_delete_sync(wheel, b), 1);
-	CHECK_EQ(hwheel_shutdown(wheel, b), 0);
-	CHECK_EQ(hwheel_free(wheel, b), 0);
-	CHECK_EQ(hwheel_after(wheel, 0, note, 2, 0, &c), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(wheel, b), 1);
+	CHECK_EQ(hwheel_timer_shutdown(wheel, b), 0);
+	CHECK_EQ(hwheel_timer_free(wheel, b), 0);
+	CHECK_EQ(hwheel_once(wheel, 0, note, 2, 0, &c), 0);
 	CHECK_EQ(stats(wheel).live, 2);
-	CHECK_EQ(hwheel_poll(wheel, NULL, 0), -EBUSY);
-	CHECK_EQ(hwheel_pending(wheel, a), 0);
-	CHECK_EQ(hwheel_mod(wheel, a, 500 * SEC, 0), 0);
-	CHECK_EQ(hwheel_delete(wheel, a), 1);
+	CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), -EBUSY);
+	CHECK_EQ(hwheel_timer_pending(wheel, a), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, a, 500 * SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_delete(wheel, a), 1);
 	CHECK_EQ(left, 0);
 	leave = 1;
 	CHECK(reach(&fired[2], 1));
@@ -434,11 +434,11 @@ static void c9_no_lock_is_held_in_a_callback(void)
 
 static void c10_wait(struct hwheel *w, const struct hwheel_event *e)
 {
-	EXPECT(hwheel_delete_sync(w, e->timer), -EDEADLK);
-	EXPECT(hwheel_shutdown_sync(w, e->timer), -EDEADLK);
+	EXPECT(hwheel_timer_delete_sync(w, e->timer), -EDEADLK);
+	EXPECT(hwheel_timer_shutdown_sync(w, e->timer), -EDEADLK);
 	/* a sibling, collected for the same tick or not */
-	EXPECT(hwheel_delete_sync(w, timers[1]), 1);
-	EXPECT(hwheel_shutdown_sync(w, timers[2]), 1);
+	EXPECT(hwheel_timer_delete_sync(w, timers[1]), 1);
+	EXPECT(hwheel_timer_shutdown_sync(w, timers[2]), 1);
 	n_fired++;
 }
 
@@ -447,27 +447,27 @@ static void c10_waiting_inside_a_callback_does_not_hang(void)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		reset(&shapes[i], 0);
 		for (unsigned n = 0; n < 3; n++)
-			CHECK_EQ(hwheel_setup(wheel, n ? note : c10_wait, n, 0, &timers[n]), 0);
-		CHECK_EQ(hwheel_mod(wheel, timers[0], tick, 0), 0);
-		CHECK_EQ(hwheel_mod(wheel, timers[1], 2 * tick, 0), 0);
-		CHECK_EQ(hwheel_mod(wheel, timers[2], 3 * tick, 0), 0);
+			CHECK_EQ(hwheel_timer_setup(wheel, n ? note : c10_wait, n, &timers[n]), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[1], 2 * tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[2], 3 * tick, 0), 0);
 		driven = 10 * tick;
-		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
 		CHECK_EQ(bad, 0);
 		CHECK_EQ(n_fired, 1);
 		/* -EDEADLK has changed nothing */
-		CHECK_EQ(hwheel_mod(wheel, timers[0], tick, 0), 0);
-		CHECK_EQ(hwheel_mod(wheel, timers[2], tick, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[2], tick, 0), -ESHUTDOWN);
 		CHECK_EQ(hwheel_destroy(wheel), 0);
 	}
 }
 
 static void c11_look(struct hwheel *w, const struct hwheel_event *e)
 {
-	EXPECT(hwheel_pending(w, e->timer), 1);
+	EXPECT(hwheel_timer_pending(w, e->timer), 1);
 	n_fired++;
 	if (e->cookie)
-		EXPECT(hwheel_delete(w, e->timer), 1);
+		EXPECT(hwheel_timer_delete(w, e->timer), 1);
 }
 
 static void c11_periodic_timer_is_armed_in_its_callback(void)
@@ -475,11 +475,11 @@ static void c11_periodic_timer_is_armed_in_its_callback(void)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		for (unsigned n = 0; n < 2; n++) {
 			reset(&shapes[i], 0);
-			CHECK_EQ(hwheel_every(wheel, tick, tick, c11_look, n, 0, &timers[0]), 0);
+			CHECK_EQ(hwheel_every(wheel, tick, tick, 0, c11_look, n, 0, &timers[0]), 0);
 			drive(5);
 			CHECK_EQ(bad, 0);
 			CHECK_EQ(n_fired, n ? 1 : 5);
-			CHECK_EQ(hwheel_pending(wheel, timers[0]), n ? -ESTALE : 1);
+			CHECK_EQ(hwheel_timer_pending(wheel, timers[0]), n ? -ESTALE : 1);
 			CHECK_EQ(hwheel_destroy(wheel), 0);
 		}
 	}
@@ -493,13 +493,13 @@ static void c11_periodic_timer_cancelled_while_it_runs(void)
 
 		reset_thread(MS);
 		inside = leave = left = 0;
-		CHECK_EQ(hwheel_every(wheel, MS, MS, stay, 0, 0, &timers[0]), 0);
+		CHECK_EQ(hwheel_every(wheel, MS, MS, 0, stay, 0, 0, &timers[0]), 0);
 		CHECK(reach(&inside, 1));
 		CHECK_EQ(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)5), 0);
 		if (sync)
-			CHECK_EQ(hwheel_delete_sync(wheel, timers[0]), 1);
+			CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
 		else
-			CHECK_EQ(hwheel_delete(wheel, timers[0]), 1);
+			CHECK_EQ(hwheel_timer_delete(wheel, timers[0]), 1);
 		pthread_join(thread, NULL);
 		CHECK(reach(&left, 1));
 		ktap_sleep_ms(5);
@@ -529,16 +529,16 @@ static void c12_object_is_not_freed_under_its_callback(void)
 		hwheel_timer_t timer;
 
 		object = 1;
-		CHECK_EQ(hwheel_setup(wheel, c12_use, 0, 0, &timer), 0);
-		CHECK_EQ(hwheel_mod(wheel, timer, n % 7 * 10000, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(wheel, c12_use, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timer, n % 7 * 10000, 0), 0);
 		for (unsigned spin = 0; spin < n * 10; spin++)
 			atomic_thread_fence(memory_order_seq_cst);
 		if (n % 3 == 0)
-			CHECK(hwheel_shutdown_sync(wheel, timer) >= 0);
+			CHECK(hwheel_timer_shutdown_sync(wheel, timer) >= 0);
 		else
-			CHECK(hwheel_delete_sync(wheel, timer) >= 0);
+			CHECK(hwheel_timer_delete_sync(wheel, timer) >= 0);
 		object = 0;
-		CHECK_EQ(hwheel_free(wheel, timer), 0);
+		CHECK_EQ(hwheel_timer_free(wheel, timer), 0);
 		CHECK_EQ(bad, 0);
 	}
 	CHECK_EQ(hwheel_destroy(wheel), 0);
@@ -550,7 +550,7 @@ static void *arm_on(void *arg)
 	uint64_t seed = from + 5;
 
 	for (unsigned n = from; n < from + EACH; n++) {
-		EXPECT(hwheel_after(wheel, next_random(&seed) % 3000000, note, n, 0, NULL), 0);
+		EXPECT(hwheel_once(wheel, next_random(&seed) % 3000000, note, n, 0, NULL), 0);
 		if (n % 32 == 0)
 			sched_yield();
 	}
@@ -573,7 +573,7 @@ static void c13_stop_does_not_hang_and_loses_no_arm(void)
 		CHECK_EQ(hwheel_stop(wheel), 0);
 		if (round % 2)
 			CHECK_EQ(hwheel_stop(wheel), 0);
-		CHECK_EQ(hwheel_start(wheel, 0), 0);
+		CHECK_EQ(hwheel_start(wheel), 0);
 	}
 	for (unsigned t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
@@ -610,21 +610,21 @@ static void c14_stale_handle_never_hits_a_reused_place(void)
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
 	o.max_timers = 1;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	/* more than once around 16 bits of a generation */
 	for (unsigned n = 0; n < 200000; n++) {
 		hwheel_timer_t stale = old[n * 7 % KEPT];
 
-		CHECK_EQ(hwheel_setup(w, note, 0, 0, &timer), 0);
-		CHECK_EQ(hwheel_mod(w, timer, SEC, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, note, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_mod(w, timer, SEC, 0), 0);
 		CHECK(stale != timer);
-		CHECK_EQ(hwheel_mod(w, stale, 0, 0), -ESTALE);
-		CHECK_EQ(hwheel_delete(w, stale), -ESTALE);
-		CHECK_EQ(hwheel_free(w, stale), -ESTALE);
-		CHECK_EQ(hwheel_shutdown(w, stale), -ESTALE);
-		CHECK_EQ(hwheel_remaining(w, stale, &left_ns), -ESTALE);
-		CHECK_EQ(hwheel_free(w, timer), 1);
-		CHECK_EQ(hwheel_pending(w, timer), -ESTALE);
+		CHECK_EQ(hwheel_timer_mod(w, stale, 0, 0), -ESTALE);
+		CHECK_EQ(hwheel_timer_delete(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_shutdown(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_remaining(w, stale, &left_ns), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, timer), 1);
+		CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
 		/* some are kept from long ago, others are fresh */
 		if (n < KEPT / 2)
 			old[n] = timer;
@@ -643,7 +643,7 @@ static void *first_use(void *arg)
 
 	pthread_barrier_wait(&gate);
 	for (uint64_t k = 0; k < 6; k++)
-		EXPECT(hwheel_after(wheel, (UINT64_C(1) << (5 * k)) * tick, note, self * EACH + k, 0,
+		EXPECT(hwheel_once(wheel, (UINT64_C(1) << (5 * k)) * tick, note, self * EACH + k, 0,
 				    NULL), 0);
 	running--;
 	return NULL;
@@ -657,9 +657,9 @@ static void c15_first_use_by_many_at_once(void)
 		run(first_use, 0);
 		pthread_barrier_destroy(&gate);
 		driven = (UINT64_C(1) << 25) * tick;
-		CHECK_EQ(hwheel_advance(wheel, driven - 1, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(wheel, driven - 1, NULL, 0, NULL), 0);
 		CHECK_EQ(n_fired, THREADS * 5);
-		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
 		CHECK_EQ(n_fired, THREADS * 6);
 		CHECK_EQ(hwheel_destroy(wheel), 0);
 	}
@@ -669,7 +669,7 @@ static void *move_it(void *arg)
 {
 	(void)arg;
 	/* from a thread, and so a shard, that has not seen the timer before */
-	EXPECT(hwheel_mod(wheel, timers[0], 500 * SEC, 0), 0);
+	EXPECT(hwheel_timer_mod(wheel, timers[0], 500 * SEC, 0), 0);
 	leave = 2;
 	return NULL;
 }
@@ -693,15 +693,15 @@ static void c16_timer_moved_while_its_callback_runs(void)
 
 		reset_thread(MS);
 		inside = leave = left = 0;
-		CHECK_EQ(hwheel_setup(wheel, c16_stay, 0, 0, &timers[0]), 0);
-		CHECK_EQ(hwheel_mod(wheel, timers[0], 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(wheel, c16_stay, 0, &timers[0]), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], 0, 0), 0);
 		CHECK(reach(&inside, 1));
 		CHECK_EQ(pthread_create(&thread, NULL, move_it, NULL), 0);
 		CHECK(reach(&leave, 2));
-		CHECK_EQ(hwheel_delete_sync(wheel, timers[0]), 1);
+		CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
 		CHECK_EQ(left, 1);
 		pthread_join(thread, NULL);
-		CHECK_EQ(hwheel_pending(wheel, timers[0]), 0);
+		CHECK_EQ(hwheel_timer_pending(wheel, timers[0]), 0);
 		CHECK_EQ(bad, 0);
 		CHECK_EQ(hwheel_destroy(wheel), 0);
 	}
@@ -712,18 +712,18 @@ static void c17_rearm_into_the_past_wakes_the_driver(void)
 	hwheel_timer_t timer;
 
 	reset_thread(MS);
-	CHECK_EQ(hwheel_setup(wheel, note, 0, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_setup(wheel, note, 0, &timer), 0);
 	for (unsigned n = 0; n < 100; n++) {
 		uint64_t now = 0;
 
-		CHECK_EQ(hwheel_mod(wheel, timer, 1000 * SEC, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timer, 1000 * SEC, 0), 0);
 		if (n % 4 == 0)
 			ktap_sleep_ms(1);	/* it sleeps */
 		CHECK_EQ(hwheel_now(wheel, &now), 0);
 		if (n % 2)
-			CHECK_EQ(hwheel_mod_at(wheel, timer, now - SEC, 0), 1);
+			CHECK_EQ(hwheel_timer_mod(wheel, timer, now - SEC, HWHEEL_ABS), 1);
 		else
-			CHECK_EQ(hwheel_reduce(wheel, timer, 1, HWHEEL_ABSTIME), 1);
+			CHECK_EQ(hwheel_timer_mod(wheel, timer, 1, HWHEEL_ABS | HWHEEL_REDUCE), 1);
 		CHECK(reach(&fired[0], n + 1));
 		CHECK_EQ(fired[0], n + 1);
 	}

@@ -27,7 +27,7 @@ static struct hwheel *start(const struct shape *s, uint64_t start_ns)
 static void to(struct hwheel *w, uint64_t now)
 {
 	driven = now;
-	CHECK_EQ(hwheel_advance(w, now, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
 	CHECK_EQ(bad, 0);
 }
 
@@ -36,8 +36,8 @@ static struct hwheel *start_thread(void)
 	struct hwheel *w = NULL;
 
 	n_fired = bad = 0;
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	return w;
 }
 
@@ -70,19 +70,19 @@ static void d1_again(struct hwheel *w, const struct hwheel_event *e)
 	n_fired++;
 	switch (e->cookie) {
 	case 0:
-		EXPECT(hwheel_mod(w, e->timer, 0, 0), 0);
+		EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), 0);
 		break;
 	case 1:
-		EXPECT(hwheel_mod_at(w, e->timer, 0, 0), 0);
+		EXPECT(hwheel_timer_mod(w, e->timer, 0, HWHEEL_ABS), 0);
 		break;
 	case 2:
-		EXPECT(hwheel_mod_at(w, e->timer, e->deadline_ns, 0), 0);
+		EXPECT(hwheel_timer_mod(w, e->timer, e->deadline_ns, HWHEEL_ABS), 0);
 		break;
 	case 3:
-		EXPECT(hwheel_after(w, 0, d1_again, 3, 0, NULL), 0);
+		EXPECT(hwheel_once(w, 0, d1_again, 3, 0, NULL), 0);
 		break;
 	default:
-		EXPECT(hwheel_at(w, 0, d1_again, 4, 0, NULL), 0);
+		EXPECT(hwheel_once(w, 0, d1_again, 4, HWHEEL_ABS, NULL), 0);
 	}
 }
 
@@ -94,8 +94,8 @@ static void d1_zero_rearm_in_the_callback_does_not_loop(void)
 			struct hwheel *w = start(&shapes[i], ((UINT64_C(1) << 32) - 3) * shapes[i].tick);
 			hwheel_timer_t timer;
 
-			CHECK_EQ(hwheel_setup(w, d1_again, how, 0, &timer), 0);
-			CHECK_EQ(hwheel_mod(w, timer, tick, 0), 0);
+			CHECK_EQ(hwheel_timer_setup(w, d1_again, how, &timer), 0);
+			CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
 			for (unsigned n = 1; n <= 600; n++) {
 				to(w, driven + tick);
 				CHECK_EQ(n_fired, n);
@@ -115,7 +115,7 @@ static void d1_least_period_does_not_loop(void)
 	struct hwheel *w = start(&shapes[0], 0);
 	struct hwheel_stats s;
 
-	CHECK_EQ(hwheel_every(w, 0, 1, count_it, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 0, 1, 0, count_it, 0, 0, NULL), 0);
 	for (unsigned n = 1; n <= 100; n++) {
 		to(w, n * tick);
 		CHECK_EQ(n_fired, n);
@@ -131,7 +131,7 @@ static _Atomic unsigned d1_count;
 static void d1_thread_again(struct hwheel *w, const struct hwheel_event *e)
 {
 	d1_count++;
-	EXPECT(hwheel_mod(w, e->timer, 0, 0), 0);
+	EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), 0);
 }
 
 /* On the tick thread it comes once a tick, and others come in between. */
@@ -143,11 +143,11 @@ static void d1_zero_rearm_leaves_the_thread_to_others(void)
 	unsigned n;
 
 	d1_count = 0;
-	CHECK_EQ(hwheel_setup(w, d1_thread_again, 0, 0, &timer), 0);
-	CHECK_EQ(hwheel_mod(w, timer, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, d1_thread_again, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_mod(w, timer, 0, 0), 0);
 	for (unsigned ms = 0; ms < 5000 && d1_count < 20; ms++)
 		ktap_sleep_ms(1);
-	CHECK(hwheel_shutdown_sync(w, timer) >= 0);
+	CHECK(hwheel_timer_shutdown_sync(w, timer) >= 0);
 	n = d1_count;
 	CHECK(n >= 20);
 	CHECK(n <= (ktap_clock() - before) / MS + 2);
@@ -176,7 +176,7 @@ static void d2_arm(struct hwheel *w, const struct hwheel_event *e)
 	for (d2_n = 0; d2_n < COUNT(delays); d2_n++) {
 		d2_got[d2_n] = 0;
 		d2_want[d2_n] = driven + delays[d2_n] * tick;
-		EXPECT(hwheel_after(w, delays[d2_n] * tick, d2_note, d2_n, 0, NULL), 0);
+		EXPECT(hwheel_once(w, delays[d2_n] * tick, d2_note, d2_n, 0, NULL), 0);
 	}
 }
 
@@ -189,10 +189,10 @@ static void d2_arm_into_the_bucket_being_drained(void)
 			uint64_t next = 0;
 
 			/* others in the same bucket, due later, stay where they are */
-			CHECK_EQ(hwheel_after(w, (first + shapes[i].slots) * tick, count_it, 0, 0,
+			CHECK_EQ(hwheel_once(w, (first + shapes[i].slots) * tick, count_it, 0, 0,
 					      NULL), 0);
-			CHECK_EQ(hwheel_after(w, first * tick, d2_arm, shapes[i].slots, 0, NULL), 0);
-			CHECK_EQ(hwheel_after(w, first * tick, count_it, 0, 0, NULL), 0);
+			CHECK_EQ(hwheel_once(w, first * tick, d2_arm, shapes[i].slots, 0, NULL), 0);
+			CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
 			to(w, first * tick);
 			CHECK_EQ(n_fired, 2);
 			while (hwheel_next_expiry(w, &next) == 1)
@@ -217,7 +217,7 @@ static void d3_end(struct hwheel *w, const struct hwheel_event *e)
 	EXPECT(hwheel_stop(w), -EDEADLK);
 	EXPECT(hwheel_drain(w, &left, 1), -EDEADLK);
 	/* and nothing has changed */
-	EXPECT(hwheel_after(w, 3 * MS, count_it, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 3 * MS, count_it, 0, 0, NULL), 0);
 	n_fired++;
 	d3_done++;
 }
@@ -227,9 +227,9 @@ static void d3_callback_cannot_destroy_the_wheel(void)
 	for (unsigned i = 0; i < 3; i++) {
 		struct hwheel *w = start(&shapes[i], 0);
 
-		CHECK_EQ(hwheel_after(w, MS, d3_end, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_after(w, MS, count_it, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_after(w, 2 * MS, count_it, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, d3_end, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, count_it, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 2 * MS, count_it, 0, 0, NULL), 0);
 		to(w, MS);
 		to(w, 10 * MS);
 		CHECK_EQ(n_fired, 4);
@@ -242,7 +242,7 @@ static void d3_callback_of_the_thread_cannot_either(void)
 	struct hwheel *w = start_thread();
 
 	d3_done = 0;
-	CHECK_EQ(hwheel_every(w, MS, MS, d3_end, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, d3_end, 0, 0, NULL), 0);
 	for (unsigned ms = 0; ms < 5000 && d3_done < 3; ms++)
 		ktap_sleep_ms(1);
 	CHECK_EQ(hwheel_stop(w), 0);
@@ -266,8 +266,8 @@ static void d3_callback_may_destroy_another_wheel(void)
 	struct hwheel *other = ktap_manual(0, 0, 0, 0);
 	struct hwheel *w = start(&shapes[0], 0);
 
-	CHECK_EQ(hwheel_after(other, 0, count_it, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 0, d3_other, (uintptr_t)other, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(other, 0, count_it, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, d3_other, (uintptr_t)other, 0, NULL), 0);
 	to(w, MS);
 	CHECK_EQ(n_fired, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -294,7 +294,7 @@ static void d4_first(struct hwheel *w, const struct hwheel_event *e)
 static void d4_callback_cancels_collected_siblings(void)
 {
 	int (*const how[])(struct hwheel *, hwheel_timer_t) = {
-		hwheel_delete, hwheel_delete_sync, hwheel_shutdown, hwheel_shutdown_sync, hwheel_free,
+		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown, hwheel_timer_shutdown_sync, hwheel_timer_free,
 	};
 
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
@@ -305,8 +305,8 @@ static void d4_callback_cancels_collected_siblings(void)
 				d4_cancel = how[h];
 				d4_cancelled = 0;
 				for (unsigned n = 0; n < SIBLINGS; n++) {
-					CHECK_EQ(hwheel_setup(w, d4_first, n, 0, &d4_timers[n]), 0);
-					CHECK_EQ(hwheel_mod(w, d4_timers[n], tick, 0), 0);
+					CHECK_EQ(hwheel_timer_setup(w, d4_first, n, &d4_timers[n]), 0);
+					CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
 				}
 				to(w, driven + jump * tick);
 				to(w, driven + 1000 * tick);
@@ -324,15 +324,15 @@ static void d4_callback_cancels_siblings_that_free_themselves(void)
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
 		struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
 
-		d4_cancel = hwheel_delete;
+		d4_cancel = hwheel_timer_delete;
 		for (unsigned n = 0; n < SIBLINGS; n++)
-			CHECK_EQ(hwheel_after(w, tick, d4_first, n, 0, &d4_timers[n]), 0);
+			CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0, &d4_timers[n]), 0);
 		to(w, driven + tick);
 		to(w, driven + 1000 * tick);
 		CHECK_EQ(n_fired, 1);
 		CHECK_EQ(live(w), 0);
 		for (unsigned n = 0; n < SIBLINGS; n++)
-			CHECK_EQ(hwheel_pending(w, d4_timers[n]), -ESTALE);
+			CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -344,7 +344,7 @@ static void d4_move(struct hwheel *w, const struct hwheel_event *e)
 		return;
 	for (unsigned n = 0; n < SIBLINGS; n++)
 		if (d4_timers[n] != e->timer)
-			EXPECT(hwheel_mod(w, d4_timers[n], n % 2 ? 0 : 10 * tick, 0), 1);
+			EXPECT(hwheel_timer_mod(w, d4_timers[n], n % 2 ? 0 : 10 * tick, 0), 1);
 }
 
 /* Moved, not cancelled: they fire once, at the new time. */
@@ -355,8 +355,8 @@ static void d4_callback_moves_collected_siblings(void)
 		unsigned later;
 
 		for (unsigned n = 0; n < SIBLINGS; n++) {
-			CHECK_EQ(hwheel_setup(w, d4_move, n, 0, &d4_timers[n]), 0);
-			CHECK_EQ(hwheel_mod(w, d4_timers[n], tick, 0), 0);
+			CHECK_EQ(hwheel_timer_setup(w, d4_move, n, &d4_timers[n]), 0);
+			CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
 		}
 		to(w, 6 * tick);
 		CHECK_EQ(n_fired, 1);
@@ -378,7 +378,7 @@ static void d5_grow(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
 	for (unsigned n = 0; n < GROW; n++)
-		EXPECT(hwheel_after(w, e->cookie ? (n % 1000) * tick : 0, count_it, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, e->cookie ? (n % 1000) * tick : 0, count_it, 0, 0, NULL), 0);
 }
 
 /* The storage of timers and the buckets grow many times during a sweep. */
@@ -390,7 +390,7 @@ static void d5_storage_grows_during_a_sweep(void)
 
 			/* neighbours before and after in the same tick */
 			for (unsigned n = 0; n < 50; n++)
-				CHECK_EQ(hwheel_after(w, tick, n == 25 ? d5_grow : count_it, spread, 0,
+				CHECK_EQ(hwheel_once(w, tick, n == 25 ? d5_grow : count_it, spread, 0,
 						      NULL), 0);
 			to(w, tick);
 			CHECK_EQ(n_fired, 50);
@@ -409,9 +409,9 @@ static void d6_tick(struct hwheel *w, const struct hwheel_event *e)
 {
 	d6_count[e->cookie]++;
 	if (e->cookie == 0)
-		EXPECT(hwheel_delete(w, e->timer), 1);
+		EXPECT(hwheel_timer_delete(w, e->timer), 1);
 	else if (e->cookie == 1)
-		EXPECT(hwheel_mod(w, e->timer, 5 * tick, 0), 1);
+		EXPECT(hwheel_timer_mod(w, e->timer, 5 * tick, 0), 1);
 }
 
 /* What a callback does to its timer is not taken for another's. */
@@ -430,7 +430,7 @@ static void d6_one_timers_change_is_not_anothers(void)
 			for (unsigned n = 0; n < 3; n++) {
 				unsigned which = orders[order][n];
 
-				CHECK_EQ(hwheel_every(w, tick, tick, d6_tick, which, 0,
+				CHECK_EQ(hwheel_every(w, tick, tick, 0, d6_tick, which, 0,
 						      &timers[which]), 0);
 			}
 			for (unsigned n = 1; n <= 50; n++)
@@ -438,9 +438,9 @@ static void d6_one_timers_change_is_not_anothers(void)
 			CHECK_EQ(d6_count[0], 1);
 			CHECK_EQ(d6_count[1], 10);
 			CHECK_EQ(d6_count[2], 50);
-			CHECK_EQ(hwheel_pending(w, timers[0]), -ESTALE);
-			CHECK_EQ(hwheel_pending(w, timers[1]), 1);
-			CHECK_EQ(hwheel_pending(w, timers[2]), 1);
+			CHECK_EQ(hwheel_timer_pending(w, timers[0]), -ESTALE);
+			CHECK_EQ(hwheel_timer_pending(w, timers[1]), 1);
+			CHECK_EQ(hwheel_timer_pending(w, timers[2]), 1);
 			CHECK_EQ(hwheel_destroy(w), 0);
 		}
 	}
@@ -474,12 +474,12 @@ static int d7_child(uint64_t how, int threaded)
 		memset(&o, 0, sizeof o);
 		o.size = sizeof o;
 		o.clock = threaded ? HWHEEL_CLOCK_MONOTONIC : HWHEEL_CLOCK_MANUAL;
-		if (hwheel_create(&o, 0, &w) != 0 ||
-		    (threaded && hwheel_start(w, 0) != 0) ||
-		    hwheel_after(w, 5 * MS, d7_die, how, 0, NULL) != 0)
+		if (hwheel_create(&o, &w) != 0 ||
+		    (threaded && hwheel_start(w) != 0) ||
+		    hwheel_once(w, 5 * MS, d7_die, how, 0, NULL) != 0)
 			_exit(99);
 		if (!threaded)
-			hwheel_advance(w, 10 * MS, NULL, 0);
+			hwheel_advance(w, 10 * MS, NULL, 0, NULL);
 		ktap_sleep_ms(3000);
 		_exit(98);	/* nobody has noticed */
 	}
@@ -530,7 +530,7 @@ static void d8_slow_callback_loses_nothing(void)
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	now = now / MS * MS + 20 * MS;
 	for (unsigned n = 40; n-- > 0;)
-		CHECK_EQ(hwheel_at(w, now + n * 2 * MS, d8_note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, now + n * 2 * MS, d8_note, n, HWHEEL_ABS, NULL), 0);
 	ktap_sleep_ms(80);
 	d8_release = 1;
 	reach(&d8_fired, 40);
@@ -547,11 +547,11 @@ static void d8_slow_callback_does_not_hold_up_arms(void)
 
 	d8_fired = d8_disorder = d8_inside = d8_release = 0;
 	d8_latest = 0;
-	CHECK_EQ(hwheel_after(w, 0, d8_note, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, d8_note, 0, 0, NULL), 0);
 	reach(&d8_inside, 1);
-	CHECK_EQ(hwheel_after(w, 5 * MS, d8_note, 1, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 5 * MS, d8_note, 2, 0, &timer), 0);
-	CHECK_EQ(hwheel_delete_sync(w, timer), 1);
+	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 2, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, timer), 1);
 	CHECK_EQ(d8_fired, 0);
 	d8_release = 1;
 	reach(&d8_fired, 2);
@@ -565,17 +565,17 @@ static void d9_free(struct hwheel *w, const struct hwheel_event *e)
 {
 	n_fired++;
 	if (e->cookie == 2)
-		EXPECT(hwheel_free(w, e->timer), 1);	/* armed for the next period */
+		EXPECT(hwheel_timer_free(w, e->timer), 1);	/* armed for the next period */
 	else
-		EXPECT(hwheel_free(w, e->timer), 0);
+		EXPECT(hwheel_timer_free(w, e->timer), 0);
 	/* stale from now on, for everything */
-	EXPECT(hwheel_free(w, e->timer), -ESTALE);
-	EXPECT(hwheel_mod(w, e->timer, 0, 0), -ESTALE);
-	EXPECT(hwheel_pending(w, e->timer), -ESTALE);
-	EXPECT(hwheel_delete(w, e->timer), -ESTALE);
-	EXPECT(hwheel_delete_sync(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_free(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), -ESTALE);
+	EXPECT(hwheel_timer_pending(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_delete(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_delete_sync(w, e->timer), -ESTALE);
 	/* its storage is not given to another while it runs, nor its name */
-	EXPECT(hwheel_setup(w, count_it, 0, 0, &d9_fresh), 0);
+	EXPECT(hwheel_timer_setup(w, count_it, 0, &d9_fresh), 0);
 	EXPECT(d9_fresh == e->timer, 0);
 	EXPECT((uint32_t)d9_fresh == (uint32_t)e->timer, 0);
 }
@@ -588,18 +588,18 @@ static void d9_callback_frees_its_own_timer(void)
 			hwheel_timer_t timer = 0;
 
 			if (kind == 0) {
-				CHECK_EQ(hwheel_setup(w, d9_free, kind, 0, &timer), 0);
-				CHECK_EQ(hwheel_mod(w, timer, tick, 0), 0);
+				CHECK_EQ(hwheel_timer_setup(w, d9_free, kind, &timer), 0);
+				CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
 			} else if (kind == 1) {
-				CHECK_EQ(hwheel_after(w, tick, d9_free, kind, 0, &timer), 0);
+				CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
 			} else {
-				CHECK_EQ(hwheel_every(w, tick, tick, d9_free, kind, 0, &timer), 0);
+				CHECK_EQ(hwheel_every(w, tick, tick, 0, d9_free, kind, 0, &timer), 0);
 			}
 			to(w, tick);
 			to(w, 1000 * tick);
 			CHECK_EQ(n_fired, 1);
-			CHECK_EQ(hwheel_pending(w, timer), -ESTALE);
-			CHECK_EQ(hwheel_free(w, d9_fresh), 0);
+			CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
+			CHECK_EQ(hwheel_timer_free(w, d9_fresh), 0);
 			CHECK_EQ(live(w), 0);
 			CHECK_EQ(hwheel_destroy(w), 0);
 		}
@@ -614,9 +614,9 @@ static void d10_poll(struct hwheel *w, const struct hwheel_event *e)
 
 	(void)e;
 	n_fired++;
-	EXPECT(hwheel_poll(w, NULL, 0), -EBUSY);
-	EXPECT(hwheel_poll(w, &more, 1), -EBUSY);
-	EXPECT(hwheel_start(w, 0), -EBUSY);
+	EXPECT(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
+	EXPECT(hwheel_poll(w, &more, 1, NULL), -EBUSY);
+	EXPECT(hwheel_start(w), -EBUSY);
 	d10_done++;
 }
 
@@ -625,18 +625,18 @@ static void d10_poll_in_a_callback_is_refused(void)
 	struct hwheel *w = NULL;
 
 	n_fired = bad = 0;
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	for (unsigned n = 0; n < 3; n++)
-		CHECK_EQ(hwheel_after(w, 0, d10_poll, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 0, d10_poll, 0, 0, NULL), 0);
 	ktap_sleep_ms(3);
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(n_fired, 3);
 	CHECK_EQ(bad, 0);
 	/* and it can be driven as before, by the thread as well */
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	d10_done = 0;
-	CHECK_EQ(hwheel_start(w, 0), 0);
-	CHECK_EQ(hwheel_after(w, 0, d10_poll, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 0, d10_poll, 0, 0, NULL), 0);
 	reach(&d10_done, 1);
 	CHECK_EQ(bad, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);

@@ -36,14 +36,14 @@ static hwheel_timer_t after(struct hwheel *w, uint64_t delay)
 	CHECK(n_records < COUNT(records));
 	records[n_records].want = up(driven + delay);
 	records[n_records].fired = 0;
-	CHECK_EQ(hwheel_after(w, delay, note, n_records++, 0, &timer), 0);
+	CHECK_EQ(hwheel_once(w, delay, note, n_records++, 0, &timer), 0);
 	return timer;
 }
 
 static void to(struct hwheel *w, uint64_t now)
 {
 	driven = now;
-	CHECK_EQ(hwheel_advance(w, now, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
 }
 
 static void each_expiry(struct hwheel *w)
@@ -94,9 +94,9 @@ static void e1_occupancy_follows_the_last_of_a_bucket(void)
 			/* cleared too early? */
 			n_records = 0;
 			next_is(w, (3 + away) * t);
-			CHECK_EQ(hwheel_delete(w, a), 1);
+			CHECK_EQ(hwheel_timer_delete(w, a), 1);
 			next_is(w, (3 + away) * t);
-			CHECK_EQ(hwheel_delete(w, b), 1);
+			CHECK_EQ(hwheel_timer_delete(w, b), 1);
 			/* not cleared? */
 			none(w);
 			after(w, away * t);
@@ -142,7 +142,7 @@ static void e1_slots_are_reused(void)
 
 			after(w, 2 * t);
 			n_records--;
-			CHECK_EQ(hwheel_delete(w, timer), 1);
+			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
 			records[n_records - 1] = records[n_records];
 			n_records--;
 			n_fired = 0;
@@ -174,7 +174,7 @@ static void e2_stale_bits_never_wake_late(void)
 					first = records[n].want;
 				continue;
 			}
-			CHECK_EQ(hwheel_delete(w, timers[n]), 1);
+			CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
 			records[n].fired = 1;	/* not to fire */
 			records[n].got = records[n].want;
 		}
@@ -195,14 +195,14 @@ static void e2_moved_timers_never_wake_late(void)
 		hwheel_timer_t timer = after(w, t);
 
 		for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
-			CHECK_EQ(hwheel_mod(w, timer, away * t, 0), 1);
+			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
 			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
 			CHECK(next <= driven + away * t);
 			to(w, driven + t);
 			CHECK_EQ(n_fired, 0);
 		}
 		for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
-			CHECK_EQ(hwheel_mod(w, timer, away * t, 0), 1);
+			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
 			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
 			CHECK(next <= driven + away * t);
 		}
@@ -298,11 +298,11 @@ static void e3_thread_wakes_once_a_timer(void)
 		o.tick_ns = few[i].tick;
 		o.levels = few[i].levels;
 		o.slots = few[i].slots;
-		CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+		CHECK_EQ(hwheel_create(&o, &w), 0);
 		e3_fired = 0;
-		CHECK_EQ(hwheel_after(w, 150 * MS, e3_note, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_after(w, 250 * MS, e3_note, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_start(w, 0), 0);
+		CHECK_EQ(hwheel_once(w, 150 * MS, e3_note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 250 * MS, e3_note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_start(w), 0);
 		for (unsigned ms = 0; ms < 5000 && e3_fired < 2; ms++)
 			ktap_sleep_ms(1);
 		CHECK_EQ(e3_fired, 2);

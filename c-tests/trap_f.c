@@ -45,10 +45,10 @@ static void requests(struct hwheel *w, hwheel_timer_t *open, unsigned live,
 		hwheel_timer_t *timer = &open[n % live];
 
 		if (*timer != 0)
-			CHECK_EQ(hwheel_delete(w, *timer), 1);
-		CHECK_EQ(hwheel_after(w, TIMEOUT, count, n, 0, timer), 0);
+			CHECK_EQ(hwheel_timer_delete(w, *timer), 1);
+		CHECK_EQ(hwheel_once(w, TIMEOUT, count, n, 0, timer), 0);
 		*now += SEC / 100000;
-		CHECK_EQ(hwheel_advance(w, *now, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, *now, NULL, 0, NULL), 0);
 	}
 }
 
@@ -83,12 +83,12 @@ static void f1_moved_timers_keep_no_memory(void)
 	hwheel_timer_t timer = 0;
 	size_t before = 0;
 
-	CHECK_EQ(hwheel_setup(w, count, 0, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &timer), 0);
 	for (unsigned n = 0; n < 2000000; n++) {
 		/* every other move is to an earlier deadline */
-		CHECK_EQ(hwheel_mod_at(w, timer, n * MS / 100 + (n % 2 ? SEC : TIMEOUT), 0),
+		CHECK_EQ(hwheel_timer_mod(w, timer, n * MS / 100 + (n % 2 ? SEC : TIMEOUT), HWHEEL_ABS),
 			 n > 0);
-		CHECK_EQ(hwheel_advance(w, n * MS / 100, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, n * MS / 100, NULL, 0, NULL), 0);
 		if (n == 200000)
 			before = resident();
 	}
@@ -105,19 +105,19 @@ static void f2_pending_timers_are_bounded(void)
 	struct hwheel *w = NULL;
 	hwheel_timer_t timers[1000], more = 77;
 
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	for (unsigned n = 0; n < 1000; n++)
-		CHECK_EQ(hwheel_after(w, TIMEOUT, count, n, 0, &timers[n]), 0);
+		CHECK_EQ(hwheel_once(w, TIMEOUT, count, n, 0, &timers[n]), 0);
 	for (unsigned n = 0; n < 1000; n++) {
-		CHECK_EQ(hwheel_after(w, TIMEOUT, count, n, 0, &more), -ENOSPC);
+		CHECK_EQ(hwheel_once(w, TIMEOUT, count, n, 0, &more), -ENOSPC);
 		CHECK_EQ(more, 77);
 		CHECK_EQ(stats(w).live, 1000);
 		/* room again for exactly one */
-		CHECK_EQ(hwheel_delete(w, timers[n]), 1);
-		CHECK_EQ(hwheel_after(w, TIMEOUT, count, n, 0, &timers[n]), 0);
+		CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
+		CHECK_EQ(hwheel_once(w, TIMEOUT, count, n, 0, &timers[n]), 0);
 	}
 	fired = 0;
-	CHECK_EQ(hwheel_advance(w, TIMEOUT, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, TIMEOUT, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 1000);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -130,10 +130,10 @@ static void *serve(void *arg)
 	for (unsigned n = 0; n < 2000; n++) {
 		hwheel_timer_t timer = 0;
 
-		bad += hwheel_setup(w, count, n, 0, &timer) != 0;
-		bad += hwheel_mod(w, timer, TIMEOUT, 0) != 0;
-		bad += hwheel_mod(w, timer, TIMEOUT / 2, 0) != 1;
-		bad += hwheel_free(w, timer) != 1;
+		bad += hwheel_timer_setup(w, count, n, &timer) != 0;
+		bad += hwheel_timer_mod(w, timer, TIMEOUT, 0) != 0;
+		bad += hwheel_timer_mod(w, timer, TIMEOUT / 2, 0) != 1;
+		bad += hwheel_timer_free(w, timer) != 1;
 	}
 	return NULL;
 }
@@ -152,7 +152,7 @@ static void f3_cancel_and_arm_per_request_leaks_nothing(void)
 			CHECK_EQ(pthread_create(&thread[t], NULL, serve, w), 0);
 		for (unsigned t = 0; t < 2; t++)
 			CHECK_EQ(pthread_join(thread[t], NULL), 0);
-		CHECK_EQ(hwheel_advance(w, n * MS, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, n * MS, NULL, 0, NULL), 0);
 		if (n == 50) {
 			before = resident();
 			slab = stats(w).slab_bytes;
@@ -173,17 +173,17 @@ static void f4_moved_timer_is_untouched_by_its_old_deadline(void)
 		hwheel_timer_t timer = 0;
 
 		fired = 0;
-		CHECK_EQ(hwheel_after(w, 5 * MS, count, 0, 0, &timer), 0);
-		CHECK_EQ(hwheel_mod_at(w, timer, (5 + by) * MS, 0), 1);
-		CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0), 0);
+		CHECK_EQ(hwheel_once(w, 5 * MS, count, 0, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_mod(w, timer, (5 + by) * MS, HWHEEL_ABS), 1);
+		CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(fired, 0);
-		CHECK_EQ(hwheel_pending(w, timer), 1);
+		CHECK_EQ(hwheel_timer_pending(w, timer), 1);
 		/* and another's old deadline is not this one's */
-		CHECK_EQ(hwheel_delete(w, timer), 1);
-		CHECK_EQ(hwheel_at(w, (20 + by) * MS, count, 0, 0, &timer), 0);
-		CHECK_EQ(hwheel_advance(w, (5 + by) * MS, NULL, 0), 0);
+		CHECK_EQ(hwheel_timer_delete(w, timer), 1);
+		CHECK_EQ(hwheel_once(w, (20 + by) * MS, count, 0, HWHEEL_ABS, &timer), 0);
+		CHECK_EQ(hwheel_advance(w, (5 + by) * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(fired, 0);
-		CHECK_EQ(hwheel_advance(w, (20 + by) * MS, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, (20 + by) * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(fired, 1);
 		CHECK_EQ(stats(w).live, 0);
 		CHECK_EQ(hwheel_destroy(w), 0);
@@ -199,10 +199,10 @@ static void f4_drain_leaves_no_handle_behind(void)
 	int n;
 
 	for (unsigned key = 0; key < 500; key++)
-		CHECK_EQ(hwheel_after(w, (1 + key * 37) * MS, NULL, key, 0, &by_key[key]), 0);
+		CHECK_EQ(hwheel_once(w, (1 + key * 37) * MS, NULL, key, 0, &by_key[key]), 0);
 	/* a key that was set again names the new timer alone */
-	CHECK_EQ(hwheel_delete(w, by_key[9]), 1);
-	CHECK_EQ(hwheel_after(w, SEC, NULL, 9, 0, &by_key[9]), 0);
+	CHECK_EQ(hwheel_timer_delete(w, by_key[9]), 1);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 9, 0, &by_key[9]), 0);
 	do {
 		n = hwheel_drain(w, events, COUNT(events));
 		CHECK(n >= 0);
@@ -211,14 +211,14 @@ static void f4_drain_leaves_no_handle_behind(void)
 
 			CHECK(key < 500);
 			CHECK_EQ(events[i].timer, by_key[key]);
-			CHECK_EQ(hwheel_delete(w, by_key[key]), -ESTALE);
+			CHECK_EQ(hwheel_timer_delete(w, by_key[key]), -ESTALE);
 			by_key[key] = 0;
 			handed++;
 		}
 	} while (n == (int)COUNT(events));
 	CHECK_EQ(handed, 500);
 	CHECK_EQ(stats(w).live, 0);
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &timer), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &timer), -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -230,18 +230,18 @@ static void f4_a_key_names_the_timer_that_it_was_set_to_last(void)
 	int n;
 
 	/* the one that was moved, and the one that has another's place */
-	CHECK_EQ(hwheel_id_set(w, 1, 5 * MS, NULL, 1, 0), 0);
-	CHECK_EQ(hwheel_id_move(w, 1, 50 * MS, 0), 1);
-	CHECK_EQ(hwheel_id_set(w, 2, 5 * MS, count, 2, 0), 0);
-	CHECK_EQ(hwheel_id_set(w, 2, 50 * MS, NULL, 3, 0), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), 5 * MS, NULL, 1, 0), 0);
+	CHECK_EQ(hwheel_key_mod(w, NUMBER(1), 50 * MS, 0), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(2), 5 * MS, count, 2, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(2), 50 * MS, NULL, 3, 0), 1);
 	fired = 0;
-	CHECK_EQ(hwheel_advance(w, 49 * MS, events, COUNT(events)), 0);
+	CHECK_EQ(hwheel_advance(w, 49 * MS, events, COUNT(events), NULL), 0);
 	CHECK_EQ(fired, 0);
-	CHECK_EQ(hwheel_id_pending(w, 1), 1);
-	CHECK_EQ(hwheel_id_pending(w, 2), 1);
+	CHECK_EQ(hwheel_key_pending(w, NUMBER(1)), 1);
+	CHECK_EQ(hwheel_key_pending(w, NUMBER(2)), 1);
 	/* none is left behind by a drain */
 	for (uint64_t id = 3; id < 500; id++)
-		CHECK_EQ(hwheel_id_set(w, id, (1 + id * 37) * MS, count, id + 1, 0), 0);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(id), (1 + id * 37) * MS, count, id + 1, 0), 0);
 	do {
 		n = hwheel_drain(w, events, COUNT(events));
 		CHECK(n >= 0);
@@ -249,9 +249,9 @@ static void f4_a_key_names_the_timer_that_it_was_set_to_last(void)
 	} while (n == (int)COUNT(events));
 	CHECK_EQ(handed, 499);
 	for (uint64_t id = 0; id < 500; id++) {
-		CHECK_EQ(hwheel_id_pending(w, id), 0);
-		CHECK_EQ(hwheel_id_delete(w, id), 0);
-		CHECK_EQ(hwheel_id_set(w, id, MS, NULL, id, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_key_pending(w, NUMBER(id)), 0);
+		CHECK_EQ(hwheel_key_delete(w, NUMBER(id)), 0);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(id), MS, NULL, id, 0), -ESHUTDOWN);
 	}
 	CHECK_EQ(stats(w).live, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -266,7 +266,7 @@ static void *cancel_all(void *arg)
 	struct hwheel *w = arg;
 
 	for (unsigned n = 0; n < DRAINED; n++) {
-		int was = hwheel_delete(w, timers[n]);
+		int was = hwheel_timer_delete(w, timers[n]);
 
 		ends[n] += was == 1;
 		bad += was != 1 && was != -ESTALE;
@@ -286,7 +286,7 @@ static void f5_drained_timers_have_one_end(void)
 		bad = fired = 0;
 		for (unsigned i = 0; i < DRAINED; i++) {
 			ends[i] = 0;
-			CHECK_EQ(hwheel_after(w, (1 + i * 7919 % 99991) * MS, count, i, 0,
+			CHECK_EQ(hwheel_once(w, (1 + i * 7919 % 99991) * MS, count, i, 0,
 					      &timers[i]), 0);
 		}
 		CHECK_EQ(pthread_create(&thread, NULL, cancel_all, w), 0);
@@ -295,12 +295,12 @@ static void f5_drained_timers_have_one_end(void)
 			for (int i = 0; i < n; i++) {
 				ends[events[i].cookie]++;
 				bad += events[i].flags != HWHEEL_EVENT_DRAINED;
-				bad += hwheel_delete(w, events[i].timer) != -ESTALE;
+				bad += hwheel_timer_delete(w, events[i].timer) != -ESTALE;
 			}
 		} while (n == (int)COUNT(events));
 		CHECK(n >= 0);
 		/* all is done when it says so */
-		CHECK_EQ(hwheel_advance(w, TIMEOUT, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, TIMEOUT, NULL, 0, NULL), 0);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
 		CHECK_EQ(fired, 0);
 		CHECK_EQ(bad, 0);
@@ -320,16 +320,16 @@ static int child(struct hwheel *w, hwheel_timer_t timer)
 #define EXPECT(call, want) do { if ((call) != (want)) return __LINE__; } while (0)
 	/* hanging is failing */
 	alarm(20);
-	EXPECT(hwheel_delete_sync(w, timer), -ESHUTDOWN);
-	EXPECT(hwheel_mod(w, timer, 0, 0), -ESHUTDOWN);
-	EXPECT(hwheel_poll(w, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_timer_delete_sync(w, timer), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod(w, timer, 0, 0), -ESHUTDOWN);
+	EXPECT(hwheel_poll(w, &e, 1, NULL), -ESHUTDOWN);
 	EXPECT(hwheel_drain(w, &e, 1), -ESHUTDOWN);
 	EXPECT(hwheel_stop(w), -ESHUTDOWN);
 	EXPECT(hwheel_destroy(w), 0);
 	/* and one of its own works */
-	EXPECT(hwheel_create(NULL, 0, &own), 0);
-	EXPECT(hwheel_start(own, 0), 0);
-	EXPECT(hwheel_after(own, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_create(NULL, &own), 0);
+	EXPECT(hwheel_start(own), 0);
+	EXPECT(hwheel_once(own, 0, count, 0, 0, NULL), 0);
 	while (fired == 0)
 		ktap_sleep_ms(1);
 	EXPECT(hwheel_destroy(own), 0);
@@ -341,9 +341,9 @@ static void f9_child_of_a_fork_does_not_wait_for_the_parents_thread(void)
 	struct hwheel *w = NULL;
 	hwheel_timer_t timer = 0;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
-	CHECK_EQ(hwheel_after(w, TIMEOUT, count, 0, 0, &timer), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, TIMEOUT, count, 0, 0, &timer), 0);
 	for (unsigned n = 0; n < 20; n++) {
 		int status = 0;
 		pid_t pid;
@@ -356,9 +356,9 @@ static void f9_child_of_a_fork_does_not_wait_for_the_parents_thread(void)
 		CHECK_EQ(waitpid(pid, &status, 0), pid);
 		CHECK_EQ(status, 0);
 		/* the parent's went on */
-		CHECK_EQ(hwheel_pending(w, timer), 1);
+		CHECK_EQ(hwheel_timer_pending(w, timer), 1);
 	}
-	CHECK_EQ(hwheel_delete(w, timer), 1);
+	CHECK_EQ(hwheel_timer_delete(w, timer), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -367,17 +367,17 @@ static void stale(struct hwheel *w, hwheel_timer_t timer)
 {
 	uint64_t left = 77;
 
-	CHECK_EQ(hwheel_mod(w, timer, MS, 0), -ESTALE);
-	CHECK_EQ(hwheel_mod_at(w, timer, MS, 0), -ESTALE);
-	CHECK_EQ(hwheel_reduce(w, timer, MS, 0), -ESTALE);
-	CHECK_EQ(hwheel_mod_pending(w, timer, MS, 0), -ESTALE);
-	CHECK_EQ(hwheel_delete(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_delete_sync(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_shutdown(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_shutdown_sync(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_free(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_pending(w, timer), -ESTALE);
-	CHECK_EQ(hwheel_remaining(w, timer, &left), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, timer, MS, HWHEEL_ABS), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, timer, MS, HWHEEL_REDUCE), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, timer, MS, HWHEEL_IF_PENDING), -ESTALE);
+	CHECK_EQ(hwheel_timer_delete(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_delete_sync(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_shutdown(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_free(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
+	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), -ESTALE);
 	CHECK_EQ(left, 77);
 }
 
@@ -386,16 +386,16 @@ static void f10_freed_handle_is_an_error(void)
 	struct hwheel *w = ktap_manual(MS, 4, 256, 0);
 	hwheel_timer_t timer = 0, other = 0;
 
-	CHECK_EQ(hwheel_setup(w, count, 0, 0, &timer), 0);
-	CHECK_EQ(hwheel_mod(w, timer, MS, 0), 0);
-	CHECK_EQ(hwheel_free(w, timer), 1);
+	CHECK_EQ(hwheel_timer_setup(w, count, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_mod(w, timer, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_free(w, timer), 1);
 	stale(w, timer);
 	/* also when its place is another's */
-	CHECK_EQ(hwheel_after(w, 5 * MS, count, 0, 0, &other), 0);
+	CHECK_EQ(hwheel_once(w, 5 * MS, count, 0, 0, &other), 0);
 	stale(w, timer);
-	CHECK_EQ(hwheel_pending(w, other), 1);
+	CHECK_EQ(hwheel_timer_pending(w, other), 1);
 	fired = 0;
-	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 1);
 	stale(w, other);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -411,7 +411,7 @@ static void f10_handle_of_a_destroyed_wheel_is_an_error(void)
 		hwheel_timer_t fresh[64];
 
 		for (unsigned n = 0; n < 64; n++)
-			CHECK_EQ(hwheel_after(w, MS, count, n, 0, &fresh[n]), 0);
+			CHECK_EQ(hwheel_once(w, MS, count, n, 0, &fresh[n]), 0);
 		for (unsigned n = 0; n < 64 && round > 0; n++)
 			stale(w, old[n]);
 		CHECK_EQ(stats(w).live, 64);

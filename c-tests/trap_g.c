@@ -50,9 +50,9 @@ static struct hwheel *asleep(uint64_t far_ns)
 	struct hwheel *w = NULL;
 
 	fired = settings = 0;
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_after(w, far_ns, count, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_once(w, far_ns, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	quiet();
 	return w;
 }
@@ -79,7 +79,7 @@ static void g1_later_inserts_wake_nobody(void)
 	unsigned was = settings;
 
 	for (unsigned n = 0; n < 100000; n++)
-		CHECK_EQ(hwheel_after(w, 101 * SEC + n, count, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 101 * SEC + n, count, n, 0, NULL), 0);
 	after = stats(w);
 	CHECK_EQ(after.kicks, before.kicks);
 	CHECK_EQ(after.wakeups, before.wakeups);
@@ -98,7 +98,7 @@ static void g2_alarm_is_set_once_a_sleep(void)
 	unsigned was = settings;
 
 	for (unsigned n = 0; n < 50; n++) {
-		CHECK_EQ(hwheel_after(w, 2 * MS, count, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 2 * MS, count, n, 0, NULL), 0);
 		ktap_sleep_ms(5);
 	}
 	for (unsigned ms = 0; ms < 5000 && fired < 50; ms++)
@@ -122,9 +122,9 @@ static void a_turn(struct hwheel *w)
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	for (unsigned n = 0; n < 256; n++) {
 		/* one that is due, so that the bucket is visited */
-		CHECK_EQ(hwheel_after(w, MS, count, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, count, n, 0, NULL), 0);
 		now += MS;
-		CHECK_EQ(hwheel_advance(w, now, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
 	}
 }
 
@@ -135,7 +135,7 @@ static uint64_t a_turn_over(uint32_t levels, unsigned timers)
 	uint64_t took;
 
 	for (unsigned n = 0; n < timers; n++)
-		CHECK_EQ(hwheel_after(w, (100000000 + n % 256) * MS, count, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, (100000000 + n % 256) * MS, count, n, 0, NULL), 0);
 	took = least_ns(a_turn, w);
 	printf("# levels: %u, timers: %u, a turn: %" PRIu64 " ns\n", levels, timers, took);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -165,9 +165,9 @@ static void arms(struct hwheel *w)
 	static hwheel_timer_t timers[4096];
 
 	for (unsigned n = 0; n < 4096; n++)
-		CHECK_EQ(hwheel_after(w, (1 + n * 37) * MS, count, n, 0, &timers[n]), 0);
+		CHECK_EQ(hwheel_once(w, (1 + n * 37) * MS, count, n, 0, &timers[n]), 0);
 	for (unsigned n = 0; n < 4096; n++)
-		CHECK_EQ(hwheel_delete(w, timers[n]), 1);
+		CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
 }
 
 /* An arm does not look through the slots for its place among them. */
@@ -178,7 +178,7 @@ static void g4_arm_does_not_depend_on_the_slots(void)
 	for (unsigned n = 0; n < 2; n++) {
 		struct hwheel *w = ktap_manual(MS, 2, n ? 65536 : 256, 0);
 
-		CHECK_EQ(hwheel_after(w, 60000 * MS, count, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 60000 * MS, count, 0, 0, NULL), 0);
 		took[n] = least_ns(arms, w);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
@@ -198,8 +198,8 @@ static void *work_beside(void *arg)
 	while (!ended) {
 		hwheel_timer_t timer = 0;
 
-		bad += hwheel_after(w, 100 * SEC, count, 0, 0, &timer) != 0;
-		bad += hwheel_delete(w, timer) != 1;
+		bad += hwheel_once(w, 100 * SEC, count, 0, 0, &timer) != 0;
+		bad += hwheel_timer_delete(w, timer) != 1;
 		served++;
 	}
 	return NULL;
@@ -229,11 +229,11 @@ static void g7_mass_expiry_holds_up_nobody(void)
 
 	fired = served = bad = ended = 0;
 	for (unsigned n = 0; n < MASS; n++)
-		CHECK_EQ(hwheel_at(w, 500 * MS, wait_for_others, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 500 * MS, wait_for_others, n, HWHEEL_ABS, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, work_beside, w), 0);
-	CHECK_EQ(hwheel_advance(w, 500 * MS - 1, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 500 * MS - 1, NULL, 0, NULL), 0);
 	CHECK_EQ(fired, 0);
-	CHECK_EQ(hwheel_advance(w, 500 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 500 * MS, NULL, 0, NULL), 0);
 	ended = 1;
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(bad, 0);

@@ -77,8 +77,8 @@ static unsigned int accepted, open_now, idle_closes, request_closes, requests;
 
 static void shut(struct hwheel *wheel, struct connection *c)
 {
-	hwheel_free(wheel, c->idle);
-	hwheel_free(wheel, c->request);
+	hwheel_timer_free(wheel, c->idle);
+	hwheel_timer_free(wheel, c->request);
 	close(c->fd);
 	c->fd = -1;
 	open_now--;
@@ -93,10 +93,10 @@ static void welcome(struct hwheel *wheel, int ep, int listener)
 		c->fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 		if (c->fd < 0)
 			return;
-		if (hwheel_setup(wheel, NULL, cookie + IDLE_TIMER, 0, &c->idle) ||
-		    hwheel_setup(wheel, NULL, cookie + REQUEST_TIMER, 0,
+		if (hwheel_timer_setup(wheel, NULL, cookie + IDLE_TIMER, &c->idle) ||
+		    hwheel_timer_setup(wheel, NULL, cookie + REQUEST_TIMER,
 				 &c->request) ||
-		    hwheel_mod(wheel, c->idle, IDLE, 0) < 0)
+		    hwheel_timer_mod(wheel, c->idle, IDLE, 0) < 0)
 			die("timers");
 		watch(ep, c->fd, accepted++);
 		open_now++;
@@ -117,14 +117,14 @@ static void serve(struct hwheel *wheel, struct connection *c)
 		shut(wheel, c);
 		return;
 	}
-	hwheel_mod(wheel, c->idle, IDLE, 0);
+	hwheel_timer_mod(wheel, c->idle, IDLE, 0);
 	for (ssize_t i = 0; i < n; i++) {
 		if (bytes[i] != '\n' && !c->in_request) {
 			c->in_request = 1;
-			hwheel_mod(wheel, c->request, REQUEST, 0);
+			hwheel_timer_mod(wheel, c->request, REQUEST, 0);
 		} else if (bytes[i] == '\n') {
 			c->in_request = 0;
-			hwheel_delete(wheel, c->request);
+			hwheel_timer_delete(wheel, c->request);
 			requests++;
 			if (write(c->fd, "ok\n", 3) != 3)
 				die("write");
@@ -138,7 +138,7 @@ static void time_out(struct hwheel *wheel)
 	int n;
 
 	do {
-		n = hwheel_poll(wheel, events, BATCH);
+		n = hwheel_poll(wheel, events, BATCH, NULL);
 		for (int i = 0; i < n; i++) {
 			struct connection *c = &connections[events[i].cookie / 2];
 
@@ -159,7 +159,7 @@ static void server(int listener)
 	struct hwheel *wheel;
 	int ep = epoll_create1(0);
 
-	if (ep < 0 || hwheel_create(NULL, 0, &wheel))
+	if (ep < 0 || hwheel_create(NULL, &wheel))
 		die("server");
 	watch(ep, listener, LISTENER);
 	watch(ep, hwheel_fd(wheel), WHEEL);

@@ -56,7 +56,7 @@ class Function:
         if not title or title.group(1) != self.name:
             sys.exit(f"{self.name}: the comment begins with {head[0]!r}")
         self.summary = title.group(2)
-        for item in items(head[1:], "@"):
+        for item in items(head[1:], r"@\w+:"):
             name, text = re.fullmatch(r"@(\w+): (.*)", item).groups()
             self.parameters.append((name, text))
         for paragraph in rest:
@@ -86,6 +86,7 @@ class Header:
 
     def __init__(self, text):
         self.functions, self.macros, self.types = [], {}, {}
+        text = re.sub(r"^HWHEEL_MUST_CHECK\n", "", text, flags=re.M)
         for comment, code in COMMENT.findall(text):
             if macro := re.match(r"#define (\w+)", code):
                 self.macros[macro.group(1)] = comment
@@ -176,10 +177,10 @@ def structure(name, comment, code):
         code = re.sub(r", ", ",\n    ", code)
     out += [*code.split("\n"), ".EE", ".in"]
     for paragraph in members:
-        if not paragraph[0].startswith("@"):
+        if not re.match(r"@\w+:", paragraph[0]):
             out += block(paragraph)
             continue
-        for item in items(paragraph, "@"):
+        for item in items(paragraph, r"@\w+:"):
             member, text = re.fullmatch(r"@(\w+): (.*)", item).groups()
             out += [".TP", f".I {member}", *prose(capital(text))]
     return out

@@ -54,7 +54,6 @@ pub(crate) struct Options {
     pub start_ns: u64,
     /// Delays are counted from a cheaper reading of CLOCK_MONOTONIC.
     pub coarse: bool,
-    pub budget: Budget,
     /// Callbacks run in threads of their own, or an executor's.
     pub crew: Option<Crew>,
     pub executor: Option<Executor>,
@@ -110,7 +109,6 @@ pub(crate) struct Host {
     id: u64,
     process: Process,
     clock: Clock,
-    budget: Budget,
     pool: Option<Pool>,
     executor: Option<Executor>,
     /// The caller's time, on a manual clock.
@@ -235,7 +233,6 @@ impl Host {
                 id,
                 process,
                 clock: counter.map_or(options.clock, Clock::Coarse),
-                budget: options.budget,
                 pool: pool.flatten(),
                 executor: options.executor,
                 manual_ns: AtomicU64::new(start),
@@ -550,6 +547,18 @@ impl Host {
         take(fired)
     }
 
+    /// Shows the pending timers from `index` on, as the caller knows them, until
+    /// `see` has enough; where to go on.
+    pub fn list(&self, index: u32, mut see: impl FnMut(&Fired) -> bool) -> Result<u32, Errno> {
+        self.check()?;
+        Ok(self.wheel.list(index, |fired| {
+            if fired.kind & KEYED != 0 {
+                return quietly(|| self.keys.peek(fired)).is_none_or(|named| see(&named));
+            }
+            see(fired)
+        }))
+    }
+
     /// Not inlined: no part of what a timer without a key costs.
     #[inline(never)]
     fn fetch(&self, fired: &Fired) -> Option<Fired> {
@@ -581,6 +590,7 @@ impl Host {
         &self,
         drive: &mut Drive<'_, Mmap>,
         now: u64,
+        budget: Budget,
         event: Option<&mut dyn FnMut(&Fired) -> bool>,
     ) -> bool {
         let target = self.wheel.scale.tick_at_or_before(now);
@@ -591,7 +601,8 @@ impl Host {
                 now,
                 event,
                 items: 0,
-                end: match self.budget.ns {
+                most: budget.items,
+                end: match budget.ns {
                     0 => u64::MAX,
                     ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
                 },
@@ -678,12 +689,13 @@ impl Host {
         self.pool.is_some() && self.is_inside(None)
     }
 
-    /// The caller's time is now `now`.
+    /// The caller's time is now `now`. True if all that was due is done.
     pub fn advance(
         &self,
         now: u64,
+        budget: Budget,
         event: Option<&mut dyn FnMut(&Fired) -> bool>,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         self.may_drive()?;
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
@@ -703,14 +715,18 @@ impl Host {
             .wheel
             .nothing_due(self.wheel.scale.tick_at_or_before(now))
         {
-            return Ok(());
+            return Ok(true);
         }
-        self.sweep(&mut self.wheel.drive()?, now, event);
-        Ok(())
+        Ok(self.sweep(&mut self.wheel.drive()?, now, budget, event))
     }
 
-    /// Runs what is due on the wheel's clock, and sets the alarm for the next.
-    pub fn poll(&self, event: Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<(), Errno> {
+    /// Runs what is due on the wheel's clock, and sets the alarm for the next. True
+    /// if all that was due is done.
+    pub fn poll(
+        &self,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<bool, Errno> {
         self.may_drive()?;
         if self.clock.id().is_none() {
             return Err(-libc::EINVAL);
@@ -720,9 +736,9 @@ impl Host {
         }
         let mut drive = self.wheel.drive()?;
         self.wheel.awake();
-        let done = self.sweep(&mut drive, self.now(), event);
+        let done = self.sweep(&mut drive, self.now(), budget, event);
         if self.fd.load(Ordering::Acquire) < 0 {
-            return Ok(());
+            return Ok(done);
         }
         if done {
             drive.settle();
@@ -730,7 +746,7 @@ impl Host {
         } else {
             self.alarm_now();
         }
-        Ok(())
+        Ok(done)
     }
 
     /// Sets the alarm for the next visit; false if the system refuses.
@@ -872,7 +888,7 @@ impl Host {
                 std::thread::yield_now();
                 continue;
             };
-            if !self.sweep(&mut drive, self.now(), None) {
+            if !self.sweep(&mut drive, self.now(), Budget::default(), None) {
                 continue;
             }
             drive.settle();
@@ -937,6 +953,8 @@ struct Firing<'h, 'e> {
     now: u64,
     event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
     items: u32,
+    /// How many items the budget has; 0 is no limit.
+    most: u32,
     /// When the budget is used up.
     end: u64,
 }
@@ -952,7 +970,7 @@ impl Sink for Firing<'_, '_> {
         } else {
             self.hand_over_keyed(fired)
         };
-        room && self.items != host.budget.items && !self.is_enough()
+        room && self.items != self.most && !self.is_enough()
     }
 
     fn is_enough(&mut self) -> bool {

@@ -222,6 +222,19 @@ impl Keys {
         self.parts.iter().all(|p| p.0.lock().unwrap().is_empty())
     }
 
+    /// A timer as the caller knows it: without its handle, and with the caller's
+    /// cookie in place of the hash.
+    pub fn peek(&self, pending: &Fired) -> Option<Fired> {
+        let hash = pending.cookie;
+        let table = self.lock(hash);
+        let entry = table.find(hash, |e| e.handle == pending.handle)?;
+        Some(Fired {
+            handle: 0,
+            cookie: entry.cookie,
+            ..*pending
+        })
+    }
+
     /// Takes the entry of a timer that was fired or drained: the same, without
     /// its handle, and with the caller's cookie in place of the hash.
     pub fn fetch(&self, fired: &Fired) -> Option<Fired> {

@@ -5,8 +5,8 @@
 //! use std::time::Duration;
 //!
 //! let wheel = Wheel::new()?;
-//! wheel.after(Duration::from_millis(50), 1)?;
-//! let second = wheel.after(Duration::from_millis(50), 2)?;
+//! wheel.once(Duration::from_millis(50), 1)?;
+//! let second = wheel.once(Duration::from_millis(50), 2)?;
 //! wheel.delete(second)?; // Request 2 was answered in time.
 //!
 //! let mut events = [Event::default(); 64];
@@ -19,9 +19,9 @@
 //! # Ok::<(), hwheel::Error>(())
 //! ```
 //!
-//! This wheel is driven by whoever polls. [`Wheel::start`] gives it a thread that
-//! calls a closure instead, [`Wheel::fd`] has an event loop drive it, and
-//! [`Wheel::advance`] a clock of the caller's.
+//! The caller of [`Wheel::poll`] drives this wheel. [`Wheel::start`] starts a thread that
+//! calls a closure instead, an event loop can watch [`Wheel::fd`], and
+//! [`Wheel::advance`] takes the time from the caller.
 //!
 //! # Theory of operation
 //!
@@ -89,9 +89,14 @@
 //! | `sync`     | atomics, and the one place that knows the model checkers    |
 //! | `host`     | a wheel on a clock: the three ways to drive                 |
 //! | `keys`     | timers by name: the table from keys to handles              |
+//! | `list`     | a walk over the pending timers                              |
 //! | `local`    | which shard the calling thread owns                         |
 //! | `os/*`     | clock, alarm (timerfd), thread, futex, fork, memory maps    |
-//! | `capi`     | the C functions; their documentation is the header's        |
+//! | `options`  | the options of a wheel: defaults and ranges                 |
+//! | `time`     | which numbers are times                                     |
+//! | `words`    | errors in words                                             |
+//! | `stats`    | the counts of a wheel, taken together                       |
+//! | `capi/*`   | the C functions; their documentation is the header's        |
 //! | `api`      | the same for Rust: [`Wheel`]                                |
 //!
 //! # Progress
@@ -114,7 +119,7 @@ mod probes;
 mod api;
 mod bucket;
 #[cfg(not(checked))]
-pub mod capi;
+mod capi;
 mod count;
 mod geometry;
 #[cfg(not(checked))]
@@ -122,9 +127,12 @@ mod host;
 mod keys;
 #[cfg(not(checked))]
 mod layout;
+mod list;
 #[cfg(not(checked))]
 mod local;
 mod memory;
+#[cfg(not(checked))]
+mod options;
 #[cfg(not(loom))]
 mod os;
 #[cfg(not(loom))]
@@ -134,9 +142,15 @@ mod scale;
 mod shard;
 mod slab;
 mod state;
+#[cfg(not(checked))]
+mod stats;
 mod sweep;
 mod sync;
+#[cfg(not(checked))]
+mod time;
 mod wheel;
+#[cfg(not(checked))]
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -146,12 +160,13 @@ pub use api::{
     error::Error,
     event::{Event, Timer},
     options::{Clock, Missed, Options, Overload},
+    period::Period,
+    run::{Bounds, Run},
     time::{Time, When},
     Wheel,
 };
 #[cfg(not(checked))]
-#[doc(inline)]
-pub use capi::hwheel_stats as Stats;
+pub use stats::Stats;
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

@@ -38,68 +38,68 @@ static void count(struct hwheel *wheel, const struct hwheel_event *e)
 
 static void op_setup(void)
 {
-	EACH(hwheel_setup(w, count, i, 0, &timers[i]));
+	EACH(hwheel_timer_setup(w, count, i, &timers[i]));
 }
 
 static void op_arm(void)
 {
-	EACH(hwheel_mod(w, timers[i], 3000 * MS + i * MS / 7, 0));
+	EACH(hwheel_timer_mod(w, timers[i], 3000 * MS + i * MS / 7, 0));
 }
 
 static void op_rearm_later(void)
 {
-	EACH(hwheel_mod(w, timers[i], 4000 * MS + i * MS / 7, 0));
+	EACH(hwheel_timer_mod(w, timers[i], 4000 * MS + i * MS / 7, 0));
 }
 
 static void op_rearm_earlier(void)
 {
-	EACH(hwheel_mod(w, timers[i], 2000 * MS + i * MS / 7, 0));
+	EACH(hwheel_timer_mod(w, timers[i], 2000 * MS + i * MS / 7, 0));
 }
 
 static void op_rearm_at_deadline(void)
 {
-	EACH(hwheel_mod_at(w, timers[i], now + 2500 * MS, 0));
+	EACH(hwheel_timer_mod(w, timers[i], now + 2500 * MS, HWHEEL_ABS));
 }
 
 static void op_pending(void)
 {
-	EACH(hwheel_pending(w, timers[i]));
+	EACH(hwheel_timer_pending(w, timers[i]));
 }
 
 static void op_cancel(void)
 {
-	EACH(hwheel_delete(w, timers[i]));
+	EACH(hwheel_timer_delete(w, timers[i]));
 }
 
 static void op_free(void)
 {
-	EACH(hwheel_free(w, timers[i]));
+	EACH(hwheel_timer_free(w, timers[i]));
 }
 
 static void op_after(void)
 {
-	EACH(hwheel_after(w, 100 * MS + i * MS / 7, count, i, 0, &timers[i]));
+	EACH(hwheel_once(w, 100 * MS + i * MS / 7, count, i, 0, &timers[i]));
 }
 
 /* The whole of driving past all of them, a tick at a time. */
 static void op_fire(void)
 {
 	for (uint64_t end = now + 300 * MS; now < end; now += MS)
-		MUST(hwheel_advance(w, now + MS, NULL, 0) == 0);
+		MUST(hwheel_advance(w, now + MS, NULL, 0, NULL) == 0);
 }
 
 /* The same from a level above, with the cascade, in one go. */
 static void op_fire_far(void)
 {
 	now += 10 * SEC;
-	MUST(hwheel_advance(w, now, NULL, 0) == 0);
+	MUST(hwheel_advance(w, now, NULL, 0, NULL) == 0);
 }
 
 static void op_idle_tick(void)
 {
 	for (unsigned i = 0; i < CALLS; i++) {
 		now += MS;
-		MUST(hwheel_advance(w, now, NULL, 0) == 0);
+		MUST(hwheel_advance(w, now, NULL, 0, NULL) == 0);
 	}
 }
 
@@ -107,7 +107,7 @@ int main(void)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
 
-	MUST(hwheel_create(&o, 0, &w) == 0);
+	MUST(hwheel_create(&o, &w) == 0);
 	/* the first round maps memory and takes a shard */
 	for (unsigned round = 0; round < 2; round++) {
 		RUN(setup);

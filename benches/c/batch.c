@@ -38,26 +38,26 @@ static void shuffle(struct rng *r)
 static void mod_each(void)
 {
 	for (uint32_t i = 0; i < n; i++)
-		must(hwheel_mod_at(w, timers[i], deadlines[i], 0) >= 0, "mod_at");
+		must(hwheel_timer_mod(w, timers[i], deadlines[i], HWHEEL_ABS) >= 0, "mod_at");
 }
 
 static void mod_batches(void)
 {
 	for (uint32_t i = 0; i < n; i += batch)
-		must(hwheel_mod_many(w, &timers[i], &deadlines[i], batch, HWHEEL_ABSTIME,
+		must(hwheel_timer_mod_many(w, &timers[i], &deadlines[i], batch, HWHEEL_ABS,
 				     NULL) == (int)batch, "mod_many");
 }
 
 static void delete_each(void)
 {
 	for (uint32_t i = 0; i < n; i++)
-		must(hwheel_delete(w, timers[i]) == 1, "delete");
+		must(hwheel_timer_delete(w, timers[i]) == 1, "delete");
 }
 
 static void delete_batches(void)
 {
 	for (uint32_t i = 0; i < n; i += batch)
-		must(hwheel_delete_many(w, &timers[i], batch, NULL) == (int)batch, "delete_many");
+		must(hwheel_timer_delete_many(w, &timers[i], batch, NULL) == (int)batch, "delete_many");
 }
 
 /* Nanoseconds a timer, the least of all rounds. */
@@ -84,10 +84,10 @@ int main(int argc, char **argv)
 	n -= n % batch;
 	timers = malloc(n * sizeof *timers);
 	deadlines = malloc(n * sizeof *deadlines);
-	must(timers && deadlines && hwheel_create(NULL, 0, &w) == 0, "create");
+	must(timers && deadlines && hwheel_create(NULL, &w) == 0, "create");
 	must(hwheel_now(w, &now) == 0, "now");
 	for (uint32_t i = 0; i < n; i++)
-		must(hwheel_setup(w, NULL, i, 0, &timers[i]) == 0, "setup");
+		must(hwheel_timer_setup(w, NULL, i, &timers[i]) == 0, "setup");
 	for (int round = 0; round < 5; round++) {
 		measure(&arm[0], mod_each, &r);
 		measure(&rearm[0], mod_each, &r);

@@ -29,7 +29,7 @@ static struct hwheel *make(uint32_t clock, uint64_t tick_ns, uint32_t flags)
 	o.clock = clock;
 	o.tick_ns = tick_ns;
 	o.flags = flags;
-	MUST(hwheel_create(&o, 0, &w));
+	MUST(hwheel_create(&o, &w));
 	return w;
 }
 
@@ -53,9 +53,9 @@ static hwheel_timer_t *timers(struct hwheel *w, uint64_t n, struct rng *r)
 	hwheel_timer_t *t = malloc(n * sizeof *t);
 
 	for (uint64_t i = 0; i < n; i++) {
-		MUST(hwheel_setup(w, count, i, 0, &t[i]));
+		MUST(hwheel_timer_setup(w, count, i, &t[i]));
 		if (r != NULL)
-			MUST(hwheel_mod_at(w, t[i], delay(r), 0));
+			MUST(hwheel_timer_mod(w, t[i], delay(r), HWHEEL_ABS));
 	}
 	return t;
 }
@@ -68,12 +68,12 @@ static void hot(int pair)
 	uint64_t due = 30 * SEC;
 	double s;
 
-	MUST(hwheel_mod_at(w, t, due, 0));
+	MUST(hwheel_timer_mod(w, t, due, HWHEEL_ABS));
 	s = seconds();
 	for (int i = 0; i < OPS; i++) {
 		if (pair)
-			hwheel_delete(w, t);
-		hwheel_mod_at(w, t, due += 1000, 0);
+			hwheel_timer_delete(w, t);
+		hwheel_timer_mod(w, t, due += 1000, HWHEEL_ABS);
 	}
 	figure("ns", (seconds() - s) * 1e9 / OPS);
 	hwheel_destroy(w);
@@ -101,12 +101,12 @@ static void *churn(void *arg)
 		hwheel_timer_t t = j->t[below(&r, j->n)];
 
 		if (j->kind == PAIR)
-			hwheel_delete(j->w, t);
+			hwheel_timer_delete(j->w, t);
 		if (j->kind == CONSTANT) {
-			hwheel_mod_at(j->w, t, 30 * SEC, 0);
-			hwheel_delete(j->w, t);
+			hwheel_timer_mod(j->w, t, 30 * SEC, HWHEEL_ABS);
+			hwheel_timer_delete(j->w, t);
 		} else {
-			hwheel_mod_at(j->w, t, delay(&r), 0);
+			hwheel_timer_mod(j->w, t, delay(&r), HWHEEL_ABS);
 		}
 	}
 	j->s = seconds() - s;
@@ -150,7 +150,7 @@ static void *canceller(void *arg)
 
 		while ((t = atomic_exchange_explicit(&ring[i % 1024], 0, memory_order_acq_rel)) == 0)
 			;
-		hwheel_delete(w, t);
+		hwheel_timer_delete(w, t);
 	}
 	return NULL;
 }
@@ -169,7 +169,7 @@ static void w4_cross(void)
 
 		while (atomic_load_explicit(&ring[i % 1024], memory_order_relaxed) != 0)
 			;
-		MUST(hwheel_at(w, 30 * SEC, count, i, 0, &t));
+		MUST(hwheel_once(w, 30 * SEC, count, i, HWHEEL_ABS, &t));
 		atomic_store_explicit(&ring[i % 1024], t, memory_order_release);
 	}
 	pthread_join(id, NULL);
@@ -188,12 +188,12 @@ static void w2(void)
 	double s;
 
 	for (int i = 0; i < N; i++)
-		MUST(hwheel_mod_at(w, t[i], 30 * SEC, 0));
+		MUST(hwheel_timer_mod(w, t[i], 30 * SEC, HWHEEL_ABS));
 	s = seconds();
 	for (int i = 0; i < OPS; i++) {
-		hwheel_mod_at(w, t[below(&r, N)], now + 30 * SEC, 0);
+		hwheel_timer_mod(w, t[below(&r, N)], now + 30 * SEC, HWHEEL_ABS);
 		if (i % 1000 == 999)
-			hwheel_advance(w, now += MS, NULL, 0);
+			hwheel_advance(w, now += MS, NULL, 0, NULL);
 	}
 	figure("ns", (seconds() - s) * 1e9 / OPS);
 	hwheel_destroy(w);
@@ -209,11 +209,11 @@ static void w3(uint64_t n, int same)
 	struct hwheel_stats stats = { .size = sizeof stats };
 
 	for (uint64_t i = 0; i < n; i++)
-		MUST(hwheel_at(w, same ? SEC : delay(&r), count, i, 0, NULL));
+		MUST(hwheel_once(w, same ? SEC : delay(&r), count, i, HWHEEL_ABS, NULL));
 	figure("arm", (seconds() - s) * 1e9 / (double)n);
 	s = seconds();
 	while (now < LONGEST)
-		hwheel_advance(w, now += MS, NULL, 0);
+		hwheel_advance(w, now += MS, NULL, 0, NULL);
 	figure("fire", (seconds() - s) * 1e9 / (double)n);
 	MUST(hwheel_get_stats(w, &stats));
 	if (stats.fired != n || stats.live != 0) {
@@ -233,10 +233,10 @@ static void w3_worn(uint64_t n)
 	double s;
 
 	for (int i = 0; i < OPS; i++)
-		hwheel_mod_at(w, t[below(&r, n)], delay(&r), 0);
+		hwheel_timer_mod(w, t[below(&r, n)], delay(&r), HWHEEL_ABS);
 	s = seconds();
 	while (now < LONGEST)
-		hwheel_advance(w, now += MS, NULL, 0);
+		hwheel_advance(w, now += MS, NULL, 0, NULL);
 	figure("fire", (seconds() - s) * 1e9 / (double)n);
 	hwheel_destroy(w);
 }
@@ -248,11 +248,11 @@ static void idle_advance(void)
 	uint64_t now = 0;
 	double s;
 
-	MUST(hwheel_at(w, 1000000 * SEC, count, 0, 0, NULL));
-	hwheel_advance(w, ++now, NULL, 0);
+	MUST(hwheel_once(w, 1000000 * SEC, count, 0, HWHEEL_ABS, NULL));
+	hwheel_advance(w, ++now, NULL, 0, NULL);
 	s = seconds();
 	for (int i = 0; i < OPS; i++)
-		hwheel_advance(w, now += 1000, NULL, 0);
+		hwheel_advance(w, now += 1000, NULL, 0, NULL);
 	figure("ns", (seconds() - s) * 1e9 / OPS);
 	hwheel_destroy(w);
 }
@@ -284,18 +284,18 @@ static void w5(int threaded, uint64_t tick_us)
 	uint64_t now;
 
 	if (threaded)
-		MUST(hwheel_start(w, 0));
+		MUST(hwheel_start(w));
 	else
 		MUST(p.fd = hwheel_fd(w));
 	MUST(hwheel_now(w, &now));
 	for (int i = 0; i < W5; i++)
-		MUST(hwheel_at(w, now + MS + below(&r, SEC - MS), note, 0, 0, NULL));
+		MUST(hwheel_once(w, now + MS + below(&r, SEC - MS), note, 0, HWHEEL_ABS, NULL));
 	while (atomic_load(&lates) < W5) {
 		if (threaded) {
 			usleep(20000);
 		} else {
 			poll(&p, 1, -1);
-			hwheel_poll(w, NULL, 0);
+			hwheel_poll(w, NULL, 0, NULL);
 		}
 	}
 	hwheel_destroy(w);
@@ -310,7 +310,7 @@ static void w6(uint64_t n)
 	uint64_t before = resident();
 
 	for (uint64_t i = 0; i < n; i++)
-		MUST(hwheel_at(w, delay(&r), count, i, 0, NULL));
+		MUST(hwheel_once(w, delay(&r), count, i, HWHEEL_ABS, NULL));
 	figure("bytes", (double)(resident() - before) / (double)n);
 	hwheel_destroy(w);
 }
@@ -324,10 +324,10 @@ static void w6_growth(void)
 
 	for (uint64_t s = 0; s < 600; s++) {
 		for (int i = 0; i < 100000; i++) {
-			MUST(hwheel_at(w, now + 300 * SEC, count, 0, 0, &t));
-			MUST(hwheel_delete(w, t));
+			MUST(hwheel_once(w, now + 300 * SEC, count, 0, HWHEEL_ABS, &t));
+			MUST(hwheel_timer_delete(w, t));
 			if (i % 100 == 99)
-				hwheel_advance(w, now += MS, NULL, 0);
+				hwheel_advance(w, now += MS, NULL, 0, NULL);
 		}
 		last = resident();
 		if (s == 0)
@@ -344,8 +344,8 @@ static void w7(void)
 	struct hwheel_stats a = { .size = sizeof a }, b = { .size = sizeof b };
 	struct rusage u, v;
 
-	MUST(hwheel_start(w, 0));
-	MUST(hwheel_after(w, 60 * SEC, count, 0, 0, NULL));
+	MUST(hwheel_start(w));
+	MUST(hwheel_once(w, 60 * SEC, count, 0, 0, NULL));
 	usleep(100000);
 	MUST(hwheel_get_stats(w, &a));
 	getrusage(RUSAGE_SELF, &u);
@@ -372,9 +372,9 @@ static void w8(uint64_t n, int with_delay, uint32_t flags)
 	s = seconds();
 	for (int i = 0; i < OPS; i++) {
 		if (with_delay)
-			hwheel_mod(w, t[k], 30 * SEC, 0);
+			hwheel_timer_mod(w, t[k], 30 * SEC, 0);
 		else
-			hwheel_mod_at(w, t[k], now + 30 * SEC + (uint64_t)i, 0);
+			hwheel_timer_mod(w, t[k], now + 30 * SEC + (uint64_t)i, HWHEEL_ABS);
 		if (++k == n)
 			k = 0;
 	}
@@ -389,13 +389,13 @@ static struct {
 
 static void book_pair(uint64_t i, uint64_t due)
 {
-	hwheel_delete(book.w, book.t[i]);
-	hwheel_mod_at(book.w, book.t[i], due, 0);
+	hwheel_timer_delete(book.w, book.t[i]);
+	hwheel_timer_mod(book.w, book.t[i], due, HWHEEL_ABS);
 }
 
 static void book_sweep(uint64_t now)
 {
-	hwheel_advance(book.w, now, NULL, 0);
+	hwheel_advance(book.w, now, NULL, 0, NULL);
 }
 
 /* W9: beside the textbook's lists and heap. */

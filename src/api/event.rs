@@ -3,27 +3,27 @@
 use super::time::Time;
 use crate::sweep::Fired;
 
-/// The name of a timer of one wheel.
+/// The handle of a timer.
 ///
-/// A name may outlive its timer, and is then [`Error::Stale`](crate::Error::Stale)
-/// for ever: it is not given to another.
+/// A handle may outlive its timer. Its use is [`Error::Stale`](crate::Error::Stale)
+/// then: no other timer ever gets the same handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timer(pub(crate) u64);
 
-/// A timer that has fired, or was drained. The default one is a place to be
-/// filled.
+/// A timer that has fired, or that the wheel has handed back or listed. The default
+/// event is room for another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Stale already if the timer was one that frees itself; the default one if
-    /// the timer was keyed.
+    /// The handle. It is stale already if the timer freed itself. The default one
+    /// for a timer with a key.
     pub timer: Timer,
-    /// What the caller gave when it made the timer.
+    /// The value that the caller gave with the timer.
     pub cookie: u64,
-    /// When it was due.
+    /// The time for which the timer was armed. It may be rounded up to a tick.
     pub deadline: Time,
-    /// How many periods were left out.
+    /// The number of periods that were left out.
     pub missed: u32,
-    /// Handed back by [`Wheel::drain`](crate::Wheel::drain), not fired.
+    /// [`Wheel::drain`](crate::Wheel::drain) handed the timer back; it has not fired.
     pub drained: bool,
 }
 
