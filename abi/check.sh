@@ -12,6 +12,8 @@ set -euo pipefail
 what=$1 cc=$2 cargo=$3 soname=$4 private=$5 target=$6 work=$7
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CARGO_PROFILE_DEV_DEBUG=2
+# One unit holds the whole interface.
+export CARGO_PROFILE_DEV_CODEGEN_UNITS=1
 
 if ! command -v abidiff >/dev/null; then
 	echo '    skipped: abidiff is not installed (apt-get install abigail-tools)'
