@@ -115,6 +115,13 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
 	$(Q)$(BUILD)/idle_server
 
+# The server keeps its promises to clients.
+.PHONY: check-examples
+test check: check-examples
+check-examples: $(EXAMPLES)
+	$(call say,CHECK,examples)
+	$(Q)c-tests/echo.sh $(BUILD)/echo_server
+
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)

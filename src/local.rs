@@ -143,7 +143,7 @@ mod tests {
         let one_more = Wheel::new().unwrap();
         let (wheels, one_more) = (&wheels, &one_more);
         let usual = owned(one_more);
-        let arm = |wheel: &Wheel| wheel.after(Duration::from_secs(3600), 0).unwrap();
+        let arm = |wheel: &Wheel| wheel.once(Duration::from_secs(3600), 0).unwrap();
         let (all_armed, wait_for_arms) = channel();
         let (unlocked, wait_for_lock) = channel();
         thread::scope(|s| {

@@ -76,8 +76,8 @@ def test_errors_carry_their_number(wheel):
     fails_with(errno.EINVAL, lambda: EventWheel(slots=3))
     with EventWheel(max_timers=1) as small:
         small.once(NEVER, 1)
-        fails_with(errno.ENOSPC, small.after, NEVER, 2)
-    fails_with(errno.EINVAL, small.after, MS, 3)  # It is closed.
+        fails_with(errno.ENOSPC, small.once, NEVER, 2)
+    fails_with(errno.EINVAL, small.once, MS, 3)  # It is closed.
     small.close()
 
 
@@ -126,7 +126,7 @@ def test_drain_hands_back_what_is_armed(wheel):
     timers = {wheel.once(MS, 1), wheel.once(NEVER, 2)}
     events = wheel.drain()
     assert {e[0] for e in events} == timers and wheel.drain() == []
-    fails_with(errno.ESHUTDOWN, wheel.after, MS, 1)
+    fails_with(errno.ESHUTDOWN, wheel.once, MS, 1)
 
 
 def test_the_descriptor_wakes_not_early():
