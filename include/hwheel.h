@@ -298,7 +298,7 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * * -ENOMEM - no memory.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: as hwheel_timer_mod().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
 int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
@@ -338,7 +338,7 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * * -ENOMEM - no memory.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: as hwheel_timer_mod().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
 int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
@@ -432,7 +432,7 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
  *
- * Context: as hwheel_timer_mod().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
 			   uint64_t time_ns, uint64_t slack_ns,
@@ -522,7 +522,7 @@ int hwheel_timer_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
  * * -ESTALE - the timer no longer exists.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_timer_delete().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
 
@@ -542,7 +542,8 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * * -ESTALE - the timer no longer exists, and its callback is not running.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_timer_delete_sync().
+ * Context: any thread, also in the callback of another timer. Blocks while the
+ * callback runs, so the caller holds no lock that the callback takes.
  */
 int hwheel_timer_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
@@ -844,7 +845,7 @@ int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
  *   unknown, or both conditions are given; no result is written.
  * * -ESHUTDOWN - this is a forked child; no result is written.
  *
- * Context: as hwheel_timer_mod().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
 			  const uint64_t *times_ns, uint32_t count,
@@ -868,7 +869,7 @@ int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *   result is written.
  * * -ESHUTDOWN - this is a forked child; no result is written.
  *
- * Context: as hwheel_timer_delete().
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
 			     uint32_t count, int32_t *results);
@@ -932,7 +933,8 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: as hwheel_key_set(). Calls no allocator.
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
 int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
 		   uint64_t time_ns, uint32_t flags);
@@ -949,7 +951,8 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_key_set(). Calls no allocator.
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 
@@ -965,7 +968,8 @@ int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
  * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_key_set(). Calls no allocator.
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
 int hwheel_key_pending(const struct hwheel *wheel, const void *key,
 		       uint32_t key_len);

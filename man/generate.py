@@ -4,8 +4,9 @@
 usage: generate.py HEADER OVERVIEW DIRECTORY
 
 Every function of HEADER becomes a page of its own in DIRECTORY. OVERVIEW is
-hwheel.7, whose date the pages take. A comment that does not fit its function,
-or that this script does not understand, is an error.
+hwheel.7, whose date the pages take. A file of examples/ becomes the EXAMPLES of
+the function that it is named after. A comment that does not fit its function, or
+that this script does not understand, is an error.
 """
 
 import pathlib
@@ -186,6 +187,20 @@ def structure(name, comment, code):
     return out
 
 
+def attributes(function):
+    """What attributes(7) calls safety, by where the function may be called."""
+    context = " ".join(function.context)
+    if context.strip().startswith("any thread"):
+        threads = "MT-Safe"
+    elif context.strip().startswith("no other thread"):
+        threads = "MT-Unsafe race:wheel"
+    else:
+        sys.exit(f"{function.name}: Context: is not understood: {context}")
+    return [".SH ATTRIBUTES", ".TS", "lb lb", "l l.", "Attribute\tValue", "_",
+            f"Thread safety\t{threads}", "Async-signal safety\tAS-Unsafe",
+            "Async-cancel safety\tAC-Unsafe", ".TE"]
+
+
 def page(header, function, date):
     """The page of a function."""
     used = function.text
@@ -224,12 +239,18 @@ def page(header, function, date):
         text = " ".join(" ".join(p) for p in paragraphs(header.macros[name]))
         out += [".TP", f".B {name}", *prose(text)]
     out += [".SH RETURN VALUE", *block(function.returns),
-            ".SH CONTEXT", *block(function.context), ".SH SEE ALSO"]
+            ".SH CONTEXT", *block(function.context), *attributes(function)]
+    example = pathlib.Path(__file__).parent / "examples" / f"{function.name}.c"
+    if example.exists():
+        code = example.read_text().expandtabs().replace("\\", "\\e")
+        out += [".SH EXAMPLES", ".EX", code.rstrip("\n"), ".EE"]
+    out += [".SH SEE ALSO"]
     known = {f.name for f in header.functions}
     others = set(re.findall(r"\b(hwheel_\w+)\(\)", used)) & known
     pages = [f".BR {n} (3)" for n in sorted(others - {function.name})]
     out += [",\n".join([*pages, ".BR hwheel (7)"])]
-    text = "\n".join(out) + "\n"
+    # Pages with tables begin with a line for man(1).
+    text = "\n".join(["'\\\" t", *out]) + "\n"
     # A paragraph right after a heading is one already.
     return re.sub(r"(\n\.S[HS] .*)\n\.PP\n", r"\1\n", text)
 

@@ -89,7 +89,8 @@ pub unsafe extern "C" fn hwheel_key_set(
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: as hwheel_key_set(). Calls no allocator.
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -119,7 +120,8 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: as hwheel_key_set(). Calls no allocator.
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -144,7 +146,8 @@ pub unsafe extern "C" fn hwheel_key_delete(
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: as hwheel_key_set(). Calls no allocator.
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.

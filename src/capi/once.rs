@@ -53,7 +53,7 @@ unsafe fn make(
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: as hwheel_timer_mod().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn hwheel_once(
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: as hwheel_timer_mod().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.

@@ -166,7 +166,7 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
 ///
-/// Context: as hwheel_timer_mod().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 /// * -ESTALE - the timer no longer exists.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: as hwheel_timer_delete().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -287,7 +287,8 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// * -ESTALE - the timer no longer exists, and its callback is not running.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: as hwheel_timer_delete_sync().
+/// Context: any thread, also in the callback of another timer. Blocks while the
+/// callback runs, so the caller holds no lock that the callback takes.
 ///
 /// # Safety
 /// Pointers as described.
@@ -442,7 +443,7 @@ unsafe fn many(
 ///   unknown, or both conditions are given; no result is written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 ///
-/// Context: as hwheel_timer_mod().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
@@ -498,7 +499,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 ///   result is written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 ///
-/// Context: as hwheel_timer_delete().
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 ///
 /// # Safety
 /// Pointers as described.
