@@ -23,6 +23,8 @@
  * - Any thread may call them at any time, unless "Context" says otherwise.
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number is negative, and -EINVAL.
+ * - A timer fires at the first tick at or after its time, never before. A timer
+ *   more than 2^36 ticks away may be late by one part in a hundred million.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -218,7 +220,7 @@ int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
  */
 int hwheel_destroy(struct hwheel *wheel);
 
-/* Timers: what they are */
+/* Timers: handles, events and callbacks */
 
 /**
  * Handle of a timer, never 0. The library checks every handle: one whose timer
