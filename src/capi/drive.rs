@@ -164,8 +164,9 @@ unsafe fn drive(
     how: impl FnOnce(&Host, Budget, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<bool, Errno>,
 ) -> c_int {
     number((|| {
-        // SAFETY: the caller's promise, both.
+        // SAFETY: the caller's promise.
         let host = unsafe { host(wheel) }?;
+        // SAFETY: the caller's promise.
         let budget = unsafe { bounds(run) }?;
         let mut batch = Batch::new(events, max, 0)?;
         let mut put = |fired: &Fired| batch.put(fired);

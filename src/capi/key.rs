@@ -65,8 +65,9 @@ pub unsafe extern "C" fn hwheel_key_set(
     flags: u32,
 ) -> c_int {
     let func = r#fn.map_or(0, |f| f as usize);
-    // SAFETY: the caller's promise, both.
+    // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|h| {
+        // SAFETY: the caller's promise.
         let key = unsafe { key_of(key, key_len) }?;
         h.key_set(key, Target { func, cookie }, when(time_ns, flags)?)
     }))

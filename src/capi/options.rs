@@ -84,7 +84,7 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
     if o.flags & !HWHEEL_COARSE != 0 || (o.executor.is_none() && !o.executor_arg.is_null()) {
         return Err(EINVAL);
     }
-    Ok(Options {
+    Options {
         clock: match o.clock {
             HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
             HWHEEL_CLOCK_BOOTTIME => Clock::System(libc::CLOCK_BOOTTIME),
@@ -117,7 +117,7 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
             func: f as usize,
             arg: o.executor_arg as usize,
         }),
-    )?)
+    )
 }
 
 /// hwheel_create() - Make a wheel.
