@@ -50,7 +50,7 @@ static struct timespec timespec_of(uint64_t ns)
 static void check(const char *what, int error)
 {
 	if (error < 0)
-		fail(1, "%s: %s", what, strerror(-error));
+		fail(1, "%s: %s", what, hwheel_strerror(error));
 }
 
 static void start(pthread_t *thread, void *(*body)(void *), void *arg)

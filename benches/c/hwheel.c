@@ -13,7 +13,7 @@
 static void must(int result, const char *what)
 {
 	if (result < 0) {
-		fprintf(stderr, "%s: %s\n", what, strerror(-result));
+		fprintf(stderr, "%s: %s\n", what, hwheel_strerror(result));
 		exit(1);
 	}
 }
