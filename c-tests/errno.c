@@ -41,6 +41,11 @@ static void success_leaves_errno_alone(void)
 	QUIET(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
 	QUIET(hwheel_next_expiry(w, &ns), 1);
 	QUIET(hwheel_get_stats(w, &s), 0);
+	ns = 0;
+	QUIET(hwheel_list(w, &ns, &e, 1), 1);
+	errno = MARK;
+	CHECK(hwheel_strerror(-ESTALE) != NULL);
+	CHECK_EQ(errno, MARK);
 	errno = MARK;
 	fd = hwheel_fd(w);
 	CHECK_EQ(errno, MARK);
@@ -55,6 +60,8 @@ static void success_leaves_errno_alone(void)
 		QUIET(hwheel_key_set(w, NUMBER(id), 3600 * SEC, NULL, 0, 0), 0);
 	QUIET(hwheel_key_mod(w, NUMBER(7), 7200 * SEC, 0), 1);
 	QUIET(hwheel_key_pending(w, NUMBER(7)), 1);
+	ns = 0;
+	QUIET(hwheel_list(w, &ns, &e, 1), 1);
 	for (uint64_t id = 0; id < 1000; id++)
 		QUIET(hwheel_key_delete(w, NUMBER(id)), 1);
 	QUIET(hwheel_drain(w, &e, 1), 0);

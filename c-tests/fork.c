@@ -29,6 +29,9 @@ static void try_everything(void)
 	EXPECT(hwheel_now(w, &ns), -ESHUTDOWN);
 	EXPECT(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
 	EXPECT(hwheel_get_stats(w, &s), -ESHUTDOWN);
+	EXPECT(hwheel_list(w, &ns, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_run_queued(w), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod_range(w, of_parent, MS, MS, 0), -ESHUTDOWN);
 	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
 	EXPECT(hwheel_timer_mod(w, of_parent, MS, 0), -ESHUTDOWN);
 	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_ABS), -ESHUTDOWN);

@@ -84,7 +84,8 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 
 	for (int i = 0; i < times; i++) {
 		hwheel_timer_t a = 0, b = 0, c = 0, d = 0;
-		uint64_t ns = 0;
+		uint64_t ns = 0, cursor = 0;
+		struct hwheel_event listed;
 
 		failed += hwheel_timer_setup(w, NULL, 0, &a) != 0;
 		failed += hwheel_timer_mod(w, a, 10 * SEC, 0) != 0;
@@ -93,6 +94,7 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 		failed += hwheel_timer_mod(w, a, 10 * SEC, HWHEEL_REDUCE) != 1;
 		failed += hwheel_timer_mod(w, a, 20 * SEC, HWHEEL_IF_PENDING) != 1;
 		failed += hwheel_timer_pending(w, a) != 1;
+		failed += hwheel_list(w, &cursor, &listed, 1) < 0;
 		failed += hwheel_timer_remaining(w, a, &ns) != 1;
 		failed += hwheel_timer_mod_many(w, &a, &ns, 1, 0, NULL) != 1;
 		failed += hwheel_timer_delete_many(w, &a, 1, NULL) != 1;
