@@ -20,14 +20,16 @@ CC      ?= cc
 CXX     ?= c++
 INSTALL ?= install
 CFLAGS  ?= -O2 -g
-WARN    := -Wall -Wextra -Wpedantic -Werror
+# WERROR=1 is for the maintainers: a new compiler knows new warnings.
+WARN     = -Wall -Wextra -Wpedantic $(if $(WERROR),-Werror)
+FLAGS    = $(CPPFLAGS) $(CFLAGS) $(WARN) $(LDFLAGS)
 
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 BUILD  := build
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
-STATIC := $(TARGET)/release/libhwheel.a
+STATIC := $(BUILD)/libhwheel.a
 SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 
 # What the Rust standard library needs of the system; `make check-link`
@@ -35,33 +37,35 @@ SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 
 .PHONY: all
-all: $(SHARED) $(BUILD)/libhwheel.a
+all: $(SHARED) $(STATIC)
 
-RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml build.rs
+RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml \
+	Cargo.lock build.rs
 
 # PROBES=1 is for tracers: docs/PROBES.md.
 FEATURES := $(if $(PROBES),--features probes)
 
+# Cargo says where the library is: its configuration decides that.
 $(STATIC): $(RUST_SOURCES) $(BUILD)/features
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES)
-	$(Q)touch $@
+	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES) \
+		--message-format=json-render-diagnostics > $(BUILD)/cargo.json
+	$(Q)cp "$$(sed -n 's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' \
+		$(BUILD)/cargo.json)" $@
 
 $(BUILD):
 	$(Q)mkdir -p $@
 
-# Other features make another library.
+# Other features or another processor make another library.
 .PHONY: force
 $(BUILD)/features: force | $(BUILD)
-	$(Q)echo '$(FEATURES)' | cmp -s - $@ || echo '$(FEATURES)' > $@
-
-$(BUILD)/libhwheel.a: $(STATIC) | $(BUILD)
-	$(Q)cp $< $@
+	$(Q)echo '$(FEATURES) $(CARGO_BUILD_TARGET)' | cmp -s - $@ || \
+		echo '$(FEATURES) $(CARGO_BUILD_TARGET)' > $@
 
 # The static library, linked again: only so does the map decide the exports.
 $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -shared -o $@ \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ \
 		-Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive \
 		-Wl,--gc-sections -Wl,--version-script=hwheel.map \
 		-Wl,-soname,$(SONAME) -Wl,-z,relro,-z,now,-z,defs,-z,nodelete \
@@ -80,7 +84,7 @@ install: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
 	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp $(DESTDIR)$(INCLUDEDIR)/
-	$(Q)$(INSTALL) -m 644 $(BUILD)/libhwheel.a $(DESTDIR)$(LIBDIR)/
+	$(Q)$(INSTALL) -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
@@ -95,7 +99,7 @@ uninstall:
 
 # What tests and examples link against is an installed library, as users have.
 STAGE := $(abspath $(BUILD)/stage)
-$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a $(wildcard include/*) \
+$(STAGE)/.done: $(SHARED) $(STATIC) $(wildcard include/*) \
 		hwheel.pc.in $(wildcard cmake/*)
 	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
 	$(Q)touch $@
@@ -109,7 +113,7 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 examples: $(EXAMPLES)
 $(BUILD)/%: examples/%.c $(STAGE)/.done
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
 demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
@@ -126,6 +130,7 @@ check-examples: $(EXAMPLES)
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
 .PHONY: test test-rust test-c loom
+test check: WERROR = 1
 test: test-rust loom test-c check-exports check-link check-header check-install check-readme
 
 test-rust:
@@ -149,12 +154,12 @@ test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/stat
 $(BUILD)/c-tests/shared/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
 $(BUILD)/c-tests/static/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
 
 # Checks.
 .PHONY: check check-header check-exports check-link check-install check-readme header
@@ -174,10 +179,10 @@ check-header:
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
 		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
 	$(Q)for std in c99 c11 c17 c2x; do \
-		$(CC) -std=$$std $(WARN) -fsyntax-only -x c include/hwheel.h || exit 1; done
+		$(CC) -std=$$std $(WARN) -Werror -fsyntax-only -x c include/hwheel.h || exit 1; done
 	$(Q)for std in c++11 c++14 c++17 c++20; do \
 		for header in hwheel.h hwheel.hpp; do \
-			$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/$$header || \
+			$(CXX) -std=$$std $(WARN) -Werror -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
 
 # All of the header is exported and nothing else. A function keeps the version node
@@ -218,15 +223,22 @@ check-install: all
 	$(call say,CHECK,install)
 	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)" "$(CXX)"
 
+# What packagers change: cargo's configuration, flags.
+.PHONY: check-build
+test check: check-build
+check-build:
+	$(call say,CHECK,build)
+	$(Q)c-tests/build.sh "$(MAKE)" $(abspath $(BUILD)/check-build)
+
 # The commands of the documents.
 check-readme: all
 	$(call say,CHECK,documents)
 	$(Q)c-tests/readme.sh "$(MAKE)" "$(CC)" $(wildcard *.md docs/*.md)
 
 .PHONY: clean help
+# A target directory elsewhere may hold other crates: `cargo clean` is for that.
 clean:
-	$(CARGO) clean
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) target
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -8

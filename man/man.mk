@@ -26,7 +26,7 @@ test check: check-man
 check-man:
 	$(call say,CHECK,man)
 	$(Q)for example in man/examples/*.c; do \
-		$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -Iinclude -include hwheel.h \
+		$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -Werror -Iinclude -include hwheel.h \
 			-include poll.h -include stdio.h -include string.h \
 			'-Dtimed_out(object)=(void)(object)' -fsyntax-only $$example || exit 1; done
 	$(Q)man/check.sh $(MAN_PAGES)

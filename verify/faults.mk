@@ -24,13 +24,13 @@ $(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c
 		verify/faults.h c-tests/child.h c-tests/ktap.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Ic-tests -o $@ $< \
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Ic-tests -o $@ $< \
 		$(WRAPPED:%=-Wl,--wrap=%) $(STAGE_STATIC)
 
 # Not linked with the library: it loads it.
 $(BUILD)/verify/unload: verify/unload.c c-tests/ktap.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Ic-tests \
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Ic-tests \
 		-I$(STAGE)/include -DLIBRARY='"$(STAGE)/lib/$(SONAME)"' -o $@ $< \
 		-lpthread -ldl

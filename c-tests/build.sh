@@ -1,0 +1,47 @@
+#!/bin/bash
+# Builds the way packagers do: for a named target, into a directory that cargo's
+# configuration names, with their flags; and cleans up without Rust.
+#
+#   build.sh <make> <directory>	scratch files; a second run reuses what cargo built
+set -eu
+make="$1 --no-print-directory" dir=$2
+mkdir -p "$dir"
+unset MAKEFLAGS MAKELEVEL MFLAGS
+
+# A target and a target directory of cargo's own configuration.
+host=$(rustc -vV | sed -n 's/^host: //p')
+cp -r Cargo.toml Cargo.lock build.rs src Makefile hwheel.map hwheel.pc.in include tools \
+	cmake bindings man "$dir/"
+mkdir -p "$dir/.cargo"
+printf '[build]\ntarget = "%s"\ntarget-dir = "elsewhere"\n' "$host" > "$dir/.cargo/config.toml"
+rm -rf "$dir/build"
+env -u CARGO_TARGET_DIR -u CARGO_BUILD_TARGET $make -s -C "$dir" >/dev/null
+for want in libhwheel.a libhwheel.so; do
+	nm "$dir/build/$want" 2>/dev/null | grep -q ' T hwheel_create' ||
+		{ echo "$want, built with a target in cargo's configuration, is empty"; exit 1; }
+done
+
+# Another target makes another library: here one that does not exist.
+! CARGO_BUILD_TARGET=no-such-target $make -s -C "$dir" >/dev/null 2>"$dir/log" ||
+	{ echo 'CARGO_BUILD_TARGET is not respected'; exit 1; }
+grep -q no-such-target "$dir/log" || { cat "$dir/log"; exit 1; }
+
+# Each compiler line takes the flags of the caller.
+$make -n -B V=1 CARGO=true CFLAGS=-DFLAG_1 CPPFLAGS=-DFLAG_2 LDFLAGS=-Wl,FLAG_3 \
+	CC=the-compiler all examples | sed -e ':a;/\\$/{N;s/\\\n//;ba}' |
+	grep -- 'the-compiler .*-o' > "$dir/lines"
+grep -q hwheel-latency "$dir/lines"
+! grep -v 'FLAG_1.*FLAG_3' "$dir/lines" || { echo 'lacks CFLAGS or LDFLAGS'; exit 1; }
+! grep -v -e -shared -e FLAG_2 "$dir/lines" || { echo 'lacks CPPFLAGS'; exit 1; }
+! grep -e -Werror "$dir/lines" ||
+	{ echo 'warnings are errors for everybody'; exit 1; }
+
+# Without Rust: no noise, and clean works.
+mkdir -p "$dir/bin"
+for tool in cargo rustc; do
+	printf '#!/bin/sh\necho "%s: not found" >&2\nexit 127\n' $tool > "$dir/bin/$tool"
+	chmod +x "$dir/bin/$tool"
+done
+PATH=$dir/bin:$PATH $make -C "$dir" clean >/dev/null 2>"$dir/log"
+[ ! -s "$dir/log" ] || { cat "$dir/log"; echo 'make clean needs Rust'; exit 1; }
+[ ! -e "$dir/build" ] || { echo 'make clean leaves build'; exit 1; }
