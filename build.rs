@@ -1,9 +1,15 @@
-//! Writes the C header, when asked to by the feature `header`, and says
-//! `checked` for either of the model checkers; a plain build does nothing here
-//! and needs no tool.
+//! Refuses systems that the library does not run on, sets `checked` for either of
+//! the model checkers, and writes the C header with the feature `header`. A plain
+//! build needs no tool.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    let target = |cfg| std::env::var(format!("CARGO_CFG_TARGET_{cfg}")).unwrap_or_default();
+    let linux = target("OS") == "linux" && matches!(&*target("ENV"), "gnu" | "musl");
+    if !linux || target("POINTER_WIDTH") != "64" {
+        // Here, not in the source: this is the only error then.
+        println!("cargo::error=hwheel runs on 64-bit Linux only, with glibc or musl");
+    }
     if ["LOOM", "SHUTTLE"]
         .iter()
         .any(|cfg| std::env::var_os(format!("CARGO_CFG_{cfg}")).is_some())

@@ -21,6 +21,22 @@ for want in libhwheel.a libhwheel.so; do
 		{ echo "$want, built with a target in cargo's configuration, is empty"; exit 1; }
 done
 
+# One clear line where the library does not run, and none where it does.
+rustc --edition 2021 -o "$dir/script" build.rs
+while read -r os env width want; do
+	CARGO_CFG_TARGET_OS=$os CARGO_CFG_TARGET_ENV=$env CARGO_CFG_TARGET_POINTER_WIDTH=$width \
+		"$dir/script" > "$dir/log"
+	[ "$(grep -c '^cargo::error=.*64-bit Linux' "$dir/log")" = "$want" ] ||
+		{ echo "build.rs is wrong about $os, $env, $width bits"; exit 1; }
+done <<-END
+	linux gnu 64 0
+	linux musl 64 0
+	linux gnu 32 1
+	linux uclibc 64 1
+	macos none 64 1
+	windows gnu 64 1
+END
+
 # Another target makes another library: here one that does not exist.
 ! CARGO_BUILD_TARGET=no-such-target $make -s -C "$dir" >/dev/null 2>"$dir/log" ||
 	{ echo 'CARGO_BUILD_TARGET is not respected'; exit 1; }
