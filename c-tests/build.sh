@@ -21,6 +21,15 @@ for want in libhwheel.a libhwheel.so; do
 		{ echo "$want, built with a target in cargo's configuration, is empty"; exit 1; }
 done
 
+# README.md names the glibc that the library needs, and no older one.
+needs=$(objdump -T "$dir/build/libhwheel.so" | grep -v ' w ' |
+	grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
+if [ -n "$needs" ]; then # not with musl
+	named=$(grep -o 'needs 2\.[0-9]* or later where' README.md | grep -o '2\.[0-9]*')
+	printf '%s\n%s\n' "$needs" "$named" | sort -VC ||
+		{ echo "needs glibc $needs, where README.md says $named"; exit 1; }
+fi
+
 # One clear line where the library does not run, and none where it does.
 rustc --edition 2021 -o "$dir/script" build.rs
 while read -r os env width want; do
