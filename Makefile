@@ -75,9 +75,16 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 
 # Fills in a template. A program that links the library gets libgcc_s, or what
 # stands for it with -static, from its own compiler.
-fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+fill = sed -e 's|@VERSION@|$(VERSION)|' \
 	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(filter-out -lgcc_s,$(PRIVATE))|'
+
+# In hwheel.pc what lies below the prefix counts from the file, so that the tree
+# can be moved; what lies elsewhere stays where it is.
+below = $(patsubst $(abspath $(PREFIX))/%,$${prefix}/%,$(abspath $(1)))
+fill_pc = -e 's|@PC_LIBDIR@|$(call below,$(LIBDIR))|' \
+	-e 's|@PC_INCLUDEDIR@|$(call below,$(INCLUDEDIR))|' \
+	-e "s|@PC_PREFIX@|$(if $(filter $${prefix}/%,$(call below,$(LIBDIR))),$(up),$(PREFIX))|"
+up = \$${pcfiledir}/$$(realpath -m -s --relative-to=$(LIBDIR)/pkgconfig $(PREFIX))
 
 .PHONY: install uninstall
 install: all
@@ -88,7 +95,7 @@ install: all
 	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
-	$(Q)$(fill) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+	$(Q)$(fill) $(fill_pc) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
 
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
