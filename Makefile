@@ -36,8 +36,10 @@ SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 # compares it with what rustc says.
 PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 
-.PHONY: all
-all: $(SHARED) $(STATIC)
+.PHONY: all lib static
+all: lib
+lib: $(SHARED) $(STATIC)
+static: $(STATIC)
 
 RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml \
 	Cargo.lock build.rs
@@ -236,6 +238,13 @@ test check: check-build
 check-build:
 	$(call say,CHECK,build)
 	$(Q)c-tests/build.sh "$(MAKE)" $(abspath $(BUILD)/check-build)
+
+# The source in another project's tree.
+.PHONY: check-subproject
+test check: check-subproject
+check-subproject:
+	$(call say,CHECK,subproject)
+	$(Q)c-tests/subproject.sh "$(CC)" $(abspath $(BUILD)/subproject)
 
 # The commands of the documents.
 check-readme: all
