@@ -30,6 +30,11 @@ if [ -n "$needs" ]; then # not with musl
 		{ echo "needs glibc $needs, where README.md says $named"; exit 1; }
 fi
 
+# A debugger finds the lines of the library, and of the functions inside it.
+address=$(nm "$dir/build/libhwheel.so" | sed -n 's/ T hwheel_create$//p')
+addr2line -e "$dir/build/libhwheel.so" "$address" | grep -q 'src/.*\.rs:[1-9]' ||
+	{ echo 'the library has no line tables'; exit 1; }
+
 # One clear line where the library does not run, and none where it does.
 rustc --edition 2021 -o "$dir/script" build.rs
 while read -r os env width want; do
