@@ -44,8 +44,9 @@ static: $(STATIC)
 RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml \
 	Cargo.lock build.rs
 
+comma := ,
 # PROBES=1 is for tracers: docs/PROBES.md.
-FEATURES := $(if $(PROBES),--features probes)
+FEATURES := --features capi$(if $(PROBES),$(comma)probes)
 
 # Cargo says where the library is: its configuration decides that.
 $(STATIC): $(RUST_SOURCES) $(BUILD)/features
@@ -144,7 +145,7 @@ test: test-rust loom test-c check-exports check-link check-header check-install 
 
 test-rust:
 	$(call say,TEST,rust)
-	$(Q)$(CARGO) test -q
+	$(Q)$(CARGO) test -q --features capi
 
 # The core under the model checker: races to three preemptions, LOOM_BOUND= for
 # all of them; pairs and triples of operations to one. `make loom-long` does more.
@@ -245,6 +246,13 @@ test check: check-subproject
 check-subproject:
 	$(call say,CHECK,subproject)
 	$(Q)c-tests/subproject.sh "$(CC)" $(abspath $(BUILD)/subproject)
+
+# The crate as its users get it.
+.PHONY: check-crate
+test check: check-crate
+check-crate: | $(BUILD)
+	$(call say,CHECK,crate)
+	$(Q)bindings/rust/package.sh "$(CARGO)" $(abspath $(BUILD)/crate)
 
 # The commands of the documents.
 check-readme: all

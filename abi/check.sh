@@ -27,7 +27,7 @@ mkdir -p "$work"
 build() {
 	local into
 	into=$target/abi/$(basename "$2" .so)
-	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --crate-type staticlib \
+	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --features capi --crate-type staticlib \
 		--config 'profile.dev.package."*".debug = 0') ||
 		return
 	# shellcheck disable=SC2086

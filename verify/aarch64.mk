@@ -21,7 +21,7 @@ test-aarch64:
 
 $(AARCH64_LIB): $(RUST_SOURCES)
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc -q --release --lib --crate-type staticlib --target $(AARCH64)
+	$(Q)$(CARGO) rustc -q --release --lib --features capi --crate-type staticlib --target $(AARCH64)
 	$(Q)touch -c $@
 
 $(BUILD)/aarch64/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h $(AARCH64_LIB)

@@ -24,7 +24,7 @@ SANITIZED_TESTS := $(filter-out noalloc resources trap_memory,$(C_TESTS))
 define sanitized
 $(call sanitized-lib,$(1)): $(RUST_SOURCES)
 	$$(call say,CARGO,$$@)
-	$$(Q)$$(call sanitized-cargo,$(1),rustc) --crate-type staticlib
+	$$(Q)$$(call sanitized-cargo,$(1),rustc) --features capi --crate-type staticlib
 	$$(Q)touch -c $$@
 
 clang-$(1) = $$(Q)mkdir -p $$(@D) && $(CLANG) -std=c11 -O1 -g -fsanitize=$(1) \

@@ -20,7 +20,7 @@ CHAOS := $(TARGET)/chaos/release/libhwheel.a
 $(CHAOS): $(RUST_SOURCES)
 	$(call say,CARGO,$@)
 	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) rustc $(if $(V),,-q) \
-		--release --lib --crate-type staticlib --features chaos
+		--release --lib --crate-type staticlib --features capi,chaos
 	$(Q)touch -c $@
 
 $(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/.done
