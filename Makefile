@@ -20,48 +20,55 @@ CC      ?= cc
 CXX     ?= c++
 INSTALL ?= install
 CFLAGS  ?= -O2 -g
-WARN    := -Wall -Wextra -Wpedantic -Werror
+# WERROR=1 is for the maintainers: a new compiler knows new warnings.
+WARN     = -Wall -Wextra -Wpedantic $(if $(WERROR),-Werror)
+FLAGS    = $(CPPFLAGS) $(CFLAGS) $(WARN) $(LDFLAGS)
 
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '  %-7s %s\n' '$(1)' '$(2)')
 
 BUILD  := build
 TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
-STATIC := $(TARGET)/release/libhwheel.a
+STATIC := $(BUILD)/libhwheel.a
 SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 
 # What the Rust standard library needs of the system; `make check-link`
 # compares it with what rustc says.
 PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
 
-.PHONY: all
-all: $(SHARED) $(BUILD)/libhwheel.a
+.PHONY: all lib static
+all: lib
+lib: $(SHARED) $(STATIC)
+static: $(STATIC)
 
-RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs) Cargo.toml build.rs
+RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml \
+	Cargo.lock build.rs
 
+comma := ,
 # PROBES=1 is for tracers: docs/PROBES.md.
-FEATURES := $(if $(PROBES),--features probes)
+FEATURES := --features capi$(if $(PROBES),$(comma)probes)
 
+# Cargo says where the library is: its configuration decides that.
 $(STATIC): $(RUST_SOURCES) $(BUILD)/features
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES)
-	$(Q)touch $@
+	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES) \
+		--message-format=json-render-diagnostics > $(BUILD)/cargo.json
+	$(Q)cp "$$(sed -n 's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' \
+		$(BUILD)/cargo.json)" $@
 
 $(BUILD):
 	$(Q)mkdir -p $@
 
-# Other features make another library.
+# Other features or another processor make another library.
 .PHONY: force
 $(BUILD)/features: force | $(BUILD)
-	$(Q)echo '$(FEATURES)' | cmp -s - $@ || echo '$(FEATURES)' > $@
-
-$(BUILD)/libhwheel.a: $(STATIC) | $(BUILD)
-	$(Q)cp $< $@
+	$(Q)echo '$(FEATURES) $(CARGO_BUILD_TARGET)' | cmp -s - $@ || \
+		echo '$(FEATURES) $(CARGO_BUILD_TARGET)' > $@
 
 # The static library, linked again: only so does the map decide the exports.
 $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -shared -o $@ \
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ \
 		-Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive \
 		-Wl,--gc-sections -Wl,--version-script=hwheel.map \
 		-Wl,-soname,$(SONAME) -Wl,-z,relro,-z,now,-z,defs,-z,nodelete \
@@ -71,20 +78,27 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 
 # Fills in a template. A program that links the library gets libgcc_s, or what
 # stands for it with -static, from its own compiler.
-fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' \
-	-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' -e 's|@VERSION@|$(VERSION)|' \
+fill = sed -e 's|@VERSION@|$(VERSION)|' \
 	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(filter-out -lgcc_s,$(PRIVATE))|'
+
+# In hwheel.pc what lies below the prefix counts from the file, so that the tree
+# can be moved; what lies elsewhere stays where it is.
+below = $(patsubst $(abspath $(PREFIX))/%,$${prefix}/%,$(abspath $(1)))
+fill_pc = -e 's|@PC_LIBDIR@|$(call below,$(LIBDIR))|' \
+	-e 's|@PC_INCLUDEDIR@|$(call below,$(INCLUDEDIR))|' \
+	-e "s|@PC_PREFIX@|$(if $(filter $${prefix}/%,$(call below,$(LIBDIR))),$(up),$(PREFIX))|"
+up = \$${pcfiledir}/$$(realpath -m -s --relative-to=$(LIBDIR)/pkgconfig $(PREFIX))
 
 .PHONY: install uninstall
 install: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
 	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp $(DESTDIR)$(INCLUDEDIR)/
-	$(Q)$(INSTALL) -m 644 $(BUILD)/libhwheel.a $(DESTDIR)$(LIBDIR)/
+	$(Q)$(INSTALL) -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
 	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
 	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
-	$(Q)$(fill) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+	$(Q)$(fill) $(fill_pc) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
 
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
@@ -95,7 +109,7 @@ uninstall:
 
 # What tests and examples link against is an installed library, as users have.
 STAGE := $(abspath $(BUILD)/stage)
-$(STAGE)/.done: $(SHARED) $(BUILD)/libhwheel.a $(wildcard include/*) \
+$(STAGE)/.done: $(SHARED) $(STATIC) $(wildcard include/*) \
 		hwheel.pc.in $(wildcard cmake/*)
 	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
 	$(Q)touch $@
@@ -109,32 +123,45 @@ EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 examples: $(EXAMPLES)
 $(BUILD)/%: examples/%.c $(STAGE)/.done
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
 demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
 	$(Q)$(BUILD)/idle_server
 
+# The server keeps its promises to clients.
+.PHONY: check-examples
+test check: check-examples
+check-examples: $(EXAMPLES)
+	$(call say,CHECK,examples)
+	$(Q)c-tests/echo.sh $(BUILD)/echo_server
+
 # C tests: each file a program, linked shared and static.
-C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))
+C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
+	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
 .PHONY: test test-rust test-c loom
+test check: WERROR = 1
 test: test-rust loom test-c check-exports check-link check-header check-install check-readme
 
 test-rust:
 	$(call say,TEST,rust)
-	$(Q)$(CARGO) test -q
+	$(Q)$(CARGO) test -q --features capi
 
-# The core under the model checker: races to three preemptions, LOOM_BOUND= for
-# all of them; pairs and triples of operations to one. `make loom-long` does more.
+# The core under the model checker: races to three preemptions, or as far as each
+# comes in LOOM_SECONDS, and it says which were cut off;
+# pairs, triples and stopped threads to one. `make loom-long` does more.
 LOOM_BOUND ?= 3
+LOOM_SECONDS ?= 4
 loom:
-	$(call say,LOOM,$(if $(LOOM_BOUND),to $(LOOM_BOUND) preemptions,without a bound))
-	$(Q)$(if $(LOOM_BOUND),LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND)) RUSTFLAGS='--cfg loom' \
-		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib model \
-		-- --skip pairs::
-	$(Q)LOOM_MAX_PREEMPTIONS=1 RUSTFLAGS='--cfg loom' \
-		CARGO_TARGET_DIR=$(TARGET)/loom $(CARGO) test -q --release --lib pairs::
+	$(call say,LOOM,to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
+	$(Q)LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
+		RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
+		$(CARGO) test -q --release --lib model -- --skip pairs:: --skip stopped::
+	$(Q)LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
+		RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
+		$(CARGO) test -q --release --lib -- pairs:: stopped::
+
 
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
@@ -142,12 +169,22 @@ test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/stat
 $(BUILD)/c-tests/shared/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
 
 $(BUILD)/c-tests/static/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
+
+$(BUILD)/c-tests/shared/%: c-tests/%.cc $(STAGE)/.done
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_SHARED) -lpthread
+
+$(BUILD)/c-tests/static/%: c-tests/%.cc $(STAGE)/.done
+	$(call say,CXX,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_STATIC)
 
 # Checks.
 .PHONY: check check-header check-exports check-link check-install check-readme header
@@ -157,29 +194,39 @@ header:
 	$(call say,HEADER,include/hwheel.h)
 	$(Q)$(CARGO) build -q --features header
 
-# The header is what the source says, and compiles alone under every standard.
+# The header is what the source says, looks like the kernel's code, and compiles
+# alone under every standard.
 check-header:
 	$(call say,CHECK,header)
+	$(Q)tools/header.awk include/hwheel.h
 	$(Q)mkdir -p $(BUILD)
 	$(Q)HWHEEL_HEADER=$(abspath $(BUILD)/hwheel.h) $(CARGO) build -q --features header
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
 		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
 	$(Q)for std in c99 c11 c17 c2x; do \
-		$(CC) -std=$$std $(WARN) -fsyntax-only -x c include/hwheel.h || exit 1; done
+		$(CC) -std=$$std $(WARN) -Werror -fsyntax-only -x c include/hwheel.h || exit 1; done
 	$(Q)for std in c++11 c++14 c++17 c++20; do \
 		for header in hwheel.h hwheel.hpp; do \
-			$(CXX) -std=$$std $(WARN) -fsyntax-only -x c++ include/$$header || \
+			$(CXX) -std=$$std $(WARN) -Werror -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
 
-# Only hwheel_* is exported, under the version node, and all of the header is; and
-# little of the thread-local memory is taken that libraries loaded late share.
+# All of the header is exported and nothing else. A function keeps the version node
+# of the release that brought it, so that a program built against a later release is
+# refused by this one when it is loaded; no node is of a later release. The library
+# takes little of the thread-local memory that libraries loaded late share.
 check-exports: $(SHARED)
 	$(call say,CHECK,exports)
 	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
 		sort > $(BUILD)/exports
+	$(Q)awk '/^HWHEEL_/ {node = $$1} /^\thwheel_/ {sub(";", "", $$1); \
+		print $$1 "@@" node}' hwheel.map | sort > $(BUILD)/mapped
+	$(Q)diff $(BUILD)/mapped $(BUILD)/exports
 	$(Q)grep -o '\bhwheel_[a-z_]*(' include/hwheel.h | grep -v '()' | tr -d '(' | \
-		sort -u | sed 's/$$/@@HWHEEL_0/' > $(BUILD)/declared
-	$(Q)diff $(BUILD)/declared $(BUILD)/exports
+		sort -u > $(BUILD)/declared
+	$(Q)sed 's/@@.*//' $(BUILD)/mapped | diff $(BUILD)/declared -
+	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
+	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
+		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
 	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
 		xargs printf %d)" -le 64 || \
@@ -201,15 +248,36 @@ check-install: all
 	$(call say,CHECK,install)
 	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)" "$(CXX)"
 
+# What packagers change: cargo's configuration, flags.
+.PHONY: check-build
+test check: check-build
+check-build:
+	$(call say,CHECK,build)
+	$(Q)c-tests/build.sh "$(MAKE)" $(abspath $(BUILD)/check-build)
+
+# The source in another project's tree.
+.PHONY: check-subproject
+test check: check-subproject
+check-subproject:
+	$(call say,CHECK,subproject)
+	$(Q)c-tests/subproject.sh "$(CC)" $(abspath $(BUILD)/subproject)
+
+# The crate as its users get it.
+.PHONY: check-crate
+test check: check-crate
+check-crate: | $(BUILD)
+	$(call say,CHECK,crate)
+	$(Q)bindings/rust/package.sh "$(CARGO)" $(abspath $(BUILD)/crate)
+
 # The commands of the documents.
 check-readme: all
 	$(call say,CHECK,documents)
 	$(Q)c-tests/readme.sh "$(MAKE)" "$(CC)" $(wildcard *.md docs/*.md)
 
 .PHONY: clean help
+# A target directory elsewhere may hold other crates: `cargo clean` is for that.
 clean:
-	$(CARGO) clean
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) target
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
@@ -219,4 +287,4 @@ help:
 		paste -sd ' ' | fold -sw 72 | sed 's/^/  /'
 
 # What else there is to make, each beside what it makes.
-include $(wildcard benches/*.mk bindings/*.mk man/*.mk tools/*.mk verify/*.mk)
+include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)

@@ -1,9 +1,15 @@
-//! Writes the C header, when asked to by the feature `header`, and says
-//! `checked` for either of the model checkers; a plain build does nothing here
-//! and needs no tool.
+//! Refuses systems that the library does not run on, sets `checked` for either of
+//! the model checkers, and writes the C header with the feature `header`. A plain
+//! build needs no tool.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    let target = |cfg| std::env::var(format!("CARGO_CFG_TARGET_{cfg}")).unwrap_or_default();
+    let linux = target("OS") == "linux" && matches!(&*target("ENV"), "gnu" | "musl");
+    if !linux || target("POINTER_WIDTH") != "64" {
+        // Here, not in the source: this is the only error then.
+        println!("cargo::error=hwheel runs on 64-bit Linux only, with glibc or musl");
+    }
     if ["LOOM", "SHUTTLE"]
         .iter()
         .any(|cfg| std::env::var_os(format!("CARGO_CFG_{cfg}")).is_some())
@@ -16,70 +22,147 @@ fn main() {
 
 #[cfg(feature = "header")]
 mod header {
-    /// Generates the header with cbindgen and writes it to `HWHEEL_HEADER`, or
-    /// over the committed one.
+    use std::collections::BTreeMap;
+    use std::fmt::Write;
+
+    /// The kernel's: 80 columns, tabs of 8.
+    const WIDTH: usize = 80;
+    const TAB: usize = 8;
+
+    /// Generates declarations and comments with cbindgen, puts them into the
+    /// template, and writes the result to `HWHEEL_HEADER` or over the committed
+    /// header. Every item has one place in the template.
     pub fn write() {
-        println!("cargo:rerun-if-changed=src/capi.rs");
+        println!("cargo:rerun-if-changed=src/capi");
         println!("cargo:rerun-if-changed=cbindgen.toml");
         println!("cargo:rerun-if-env-changed=HWHEEL_HEADER");
         let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
         let to =
             std::env::var("HWHEEL_HEADER").unwrap_or_else(|_| format!("{here}/include/hwheel.h"));
+        let mut items = items(&generate(&here));
+        let template = std::fs::read_to_string(format!("{here}/src/capi/hwheel.h.in"))
+            .expect("the template is readable");
+        let mut header = String::new();
+        for line in template.lines() {
+            match line.strip_prefix('@').and_then(|l| l.strip_suffix('@')) {
+                None => header.push_str(line),
+                Some(name) => header.push_str(
+                    &items
+                        .remove(name)
+                        .unwrap_or_else(|| panic!("the template names {name}, which is none")),
+                ),
+            }
+            header.push('\n');
+        }
+        let left: Vec<_> = items.keys().collect();
+        assert!(left.is_empty(), "the template lacks {left:?}");
+        std::fs::write(&to, header).expect("the header can be written");
+    }
+
+    fn generate(here: &str) -> String {
         let config = cbindgen::Config::from_file(format!("{here}/cbindgen.toml"))
             .expect("cbindgen.toml is readable");
         let mut text = Vec::new();
         cbindgen::Builder::new()
-            .with_src(format!("{here}/src/capi.rs"))
             .with_config(config)
+            .with_src(format!("{here}/src/capi/mod.rs"))
             .generate()
-            .expect("src/capi.rs is understood")
+            .expect("src/capi is understood")
             .write(&mut text);
-        let text = String::from_utf8(text).expect("source text is UTF-8");
-        std::fs::write(&to, kernel_doc(&text)).expect("the header can be written");
+        String::from_utf8(text).expect("source text is UTF-8")
     }
 
-    /// Turns cbindgen's comments into kernel-doc, and leaves out the sections
-    /// that are for Rust readers.
-    fn kernel_doc(text: &str) -> String {
-        let mut out = String::new();
-        let mut comment: Option<Vec<&str>> = None;
-        for line in text.lines() {
-            match &mut comment {
-                // The file's own comment comes with its stars.
-                None if line == "/*" && !out.is_empty() => comment = Some(Vec::new()),
-                None => {
-                    let code = line.replace(" // __cplusplus", " /* __cplusplus */");
-                    out.push_str(&code);
-                    out.push('\n');
-                }
-                Some(lines) if line == " */" => {
-                    write_comment(&mut out, lines);
-                    comment = None;
-                }
-                Some(lines) => lines.push(line),
+    /// What cbindgen wrote, by name, formatted.
+    fn items(text: &str) -> BTreeMap<String, String> {
+        let mut items = BTreeMap::new();
+        let mut rest = text.trim_start();
+        while !rest.is_empty() {
+            let mut comment = String::new();
+            if let Some(begun) = rest.strip_prefix("/*\n") {
+                let (inner, code) = begun.split_once("\n */\n").expect("a comment ends");
+                (comment, rest) = (kernel_doc(inner), code);
             }
+            let (code, more) = rest.split_once("\n\n").unwrap_or((rest, ""));
+            let item = format!("{comment}{}", format(code.trim_end()));
+            let had = items.insert(name(code), item);
+            assert!(had.is_none(), "{} is there twice", name(code));
+            rest = more.trim_start();
+        }
+        items
+    }
+
+    /// `struct s`, `f()`, or the name of a macro or a type.
+    fn name(code: &str) -> String {
+        let words = |text: &str| {
+            text.split(|c: char| !c.is_alphanumeric() && c != '_')
+                .filter(|w| !w.is_empty())
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        if let Some(rest) = code.strip_prefix("#define ") {
+            return words(rest)[0].clone();
+        }
+        if let Some(rest) = code.strip_prefix("typedef ") {
+            return match rest.split_once("(*") {
+                Some((_, function)) => words(function)[0].clone(),
+                None => words(rest).pop().expect("it has a name"),
+            };
+        }
+        match code.split_once('(') {
+            Some((head, _)) => format!("{}()", words(head).pop().expect("it has a name")),
+            None => format!("struct {}", words(code)[1]),
+        }
+    }
+
+    /// Code as the kernel writes it.
+    fn format(code: &str) -> String {
+        if code.starts_with("#define") {
+            return code.to_owned();
+        }
+        if code.contains('{') {
+            return code.replace("\n  ", "\n\t");
+        }
+        let line = code.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(function) = line.strip_prefix("HWHEEL_MUST_CHECK ") {
+            return format!("HWHEEL_MUST_CHECK\n{}", format(function));
+        }
+        let Some((head, parameters)) = line.rsplit_once('(') else {
+            return line;
+        };
+        // Parameters stand below the first one where they do not fit.
+        let mut out = format!("{head}(");
+        let indent = out.len();
+        let mut column = indent;
+        for (i, parameter) in parameters.replace("( ", "(").split(", ").enumerate() {
+            // With the comma behind it.
+            if i > 0 && column + 2 + parameter.len() + 1 > WIDTH {
+                let blanks = "\t".repeat(indent / TAB) + &" ".repeat(indent % TAB);
+                write!(out, ",\n{blanks}").expect("memory");
+                column = indent;
+            } else if i > 0 {
+                out.push_str(", ");
+                column += 2;
+            }
+            out.push_str(parameter);
+            column += parameter.len();
         }
         out
     }
 
-    fn write_comment(out: &mut String, lines: &[&str]) {
-        let end = lines
-            .iter()
-            .position(|l| l.trim() == "# Safety")
-            .unwrap_or(lines.len());
-        let mut lines = &lines[..end];
-        while lines.last().is_some_and(|l| l.trim().is_empty()) {
-            lines = &lines[..lines.len() - 1];
+    /// A comment as kernel-doc, without the sections that are for Rust readers.
+    fn kernel_doc(comment: &str) -> String {
+        let lines: Vec<_> = comment.lines().collect();
+        let end = lines.iter().position(|l| l.trim() == "# Safety");
+        let text = lines[..end.unwrap_or(lines.len())].join("\n");
+        let text = text.trim_end();
+        if text.lines().count() == 1 {
+            return format!("/**{text} */\n");
         }
-        if let [line] = lines {
-            out.push_str(&format!("/**{line} */\n"));
-            return;
-        }
-        out.push_str("/**\n");
-        for line in lines {
+        let mut out = "/**\n".to_owned();
+        for line in text.lines() {
             out.push_str(format!(" *{line}").trim_end());
             out.push('\n');
         }
-        out.push_str(" */\n");
+        out + " */\n"
     }
 }

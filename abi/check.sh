@@ -12,6 +12,8 @@ set -euo pipefail
 what=$1 cc=$2 cargo=$3 soname=$4 private=$5 target=$6 work=$7
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CARGO_PROFILE_DEV_DEBUG=2
+# One unit holds the whole interface.
+export CARGO_PROFILE_DEV_CODEGEN_UNITS=1
 
 if ! command -v abidiff >/dev/null; then
 	echo '    skipped: abidiff is not installed (apt-get install abigail-tools)'
@@ -25,7 +27,7 @@ mkdir -p "$work"
 build() {
 	local into
 	into=$target/abi/$(basename "$2" .so)
-	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --crate-type staticlib \
+	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --features capi --crate-type staticlib \
 		--config 'profile.dev.package."*".debug = 0') ||
 		return
 	# shellcheck disable=SC2086
@@ -72,7 +74,7 @@ refused() {
 
 copy swapped
 sed -i '/^pub struct hwheel_event/,/^}/{s/cookie:/tmp:/;s/deadline_ns:/cookie:/;s/tmp:/deadline_ns:/}' \
-	"$work/swapped/src/capi.rs"
+	"$work/swapped/src/capi/drive.rs"
 ! build "$work/swapped" "$work/swapped.so" 2>/dev/null ||
 	{ echo 'src/layout.rs compiles with members swapped'; exit 1; }
 : > "$work/swapped/src/layout.rs"
@@ -89,7 +91,7 @@ strip -g -o "$work/bare.so" "$work/now.so"
 # What is allowed is let through.
 copy grown
 sed -i -e '/^pub struct hwheel_stats/,/^}/s/^}/    pub more: u64,\n}/' \
-	-e 's/^    hwheel_stats {$/&\n        more: 0,/' "$work/grown/src/capi.rs"
+	-e 's/^    hwheel_stats {$/&\n        more: 0,/' "$work/grown/src/capi/stats.rs"
 build "$work/grown" "$work/grown.so"
 dump "$work/grown.so" "$work/grown.abi"
 compare "$work/grown.abi" || { echo 'struct hwheel_stats may not grow'; exit 1; }

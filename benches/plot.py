@@ -1,206 +1,200 @@
 #!/usr/bin/env python3
-"""Draw the figures of run.py as SVG.
+"""Draw what was measured, with matplotlib: plot.py FIGURES DIRECTORY"""
 
-    plot.py FILE DIR
-
-Writes cost.svg (cost against the number of timers), threads.svg (throughput
-against threads), lateness.svg (distribution of lateness) and textbook.svg
-(lists, heap and wheel) to DIR, each only if FILE has figures for it.
-"""
-
-import math
-import os
+import pathlib
 import sys
-from html import escape
 
-from run import Key, read
+import matplotlib
 
-# The same in every drawing. Most colours are Okabe and Ito's, told apart with
-# any kind of colour vision; and each line has its own marker besides.
+matplotlib.use("svg")
+# The same figures make the same file.
+matplotlib.rcParams.update({"svg.hashsalt": "hwheel", "svg.fonttype": "none", "font.size": 9,
+                            "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True,
+                            "font.family": "sans-serif", "legend.frameon": False})
+from matplotlib import pyplot as plt  # noqa: E402  (after the choice of what it draws with)
+
+import predict  # noqa: E402
+import tables  # noqa: E402
+from run import Side, median, read  # noqa: E402
+
+# Okabe and Ito's colours, told apart with any kind of colour vision, and markers.
 STYLES = {
-    "hwheel": ("#000000", "o"),
-    "hwheel, descriptor": ("#000000", "o"),
-    "hwheel, thread": ("#0072B2", "s"),
-    "machine": ("#888888", "x"),
-    "libuv": ("#56B4E9", "o"),
-    "libevent": ("#E69F00", "x"),
-    "tokio": ("#D55E00", "d"),
-    "tokio, dropped": ("#D55E00", "p"),
-    "delay_queue": ("#8B4513", "v"),
-    "hhwt": ("#009E73", "t"),
-    "go": ("#0072B2", "d"),
-    "jdk": ("#CC79A7", "v"),
-    "netty": ("#7A5195", "p"),
-    "unsorted": ("#009E73", "t"),
-    "sorted": ("#D55E00", "d"),
-    "heap": ("#0072B2", "s"),
+    "hwheel": ("#000000", "o"), "hwheel-hand": ("#000000", "s"), "ratas": ("#D55E00", "d"),
+    "wahern": ("#CC79A7", "v"), "libuv": ("#56B4E9", "^"), "libevent": ("#E69F00", "x"),
+    "tokio": ("#009E73", "+"), "hhwt": ("#0072B2", "<"), "delay_queue": ("#8B4513", ">"),
+    "go": ("#0072B2", "*"), "jdk": ("#999999", "p"), "netty": ("#7A5195", "h"),
 }
-WIDTH, HEIGHT = 460, 330
-LEFT, RIGHT, TOP, BOTTOM = 64, 14, 34, 48
-LEGEND = 150
+NAMES = {program: name for name, program in tables.EVERY.items()}
+SIZES = (1_000, 100_000, 1_000_000, 10_000_000)
 
 
-def marker(kind, x, y, colour):
-    shape = {
-        "o": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>',
-        "s": f'<rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6"/>',
-        "d": f'<path d="M{x:.1f} {y - 4:.1f}l4 4-4 4-4-4z"/>',
-        "t": f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"/>',
-        "v": f'<path d="M{x:.1f} {y + 4:.1f}l4-7h-8z"/>',
-        "x": f'<path d="M{x - 3:.1f} {y - 3:.1f}l6 6m0-6l-6 6" stroke-width="2"/>',
-        "p": f'<path d="M{x - 4:.1f} {y:.1f}h8m-4-4v8" stroke-width="2"/>',
-    }[kind]
-    return f'<g fill="{colour}" stroke="{colour}">{shape}</g>'
-
-
-class Axis:
-    """Values to pixels, linear or logarithmic, with round ticks."""
-
-    def __init__(self, label, values, pixels, log=False, low=0):
-        self.label, self.log = label, log
-        self.start, self.end = pixels
-        most = max(values)
-        if log:
-            self.low = 10 ** math.floor(math.log10(min(values)))
-            self.high = 10 ** math.ceil(math.log10(most))
-        else:
-            power = 10 ** math.floor(math.log10(most))
-            tens = most / power
-            self.step = power if tens > 4 else power / 2 if tens > 2 else power / 5
-            self.low, self.high = low, math.ceil(most / self.step) * self.step
-
-    def at(self, value):
-        scale = math.log10 if self.log else float
-        part = (scale(value) - scale(self.low)) / (scale(self.high) - scale(self.low))
-        return self.start + part * (self.end - self.start)
-
-    def ticks(self):
-        if self.log:
-            first, last = round(math.log10(self.low)), round(math.log10(self.high))
-            return [10 ** e for e in range(first, last + 1)]
-        return [i * self.step for i in range(round(self.high / self.step) + 1)]
-
-
-def text(x, y, words, anchor="middle", size=12, more=""):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{more}>'
-            f'{escape(words)}</text>')
-
-
-def short(value):
-    for unit, sign in ((1_000_000, "M"), (1_000, "k")):
-        if value >= unit:
-            return f"{value / unit:g}{sign}"
-    return f"{value:g}"
-
-
-def panel(title, x_axis, y_axis, series, at, x_names=None):
-    """One diagram at a place; series are (name, [(x, y)])."""
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    out = [f'<g transform="translate({at},0)">', text(middle, 20, title, size=14)]
-    for tick in y_axis.ticks():
-        y = y_axis.at(tick)
-        out.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>')
-        out.append(text(LEFT - 6, y + 4, short(tick), "end"))
-    for tick in x_names or x_axis.ticks():
-        x = x_axis.at(tick)
-        out.append(f'<path d="M{x:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>')
-        out.append(text(x, HEIGHT - BOTTOM + 16, x_names[tick] if x_names else short(tick)))
-    out.append(f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" '
-               f'stroke="#333"/>')
-    out.append(text(middle, HEIGHT - 12, x_axis.label))
-    middle = (TOP + HEIGHT - BOTTOM) / 2
-    out.append(text(14, middle, y_axis.label, more=f' transform="rotate(-90 14 {middle})"'))
-    for name, points in series:
-        colour, kind = STYLES[name]
-        places = [(x_axis.at(x), y_axis.at(y)) for x, y in points]
-        line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        bold = 2.6 if name.startswith("hwheel") else 1.4
-        dashed = ' stroke-dasharray="5 3"' if name == "machine" else ""
-        out.append(f'<polyline points="{line}" fill="none" stroke="{colour}" '
-                   f'stroke-width="{bold}"{dashed}/>')
-        out += [marker(kind, x, y, colour) for x, y in places]
-    out.append("</g>")
-    return out
-
-
-def drawing(path, panels, x_axis, y_axis, x_names=None):
-    """Panels side by side with one legend. Panels are (title, series)."""
-    panels = [(title, series) for title, series in panels if series]
-    if not panels:
-        return
-    found = {name for _, series in panels for name, _ in series}
-    points = [point for _, series in panels for _, line in series for point in line]
-    x = Axis(values=[p[0] for p in points], pixels=(LEFT, WIDTH - RIGHT), **x_axis)
-    y = Axis(values=[p[1] for p in points], pixels=(HEIGHT - BOTTOM, TOP), **y_axis)
-    wide = WIDTH * len(panels) + LEGEND
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {HEIGHT}" width="{wide}" '
-           f'height="{HEIGHT}" font-family="sans-serif" fill="#222">',
-           '<rect width="100%" height="100%" fill="#fff"/>']
-    for i, (title, series) in enumerate(panels):
-        out += panel(title, x, y, series, i * WIDTH, x_names)
-    for i, name in enumerate(name for name in STYLES if name in found):
-        top = TOP + 10 + 20 * i
-        colour, kind = STYLES[name]
-        out.append(marker(kind, wide - LEGEND + 10, top, colour))
-        out.append(text(wide - LEGEND + 22, top + 4, name, "start"))
-    out.append("</svg>")
-    with open(path, "w", encoding="utf-8") as svg:
-        svg.write("\n".join(out) + "\n")
+def save(figure, path):
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
     print(f"  {path}")
 
 
-def lines(medians, workload, figure="ns", along="n", value=lambda median: median):
-    """A line for each implementation."""
-    found = {}
-    for key, median in medians.items():
-        if (key.workload, key.figure) == (workload, figure):
-            found.setdefault(key.impl, []).append((getattr(key, along), value(median)))
-    return [(impl, sorted(points)) for impl, points in found.items()]
+def lines(axes, runs, programs, work, xs):
+    """A line for each program: `work` gives the figure's side for a program and an x."""
+    for program in programs:
+        points = [(x, median(runs, work(program, x))) for x in xs]
+        points = [(x, y) for x, y in points if y is not None]
+        if points:
+            colour, marker = STYLES[program]
+            axes.plot(*zip(*points), color=colour, marker=marker, markersize=4, linewidth=1.3,
+                      linestyle="--" if program == "hwheel-hand" else "-", label=NAMES[program])
 
 
-def lateness(medians, workload):
-    """Quantiles as a distribution, from 1 us up: what is early is drawn there."""
-    quantiles = {"min": 0, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "p99": 99}
-    impls = dict.fromkeys(key.impl for key in medians if key.workload == workload)
-    return [(impl, [(max(1.0, medians[Key(workload, q, 1, 1, impl)] / 1000), part)
-                    for q, part in quantiles.items()])
-            for impl in impls]
+def by_size(runs, directory):
+    """What an operation costs as the number of timers grows."""
+    panels = (
+        ("Cancel a timer and arm it again", "pair", "ns"),
+        ("Re-arm a timer in place", "rearm", "ns"),
+        ("Arm a timer", "cycle", "arm"),
+        ("Fire a timer, tick by tick", "cycle", "fire"),
+    )
+    figure, grid = plt.subplots(2, 2, figsize=(10, 7.5), sharex=True)
+    for axes, (title, workload, name) in zip(grid.flat, panels):
+        lines(axes, runs, STYLES, lambda p, n, w=workload, f=name: Side(f"{p} {w} {n}", f), SIZES)
+        axes.set(title=title, xscale="log", yscale="log", ylabel="nanoseconds")
+    for axes in grid[1]:
+        axes.set_xlabel("pending timers")
+    grid[0][0].legend(*grid[0][0].get_legend_handles_labels(), loc="upper left",
+                      bbox_to_anchor=(2.25, 1.0))
+    figure.suptitle("One thread: lower is better")
+    save(figure, directory / "cost.svg")
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    medians = read(sys.argv[1])
-    os.makedirs(sys.argv[2], exist_ok=True)
+def threads(runs, directory):
+    """One thread and two on one wheel."""
+    figure, grid = plt.subplots(1, 2, figsize=(10, 3.8))
+    table = next(t for t in tables.TABLES if t.title.startswith("Two threads on one"))
+    for axes, n in zip(grid, (1_000, 100_000)):
+        names = [name for name, p in table.rows.items() if Side(f"{p} pair {n} 2") in runs]
+        if not names:
+            continue
+        for shift, count in ((-0.2, ""), (0.2, " 2")):
+            values = [1000 / (median(runs, Side(f"{table.rows[name]} pair {n}{count}")) or 1e9)
+                      for name in names]
+            axes.barh([i + shift for i in range(len(names))], values, 0.38,
+                      color="#0072B2" if count else "#56B4E9",
+                      label="two threads" if count else "one thread")
+        axes.set(yticks=range(len(names)), yticklabels=names, xlabel="million pairs a second",
+                 title=f"Cancel and arm, {n:,} timers a thread")
+        axes.invert_yaxis()
+    grid[1].legend()
+    figure.suptitle("Does a second thread help? Higher is better")
+    figure.tight_layout()
+    save(figure, directory / "threads.svg")
 
-    def path(name):
-        return os.path.join(sys.argv[2], name)
 
-    # One timer is not a random one of n.
-    machine = [(impl, points[1:]) for impl, points in lines(medians, "C")]
-    timers, cost = {"label": "timers", "log": True}, {"label": "ns", "log": True}
-    drawing(path("cost.svg"),
-            [("W1a: cancel and arm a random timer", lines(medians, "W1a") + machine),
-             ("W1b: re-arm it in place", lines(medians, "W1b") + machine)],
-            timers, cost)
-    drawing(path("threads.svg"),
-            [(title, lines(medians, workload, along="threads", value=lambda ns: 1000 / ns))
-             for workload, title in
-             (("W4churn", "W4: cancel and arm, 100,000 timers a thread"),
-              ("W4constant", "W4: arm 30 s and cancel at once"))],
-            {"label": "threads", "low": 0.8}, {"label": "million a second", "log": True},
-            x_names={1: "1", 2: "2"})
-    drawing(path("lateness.svg"),
-            [(title, lateness(medians, workload)) for workload, title in
-             (("W5 50 us", "W5: tick 50 us"), ("W5 1000 us", "W5: tick 1 ms"),
-              ("W5", "W5: peers, and a timerfd without a tick"))],
-            {"label": "microseconds late, or less; 1 is early, too", "log": True},
-            {"label": "per cent of timers"})
-    drawing(path("textbook.svg"),
-            [("W9: cancel and arm one", lines(medians, "W9", "pair")),
-             ("W9: pass a tick of 1 ms", lines(medians, "W9", "tick"))],
-            timers, cost)
+def ticks(runs, directory):
+    """What the driver pays for threads that exist."""
+    counts = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    points = [(n, median(runs, Side(f"hwheel tick 1 {n}"))) for n in counts]
+    points = [point for point in points if point[1] is not None]
+    if not points:
+        return
+    figure, axes = plt.subplots(figsize=(5.5, 3.5))
+    axes.plot(*zip(*points), color="#000000", marker="o")
+    axes.set(xscale="log", xticks=counts, xticklabels=counts, ylim=(0, None),
+             xlabel="threads that hold timers", ylabel="nanoseconds",
+             title="Arm one timer and pass the tick in which it is due")
+    axes.minorticks_off()
+    save(figure, directory / "ticks.svg")
+
+
+def lateness(runs, directory):
+    """How late timers fire on a real clock."""
+    shares = {"min": 0, "p1": 1, "p10": 10, "p25": 25, "p50": 50, "p75": 75, "p90": 90, "p99": 99}
+    figure, grid = plt.subplots(1, 2, figsize=(10, 3.8))
+    for axes, title in zip(grid, ("tick of 50 us", "own tick")):
+        table = next(t for t in tables.TABLES if t.title.endswith(title)
+                     or t.title.endswith(title + " of each"))
+        for name, command in table.rows.items():
+            points = [(share, median(runs, Side(command, q))) for q, share in shares.items()]
+            points = [(share, value / 1000) for share, value in points if value is not None]
+            axes.plot(*(zip(*points) if points else ((), ())), marker="o", markersize=3, label=name)
+        axes.axhline(0, color="#000000", linewidth=0.8)
+        axes.set(xlabel="per cent of the timers", ylabel="at most so many microseconds late",
+                 yscale="symlog", title=table.title)
+        axes.title.set_size(9)
+        axes.legend(fontsize=8)
+    figure.suptitle("Lateness of 1,000 timers on a real clock: below zero is early")
+    figure.tight_layout()
+    save(figure, directory / "lateness.svg")
+
+
+def server(runs, directory):
+    """What a server pays for its timers."""
+    figure, grid = plt.subplots(1, 2, figsize=(10, 3.8))
+    mixes = [(mix, n) for mix, n in tables.MIXES.items() if n > 0]
+    width = 0.8 / len(tables.SERVERS)
+    for axes, figure_name, label, unit in (
+            (grid[0], "request", "processor time a request, microseconds", 1000),
+            (grid[1], "share", "of it in timers, per cent", 1)):
+        for k, (name, command) in enumerate(tables.SERVERS.items()):
+            values = [median(runs, Side(command, f"{figure_name}@{n}")) or 0 for _, n in mixes]
+            axes.bar([i + k * width - 0.4 + width / 2 for i in range(len(mixes))],
+                     [value / unit for value in values], width, label=name)
+        axes.set(xticks=range(len(mixes)), xticklabels=[mix for mix, _ in mixes],
+                 xlabel="connections that talk", ylabel=label)
+    grid[0].legend(fontsize=8)
+    figure.suptitle("An echo server with an idle timeout and a deadline: lower is better")
+    figure.tight_layout()
+    save(figure, directory / "server.svg")
+
+
+def prediction(runs, directory):
+    """What more processors would bring."""
+    cores = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for name, program in predict.KINDS.items():
+        values = [predict.predicted(runs, program, n) for n in cores]
+        if None in values:
+            continue
+        colour, marker = STYLES[program.split("-")[0]]
+        axes.plot(cores, values, color=colour, linestyle="--", label=name)
+        measured = [(1, predict.time_of_one(runs, program)),
+                    (2, median(runs, Side(f"{program} {predict.WORK} 2")))]
+        measured = [(n, 1000 / t) for n, t in measured if t]
+        axes.plot(*zip(*measured), color=colour, marker=marker, linestyle="none")
+    axes.set(xscale="log", yscale="log", xticks=cores, xticklabels=cores,
+             xlabel="threads, each on a processor of its own",
+             ylabel="million pairs a second",
+             title="Cancel and arm: predicted (lines), measured (marks)")
+    axes.minorticks_off()
+    axes.legend()
+    save(figure, directory / "prediction.svg")
+
+
+def textbook(runs, directory):
+    """Lists, a heap and the wheel."""
+    sizes = (100, 1_000, 10_000, 100_000)
+    figure, grid = plt.subplots(1, 2, figsize=(10, 3.5))
+    table = next(t for t in tables.TABLES if t.title.startswith("Lists"))
+    for axes, name, title in ((grid[0], "pair", "Cancel a timer and arm it again"),
+                              (grid[1], "tick", "Pass a tick")):
+        for row, program in table.rows.items():
+            points = [(n, median(runs, Side(f"{program} book {n}", name))) for n in sizes]
+            points = [point for point in points if point[1] is not None]
+            axes.plot(*(zip(*points) if points else ((), ())), marker="o", markersize=4, label=row)
+        axes.set(xscale="log", yscale="log", xlabel="pending timers", ylabel="nanoseconds",
+                 title=title)
+    grid[0].legend()
+    figure.tight_layout()
+    save(figure, directory / "textbook.svg")
+
+
+def main(path, directory):
+    runs = read(path)
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    for draw in (by_size, threads, ticks, lateness, server, prediction, textbook):
+        draw(runs, directory)
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

@@ -7,10 +7,10 @@ LUA_MODULE := bindings/luajit/src/hwheel.lua
 
 .PHONY: install-luajit uninstall-luajit
 all: $(CDEF)
-$(CDEF): include/hwheel.h | $(BUILD)
+$(CDEF): include/hwheel.h bindings/luajit.mk | $(BUILD)
 	$(call say,CDEF,$@)
-	$(Q){ sed '/^#include/d' $< | $(CC) -E -P -x c - && echo 'enum {' && \
-		sed -n 's/^#define \(HWHEEL_[A-Z_]*\) \([0-9]\{1,\}\)$$/  \1 = \2,/p' $< && \
+	$(Q){ sed '/^#include/d' $< | $(CC) -E -P -DHWHEEL_MUST_CHECK= -x c - && echo 'enum {' && \
+		sed -nE 's/^#define (HWHEEL_[A-Z_]*) ([0-9]+|\([0-9]+ << [0-9]+\))$$/  \1 = \2,/p' $< && \
 		echo '};'; } > $@.new && mv $@.new $@
 
 $(STAGE)/.done: $(CDEF) $(LUA_MODULE)

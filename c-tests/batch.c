@@ -1,4 +1,4 @@
-/* hwheel_mod_many() and hwheel_delete_many(): a result each, and no call undone by another. */
+/* hwheel_timer_mod_many() and hwheel_timer_delete_many(): a result each, and no call undone by another. */
 #include "ktap.h"
 
 #define N 1000
@@ -13,7 +13,7 @@ static struct hwheel *wheel_of(int n)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	for (int i = 0; i < n; i++) {
-		CHECK_EQ(hwheel_setup(w, NULL, (uint64_t)i, 0, &timers[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, (uint64_t)i, &timers[i]), 0);
 		times[i] = (uint64_t)(i + 1) * MS;
 		results[i] = 77;
 	}
@@ -24,19 +24,19 @@ static void each_is_as_a_call_of_its_own(void)
 {
 	struct hwheel *w = wheel_of(N);
 
-	CHECK_EQ(hwheel_mod(w, timers[3], SEC, 0), 0);
-	CHECK_EQ(hwheel_mod_many(w, timers, times, N, 0, results), N);
+	CHECK_EQ(hwheel_timer_mod(w, timers[3], SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, N, 0, results), N);
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(results[i], i == 3);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, events, N), 10);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, events, N, NULL), 10);
 	for (int i = 0; i < 10; i++) {
 		CHECK_EQ(events[i].cookie, i);
 		CHECK_EQ(events[i].deadline_ns, times[i]);
 	}
-	CHECK_EQ(hwheel_delete_many(w, timers, N, results), N);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, N, results), N);
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(results[i], i >= 10);
-	CHECK_EQ(hwheel_advance(w, SEC, events, N), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, events, N, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -44,17 +44,17 @@ static void times_are_delays_or_deadlines(void)
 {
 	struct hwheel *w = wheel_of(4);
 
-	CHECK_EQ(hwheel_advance(w, 2 * MS, events, N), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, events, N, NULL), 0);
 	times[2] = HWHEEL_NEVER;
-	times[3] = HWHEEL_NEVER - 1;
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 4, 0, results), 4);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, events, N), 1);
+	times[3] = INT64_MAX;
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 4, 0, results), 4);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, events, N, NULL), 1);
 	CHECK_EQ(events[0].cookie, 0);
 	/* one that has passed fires at the next tick */
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 4, HWHEEL_ABSTIME, results), 4);
-	CHECK_EQ(hwheel_advance(w, 4 * MS, events, N), 2);
-	CHECK_EQ(events[0].deadline_ns + events[1].deadline_ns, 3 * MS);
-	CHECK_EQ(hwheel_advance(w, 1000000 * SEC, events, N), 0);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 4, HWHEEL_ABS, results), 4);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, events, N, NULL), 2);
+	CHECK_EQ(events[0].deadline_ns + events[1].deadline_ns, 2 * 4 * MS);
+	CHECK_EQ(hwheel_advance(w, 1000000 * SEC, events, N, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -62,18 +62,18 @@ static void one_that_fails_stops_none(void)
 {
 	struct hwheel *w = wheel_of(6);
 
-	CHECK_EQ(hwheel_shutdown(w, timers[1]), 0);
-	CHECK_EQ(hwheel_free(w, timers[3]), 0);
+	CHECK_EQ(hwheel_timer_shutdown(w, timers[1]), 0);
+	CHECK_EQ(hwheel_timer_free(w, timers[3]), 0);
 	timers[4] = 0;
 	timers[5] = UINT64_MAX;
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 6, 0, results), 2);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 6, 0, results), 2);
 	CHECK_EQ(results[0], 0);
 	CHECK_EQ(results[1], -ESHUTDOWN);
 	CHECK_EQ(results[2], 0);
 	CHECK_EQ(results[3], -ESTALE);
 	CHECK_EQ(results[4], -ESTALE);
 	CHECK_EQ(results[5], -ESTALE);
-	CHECK_EQ(hwheel_delete_many(w, timers, 6, results), 3);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, 6, results), 3);
 	CHECK_EQ(results[0], 1);
 	CHECK_EQ(results[1], 0);
 	CHECK_EQ(results[2], 1);
@@ -91,13 +91,13 @@ static void one_timer_may_come_twice(void)
 		timers[i] = timers[0];
 		times[i] = 20 * MS - (uint64_t)i * MS;
 	}
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 20, 0, results), 20);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 20, 0, results), 20);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(results[i], i > 0);
 	/* the last one counts */
-	CHECK_EQ(hwheel_advance(w, MS, events, N), 1);
-	CHECK_EQ(hwheel_mod(w, timers[0], MS, 0), 0);
-	CHECK_EQ(hwheel_delete_many(w, timers, 20, results), 20);
+	CHECK_EQ(hwheel_advance(w, MS, events, N, NULL), 1);
+	CHECK_EQ(hwheel_timer_mod(w, timers[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, 20, results), 20);
 	for (int i = 0; i < 20; i++)
 		CHECK_EQ(results[i], i == 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -108,8 +108,8 @@ static void results_need_not_be_asked_for(void)
 	struct hwheel *w = wheel_of(3);
 
 	timers[1] = 1;
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 3, 0, NULL), 2);
-	CHECK_EQ(hwheel_delete_many(w, timers, 3, NULL), 2);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 3, 0, NULL), 2);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, 3, NULL), 2);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -117,12 +117,12 @@ static void none_is_no_work(void)
 {
 	struct hwheel *w = wheel_of(1);
 
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 0, 0, results), 0);
-	CHECK_EQ(hwheel_mod_many(w, NULL, NULL, 0, HWHEEL_ABSTIME, NULL), 0);
-	CHECK_EQ(hwheel_delete_many(w, timers, 0, results), 0);
-	CHECK_EQ(hwheel_delete_many(w, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 0, 0, results), 0);
+	CHECK_EQ(hwheel_timer_mod_many(w, NULL, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, 0, results), 0);
+	CHECK_EQ(hwheel_timer_delete_many(w, NULL, 0, NULL), 0);
 	CHECK_EQ(results[0], 77);
-	CHECK_EQ(hwheel_pending(w, timers[0]), 0);
+	CHECK_EQ(hwheel_timer_pending(w, timers[0]), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -131,22 +131,24 @@ static void bad_arguments_change_nothing(void)
 	struct hwheel *w = wheel_of(2);
 	const uint32_t too_many = (uint32_t)INT32_MAX + 1;
 
-	CHECK_EQ(hwheel_mod_many(NULL, timers, times, 2, 0, results), -EINVAL);
-	CHECK_EQ(hwheel_mod_many(w, NULL, times, 2, 0, results), -EINVAL);
-	CHECK_EQ(hwheel_mod_many(w, timers, NULL, 2, 0, results), -EINVAL);
-	CHECK_EQ(hwheel_mod_many(w, timers, times, too_many, 0, results), -EINVAL);
-	CHECK_EQ(hwheel_mod_many(w, timers, times, UINT32_MAX, 0, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(NULL, timers, times, 2, 0, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(w, NULL, times, 2, 0, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, NULL, 2, 0, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, too_many, 0, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, UINT32_MAX, 0, results), -EINVAL);
 	for (uint32_t flag = 2; flag != 0; flag <<= 1) {
-		CHECK_EQ(hwheel_mod_many(w, timers, times, 2, flag, results), -EINVAL);
-		CHECK_EQ(hwheel_mod_many(w, timers, times, 2, flag | HWHEEL_ABSTIME, results),
+		if (flag == HWHEEL_REDUCE || flag == HWHEEL_IF_PENDING)
+			continue;
+		CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 2, flag, results), -EINVAL);
+		CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 2, flag | HWHEEL_ABS, results),
 			 -EINVAL);
 	}
-	CHECK_EQ(hwheel_pending(w, timers[0]), 0);
-	CHECK_EQ(hwheel_mod(w, timers[0], MS, 0), 0);
-	CHECK_EQ(hwheel_delete_many(NULL, timers, 2, results), -EINVAL);
-	CHECK_EQ(hwheel_delete_many(w, NULL, 2, results), -EINVAL);
-	CHECK_EQ(hwheel_delete_many(w, timers, too_many, results), -EINVAL);
-	CHECK_EQ(hwheel_pending(w, timers[0]), 1);
+	CHECK_EQ(hwheel_timer_pending(w, timers[0]), 0);
+	CHECK_EQ(hwheel_timer_mod(w, timers[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete_many(NULL, timers, 2, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_delete_many(w, NULL, 2, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, too_many, results), -EINVAL);
+	CHECK_EQ(hwheel_timer_pending(w, timers[0]), 1);
 	CHECK_EQ(results[0], 77);
 	CHECK_EQ(results[1], 77);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -158,9 +160,9 @@ static void one_call_timers_are_freed(void)
 	struct hwheel_stats s = { .size = sizeof s };
 
 	for (uint64_t i = 0; i < N; i++)
-		CHECK_EQ(hwheel_after(w, SEC, NULL, i, 0, &timers[i]), 0);
-	CHECK_EQ(hwheel_delete_many(w, timers, N, results), N);
-	CHECK_EQ(hwheel_delete_many(w, timers, N, results), 0);
+		CHECK_EQ(hwheel_once(w, SEC, NULL, i, 0, &timers[i]), 0);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, N, results), N);
+	CHECK_EQ(hwheel_timer_delete_many(w, timers, N, results), 0);
 	for (int i = 0; i < N; i++)
 		CHECK_EQ(results[i], -ESTALE);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
@@ -174,7 +176,7 @@ static void a_drained_wheel_refuses_each(void)
 	struct hwheel *w = wheel_of(2);
 
 	CHECK_EQ(hwheel_drain(w, events, N), 0);
-	CHECK_EQ(hwheel_mod_many(w, timers, times, 2, 0, results), 0);
+	CHECK_EQ(hwheel_timer_mod_many(w, timers, times, 2, 0, results), 0);
 	CHECK_EQ(results[0], -ESHUTDOWN);
 	CHECK_EQ(results[1], -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);

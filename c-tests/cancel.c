@@ -1,11 +1,11 @@
-/* hwheel_delete(), hwheel_shutdown(), hwheel_free(), and handles that are not a timer's. */
+/* hwheel_timer_delete(), hwheel_timer_shutdown(), hwheel_timer_free(), and handles that are not a timer's. */
 #include "ktap.h"
 
 static hwheel_timer_t make(struct hwheel *w, hwheel_fn fn)
 {
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_setup(w, fn, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, fn, 0, &t), 0);
 	return t;
 }
 
@@ -15,7 +15,7 @@ static void fires_nothing(struct hwheel *w)
 	uint64_t now = 0;
 
 	CHECK_EQ(hwheel_now(w, &now), 0);
-	CHECK_EQ(hwheel_advance(w, now + 3600 * SEC, &e, 1), 0);
+	CHECK_EQ(hwheel_advance(w, now + 3600 * SEC, &e, 1, NULL), 0);
 }
 
 /* Every function that takes a handle says `want`. */
@@ -23,18 +23,18 @@ static void all_say(struct hwheel *w, hwheel_timer_t t, int want)
 {
 	uint64_t ns = 77;
 
-	CHECK_EQ(hwheel_mod(w, t, MS, 0), want);
-	CHECK_EQ(hwheel_mod_at(w, t, MS, 0), want);
-	CHECK_EQ(hwheel_reduce(w, t, MS, 0), want);
-	CHECK_EQ(hwheel_mod_pending(w, t, MS, 0), want);
-	CHECK_EQ(hwheel_pending(w, t), want);
-	CHECK_EQ(hwheel_remaining(w, t, &ns), want);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), want);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, HWHEEL_ABS), want);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, HWHEEL_REDUCE), want);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, HWHEEL_IF_PENDING), want);
+	CHECK_EQ(hwheel_timer_pending(w, t), want);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), want);
 	CHECK_EQ(ns, 77);
-	CHECK_EQ(hwheel_delete(w, t), want);
-	CHECK_EQ(hwheel_delete_sync(w, t), want);
-	CHECK_EQ(hwheel_shutdown(w, t), want);
-	CHECK_EQ(hwheel_shutdown_sync(w, t), want);
-	CHECK_EQ(hwheel_free(w, t), want);
+	CHECK_EQ(hwheel_timer_delete(w, t), want);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), want);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), want);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, t), want);
+	CHECK_EQ(hwheel_timer_free(w, t), want);
 }
 
 static void delete_says_whether_it_was_armed(void)
@@ -43,16 +43,16 @@ static void delete_says_whether_it_was_armed(void)
 	hwheel_timer_t t = make(w, NULL);
 	struct hwheel_event e;
 
-	CHECK_EQ(hwheel_delete(w, t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_delete(w, t), 0);
-	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 	fires_nothing(w);
 	/* it can be armed again, and has fired after that */
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 7200 * SEC, &e, 1), 1);
-	CHECK_EQ(hwheel_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 7200 * SEC, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -61,12 +61,12 @@ static void delete_sync_without_a_callback_is_delete(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
 
-	CHECK_EQ(hwheel_delete_sync(w, t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_delete_sync(w, t), 1);
-	CHECK_EQ(hwheel_delete_sync(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 0);
 	fires_nothing(w);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -75,24 +75,24 @@ static void shutdown_is_for_good(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
 
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_shutdown(w, t), 1);
-	CHECK_EQ(hwheel_shutdown(w, t), 0);
-	CHECK_EQ(hwheel_shutdown(w, u), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
-	CHECK_EQ(hwheel_mod(w, u, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), 1);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
+	CHECK_EQ(hwheel_timer_shutdown(w, u), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, u, 10 * MS, 0), -ESHUTDOWN);
 	fires_nothing(w);
 	/* both still exist */
-	CHECK_EQ(hwheel_pending(w, t), 0);
-	CHECK_EQ(hwheel_delete(w, t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
-	CHECK_EQ(hwheel_free(w, t), 0);
-	CHECK_EQ(hwheel_free(w, u), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_free(w, u), 0);
 	all_say(w, t, -ESTALE);
 	all_say(w, u, -ESTALE);
 	/* a new timer in the same place is not shut down */
 	t = make(w, NULL);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -101,10 +101,10 @@ static void shutdown_sync_is_for_good(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL);
 
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_shutdown_sync(w, t), 1);
-	CHECK_EQ(hwheel_shutdown_sync(w, t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, t), 1);
+	CHECK_EQ(hwheel_timer_shutdown_sync(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), -ESHUTDOWN);
 	fires_nothing(w);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -114,11 +114,11 @@ static void free_says_whether_it_was_armed(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = make(w, NULL), u = make(w, NULL);
 
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_free(w, t), 1);
-	CHECK_EQ(hwheel_free(w, u), 0);
-	CHECK_EQ(hwheel_free(w, t), -ESTALE);
-	CHECK_EQ(hwheel_free(w, u), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_free(w, t), 1);
+	CHECK_EQ(hwheel_timer_free(w, u), 0);
+	CHECK_EQ(hwheel_timer_free(w, t), -ESTALE);
+	CHECK_EQ(hwheel_timer_free(w, u), -ESTALE);
 	fires_nothing(w);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -129,15 +129,15 @@ static void a_freed_handle_is_stale_everywhere(void)
 	hwheel_timer_t t = make(w, NULL), next;
 	struct hwheel_event e;
 
-	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	all_say(w, t, -ESTALE);
 	/* also when its place has been taken, which is left alone */
 	next = make(w, NULL);
 	CHECK(next != t);
-	CHECK_EQ(hwheel_mod(w, next, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, next, 10 * MS, 0), 0);
 	all_say(w, t, -ESTALE);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1), 1);
+	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(e.timer, next);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -152,11 +152,11 @@ static void a_handle_is_not_used_twice(void)
 	for (int i = 0; i < N; i++) {
 		t[i] = make(w, NULL);
 		CHECK(i == 0 || t[i] != t[i - 1]);
-		CHECK_EQ(hwheel_free(w, t[i]), 0);
+		CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
 	}
 	make(w, NULL);
 	for (int i = 0; i < N; i++)
-		CHECK_EQ(hwheel_pending(w, t[i]), -ESTALE);
+		CHECK_EQ(hwheel_timer_pending(w, t[i]), -ESTALE);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.live, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -167,12 +167,12 @@ static void a_handle_of_another_wheel_is_stale(void)
 	struct hwheel *a = ktap_manual(0, 0, 0, 0), *b = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t of_a = make(a, NULL), of_b = make(b, NULL);
 
-	CHECK_EQ(hwheel_mod(a, of_a, MS, 0), 0);
-	CHECK_EQ(hwheel_mod(b, of_b, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(a, of_a, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(b, of_b, MS, 0), 0);
 	all_say(b, of_a, -ESTALE);
 	all_say(a, of_b, -ESTALE);
-	CHECK_EQ(hwheel_pending(a, of_a), 1);
-	CHECK_EQ(hwheel_pending(b, of_b), 1);
+	CHECK_EQ(hwheel_timer_pending(a, of_a), 1);
+	CHECK_EQ(hwheel_timer_pending(b, of_b), 1);
 	CHECK_EQ(hwheel_destroy(a), 0);
 	CHECK_EQ(hwheel_destroy(b), 0);
 }
@@ -189,12 +189,12 @@ static void nor_is_one_that_began_at_another_time(void)
 
 	for (int i = 0; i < WHEELS; i++) {
 		o.start_ns = i % 3 == 1 ? 0 : UINT64_C(1) << i / 3;
-		CHECK_EQ(hwheel_create(&o, 0, &w[i]), 0);
+		CHECK_EQ(hwheel_create(&o, &w[i]), 0);
 		t[i] = make(w[i], NULL);
 	}
 	for (int i = 0; i < WHEELS; i++)
 		for (int j = 0; j < WHEELS; j++)
-			CHECK_EQ(hwheel_pending(w[i], t[j]), i == j ? 0 : -ESTALE);
+			CHECK_EQ(hwheel_timer_pending(w[i], t[j]), i == j ? 0 : -ESTALE);
 	for (int i = 0; i < WHEELS; i++)
 		CHECK_EQ(hwheel_destroy(w[i]), 0);
 }
@@ -222,7 +222,7 @@ static void garbage_is_stale(void)
 	all_say(w, 1, -ESTALE);
 	all_say(w, UINT64_MAX, -ESTALE);
 	t = make(w, NULL);
-	CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 	all_say(w, 0, -ESTALE);
 	all_say(w, UINT64_MAX, -ESTALE);
 	for (int bit = 0; bit < 64; bit++)
@@ -232,7 +232,7 @@ static void garbage_is_stale(void)
 		if (x != t)
 			all_say(w, x, -ESTALE);
 	}
-	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -245,9 +245,9 @@ static struct {
 static void cancel_another(struct hwheel *w, const struct hwheel_event *e)
 {
 	in_callback.calls++;
-	in_callback.own_pending = hwheel_pending(w, e->timer);
-	in_callback.own_delete = hwheel_delete(w, e->timer);
-	in_callback.other_delete = hwheel_delete(w, in_callback.other == e->timer ?
+	in_callback.own_pending = hwheel_timer_pending(w, e->timer);
+	in_callback.own_delete = hwheel_timer_delete(w, e->timer);
+	in_callback.other_delete = hwheel_timer_delete(w, in_callback.other == e->timer ?
 						 e->cookie : in_callback.other);
 }
 
@@ -258,27 +258,27 @@ static void a_callback_cancels_one_that_is_due_as_well(void)
 	hwheel_timer_t a = 0, b = 0;
 
 	memset(&in_callback, 0, sizeof in_callback);
-	CHECK_EQ(hwheel_setup(w, cancel_another, 0, 0, &a), 0);
-	CHECK_EQ(hwheel_setup(w, cancel_another, a, 0, &b), 0);
+	CHECK_EQ(hwheel_timer_setup(w, cancel_another, 0, &a), 0);
+	CHECK_EQ(hwheel_timer_setup(w, cancel_another, a, &b), 0);
 	in_callback.other = b;
-	CHECK_EQ(hwheel_mod(w, a, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_mod(w, b, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, a, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, b, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(in_callback.calls, 1);
 	CHECK_EQ(in_callback.own_pending, 0);
 	CHECK_EQ(in_callback.own_delete, 0);
 	CHECK_EQ(in_callback.other_delete, 1);
-	CHECK_EQ(hwheel_pending(w, a), 0);
-	CHECK_EQ(hwheel_pending(w, b), 0);
+	CHECK_EQ(hwheel_timer_pending(w, a), 0);
+	CHECK_EQ(hwheel_timer_pending(w, b), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void free_self(struct hwheel *w, const struct hwheel_event *e)
 {
 	in_callback.calls++;
-	in_callback.own_free = hwheel_free(w, e->timer);
-	in_callback.own_mod = hwheel_mod(w, e->timer, MS, 0);
-	in_callback.own_free_again = hwheel_free(w, e->timer);
+	in_callback.own_free = hwheel_timer_free(w, e->timer);
+	in_callback.own_mod = hwheel_timer_mod(w, e->timer, MS, 0);
+	in_callback.own_free_again = hwheel_timer_free(w, e->timer);
 }
 
 static void a_callback_frees_its_own_timer(void)
@@ -288,8 +288,8 @@ static void a_callback_frees_its_own_timer(void)
 	hwheel_timer_t t = make(w, free_self);
 
 	memset(&in_callback, 0, sizeof in_callback);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(in_callback.calls, 1);
 	CHECK_EQ(in_callback.own_free, 0);
 	CHECK_EQ(in_callback.own_mod, -ESTALE);
@@ -303,8 +303,8 @@ static void a_callback_frees_its_own_timer(void)
 static void shut_self(struct hwheel *w, const struct hwheel_event *e)
 {
 	in_callback.calls++;
-	in_callback.own_delete = hwheel_shutdown(w, e->timer);
-	in_callback.own_mod = hwheel_mod(w, e->timer, MS, 0);
+	in_callback.own_delete = hwheel_timer_shutdown(w, e->timer);
+	in_callback.own_mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
 static void a_callback_shuts_its_own_timer_down(void)
@@ -313,13 +313,13 @@ static void a_callback_shuts_its_own_timer_down(void)
 	hwheel_timer_t t = make(w, shut_self);
 
 	memset(&in_callback, 0, sizeof in_callback);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(in_callback.calls, 1);
 	CHECK_EQ(in_callback.own_delete, 0);
 	CHECK_EQ(in_callback.own_mod, -ESHUTDOWN);
-	CHECK_EQ(hwheel_mod(w, t, MS, 0), -ESHUTDOWN);
-	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -333,10 +333,10 @@ static void cancelled_timers_do_not_pile_up(void)
 	for (int i = 0; i < 300000; i++) {
 		hwheel_timer_t t = 0;
 
-		CHECK_EQ(hwheel_after(w, 300 * SEC, NULL, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_delete(w, t), 1);
+		CHECK_EQ(hwheel_once(w, 300 * SEC, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_delete(w, t), 1);
 		if (i % 1000 == 0)
-			CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10000, NULL, 0), 0);
+			CHECK_EQ(hwheel_advance(w, (uint64_t)i * 10000, NULL, 0, NULL), 0);
 		if (i == 1000) {
 			CHECK_EQ(hwheel_get_stats(w, &s), 0);
 			bytes = s.slab_bytes;

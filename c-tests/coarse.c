@@ -17,7 +17,7 @@ static int make(uint32_t clock, uint32_t flags, struct hwheel **w)
 	o.clock = clock;
 	o.tick_ns = TICK;
 	o.flags = flags;
-	return hwheel_create(&o, 0, w);
+	return hwheel_create(&o, w);
 }
 
 /* When each timer was armed, after `from` and before `to`; and for when. */
@@ -50,14 +50,14 @@ static void *arm(void *arg)
 		a->from = ktap_clock();
 		switch (i % 3) {
 		case 0:
-			failed += hwheel_after(wheel, DELAY, fire, cookie, 0, NULL) != 0;
+			failed += hwheel_once(wheel, DELAY, fire, cookie, 0, NULL) != 0;
 			break;
 		case 1:
-			failed += hwheel_setup(wheel, fire, cookie, 0, &t) != 0;
-			failed += hwheel_mod(wheel, t, DELAY, 0) != 0;
+			failed += hwheel_timer_setup(wheel, fire, cookie, &t) != 0;
+			failed += hwheel_timer_mod(wheel, t, DELAY, 0) != 0;
 			break;
 		default:
-			failed += hwheel_id_set(wheel, cookie, DELAY, fire, cookie, 0) != 0;
+			failed += hwheel_key_set(wheel, NUMBER(cookie), DELAY, fire, cookie, 0) != 0;
 		}
 		a->to = ktap_clock();
 	}
@@ -75,7 +75,7 @@ static void no_timer_is_early_or_late_by_more_than_it_says(void)
 	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, arm, (void *)i), 0);
 	for (end = ktap_clock() + 60 * SEC; fired < THREADS * TIMERS && ktap_clock() < end;)
-		CHECK(hwheel_poll(wheel, NULL, 0) >= 0);
+		CHECK(hwheel_poll(wheel, NULL, 0, NULL) >= 0);
 	for (int i = 0; i < THREADS; i++) {
 		void *failed;
 
@@ -109,8 +109,8 @@ static void the_tick_thread_fires(void)
 	CHECK_EQ(hwheel_now(wheel, &now), 0);
 	CHECK(now >= before && now <= ktap_clock());
 	armed[0][0].from = before;
-	CHECK_EQ(hwheel_after(wheel, DELAY, fire, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_start(wheel, 0), 0);
+	CHECK_EQ(hwheel_once(wheel, DELAY, fire, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(wheel), 0);
 	for (uint64_t end = before + 60 * SEC; ktap_clock() < end;) {
 		struct hwheel_stats s = { .size = sizeof s };
 

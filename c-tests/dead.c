@@ -5,7 +5,7 @@ static hwheel_timer_t timer(struct hwheel *w)
 {
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	return t;
 }
 
@@ -24,13 +24,13 @@ static void ever_shorter_arms_stay_bounded(void)
 	for (uint64_t i = 0; i < 10000000; i++) {
 		uint64_t delay = 1000000 - i / 10 % 1000000;
 
-		CHECK(hwheel_mod_at(w, t[i % 10], now + delay * MS, 0) >= 0);
+		CHECK(hwheel_timer_mod(w, t[i % 10], now + delay * MS, HWHEEL_ABS) >= 0);
 		if (i % 1000 == 0) {
 			uint64_t entries = stats(w).entries;
 
 			if (entries > most)
 				most = entries;
-			CHECK(hwheel_advance(w, now, NULL, 0) >= 0);
+			CHECK(hwheel_advance(w, now, NULL, 0, NULL) >= 0);
 		}
 		if (i % 1000000 == 0)
 			printf("# after %8" PRIu64 " arms: %6" PRIu64 " entries, %6" PRIu64 " dead\n",
@@ -51,11 +51,11 @@ static void shortened_and_freed_stay_bounded(void)
 	for (int i = 0; i < 1000000; i++) {
 		hwheel_timer_t t = timer(w);
 
-		CHECK_EQ(hwheel_mod(w, t, 86400 * SEC, 0), 0);
-		CHECK_EQ(hwheel_mod(w, t, 1 * MS, 0), 1);
-		CHECK_EQ(hwheel_free(w, t), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, 86400 * SEC, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 1 * MS, 0), 1);
+		CHECK_EQ(hwheel_timer_free(w, t), 1);
 		now += 2 * MS;
-		CHECK_EQ(hwheel_advance(w, now, e, 4), 0);
+		CHECK_EQ(hwheel_advance(w, now, e, 4, NULL), 0);
 		if (i % 1000 == 0 && stats(w).entries > most)
 			most = stats(w).entries;
 	}
@@ -74,9 +74,9 @@ static void the_living_are_kept(void)
 	uint64_t x = 1, fired = 0;
 
 	for (int i = 0; i < N; i++) {
-		CHECK_EQ(hwheel_setup(w, NULL, (uint64_t)i, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, (uint64_t)i, &t[i]), 0);
 		due[i] = 100000;
-		CHECK_EQ(hwheel_mod_at(w, t[i], due[i] * MS, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t[i], due[i] * MS, HWHEEL_ABS), 0);
 	}
 	for (uint64_t ms = 1; ms <= 60000; ms++) {
 		for (int j = 0; j < 20; j++) {
@@ -86,9 +86,9 @@ static void the_living_are_kept(void)
 			if (due[i] <= ms + 1)
 				continue;
 			due[i] -= (due[i] - ms) / 2;
-			CHECK_EQ(hwheel_mod_at(w, t[i], due[i] * MS, 0), 1);
+			CHECK_EQ(hwheel_timer_mod(w, t[i], due[i] * MS, HWHEEL_ABS), 1);
 		}
-		int n = hwheel_advance(w, ms * MS, e, N);
+		int n = hwheel_advance(w, ms * MS, e, N, NULL);
 
 		CHECK(n >= 0);
 		for (int j = 0; j < n; j++) {
@@ -108,12 +108,12 @@ static void the_tick_thread_does_it_and_sleeps_again(void)
 {
 	struct hwheel *w = NULL;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	hwheel_timer_t t = timer(w);
 
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	for (uint64_t i = 0; i < 1000000; i++)
-		CHECK(hwheel_mod(w, t, (100000000 - i % 50000000) * MS, 0) >= 0);
+		CHECK(hwheel_timer_mod(w, t, (100000000 - i % 50000000) * MS, 0) >= 0);
 	for (int i = 0; i < 20000 && stats(w).entries >= BOUND; i++)
 		ktap_sleep_ms(1);
 	CHECK(stats(w).entries < BOUND);

@@ -54,22 +54,22 @@ static void every_timer_that_has_not_fired_exactly_once(void)
 			uint64_t delay = (1 + i % 50) * (MS << i % 20);
 
 			if (i % 4 < 2) {
-				CHECK_EQ(hwheel_after(w, delay, fn, i, 0, &t[i]), 0);
+				CHECK_EQ(hwheel_once(w, delay, fn, i, 0, &t[i]), 0);
 			} else if (i % 8 < 4) {
-				CHECK_EQ(hwheel_every(w, delay, SEC, fn, i, 0, &t[i]), 0);
+				CHECK_EQ(hwheel_every(w, delay, SEC, 0, fn, i, 0, &t[i]), 0);
 			} else {
-				CHECK_EQ(hwheel_setup(w, fn, i, 0, &t[i]), 0);
+				CHECK_EQ(hwheel_timer_setup(w, fn, i, &t[i]), 0);
 				if (i % 3)
-					CHECK_EQ(hwheel_mod(w, t[i], delay, 0), 0);
+					CHECK_EQ(hwheel_timer_mod(w, t[i], delay, 0), 0);
 			}
 			if (i % 5 == 0)
-				CHECK(hwheel_delete(w, t[i]) >= 0);
+				CHECK(hwheel_timer_delete(w, t[i]) >= 0);
 		}
 		/* some fire */
-		CHECK(hwheel_advance(w, SEC, e, N) > 0);
+		CHECK(hwheel_advance(w, SEC, e, N, NULL) > 0);
 		calls = 0;
 		for (int i = 0; i < N; i++) {
-			seen[i] = hwheel_pending(w, t[i]) == 1 ? 0 : 1;
+			seen[i] = hwheel_timer_pending(w, t[i]) == 1 ? 0 : 1;
 			want += !seen[i];
 		}
 		CHECK(want > N / 10);
@@ -82,9 +82,9 @@ static void every_timer_that_has_not_fired_exactly_once(void)
 		want = 0;
 		for (int i = 0; i < N; i++) {
 			if (i % 8 < 4 || i % 4 < 2) {
-				CHECK_EQ(hwheel_pending(w, t[i]), -ESTALE);
+				CHECK_EQ(hwheel_timer_pending(w, t[i]), -ESTALE);
 			} else {
-				CHECK_EQ(hwheel_pending(w, t[i]), 0);
+				CHECK_EQ(hwheel_timer_pending(w, t[i]), 0);
 				want++;
 			}
 		}
@@ -99,12 +99,12 @@ static void a_drained_event_says_when_it_was_due(void)
 	struct hwheel_event e[2];
 	hwheel_timer_t u = 0;
 
-	CHECK_EQ(hwheel_after(w, 12345678, count, 42, 0, &u), 0);
+	CHECK_EQ(hwheel_once(w, 12345678, count, 42, 0, &u), 0);
 	memset(e, 0xff, sizeof e);
 	CHECK_EQ(hwheel_drain(w, e, 2), 1);
 	CHECK_EQ(e[0].timer, u);
 	CHECK_EQ(e[0].cookie, 42);
-	CHECK_EQ(e[0].deadline_ns, 12345678);
+	CHECK_DUE(e[0].deadline_ns, 12345678, MS);
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(e[0].flags, HWHEEL_EVENT_DRAINED);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -127,32 +127,32 @@ static void a_drained_wheel_takes_no_timers(void)
 	hwheel_timer_t armed = 0, resting = 0, made = 77;
 	uint64_t ns = 0;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &armed), 0);
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &resting), 0);
-	CHECK_EQ(hwheel_mod(w, armed, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &armed), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &resting), 0);
+	CHECK_EQ(hwheel_timer_mod(w, armed, MS, 0), 0);
 	CHECK_EQ(hwheel_drain(w, e, 4), 1);
 	for (int i = 0; i < 2; i++) {
 		hwheel_timer_t u = i ? armed : resting;
 
-		CHECK_EQ(hwheel_mod(w, u, MS, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_mod(w, u, HWHEEL_NEVER, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_mod_at(w, u, MS, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_reduce(w, u, MS, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_mod_pending(w, u, MS, 0), -ESHUTDOWN);
-		CHECK_EQ(hwheel_pending(w, u), 0);
-		CHECK_EQ(hwheel_delete(w, u), 0);
+		CHECK_EQ(hwheel_timer_mod(w, u, MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, u, HWHEEL_NEVER, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, u, MS, HWHEEL_ABS), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, u, MS, HWHEEL_REDUCE), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, u, MS, HWHEEL_IF_PENDING), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_pending(w, u), 0);
+		CHECK_EQ(hwheel_timer_delete(w, u), 0);
 	}
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_at(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, &made), -ESHUTDOWN);
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, HWHEEL_ABS, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, &made), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
 	CHECK_EQ(made, 77);
 	/* there is nothing left to fire, and all else goes on */
-	CHECK_EQ(hwheel_advance(w, SEC, e, 4), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 4, NULL), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-	CHECK_EQ(hwheel_free(w, armed), 0);
-	CHECK_EQ(hwheel_free(w, resting), 0);
+	CHECK_EQ(hwheel_timer_free(w, armed), 0);
+	CHECK_EQ(hwheel_timer_free(w, resting), 0);
 	CHECK_EQ(hwheel_drain(w, e, 4), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -165,16 +165,16 @@ static void arms_between_batches_are_refused(void)
 	hwheel_timer_t u[3];
 
 	for (int i = 0; i < 3; i++) {
-		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &u[i]), 0);
-		CHECK_EQ(hwheel_mod(w, u[i], MS, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &u[i]), 0);
+		CHECK_EQ(hwheel_timer_mod(w, u[i], MS, 0), 0);
 	}
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_mod(w, u[i], 2 * MS, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, u[i], 2 * MS, 0), -ESHUTDOWN);
 	/* one that is cancelled now is not handed back */
 	for (int i = 0; i < 3; i++)
-		if (hwheel_pending(w, u[i]) == 1) {
-			CHECK_EQ(hwheel_delete(w, u[i]), 1);
+		if (hwheel_timer_pending(w, u[i]) == 1) {
+			CHECK_EQ(hwheel_timer_delete(w, u[i]), 1);
 			break;
 		}
 	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
@@ -191,8 +191,8 @@ static void what_was_due_but_not_fetched_is_handed_back(void)
 
 	memset(seen, 0, sizeof seen);
 	for (uint64_t i = 0; i < 100; i++)
-		CHECK_EQ(hwheel_after(w, (i % 7) * MS, NULL, i, 0, &t[i]), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, e, 33), 33);
+		CHECK_EQ(hwheel_once(w, (i % 7) * MS, NULL, i, 0, &t[i]), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 33, NULL), 33);
 	for (int i = 0; i < 33; i++) {
 		seen[e[i].cookie]++;
 		fired++;
@@ -200,7 +200,7 @@ static void what_was_due_but_not_fetched_is_handed_back(void)
 	CHECK_EQ(drain_all(w, 10), 100 - fired);
 	for (int i = 0; i < 100; i++)
 		CHECK_EQ(seen[i], 1);
-	CHECK_EQ(hwheel_advance(w, 2 * SEC, e, N), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, e, N, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -209,7 +209,7 @@ static void timers_that_are_due_never_are_handed_back(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 3, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 3, 0, NULL), 0);
 	CHECK_EQ(hwheel_drain(w, e, 2), 1);
 	CHECK_EQ(e[0].cookie, 3);
 	CHECK(e[0].deadline_ns == HWHEEL_NEVER);
@@ -232,13 +232,13 @@ static void a_callback_does_not_drain(void)
 	struct hwheel_event e;
 
 	from_callback = 0;
-	CHECK_EQ(hwheel_after(w, MS, drain_inside, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS, &e, 1), 0);
+	CHECK_EQ(hwheel_once(w, MS, drain_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 0);
 	CHECK_EQ(from_callback, -EDEADLK);
 	/* nothing has changed */
-	CHECK_EQ(hwheel_after(w, SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, MS + SEC, &e, 1), 1);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS + SEC, &e, 1, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -247,15 +247,15 @@ static void a_started_wheel_is_not_drained(void)
 	struct hwheel *w = NULL;
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 1, 0, NULL), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_drain(w, e, 2), -EBUSY);
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 2, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 2, 0, NULL), 0);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_drain(w, e, 2), 2);
 	CHECK_EQ(hwheel_drain(w, e, 2), 0);
-	CHECK_EQ(hwheel_after(w, SEC, NULL, 1, 0, NULL), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 1, 0, NULL), -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

@@ -35,28 +35,35 @@ static void success_leaves_errno_alone(void)
 	uint64_t ns = 0;
 	int fd;
 
-	QUIET(hwheel_create(NULL, 0, &w), 0);
+	QUIET(hwheel_create(NULL, &w), 0);
 	QUIET(hwheel_now(w, &ns), 0);
-	QUIET(hwheel_setup(w, NULL, 0, 0, &t), 0);
-	QUIET(hwheel_mod(w, t, 3600 * SEC, 0), 0);
+	QUIET(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	QUIET(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
 	QUIET(hwheel_next_expiry(w, &ns), 1);
 	QUIET(hwheel_get_stats(w, &s), 0);
+	ns = 0;
+	QUIET(hwheel_list(w, &ns, &e, 1), 1);
+	errno = MARK;
+	CHECK(hwheel_strerror(-ESTALE) != NULL);
+	CHECK_EQ(errno, MARK);
 	errno = MARK;
 	fd = hwheel_fd(w);
 	CHECK_EQ(errno, MARK);
 	CHECK(fd >= 0);
-	QUIET(hwheel_poll(w, &e, 1), 0);
-	QUIET(hwheel_mod(w, t, SEC, 0), 1);
-	QUIET(hwheel_start(w, 0), 0);
+	QUIET(hwheel_poll(w, &e, 1, NULL), 0);
+	QUIET(hwheel_timer_mod(w, t, SEC, 0), 1);
+	QUIET(hwheel_start(w), 0);
 	QUIET(hwheel_stop(w), 0);
-	QUIET(hwheel_delete_sync(w, t), 1);
-	QUIET(hwheel_free(w, t), 0);
+	QUIET(hwheel_timer_delete_sync(w, t), 1);
+	QUIET(hwheel_timer_free(w, t), 0);
 	for (uint64_t id = 0; id < 1000; id++)
-		QUIET(hwheel_id_set(w, id, 3600 * SEC, NULL, 0, 0), 0);
-	QUIET(hwheel_id_move(w, 7, 7200 * SEC, 0), 1);
-	QUIET(hwheel_id_pending(w, 7), 1);
+		QUIET(hwheel_key_set(w, NUMBER(id), 3600 * SEC, NULL, 0, 0), 0);
+	QUIET(hwheel_key_mod(w, NUMBER(7), 7200 * SEC, 0), 1);
+	QUIET(hwheel_key_pending(w, NUMBER(7)), 1);
+	ns = 0;
+	QUIET(hwheel_list(w, &ns, &e, 1), 1);
 	for (uint64_t id = 0; id < 1000; id++)
-		QUIET(hwheel_id_delete(w, id), 1);
+		QUIET(hwheel_key_delete(w, NUMBER(id)), 1);
 	QUIET(hwheel_drain(w, &e, 1), 0);
 	QUIET(hwheel_destroy(w), 0);
 	QUIET(hwheel_destroy(NULL), 0);
@@ -67,14 +74,14 @@ static void refusals_leave_errno_alone(void)
 	struct hwheel *w = NULL;
 	struct hwheel_event e;
 
-	QUIET(hwheel_create(NULL, 1, &w), -EINVAL);
-	QUIET(hwheel_create(NULL, 0, &w), 0);
-	QUIET(hwheel_mod(w, 77, SEC, 0), -ESTALE);
-	QUIET(hwheel_delete_sync(w, 77), -ESTALE);
-	QUIET(hwheel_advance(w, SEC, &e, 1), -EINVAL);
-	QUIET(hwheel_start(w, 0), 0);
-	QUIET(hwheel_start(w, 0), -EBUSY);
-	QUIET(hwheel_poll(w, &e, 1), -EBUSY);
+	QUIET(hwheel_create(NULL, NULL), -EINVAL);
+	QUIET(hwheel_create(NULL, &w), 0);
+	QUIET(hwheel_timer_mod(w, 77, SEC, 0), -ESTALE);
+	QUIET(hwheel_timer_delete_sync(w, 77), -ESTALE);
+	QUIET(hwheel_advance(w, SEC, &e, 1, NULL), -EINVAL);
+	QUIET(hwheel_start(w), 0);
+	QUIET(hwheel_start(w), -EBUSY);
+	QUIET(hwheel_poll(w, &e, 1, NULL), -EBUSY);
 	QUIET(hwheel_drain(w, &e, 1), -EBUSY);
 	QUIET(hwheel_destroy(w), 0);
 }
@@ -83,24 +90,24 @@ static void waiting_leaves_errno_alone(void)
 {
 	struct hwheel *w = NULL;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	for (int i = 0; i < 200; i++) {
 		hwheel_timer_t t = 0;
 		int answer, after;
 
 		atomic_store(&release, 1);
-		CHECK_EQ(hwheel_setup(w, count, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, count, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 		if (i % 4 == 0)
-			while (hwheel_pending(w, t) == 1)
+			while (hwheel_timer_pending(w, t) == 1)
 				;
 		errno = MARK;
-		answer = hwheel_shutdown_sync(w, t);
+		answer = hwheel_timer_shutdown_sync(w, t);
 		after = errno;
 		CHECK(answer == 0 || answer == 1);
 		CHECK_EQ(after, MARK);
-		CHECK_EQ(hwheel_free(w, t), 0);
+		CHECK_EQ(hwheel_timer_free(w, t), 0);
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -111,7 +118,7 @@ static void a_lack_of_descriptors_leaves_errno_alone(void)
 	struct rlimit old, none;
 	int fd, of_fd, start, of_start;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
 	none = old;
 	none.rlim_cur = 0;
@@ -120,7 +127,7 @@ static void a_lack_of_descriptors_leaves_errno_alone(void)
 	fd = hwheel_fd(w);
 	of_fd = errno;
 	errno = MARK;
-	start = hwheel_start(w, 0);
+	start = hwheel_start(w);
 	of_start = errno;
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
 	CHECK_EQ(fd, -EMFILE);
@@ -137,17 +144,17 @@ static void a_lack_of_memory_leaves_errno_alone(void)
 	hwheel_timer_t t = 0;
 	int create, of_create, setup, of_setup;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	CHECK_EQ(getrlimit(RLIMIT_AS, &old), 0);
 	none = old;
 	/* below what is in use: nothing more can be mapped */
 	none.rlim_cur = 4096;
 	CHECK_EQ(setrlimit(RLIMIT_AS, &none), 0);
 	errno = MARK;
-	create = hwheel_create(NULL, 0, &none_made);
+	create = hwheel_create(NULL, &none_made);
 	of_create = errno;
 	errno = MARK;
-	setup = hwheel_setup(w, NULL, 0, 0, &t);
+	setup = hwheel_timer_setup(w, NULL, 0, &t);
 	of_setup = errno;
 	CHECK_EQ(setrlimit(RLIMIT_AS, &old), 0);
 	CHECK_EQ(create, -ENOMEM);

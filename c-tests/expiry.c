@@ -13,7 +13,7 @@ static void without_timers_there_is_none(void)
 	hwheel_timer_t t = 0;
 
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	CHECK_EQ(ns, JUNK);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -30,11 +30,11 @@ static void one_timer_is_exact_to_the_tick(void)
 			struct hwheel_event e[2];
 			uint64_t ns = JUNK;
 
-			CHECK_EQ(hwheel_after(w, delays[i], NULL, 0, 0, NULL), 0);
+			CHECK_EQ(hwheel_once(w, delays[i], NULL, 0, 0, NULL), 0);
 			CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 			CHECK_EQ(ns, (delays[i] + MS - 1) / MS * MS);
-			CHECK_EQ(hwheel_advance(w, ns - 1, e, 2), 0);
-			CHECK_EQ(hwheel_advance(w, ns, e, 2), 1);
+			CHECK_EQ(hwheel_advance(w, ns - 1, e, 2, NULL), 0);
+			CHECK_EQ(hwheel_advance(w, ns, e, 2, NULL), 1);
 			CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 			CHECK_EQ(hwheel_destroy(w), 0);
 		}
@@ -47,15 +47,15 @@ static void the_earliest_counts(void)
 	hwheel_timer_t t = 0;
 	uint64_t ns = JUNK;
 
-	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 20 * MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_after(w, 30 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 20 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 20 * MS);
-	CHECK_EQ(hwheel_mod(w, t, 40 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 40 * MS, 0), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 30 * MS);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 10 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -67,8 +67,8 @@ static void a_cancelled_timer_does_not_count(void)
 	hwheel_timer_t t = 0;
 	uint64_t ns = JUNK;
 
-	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	CHECK_EQ(ns, JUNK);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -85,14 +85,14 @@ static void an_event_loop_can_live_on_it(void)
 
 	for (int i = 0; i < N; i++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		CHECK_EQ(hwheel_after(w, x % (3600 * SEC), NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, x % (3600 * SEC), NULL, 0, 0, NULL), 0);
 	}
 	while (hwheel_next_expiry(w, &ns) == 1) {
 		int n;
 
 		CHECK(ns > last);
 		last = ns;
-		n = hwheel_advance(w, ns, e, N);
+		n = hwheel_advance(w, ns, e, N, NULL);
 		for (int i = 0; i < n; i++)
 			CHECK_EQ((e[i].deadline_ns + MS - 1) / MS * MS, ns);
 		fired += n;
@@ -109,8 +109,8 @@ static void what_a_full_batch_left_is_due_now(void)
 	uint64_t ns = JUNK;
 
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 1);
+		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK(ns <= SEC);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -133,10 +133,10 @@ static void it_is_not_late_in_a_callback(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
 
-	CHECK_EQ(hwheel_after(w, 10 * MS, ask, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, ask, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
 	/* where the sweep is, not where it goes */
-	CHECK_EQ(hwheel_advance(w, 90 * MS, &e, 1), 1);
+	CHECK_EQ(hwheel_advance(w, 90 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(inside.answer, 1);
 	CHECK(inside.ns <= 50 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -144,7 +144,7 @@ static void it_is_not_late_in_a_callback(void)
 
 static void *advance_a_little(void *w)
 {
-	hwheel_advance(w, 10 * MS, NULL, 0);
+	hwheel_advance(w, 10 * MS, NULL, 0, NULL);
 	return NULL;
 }
 
@@ -157,8 +157,8 @@ static void it_is_not_late_while_another_thread_drives(void)
 
 	atomic_store(&held, 0);
 	atomic_store(&release, 0);
-	CHECK_EQ(hwheel_after(w, 10 * MS, hold, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 50 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, hold, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, advance_a_little, w), 0);
 	while (!atomic_load(&held))
 		ktap_sleep_ms(1);
@@ -198,9 +198,9 @@ static void asking_does_not_disturb_the_tick_thread(void)
 
 	atomic_store(&release, 0);
 	atomic_store(&n_beats, 0);
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
-	CHECK_EQ(hwheel_every(w, MS, MS, beat, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, beat, 0, 0, NULL), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, keep_asking, w), 0);
 	for (int i = 0; i < 20000 && atomic_load(&n_beats) < 500; i++)

@@ -29,36 +29,39 @@ static void try_everything(void)
 	EXPECT(hwheel_now(w, &ns), -ESHUTDOWN);
 	EXPECT(hwheel_next_expiry(w, &ns), -ESHUTDOWN);
 	EXPECT(hwheel_get_stats(w, &s), -ESHUTDOWN);
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_mod(w, of_parent, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_mod_at(w, of_parent, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_reduce(w, of_parent, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_mod_pending(w, of_parent, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_delete(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_delete_sync(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_shutdown(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_shutdown_sync(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_free(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_pending(w, of_parent), -ESHUTDOWN);
-	EXPECT(hwheel_remaining(w, of_parent, &ns), -ESHUTDOWN);
-	EXPECT(hwheel_after(w, MS, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_at(w, MS, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_every(w, MS, MS, count, 0, 0, &t), -ESHUTDOWN);
-	EXPECT(hwheel_mod_many(w, &of_parent, &ns, 1, 0, &result), -ESHUTDOWN);
-	EXPECT(hwheel_mod_many(w, NULL, NULL, 0, 0, NULL), -ESHUTDOWN);
-	EXPECT(hwheel_delete_many(w, &of_parent, 1, &result), -ESHUTDOWN);
+	EXPECT(hwheel_list(w, &ns, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_run_queued(w), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod_range(w, of_parent, MS, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod(w, of_parent, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_ABS), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_REDUCE), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod(w, of_parent, MS, HWHEEL_IF_PENDING), -ESHUTDOWN);
+	EXPECT(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_delete_sync(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_shutdown(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_shutdown_sync(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_free(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_remaining(w, of_parent, &ns), -ESHUTDOWN);
+	EXPECT(hwheel_once(w, MS, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_once(w, MS, count, 0, HWHEEL_ABS, &t), -ESHUTDOWN);
+	EXPECT(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod_many(w, &of_parent, &ns, 1, 0, &result), -ESHUTDOWN);
+	EXPECT(hwheel_timer_mod_many(w, NULL, NULL, 0, 0, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_timer_delete_many(w, &of_parent, 1, &result), -ESHUTDOWN);
 	EXPECT(hwheel_key_set(w, "k", 1, MS, count, 0, 0), -ESHUTDOWN);
-	EXPECT(hwheel_key_move(w, "k", 1, MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_key_mod(w, "k", 1, MS, 0), -ESHUTDOWN);
 	EXPECT(hwheel_key_delete(w, "k", 1), -ESHUTDOWN);
 	EXPECT(hwheel_key_pending(w, "k", 1), -ESHUTDOWN);
-	EXPECT(hwheel_id_set(w, 1, MS, count, 0, 0), -ESHUTDOWN);
-	EXPECT(hwheel_id_move(w, 1, MS, 0), -ESHUTDOWN);
-	EXPECT(hwheel_id_delete(w, 1), -ESHUTDOWN);
-	EXPECT(hwheel_id_pending(w, 1), -ESHUTDOWN);
-	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1), -ESHUTDOWN);
-	EXPECT(hwheel_poll(w, &e, 1), -ESHUTDOWN);
+	EXPECT(hwheel_key_set(w, NUMBER(1), MS, count, 0, 0), -ESHUTDOWN);
+	EXPECT(hwheel_key_mod(w, NUMBER(1), MS, 0), -ESHUTDOWN);
+	EXPECT(hwheel_key_delete(w, NUMBER(1)), -ESHUTDOWN);
+	EXPECT(hwheel_key_pending(w, NUMBER(1)), -ESHUTDOWN);
+	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_poll(w, &e, 1, NULL), -ESHUTDOWN);
 	EXPECT(hwheel_fd(w), -ESHUTDOWN);
-	EXPECT(hwheel_start(w, 0), -ESHUTDOWN);
+	EXPECT(hwheel_start(w), -ESHUTDOWN);
 	EXPECT(hwheel_stop(w), -ESHUTDOWN);
 	EXPECT(hwheel_drain(w, &e, 1), -ESHUTDOWN);
 	/* and no output was written */
@@ -86,21 +89,21 @@ static void use_an_own_wheel(void)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
-	EXPECT(hwheel_create(&o, 0, &mine), 0);
-	EXPECT(hwheel_after(mine, MS, NULL, 5, 0, &t), 0);
-	EXPECT(hwheel_pending(mine, of_parent), -ESTALE);
-	EXPECT(hwheel_advance(mine, SEC, e, 2), 1);
+	EXPECT(hwheel_create(&o, &mine), 0);
+	EXPECT(hwheel_once(mine, MS, NULL, 5, 0, &t), 0);
+	EXPECT(hwheel_timer_pending(mine, of_parent), -ESTALE);
+	EXPECT(hwheel_advance(mine, SEC, e, 2, NULL), 1);
 	EXPECT(e[0].timer, t);
 	EXPECT(hwheel_destroy(mine), 0);
 	/* with a thread of its own */
-	EXPECT(hwheel_create(NULL, 0, &mine), 0);
-	EXPECT(hwheel_start(mine, 0), 0);
-	EXPECT(hwheel_after(mine, MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_create(NULL, &mine), 0);
+	EXPECT(hwheel_start(mine), 0);
+	EXPECT(hwheel_once(mine, MS, count, 0, 0, NULL), 0);
 	while (atomic_load(&calls) == 0)
 		ktap_sleep_ms(1);
 	EXPECT(hwheel_destroy(mine), 0);
 	/* the parent's is still not to be used */
-	EXPECT(hwheel_pending(w, of_parent), -ESHUTDOWN);
+	EXPECT(hwheel_timer_pending(w, of_parent), -ESHUTDOWN);
 }
 
 static void use_an_own_wheel_and_destroy(void)
@@ -113,8 +116,8 @@ static void arm_manual(void)
 {
 	w = ktap_manual(0, 0, 0, 0);
 	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_setup(w, NULL, 9, 0, &of_parent), 0);
-	CHECK_EQ(hwheel_mod(w, of_parent, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 9, &of_parent), 0);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, 10 * MS, 0), 0);
 }
 
 /* The parent's wheel is as it was. */
@@ -125,10 +128,10 @@ static void goes_on(void)
 
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	CHECK_EQ(now, 0);
-	CHECK_EQ(hwheel_pending(w, of_parent), 1);
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1), 1);
+	CHECK_EQ(hwheel_timer_pending(w, of_parent), 1);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
 	CHECK_EQ(e.timer, of_parent);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -162,13 +165,13 @@ static void a_grandchild_too(void)
 	int status = 0;
 	pid_t child;
 
-	EXPECT(hwheel_create(NULL, 0, &mine), 0);
-	EXPECT(hwheel_after(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	EXPECT(hwheel_create(NULL, &mine), 0);
+	EXPECT(hwheel_once(mine, 3600 * SEC, NULL, 0, 0, NULL), 0);
 	child = fork();
 	EXPECT(child < 0, 0);
 	if (child == 0) {
 		alarm(30);
-		EXPECT(hwheel_after(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
+		EXPECT(hwheel_once(mine, MS, NULL, 0, 0, NULL), -ESHUTDOWN);
 		try_everything();
 		use_an_own_wheel();
 		EXPECT(hwheel_destroy(mine), 0);
@@ -177,7 +180,7 @@ static void a_grandchild_too(void)
 	}
 	EXPECT(waitpid(child, &status, 0), child);
 	EXPECT(status, 0);
-	EXPECT(hwheel_after(mine, MS, NULL, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(mine, MS, NULL, 0, 0, NULL), 0);
 	EXPECT(hwheel_destroy(mine), 0);
 }
 
@@ -211,9 +214,9 @@ static void the_parents_tick_thread_goes_on(void)
 	hwheel_timer_t t = 0;
 
 	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
-	CHECK_EQ(hwheel_every(w, MS, MS, count, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, count, 0, 0, &t), 0);
 	until_called(1);
 	/* at whatever moment of the thread */
 	for (int i = 0; i < 5; i++) {
@@ -221,11 +224,11 @@ static void the_parents_tick_thread_goes_on(void)
 		until_called(atomic_load(&calls) + 2);
 	}
 	/* also for the deadline of a sleeper whose descriptor the child has closed */
-	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_after(w, 100 * MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 100 * MS, count, 0, 0, NULL), 0);
 	in_a_child(do_nothing_for_a_while);
 	until_called(1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -244,9 +247,9 @@ static void fork_inside(struct hwheel *wheel, const struct hwheel_event *e)
 		struct hwheel_event out;
 
 		alarm(30);
-		inner[0] = hwheel_advance(w, SEC, &out, 1);
-		inner[1] = hwheel_after(w, MS, NULL, 0, 0, NULL);
-		inner[2] = hwheel_delete_sync(w, e->timer);
+		inner[0] = hwheel_advance(w, SEC, &out, 1, NULL);
+		inner[1] = hwheel_once(w, MS, NULL, 0, 0, NULL);
+		inner[2] = hwheel_timer_delete_sync(w, e->timer);
 		_exit(0);
 	}
 	if (waitpid(child, &status, 0) != child || status != 0)
@@ -260,9 +263,9 @@ static void a_fork_in_a_callback(void)
 	w = ktap_manual(0, 0, 0, 0);
 	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(inner != MAP_FAILED);
-	CHECK_EQ(hwheel_after(w, MS, fork_inside, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 2 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 1);
+	CHECK_EQ(hwheel_once(w, MS, fork_inside, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 1);
 	CHECK_EQ(inner[0], -ESHUTDOWN);
 	CHECK_EQ(inner[1], -ESHUTDOWN);
 	CHECK_EQ(inner[2], -ESHUTDOWN);

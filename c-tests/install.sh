@@ -44,6 +44,11 @@ done
 	$cc -o "$dir/static" "$here/consumer.c" ${static/-lhwheel/-l:libhwheel.a}
 	$cxx -o "$dir/static++" "$here/consumer.cpp" ${static/-lhwheel/-l:libhwheel.a}
 }
+# What carries the static library is not unloaded under a thread that used it.
+$cc -o "$dir/loader" "$here/loader.c" -lpthread -ldl
+# shellcheck disable=SC2086
+$cc -shared -fPIC -o "$dir/plugin.so" "$here/plugin.c" ${static/-lhwheel/-l:libhwheel.a}
+"$dir/loader" "$dir/plugin.so" >/dev/null || { echo 'a plug-in crashes when closed'; exit 1; }
 programs='shared shared++ static static++'
 # All of the program static, the C library too.
 if echo 'int main(void) { return 0; }' | $cc -static -x c -o "$dir/none" - 2>/dev/null; then
@@ -75,9 +80,22 @@ if command -v cmake >/dev/null; then
 		needs_library "$dir/cmake/shared_$language"
 		! needs_library "$dir/cmake/static_$language" || { echo 'not static'; exit 1; }
 	done
+	"$dir/loader" "$dir/cmake/libplugin.so" >/dev/null ||
+		{ echo 'a plug-in of CMake crashes when closed'; exit 1; }
 	! configure future 99.0 || { echo 'CMake takes this version for 99.0'; exit 1; }
 else
 	echo '    skipped: the CMake package, cmake is not installed (apt-get install cmake)'
+fi
+
+# The tree can be moved, and is found without a sysroot.
+if command -v pkg-config >/dev/null; then
+	cp -r "$dir/root$prefix" "$dir/moved"
+	# shellcheck disable=SC2046
+	$cc -o "$dir/of-moved" "$here/consumer.c" $(PKG_CONFIG_SYSROOT_DIR='' \
+		PKG_CONFIG_PATH="$dir/moved/lib/pkgconfig" pkg-config --cflags --libs hwheel) -v 2>"$dir/log"
+	runs "$dir/of-moved"
+	grep -q -e "-L$dir/moved/lib" -e "-L$dir/moved/lib/pkgconfig/../../lib" "$dir/log" ||
+		{ echo 'hwheel.pc does not move with its tree'; exit 1; }
 fi
 
 $make --no-print-directory uninstall DESTDIR="$dir/root" PREFIX=$prefix >/dev/null

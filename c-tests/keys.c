@@ -22,21 +22,21 @@ static void every_call_says_what_it_found(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 0);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
 	CHECK_EQ(live(w), 0);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 7, 0), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
 	CHECK_EQ(hwheel_key_pending(w, KEY("b")), 0);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), 2 * MS, 0), 1);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), 2 * MS, 0), 1);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, NULL, 8, 0), 1);
 	CHECK_EQ(live(w), 1);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 1);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(live(w), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -47,22 +47,22 @@ static void bad_arguments_change_nothing(void)
 	const uint32_t lengths[] = { 0, 256, UINT32_MAX };
 
 	CHECK_EQ(hwheel_key_set(NULL, key, 3, MS, NULL, 0, 0), -EINVAL);
-	CHECK_EQ(hwheel_key_move(NULL, key, 3, MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_mod(NULL, key, 3, MS, 0), -EINVAL);
 	CHECK_EQ(hwheel_key_delete(NULL, key, 3), -EINVAL);
 	CHECK_EQ(hwheel_key_pending(NULL, key, 3), -EINVAL);
 	CHECK_EQ(hwheel_key_set(w, NULL, 3, MS, NULL, 0, 0), -EINVAL);
-	CHECK_EQ(hwheel_key_move(w, NULL, 3, MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_mod(w, NULL, 3, MS, 0), -EINVAL);
 	CHECK_EQ(hwheel_key_delete(w, NULL, 3), -EINVAL);
 	CHECK_EQ(hwheel_key_pending(w, NULL, 3), -EINVAL);
 	for (size_t i = 0; i < 3; i++) {
 		CHECK_EQ(hwheel_key_set(w, key, lengths[i], MS, NULL, 0, 0), -EINVAL);
-		CHECK_EQ(hwheel_key_move(w, key, lengths[i], MS, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_mod(w, key, lengths[i], MS, 0), -EINVAL);
 		CHECK_EQ(hwheel_key_delete(w, key, lengths[i]), -EINVAL);
 		CHECK_EQ(hwheel_key_pending(w, key, lengths[i]), -EINVAL);
 	}
 	for (uint32_t flag = 2; flag != 0; flag <<= 1) {
 		CHECK_EQ(hwheel_key_set(w, key, 3, MS, NULL, 0, flag), -EINVAL);
-		CHECK_EQ(hwheel_key_move(w, key, 3, MS, flag | HWHEEL_ABSTIME), -EINVAL);
+		CHECK_EQ(hwheel_key_mod(w, key, 3, MS, flag | HWHEEL_ABS), -EINVAL);
 	}
 	CHECK_EQ(live(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -99,29 +99,29 @@ static void a_number_is_the_key_of_its_bytes(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	const uint64_t ids[] = { 0, 1, UINT64_C(1) << 63, UINT64_MAX };
 
-	CHECK_EQ(hwheel_id_set(NULL, 1, MS, NULL, 0, 0), -EINVAL);
-	CHECK_EQ(hwheel_id_set(w, 1, MS, NULL, 0, 2), -EINVAL);
-	CHECK_EQ(hwheel_id_move(NULL, 1, MS, 0), -EINVAL);
-	CHECK_EQ(hwheel_id_move(w, 1, MS, 2), -EINVAL);
-	CHECK_EQ(hwheel_id_delete(NULL, 1), -EINVAL);
-	CHECK_EQ(hwheel_id_pending(NULL, 1), -EINVAL);
+	CHECK_EQ(hwheel_key_set(NULL, NUMBER(1), MS, NULL, 0, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 0, 2), -EINVAL);
+	CHECK_EQ(hwheel_key_mod(NULL, NUMBER(1), MS, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_mod(w, NUMBER(1), MS, 2), -EINVAL);
+	CHECK_EQ(hwheel_key_delete(NULL, NUMBER(1)), -EINVAL);
+	CHECK_EQ(hwheel_key_pending(NULL, NUMBER(1)), -EINVAL);
 	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(hwheel_id_move(w, ids[i], MS, 0), 0);
-		CHECK_EQ(hwheel_id_delete(w, ids[i]), 0);
-		CHECK_EQ(hwheel_id_pending(w, ids[i]), 0);
-		CHECK_EQ(hwheel_id_set(w, ids[i], MS, NULL, ids[i], 0), 0);
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(ids[i]), MS, 0), 0);
+		CHECK_EQ(hwheel_key_delete(w, NUMBER(ids[i])), 0);
+		CHECK_EQ(hwheel_key_pending(w, NUMBER(ids[i])), 0);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(ids[i]), MS, NULL, ids[i], 0), 0);
 	}
 	for (int i = 0; i < 4; i++) {
-		CHECK_EQ(hwheel_id_pending(w, ids[i]), 1);
+		CHECK_EQ(hwheel_key_pending(w, NUMBER(ids[i])), 1);
 		CHECK_EQ(hwheel_key_pending(w, &ids[i], sizeof ids[i]), 1);
-		CHECK_EQ(hwheel_id_move(w, ids[i], (i + 2) * MS, HWHEEL_ABSTIME), 1);
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(ids[i]), (i + 2) * MS, HWHEEL_ABS), 1);
 	}
-	CHECK_EQ(hwheel_id_set(w, ids[0], 2 * MS, NULL, 77, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, events, ROOM), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(ids[0]), 2 * MS, NULL, 77, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, 77);
-	CHECK_EQ(hwheel_id_delete(w, ids[1]), 1);
+	CHECK_EQ(hwheel_key_delete(w, NUMBER(ids[1])), 1);
 	CHECK_EQ(hwheel_key_delete(w, &ids[2], sizeof ids[2]), 1);
-	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM), 1);
+	CHECK_EQ(hwheel_advance(w, SEC, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, UINT64_MAX);
 	CHECK_EQ(live(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -132,23 +132,23 @@ static void it_fires_once_and_is_gone(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 7, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS - 1, events, ROOM), 0);
-	CHECK_EQ(hwheel_advance(w, 5 * MS, events, ROOM), 1);
+	CHECK_EQ(hwheel_advance(w, 5 * MS - 1, events, ROOM, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, 7);
 	CHECK_EQ(events[0].timer, 0);
 	CHECK_EQ(events[0].deadline_ns, 5 * MS);
 	CHECK_EQ(events[0].flags, 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 0);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 0);
 	CHECK_EQ(hwheel_key_delete(w, KEY("a")), 0);
 	CHECK_EQ(live(w), 0);
 	/* the key is free for another */
-	CHECK_EQ(hwheel_key_set(w, KEY("a"), 6 * MS, NULL, 8, HWHEEL_ABSTIME), 0);
-	CHECK_EQ(hwheel_advance(w, 6 * MS, events, ROOM), 1);
+	CHECK_EQ(hwheel_key_set(w, KEY("a"), 6 * MS, NULL, 8, HWHEEL_ABS), 0);
+	CHECK_EQ(hwheel_advance(w, 6 * MS, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, 8);
 	/* nobody takes events: dropped, and gone all the same */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 0, NULL, 9, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 8 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 8 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 0);
 	CHECK_EQ(live(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -171,18 +171,18 @@ static void set_takes_deadline_callback_and_cookie(void)
 	/* the same function, another one, and none */
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 3 * MS, note, 2, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 4 * MS, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, events, ROOM, NULL), 0);
 	CHECK_EQ(calls, 1);
 	CHECK_EQ(seen[0], 2);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, note, 3, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 7 * MS, NULL, 4, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, events, ROOM), 0);
-	CHECK_EQ(hwheel_advance(w, 11 * MS, events, ROOM), 1);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, events, ROOM, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 11 * MS, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, 4);
 	CHECK_EQ(calls, 1);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 5 * MS, NULL, 5, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 9 * MS, note, 6, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 40 * MS, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, 40 * MS, events, ROOM, NULL), 0);
 	CHECK_EQ(calls, 2);
 	CHECK_EQ(seen[1], 6);
 	CHECK_EQ(live(w), 0);
@@ -194,13 +194,13 @@ static void never_is_a_deadline_to_move_away_from(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), HWHEEL_NEVER, NULL, 1, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 1000 * SEC, events, ROOM), 0);
+	CHECK_EQ(hwheel_advance(w, 1000 * SEC, events, ROOM, NULL), 0);
 	CHECK_EQ(hwheel_key_pending(w, KEY("a")), 1);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), MS, 0), 1);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), HWHEEL_NEVER, HWHEEL_ABSTIME), 1);
-	CHECK_EQ(hwheel_advance(w, 2000 * SEC, events, ROOM), 0);
-	CHECK_EQ(hwheel_key_move(w, KEY("a"), 2000 * SEC + MS, HWHEEL_ABSTIME), 1);
-	CHECK_EQ(hwheel_advance(w, 2001 * SEC, events, ROOM), 1);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), MS, 0), 1);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), HWHEEL_NEVER, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 2000 * SEC, events, ROOM, NULL), 0);
+	CHECK_EQ(hwheel_key_mod(w, KEY("a"), 2000 * SEC + MS, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 2001 * SEC, events, ROOM, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -211,7 +211,7 @@ static void set_again(struct hwheel *w, const struct hwheel_event *e)
 	note(w, e);
 	answers[0] = hwheel_key_pending(w, KEY("a"));
 	answers[1] = hwheel_key_delete(w, KEY("a"));
-	answers[2] = hwheel_mod(w, e->timer, MS, 0);
+	answers[2] = hwheel_timer_mod(w, e->timer, MS, 0);
 	if (e->cookie < 3)
 		answers[3] = hwheel_key_set(w, KEY("a"), 0, set_again, e->cookie + 1, 0);
 }
@@ -224,7 +224,7 @@ static void a_callback_may_set_its_own_key_again(void)
 	answers[3] = -1;
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, set_again, 1, 0), 0);
 	for (unsigned tick = 1; tick <= 5; tick++) {
-		CHECK_EQ(hwheel_advance(w, tick * MS, events, ROOM), 0);
+		CHECK_EQ(hwheel_advance(w, tick * MS, events, ROOM, NULL), 0);
 		CHECK_EQ(calls, tick < 3 ? tick : 3);
 		CHECK_EQ(live(w), tick < 3);
 		CHECK_EQ(answers[0], 0);
@@ -258,7 +258,7 @@ static void drain_hands_back_and_empties(void)
 	CHECK_EQ(live(w), 0);
 	for (uint64_t i = 1; i <= 100; i++) {
 		CHECK_EQ(hwheel_key_pending(w, &i, sizeof i), 0);
-		CHECK_EQ(hwheel_key_move(w, &i, sizeof i, MS, 0), 0);
+		CHECK_EQ(hwheel_key_mod(w, &i, sizeof i, MS, 0), -ESHUTDOWN);
 		CHECK_EQ(hwheel_key_delete(w, &i, sizeof i), 0);
 		CHECK_EQ(hwheel_key_set(w, &i, sizeof i, MS, NULL, i, 0), -ESHUTDOWN);
 	}
@@ -280,11 +280,11 @@ static void at_the_limit_the_old_timer_stays(void)
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1 };
 	struct hwheel *w = NULL;
 
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), MS, NULL, 1, 0), 0);
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 2, 0), -ENOSPC);
 	CHECK_EQ(hwheel_key_set(w, KEY("a"), 2 * MS, note, 3, 0), -ENOSPC);
-	CHECK_EQ(hwheel_advance(w, MS, events, ROOM), 1);
+	CHECK_EQ(hwheel_advance(w, MS, events, ROOM, NULL), 1);
 	CHECK_EQ(events[0].cookie, 1);
 	/* with the same function no second timer is needed */
 	CHECK_EQ(hwheel_key_set(w, KEY("b"), MS, NULL, 4, 0), 0);
@@ -298,23 +298,23 @@ static void each_set_is_counted_by_how_it_ended(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_stats s;
 
-	CHECK_EQ(hwheel_id_set(w, 1, MS, NULL, 0, 0), 0);
-	CHECK_EQ(hwheel_id_set(w, 1, 2 * MS, NULL, 0, 0), 1);
-	CHECK_EQ(hwheel_id_move(w, 1, 3 * MS, 0), 1);
-	CHECK_EQ(hwheel_id_set(w, 2, MS, NULL, 0, 0), 0);
-	CHECK_EQ(hwheel_id_set(w, 2, MS, note, 0, 0), 1);
-	CHECK_EQ(hwheel_id_set(w, 3, MS, NULL, 0, 0), 0);
-	CHECK_EQ(hwheel_id_delete(w, 3), 1);
-	CHECK_EQ(hwheel_id_set(w, 4, MS, NULL, 0, 0), 0);
-	CHECK_EQ(hwheel_id_set(w, 5, SEC, NULL, 0, 0), 0);
-	CHECK_EQ(hwheel_id_set(w, 6, SEC, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), 2 * MS, NULL, 0, 0), 1);
+	CHECK_EQ(hwheel_key_mod(w, NUMBER(1), 3 * MS, 0), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(2), MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(2), MS, note, 0, 0), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(3), MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_delete(w, NUMBER(3)), 1);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(4), MS, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(5), SEC, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_set(w, NUMBER(6), SEC, NULL, 0, 0), 0);
 	s = stats(w);
 	CHECK_EQ(s.armed, 7);
 	CHECK_EQ(s.rearmed, 2);
 	CHECK_EQ(s.cancelled, 2);
 	CHECK_EQ(s.pending, 5);
 	CHECK_EQ(s.live, 5);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, events, ROOM), 2);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, events, ROOM, NULL), 2);
 	CHECK_EQ(hwheel_drain(w, events, 1), 1);
 	s = stats(w);
 	CHECK_EQ(s.fired, 3);
@@ -360,7 +360,7 @@ static void gone_keys_leave_no_memory(void)
 				CHECK_EQ(hwheel_key_delete(w, key, sizeof key), 1);
 		}
 		CHECK(allocated() > before + 10000 * sizeof key);
-		CHECK_EQ(hwheel_advance(w, (round + 1) * SEC, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, (round + 1) * SEC, NULL, 0, NULL), 0);
 		CHECK_EQ(live(w), 0);
 		if (round == 0)
 			before = allocated();
@@ -376,8 +376,9 @@ static atomic_int forked;
 static void *set_until_forked(void *wheel)
 {
 	for (uint64_t i = 0; !atomic_load(&forked); i++) {
-		hwheel_id_set(wheel, i % 100, SEC, i % 2 ? note : NULL, 0, 0);
-		hwheel_id_delete(wheel, (i + 50) % 100);
+		if (hwheel_key_set(wheel, NUMBER(i % 100), SEC, i % 2 ? note : NULL, 0, 0) < 0)
+			abort();
+		hwheel_key_delete(wheel, NUMBER((i + 50) % 100));
 	}
 	return NULL;
 }
@@ -396,7 +397,7 @@ static void a_child_destroys_its_copy_whoever_held_a_lock(void)
 		CHECK(child >= 0);
 		if (child == 0) {
 			alarm(30);
-			_exit(hwheel_id_set(w, 1, MS, NULL, 0, 0) != -ESHUTDOWN ||
+			_exit(hwheel_key_set(w, NUMBER(1), MS, NULL, 0, 0) != -ESHUTDOWN ||
 			      hwheel_destroy(w) != 0);
 		}
 		CHECK_EQ(waitpid(child, &status, 0), child);
@@ -422,6 +423,11 @@ static void ended(struct hwheel *w, const struct hwheel_event *e)
 {
 	(void)w;
 	atomic_fetch_add(&ends[e->cookie], 1);
+}
+
+static int poll_it(struct hwheel *w, struct hwheel_event *events, uint32_t max)
+{
+	return hwheel_poll(w, events, max, NULL);
 }
 
 /* Drives the wheel, or hands its timers back. */
@@ -454,13 +460,13 @@ static void *storm(void *first)
 			atomic_fetch_add(&deleted, got == 1);
 			break;
 		case 1:
-			got = hwheel_key_move(storm_wheel, &key, sizeof key, delay, 0);
+			got = hwheel_key_mod(storm_wheel, &key, sizeof key, delay, 0);
 			break;
 		case 2:
 			got = hwheel_key_pending(storm_wheel, &key, sizeof key);
 			break;
 		case 3:
-			got = drive(hwheel_poll) == -EBUSY;
+			got = drive(poll_it) == -EBUSY;
 			break;
 		default:
 			got = hwheel_key_set(storm_wheel, &key, sizeof key, delay,
@@ -497,16 +503,16 @@ static void storm_of(enum driver driver)
 	atomic_store(&deleted, 0);
 	atomic_store(&wrong, 0);
 	atomic_store(&running, 2);
-	CHECK_EQ(hwheel_create(&o, 0, &storm_wheel), 0);
+	CHECK_EQ(hwheel_create(&o, &storm_wheel), 0);
 	if (driver == TICK_THREAD)
-		CHECK_EQ(hwheel_start(storm_wheel, 0), 0);
+		CHECK_EQ(hwheel_start(storm_wheel), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, storm, &first[i]), 0);
 	while (atomic_load(&running) > 0) {
 		if (driver == DRAINED_IN_THE_MIDDLE && atomic_load(&made) > SETS)
 			drive(hwheel_drain);
 		else if (driver != TICK_THREAD)
-			drive(hwheel_poll);
+			drive(poll_it);
 		sched_yield();
 	}
 	for (int i = 0; i < 2; i++)

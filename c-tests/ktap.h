@@ -45,6 +45,17 @@ static int ktap_skipped;
 	} \
 } while (0)
 
+/* A deadline in an event: what was asked for, or the time of its tick. */
+#define CHECK_DUE(got, asked, tick) do { \
+	uint64_t ktap_due = (got), ktap_asked = (asked); \
+	if (ktap_due < ktap_asked || ktap_due - ktap_asked >= (tick)) { \
+		snprintf(ktap_why, sizeof ktap_why, "%s:%d: %s is %" PRIu64 \
+			", not within a tick from %" PRIu64, __FILE__, __LINE__, \
+			#got, ktap_due, ktap_asked); \
+		longjmp(ktap_leave, 1); \
+	} \
+} while (0)
+
 /* Ends the test as skipped, with the reason. */
 #define SKIP(why) do { \
 	snprintf(ktap_why, sizeof ktap_why, "%s", why); \
@@ -93,7 +104,7 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 	o.levels = levels;
 	o.slots = slots;
 	o.start_ns = start_ns;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK(w != NULL);
 	return w;
 }
@@ -148,7 +159,10 @@ static inline int ktap_is_asleep(int tid)
 	return state == 'S';
 }
 
-#define MS UINT64_C(1000000)
-#define SEC UINT64_C(1000000000)
+#define MS HWHEEL_MSEC
+#define SEC HWHEEL_SEC
+
+/* A number as a key. */
+#define NUMBER(n) (&(uint64_t){ (n) }), sizeof(uint64_t)
 
 #endif

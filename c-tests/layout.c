@@ -27,11 +27,15 @@ AT(hwheel_options, start_ns, 32);
 AT(hwheel_options, workers, 40);
 AT(hwheel_options, queue, 44);
 AT(hwheel_options, overload, 48);
-AT(hwheel_options, budget_items, 52);
-AT(hwheel_options, budget_ns, 56);
-AT(hwheel_options, executor, 64);
-AT(hwheel_options, executor_arg, 72);
-_Static_assert(sizeof(struct hwheel_options) >= 80, "may grow");
+AT(hwheel_options, executor, 56);
+AT(hwheel_options, executor_arg, 64);
+_Static_assert(sizeof(struct hwheel_options) >= 72, "may grow");
+
+AT(hwheel_run, size, 0);
+AT(hwheel_run, left, 4);
+AT(hwheel_run, max_fired, 8);
+AT(hwheel_run, max_ns, 16);
+_Static_assert(sizeof(struct hwheel_run) >= 24, "may grow");
 
 AT(hwheel_stats, size, 0);
 AT(hwheel_stats, reserved, 4);
@@ -63,10 +67,13 @@ _Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");
 
 _Static_assert(HWHEEL_CLOCK_MONOTONIC == 0 && HWHEEL_CLOCK_BOOTTIME == 1 &&
 	       HWHEEL_CLOCK_REALTIME == 2 && HWHEEL_CLOCK_MANUAL == 3, "clocks");
-_Static_assert(HWHEEL_COARSE == 1 && HWHEEL_OVERLOAD_RUN == 0 &&
+_Static_assert(HWHEEL_COARSE == 1 << 16 && HWHEEL_OVERLOAD_RUN == 0 &&
 	       HWHEEL_OVERLOAD_BLOCK == 1 && HWHEEL_OVERLOAD_DROP == 2, "options");
-_Static_assert(HWHEEL_ABSTIME == 1 && HWHEEL_MISSED_BURST == 2 &&
-	       HWHEEL_MISSED_DELAY == 4 && HWHEEL_EVENT_DRAINED == 1, "flags");
+_Static_assert(HWHEEL_ABS == 1 && HWHEEL_REDUCE == 2 && HWHEEL_IF_PENDING == 4 &&
+	       HWHEEL_MISSED_BURST == 16 && HWHEEL_MISSED_DELAY == 32 &&
+	       HWHEEL_EVENT_DRAINED == 256 && HWHEEL_EVENT_LISTED == 512, "flags");
+_Static_assert(HWHEEL_USEC == 1000 && HWHEEL_MSEC == 1000 * HWHEEL_USEC &&
+	       HWHEEL_SEC == 1000 * HWHEEL_MSEC, "units");
 _Static_assert(HWHEEL_NEVER == UINT64_MAX, "never");
 
 static void put32(unsigned char *at, uint32_t value) { memcpy(at, &value, 4); }
@@ -101,7 +108,7 @@ static struct hwheel *from_bytes(void)
 	put32(options + 20, 64);
 	put32(options + 24, 3);
 	put64(options + 32, 1000 * SEC);
-	CHECK_EQ(hwheel_create((void *)options, 0, &w), 0);
+	CHECK_EQ(hwheel_create((void *)options, &w), 0);
 	return w;
 }
 
@@ -113,8 +120,8 @@ static void options_are_read_at_these_offsets(void)
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	CHECK_EQ(now, 1000 * SEC);
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_after(w, 1, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 1, NULL, 0, 0, NULL), -ENOSPC);
+		CHECK_EQ(hwheel_once(w, 1, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 1, NULL, 0, 0, NULL), -ENOSPC);
 	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
 	CHECK_EQ(next, 1001 * SEC);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -126,10 +133,10 @@ static void events_and_stats_are_written_at_these_offsets(void)
 	struct hwheel *w = from_bytes();
 	hwheel_timer_t periodic, once;
 
-	CHECK_EQ(hwheel_every(w, SEC, SEC, NULL, UINT64_C(0x1122334455667788), 0,
+	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, UINT64_C(0x1122334455667788), 0,
 			      &periodic), 0);
-	CHECK_EQ(hwheel_after(w, 2 * SEC, NULL, 5, 0, &once), 0);
-	CHECK_EQ(hwheel_advance(w, 1003 * SEC, (void *)events, 2), 2);
+	CHECK_EQ(hwheel_once(w, 2 * SEC, NULL, 5, 0, &once), 0);
+	CHECK_EQ(hwheel_advance(w, 1003 * SEC, (void *)events, 2, NULL), 2);
 	CHECK_EQ(get64(events), periodic);
 	CHECK_EQ(get64(events + 8), 0x1122334455667788);
 	CHECK_EQ(get64(events + 16), 1001 * SEC);

@@ -13,7 +13,7 @@ static struct hwheel *limited(uint32_t max)
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
 	o.max_timers = max;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	return w;
 }
 
@@ -21,11 +21,11 @@ static void full(struct hwheel *w)
 {
 	hwheel_timer_t t = JUNK;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), -ENOSPC);
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &t), -ENOSPC);
-	CHECK_EQ(hwheel_at(w, MS, NULL, 0, 0, &t), -ENOSPC);
-	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, &t), -ENOSPC);
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), -ENOSPC);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), -ENOSPC);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &t), -ENOSPC);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, HWHEEL_ABS, &t), -ENOSPC);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, &t), -ENOSPC);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), -ENOSPC);
 	CHECK_EQ(t, JUNK);
 }
 
@@ -39,7 +39,7 @@ static void the_limit_is_exact(void)
 		hwheel_timer_t t = 0;
 
 		for (uint32_t n = 0; n < limits[i]; n++)
-			CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 		full(w);
 		CHECK_EQ(hwheel_get_stats(w, &s), 0);
 		CHECK_EQ(s.live, limits[i]);
@@ -53,13 +53,13 @@ static void there_is_room_again_after_free(void)
 	hwheel_timer_t t[3];
 
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
 	for (int round = 0; round < 1000; round++) {
 		int i = round % 3;
 
 		full(w);
-		CHECK_EQ(hwheel_free(w, t[i]), 0);
-		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
 	}
 	full(w);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -71,17 +71,17 @@ static void there_is_room_again_when_one_has_fired(void)
 	struct hwheel_event e[4];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, 2 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 0, 0, &t), 0);
 	full(w);
-	CHECK_EQ(hwheel_advance(w, MS, e, 4), 1);
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, e, 4, NULL), 1);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
 	full(w);
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
 	full(w);
-	CHECK_EQ(hwheel_advance(w, SEC, e, 4), 2);
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 4, NULL), 2);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -91,12 +91,12 @@ static void a_full_wheel_still_moves_its_timers(void)
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	for (uint64_t i = 0; i < 1000; i++) {
-		CHECK_EQ(hwheel_mod(w, t, (1000 - i) * MS, 0), i != 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, (1000 - i) * MS, 0), i != 0);
 		full(w);
 	}
-	CHECK_EQ(hwheel_advance(w, MS, e, 2), 1);
+	CHECK_EQ(hwheel_advance(w, MS, e, 2, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -110,7 +110,7 @@ static void *free_them(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < 100; i++)
-		if (hwheel_free(other.w, other.t[i]) != 0)
+		if (hwheel_timer_free(other.w, other.t[i]) != 0)
 			other.failed++;
 	return NULL;
 }
@@ -123,7 +123,7 @@ static void what_another_thread_has_freed_is_room(void)
 		pthread_t thread;
 
 		for (int i = 0; i < 100; i++)
-			CHECK_EQ(hwheel_setup(other.w, NULL, 0, 0, &other.t[i]), 0);
+			CHECK_EQ(hwheel_timer_setup(other.w, NULL, 0, &other.t[i]), 0);
 		full(other.w);
 		CHECK_EQ(pthread_create(&thread, NULL, free_them, NULL), 0);
 		CHECK_EQ(pthread_join(thread, NULL), 0);

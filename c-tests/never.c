@@ -6,21 +6,21 @@ static void never(struct hwheel *w, hwheel_timer_t t)
 	struct hwheel_event e;
 	uint64_t left = 0, next = 77;
 
-	CHECK_EQ(hwheel_pending(w, t), 1);
-	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 	CHECK(left == HWHEEL_NEVER);
 	CHECK_EQ(hwheel_next_expiry(w, &next), 0);
 	CHECK_EQ(next, 77);
-	CHECK_EQ(hwheel_advance(w, UINT64_MAX, &e, 1), 0);
-	CHECK_EQ(hwheel_pending(w, t), 1);
-	CHECK_EQ(hwheel_delete(w, t), 1);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 }
 
 static hwheel_timer_t make(struct hwheel *w)
 {
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	return t;
 }
 
@@ -31,25 +31,19 @@ static void armed_for_never_it_does_not_fire(void)
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
 	t = make(w);
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
 	t = make(w);
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, HWHEEL_ABSTIME), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_ABS), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
 	t = make(w);
-	CHECK_EQ(hwheel_mod_at(w, t, HWHEEL_NEVER, 0), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
-
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = make(w);
-	CHECK_EQ(hwheel_reduce(w, t, HWHEEL_NEVER, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_REDUCE), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -59,31 +53,32 @@ static void one_calls_for_never_do_not_fire(void)
 	struct hwheel *w = ktap_manual(0, 1, 16, 5 * SEC);
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, &t), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	w = ktap_manual(0, 0, 0, 5 * SEC);
-	CHECK_EQ(hwheel_at(w, HWHEEL_NEVER, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, HWHEEL_ABS, &t), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	w = ktap_manual(0, 0, 0, 5 * SEC);
-	CHECK_EQ(hwheel_every(w, HWHEEL_NEVER, SEC, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_every(w, HWHEEL_NEVER, SEC, 0, NULL, 0, 0, &t), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static void a_delay_beyond_the_end_of_time_is_never(void)
+/* The longest delay there is, from a time that is not the first. */
+static void a_delay_beyond_the_end_of_time_does_not_wrap(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
 	hwheel_timer_t t = make(w);
+	struct hwheel_event e;
+	uint64_t left = 0;
 
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER - 1, 0), 0);
-	never(w, t);
-	CHECK_EQ(hwheel_destroy(w), 0);
-	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = make(w);
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER - 5 * SEC, 0), 0);
-	never(w, t);
+	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, 0), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK(left >= INT64_MAX);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -93,16 +88,16 @@ static void from_never_to_soon_and_back(void)
 	struct hwheel_event e;
 	hwheel_timer_t t = make(w);
 
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, 0), 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 1);
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, 0), 1);
-	CHECK_EQ(hwheel_advance(w, SEC, &e, 1), 0);
-	CHECK_EQ(hwheel_mod_pending(w, t, 10 * MS, 0), 1);
-	CHECK_EQ(hwheel_mod_pending(w, t, HWHEEL_NEVER, 0), 1);
-	CHECK_EQ(hwheel_reduce(w, t, 10 * MS, 0), 1);
-	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1), 1);
-	CHECK_EQ(hwheel_mod_pending(w, t, HWHEEL_NEVER, 0), 0);
-	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 1);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_REDUCE), 1);
+	CHECK_EQ(hwheel_advance(w, SEC + 10 * MS, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_IF_PENDING), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -112,8 +107,8 @@ static void a_period_without_end_fires_once(void)
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, HWHEEL_NEVER, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, e, 2), 1);
+	CHECK_EQ(hwheel_every(w, 10 * MS, HWHEEL_NEVER, 0, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 1);
 	CHECK_EQ(e[0].missed, 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -121,23 +116,24 @@ static void a_period_without_end_fires_once(void)
 
 static void never_is_never_early_next_to_the_end(void)
 {
-	struct hwheel *w = ktap_manual(SEC, 0, 0, UINT64_MAX - 10 * SEC);
+	const uint64_t end = INT64_MAX;
+	struct hwheel *w = ktap_manual(SEC, 0, 0, end - 10 * SEC);
 	struct hwheel_event e[2];
 
-	/* the last second before the end is a time like any other */
-	CHECK_EQ(hwheel_after(w, 2 * SEC, NULL, 1, 0, NULL), 0);
-	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 2, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, UINT64_MAX - 8 * SEC - 1, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, UINT64_MAX - 6 * SEC, e, 2), 1);
+	/* the last seconds before the end are times like any other */
+	CHECK_EQ(hwheel_once(w, 2 * SEC, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 2, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, end - 8 * SEC - 1, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, end - 6 * SEC, e, 2, NULL), 1);
 	CHECK_EQ(e[0].cookie, 1);
-	CHECK_EQ(hwheel_advance(w, UINT64_MAX, e, 2), 0);
+	CHECK_EQ(hwheel_advance(w, end, e, 2, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static const struct ktap_test tests[] = {
 	TEST(armed_for_never_it_does_not_fire),
 	TEST(one_calls_for_never_do_not_fire),
-	TEST(a_delay_beyond_the_end_of_time_is_never),
+	TEST(a_delay_beyond_the_end_of_time_does_not_wrap),
 	TEST(from_never_to_soon_and_back),
 	TEST(a_period_without_end_fires_once),
 	TEST(never_is_never_early_next_to_the_end),

@@ -68,7 +68,7 @@ static struct hwheel *make(uint32_t flags)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.flags = flags;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	return w;
 }
 
@@ -84,28 +84,30 @@ static unsigned arm_and_cancel(struct hwheel *w, int times)
 
 	for (int i = 0; i < times; i++) {
 		hwheel_timer_t a = 0, b = 0, c = 0, d = 0;
-		uint64_t ns = 0;
+		uint64_t ns = 0, cursor = 0;
+		struct hwheel_event listed;
 
-		failed += hwheel_setup(w, NULL, 0, 0, &a) != 0;
-		failed += hwheel_mod(w, a, 10 * SEC, 0) != 0;
-		failed += hwheel_mod(w, a, SEC, 0) != 1;
-		failed += hwheel_mod_at(w, a, HWHEEL_NEVER - 1, 0) != 1;
-		failed += hwheel_reduce(w, a, 10 * SEC, 0) != 1;
-		failed += hwheel_mod_pending(w, a, 20 * SEC, 0) != 1;
-		failed += hwheel_pending(w, a) != 1;
-		failed += hwheel_remaining(w, a, &ns) != 1;
-		failed += hwheel_mod_many(w, &a, &ns, 1, 0, NULL) != 1;
-		failed += hwheel_delete_many(w, &a, 1, NULL) != 1;
-		failed += hwheel_mod(w, a, SEC, 0) != 0;
-		failed += hwheel_delete(w, a) != 1;
-		failed += hwheel_shutdown(w, a) != 0;
-		failed += hwheel_free(w, a) != 0;
-		failed += hwheel_after(w, 3600 * SEC, NULL, 0, 0, &b) != 0;
-		failed += hwheel_at(w, HWHEEL_NEVER - 1, NULL, 0, 0, &c) != 0;
-		failed += hwheel_every(w, SEC, SEC, NULL, 0, 0, &d) != 0;
-		failed += hwheel_delete(w, b) != 1;
-		failed += hwheel_free(w, c) != 1;
-		failed += hwheel_delete_sync(w, d) != 1;
+		failed += hwheel_timer_setup(w, NULL, 0, &a) != 0;
+		failed += hwheel_timer_mod(w, a, 10 * SEC, 0) != 0;
+		failed += hwheel_timer_mod(w, a, SEC, 0) != 1;
+		failed += hwheel_timer_mod(w, a, INT64_MAX, HWHEEL_ABS) != 1;
+		failed += hwheel_timer_mod(w, a, 10 * SEC, HWHEEL_REDUCE) != 1;
+		failed += hwheel_timer_mod(w, a, 20 * SEC, HWHEEL_IF_PENDING) != 1;
+		failed += hwheel_timer_pending(w, a) != 1;
+		failed += hwheel_list(w, &cursor, &listed, 1) < 0;
+		failed += hwheel_timer_remaining(w, a, &ns) != 1;
+		failed += hwheel_timer_mod_many(w, &a, &ns, 1, 0, NULL) != 1;
+		failed += hwheel_timer_delete_many(w, &a, 1, NULL) != 1;
+		failed += hwheel_timer_mod(w, a, SEC, 0) != 0;
+		failed += hwheel_timer_delete(w, a) != 1;
+		failed += hwheel_timer_shutdown(w, a) != 0;
+		failed += hwheel_timer_free(w, a) != 0;
+		failed += hwheel_once(w, 3600 * SEC, NULL, 0, 0, &b) != 0;
+		failed += hwheel_once(w, INT64_MAX, NULL, 0, HWHEEL_ABS, &c) != 0;
+		failed += hwheel_every(w, SEC, SEC, 0, NULL, 0, 0, &d) != 0;
+		failed += hwheel_timer_delete(w, b) != 1;
+		failed += hwheel_timer_free(w, c) != 1;
+		failed += hwheel_timer_delete_sync(w, d) != 1;
 	}
 	return failed;
 }
@@ -152,7 +154,7 @@ static void nor_when_there_are_many_timers(void)
 	unsigned before = allocations;
 
 	for (int i = 0; i < 100000; i++)
-		CHECK_EQ(hwheel_after(w, (uint64_t)i * MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, (uint64_t)i * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(allocations - before, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -167,14 +169,14 @@ static void nor_does_a_short_key(void)
 	for (int round = 0; round < 2; round++) {
 		before = allocations;
 		for (uint64_t id = 0; id < 100; id++) {
-			CHECK_EQ(hwheel_id_set(w, id, SEC, NULL, 0, 0), 0);
+			CHECK_EQ(hwheel_key_set(w, NUMBER(id), SEC, NULL, 0, 0), 0);
 			CHECK_EQ(hwheel_key_set(w, key, 30, SEC, NULL, 0, 0), 0);
-			CHECK_EQ(hwheel_key_move(w, key, 30, 2 * SEC, 0), 1);
+			CHECK_EQ(hwheel_key_mod(w, key, 30, 2 * SEC, 0), 1);
 			CHECK_EQ(hwheel_key_delete(w, key, 30), 1);
-			CHECK_EQ(hwheel_id_set(w, id, 2 * SEC, NULL, 0, 0), 1);
+			CHECK_EQ(hwheel_key_set(w, NUMBER(id), 2 * SEC, NULL, 0, 0), 1);
 		}
 		for (uint64_t id = 0; id < 100; id++)
-			CHECK_EQ(hwheel_id_delete(w, id), 1);
+			CHECK_EQ(hwheel_key_delete(w, NUMBER(id)), 1);
 	}
 	CHECK_EQ(allocations - before, 0);
 	CHECK_EQ(hwheel_key_set(w, key, 31, SEC, NULL, 0, 0), 0);
@@ -246,11 +248,11 @@ static void nor_the_driver_and_its_callbacks(void)
 	unsigned before;
 
 	calls = of_callback = 0;
-	CHECK_EQ(hwheel_every(w, MS, MS, arm_in_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
-	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, arm_in_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, NULL), 0);
 	before = allocations;
 	for (uint64_t i = 1; i <= 1000; i++)
-		CHECK_EQ(hwheel_advance(w, i * MS, e, 8), 1);
+		CHECK_EQ(hwheel_advance(w, i * MS, e, 8, NULL), 1);
 	CHECK_EQ(allocations - before, 0);
 	CHECK_EQ(of_callback, 0);
 	CHECK_EQ(calls, 1000);
@@ -263,11 +265,11 @@ static void a_delay_reads_the_clock(void)
 	hwheel_timer_t t = 0;
 	unsigned before;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	before = clock_reads;
-	CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
 	CHECK_EQ(clock_reads - before, 1);
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(clock_reads - before, 2);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -295,11 +297,11 @@ static void a_coarse_clock_is_read_seldom(void)
 
 	if (!has_a_counter())
 		SKIP("the kernel does not go by a counter of the processor");
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
 	before = clock_reads;
 	for (int i = 0; i < 100000; i++)
-		CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 1);
 	CHECK(clock_reads - before < 10000);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -313,19 +315,19 @@ static void a_deadline_does_not_read_the_clock(void)
 
 	CHECK_EQ(hwheel_now(w, &now), 0);
 	before = clock_reads;
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod_at(w, t, now + 3600 * SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, now + 3600 * SEC, HWHEEL_ABS), 0);
 	for (uint64_t i = 0; i < 1000; i++) {
-		CHECK_EQ(hwheel_mod_at(w, t, now + (5000 - i) * SEC, 0), 1);
-		CHECK_EQ(hwheel_mod(w, t, now + (3000 - i) * SEC, HWHEEL_ABSTIME), 1);
-		CHECK_EQ(hwheel_reduce(w, t, now + (2000 - i) * SEC, HWHEEL_ABSTIME), 1);
-		CHECK_EQ(hwheel_mod_pending(w, t, now + 1000 * SEC, HWHEEL_ABSTIME), 1);
-		CHECK_EQ(hwheel_at(w, now + i * SEC, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_every(w, now + i * SEC, SEC, NULL, 0, HWHEEL_ABSTIME, NULL), 0);
-		CHECK_EQ(hwheel_pending(w, t), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, now + (5000 - i) * SEC, HWHEEL_ABS), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, now + (3000 - i) * SEC, HWHEEL_ABS), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, now + (2000 - i) * SEC, HWHEEL_ABS | HWHEEL_REDUCE), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, now + 1000 * SEC, HWHEEL_ABS | HWHEEL_IF_PENDING), 1);
+		CHECK_EQ(hwheel_once(w, now + i * SEC, NULL, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_every(w, now + i * SEC, SEC, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	}
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	CHECK_EQ(clock_reads - before, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -335,7 +337,7 @@ static void never_does_not_read_the_clock(void)
 	struct hwheel *w = wheel();
 	unsigned before = clock_reads;
 
-	CHECK_EQ(hwheel_after(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(clock_reads - before, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -346,7 +348,7 @@ static void a_manual_wheel_reads_no_clock(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	CHECK_EQ(arm_and_cancel(w, 10), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(clock_reads - before, 0);
 }

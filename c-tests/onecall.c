@@ -1,4 +1,4 @@
-/* hwheel_after(), hwheel_at(), hwheel_every(): timers that free themselves. */
+/* hwheel_once(), hwheel_once(), hwheel_every(): timers that free themselves. */
 #include "ktap.h"
 
 static struct {
@@ -25,9 +25,9 @@ static uint64_t live(struct hwheel *w)
 
 static void stale(struct hwheel *w, hwheel_timer_t t)
 {
-	CHECK_EQ(hwheel_pending(w, t), -ESTALE);
-	CHECK_EQ(hwheel_delete(w, t), -ESTALE);
-	CHECK_EQ(hwheel_mod(w, t, MS, 0), -ESTALE);
+	CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
+	CHECK_EQ(hwheel_timer_delete(w, t), -ESTALE);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), -ESTALE);
 	CHECK_EQ(live(w), 0);
 }
 
@@ -37,19 +37,19 @@ static void after_fires_once_and_is_gone(void)
 	hwheel_timer_t t = 0;
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 9, 0, &t), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 9, 0, &t), 0);
 	CHECK(t != 0);
-	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(live(w), 1);
-	CHECK_EQ(hwheel_advance(w, 15 * MS - 1, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, 15 * MS, e, 2), 1);
+	CHECK_EQ(hwheel_advance(w, 15 * MS - 1, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 15 * MS, e, 2, NULL), 1);
 	CHECK_EQ(e[0].timer, t);
 	CHECK_EQ(e[0].cookie, 9);
 	CHECK_EQ(e[0].deadline_ns, 15 * MS);
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(e[0].flags, 0);
 	stale(w, t);
-	CHECK_EQ(hwheel_advance(w, SEC, e, 2), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, e, 2, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -59,16 +59,16 @@ static void at_fires_once_and_is_gone(void)
 	hwheel_timer_t t = 0;
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_at(w, 10 * MS, NULL, 9, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2), 1);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 9, HWHEEL_ABS, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS - 1, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2, NULL), 1);
 	CHECK_EQ(e[0].timer, t);
 	CHECK_EQ(e[0].deadline_ns, 10 * MS);
 	stale(w, t);
 	/* one that has passed: at the next tick */
-	CHECK_EQ(hwheel_at(w, 1, NULL, 9, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, 11 * MS, e, 2), 1);
+	CHECK_EQ(hwheel_once(w, 1, NULL, 9, HWHEEL_ABS, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 11 * MS, e, 2, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -78,9 +78,9 @@ static void a_callback_is_called_once(void)
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_after(w, 10 * MS, record, 9, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, record, 9, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 1);
 	CHECK_EQ(got.last.timer, t);
 	CHECK_EQ(got.last.cookie, 9);
@@ -94,10 +94,10 @@ static void nobody_needs_the_handle(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[4];
 
-	CHECK_EQ(hwheel_after(w, MS, NULL, 1, 0, NULL), 0);
-	CHECK_EQ(hwheel_at(w, 2 * MS, NULL, 2, 0, NULL), 0);
-	CHECK_EQ(hwheel_every(w, 3 * MS, SEC, NULL, 3, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 4), 3);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 2, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 3 * MS, SEC, 0, NULL, 3, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 4, NULL), 3);
 	CHECK_EQ(e[0].cookie, 1);
 	CHECK_EQ(e[1].cookie, 2);
 	CHECK_EQ(e[2].cookie, 3);
@@ -109,23 +109,23 @@ static void delete_and_free_free_it(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = 0;
 	int (*const cancel[])(struct hwheel *, hwheel_timer_t) = {
-		hwheel_delete, hwheel_delete_sync, hwheel_free,
-		hwheel_shutdown, hwheel_shutdown_sync,
+		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_free,
+		hwheel_timer_shutdown, hwheel_timer_shutdown_sync,
 	};
 
 	for (size_t i = 0; i < sizeof cancel / sizeof cancel[0]; i++) {
-		CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, &t), 0);
 		CHECK_EQ(cancel[i](w, t), 1);
 		CHECK_EQ(cancel[i](w, t), -ESTALE);
 		stale(w, t);
-		CHECK_EQ(hwheel_at(w, 10 * MS, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, HWHEEL_ABS, &t), 0);
 		CHECK_EQ(cancel[i](w, t), 1);
 		stale(w, t);
-		CHECK_EQ(hwheel_every(w, 10 * MS, MS, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_every(w, 10 * MS, MS, 0, NULL, 0, 0, &t), 0);
 		CHECK_EQ(cancel[i](w, t), 1);
 		stale(w, t);
 	}
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	struct hwheel_stats s = { .size = sizeof s };
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.fired, 0);
@@ -138,10 +138,10 @@ static void it_can_be_moved_before_it_fires(void)
 	hwheel_timer_t t = 0;
 	struct hwheel_event e;
 
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 20 * MS, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 19 * MS, &e, 1), 0);
-	CHECK_EQ(hwheel_advance(w, 20 * MS, &e, 1), 1);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 20 * MS, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 19 * MS, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 20 * MS, &e, 1, NULL), 1);
 	stale(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -149,10 +149,10 @@ static void it_can_be_moved_before_it_fires(void)
 static void cancel_self(struct hwheel *w, const struct hwheel_event *e)
 {
 	got.calls++;
-	got.pending = hwheel_pending(w, e->timer);
-	got.delete = hwheel_delete(w, e->timer);
-	got.again = hwheel_delete(w, e->timer);
-	got.mod = hwheel_mod(w, e->timer, MS, 0);
+	got.pending = hwheel_timer_pending(w, e->timer);
+	got.delete = hwheel_timer_delete(w, e->timer);
+	got.again = hwheel_timer_delete(w, e->timer);
+	got.mod = hwheel_timer_mod(w, e->timer, MS, 0);
 }
 
 static void a_callback_cancels_its_own_one_shot(void)
@@ -161,8 +161,8 @@ static void a_callback_cancels_its_own_one_shot(void)
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_after(w, 10 * MS, cancel_self, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, cancel_self, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 1);
 	CHECK_EQ(got.pending, 0);
 	CHECK_EQ(got.delete, 0);
@@ -178,9 +178,9 @@ static void a_callback_cancels_its_own_period(void)
 	hwheel_timer_t t = 0;
 
 	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, cancel_self, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, cancel_self, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 1);
 	CHECK_EQ(got.pending, 1);
 	CHECK_EQ(got.delete, 1);
@@ -194,7 +194,7 @@ static void arm_self(struct hwheel *w, const struct hwheel_event *e)
 {
 	got.calls++;
 	if (got.calls < got.stop_after)
-		got.mod = hwheel_mod(w, e->timer, 10 * MS, 0);
+		got.mod = hwheel_timer_mod(w, e->timer, 10 * MS, 0);
 }
 
 /* "Frees itself when it has fired": not if its callback arms it again. */
@@ -205,14 +205,14 @@ static void a_callback_arms_its_own_one_shot_again(void)
 
 	memset(&got, 0, sizeof got);
 	got.stop_after = 3;
-	CHECK_EQ(hwheel_after(w, 10 * MS, arm_self, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, arm_self, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 1);
 	CHECK_EQ(got.mod, 0);
-	CHECK_EQ(hwheel_pending(w, t), 1);
-	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
+	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 2);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(got.calls, 3);
 	stale(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -222,7 +222,7 @@ static void chain(struct hwheel *w, const struct hwheel_event *e)
 {
 	got.calls++;
 	if (e->cookie > 0)
-		got.mod = hwheel_after(w, MS, chain, e->cookie - 1, 0, NULL);
+		got.mod = hwheel_once(w, MS, chain, e->cookie - 1, 0, NULL);
 }
 
 static void a_callback_makes_the_next_one(void)
@@ -230,9 +230,9 @@ static void a_callback_makes_the_next_one(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	memset(&got, 0, sizeof got);
-	CHECK_EQ(hwheel_after(w, MS, chain, 99, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, chain, 99, 0, NULL), 0);
 	for (uint64_t t = 1; t <= 100; t++) {
-		CHECK_EQ(hwheel_advance(w, t * MS, NULL, 0), 0);
+		CHECK_EQ(hwheel_advance(w, t * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(got.calls, t);
 		CHECK_EQ(got.mod, 0);
 	}

@@ -5,7 +5,7 @@ static uint64_t left(struct hwheel *w, hwheel_timer_t t)
 {
 	uint64_t ns = 0;
 
-	CHECK_EQ(hwheel_remaining(w, t, &ns), 1);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
 	return ns;
 }
 
@@ -18,9 +18,9 @@ static void deadlines_do_not_drift(void)
 		struct hwheel_event e[2];
 		uint64_t due = 3 * MS + 1, period = 10 * MS + 333333;
 
-		CHECK_EQ(hwheel_every(w, due, period, NULL, 0, flags[f], NULL), 0);
+		CHECK_EQ(hwheel_every(w, due, period, 0, NULL, 0, flags[f], NULL), 0);
 		for (uint64_t now = 0; now < 10 * SEC; now += MS) {
-			int n = hwheel_advance(w, now, e, 2);
+			int n = hwheel_advance(w, now, e, 2, NULL);
 
 			/* the first tick at or after it */
 			CHECK_EQ(n, due <= now);
@@ -40,9 +40,9 @@ static void delay_does_not_drift_without_a_miss(void)
 	struct hwheel_event e[2];
 	uint64_t due = MS / 2;
 
-	CHECK_EQ(hwheel_every(w, due, 10 * MS, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
+	CHECK_EQ(hwheel_every(w, due, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
 	for (uint64_t now = 0; now < SEC; now += MS) {
-		if (hwheel_advance(w, now, e, 2) == 0)
+		if (hwheel_advance(w, now, e, 2, NULL) == 0)
 			continue;
 		CHECK_EQ(e[0].deadline_ns, due);
 		CHECK_EQ(e[0].missed, 0);
@@ -56,11 +56,11 @@ static void the_first_time_may_be_a_deadline(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, SEC);
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_every(w, SEC + 5 * MS, 10 * MS, NULL, 0, HWHEEL_ABSTIME, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 4 * MS, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 5 * MS, e, 2), 1);
-	CHECK_EQ(hwheel_advance(w, SEC + 14 * MS, e, 2), 0);
-	CHECK_EQ(hwheel_advance(w, SEC + 15 * MS, e, 2), 1);
+	CHECK_EQ(hwheel_every(w, SEC + 5 * MS, 10 * MS, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 4 * MS, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 5 * MS, e, 2, NULL), 1);
+	CHECK_EQ(hwheel_advance(w, SEC + 14 * MS, e, 2, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC + 15 * MS, e, 2, NULL), 1);
 	CHECK_EQ(e[0].deadline_ns, SEC + 15 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -71,16 +71,16 @@ static void it_stays_armed_and_keeps_its_handle(void)
 	struct hwheel_event e[2];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 5, 0, &t), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 5, 0, &t), 0);
 	for (uint64_t i = 1; i <= 100; i++) {
-		CHECK_EQ(hwheel_advance(w, i * 10 * MS, e, 2), 1);
+		CHECK_EQ(hwheel_advance(w, i * 10 * MS, e, 2, NULL), 1);
 		CHECK_EQ(e[0].timer, t);
 		CHECK_EQ(e[0].cookie, 5);
-		CHECK_EQ(hwheel_pending(w, t), 1);
+		CHECK_EQ(hwheel_timer_pending(w, t), 1);
 		CHECK_EQ(left(w, t), 10 * MS);
 	}
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_advance(w, 10 * SEC, e, 2), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_advance(w, 10 * SEC, e, 2, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -91,19 +91,19 @@ static void skip_leaves_missed_periods_out_and_keeps_the_rhythm(void)
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 0);
 	/* 20, 30, 40, 50 are due: one is fired, three are left out */
-	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 3);
 	CHECK_EQ(left(w, t), 5 * MS);
-	CHECK_EQ(hwheel_advance(w, 59 * MS, e, 8), 0);
-	CHECK_EQ(hwheel_advance(w, 60 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 59 * MS, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 60 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].deadline_ns, 60 * MS);
 	CHECK_EQ(e[0].missed, 0);
 	/* exactly on a period: it belongs to those that are due */
-	CHECK_EQ(hwheel_advance(w, 90 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 90 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 2);
 	CHECK_EQ(left(w, t), 10 * MS);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
@@ -117,13 +117,13 @@ static void a_very_long_stall_is_one_event(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[8];
 
-	CHECK_EQ(hwheel_every(w, MS, MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 3600 * SEC, e, 8), 1);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 3600 * SEC, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 3600000 - 1);
 	/* more than the member can hold: as many as it can */
-	CHECK_EQ(hwheel_advance(w, 10000000 * SEC, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 10000000 * SEC, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, UINT32_MAX);
-	CHECK_EQ(hwheel_advance(w, 10000000 * SEC + MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 10000000 * SEC + MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -135,16 +135,16 @@ static void burst_fires_each_until_caught_up(void)
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 0, HWHEEL_MISSED_BURST, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8), 5);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8, NULL), 5);
 	for (unsigned i = 0; i < 5; i++) {
 		CHECK_EQ(e[i].timer, t);
 		CHECK_EQ(e[i].deadline_ns, (i + 1) * 10 * MS);
 		CHECK_EQ(e[i].missed, 0);
 	}
 	CHECK_EQ(left(w, t), 5 * MS);
-	CHECK_EQ(hwheel_advance(w, 59 * MS, e, 8), 0);
-	CHECK_EQ(hwheel_advance(w, 60 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 59 * MS, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 60 * MS, e, 8, NULL), 1);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.fired, 6);
 	CHECK_EQ(s.missed, 0);
@@ -157,9 +157,9 @@ static void burst_goes_on_in_the_next_batch(void)
 	struct hwheel_event e[2];
 	uint64_t want = 10 * MS;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_BURST, NULL), 0);
 	for (;;) {
-		int n = hwheel_advance(w, 95 * MS, e, 2);
+		int n = hwheel_advance(w, 95 * MS, e, 2, NULL);
 
 		for (int i = 0; i < n; i++) {
 			CHECK_EQ(e[i].deadline_ns, want);
@@ -178,13 +178,13 @@ static void delay_counts_from_now_after_a_miss(void)
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 0, HWHEEL_MISSED_DELAY, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8, NULL), 1);
 	CHECK_EQ(left(w, t), 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 55 * MS, e, 8, NULL), 1);
 	CHECK_EQ(left(w, t), 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 64 * MS, e, 8), 0);
-	CHECK_EQ(hwheel_advance(w, 65 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 64 * MS, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 65 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].deadline_ns, 65 * MS);
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -196,15 +196,15 @@ static void mod_sets_the_next_deadline_and_the_rhythm(void)
 	struct hwheel_event e[8];
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8), 1);
-	CHECK_EQ(hwheel_mod_at(w, t, 33 * MS, 0), 1);
-	CHECK_EQ(hwheel_advance(w, 32 * MS, e, 8), 0);
-	CHECK_EQ(hwheel_advance(w, 33 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, e, 8, NULL), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 33 * MS, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 32 * MS, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 33 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 0);
 	CHECK_EQ(left(w, t), 10 * MS);
-	CHECK_EQ(hwheel_advance(w, 42 * MS, e, 8), 0);
-	CHECK_EQ(hwheel_advance(w, 43 * MS, e, 8), 1);
+	CHECK_EQ(hwheel_advance(w, 42 * MS, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 43 * MS, e, 8, NULL), 1);
 	CHECK_EQ(e[0].deadline_ns, 43 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -215,9 +215,9 @@ static void a_period_below_a_tick_is_fired_once_a_tick(void)
 	struct hwheel_event e[8];
 	uint64_t fired = 0, missed = 0;
 
-	CHECK_EQ(hwheel_every(w, MS, MS / 4, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS / 4, 0, NULL, 0, 0, NULL), 0);
 	for (uint64_t tick = 1; tick <= 1000; tick++) {
-		CHECK_EQ(hwheel_advance(w, tick * MS, e, 8), 1);
+		CHECK_EQ(hwheel_advance(w, tick * MS, e, 8, NULL), 1);
 		fired++;
 		missed += e[0].missed;
 	}
@@ -236,8 +236,8 @@ static struct {
 static void look(struct hwheel *w, const struct hwheel_event *e)
 {
 	inside.calls++;
-	inside.pending = hwheel_pending(w, e->timer);
-	if (hwheel_remaining(w, e->timer, &inside.left) != 1)
+	inside.pending = hwheel_timer_pending(w, e->timer);
+	if (hwheel_timer_remaining(w, e->timer, &inside.left) != 1)
 		inside.left = UINT64_MAX;
 }
 
@@ -246,12 +246,12 @@ static void it_is_armed_for_the_next_period_in_its_callback(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	memset(&inside, 0, sizeof inside);
-	CHECK_EQ(hwheel_every(w, 10 * MS, 7 * MS, look, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 7 * MS, 0, look, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(inside.calls, 1);
 	CHECK_EQ(inside.pending, 1);
 	CHECK_EQ(inside.left, 7 * MS);
-	CHECK_EQ(hwheel_advance(w, 17 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 17 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(inside.calls, 2);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -265,10 +265,10 @@ static void a_thousand_rhythms_side_by_side(void)
 
 	for (uint64_t i = 1; i <= N; i++) {
 		next[i] = i * MS;
-		CHECK_EQ(hwheel_every(w, i * MS, i * MS, NULL, i, 0, NULL), 0);
+		CHECK_EQ(hwheel_every(w, i * MS, i * MS, 0, NULL, i, 0, NULL), 0);
 	}
 	for (uint64_t now = MS; now <= 2 * SEC; now += MS) {
-		int n = hwheel_advance(w, now, e, N);
+		int n = hwheel_advance(w, now, e, N, NULL);
 
 		for (int k = 0; k < n; k++) {
 			CHECK_EQ(next[e[k].cookie], now);

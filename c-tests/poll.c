@@ -19,7 +19,7 @@ static struct hwheel *on_clock(uint32_t clock)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = clock;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
 	return w;
 }
 
@@ -38,7 +38,7 @@ static int fresh_fd(struct hwheel *w)
 	int fd = hwheel_fd(w);
 
 	CHECK(fd >= 0);
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(readable(fd, 0), 0);
 	return fd;
 }
@@ -54,7 +54,7 @@ static void take(struct hwheel *w, int fd, struct hwheel_event *e, int want)
 
 		CHECK(ktap_clock() < end);
 		CHECK(readable(fd, PATIENCE_MS));
-		n = hwheel_poll(w, e + have, (uint32_t)(want - have));
+		n = hwheel_poll(w, e + have, (uint32_t)(want - have), NULL);
 		CHECK(n >= 0);
 		have += n;
 	}
@@ -78,8 +78,8 @@ static void it_is_not_readable_while_nothing_is_due(void)
 	struct hwheel *w = on_clock(0);
 	int fd = fresh_fd(w);
 
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(readable(fd, 30), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -103,10 +103,10 @@ static void epoll_tells_when_a_timer_is_due(void)
 		before = ktap_clock();
 		CHECK_EQ(hwheel_now(w, &due), 0);
 		due += 30 * MS;
-		CHECK_EQ(hwheel_after(w, 30 * MS, NULL, 5, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 5, 0, NULL), 0);
 		while (n == 0) {
 			CHECK_EQ(epoll_wait(ep, &got, 1, PATIENCE_MS), 1);
-			n = hwheel_poll(w, &e, 1);
+			n = hwheel_poll(w, &e, 1, NULL);
 		}
 		CHECK_EQ(n, 1);
 		CHECK_EQ(e.cookie, 5);
@@ -130,14 +130,14 @@ static void never_early_and_in_order(void)
 
 	for (int i = 0; i < 300; i++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		CHECK_EQ(hwheel_after(w, x % (200 * MS), NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, x % (200 * MS), NULL, 0, 0, NULL), 0);
 	}
 	while (have < 300) {
 		int n;
 
 		CHECK(ktap_clock() < end);
 		CHECK(readable(fd, PATIENCE_MS));
-		n = hwheel_poll(w, e, 32);
+		n = hwheel_poll(w, e, 32, NULL);
 		for (int i = 0; i < n; i++) {
 			uint64_t tick = (e[i].deadline_ns + MS - 1) / MS;
 
@@ -158,20 +158,20 @@ static void a_full_batch_leaves_it_readable(void)
 	int fd = fresh_fd(w);
 
 	for (int i = 0; i < 5; i++)
-		CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
 	CHECK_EQ(readable(fd, PATIENCE_MS), 1);
-	CHECK_EQ(hwheel_poll(w, e, 2), 2);
+	CHECK_EQ(hwheel_poll(w, e, 2, NULL), 2);
 	CHECK_EQ(readable(fd, 0), 1);
-	CHECK_EQ(hwheel_poll(w, e, 2), 2);
+	CHECK_EQ(hwheel_poll(w, e, 2, NULL), 2);
 	CHECK_EQ(readable(fd, 0), 1);
-	CHECK_EQ(hwheel_poll(w, e, 2), 1);
+	CHECK_EQ(hwheel_poll(w, e, 2, NULL), 1);
 	CHECK_EQ(readable(fd, 0), 0);
 	/* exactly full: readable once more, then not */
-	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	take(w, fd, e, 1);
 	CHECK_EQ(readable(fd, 0), 1);
-	CHECK_EQ(hwheel_poll(w, e, 1), 0);
+	CHECK_EQ(hwheel_poll(w, e, 1, NULL), 0);
 	CHECK_EQ(readable(fd, 0), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -182,7 +182,7 @@ static void timers_armed_before_the_descriptor_are_told(void)
 	struct hwheel_event e;
 	int fd;
 
-	CHECK_EQ(hwheel_after(w, 10 * MS, NULL, 3, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 3, 0, NULL), 0);
 	fd = hwheel_fd(w);
 	CHECK(fd >= 0);
 	take(w, fd, &e, 1);
@@ -193,8 +193,7 @@ static void timers_armed_before_the_descriptor_are_told(void)
 static void *arm_soon(void *w)
 {
 	ktap_sleep_ms(20);
-	hwheel_after(w, 5 * MS, NULL, 8, 0, NULL);
-	return NULL;
+	return hwheel_once(w, 5 * MS, NULL, 8, 0, NULL) == 0 ? NULL : w;
 }
 
 static void an_arm_of_another_thread_wakes_the_waiter(void)
@@ -204,8 +203,8 @@ static void an_arm_of_another_thread_wakes_the_waiter(void)
 	pthread_t thread;
 	int fd = fresh_fd(w);
 
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(readable(fd, 0), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, arm_soon, w), 0);
 	take(w, fd, &e, 1);
@@ -221,8 +220,8 @@ static void it_works_without_the_descriptor(void)
 	uint64_t before = ktap_clock();
 	int n;
 
-	CHECK_EQ(hwheel_after(w, 20 * MS, NULL, 0, 0, NULL), 0);
-	while ((n = hwheel_poll(w, &e, 1)) == 0) {
+	CHECK_EQ(hwheel_once(w, 20 * MS, NULL, 0, 0, NULL), 0);
+	while ((n = hwheel_poll(w, &e, 1, NULL)) == 0) {
 		CHECK(ktap_clock() < before + PATIENCE_MS * MS);
 		ktap_sleep_ms(1);
 	}
@@ -236,9 +235,9 @@ static void without_room_events_are_unclaimed(void)
 	struct hwheel *w = on_clock(0);
 	struct hwheel_stats s = { .size = sizeof s };
 
-	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_get_stats(w, &s), 0);
 	CHECK_EQ(s.fired, 1);
 	CHECK_EQ(s.unclaimed, 1);
@@ -258,9 +257,9 @@ static void drive_again(struct hwheel *w, const struct hwheel_event *e)
 	(void)e;
 	inside.calls++;
 	inside.self = pthread_self();
-	inside.poll = hwheel_poll(w, &out, 1);
-	inside.poll_none = hwheel_poll(w, NULL, 0);
-	inside.start = hwheel_start(w, 0);
+	inside.poll = hwheel_poll(w, &out, 1, NULL);
+	inside.poll_none = hwheel_poll(w, NULL, 0, NULL);
+	inside.start = hwheel_start(w);
 	inside.drain = hwheel_drain(w, &out, 1);
 	inside.stop = hwheel_stop(w);
 	inside.destroy = hwheel_destroy(w);
@@ -272,9 +271,9 @@ static void a_callback_runs_here_and_does_not_drive(void)
 	struct hwheel_event e;
 
 	memset(&inside, 0, sizeof inside);
-	CHECK_EQ(hwheel_after(w, 0, drive_again, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, drive_again, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
-	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(inside.calls, 1);
 	CHECK(pthread_equal(inside.self, pthread_self()));
 	CHECK_EQ(inside.poll, -EBUSY);
@@ -283,13 +282,13 @@ static void a_callback_runs_here_and_does_not_drive(void)
 	CHECK_EQ(inside.drain, -EDEADLK);
 	CHECK_EQ(inside.stop, -EDEADLK);
 	CHECK_EQ(inside.destroy, -EDEADLK);
-	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void *poll_once(void *w)
 {
-	hwheel_poll(w, NULL, 0);
+	hwheel_poll(w, NULL, 0, NULL);
 	return NULL;
 }
 
@@ -302,13 +301,13 @@ static void a_second_driver_is_refused(void)
 
 	atomic_store(&held, 0);
 	atomic_store(&release, 0);
-	CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
 	ktap_sleep_ms(5);
 	CHECK_EQ(pthread_create(&thread, NULL, poll_once, w), 0);
 	while (!atomic_load(&held))
 		ktap_sleep_ms(1);
-	poll = hwheel_poll(w, &e, 1);
-	start = hwheel_start(w, 0);
+	poll = hwheel_poll(w, &e, 1, NULL);
+	start = hwheel_start(w);
 	drain = hwheel_drain(w, &e, 1);
 	atomic_store(&release, 1);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -316,9 +315,9 @@ static void a_second_driver_is_refused(void)
 	CHECK_EQ(start, -EBUSY);
 	CHECK_EQ(drain, -EBUSY);
 	/* and afterwards it is free again */
-	CHECK_EQ(hwheel_poll(w, &e, 1), 0);
-	CHECK_EQ(hwheel_after(w, 0, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

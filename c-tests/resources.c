@@ -35,7 +35,7 @@ static struct hwheel *wheel(void)
 {
 	struct hwheel *w = NULL;
 
-	EXPECT(hwheel_create(NULL, 0, &w), 0);
+	EXPECT(hwheel_create(NULL, &w), 0);
 	return w;
 }
 
@@ -51,7 +51,7 @@ static void count(struct hwheel *w, const struct hwheel_event *e)
 static void poll_until_called(struct hwheel *w, int want)
 {
 	for (int i = 0; i < 20000 && atomic_load(&calls) < want; i++) {
-		EXPECT(hwheel_poll(w, NULL, 0), 0);
+		EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
 		ktap_sleep_ms(1);
 	}
 	EXPECT(atomic_load(&calls), want);
@@ -79,18 +79,18 @@ static void no_descriptors(void)
 
 	limit(RLIMIT_NOFILE, 0);
 	EXPECT(hwheel_fd(w), -EMFILE);
-	EXPECT(hwheel_start(w, 0), -EMFILE);
+	EXPECT(hwheel_start(w), -EMFILE);
 	EXPECT(hwheel_fd(w), -EMFILE);
 	/* nothing has changed: it is driven by hand */
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_stop(w), 0);
 	/* a wheel that needs no descriptor */
 	struct hwheel *another = wheel();
 	EXPECT(hwheel_destroy(another), 0);
 	limit(RLIMIT_NOFILE, 256);
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -106,13 +106,13 @@ static void descriptors_come_and_go(void)
 	struct hwheel *w = wheel();
 
 	/* none before it is asked for */
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
-	EXPECT(hwheel_poll(w, NULL, 0) >= 0, 1);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_poll(w, NULL, 0, NULL) >= 0, 1);
 	EXPECT(descriptors(), before);
 	EXPECT(hwheel_fd(w) >= 0, 1);
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_start(w), 0);
 	EXPECT(hwheel_stop(w), 0);
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_start(w), 0);
 	EXPECT(descriptors(), before + 1);
 	EXPECT(hwheel_destroy(w), 0);
 	EXPECT(descriptors(), before);
@@ -135,7 +135,7 @@ static void shrinking_address_space(void)
 		int got;
 
 		limit(RLIMIT_AS, before + more);
-		got = hwheel_create(NULL, 0, &w);
+		got = hwheel_create(NULL, &w);
 		limit(RLIMIT_AS, RLIM_INFINITY);
 		if (got == 0) {
 			EXPECT(hwheel_destroy(w), 0);
@@ -164,11 +164,11 @@ static void the_first_wheel_of_a_process(void)
 	struct hwheel *w = NULL;
 
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_create(NULL, 0, &w), -ENOMEM);
+	EXPECT(hwheel_create(NULL, &w), -ENOMEM);
 	EXPECT(w == NULL, 1);
 	limit(RLIMIT_AS, RLIM_INFINITY);
 	w = wheel();
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -185,18 +185,18 @@ static void no_memory_for_timers(void)
 	hwheel_timer_t t = 77;
 
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ENOMEM);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, &t), -ENOMEM);
-	EXPECT(hwheel_at(w, 0, count, 0, 0, &t), -ENOMEM);
-	EXPECT(hwheel_every(w, 0, SEC, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_once(w, 0, count, 0, HWHEEL_ABS, &t), -ENOMEM);
+	EXPECT(hwheel_every(w, 0, SEC, 0, count, 0, 0, &t), -ENOMEM);
 	EXPECT(t, 77);
 	EXPECT(hwheel_get_stats(w, &s), 0);
 	EXPECT(s.live, 0);
 	EXPECT(s.slab_bytes, 0);
-	EXPECT(hwheel_poll(w, NULL, 0), 0);
+	EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
-	EXPECT(hwheel_mod(w, t, 0, 0), 0);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
+	EXPECT(hwheel_timer_mod(w, t, 0, 0), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -211,27 +211,27 @@ static void no_memory_for_arms(void)
 	struct hwheel *w = wheel();
 	hwheel_timer_t t = 0;
 
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
 	limit(RLIMIT_AS, in_use());
-	EXPECT(hwheel_mod(w, t, 0, 0), -ENOMEM);
-	EXPECT(hwheel_mod(w, t, 0, HWHEEL_ABSTIME), -ENOMEM);
-	EXPECT(hwheel_mod_at(w, t, 0, 0), -ENOMEM);
-	EXPECT(hwheel_reduce(w, t, 0, 0), -ENOMEM);
-	EXPECT(hwheel_pending(w, t), 0);
-	EXPECT(hwheel_poll(w, NULL, 0), 0);
+	EXPECT(hwheel_timer_mod(w, t, 0, 0), -ENOMEM);
+	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
+	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), -ENOMEM);
+	EXPECT(hwheel_timer_mod(w, t, 0, HWHEEL_REDUCE), -ENOMEM);
+	EXPECT(hwheel_timer_pending(w, t), 0);
+	EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
 	/* what needs no memory works */
-	EXPECT(hwheel_delete(w, t), 0);
+	EXPECT(hwheel_timer_delete(w, t), 0);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_mod(w, t, 0, 0), 0);
+	EXPECT(hwheel_timer_mod(w, t, 0, 0), 0);
 	poll_until_called(w, 1);
 	/* it has its memory now: neither arming nor firing asks for more */
 	limit(RLIMIT_AS, in_use());
 	for (int i = 2; i < 10; i++) {
-		EXPECT(hwheel_mod(w, t, 3600 * SEC, 0), 0);
-		EXPECT(hwheel_mod(w, t, 0, 0), 1);
+		EXPECT(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
+		EXPECT(hwheel_timer_mod(w, t, 0, 0), 1);
 		poll_until_called(w, i);
 	}
-	EXPECT(hwheel_free(w, t), 0);
+	EXPECT(hwheel_timer_free(w, t), 0);
 	EXPECT(hwheel_destroy(w), 0);
 }
 
@@ -252,11 +252,11 @@ static void as_many_as_there_is_room_for(void)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.clock = HWHEEL_CLOCK_MANUAL;
-	EXPECT(hwheel_create(&o, 0, &w), 0);
+	EXPECT(hwheel_create(&o, &w), 0);
 	limit(RLIMIT_AS, in_use() + (16 << 20));
 	do {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		got = hwheel_after(w, x % (3600 * SEC), count, 0, 0, NULL);
+		got = hwheel_once(w, x % (3600 * SEC), count, 0, 0, NULL);
 		made += got == 0;
 		EXPECT(made < 1000000, 1);
 	} while (got == 0);
@@ -267,13 +267,13 @@ static void as_many_as_there_is_room_for(void)
 	/* the driver gets by without more */
 	for (int i = 0; i < 3600; i += 7) {
 		now += 7 * SEC;
-		EXPECT(hwheel_advance(w, now, NULL, 0), 0);
+		EXPECT(hwheel_advance(w, now, NULL, 0, NULL), 0);
 	}
 	EXPECT(atomic_load(&calls), made);
 	EXPECT(hwheel_get_stats(w, &s), 0);
 	EXPECT(s.live, 0);
 	/* and there is room again */
-	EXPECT(hwheel_after(w, SEC, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
 	EXPECT(hwheel_destroy(w), 0);
 }
 
@@ -286,17 +286,17 @@ static void no_thread(void)
 {
 	struct hwheel *w = wheel();
 
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	EXPECT(hwheel_fd(w) >= 0, 1);
 	limit(RLIMIT_AS, in_use());
 	/* no room for its stack */
-	EXPECT(hwheel_start(w, 0), -EAGAIN);
+	EXPECT(hwheel_start(w), -EAGAIN);
 	EXPECT(hwheel_stop(w), 0);
 	poll_until_called(w, 1);
 	limit(RLIMIT_AS, RLIM_INFINITY);
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_mod(w, 0, 0, 0), -ESTALE);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_timer_mod(w, 0, 0, 0), -ESTALE);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	until_called(2);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -313,10 +313,10 @@ static void a_thousand_wheels(void)
 	for (int i = 0; i < 1000; i++) {
 		struct hwheel *w = wheel();
 
-		EXPECT(hwheel_after(w, SEC, count, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, SEC, count, 0, 0, NULL), 0);
 		if (i % 10 == 0) {
 			EXPECT(hwheel_fd(w) >= 0, 1);
-			EXPECT(hwheel_start(w, 0), 0);
+			EXPECT(hwheel_start(w), 0);
 		}
 		EXPECT(hwheel_destroy(w), 0);
 		/* the stack of a first thread is kept for the next */

@@ -5,7 +5,7 @@ static hwheel_timer_t timer(struct hwheel *w)
 {
 	hwheel_timer_t t = 0;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	return t;
 }
 
@@ -15,7 +15,7 @@ static uint64_t fires_at(struct hwheel *w, uint64_t from_ms, uint64_t to_ms)
 	struct hwheel_event e;
 
 	for (uint64_t ms = from_ms; ms <= to_ms; ms++) {
-		if (hwheel_advance(w, ms * MS, &e, 1) == 1)
+		if (hwheel_advance(w, ms * MS, &e, 1, NULL) == 1)
 			return ms;
 	}
 	return 0;
@@ -33,7 +33,7 @@ static void it_fires_in_the_range(void)
 		for (size_t j = 0; j < sizeof slacks / sizeof slacks[0]; j++) {
 			uint64_t due = now + delays[i];
 
-			CHECK_EQ(hwheel_mod_range(w, t, delays[i] * MS, slacks[j] * MS, 0), 0);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, delays[i] * MS, slacks[j] * MS, 0), 0);
 			now = fires_at(w, now + 1, due + slacks[j]);
 			CHECK(now >= due);
 			CHECK(now <= due + slacks[j]);
@@ -49,12 +49,13 @@ static void the_event_says_what_was_asked_for(void)
 	struct hwheel_event e;
 	uint64_t left;
 
-	CHECK_EQ(hwheel_mod_range(w, t, 33 * MS + 5, 31 * MS, 0), 0);
-	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
-	CHECK_EQ(left, 33 * MS + 5);
-	CHECK_EQ(hwheel_advance(w, 63 * MS, &e, 1), 0);
-	CHECK_EQ(hwheel_advance(w, 64 * MS, &e, 1), 1);
-	CHECK_EQ(e.deadline_ns, 33 * MS + 5);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 33 * MS + 5, 31 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK_DUE(left, 33 * MS + 5, 31 * MS);
+	CHECK_EQ(hwheel_advance(w, 63 * MS, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 64 * MS, &e, 1, NULL), 1);
+	/* or the tick in the range that was picked */
+	CHECK_DUE(e.deadline_ns, 33 * MS + 5, 31 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -64,12 +65,12 @@ static void many_share_a_tick(void)
 	struct hwheel_event e[100];
 
 	for (uint64_t i = 0; i < 64; i++)
-		CHECK_EQ(hwheel_mod_range(w, timer(w), (1000 + i) * MS, 127 * MS, 0), 0);
+		CHECK_EQ(hwheel_timer_mod_range(w, timer(w), (1000 + i) * MS, 127 * MS, 0), 0);
 	/* 1024 is the multiple of 128 for the first, 1152 for the others */
-	CHECK_EQ(hwheel_advance(w, 1023 * MS, e, 100), 0);
-	CHECK_EQ(hwheel_advance(w, 1024 * MS, e, 100), 25);
-	CHECK_EQ(hwheel_advance(w, 1151 * MS, e, 100), 0);
-	CHECK_EQ(hwheel_advance(w, 1152 * MS, e, 100), 39);
+	CHECK_EQ(hwheel_advance(w, 1023 * MS, e, 100, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 1024 * MS, e, 100, NULL), 25);
+	CHECK_EQ(hwheel_advance(w, 1151 * MS, e, 100, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 1152 * MS, e, 100, NULL), 39);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -78,21 +79,21 @@ static void a_timer_due_in_the_range_stays(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = timer(w);
 
-	CHECK_EQ(hwheel_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
 	uint64_t pushes = stats(w).pushes;
 
 	for (uint64_t i = 1; i <= 28; i++)
-		CHECK_EQ(hwheel_mod_range(w, t, (100 + i) * MS, 100 * MS, 0), 1);
+		CHECK_EQ(hwheel_timer_mod_range(w, t, (100 + i) * MS, 100 * MS, 0), 1);
 	CHECK_EQ(stats(w).pushes, pushes);
 	CHECK_EQ(stats(w).rearmed, 28);
 	CHECK_EQ(stats(w).quiet, 28);
 	CHECK_EQ(fires_at(w, 1, 200), 128);
 	/* Out of the range, on either side, it is moved. */
-	CHECK_EQ(hwheel_mod(w, t, 50 * MS, 0), 0);
-	CHECK_EQ(hwheel_mod_range(w, t, 60 * MS, 5 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 60 * MS, 5 * MS, 0), 1);
 	CHECK_EQ(fires_at(w, 129, 300), 128 + 64);
-	CHECK_EQ(hwheel_mod(w, t, 50 * MS, 0), 0);
-	CHECK_EQ(hwheel_mod_range(w, t, 10 * MS, 5 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 10 * MS, 5 * MS, 0), 1);
 	uint64_t at = fires_at(w, 193, 300);
 
 	CHECK(at >= 192 + 10 && at <= 192 + 15);
@@ -104,25 +105,25 @@ static void errors_change_nothing(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t = timer(w);
 
-	CHECK_EQ(hwheel_mod_range(NULL, t, 1, 1, 0), -EINVAL);
-	CHECK_EQ(hwheel_mod_range(w, t, 1, 1, 2), -EINVAL);
-	CHECK_EQ(hwheel_mod_range(w, 0, 1, 1, 0), -ESTALE);
-	CHECK_EQ(hwheel_pending(w, t), 0);
-	CHECK_EQ(hwheel_every_range(w, 1, 0, 1, NULL, 0, 0, NULL), -EINVAL);
-	CHECK_EQ(hwheel_every_range(NULL, 1, 1, 1, NULL, 0, 0, NULL), -EINVAL);
-	CHECK_EQ(hwheel_every_range(w, 1, 1, 1, NULL, 0, 8, NULL), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_range(NULL, t, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 2), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_range(w, 0, 1, 1, 0), -ESTALE);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
+	CHECK_EQ(hwheel_every(w, 1, 0, 1, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_EQ(hwheel_every(NULL, 1, 1, 1, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_EQ(hwheel_every(w, 1, 1, 1, NULL, 0, 8, NULL), -EINVAL);
 	CHECK_EQ(stats(w).live, 1);
 	/* The greatest values are never, or as far as there is. */
-	CHECK_EQ(hwheel_mod_range(w, t, HWHEEL_NEVER, HWHEEL_NEVER, 0), 0);
-	CHECK_EQ(hwheel_mod_range(w, t, HWHEEL_NEVER - 1, HWHEEL_NEVER, HWHEEL_ABSTIME), 1);
-	CHECK_EQ(hwheel_mod(w, t, HWHEEL_NEVER, 0), 1);
-	CHECK_EQ(hwheel_mod_range(w, t, 1, HWHEEL_NEVER, 0), 1);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, HWHEEL_NEVER, HWHEEL_NEVER, 0), 0);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, INT64_MAX, HWHEEL_NEVER, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 1);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, HWHEEL_NEVER, 0), 1);
 	uint64_t left;
 
-	CHECK_EQ(hwheel_remaining(w, t, &left), 1);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 	CHECK(left < HWHEEL_NEVER);
-	CHECK_EQ(hwheel_shutdown(w, t), 1);
-	CHECK_EQ(hwheel_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), 1);
+	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 0), -ESHUTDOWN);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -132,9 +133,9 @@ static void a_period_with_slack_does_not_drift(void)
 	struct hwheel_event e;
 	uint64_t n = 0;
 
-	CHECK_EQ(hwheel_every_range(w, 1000 * MS, 1000 * MS, 100 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 1000 * MS, 1000 * MS, 100 * MS, NULL, 0, 0, NULL), 0);
 	for (uint64_t ms = 1; ms <= 100200; ms++) {
-		if (hwheel_advance(w, ms * MS, &e, 1) == 1) {
+		if (hwheel_advance(w, ms * MS, &e, 1, NULL) == 1) {
 			n++;
 			CHECK_EQ(e.deadline_ns, n * 1000 * MS);
 			CHECK_EQ(e.missed, 0);
@@ -152,9 +153,9 @@ static void slack_beyond_the_period_loses_none(void)
 	struct hwheel_event e;
 	uint64_t n = 0;
 
-	CHECK_EQ(hwheel_every_range(w, 10 * MS, 10 * MS, 5 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 5 * SEC, NULL, 0, 0, NULL), 0);
 	for (uint64_t ms = 1; ms <= 1010; ms++)
-		n += (uint64_t)hwheel_advance(w, ms * MS, &e, 1);
+		n += (uint64_t)hwheel_advance(w, ms * MS, &e, 1, NULL);
 	CHECK(n >= 99 && n <= 101);
 	CHECK_EQ(stats(w).missed, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -167,11 +168,11 @@ static uint64_t wakeups(uint64_t slack_ns)
 {
 	struct hwheel *w;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	for (uint64_t i = 0; i < MANY; i++)
-		CHECK_EQ(hwheel_every_range(w, SEC + i * (SEC / MANY), SEC, slack_ns, NULL, 0, 0,
+		CHECK_EQ(hwheel_every(w, SEC + i * (SEC / MANY), SEC, slack_ns, NULL, 0, 0,
 					    NULL), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	ktap_sleep_ms(1000);
 	uint64_t before = stats(w).wakeups, fired = stats(w).fired;
 

@@ -47,7 +47,7 @@ static void a_short_struct_is_filled_as_far_as_it_goes(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	for (uint32_t size = 8; size <= sizeof(struct hwheel_stats); size++) {
 		struct hwheel_stats s;
 
@@ -95,17 +95,17 @@ static void live_is_what_exists(void)
 	hwheel_timer_t t[10];
 
 	for (int i = 0; i < 10; i++) {
-		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
 		CHECK_EQ(stats(w).live, i + 1);
 	}
-	CHECK_EQ(hwheel_mod(w, t[0], MS, 0), 0);
-	CHECK_EQ(hwheel_mod(w, t[1], MS, 0), 0);
-	CHECK_EQ(hwheel_delete(w, t[0]), 1);
-	CHECK_EQ(hwheel_shutdown(w, t[2]), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t[1], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t[0]), 1);
+	CHECK_EQ(hwheel_timer_shutdown(w, t[2]), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).live, 10);
 	for (int i = 0; i < 10; i++) {
-		CHECK_EQ(hwheel_free(w, t[i]), 0);
+		CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
 		CHECK_EQ(stats(w).live, 9 - i);
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -119,31 +119,31 @@ static void firings_are_counted(void)
 	hwheel_timer_t t = 0;
 
 	for (int i = 0; i < 5; i++) {
-		CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_after(w, MS, nothing, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, nothing, 0, 0, NULL), 0);
 	}
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_advance(w, MS, e, 20), 5);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_advance(w, MS, e, 20, NULL), 5);
 	s = stats(w);
 	CHECK_EQ(s.fired, 10);
 	CHECK_EQ(s.unclaimed, 0);
 	CHECK_EQ(s.missed, 0);
 	CHECK_EQ(s.live, 0);
 	/* periods one by one */
-	CHECK_EQ(hwheel_every(w, MS, MS, nothing, 0, HWHEEL_MISSED_BURST, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 11 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, nothing, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 11 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).fired, 20);
-	CHECK_EQ(hwheel_delete(w, t), 1);
-	CHECK_EQ(hwheel_every(w, MS, MS, nothing, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 21 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, nothing, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 21 * MS, NULL, 0, NULL), 0);
 	s = stats(w);
 	CHECK_EQ(s.fired, 21);
 	CHECK_EQ(s.missed, 9);
 	CHECK_EQ(s.unclaimed, 0);
 	/* nobody takes it */
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_advance(w, 22 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 22 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).unclaimed, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -153,7 +153,7 @@ static void drained_timers_have_not_fired(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e[2];
 
-	CHECK_EQ(hwheel_after(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_drain(w, e, 2), 1);
 	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(stats(w).unclaimed, 0);
@@ -167,20 +167,20 @@ static void arms_are_pushes_and_advances_are_sweeps(void)
 	hwheel_timer_t t = 0;
 	struct hwheel_stats s;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(stats(w).pushes, 0);
-	CHECK_EQ(hwheel_mod(w, t, 10 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 0);
 	CHECK_EQ(stats(w).pushes, 1);
 	/* later: it is looked at early enough anyway */
-	CHECK_EQ(hwheel_mod(w, t, 20 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 20 * MS, 0), 1);
 	CHECK_EQ(stats(w).pushes, 1);
-	CHECK_EQ(hwheel_mod(w, t, 5 * MS, 0), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, 5 * MS, 0), 1);
 	s = stats(w);
 	CHECK_EQ(s.pushes, 2);
 	CHECK_EQ(s.repeats, 0);
 	CHECK_EQ(s.kicks, 0);
 	CHECK_EQ(s.sweeps, 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).sweeps, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -191,11 +191,11 @@ static void timers_take_memory(void)
 	hwheel_timer_t t = 0;
 	uint64_t one;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	one = stats(w).slab_bytes;
 	CHECK(one > 0);
 	for (int i = 0; i < 100000; i++)
-		CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK(stats(w).slab_bytes > one);
 	/* not more than 64 bytes each, and what the last step left over */
 	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 64 + one);
@@ -207,17 +207,17 @@ static void the_earliest_arm_kicks_a_sleeper(void)
 	struct hwheel *w = NULL;
 	struct pollfd p = { -1, POLLIN, 0 };
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
 	p.fd = hwheel_fd(w);
 	CHECK(p.fd >= 0);
-	CHECK_EQ(hwheel_after(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_poll(w, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(w, 3600 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).kicks, 0);
 	/* later than the earliest: nobody is woken */
-	CHECK_EQ(hwheel_after(w, 7200 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 7200 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(stats(w).kicks, 0);
 	CHECK_EQ(poll(&p, 1, 0), 0);
-	CHECK_EQ(hwheel_after(w, 1800 * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 1800 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(stats(w).kicks, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
@@ -227,13 +227,13 @@ static void the_tick_threads_wakeups_are_counted(void)
 	struct hwheel *w = NULL;
 	uint64_t before, end = ktap_clock() + 20 * SEC;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	before = stats(w).wakeups;
 	/* where the thread has not slept yet, it fires without waking */
 	while (stats(w).wakeups == before) {
 		CHECK(ktap_clock() < end);
-		CHECK_EQ(hwheel_after(w, 0, nothing, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 0, nothing, 0, 0, NULL), 0);
 		ktap_sleep_ms(5);
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -245,13 +245,13 @@ static void moves_are_counted_however_many(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	hwheel_timer_t t;
 
-	CHECK_EQ(hwheel_setup(w, NULL, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod_at(w, t, 1 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 1 * MS, HWHEEL_ABS), 0);
 	for (int i = 0; i < 200000; i++)
-		CHECK_EQ(hwheel_mod_at(w, t, (2 + (uint64_t)i % 100) * MS, 0), 1);
+		CHECK_EQ(hwheel_timer_mod(w, t, (2 + (uint64_t)i % 100) * MS, HWHEEL_ABS), 1);
 	CHECK_EQ(stats(w).rearmed, 200000);
 	CHECK_EQ(stats(w).quiet, 200000);
-	CHECK_EQ(hwheel_free(w, t), 1);
+	CHECK_EQ(hwheel_timer_free(w, t), 1);
 	CHECK_EQ(stats(w).rearmed, 200000);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -1,10 +1,10 @@
-/* hwheel_delete_sync() and hwheel_shutdown_sync(): when they return, the callback is over. */
+/* hwheel_timer_delete_sync() and hwheel_timer_shutdown_sync(): when they return, the callback is over. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "ktap.h"
 
 typedef int (*cancel_fn)(struct hwheel *, hwheel_timer_t);
-static const cancel_fn both[] = { hwheel_delete_sync, hwheel_shutdown_sync };
+static const cancel_fn both[] = { hwheel_timer_delete_sync, hwheel_timer_shutdown_sync };
 
 static atomic_int inside, release, calls, rearm, rearmed;
 
@@ -25,7 +25,7 @@ static void hold(struct hwheel *w, const struct hwheel_event *e)
 	for (int i = 0; i < 20000 && !atomic_load(&release); i++)
 		ktap_sleep_ms(1);
 	if (atomic_load(&rearm))
-		atomic_store(&rearmed, hwheel_mod(w, e->timer, 3600 * SEC, 0));
+		atomic_store(&rearmed, hwheel_timer_mod(w, e->timer, 3600 * SEC, 0));
 	atomic_store(&inside, 0);
 }
 
@@ -96,8 +96,8 @@ static struct hwheel *started(void)
 {
 	struct hwheel *w = NULL;
 
-	CHECK_EQ(hwheel_create(NULL, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	return w;
 }
 
@@ -108,12 +108,12 @@ static void they_wait_for_a_running_callback(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 		until_inside();
 		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
 		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_mod(w, t, 3600 * SEC, 0), k == 0 ? 0 : -ESHUTDOWN);
+		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), k == 0 ? 0 : -ESHUTDOWN);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -125,13 +125,13 @@ static void they_cancel_what_was_armed_beside_its_callback(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 		until_inside();
-		CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
 		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_pending(w, t), 0);
+		CHECK_EQ(hwheel_timer_pending(w, t), 0);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -144,13 +144,13 @@ static void delete_sync_cancels_what_arms_itself_again(void)
 
 	reset();
 	atomic_store(&rearm, 1);
-	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	until_inside();
-	CHECK_EQ(cancel_beside(w, t, hwheel_delete_sync), 1);
+	CHECK_EQ(cancel_beside(w, t, hwheel_timer_delete_sync), 1);
 	CHECK_EQ(atomic_load(&rearmed), 0);
 	CHECK_EQ(atomic_load(&calls), 1);
-	CHECK_EQ(hwheel_pending(w, t), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -161,10 +161,10 @@ static void shutdown_sync_refuses_what_arms_itself_again(void)
 
 	reset();
 	atomic_store(&rearm, 1);
-	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	until_inside();
-	CHECK_EQ(cancel_beside(w, t, hwheel_shutdown_sync), 0);
+	CHECK_EQ(cancel_beside(w, t, hwheel_timer_shutdown_sync), 0);
 	CHECK_EQ(atomic_load(&rearmed), -ESHUTDOWN);
 	CHECK_EQ(atomic_load(&calls), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -177,11 +177,11 @@ static void they_wait_for_a_period(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_every(w, 0, MS, hold, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_every(w, 0, MS, 0, hold, 0, 0, &t), 0);
 		until_inside();
 		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
 		CHECK_EQ(atomic_load(&calls), 1);
-		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -193,10 +193,10 @@ static void they_wait_for_a_one_shot(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_after(w, 0, hold, 0, 0, &t), 0);
+		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, &t), 0);
 		until_inside();
 		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
-		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -209,11 +209,11 @@ static void a_freed_timer_is_waited_for_as_well(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 		until_inside();
-		CHECK_EQ(hwheel_free(w, t), 0);
-		CHECK_EQ(hwheel_pending(w, t), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, t), 0);
+		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
 		CHECK_EQ(cancel_beside(w, t, both[k]), -ESTALE);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
@@ -225,12 +225,12 @@ static void delete_and_free_do_not_wait(void)
 	hwheel_timer_t t = 0;
 
 	reset();
-	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	until_inside();
-	CHECK_EQ(hwheel_delete(w, t), 0);
-	CHECK_EQ(hwheel_shutdown(w, t), 0);
-	CHECK_EQ(hwheel_free(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
 	CHECK_EQ(atomic_load(&inside), 1);
 	atomic_store(&release, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -247,8 +247,8 @@ static void several_threads_wait_for_the_same_callback(void)
 	int too_soon = 0;
 
 	reset();
-	CHECK_EQ(hwheel_setup(w, hold, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 	until_inside();
 	for (int i = 0; i < 4; i++) {
 		many[i].w = w;
@@ -277,10 +277,10 @@ static struct {
 
 static void wait_for_oneself(struct hwheel *w, const struct hwheel_event *e)
 {
-	own.delete = hwheel_delete_sync(w, e->timer);
-	own.shutdown = hwheel_shutdown_sync(w, e->timer);
-	own.pending_after = hwheel_pending(w, e->timer);
-	own.mod_after = hwheel_mod(w, e->timer, 3600 * SEC, 0);
+	own.delete = hwheel_timer_delete_sync(w, e->timer);
+	own.shutdown = hwheel_timer_shutdown_sync(w, e->timer);
+	own.pending_after = hwheel_timer_pending(w, e->timer);
+	own.mod_after = hwheel_timer_mod(w, e->timer, 3600 * SEC, 0);
 }
 
 static void from_its_own_callback_it_is_a_deadlock(void)
@@ -289,18 +289,18 @@ static void from_its_own_callback_it_is_a_deadlock(void)
 	hwheel_timer_t t = 0;
 
 	memset(&own, 0, sizeof own);
-	CHECK_EQ(hwheel_setup(w, wait_for_oneself, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_mod(w, t, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, wait_for_oneself, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(own.delete, -EDEADLK);
 	CHECK_EQ(own.shutdown, -EDEADLK);
 	CHECK_EQ(own.pending_after, 0);
 	/* nothing has changed: it can be armed */
 	CHECK_EQ(own.mod_after, 0);
-	CHECK_EQ(hwheel_pending(w, t), 1);
+	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	/* a period is still armed as well */
-	CHECK_EQ(hwheel_every(w, MS, MS, wait_for_oneself, 0, 0, &t), 0);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, wait_for_oneself, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(own.delete, -EDEADLK);
 	CHECK_EQ(own.shutdown, -EDEADLK);
 	CHECK_EQ(own.pending_after, 1);
@@ -316,7 +316,7 @@ static void wait_for_the_outer(struct hwheel *w, const struct hwheel_event *e)
 {
 	(void)w;
 	(void)e;
-	through_another = hwheel_delete_sync(outer, outer_timer);
+	through_another = hwheel_timer_delete_sync(outer, outer_timer);
 }
 
 static void drive_an_inner_wheel(struct hwheel *w, const struct hwheel_event *e)
@@ -324,7 +324,7 @@ static void drive_an_inner_wheel(struct hwheel *w, const struct hwheel_event *e)
 	struct hwheel *inner = (struct hwheel *)(uintptr_t)e->cookie;
 
 	(void)w;
-	hwheel_advance(inner, SEC, NULL, 0);
+	hwheel_advance(inner, SEC, NULL, 0, NULL);
 }
 
 static void also_through_another_wheel(void)
@@ -333,10 +333,10 @@ static void also_through_another_wheel(void)
 
 	outer = ktap_manual(0, 0, 0, 0);
 	through_another = 0;
-	CHECK_EQ(hwheel_after(inner, MS, wait_for_the_outer, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_setup(outer, drive_an_inner_wheel, (uintptr_t)inner, 0, &outer_timer), 0);
-	CHECK_EQ(hwheel_mod(outer, outer_timer, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(outer, MS, NULL, 0), 0);
+	CHECK_EQ(hwheel_once(inner, MS, wait_for_the_outer, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_setup(outer, drive_an_inner_wheel, (uintptr_t)inner, &outer_timer), 0);
+	CHECK_EQ(hwheel_timer_mod(outer, outer_timer, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(outer, MS, NULL, 0, NULL), 0);
 	CHECK_EQ(through_another, -EDEADLK);
 	CHECK_EQ(hwheel_destroy(inner), 0);
 	CHECK_EQ(hwheel_destroy(outer), 0);
@@ -354,10 +354,10 @@ static void wait_for_the_sibling(struct hwheel *w, const struct hwheel_event *e)
 
 	if (sibling.calls++)
 		return;
-	sibling.first_delete = hwheel_delete_sync(w, other);
-	sibling.second_delete = hwheel_shutdown_sync(w, other);
-	hwheel_free(w, other);
-	sibling.stale = hwheel_delete_sync(w, other);
+	sibling.first_delete = hwheel_timer_delete_sync(w, other);
+	sibling.second_delete = hwheel_timer_shutdown_sync(w, other);
+	hwheel_timer_free(w, other);
+	sibling.stale = hwheel_timer_delete_sync(w, other);
 }
 
 /* The sibling is due at the same tick: already found, but not begun. */
@@ -366,11 +366,11 @@ static void a_callback_waits_for_its_sibling(void)
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 
 	memset(&sibling, 0, sizeof sibling);
-	CHECK_EQ(hwheel_setup(w, wait_for_the_sibling, 0, 0, &sibling.a), 0);
-	CHECK_EQ(hwheel_setup(w, wait_for_the_sibling, 0, 0, &sibling.b), 0);
-	CHECK_EQ(hwheel_mod(w, sibling.a, MS, 0), 0);
-	CHECK_EQ(hwheel_mod(w, sibling.b, MS, 0), 0);
-	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0), 0);
+	CHECK_EQ(hwheel_timer_setup(w, wait_for_the_sibling, 0, &sibling.a), 0);
+	CHECK_EQ(hwheel_timer_setup(w, wait_for_the_sibling, 0, &sibling.b), 0);
+	CHECK_EQ(hwheel_timer_mod(w, sibling.a, MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(w, sibling.b, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(sibling.calls, 1);
 	CHECK_EQ(sibling.first_delete, 1);
 	CHECK_EQ(sibling.second_delete, 0);
@@ -385,7 +385,7 @@ static void must_not_run_when_dead(struct hwheel *w, const struct hwheel_event *
 	atomic_fetch_add(&running, 1);
 	if (atomic_load(&dead))
 		atomic_store(&ran_when_dead, 1);
-	hwheel_mod(w, e->timer, 0, 0);
+	hwheel_timer_mod(w, e->timer, 0, 0);
 	if (atomic_load(&dead))
 		atomic_store(&ran_when_dead, 1);
 	atomic_fetch_sub(&running, 1);
@@ -401,15 +401,15 @@ static void it_does_not_run_after_they_have_returned(void)
 	memset(&o, 0, sizeof o);
 	o.size = sizeof o;
 	o.tick_ns = 1000;
-	CHECK_EQ(hwheel_create(&o, 0, &w), 0);
-	CHECK_EQ(hwheel_start(w, 0), 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
 	atomic_store(&ran_when_dead, 0);
 	for (int i = 0; i < 300; i++) {
 		hwheel_timer_t t = 0;
 
 		atomic_store(&dead, 0);
-		CHECK_EQ(hwheel_setup(w, must_not_run_when_dead, 0, 0, &t), 0);
-		CHECK_EQ(hwheel_mod(w, t, 0, 0), 0);
+		CHECK_EQ(hwheel_timer_setup(w, must_not_run_when_dead, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
 		for (volatile int spin = 0; spin < i * 50; spin = spin + 1)
 			;
 		CHECK(both[i & 1](w, t) >= 0);
@@ -418,7 +418,7 @@ static void it_does_not_run_after_they_have_returned(void)
 		atomic_store(&dead, 1);
 		for (volatile int spin = 0; spin < 5000; spin = spin + 1)
 			;
-		CHECK_EQ(hwheel_free(w, t), 0);
+		CHECK_EQ(hwheel_timer_free(w, t), 0);
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(still_running, 0);

@@ -5,6 +5,7 @@ static void version_matches_the_header(void)
 {
 	char text[32];
 
+	CHECK_EQ(hwheel_version(), HWHEEL_VERSION);
 	CHECK_EQ(hwheel_version(), HWHEEL_VERSION_MAJOR << 16 |
 		 HWHEEL_VERSION_MINOR << 8 | HWHEEL_VERSION_PATCH);
 	snprintf(text, sizeof text, "%d.%d.%d", HWHEEL_VERSION_MAJOR,

@@ -6,8 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 
-#define MS UINT64_C(1000000)
-
 int main(void)
 {
 	struct hwheel_event events[64];
@@ -15,17 +13,22 @@ int main(void)
 	struct pollfd pfd = { .events = POLLIN };
 	int left = 5;
 
-	if (hwheel_create(NULL, 0, &wheel) < 0)
+	if (hwheel_create(NULL, &wheel) < 0)
 		return 1;
 	pfd.fd = hwheel_fd(wheel);
 	if (pfd.fd < 0)
 		return 1;
 	for (int i = 1; i <= left; i++)
-		hwheel_after(wheel, 10 * MS * i, NULL, i, 0, NULL);
+		if (hwheel_once(wheel, 10 * HWHEEL_MSEC * i, NULL, i, 0, NULL) < 0)
+			return 1;
 
 	while (left > 0 && poll(&pfd, 1, 1000) > 0) {
-		int n = hwheel_poll(wheel, events, 64);
+		int n = hwheel_poll(wheel, events, 64, NULL);
 
+		if (n < 0) {
+			fprintf(stderr, "poll: %s\n", hwheel_strerror(n));
+			return 1;
+		}
 		for (int i = 0; i < n; i++)
 			printf("timer %d\n", (int)events[i].cookie);
 		left -= n;

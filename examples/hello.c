@@ -13,11 +13,12 @@ int main(void)
 	struct hwheel *wheel;
 	hwheel_timer_t timer;
 
-	if (hwheel_create(NULL, 0, &wheel) || hwheel_start(wheel, 0))
+	if (hwheel_create(NULL, &wheel) || hwheel_start(wheel))
 		return 1;
-	hwheel_after(wheel, 50000000, timed_out, 1, 0, NULL); /* 50 ms */
-	hwheel_after(wheel, 50000000, timed_out, 2, 0, &timer);
-	hwheel_delete(wheel, timer); /* request 2 was answered in time */
+	if (hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL) ||
+	    hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 2, 0, &timer))
+		return 1;
+	hwheel_timer_delete(wheel, timer); /* request 2 was answered in time */
 	usleep(100000);
 	return hwheel_destroy(wheel) != 0;
 }

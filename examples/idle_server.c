@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
+#define MS HWHEEL_MSEC
 #define IDLE (1500 * MS)
 #define REQUEST (1000 * MS)
 #define GRACE (1000 * MS)	/* how late a close may be, beside a busy machine */
@@ -40,6 +40,16 @@ static void die(const char *what)
 {
 	perror(what);
 	exit(1);
+}
+
+/* For a function of the wheel, which leaves errno alone. */
+static int must(int result, const char *what)
+{
+	if (result < 0) {
+		fprintf(stderr, "%s: %s\n", what, hwheel_strerror(result));
+		exit(1);
+	}
+	return result;
 }
 
 static uint64_t now_ns(void)
@@ -77,8 +87,8 @@ static unsigned int accepted, open_now, idle_closes, request_closes, requests;
 
 static void shut(struct hwheel *wheel, struct connection *c)
 {
-	hwheel_free(wheel, c->idle);
-	hwheel_free(wheel, c->request);
+	hwheel_timer_free(wheel, c->idle);
+	hwheel_timer_free(wheel, c->request);
 	close(c->fd);
 	c->fd = -1;
 	open_now--;
@@ -93,11 +103,11 @@ static void welcome(struct hwheel *wheel, int ep, int listener)
 		c->fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
 		if (c->fd < 0)
 			return;
-		if (hwheel_setup(wheel, NULL, cookie + IDLE_TIMER, 0, &c->idle) ||
-		    hwheel_setup(wheel, NULL, cookie + REQUEST_TIMER, 0,
-				 &c->request) ||
-		    hwheel_mod(wheel, c->idle, IDLE, 0) < 0)
-			die("timers");
+		must(hwheel_timer_setup(wheel, NULL, cookie + IDLE_TIMER, &c->idle),
+		     "idle timer");
+		must(hwheel_timer_setup(wheel, NULL, cookie + REQUEST_TIMER,
+					&c->request), "request timer");
+		must(hwheel_timer_mod(wheel, c->idle, IDLE, 0), "idle timer");
 		watch(ep, c->fd, accepted++);
 		open_now++;
 	}
@@ -117,14 +127,14 @@ static void serve(struct hwheel *wheel, struct connection *c)
 		shut(wheel, c);
 		return;
 	}
-	hwheel_mod(wheel, c->idle, IDLE, 0);
+	hwheel_timer_mod(wheel, c->idle, IDLE, 0);
 	for (ssize_t i = 0; i < n; i++) {
 		if (bytes[i] != '\n' && !c->in_request) {
 			c->in_request = 1;
-			hwheel_mod(wheel, c->request, REQUEST, 0);
+			hwheel_timer_mod(wheel, c->request, REQUEST, 0);
 		} else if (bytes[i] == '\n') {
 			c->in_request = 0;
-			hwheel_delete(wheel, c->request);
+			hwheel_timer_delete(wheel, c->request);
 			requests++;
 			if (write(c->fd, "ok\n", 3) != 3)
 				die("write");
@@ -138,7 +148,7 @@ static void time_out(struct hwheel *wheel)
 	int n;
 
 	do {
-		n = hwheel_poll(wheel, events, BATCH);
+		n = must(hwheel_poll(wheel, events, BATCH, NULL), "poll");
 		for (int i = 0; i < n; i++) {
 			struct connection *c = &connections[events[i].cookie / 2];
 
@@ -159,10 +169,11 @@ static void server(int listener)
 	struct hwheel *wheel;
 	int ep = epoll_create1(0);
 
-	if (ep < 0 || hwheel_create(NULL, 0, &wheel))
-		die("server");
+	if (ep < 0)
+		die("epoll");
+	must(hwheel_create(NULL, &wheel), "wheel");
 	watch(ep, listener, LISTENER);
-	watch(ep, hwheel_fd(wheel), WHEEL);
+	watch(ep, must(hwheel_fd(wheel), "descriptor"), WHEEL);
 	while (accepted < CONNECTIONS || open_now > 0) {
 		int n = epoll_wait(ep, events, BATCH, 10000);
 
@@ -179,8 +190,7 @@ static void server(int listener)
 				serve(wheel, &connections[events[i].data.u64]);
 		}
 	}
-	if (hwheel_destroy(wheel))
-		die("destroy");
+	must(hwheel_destroy(wheel), "destroy");
 }
 
 /* The client, in a process of its own; it keeps time without the wheel. */

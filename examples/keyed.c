@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
-
 static const char *const users[] = { "ada", "grace", "edsger" };
 
 static void expired(struct hwheel *wheel, const struct hwheel_event *event)
@@ -20,7 +18,7 @@ static void expired(struct hwheel *wheel, const struct hwheel_event *event)
 static int request(struct hwheel *wheel, int user)
 {
 	const char *name = users[user];
-	int n = hwheel_key_set(wheel, name, (uint32_t)strlen(name), 50 * MS, expired,
+	int n = hwheel_key_set(wheel, name, (uint32_t)strlen(name), 50 * HWHEEL_MSEC, expired,
 			       (uint64_t)user, 0);
 
 	if (n >= 0)
@@ -32,7 +30,7 @@ int main(void)
 {
 	struct hwheel *wheel;
 
-	if (hwheel_create(NULL, 0, &wheel) < 0 || hwheel_start(wheel, 0) < 0)
+	if (hwheel_create(NULL, &wheel) < 0 || hwheel_start(wheel) < 0)
 		return 1;
 	for (int user = 0; user < 3; user++)
 		if (request(wheel, user) < 0)

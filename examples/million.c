@@ -20,7 +20,7 @@
 #define TIMERS 1000000
 #define SLICE 5000	/* timers armed by a thread at a stretch, each 10 ms */
 #define LAG 10		/* slices after which a third is asked back */
-#define MS UINT64_C(1000000)
+#define MS HWHEEL_MSEC
 #define LONGEST (4000 * MS)
 
 struct timer {
@@ -78,7 +78,7 @@ static void arm(unsigned int i, uint64_t *seed)
 	struct timer *timer = &timers[i];
 
 	timer->not_before = now_ns() + delay;
-	if (hwheel_after(wheel, delay, on_timer, i, 0, &timer->handle) == 0)
+	if (hwheel_once(wheel, delay, on_timer, i, 0, &timer->handle) == 0)
 		atomic_fetch_add(&armed, 1);
 	else
 		atomic_fetch_add(&refused, 1);
@@ -86,7 +86,7 @@ static void arm(unsigned int i, uint64_t *seed)
 
 static void cancel(unsigned int i)
 {
-	timers[i].cancelled = hwheel_delete(wheel, timers[i].handle) == 1;
+	timers[i].cancelled = hwheel_timer_delete(wheel, timers[i].handle) == 1;
 	if (timers[i].cancelled)
 		atomic_fetch_add(&cancelled, 1);
 }
@@ -150,7 +150,7 @@ int main(void)
 		timers[i].not_before = lateness[i] = UINT32_MAX;
 	before = resident();
 
-	if (hwheel_create(NULL, 0, &wheel) || hwheel_start(wheel, 0)) {
+	if (hwheel_create(NULL, &wheel) || hwheel_start(wheel)) {
 		fprintf(stderr, "million: no wheel\n");
 		return 1;
 	}

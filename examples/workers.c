@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MS UINT64_C(1000000)
-
 static atomic_uint beats, late;
 
 /* A request to a slow server, say. */
@@ -23,7 +21,7 @@ static void beat(struct hwheel *wheel, const struct hwheel_event *event)
 {
 	uint64_t now;
 
-	if (hwheel_now(wheel, &now) == 0 && now - event->deadline_ns > 100 * MS)
+	if (hwheel_now(wheel, &now) == 0 && now - event->deadline_ns > 100 * HWHEEL_MSEC)
 		atomic_fetch_add(&late, 1);
 	atomic_fetch_add(&beats, 1);
 }
@@ -39,10 +37,10 @@ static int run(uint32_t workers)
 	options.workers = workers;
 	atomic_store(&beats, 0);
 	atomic_store(&late, 0);
-	if (hwheel_create(&options, 0, &wheel) < 0 ||
-	    hwheel_every(wheel, 10 * MS, 10 * MS, beat, 0, HWHEEL_MISSED_BURST, NULL) < 0 ||
-	    hwheel_after(wheel, 100 * MS, slow, 0, 0, NULL) < 0 ||
-	    hwheel_start(wheel, 0) < 0)
+	if (hwheel_create(&options, &wheel) < 0 ||
+	    hwheel_every(wheel, 10 * HWHEEL_MSEC, 10 * HWHEEL_MSEC, 0, beat, 0, HWHEEL_MISSED_BURST, NULL) < 0 ||
+	    hwheel_once(wheel, 100 * HWHEEL_MSEC, slow, 0, 0, NULL) < 0 ||
+	    hwheel_start(wheel) < 0)
 		return 1;
 	usleep(500000);
 	if (hwheel_destroy(wheel) < 0)

@@ -1,14 +1,37 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * hwheel: a lock-free timing wheel.
  *
- * Every function may be called from C and C++, from any thread unless its
- * "Context" says otherwise, and returns a negative errno value on failure;
- * errno itself is left alone. Times are nanoseconds, said in the name. On
- * failure nothing has changed and no output is written.
+ * A wheel holds timers. The caller arms a timer with a time. When the time has
+ * come, the wheel calls a callback or writes an event into the caller's array.
  *
- * SPDX-License-Identifier: MIT OR Apache-2.0
+ *	struct hwheel *wheel;
+ *	struct hwheel_event events[64];
  *
- * Generated from src/capi.rs by `make header`; do not edit.
+ *	hwheel_create(NULL, &wheel);
+ *	hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL);
+ *
+ * Somebody must drive the wheel. There are three ways: hwheel_start() starts a
+ * thread for it; an event loop watches hwheel_fd() and calls hwheel_poll(); or
+ * the caller keeps its own time and calls hwheel_advance().
+ *
+ * Rules for all functions:
+ *
+ * - A result below 0 is an error, the negative of an errno value.
+ *   hwheel_strerror() has words for it. Then nothing has changed, and no output
+ *   is written. errno keeps its value.
+ * - Any thread may call them at any time, unless "Context" says otherwise.
+ * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
+ *   number is negative, and -EINVAL.
+ * - A timer fires at the first tick at or after its time, never before. A timer
+ *   more than 2^36 ticks away may be late by at most one part in two hundred
+ *   million of its delay.
+ * - Callbacks run on the wheel's own threads, and on the caller's stack in
+ *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
+ *   hwheel_destroy(). No other function runs callbacks.
+ * - In the child of a fork, a wheel of the parent is -ESHUTDOWN.
+ *
+ * make header writes this file from src/capi. Do not edit it.
  */
 
 #ifndef HWHEEL_H
@@ -16,1044 +39,1125 @@
 
 #include <stdint.h>
 
-/** Major version: incremented when the ABI breaks. */
+/* Version */
+
+/** Major version: incremented when the binary interface breaks. */
 #define HWHEEL_VERSION_MAJOR 0
 
-/** Minor version: incremented when something is added. */
+/** Minor version: incremented when functions are added. */
 #define HWHEEL_VERSION_MINOR 1
 
 /** Patch version. */
 #define HWHEEL_VERSION_PATCH 0
 
-/** Clock: CLOCK_MONOTONIC, the default. */
+/** Version of this header as one number, to compare with hwheel_version(). */
+#define HWHEEL_VERSION \
+	(HWHEEL_VERSION_MAJOR << 16 | HWHEEL_VERSION_MINOR << 8 | \
+	 HWHEEL_VERSION_PATCH)
+
+/* Times */
+
+/** Nanoseconds in a microsecond. */
+#define HWHEEL_USEC UINT64_C(1000)
+
+/** Nanoseconds in a millisecond. */
+#define HWHEEL_MSEC UINT64_C(1000000)
+
+/** Nanoseconds in a second. */
+#define HWHEEL_SEC UINT64_C(1000000000)
+
+/** A time that never comes. */
+#define HWHEEL_NEVER UINT64_MAX
+
+/* For functions whose result the caller must not ignore. */
+#ifndef HWHEEL_MUST_CHECK
+#ifdef __GNUC__
+#define HWHEEL_MUST_CHECK __attribute__((__warn_unused_result__))
+#else
+#define HWHEEL_MUST_CHECK
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Wheels */
+
+/** A timing wheel. hwheel_create() makes one. */
+struct hwheel;
+
+/** Clock: CLOCK_MONOTONIC. The default. */
 #define HWHEEL_CLOCK_MONOTONIC 0
 
-/** Clock: CLOCK_BOOTTIME, which also counts the time the system is suspended. */
+/** Clock: CLOCK_BOOTTIME, which also counts the time of a suspend. */
 #define HWHEEL_CLOCK_BOOTTIME 1
 
 /** Clock: CLOCK_REALTIME, which follows the wall clock when that is set. */
 #define HWHEEL_CLOCK_REALTIME 2
 
-/** Clock: the caller's own, moved by hwheel_advance(). */
+/** Clock: the caller's own. hwheel_advance() moves it. */
 #define HWHEEL_CLOCK_MANUAL 3
 
-/**
- * Option flag: delays are counted from a time that is cheaper to read: by the
- * processor's counter, from the last time that the thread has read the clock. It is
- * never before CLOCK_MONOTONIC, and less than 0.1 ms after it, so that no timer is
- * early. HWHEEL_CLOCK_MONOTONIC alone; hwheel_create() takes 0.1 ms longer. Where
- * the kernel does not go by such a counter, the clock is read as without the flag.
- */
-#define HWHEEL_COARSE 1
-
-/**
- * Overload: a callback for which the queue has no room runs in the thread that
- * drives. The default.
- */
+/** Overload: the driving thread runs the callback itself. The default. */
 #define HWHEEL_OVERLOAD_RUN 0
 
-/** Overload: the thread that drives waits until there is room. */
+/** Overload: the driving thread waits until the queue has room. */
 #define HWHEEL_OVERLOAD_BLOCK 1
 
-/** Overload: the callback is not called; hwheel_stats.dropped counts it. */
+/** Overload: nobody runs the callback. hwheel_stats.dropped counts it. */
 #define HWHEEL_OVERLOAD_DROP 2
 
-/** Arm flag: the time is a deadline on the wheel's clock, not a delay. */
-#define HWHEEL_ABSTIME 1
-
-/** Periodic flag: missed periods are fired one by one until caught up. */
-#define HWHEEL_MISSED_BURST 2
-
-/** Periodic flag: after a miss the next period is counted from now. */
-#define HWHEEL_MISSED_DELAY 4
-
-/** Event flag: handed back by hwheel_drain(), not fired. */
-#define HWHEEL_EVENT_DRAINED 1
-
-/** A delay or deadline that never comes. */
-#define HWHEEL_NEVER UINT64_MAX
-
-/** A timing wheel. Opaque; made by hwheel_create(). */
-struct hwheel;
+/**
+ * Option flag: count delays from a cheaper reading of CLOCK_MONOTONIC. It is
+ * never behind that clock and less than 0.1 ms ahead, so no timer is early.
+ * Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
+ * a steady processor counter the flag has no effect.
+ */
+#define HWHEEL_COARSE (1 << 16)
 
 /**
- * The caller's executor: makes sure that some thread calls hwheel_work() once,
- * soon. Called in the thread that drives, which it must not hold up.
+ * The caller's executor. It makes some thread call hwheel_run_queued() once,
+ * soon.
+ *
+ * The driving thread calls it once for each callback that it has put into the
+ * queue, so it must not block for long. It may refuse or lose a request: the
+ * callback then waits until somebody calls hwheel_run_queued(). It may call any
+ * function of the wheel that a callback may call. It must return, and no
+ * exception may leave it.
+ *
+ * hwheel_stop() and hwheel_destroy() run what is still in the queue themselves,
+ * so the executor's threads may end before these calls. Even an executor that
+ * runs nothing any more delays callbacks and nothing else.
  */
 typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
 
 /**
- * How a wheel is made. A member that is zero takes its default; so a zeroed
- * struct with only @size set is the default wheel.
+ * How to make a wheel. A member that is zero has its default value.
  *
- * @size: sizeof(struct hwheel_options). A shorter struct of an older version
- *   is completed with zeros; a longer one, up to 4096, is accepted if its
- *   unknown tail is zero.
+ * @size: sizeof(struct hwheel_options). The library completes a shorter struct
+ *   with zeros. It accepts a longer one, up to 4096 bytes, if all bytes that it
+ *   does not know are zero.
  * @clock: one of HWHEEL_CLOCK_*.
- * @tick_ns: the length of a tick in nanoseconds, 1 to 3600000000000; default
- *   1000000 (1 ms). A timer fires at the first tick at or after its deadline.
- * @levels: 1 for the hashed wheel with rounds, 2 to 8 for the hierarchical
- *   wheel; default 4.
- * @slots: slots of each level, a power of two from 2 to 65536; default 256.
- *   @levels times log2(@slots) is at most 48.
- * @max_timers: the limit on live timers, 1 to 67108864; default 67108864.
- * @flags: HWHEEL_COARSE or zero.
- * @start_ns: where a manual clock starts, below 2^62 ticks; zero for the other
- *   clocks.
- * @workers: threads that run callbacks, up to 256, made by hwheel_create(). The
- *   default, zero: the thread that drives runs them.
- * @queue: how many fired timers may wait for a worker or the executor, a power
- *   of two up to 1048576; default 1024.
- * @overload: what happens to one for which there is no room: HWHEEL_OVERLOAD_*.
- * @budget_items: a sweep stops after so many fired timers, and the next call
- *   goes on; zero for no limit. The tick thread goes on at once, after it has
- *   seen whether it is to stop.
- * @budget_ns: a sweep stops after so many nanoseconds; zero for no limit. A
- *   callback that runs is not interrupted.
- * @executor: called in the thread that drives for each callback that was put
- *   into the queue: have some thread call hwheel_work(). Not with @workers.
- * @executor_arg: handed to @executor.
+ * @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
+ *   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
+ * @levels: 1 for a hashed wheel, 2 to 8 for a hierarchical wheel; default 4.
+ *   Timers beyond the last level go to levels that the wheel adds.
+ * @slots: number of slots of each level, a power of two from 2 to 65536;
+ *   default 256. @levels times log2(@slots) is at most 48.
+ * @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
+ *   A timer is live from its creation until it is freed. A timer that frees
+ *   itself is live until its callback has returned.
+ * @flags: 0 or HWHEEL_COARSE.
+ * @start_ns: first time of a manual clock, below 2^62 ticks and below 2^63 ns;
+ *   0 for the other clocks.
+ * @workers: number of threads that run callbacks, 0 to 256; default 0, which
+ *   means that the driving thread runs them. hwheel_create() starts the
+ *   threads.
+ * @queue: maximum number of expired timers that wait for a worker or the
+ *   executor, a power of two up to 1048576; default 1024.
+ * @overload: what happens to a callback when the queue is full: one of
+ *   HWHEEL_OVERLOAD_*.
+ * @executor: the caller's own way to run callbacks, or NULL. Not together with
+ *   @workers.
+ * @executor_arg: the second argument of @executor.
+ *
+ * Without workers or an executor, @queue and @overload have no effect.
  */
 struct hwheel_options {
-  uint32_t size;
-  uint32_t clock;
-  uint64_t tick_ns;
-  uint32_t levels;
-  uint32_t slots;
-  uint32_t max_timers;
-  uint32_t flags;
-  uint64_t start_ns;
-  uint32_t workers;
-  uint32_t queue;
-  uint32_t overload;
-  uint32_t budget_items;
-  uint64_t budget_ns;
-  hwheel_executor_fn executor;
-  void *executor_arg;
+	uint32_t size;
+	uint32_t clock;
+	uint64_t tick_ns;
+	uint32_t levels;
+	uint32_t slots;
+	uint32_t max_timers;
+	uint32_t flags;
+	uint64_t start_ns;
+	uint32_t workers;
+	uint32_t queue;
+	uint32_t overload;
+	hwheel_executor_fn executor;
+	void *executor_arg;
 };
-
-/**
- * What a wheel has done. Counts are exact when nobody uses the wheel.
- *
- * @size: sizeof(struct hwheel_stats), set by the caller.
- * @reserved: zero.
- * @live: timers that exist, armed or not.
- * @fired: timers fired, periods counted one by one.
- * @missed: periods left out.
- * @unclaimed: timers without a callback that came due where nobody took events.
- * @sweeps: how often the hand was moved.
- * @wakeups: how often the tick thread woke.
- * @kicks: how often an arm woke the driver, being the earliest.
- * @pushes: promises put into buckets by arms. An arm whose timer is looked at
- *   early enough anyway pushes none.
- * @repeats: pushes made again because the hand had just passed.
- * @slab_bytes: memory of timers.
- * @armed: arms of timers that rested; each period that follows another is one.
- *   Each ends in one way: @armed is @fired + @cancelled + @drained + @pending.
- * @rearmed: arms that moved a pending timer. Where several threads move one
- *   timer at the same moment, some may not be counted.
- * @quiet: of these, those that pushed no promise.
- * @cancelled: cancels of pending timers.
- * @drained: pending timers handed back by hwheel_drain().
- * @pending: timers that are pending now.
- * @entries: promises in buckets at present, seven bytes each.
- * @dead: of these, those that nobody waits for any more.
- * @queued: callbacks waiting for a worker.
- * @lateness: how many timers fired how late, from the deadline to the begin of
- *   the sweep that fired them: [0] not at all, [i] from 2^(i-1) ns to below
- *   2^i ns, the last also what was later.
- * @dropped: callbacks that were not called, because the queue was full.
- */
-struct hwheel_stats {
-  uint32_t size;
-  uint32_t reserved;
-  uint64_t live;
-  uint64_t fired;
-  uint64_t missed;
-  uint64_t unclaimed;
-  uint64_t sweeps;
-  uint64_t wakeups;
-  uint64_t kicks;
-  uint64_t pushes;
-  uint64_t repeats;
-  uint64_t slab_bytes;
-  uint64_t armed;
-  uint64_t rearmed;
-  uint64_t quiet;
-  uint64_t cancelled;
-  uint64_t drained;
-  uint64_t pending;
-  uint64_t entries;
-  uint64_t dead;
-  uint64_t queued;
-  uint64_t lateness[40];
-  uint64_t dropped;
-};
-
-/**
- * The name of a timer: never 0, never used for another timer while anybody
- * could still hold it. A wrong one is an error (-ESTALE), never a danger.
- */
-typedef uint64_t hwheel_timer_t;
-
-/**
- * A timer that has fired, or that hwheel_drain() has handed back.
- *
- * @timer: its handle. Stale already if the timer was one that frees itself; 0
- *   if it was one with a key.
- * @cookie: what the caller gave when it made the timer.
- * @deadline_ns: when it was due.
- * @missed: how many periods were left out: before this one, because the callback
- *   was still running; after it, because they had passed as well when it was
- *   fired.
- * @flags: HWHEEL_EVENT_*.
- */
-struct hwheel_event {
-  hwheel_timer_t timer;
-  uint64_t cookie;
-  uint64_t deadline_ns;
-  uint32_t missed;
-  uint32_t flags;
-};
-
-/**
- * A callback. It runs in the thread that drives the wheel, or in a worker or
- * the executor's thread if there are such, and may do anything with the wheel
- * except destroy, stop or drain it, or wait for itself. It must return; a C++
- * exception that leaves it ends the process. The callback of one timer never
- * runs in two threads at once: a period that comes due meanwhile is left out
- * and counted as missed, unless it is a HWHEEL_MISSED_BURST; what else comes
- * due meanwhile fires when it is over.
- */
-typedef void (*hwheel_fn)(struct hwheel *wheel, const struct hwheel_event *event);
-
-#ifdef __cplusplus
-extern "C" {
-#endif /* __cplusplus */
-
-/**
- * hwheel_version() - The version of the library that is linked.
- *
- * Return: major * 65536 + minor * 256 + patch; compare with HWHEEL_VERSION_*.
- *
- * Context: any thread, any time. Never blocks.
- */
-uint32_t hwheel_version(void);
-
-/**
- * hwheel_version_string() - The same for people.
- *
- * Return: a string such as "0.1.0" that lives as long as the process.
- *
- * Context: any thread, any time. Never blocks.
- */
-const char *hwheel_version_string(void);
 
 /**
  * hwheel_create() - Make a wheel.
- * @options: its clock, tick and shape; NULL for the defaults.
- * @flags: zero.
- * @wheel: where the wheel is written; untouched on failure.
+ * @options: how to make it; NULL for the defaults.
+ * @wheel: receives the wheel.
+ *
+ * The new wheel has no timers, and nobody drives it yet. It has no descriptor
+ * and no threads but its workers: hwheel_fd() makes the descriptor,
+ * hwheel_start() the tick thread.
  *
  * Return:
- * * 0 - @wheel is a wheel with no timers, which nobody drives yet.
- * * -EINVAL - @wheel is NULL, a flag is unknown, a member is out of range, or
- *   @size is below 8.
- * * -E2BIG - the options have a tail that this version does not know.
- * * -ENOMEM - no memory or address space; nothing is left behind.
- * * -EAGAIN - no threads for @workers; nothing is left behind.
+ * * 0 - @wheel is set.
+ * * -EINVAL - @wheel is NULL, or an option is out of range.
+ * * -E2BIG - the options have members that this version does not know.
+ * * -ENOMEM - no memory or no address space.
+ * * -EAGAIN - the system cannot start the workers.
  *
- * Context: any thread. May block in the kernel for memory. No descriptor and
- * no thread but the workers is made before hwheel_fd() or hwheel_start() asks
- * for one.
+ * Context: any thread. May block in the kernel for memory.
  */
-int hwheel_create(const struct hwheel_options *options,
-                  uint32_t flags,
-                  struct hwheel **wheel);
+HWHEEL_MUST_CHECK
+int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
 
 /**
  * hwheel_destroy() - Stop and free a wheel.
- * @wheel: the wheel, or NULL for nothing.
+ * @wheel: the wheel; NULL is allowed.
  *
- * The tick thread is stopped and waited for. Armed timers do not fire; to get
- * them back call hwheel_drain() first. A forked child may destroy its copy.
+ * Stops the wheel like hwheel_stop(), then frees it with all its timers and its
+ * descriptor. Pending timers do not fire; hwheel_drain() gets them back before.
+ * All handles of the wheel become invalid.
+ *
+ * A forked child may destroy its copy of the wheel. That frees memory only.
  *
  * Return:
- * * 0 - @wheel is gone.
- * * -EDEADLK - called from one of its own callbacks; nothing has changed.
+ * * 0 - the wheel is gone.
+ * * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
+ *   has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
- * Context: the caller makes sure that no other thread uses the wheel. Blocks
- * while a callback of the tick thread runs.
+ * Context: no other thread may use the wheel during or after this call. May run
+ * callbacks that still wait in the queue, on the caller's stack. Blocks until
+ * every running callback has returned.
  */
 int hwheel_destroy(struct hwheel *wheel);
 
-/**
- * hwheel_now() - The time on the wheel's clock.
- * @wheel: the wheel.
- * @now_ns: where the time is written, in nanoseconds.
- *
- * A clock that steps back is held at the last time the wheel has seen.
- *
- * Return:
- * * 0 - @now_ns is set.
- * * -EINVAL - an argument is NULL.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Never blocks.
- */
-int hwheel_now(struct hwheel *wheel, uint64_t *now_ns);
+/* Timers: handles, events and callbacks */
 
 /**
- * hwheel_next_expiry() - When the next timer fires.
- * @wheel: the wheel.
- * @deadline_ns: where the time is written, in nanoseconds on the wheel's
- *   clock: the begin of the tick at which the wheel wants to be driven next.
- *
- * Never later than the truth. It may be earlier than the truth where many
- * timers were cancelled; and while the wheel is being driven it is the time of
- * the tick that is swept.
- *
- * Return:
- * * 1 - @deadline_ns is set.
- * * 0 - no timer is armed, or all are due never; @deadline_ns is untouched.
- * * -EINVAL - an argument is NULL.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Does not wait for others, but does a bounded amount of
- * work.
+ * Handle of a timer, never 0. The library checks every handle: one whose timer
+ * was freed, or one of another wheel, is an error (-ESTALE) and never touches
+ * another timer.
  */
-int hwheel_next_expiry(struct hwheel *wheel, uint64_t *deadline_ns);
+typedef uint64_t hwheel_timer_t;
+
+/** Event flag: hwheel_drain() handed the timer back; it has not fired. */
+#define HWHEEL_EVENT_DRAINED (1 << 8)
+
+/** Event flag: hwheel_list() shows the timer; it is pending. */
+#define HWHEEL_EVENT_LISTED (1 << 9)
 
 /**
- * hwheel_get_stats() - What the wheel has done so far.
- * @wheel: the wheel.
- * @stats: its @size says how much of it may be written.
+ * A timer that has fired. hwheel_drain() and hwheel_list() use the same struct.
  *
- * Return:
- * * 0 - @stats is filled, as far as its size goes; a part that this version
- *   does not know is zeroed.
- * * -EINVAL - an argument is NULL, or the size is below 8.
- * * -E2BIG - the size is above 4096.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Never blocks. Looks at every timer once: milliseconds
- * for a million.
+ * @timer: handle of the timer. It is stale already if the timer freed itself. 0
+ *   for a timer with a key.
+ * @cookie: the value that the caller gave with the timer.
+ * @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
+ *   that the caller gave, rounded up. When a periodic timer fires, it is the
+ *   exact time, unless hwheel_timer_mod() has moved the timer.
+ * @missed: number of periods that were left out, before or after this one.
+ * @flags: HWHEEL_EVENT_*.
  */
-int hwheel_get_stats(struct hwheel *wheel, struct hwheel_stats *stats);
+struct hwheel_event {
+	hwheel_timer_t timer;
+	uint64_t cookie;
+	uint64_t deadline_ns;
+	uint32_t missed;
+	uint32_t flags;
+};
 
 /**
- * hwheel_setup() - Make a timer that can be armed again and again.
- * @wheel: the wheel.
- * @fn: called when it fires; NULL for a timer that is delivered as an event.
- * @cookie: handed to the callback or the event.
- * @flags: zero.
- * @timer: where the handle is written; untouched on failure.
+ * A callback. @event is valid until the callback returns.
  *
- * The timer is not armed. It exists until hwheel_free().
+ * It runs on the thread that drives the wheel, or on a worker or a thread of
+ * the executor if the wheel has such. The callback of one timer never runs on
+ * two threads at once. A callback may call every function of the wheel but
+ * hwheel_destroy(), hwheel_stop(), hwheel_drain() and those that drive, and it
+ * may cancel, re-arm or free any timer, its own included. It must return: no
+ * longjmp(), and an exception that leaves it ends the process.
+ */
+typedef void (*hwheel_fn)(struct hwheel *wheel,
+			  const struct hwheel_event *event);
+
+/* Timers that free themselves */
+
+/** Flag: the time is a point on the wheel's clock, not a delay. */
+#define HWHEEL_ABS (1 << 0)
+
+/** Flag: fire every missed period, one after another, until caught up. */
+#define HWHEEL_MISSED_BURST (1 << 4)
+
+/** Flag: after a miss, count the next period from now. */
+#define HWHEEL_MISSED_DELAY (1 << 5)
+
+/**
+ * hwheel_once() - Fire once.
+ * @wheel: the wheel.
+ * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+ *   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
+ * @fn: the callback; NULL for an event.
+ * @cookie: any value; the callback or the event receives it.
+ * @flags: 0 or HWHEEL_ABS.
+ * @timer: receives the handle, for example to cancel the timer; may be NULL.
+ *
+ * The timer frees itself after it has fired: the handle of an event is stale
+ * already, that of a callback when the callback has returned. On a wheel that
+ * another thread drives, the timer may fire before this call returns.
  *
  * Return:
- * * 0 - @timer is a new timer.
- * * -EINVAL - @wheel or @timer is NULL, or a flag is unknown.
+ * * 0 - the timer is pending, or has fired already.
+ * * -EINVAL - @wheel is NULL, a flag is unknown, or @time_ns is 2^63 or above
+ *   and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached.
- * * -ENOMEM - no memory; nothing has changed.
+ * * -ENOMEM - no memory.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_setup(struct hwheel *wheel,
-                 hwheel_fn fn,
-                 uint64_t cookie,
-                 uint32_t flags,
-                 hwheel_timer_t *timer);
+HWHEEL_MUST_CHECK
+int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
+		uint64_t cookie, uint32_t flags, hwheel_timer_t *timer);
 
 /**
- * hwheel_mod() - Arm a timer, or move it if it is armed.
+ * hwheel_every() - Fire again and again.
  * @wheel: the wheel.
- * @timer: the timer.
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never. With 0 it fires at
- *   the next tick, not within this call.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ * @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
+ *   point on the wheel's clock. HWHEEL_NEVER is never.
+ * @period_ns: nanoseconds from each deadline to the next, at least 1.
+ *   HWHEEL_NEVER is allowed. A period of 2^47 ns (39 hours) or more is rounded
+ *   up to a multiple of 65536 ns. A period below a tick fires once a tick and
+ *   counts the rest as missed.
+ * @slack_ns: each time may come up to this much after its deadline, so that the
+ *   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
+ *   and slack above a period counts as one period.
+ * @fn: the callback; NULL for an event.
+ * @cookie: any value; the callback or the event receives it.
+ * @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.
+ * @timer: receives the handle; may be NULL.
  *
- * After it has returned the timer does not fire at its old deadline any more.
- * On a periodic timer it sets the next deadline, from which the periods are
- * counted on.
+ * Deadlines do not drift: each one is the last one plus the period, no matter
+ * when the callback ran. The timer is pending for the next period while its
+ * callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
+ *
+ * When nobody drove the wheel for several periods, the timer by default fires
+ * once, keeps its rhythm, and reports the others in @missed of its event. With
+ * HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the next
+ * period starts now. A period that comes due while the callback runs counts as
+ * missed, except with HWHEEL_MISSED_BURST.
  *
  * Return:
- * * 1 - it was armed and has been moved.
- * * 0 - it was not armed and is now.
- * * -EINVAL - @wheel is NULL or a flag is unknown.
- * * -ESTALE - no such timer.
+ * * 0 - the timer is pending.
+ * * -EINVAL - @wheel is NULL, @period_ns is 0, a flag is unknown, both
+ *   HWHEEL_MISSED_* are given, or a time is 2^63 or above and not HWHEEL_NEVER.
+ * * -ENOSPC - the limit on live timers is reached.
+ * * -ENOMEM - no memory.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
+		 uint64_t slack_ns, hwheel_fn fn, uint64_t cookie,
+		 uint32_t flags, hwheel_timer_t *timer);
+
+/* Timers to arm again and again */
+
+/** Flag: arm or move the timer only if that makes it fire earlier. */
+#define HWHEEL_REDUCE (1 << 1)
+
+/** Flag: move the timer only if it is pending. */
+#define HWHEEL_IF_PENDING (1 << 2)
+
+/**
+ * hwheel_timer_setup() - Make a timer that can be armed again and again.
+ * @wheel: the wheel.
+ * @fn: the callback; NULL for a timer that is delivered as an event.
+ * @cookie: any value; the callback or the event receives it.
+ * @timer: receives the handle.
+ *
+ * The timer is not pending. It exists until hwheel_timer_free().
+ *
+ * Return:
+ * * 0 - @timer is set.
+ * * -EINVAL - @wheel or @timer is NULL.
+ * * -ENOSPC - the limit on live timers is reached.
+ * * -ENOMEM - no memory.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
+		       hwheel_timer_t *timer);
+
+/**
+ * hwheel_timer_mod() - Arm a timer, or move it if it is pending.
+ * @wheel: the wheel.
+ * @timer: the timer.
+ * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+ *   clock. HWHEEL_NEVER is never.
+ * @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
+ *
+ * The timer fires at the first tick at or after the time, and no longer at its
+ * old time. A time that has passed, and a delay of 0, mean the next tick.
+ *
+ * With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
+ * HWHEEL_IF_PENDING a timer that is not pending stays so.
+ *
+ * A periodic timer continues its rhythm from the new time.
+ *
+ * Return:
+ * * 1 - the timer was pending. It now fires at the new time, or with
+ *   HWHEEL_REDUCE at the earlier one.
+ * * 0 - the timer was not pending. It is pending now, unless @flags has
+ *   HWHEEL_IF_PENDING.
+ * * -EINVAL - @wheel is NULL, a flag is unknown, both conditions are given, or
+ *   @time_ns is 2^63 or above and not HWHEEL_NEVER.
+ * * -ESTALE - the timer no longer exists.
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
- * a system call only to wake the driver for a deadline that is the earliest,
- * or to map memory.
+ * a system call only to wake the driver for a new earliest time, at the first
+ * use of a wheel by a thread, or to map more memory.
  */
-int hwheel_mod(struct hwheel *wheel,
-               hwheel_timer_t timer,
-               uint64_t delay_ns,
-               uint32_t flags);
+int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
+		     uint64_t time_ns, uint32_t flags);
 
 /**
- * hwheel_mod_at() - Arm or move a timer to a deadline.
+ * hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
  * @wheel: the wheel.
  * @timer: the timer.
- * @deadline_ns: nanoseconds on the wheel's clock; HWHEEL_NEVER is never. One
- *   that has passed fires at the next tick.
- * @flags: zero.
+ * @time_ns: the earliest time, as in hwheel_timer_mod().
+ * @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
+ * @flags: 0 or HWHEEL_ABS.
  *
- * The same as hwheel_mod() with HWHEEL_ABSTIME. The clock is not read.
- *
- * Return: as hwheel_mod().
- *
- * Context: as hwheel_mod().
- */
-int hwheel_mod_at(struct hwheel *wheel,
-                  hwheel_timer_t timer,
-                  uint64_t deadline_ns,
-                  uint32_t flags);
-
-/**
- * hwheel_mod_range() - Arm a timer, or move it, to any time in a range.
- * @wheel: the wheel.
- * @timer: the timer.
- * @delay_ns: nanoseconds from now to the earliest time.
- * @slack_ns: nanoseconds from there to the latest.
- * @flags: HWHEEL_ABSTIME if the earliest time is a deadline.
- *
- * Of the ticks in the range that is chosen to which most other timers with slack
- * come as well, so that wake-ups are shared. A timer that is due in the range
- * already stays where it is, which costs next to nothing. Slack below a tick is
- * none.
- *
- * Return: as hwheel_mod().
- *
- * Context: as hwheel_mod().
- */
-int hwheel_mod_range(struct hwheel *wheel,
-                     hwheel_timer_t timer,
-                     uint64_t delay_ns,
-                     uint64_t slack_ns,
-                     uint32_t flags);
-
-/**
- * hwheel_reduce() - Arm a timer, or move it, but only to an earlier deadline.
- * @wheel: the wheel.
- * @timer: the timer.
- * @delay_ns: nanoseconds from now.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ * The wheel picks a tick in the range that other timers with slack also use, so
+ * that they share a wake-up. A timer that is already due in the range stays
+ * where it is, which costs next to nothing. The timer never fires after the
+ * range, unless the range has no tick that is still to come.
  *
  * Return:
- * * 1 - it was armed; it now fires at the earlier of both deadlines.
- * * 0 - it was not armed and is now.
- * * otherwise as hwheel_mod().
- *
- * Context: as hwheel_mod().
- */
-int hwheel_reduce(struct hwheel *wheel,
-                  hwheel_timer_t timer,
-                  uint64_t delay_ns,
-                  uint32_t flags);
-
-/**
- * hwheel_mod_pending() - Move a timer, but only if it is armed.
- * @wheel: the wheel.
- * @timer: the timer.
- * @delay_ns: nanoseconds from now.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
- *
- * Return:
- * * 1 - it was armed and has been moved.
- * * 0 - it was not armed; nothing has changed.
- * * otherwise as hwheel_mod().
- *
- * Context: as hwheel_mod().
- */
-int hwheel_mod_pending(struct hwheel *wheel,
-                       hwheel_timer_t timer,
-                       uint64_t delay_ns,
-                       uint32_t flags);
-
-/**
- * hwheel_delete() - Cancel a timer.
- * @wheel: the wheel.
- * @timer: the timer.
- *
- * A timer of hwheel_setup() can be armed again. One of hwheel_after(),
- * hwheel_at() or hwheel_every() is freed. A callback that has begun goes on.
- *
- * Return:
- * * 1 - it was armed and will not fire.
- * * 0 - it was not armed: it has fired, or its callback is running.
- * * -EINVAL - @wheel is NULL.
- * * -ESTALE - no such timer, or not any more.
- * * -ESHUTDOWN - a forked child.
+ * * 1 - the timer was pending; it fires in the range.
+ * * 0 - the timer was not pending; it is now.
+ * * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
+ *   not HWHEEL_NEVER.
+ * * -ESTALE - the timer no longer exists.
+ * * -ENOMEM - no memory; nothing has changed.
+ * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
+ *   forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_delete(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
+			   uint64_t time_ns, uint64_t slack_ns,
+			   uint32_t flags);
 
 /**
- * hwheel_delete_sync() - Cancel a timer and wait for its callback.
+ * hwheel_timer_set_period() - Make a timer periodic, or change its period.
  * @wheel: the wheel.
  * @timer: the timer.
+ * @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
+ *   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
  *
- * When it returns, the callback is not running on any thread and will not
- * start, unless somebody arms the timer again. If it waits in the queue of
- * workers or executor, that is waited for, too; in a callback of the wheel this
- * call runs others of the queue meanwhile.
+ * The period counts from the next time that the timer fires; hwheel_timer_mod()
+ * sets that time. Periods that are missed are left out, or as hwheel_every()
+ * was told.
  *
  * Return:
- * * 1 - it was armed, or had armed itself again in its callback.
- * * 0 - it was not armed.
+ * * 0 - the period is set.
+ * * -EINVAL - @wheel is NULL, or @period_ns is 2^63 or above and not
+ *   HWHEEL_NEVER.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - the timer was shut down, or this is a forked child.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
+ */
+int hwheel_timer_set_period(struct hwheel *wheel, hwheel_timer_t timer,
+			    uint64_t period_ns);
+
+/**
+ * hwheel_timer_free() - Cancel and free a timer.
+ * @wheel: the wheel.
+ * @timer: the timer.
+ *
+ * The handle is stale from now on. A callback that has started continues; call
+ * hwheel_timer_shutdown_sync() before to wait for it.
+ *
+ * Return:
+ * * 1 - the timer was pending and will not fire.
+ * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - called from the timer's own callback; nothing has changed.
- * * -ESTALE - no such timer, or not any more; its callback is over.
- * * -ESHUTDOWN - a forked child.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, also in the callback of another timer. Blocks while
- * the callback runs.
+ * Context: any thread, also in the timer's own callback. Lock-free; calls no
+ * allocator.
  */
-int hwheel_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
+
+/* Any timer */
 
 /**
- * hwheel_shutdown() - Cancel a timer for good.
+ * hwheel_timer_delete() - Cancel a timer.
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * As hwheel_delete(), and from now on every attempt to arm it is -ESHUTDOWN.
- * It still exists, and is freed by hwheel_free(); but a timer of
- * hwheel_after(), hwheel_at() or hwheel_every() is freed here.
+ * A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
+ * or hwheel_every() is freed. A callback that has started continues.
  *
- * Return: as hwheel_delete().
+ * An event that is already in the caller's array cannot be recalled. Compare
+ * its @timer with the handle that the object holds now, and clear that handle
+ * when the object goes away.
  *
- * Context: as hwheel_delete().
+ * Return:
+ * * 1 - the timer was pending and will not fire.
+ * * 0 - the timer was not pending: it has fired, or its callback is running.
+ * * -EINVAL - @wheel is NULL.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_shutdown_sync() - Cancel a timer for good and wait for its callback.
+ * hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * As hwheel_shutdown(); when it returns, the callback is not running on any
- * thread and never starts again.
+ * When this call returns, the callback is not running on any thread. It does
+ * not start again, unless somebody arms the timer again. A callback that waits
+ * in the queue of workers or an executor is taken out of it and does not run.
+ * This call runs no callback.
  *
- * Return: as hwheel_delete_sync().
+ * Callbacks may wait for each other's timers as long as they form no ring. The
+ * call that would close a ring fails, also across wheels.
  *
- * Context: as hwheel_delete_sync().
+ * Return:
+ * * 1 - the timer was pending, its callback had armed it again, or the callback
+ *   was taken out of the queue.
+ * * 0 - the timer was not pending.
+ * * -EINVAL - @wheel is NULL.
+ * * -EDEADLK - the caller is this timer's callback, or a callback for which
+ *   this timer's callback waits; nothing has changed.
+ * * -ESTALE - the timer no longer exists, and its callback is not running.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, also in the callback of another timer. Blocks while the
+ * callback runs, so the caller holds no lock that the callback takes.
  */
-int hwheel_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_free() - Cancel and free a timer.
+ * hwheel_timer_shutdown() - Cancel a timer for good.
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * The handle is stale from now on. If the callback is running, it goes on;
- * to wait for it, call hwheel_shutdown_sync() first.
+ * Like hwheel_timer_delete(), and from now on every attempt to arm the timer
+ * fails with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
+ * hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
  *
- * Return: as hwheel_delete().
+ * Return:
+ * * 1 - the timer was pending and will not fire.
+ * * 0 - the timer was not pending.
+ * * -EINVAL - @wheel is NULL.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_delete(); also in the timer's own callback.
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_free(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_pending() - Whether a timer is armed.
+ * hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
+ * @wheel: the wheel.
+ * @timer: the timer.
+ *
+ * Like hwheel_timer_shutdown(). When this call returns, the callback is not
+ * running on any thread and never starts again.
+ *
+ * Return:
+ * * 1 - the timer was pending and will not fire.
+ * * 0 - the timer was not pending.
+ * * -EINVAL - @wheel is NULL.
+ * * -EDEADLK - as hwheel_timer_delete_sync() returns it; nothing has changed.
+ * * -ESTALE - the timer no longer exists, and its callback is not running.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, also in the callback of another timer. Blocks while the
+ * callback runs, so the caller holds no lock that the callback takes.
+ */
+int hwheel_timer_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
+
+/**
+ * hwheel_timer_pending() - Whether a timer is pending.
  * @wheel: the wheel.
  * @timer: the timer.
  *
  * Return:
- * * 1 - it is armed.
- * * 0 - it is not.
+ * * 1 - the timer is pending.
+ * * 0 - the timer is not pending.
  * * -EINVAL - @wheel is NULL.
- * * -ESTALE - no such timer, or not any more.
- * * -ESHUTDOWN - a forked child.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Wait-free.
  */
-int hwheel_pending(struct hwheel *wheel, hwheel_timer_t timer);
+int hwheel_timer_pending(const struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_remaining() - How long until a timer's deadline.
+ * hwheel_timer_remaining() - Time that is left until a timer fires.
  * @wheel: the wheel.
  * @timer: the timer.
- * @remaining_ns: where the nanoseconds are written: 0 if the deadline has
- *   passed, HWHEEL_NEVER if it never comes.
+ * @remaining_ns: receives the nanoseconds: 0 if the time has passed,
+ *   HWHEEL_NEVER if it never comes.
  *
  * Return:
- * * 1 - it is armed; @remaining_ns is set.
- * * 0 - it is not armed; @remaining_ns is untouched.
+ * * 1 - the timer is pending; @remaining_ns is set.
+ * * 0 - the timer is not pending; @remaining_ns is not written.
  * * -EINVAL - @wheel or @remaining_ns is NULL.
- * * -ESTALE - no such timer, or not any more.
- * * -ESHUTDOWN - a forked child.
+ * * -ESTALE - the timer no longer exists.
+ * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Wait-free.
  */
-int hwheel_remaining(struct hwheel *wheel, hwheel_timer_t timer, uint64_t *remaining_ns);
+HWHEEL_MUST_CHECK
+int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
+			   uint64_t *remaining_ns);
+
+/* Driving: the tick thread */
 
 /**
- * hwheel_after() - Fire once after a delay.
+ * hwheel_start() - Start the tick thread.
  * @wheel: the wheel.
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: zero.
- * @timer: where the handle is written, with which it can be cancelled; may be
- *   NULL. It may have fired, and the handle be stale, when this returns.
  *
- * The timer frees itself when it has fired.
+ * The tick thread drives the wheel: it sleeps until a timer is due, and runs
+ * the callbacks unless workers or an executor do. A timer without a callback is
+ * dropped when it comes due, and hwheel_stats.unclaimed counts it. The thread
+ * and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+ * SIGTRAP, SIGSYS and SIGPROF, so the program's handlers for these work in
+ * callbacks, too.
  *
  * Return:
- * * 0 - it is armed.
- * * otherwise as hwheel_setup().
+ * * 0 - the tick thread drives the wheel.
+ * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EBUSY - the tick thread is started already, or another thread drives.
+ * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
+ *   left; hwheel_poll() still works.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: as hwheel_mod().
+ * Context: any thread, also in a callback. Does not wait for the tick thread.
  */
-int hwheel_after(struct hwheel *wheel,
-                 uint64_t delay_ns,
-                 hwheel_fn fn,
-                 uint64_t cookie,
-                 uint32_t flags,
-                 hwheel_timer_t *timer);
+HWHEEL_MUST_CHECK
+int hwheel_start(struct hwheel *wheel);
 
 /**
- * hwheel_at() - Fire once at a deadline.
+ * hwheel_stop() - Stop the tick thread.
  * @wheel: the wheel.
- * @deadline_ns: nanoseconds on the wheel's clock; HWHEEL_NEVER is never. One
- *   that has passed fires at the next tick.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: zero.
- * @timer: as in hwheel_after().
  *
- * Return: as hwheel_after().
+ * When this call returns, no callback is running and none will start. Callbacks
+ * that wait in the queue of workers or an executor have fired: they run before,
+ * some of them on the caller's stack. Until then the queue takes no more; the
+ * driving thread runs callbacks itself. Both hold for a wheel without a tick
+ * thread, too. If callbacks return, this call returns in bounded time, whatever
+ * the executor does.
  *
- * Context: as hwheel_mod().
- */
-int hwheel_at(struct hwheel *wheel,
-              uint64_t deadline_ns,
-              hwheel_fn fn,
-              uint64_t cookie,
-              uint32_t flags,
-              hwheel_timer_t *timer);
-
-/**
- * hwheel_every() - Fire again and again.
- * @wheel: the wheel.
- * @first_ns: nanoseconds from now to the first time.
- * @period_ns: nanoseconds from each deadline to the next, at least 1. A
- *   period below a tick is fired once a tick, and the rest counts as missed.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: HWHEEL_ABSTIME if the first time is a deadline; and what to do when
- *   a period was missed because the wheel was not driven in time. By default
- *   missed periods are left out and counted, and the rhythm is kept. With
- *   HWHEEL_MISSED_BURST each is fired, at once, until caught up. With
- *   HWHEEL_MISSED_DELAY the next is counted from now.
- * @timer: as in hwheel_after().
- *
- * Deadlines do not drift: each is counted from the last one, not from when
- * the callback ran. While the callback runs the timer is armed for the next
- * period, so that it can be cancelled there.
- *
- * Return: as hwheel_after(); -EINVAL also if @period_ns is 0.
- *
- * Context: as hwheel_mod().
- */
-int hwheel_every(struct hwheel *wheel,
-                 uint64_t first_ns,
-                 uint64_t period_ns,
-                 hwheel_fn fn,
-                 uint64_t cookie,
-                 uint32_t flags,
-                 hwheel_timer_t *timer);
-
-/**
- * hwheel_every_range() - Fire again and again, at any time in a range.
- * @wheel: the wheel.
- * @first_ns: as in hwheel_every().
- * @period_ns: as in hwheel_every().
- * @slack_ns: each may be so many nanoseconds later than its deadline, so that it
- *   shares a wake-up with others. No more than @period_ns counts, and none below
- *   a tick. The rhythm is kept: the next deadline is counted from the last one.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: as in hwheel_every().
- * @timer: as in hwheel_after().
- *
- * Return: as hwheel_every().
- *
- * Context: as hwheel_mod().
- */
-int hwheel_every_range(struct hwheel *wheel,
-                       uint64_t first_ns,
-                       uint64_t period_ns,
-                       uint64_t slack_ns,
-                       hwheel_fn fn,
-                       uint64_t cookie,
-                       uint32_t flags,
-                       hwheel_timer_t *timer);
-
-/**
- * hwheel_mod_many() - Arm or move many timers.
- * @wheel: the wheel.
- * @timers: the timers; may be NULL if @n is 0.
- * @delays_ns: for each the nanoseconds from now; HWHEEL_NEVER is never. May be
- *   NULL if @n is 0.
- * @n: how many, at most 2147483647.
- * @flags: HWHEEL_ABSTIME if the times are deadlines.
- * @results: where it is written for each what hwheel_mod() would have returned;
- *   NULL if nobody asks.
- *
- * As @n calls of hwheel_mod(), one after another, but faster: the memory of the
- * next timers is fetched while the present one is armed, and the clock is read
- * once. One that fails stops none of the others.
+ * Timers stay pending, and arming works as before: hwheel_start() continues,
+ * and so does hwheel_poll().
  *
  * Return:
- * * n - so many were armed or moved.
- * * -EINVAL - an array is NULL, @wheel is, @n is above 2147483647, or a flag is
- *   unknown; no result is written.
- * * -ESHUTDOWN - a forked child; no result is written.
+ * * 0 - no thread drives the wheel.
+ * * -EINVAL - @wheel is NULL.
+ * * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
+ *   has changed.
+ * * -EBUSY - another thread is stopping the wheel.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_mod().
+ * Context: any thread. Blocks until every running callback has returned, so the
+ * caller holds no lock that a callback takes.
  */
-int hwheel_mod_many(struct hwheel *wheel,
-                    const hwheel_timer_t *timers,
-                    const uint64_t *delays_ns,
-                    uint32_t n,
-                    uint32_t flags,
-                    int32_t *results);
+int hwheel_stop(struct hwheel *wheel);
+
+/* Driving: an event loop, or the caller's own clock */
 
 /**
- * hwheel_delete_many() - Cancel many timers.
- * @wheel: the wheel.
- * @timers: the timers; may be NULL if @n is 0.
- * @n: how many, at most 2147483647.
- * @results: where it is written for each what hwheel_delete() would have
- *   returned; NULL if nobody asks.
+ * Bounds for one call that drives, and whether the call left work.
  *
- * As @n calls of hwheel_delete(), one after another, but faster: the memory of
- * the next timers is fetched while the present one is cancelled. One that fails
- * stops none of the others.
+ * @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
+ *   hwheel_options.
+ * @left: receives 1 if the call stopped at a bound, so that timers may be due
+ *   still; 0 if no timer is due.
+ * @max_fired: maximum number of timers to fire; 0 for no limit. @max events are
+ *   a bound of their own.
+ * @max_ns: nanoseconds after which to stop; 0 for no limit. A callback that
+ *   runs is not interrupted.
+ */
+struct hwheel_run {
+	uint32_t size;
+	uint32_t left;
+	uint64_t max_fired;
+	uint64_t max_ns;
+};
+
+/**
+ * hwheel_fd() - Get a descriptor that becomes readable when a timer is due.
+ * @wheel: the wheel.
+ *
+ * For poll(), epoll, select() or an event loop: when it is readable, call
+ * hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
+ * belongs to the wheel: the caller neither reads nor closes it.
+ *
+ * The descriptor may be readable with nothing due. Edge-triggered epoll works,
+ * too: a hwheel_poll() that leaves due timers makes a new edge.
  *
  * Return:
- * * n - so many exist, whether they were armed or not: their results are 0 or 1.
- * * -EINVAL - @timers is NULL, @wheel is, or @n is above 2147483647; no result
- *   is written.
- * * -ESHUTDOWN - a forked child; no result is written.
+ * * n - the descriptor, 0 or above.
+ * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_delete().
+ * Context: any thread. Never blocks.
  */
-int hwheel_delete_many(struct hwheel *wheel,
-                       const hwheel_timer_t *timers,
-                       uint32_t n,
-                       int32_t *results);
+HWHEEL_MUST_CHECK
+int hwheel_fd(struct hwheel *wheel);
+
+/**
+ * hwheel_poll() - Drive a wheel with a system clock.
+ * @wheel: the wheel.
+ * @events: receives events; may be NULL if @max is 0.
+ * @max: number of events that @events has room for. With 0, a timer without a
+ *   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
+ *   it.
+ * @run: bounds for this call; NULL for none.
+ *
+ * Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
+ * Then it sets the descriptor of hwheel_fd() for the next timer. If due timers
+ * are left, the descriptor becomes readable again at once.
+ *
+ * Return:
+ * * n - the number of events written. Without @run, fewer than @max means that
+ *   no due timer is left. With @run, @left tells.
+ * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
+ *   2147483647, the clock is manual, or a bound is not valid.
+ * * -E2BIG - @run has members that this version does not know.
+ * * -EBUSY - another thread drives, the tick thread is started, or the caller
+ *   is a callback of the wheel.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread; one drives at a time. Runs callbacks on the caller's
+ * stack, unless the wheel has workers or an executor.
+ */
+int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
+		struct hwheel_run *run);
+
+/**
+ * hwheel_advance() - Drive a wheel with a manual clock.
+ * @wheel: the wheel.
+ * @now_ns: the time now, below 2^63. An earlier time than the last one leaves
+ *   the clock where it is; so 0 runs what is due without moving the clock.
+ * @events: receives events; may be NULL if @max is 0.
+ * @max: number of events that @events has room for. With 0, a timer without a
+ *   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
+ *   it.
+ * @run: bounds for this call; NULL for none.
+ *
+ * Fires every timer that is due at @now_ns, in the order of their ticks. It
+ * calls the callbacks, and writes an event for each of the other timers. The
+ * call stops when @events is full or a bound of @run is reached. The next call
+ * continues there.
+ *
+ * Return:
+ * * n - the number of events written. Without @run, fewer than @max means that
+ *   no due timer is left. With @run, @left tells.
+ * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
+ *   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
+ *   is not valid.
+ * * -E2BIG - @run has members that this version does not know.
+ * * -EBUSY - another thread drives, or the caller is a callback of the wheel.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread; one drives at a time. Runs callbacks on the caller's
+ * stack, unless the wheel has workers or an executor.
+ */
+int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
+		   struct hwheel_event *events, uint32_t max,
+		   struct hwheel_run *run);
+
+/**
+ * hwheel_next_expiry() - Get the time at which to drive the wheel next.
+ * @wheel: the wheel.
+ * @time_ns: receives the time in nanoseconds on the wheel's clock.
+ *
+ * The time is never later than the next timer. It may be earlier: after timers
+ * were cancelled, after a call that stopped at a bound, and while another
+ * thread drives.
+ *
+ * Return:
+ * * 1 - @time_ns is set.
+ * * 0 - no timer is pending, or all are due never; @time_ns is not written.
+ * * -EINVAL - an argument is NULL.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, also in a callback. Never blocks, and never disturbs a
+ * thread that drives.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_next_expiry(const struct hwheel *wheel, uint64_t *time_ns);
+
+/**
+ * hwheel_now() - Get the time on the wheel's clock.
+ * @wheel: the wheel.
+ * @now_ns: receives the time in nanoseconds.
+ *
+ * When the system clock steps back, the wheel holds its time until the clock
+ * has caught up.
+ *
+ * Return:
+ * * 0 - @now_ns is set.
+ * * -EINVAL - an argument is NULL.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread, also in a callback. Wait-free.
+ */
+int hwheel_now(const struct hwheel *wheel, uint64_t *now_ns);
+
+/* Driving: workers and executors */
+
+/**
+ * hwheel_run_queued() - Run one callback that waits in the queue.
+ * @wheel: a wheel with workers or an executor.
+ *
+ * The executor's threads call this once for each request. Any other thread may
+ * call it to help. Less may be waiting than was requested, after hwheel_stop()
+ * or hwheel_timer_delete_sync().
+ *
+ * Return:
+ * * 1 - one callback has run.
+ * * 0 - no callback was waiting.
+ * * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread. Runs the callback on the caller's stack.
+ */
+int hwheel_run_queued(struct hwheel *wheel);
+
+/* The end */
+
+/**
+ * hwheel_drain() - Shut the wheel down and get every pending timer back.
+ * @wheel: the wheel.
+ * @events: receives the timers, in no order, with HWHEEL_EVENT_DRAINED.
+ * @max: number of events that @events has room for, at least 1.
+ *
+ * From the first call on, every attempt to make or arm a timer and to start the
+ * tick thread fails with -ESHUTDOWN. Each pending timer is handed back exactly
+ * once, with or without a callback; the callback is not called. Timers of
+ * hwheel_once(), hwheel_every() and hwheel_key_set() are freed. Callbacks that
+ * wait in the queue of workers or an executor have fired: they still run.
+ *
+ * Return:
+ * * n - the number of timers written. Fewer than @max means that none is left.
+ * * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
+ * * -EBUSY - the tick thread is started, or another thread drives.
+ * * -EDEADLK - the caller is a callback or the executor of this wheel.
+ * * -ESHUTDOWN - this is a forked child.
+ *
+ * Context: any thread; one drives at a time. Never blocks. Visits every timer
+ * once.
+ */
+HWHEEL_MUST_CHECK
+int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
+		 uint32_t max);
+
+/* Many timers in one call */
+
+/**
+ * hwheel_timer_mod_many() - Arm or move many timers.
+ * @wheel: the wheel.
+ * @timers: array of @count timers; may be NULL if @count is 0.
+ * @times_ns: array of @count times, each as in hwheel_timer_mod(); may be NULL
+ *   if @count is 0.
+ * @count: number of timers, at most 2147483647.
+ * @flags: as in hwheel_timer_mod(), for all of them.
+ * @results: array of @count results, each as returned by hwheel_timer_mod();
+ *   may be NULL.
+ *
+ * Does the same as @count calls of hwheel_timer_mod(), in order, but faster:
+ * the clock is read once, and the memory of the next timers is fetched ahead. A
+ * timer that fails does not stop the others.
+ *
+ * Return:
+ * * n - the number of timers whose result is 0 or 1.
+ * * -EINVAL - @wheel or an array is NULL, @count is above 2147483647, a flag is
+ *   unknown, or both conditions are given; no result is written.
+ * * -ESHUTDOWN - this is a forked child; no result is written.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
+ */
+int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
+			  const uint64_t *times_ns, uint32_t count,
+			  uint32_t flags, int32_t *results);
+
+/**
+ * hwheel_timer_delete_many() - Cancel many timers.
+ * @wheel: the wheel.
+ * @timers: array of @count timers; may be NULL if @count is 0.
+ * @count: number of timers, at most 2147483647.
+ * @results: array of @count results, each as returned by hwheel_timer_delete();
+ *   may be NULL.
+ *
+ * Does the same as @count calls of hwheel_timer_delete(), in order, but faster:
+ * the memory of the next timers is fetched ahead. A timer that fails does not
+ * stop the others.
+ *
+ * Return:
+ * * n - the number of timers that existed: their results are 0 or 1.
+ * * -EINVAL - @wheel or @timers is NULL, or @count is above 2147483647; no
+ *   result is written.
+ * * -ESHUTDOWN - this is a forked child; no result is written.
+ *
+ * Context: any thread, also in a callback. Lock-free; calls no allocator.
+ */
+int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
+			     uint32_t count, int32_t *results);
+
+/* Timers by key */
 
 /**
  * hwheel_key_set() - Give a key a timer that fires once.
  * @wheel: the wheel.
- * @key: any bytes, which are copied. For numbers there is hwheel_id_set().
- * @key_len: how many, 1 to 255.
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ * @key: any bytes; the wheel copies them. The address of a number is a key,
+ *   too.
+ * @key_len: number of bytes, 1 to 255.
+ * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+ *   clock. HWHEEL_NEVER is never.
+ * @fn: the callback; NULL for an event.
+ * @cookie: any value; the callback or the event receives it.
+ * @flags: 0 or HWHEEL_ABS.
  *
- * If the key has a pending timer, this one takes its place, and that does not
- * fire. If both have the same @fn it is moved, which asks for no memory;
- * otherwise both count as live until this returns.
+ * The new timer replaces a pending timer of the same key, which then does not
+ * fire. With the same @fn this moves the timer and needs no memory. With
+ * another @fn both timers count as live until this call returns.
  *
- * A keyed timer has no handle: @timer of its event is 0. When it fires, its key
- * is free before the callback begins, which may set it again. Where this call
- * and a firing meet, one comes first: either the pending timer is replaced and
- * does not fire, or it fires and this is a new one.
+ * A keyed timer has no handle: @timer of its event is 0. Its key is free before
+ * the callback starts, so the callback can set the key again. When this call
+ * meets the firing of the old timer, one of them comes first: either the old
+ * timer is replaced, or it fires and this one is new.
  *
  * Return:
- * * 1 - a pending timer of that key was replaced.
- * * 0 - the key had none, and has one now.
- * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, or a flag is
- *   unknown.
+ * * 1 - a pending timer of this key was replaced.
+ * * 0 - the key had no pending timer; it has one now.
+ * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
+ *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached; nothing has changed.
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback. Calls the allocator for a key of more
- * than 30 bytes, and where the table of keys grows. Blocks while another thread
- * is at work on the same sixty-fourth part of all keys; no callback runs
- * meanwhile. The driver blocks likewise when a keyed timer fires.
+ * Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
+ * key, for a short time; no callback runs under it. Calls the allocator for a
+ * key of more than 30 bytes and when the table grows.
  */
-int hwheel_key_set(struct hwheel *wheel,
-                   const void *key,
-                   uint32_t key_len,
-                   uint64_t delay_ns,
-                   hwheel_fn fn,
-                   uint64_t cookie,
-                   uint32_t flags);
+HWHEEL_MUST_CHECK
+int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
+		   uint64_t time_ns, hwheel_fn fn, uint64_t cookie,
+		   uint32_t flags);
 
 /**
- * hwheel_key_move() - Move the pending timer of a key.
+ * hwheel_key_mod() - Move the pending timer of a key.
  * @wheel: the wheel.
- * @key: as in hwheel_key_set().
- * @key_len: as in hwheel_key_set().
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ * @key: the key, as in hwheel_key_set().
+ * @key_len: number of bytes, 1 to 255.
+ * @time_ns: the new time, as in hwheel_key_set().
+ * @flags: 0 or HWHEEL_ABS.
+ *
+ * The timer keeps its callback and its cookie.
  *
  * Return:
- * * 1 - it was pending and has been moved.
+ * * 1 - the timer was pending and has been moved.
  * * 0 - the key has no pending timer; nothing has changed.
- * * -EINVAL, -ENOMEM, -ESHUTDOWN - as hwheel_key_set().
+ * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
+ *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
+ * * -ENOMEM - no memory; nothing has changed.
+ * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: as hwheel_key_set(). Calls no allocator.
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
-int hwheel_key_move(struct hwheel *wheel,
-                    const void *key,
-                    uint32_t key_len,
-                    uint64_t delay_ns,
-                    uint32_t flags);
+int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
+		   uint64_t time_ns, uint32_t flags);
 
 /**
  * hwheel_key_delete() - Cancel the pending timer of a key.
  * @wheel: the wheel.
- * @key: as in hwheel_key_set().
- * @key_len: as in hwheel_key_set().
+ * @key: the key, as in hwheel_key_set().
+ * @key_len: number of bytes, 1 to 255.
  *
  * Return:
- * * 1 - it was pending and will not fire; it and the key are gone.
- * * 0 - the key has no pending timer: none was set, or it has fired, or its
- *   callback is running.
+ * * 1 - the timer was pending and will not fire; timer and key are gone.
+ * * 0 - the key has no pending timer: none was set, or it has fired.
  * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
- * * -ESHUTDOWN - a forked child.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_key_set(). Asks for no memory.
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 
 /**
  * hwheel_key_pending() - Whether a key has a pending timer.
  * @wheel: the wheel.
- * @key: as in hwheel_key_set().
- * @key_len: as in hwheel_key_set().
+ * @key: the key, as in hwheel_key_set().
+ * @key_len: number of bytes, 1 to 255.
  *
  * Return:
- * * 1 - it has.
- * * 0 - it has not.
- * * otherwise as hwheel_key_delete().
+ * * 1 - the key has a pending timer.
+ * * 0 - the key has none.
+ * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: as hwheel_key_delete().
+ * Context: any thread, also in a callback. Takes the lock of the key for a
+ * short time. Calls no allocator.
  */
-int hwheel_key_pending(struct hwheel *wheel, const void *key, uint32_t key_len);
+int hwheel_key_pending(const struct hwheel *wheel, const void *key,
+		       uint32_t key_len);
+
+/* Inspection */
 
 /**
- * hwheel_id_set() - Give a number a timer that fires once.
+ * hwheel_list() - Walk over the pending timers.
  * @wheel: the wheel.
- * @id: any number.
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
- * @fn: the callback, or NULL for an event.
- * @cookie: handed to the callback or the event.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
+ * @cursor: where the walk continues. The caller sets it to 0 before the first
+ *   call; each call moves it on.
+ * @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
+ * @max: number of events that @events has room for, at least 1.
  *
- * As hwheel_key_set(); the key is the eight bytes of the number, as they are in
- * memory.
- *
- * Return: as hwheel_key_set().
- *
- * Context: as hwheel_key_set().
- */
-int hwheel_id_set(struct hwheel *wheel,
-                  uint64_t id,
-                  uint64_t delay_ns,
-                  hwheel_fn fn,
-                  uint64_t cookie,
-                  uint32_t flags);
-
-/**
- * hwheel_id_move() - Move the pending timer of a number.
- * @wheel: the wheel.
- * @id: as in hwheel_id_set().
- * @delay_ns: nanoseconds from now; HWHEEL_NEVER is never.
- * @flags: HWHEEL_ABSTIME if the time is a deadline.
- *
- * Return: as hwheel_key_move().
- *
- * Context: as hwheel_key_move().
- */
-int hwheel_id_move(struct hwheel *wheel, uint64_t id, uint64_t delay_ns, uint32_t flags);
-
-/**
- * hwheel_id_delete() - Cancel the pending timer of a number.
- * @wheel: the wheel.
- * @id: as in hwheel_id_set().
- *
- * Return: as hwheel_key_delete().
- *
- * Context: as hwheel_key_delete().
- */
-int hwheel_id_delete(struct hwheel *wheel, uint64_t id);
-
-/**
- * hwheel_id_pending() - Whether a number has a pending timer.
- * @wheel: the wheel.
- * @id: as in hwheel_id_set().
- *
- * Return: as hwheel_key_pending().
- *
- * Context: as hwheel_key_pending().
- */
-int hwheel_id_pending(struct hwheel *wheel, uint64_t id);
-
-/**
- * hwheel_advance() - Drive a wheel with a manual clock.
- * @wheel: the wheel.
- * @now_ns: the time now. A step back is held at the last time.
- * @events: where events are written; may be NULL if @max is 0.
- * @max: room for so many events. With 0, timers without a callback are
- *   dropped when they come due, and counted as unclaimed.
- *
- * Fires every timer due by @now_ns, in the order of their ticks: callbacks
- * are called, the others are written to @events. If @max events were written
- * there may be more: call again with the same time.
+ * For inspection and debugging, and to cancel all timers that match. A timer
+ * that is pending during the whole walk is listed exactly once. A timer that is
+ * armed, fires or is cancelled during the walk may be listed or not. A listed
+ * timer may have fired when this call returns.
  *
  * Return:
- * * n - so many events were written; if fewer than @max, all is done.
- * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
- *   2147483647, or the clock is not manual.
- * * -EBUSY - another thread drives, or this is a callback of the wheel.
- * * -ESHUTDOWN - a forked child.
+ * * n - the number of timers written. Fewer than @max means that the walk is
+ *   over.
+ * * -EINVAL - an argument is NULL, or @max is 0 or above 2147483647.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: one thread at a time, the others get -EBUSY. Runs callbacks.
+ * Context: any thread, also in a callback. Lock-free for timers without a key;
+ * takes the lock of each key that it lists. A walk visits every timer once:
+ * milliseconds for a million.
  */
-int hwheel_advance(struct hwheel *wheel,
-                   uint64_t now_ns,
-                   struct hwheel_event *events,
-                   uint32_t max);
+HWHEEL_MUST_CHECK
+int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
+		struct hwheel_event *events, uint32_t max);
 
 /**
- * hwheel_poll() - Drive a wheel with a system clock.
+ * Counts of what a wheel has done. They are exact while no thread uses the
+ * wheel.
+ *
+ * @size: sizeof(struct hwheel_stats), set by the caller.
+ * @reserved: receives 0.
+ * @live: number of timers that exist, pending or not.
+ * @fired: number of timers that have fired, each period by itself.
+ * @missed: number of periods that were left out.
+ * @unclaimed: number of timers without a callback that came due in a call
+ *   without room for events.
+ * @sweeps: number of times that the driver has moved the wheel's hand.
+ * @wakeups: number of times that the tick thread woke up.
+ * @kicks: number of arms that woke the driver for a new earliest time.
+ * @pushes: number of entries that arms have put into buckets. An arm whose
+ *   timer already has an early enough entry puts none.
+ * @repeats: number of pushes that were repeated because the hand had passed.
+ * @slab_bytes: bytes of memory for timers.
+ * @armed: number of arms of timers that were not pending; each further period
+ *   counts. @armed is @fired + @cancelled + @drained + @pending.
+ * @rearmed: number of arms that moved a pending timer. When several threads
+ *   move one timer at the same time, some of them may not count.
+ * @quiet: number of those that put no entry into a bucket.
+ * @cancelled: number of pending timers that were cancelled.
+ * @drained: number of timers that hwheel_drain() has handed back.
+ * @pending: number of timers that are pending now.
+ * @entries: number of entries in buckets now.
+ * @dead: number of those beyond one for each pending timer.
+ * @queued: number of callbacks that wait for a worker or the executor.
+ * @lateness: number of timers by lateness, from the deadline to the start of
+ *   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one
+ *   for all that were later.
+ * @dropped: number of callbacks that did not run because the queue was full.
+ */
+struct hwheel_stats {
+	uint32_t size;
+	uint32_t reserved;
+	uint64_t live;
+	uint64_t fired;
+	uint64_t missed;
+	uint64_t unclaimed;
+	uint64_t sweeps;
+	uint64_t wakeups;
+	uint64_t kicks;
+	uint64_t pushes;
+	uint64_t repeats;
+	uint64_t slab_bytes;
+	uint64_t armed;
+	uint64_t rearmed;
+	uint64_t quiet;
+	uint64_t cancelled;
+	uint64_t drained;
+	uint64_t pending;
+	uint64_t entries;
+	uint64_t dead;
+	uint64_t queued;
+	uint64_t lateness[40];
+	uint64_t dropped;
+};
+
+/**
+ * hwheel_get_stats() - Get the counts of a wheel.
  * @wheel: the wheel.
- * @events: where events are written; may be NULL if @max is 0.
- * @max: as in hwheel_advance().
+ * @stats: receives the counts. Its @size says how much of it to write.
  *
- * Fires every timer that is due on the wheel's clock, as hwheel_advance()
- * does, and sets the descriptor of hwheel_fd() for the next one. If @max
- * events were written, the descriptor stays readable.
+ * The library sets members that this version does not know to 0.
  *
  * Return:
- * * n - so many events were written; if fewer than @max, all is done.
- * * -EINVAL - as in hwheel_advance(); the clock is manual.
- * * -EBUSY - another thread drives, the tick thread is started, or this is a
- *   callback of the wheel.
- * * -ESHUTDOWN - a forked child.
+ * * 0 - @stats is set.
+ * * -EINVAL - an argument is NULL, or @size is below 8.
+ * * -E2BIG - @size is above 4096.
+ * * -ESHUTDOWN - this is a forked child.
  *
- * Context: one thread at a time, the others get -EBUSY. Runs callbacks.
+ * Context: any thread, also in a callback. Never blocks. Sums the counts of all
+ * threads: nanoseconds for each, however many timers there are.
  */
-int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max);
+int hwheel_get_stats(const struct hwheel *wheel, struct hwheel_stats *stats);
+
+/* The library */
 
 /**
- * hwheel_fd() - A descriptor that becomes readable when a timer is due.
- * @wheel: the wheel.
+ * hwheel_strerror() - Words for an error.
+ * @error: a value that a function of this library has returned.
  *
- * For poll, epoll, select or an event loop; when it is readable call
- * hwheel_poll(). It is close-on-exec, belongs to the wheel, and is neither
- * read nor closed by the caller. It is made by the first call.
+ * The words say what the error means for a wheel: "the timer no longer exists"
+ * for -ESTALE, where strerror() says "Stale file handle".
  *
- * Return:
- * * n - the descriptor, 0 or above.
- * * -EINVAL - @wheel is NULL or its clock is manual.
- * * -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has changed.
- * * -ESHUTDOWN - a forked child.
+ * Return: a string that stays valid until the process ends; "success" for 0 and
+ * above, "unknown error" for a value that no function returns. Never NULL.
  *
- * Context: any thread. Never blocks.
+ * Context: any thread, any time. Wait-free.
  */
-int hwheel_fd(struct hwheel *wheel);
+const char *hwheel_strerror(int error);
 
 /**
- * hwheel_start() - Start the tick thread.
- * @wheel: the wheel.
- * @flags: zero.
+ * hwheel_version() - Version of the library that the program runs with.
  *
- * A thread of the wheel sleeps until timers are due and runs their callbacks.
- * It blocks all signals. A timer without a callback is dropped when it comes
- * due, and counted as unclaimed.
+ * Return: the version as in HWHEEL_VERSION.
  *
- * Return:
- * * 0 - the thread drives the wheel.
- * * -EINVAL - @wheel is NULL, a flag is unknown, or the clock is manual.
- * * -EBUSY - it is started already, or another thread drives.
- * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - as the system said; nothing has
- *   changed, and the wheel can be driven by hwheel_poll().
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Does not wait for the thread.
+ * Context: any thread, any time. Wait-free.
  */
-int hwheel_start(struct hwheel *wheel, uint32_t flags);
+uint32_t hwheel_version(void);
 
 /**
- * hwheel_stop() - End the tick thread.
- * @wheel: the wheel.
+ * hwheel_version_string() - Version of the library as text.
  *
- * When it returns no callback runs and none will start. What waits in the queue
- * of workers or executor has fired: it is run before, in part by the calling
- * thread; also where no tick thread was started. Timers stay armed: start again,
- * poll, or drain.
+ * Return: a string such as "0.1.0". It stays valid until the process ends.
  *
- * Return:
- * * 0 - no thread drives the wheel.
- * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - called from a callback of the wheel; nothing has changed.
- * * -EBUSY - another thread is stopping it.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Blocks while a callback runs.
+ * Context: any thread, any time. Wait-free.
  */
-int hwheel_stop(struct hwheel *wheel);
-
-/**
- * hwheel_work() - Run a callback that waits in the queue.
- * @wheel: a wheel with workers or an executor.
- *
- * What the executor's threads call, once for each time that they were asked.
- * Others may help in the same way.
- *
- * Return:
- * * 1 - one was run.
- * * 0 - none was waiting.
- * * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: any thread. Blocks for no other thread; runs as long as the callback.
- */
-int hwheel_work(struct hwheel *wheel);
-
-/**
- * hwheel_drain() - Shut the wheel down and get every armed timer back.
- * @wheel: the wheel.
- * @events: where they are written, in no order, with HWHEEL_EVENT_DRAINED.
- * @max: room for so many, at least 1.
- *
- * From the first call on every attempt to arm is -ESHUTDOWN. Each timer that
- * was armed and has neither fired nor been cancelled is handed back exactly
- * once, whether or not it has a callback, which is not called. Timers of
- * hwheel_after(), hwheel_at() and hwheel_every() are freed by it. A callback that
- * waits in the queue of workers or executor has fired: it runs.
- *
- * Return:
- * * n - so many were written; if fewer than @max, there are no more.
- * * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
- * * -EBUSY - the tick thread is started, or another thread drives.
- * * -EDEADLK - called from a callback of the wheel.
- * * -ESHUTDOWN - a forked child.
- *
- * Context: one thread at a time. Never blocks; looks at every timer once.
- */
-int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events, uint32_t max);
+const char *hwheel_version_string(void);
 
 #ifdef __cplusplus
-}  // extern "C"
-#endif  /* __cplusplus */
+} /* extern "C" */
+#endif
 
-#endif  /* HWHEEL_H */
+#endif /* HWHEEL_H */

@@ -1,10 +1,10 @@
 /*
  * hwheel: a lock-free timing wheel, for C++11 and later.
  *
- * Everything is inline on top of hwheel.h, where each call is documented in
- * full; here is what C++ adds: owners that clean up, std::chrono, callables.
- * Nothing throws, nothing allocates, nothing needs exceptions or RTTI. The
- * namespace is hwheelpp, because struct hwheel already has the other name.
+ * Every function is inline, on top of one in hwheel.h that documents it in full.
+ * C++ adds owners that clean up, std::chrono and callables. Nothing throws,
+ * allocates, or needs exceptions or RTTI. The namespace is hwheelpp, because
+ * struct hwheel has the other name.
  *
  *	hwheelpp::Wheel wheel;
  *	hwheelpp::Timer timer;
@@ -13,14 +13,13 @@
  *		return false;
  *	timer.mod(std::chrono::seconds(30));
  *
- * Lifetimes. A Wheel outlives its Timers, and what a callback reaches through
- * its capture outlives the Timer; so declare in the order wheel, data, timer.
- * When a Timer is gone its callback is over, or is the one that destroyed it.
+ * Lifetimes. A Wheel outlives its Timers, and the data that a callback captures
+ * outlives the Timer. So declare the wheel, the data and the timer in this order.
+ * The destructor of a Timer waits for its callback, unless it runs in it.
  *
- * Threads. What may be called at the same time is the same as in C: arm,
- * cancel and ask from any thread. The objects of this header are plain ones:
- * to open, set up, move, swap or destroy one while another thread uses that
- * same object is the caller's to exclude.
+ * Threads. The rules are those of C: any thread arms, cancels and asks. The
+ * objects of this header are plain objects: no other thread may use one while it
+ * is opened, set up, moved, swapped or destroyed.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -33,6 +32,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -47,15 +47,33 @@
 
 namespace hwheelpp {
 
-/** A timer that has fired or was handed back; see struct hwheel_event. */
+/** A timer that has fired, or was handed back or listed; see struct hwheel_event. */
 using Event = ::hwheel_event;
 
-/** What a wheel has done; see struct hwheel_stats. */
+/** Counts of a wheel; see struct hwheel_stats. */
 using Stats = ::hwheel_stats;
 
+/** The errors of the library: std::errc in the words of hwheel_strerror(). */
+class Category : public std::error_category {
+public:
+	const char *name() const noexcept override { return "hwheel"; }
+	std::string message(int code) const override { return ::hwheel_strerror(-code); }
+	std::error_condition default_error_condition(int code) const noexcept override
+	{
+		return std::error_condition(code, std::generic_category());
+	}
+
+	static const std::error_category &get() noexcept
+	{
+		static const Category category;
+
+		return category;
+	}
+};
+
 /**
- * What a call came to: a number of 0 or above, whose meaning hwheel.h tells,
- * or an error. It does not convert to bool, since 0 is a success.
+ * Result of a call: a number of 0 or above, which hwheel.h explains, or an error.
+ * It does not convert to bool, since 0 is a success.
  */
 class Result {
 public:
@@ -66,24 +84,36 @@ public:
 	/** The number; below 0 it is a negative errno value, as in C. */
 	constexpr int value() const noexcept { return value_; }
 
-	/** The error, in std::generic_category(); none if the call was ok(). */
+	/** The error, to compare with std::errc; none if the call was ok(). */
 	std::error_code error() const noexcept
 	{
-		return std::error_code(ok() ? 0 : -value_, std::generic_category());
+		return std::error_code(ok() ? 0 : -value_, Category::get());
 	}
+
+	/** What it means, in words. */
+	const char *words() const noexcept { return ::hwheel_strerror(value_); }
 
 private:
 	int value_;
 };
 
+/** The clock of a wheel, whatever it is; hwheelpp::Wheel::now() reads it. */
+struct Clock {
+	using duration = std::chrono::nanoseconds;
+	using rep = duration::rep;
+	using period = duration::period;
+	using time_point = std::chrono::time_point<Clock>;
+	static constexpr bool is_steady = true;
+};
+
+/** A point on a wheel's clock. */
+using TimePoint = Clock::time_point;
+
 /**
- * A length of time, or a point on the wheel's clock as the time since its
- * epoch, in nanoseconds. Made from any std::chrono::duration: one that is
- * negative is 0, a fraction is rounded up, as a timer is never early, and
- * nanoseconds::max(), which is 292 years, or more is never. On a monotonic
- * wheel a time_point of std::chrono::steady_clock is its time_since_epoch(),
- * where that clock is CLOCK_MONOTONIC as in libstdc++ and libc++; on a
- * realtime wheel the same holds of std::chrono::system_clock.
+ * A number of nanoseconds for C: a duration, or the time of a time point since the
+ * epoch of its clock. A fraction is rounded up, as a timer is never early.
+ * nanoseconds::max(), which is 292 years, or more is never. A negative one is
+ * EINVAL in the call that takes it.
  */
 class Time {
 public:
@@ -96,6 +126,12 @@ public:
 			std::integral_constant<bool,
 				std::is_integral<Rep>::value &&
 				std::ratio_divide<Period, std::nano>::den == 1>()))
+	{
+	}
+
+	template <class Any, class Duration>
+	constexpr Time(std::chrono::time_point<Any, Duration> t) noexcept
+		: Time(t.time_since_epoch())
 	{
 	}
 
@@ -113,17 +149,19 @@ public:
 
 private:
 	static constexpr std::uint64_t limit = INT64_MAX;
+	/* What the library refuses. */
+	static constexpr std::uint64_t negative = limit + 1;
 
 	/* Whole nanoseconds each. */
 	template <class Scale, class Rep>
 	static constexpr std::uint64_t convert(Rep count, std::true_type) noexcept
 	{
-		return count <= 0 ? 0 :
+		return count < 0 ? negative :
 			static_cast<std::uint64_t>(count) >= (limit + Scale::num - 1) / Scale::num ?
 			HWHEEL_NEVER : static_cast<std::uint64_t>(count) * Scale::num;
 	}
 
-	/* Fractions. A count that is not a number is 0. */
+	/* Fractions. A count that is not a number is refused, too. */
 	template <class Scale, class Rep>
 	static constexpr std::uint64_t convert(Rep count, std::false_type) noexcept
 	{
@@ -132,7 +170,7 @@ private:
 
 	static constexpr std::uint64_t round_up(long double ns) noexcept
 	{
-		return !(ns > 0) ? 0 : ns >= static_cast<long double>(limit) ? HWHEEL_NEVER :
+		return !(ns >= 0) ? negative : ns >= static_cast<long double>(limit) ? HWHEEL_NEVER :
 			static_cast<std::uint64_t>(ns) +
 			(static_cast<long double>(static_cast<std::uint64_t>(ns)) < ns);
 	}
@@ -145,10 +183,40 @@ constexpr Time Time::never() noexcept
 	return Time(std::chrono::nanoseconds::max());
 }
 
-/** When an event was due, on the wheel's clock. */
-inline std::chrono::nanoseconds deadline(const Event &event) noexcept
+/**
+ * When a timer fires: after a duration, or at a time point. A time point of
+ * std::chrono::steady_clock fits a monotonic wheel, where that clock is
+ * CLOCK_MONOTONIC as in libstdc++ and libc++; one of system_clock fits a realtime
+ * wheel; a TimePoint fits every wheel.
+ */
+class When {
+public:
+	template <class Rep, class Period>
+	constexpr When(std::chrono::duration<Rep, Period> delay) noexcept
+		: time_(delay), flags_(0)
+	{
+	}
+
+	template <class Any, class Duration>
+	constexpr When(std::chrono::time_point<Any, Duration> deadline) noexcept
+		: time_(deadline), flags_(HWHEEL_ABS)
+	{
+	}
+
+	constexpr When(Time delay) noexcept : time_(delay), flags_(0) {}
+
+	constexpr std::uint64_t ns() const noexcept { return time_.ns(); }
+	constexpr std::uint32_t flags() const noexcept { return flags_; }
+
+private:
+	Time time_;
+	std::uint32_t flags_;
+};
+
+/** The time for which an event's timer was armed. */
+inline TimePoint deadline(const Event &event) noexcept
 {
-	return Time::from(event.deadline_ns);
+	return TimePoint(Time::from(event.deadline_ns));
 }
 
 /** A cookie, for a timer that is delivered as an event. */
@@ -159,14 +227,14 @@ struct Cookie {
 };
 
 /**
- * What happens when a timer fires: an event with a Cookie, or a callable is
- * called with the event as a const Event &.
+ * What happens when a timer fires: the wheel writes an event with a Cookie, or calls
+ * a callable with the event as a const Event &.
  *
- * The callable is kept by value in the 64 bits of the cookie, so it is at
- * most that large and trivially copyable: a function pointer, a lambda that
- * captures one pointer or reference, or std::ref() of anything larger, which
- * then outlives the timer. It is called as const. It runs in the thread that
- * drives the wheel; an exception that leaves it ends the process.
+ * The 64 bits of the cookie hold the callable by value, so it is at most that large
+ * and trivially copyable: a function pointer, a lambda that captures one pointer or
+ * reference, or std::ref() of anything larger, which then outlives the timer. The
+ * call is const, on the thread that drives the wheel. An exception that leaves the
+ * callable ends the process.
  */
 class Target {
 public:
@@ -200,8 +268,8 @@ private:
 };
 
 /**
- * The name of a timer, which it does not own. Copy it freely: if the timer is
- * gone every call gives ESTALE. An empty one gives EINVAL.
+ * The handle of a timer, which it does not own. Copy it freely: once the timer is
+ * gone, every call gives ESTALE. An empty one gives EINVAL.
  */
 class TimerRef {
 public:
@@ -214,91 +282,70 @@ public:
 	::hwheel_timer_t handle() const noexcept { return handle_; }
 	bool empty() const noexcept { return handle_ == 0; }
 
-	/** Arm it, or move it. value() is 1 if it was armed, 0 if not. */
-	Result mod(Time delay) const noexcept
+	/** Arm it, or move it. value() is 1 if it was pending, 0 if not. */
+	Result mod(When when) const noexcept { return mod(when, 0); }
+
+	/** The same, but only to an earlier time. */
+	Result reduce(When when) const noexcept { return mod(when, HWHEEL_REDUCE); }
+
+	/** The same, but only if it is pending. */
+	Result mod_if_pending(When when) const noexcept
 	{
-		return Result(::hwheel_mod(wheel_, handle_, delay.ns(), 0));
+		return mod(when, HWHEEL_IF_PENDING);
 	}
 
-	/** The same, to a deadline. */
-	Result mod_at(Time deadline) const noexcept
+	/** Arm it, or move it, to any time up to @slack after @when. */
+	Result mod_range(When when, Time slack) const noexcept
 	{
-		return Result(::hwheel_mod_at(wheel_, handle_, deadline.ns(), 0));
+		return Result(::hwheel_timer_mod_range(wheel_, handle_, when.ns(),
+			slack.ns(), when.flags()));
 	}
 
-	/** Arm it, or move it, to any time up to @slack after @delay. */
-	Result mod_range(Time delay, Time slack) const noexcept
-	{
-		return Result(::hwheel_mod_range(wheel_, handle_, delay.ns(), slack.ns(), 0));
-	}
-
-	Result mod_range_at(Time deadline, Time slack) const noexcept
-	{
-		return Result(::hwheel_mod_range(wheel_, handle_, deadline.ns(), slack.ns(),
-			HWHEEL_ABSTIME));
-	}
-
-	/** Arm it, or move it, but only to an earlier deadline. */
-	Result reduce(Time delay) const noexcept
-	{
-		return Result(::hwheel_reduce(wheel_, handle_, delay.ns(), 0));
-	}
-
-	Result reduce_at(Time deadline) const noexcept
-	{
-		return Result(::hwheel_reduce(wheel_, handle_, deadline.ns(), HWHEEL_ABSTIME));
-	}
-
-	/** Move it, but only if it is armed. */
-	Result mod_pending(Time delay) const noexcept
-	{
-		return Result(::hwheel_mod_pending(wheel_, handle_, delay.ns(), 0));
-	}
-
-	Result mod_pending_at(Time deadline) const noexcept
-	{
-		return Result(::hwheel_mod_pending(wheel_, handle_, deadline.ns(),
-			HWHEEL_ABSTIME));
-	}
-
-	/** hwheel_delete(). value() is 1 if it was armed and will not fire. */
+	/** hwheel_timer_delete(). value() is 1 if it was pending and will not fire. */
 	Result cancel() const noexcept
 	{
-		return Result(::hwheel_delete(wheel_, handle_));
+		return Result(::hwheel_timer_delete(wheel_, handle_));
 	}
 
-	/** hwheel_delete_sync(): also wait for its callback. */
+	/** hwheel_timer_delete_sync(): also wait for its callback. */
 	Result cancel_sync() const noexcept
 	{
-		return Result(::hwheel_delete_sync(wheel_, handle_));
+		return Result(::hwheel_timer_delete_sync(wheel_, handle_));
 	}
 
 	/** Cancel it for good. */
 	Result shutdown() const noexcept
 	{
-		return Result(::hwheel_shutdown(wheel_, handle_));
+		return Result(::hwheel_timer_shutdown(wheel_, handle_));
 	}
 
 	Result shutdown_sync() const noexcept
 	{
-		return Result(::hwheel_shutdown_sync(wheel_, handle_));
+		return Result(::hwheel_timer_shutdown_sync(wheel_, handle_));
 	}
 
-	/** value() is 1 if it is armed, 0 if not. */
+	/** value() is 1 if it is pending, 0 if not. */
 	Result pending() const noexcept
 	{
-		return Result(::hwheel_pending(wheel_, handle_));
+		return Result(::hwheel_timer_pending(wheel_, handle_));
 	}
 
-	/** The same, and if it is armed how long until its deadline. */
+	/** The same, and if it is pending the time that is left until it fires. */
 	Result remaining(std::chrono::nanoseconds &left) const noexcept
 	{
 		std::uint64_t ns = 0;
-		Result result(::hwheel_remaining(wheel_, handle_, &ns));
+		Result result(::hwheel_timer_remaining(wheel_, handle_, &ns));
 
 		if (result.value() == 1)
 			left = Time::from(ns);
 		return result;
+	}
+
+private:
+	Result mod(When when, std::uint32_t flags) const noexcept
+	{
+		return Result(::hwheel_timer_mod(wheel_, handle_, when.ns(),
+			when.flags() | flags));
 	}
 
 protected:
@@ -307,8 +354,8 @@ protected:
 };
 
 /**
- * A caller's key: a number, a string, or any bytes. It refers to them, and the
- * wheel copies them in the call.
+ * A caller's key: a number, a string, or any bytes. The wheel copies the bytes in the
+ * call.
  */
 class Key {
 public:
@@ -320,7 +367,7 @@ public:
 
 	Key(const char *text) noexcept : Key(text, std::strlen(text)) {}
 
-	/** One that is too long gives EINVAL when it is used. */
+	/** A key that is too long gives EINVAL when it is used. */
 	Key(const void *bytes, std::size_t size) noexcept
 		: bytes_(bytes), size_(size < 256 ? static_cast<std::uint32_t>(size) : 256),
 		  id_(0)
@@ -343,7 +390,7 @@ private:
 	std::uint64_t id_;
 };
 
-/** How a wheel is made; see struct hwheel_options. Zero is the default. */
+/** How to make a wheel; see struct hwheel_options. Zero is the default. */
 struct Options {
 	enum class Clock : std::uint32_t {
 		monotonic = HWHEEL_CLOCK_MONOTONIC,
@@ -367,17 +414,44 @@ struct Options {
 	std::uint32_t workers = 0;
 	std::uint32_t queue = 0;
 	Overload overload = Overload::run;
-	std::uint32_t budget_items = 0;
-	Time budget = Time();
 	::hwheel_executor_fn executor = nullptr;
 	void *executor_arg = nullptr;
 };
 
-/** What to do with periods that were missed; see hwheel_every(). */
+/** What happens to missed periods; see hwheel_every(). */
 enum class Missed : std::uint32_t {
 	skip = 0,
 	burst = HWHEEL_MISSED_BURST,
 	delay = HWHEEL_MISSED_DELAY
+};
+
+/** How a periodic timer repeats; a duration is a period without slack. */
+struct Period {
+	template <class Rep, class Ratio>
+	constexpr Period(std::chrono::duration<Rep, Ratio> every, Time up_to = Time(),
+			 Missed what = Missed::skip) noexcept
+		: length(every), slack(up_to), missed(what)
+	{
+	}
+
+	constexpr Period(std::chrono::nanoseconds every, Missed what) noexcept
+		: length(every), slack(), missed(what)
+	{
+	}
+
+	Time length;
+	Time slack;
+	Missed missed;
+};
+
+/** Bounds of one call that drives, and whether the call left work; zero is no bound. */
+struct Run : public ::hwheel_run {
+	explicit Run(std::uint64_t fired = 0, Time time = Time()) noexcept : ::hwheel_run()
+	{
+		size = sizeof(::hwheel_run);
+		max_fired = fired;
+		max_ns = time.ns();
+	}
 };
 
 /** Owns a wheel. While it is empty every call gives EINVAL. */
@@ -393,15 +467,15 @@ public:
 	Wheel(const Wheel &) = delete;
 	Wheel &operator=(const Wheel &) = delete;
 
-	/** As close(), whose errors are mistakes of the caller: then it leaks. */
+	/** As close(). When that fails, which is a mistake of the caller, it leaks. */
 	~Wheel() { close(); }
 
 	void swap(Wheel &other) noexcept { std::swap(wheel_, other.wheel_); }
 
-	/** The wheel for calls of C; it stays owned. */
+	/** The wheel for calls of C. This object still owns it. */
 	::hwheel *get() const noexcept { return wheel_; }
 
-	/** The wheel, which the caller owns from now on. */
+	/** Give the wheel to the caller, who owns it from now on. */
 	::hwheel *release() noexcept
 	{
 		::hwheel *wheel = wheel_;
@@ -428,15 +502,13 @@ public:
 		o.workers = options.workers;
 		o.queue = options.queue;
 		o.overload = static_cast<std::uint32_t>(options.overload);
-		o.budget_items = options.budget_items;
-		o.budget_ns = options.budget.ns();
 		o.executor = options.executor;
 		o.executor_arg = options.executor_arg;
-		return Result(::hwheel_create(&o, 0, &wheel_));
+		return Result(::hwheel_create(&o, &wheel_));
 	}
 
 	/**
-	 * hwheel_destroy(): stop and free it. Armed timers do not fire. EDEADLK
+	 * hwheel_destroy(): stop and free it. Pending timers do not fire. EDEADLK
 	 * in a callback of its own, EBUSY while another thread stops it.
 	 */
 	Result close() noexcept
@@ -448,25 +520,25 @@ public:
 		return result;
 	}
 
-	/** The time on its clock. */
-	Result now(std::chrono::nanoseconds &now) const noexcept
+	/** Get the time on its clock. */
+	Result now(TimePoint &now) const noexcept
 	{
 		std::uint64_t ns = 0;
 		Result result(::hwheel_now(wheel_, &ns));
 
 		if (result.ok())
-			now = Time::from(ns);
+			now = TimePoint(Time::from(ns));
 		return result;
 	}
 
-	/** value() is 1 with the time when it wants to be driven, or 0 if never. */
-	Result next_expiry(std::chrono::nanoseconds &deadline) const noexcept
+	/** Get the time to drive it next; value() is 0 if there is none. */
+	Result next_expiry(TimePoint &time) const noexcept
 	{
 		std::uint64_t ns = 0;
 		Result result(::hwheel_next_expiry(wheel_, &ns));
 
 		if (result.value() == 1)
-			deadline = Time::from(ns);
+			time = TimePoint(Time::from(ns));
 		return result;
 	}
 
@@ -476,107 +548,79 @@ public:
 		return Result(::hwheel_get_stats(wheel_, &stats));
 	}
 
-	/** Fire once after a delay; the timer frees itself. */
-	HWHEEL_NODISCARD Result after(Time delay, Target target,
-				      TimerRef *timer = nullptr) noexcept
+	/** Walk over the pending timers; @cursor is 0 before the first call. */
+	HWHEEL_NODISCARD Result list(std::uint64_t &cursor, Event *events,
+				     std::uint32_t max) const noexcept
 	{
-		::hwheel_timer_t handle = 0;
-
-		return put(timer, handle, ::hwheel_after(wheel_, delay.ns(), target.fn(),
-			target.cookie(), 0, &handle));
+		return Result(::hwheel_list(wheel_, &cursor, events, max));
 	}
 
-	/** Fire once at a deadline; the timer frees itself. */
-	HWHEEL_NODISCARD Result at(Time deadline, Target target,
-				   TimerRef *timer = nullptr) noexcept
+	template <std::size_t N>
+	HWHEEL_NODISCARD Result list(std::uint64_t &cursor, Event (&events)[N]) const noexcept
+	{
+		return list(cursor, events, static_cast<std::uint32_t>(N));
+	}
+
+	/** Fire once; the timer frees itself. */
+	HWHEEL_NODISCARD Result once(When when, Target target,
+				     TimerRef *timer = nullptr) noexcept
 	{
 		::hwheel_timer_t handle = 0;
 
-		return put(timer, handle, ::hwheel_at(wheel_, deadline.ns(), target.fn(),
-			target.cookie(), 0, &handle));
+		return put(timer, handle, ::hwheel_once(wheel_, when.ns(), target.fn(),
+			target.cookie(), when.flags(), &handle));
 	}
 
 	/** Fire again and again, until cancelled. */
-	HWHEEL_NODISCARD Result every(Time first, Time period, Target target,
-				      Missed missed = Missed::skip,
+	HWHEEL_NODISCARD Result every(When first, Period period, Target target,
 				      TimerRef *timer = nullptr) noexcept
-	{
-		return repeat(first, period, target, static_cast<std::uint32_t>(missed),
-			timer);
-	}
-
-	/** The same, each at any time up to @slack after its deadline. */
-	HWHEEL_NODISCARD Result every_range(Time first, Time period, Time slack,
-					    Target target, Missed missed = Missed::skip,
-					    TimerRef *timer = nullptr) noexcept
 	{
 		::hwheel_timer_t handle = 0;
 
-		return put(timer, handle, ::hwheel_every_range(wheel_, first.ns(),
-			period.ns(), slack.ns(), target.fn(), target.cookie(),
-			static_cast<std::uint32_t>(missed), &handle));
-	}
-
-	/** The same, the first time at a deadline. */
-	HWHEEL_NODISCARD Result every_at(Time first, Time period, Target target,
-					 Missed missed = Missed::skip,
-					 TimerRef *timer = nullptr) noexcept
-	{
-		return repeat(first, period, target,
-			static_cast<std::uint32_t>(missed) | HWHEEL_ABSTIME, timer);
+		return put(timer, handle, ::hwheel_every(wheel_, first.ns(),
+			period.length.ns(), period.slack.ns(), target.fn(),
+			target.cookie(),
+			first.flags() | static_cast<std::uint32_t>(period.missed),
+			&handle));
 	}
 
 	/**
-	 * Arm or move many timers, by their handles. value() counts those that
-	 * were; what became of each goes to @results, as in C.
+	 * Arm or move many timers, by their handles. value() is the number of timers
+	 * that were armed or moved. @flags and @results are as in C.
 	 */
-	Result mod_many(const ::hwheel_timer_t *timers, const std::uint64_t *delays_ns,
-			std::uint32_t n, std::int32_t *results = nullptr) noexcept
+	Result mod_many(const ::hwheel_timer_t *timers, const std::uint64_t *times_ns,
+			std::uint32_t count, std::uint32_t flags = 0,
+			std::int32_t *results = nullptr) noexcept
 	{
-		return Result(::hwheel_mod_many(wheel_, timers, delays_ns, n, 0, results));
+		return Result(::hwheel_timer_mod_many(wheel_, timers, times_ns, count, flags,
+			results));
 	}
 
-	Result mod_many_at(const ::hwheel_timer_t *timers, const std::uint64_t *deadlines_ns,
-			   std::uint32_t n, std::int32_t *results = nullptr) noexcept
-	{
-		return Result(::hwheel_mod_many(wheel_, timers, deadlines_ns, n,
-			HWHEEL_ABSTIME, results));
-	}
-
-	/** Cancel many timers, by their handles. value() counts those that exist. */
-	Result cancel_many(const ::hwheel_timer_t *timers, std::uint32_t n,
+	/** Cancel many timers, by their handles. value() is the number that existed. */
+	Result cancel_many(const ::hwheel_timer_t *timers, std::uint32_t count,
 			   std::int32_t *results = nullptr) noexcept
 	{
-		return Result(::hwheel_delete_many(wheel_, timers, n, results));
+		return Result(::hwheel_timer_delete_many(wheel_, timers, count, results));
 	}
 
 	/**
-	 * Give a key a timer that fires once, in place of the one it has.
-	 * value() is 1 if it had one that was pending, 0 if not.
+	 * Give a key a timer that fires once, in place of its pending one. value() is 1
+	 * if the key had a pending timer, 0 if not.
 	 */
-	HWHEEL_NODISCARD Result set(const Key &key, Time delay, Target target) noexcept
+	HWHEEL_NODISCARD Result set(const Key &key, When when, Target target) noexcept
 	{
-		return set(key, delay, target, 0);
+		return Result(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
+			target.fn(), target.cookie(), when.flags()));
 	}
 
-	HWHEEL_NODISCARD Result set_at(const Key &key, Time deadline, Target target) noexcept
+	/** Move the pending timer of a key. value() is 0 if the key has none. */
+	Result move(const Key &key, When when) noexcept
 	{
-		return set(key, deadline, target, HWHEEL_ABSTIME);
+		return Result(::hwheel_key_mod(wheel_, key.data(), key.size(), when.ns(),
+			when.flags()));
 	}
 
-	/** Move the timer of a key. value() is 0 if it has none that is pending. */
-	Result move(const Key &key, Time delay) noexcept
-	{
-		return Result(::hwheel_key_move(wheel_, key.data(), key.size(), delay.ns(), 0));
-	}
-
-	Result move_at(const Key &key, Time deadline) noexcept
-	{
-		return Result(::hwheel_key_move(wheel_, key.data(), key.size(), deadline.ns(),
-			HWHEEL_ABSTIME));
-	}
-
-	/** Cancel the timer of a key. value() is 0 if it has none that is pending. */
+	/** Cancel the pending timer of a key. value() is 0 if the key has none. */
 	Result cancel(const Key &key) noexcept
 	{
 		return Result(::hwheel_key_delete(wheel_, key.data(), key.size()));
@@ -588,32 +632,35 @@ public:
 		return Result(::hwheel_key_pending(wheel_, key.data(), key.size()));
 	}
 
-	/** Move a manual clock and fire what is due; value() counts the events. */
-	Result advance(Time now) noexcept { return advance(now, nullptr, 0); }
-
-	Result advance(Time now, Event *events, std::uint32_t max) noexcept
+	/** Move a manual clock and fire what is due; value() is the number of events. */
+	Result advance(Time now, Run *run = nullptr) noexcept
 	{
-		return Result(::hwheel_advance(wheel_, now.ns(), events, max));
+		return advance(now, nullptr, 0, run);
+	}
+
+	Result advance(Time now, Event *events, std::uint32_t max, Run *run = nullptr) noexcept
+	{
+		return Result(::hwheel_advance(wheel_, now.ns(), events, max, run));
 	}
 
 	template <std::size_t N>
-	Result advance(Time now, Event (&events)[N]) noexcept
+	Result advance(Time now, Event (&events)[N], Run *run = nullptr) noexcept
 	{
-		return advance(now, events, static_cast<std::uint32_t>(N));
+		return advance(now, events, static_cast<std::uint32_t>(N), run);
 	}
 
-	/** Fire what is due on a system clock; value() counts the events. */
-	Result poll() noexcept { return poll(nullptr, 0); }
+	/** Fire what is due on a system clock; value() is the number of events. */
+	Result poll(Run *run = nullptr) noexcept { return poll(nullptr, 0, run); }
 
-	Result poll(Event *events, std::uint32_t max) noexcept
+	Result poll(Event *events, std::uint32_t max, Run *run = nullptr) noexcept
 	{
-		return Result(::hwheel_poll(wheel_, events, max));
+		return Result(::hwheel_poll(wheel_, events, max, run));
 	}
 
 	template <std::size_t N>
-	Result poll(Event (&events)[N]) noexcept
+	Result poll(Event (&events)[N], Run *run = nullptr) noexcept
 	{
-		return poll(events, static_cast<std::uint32_t>(N));
+		return poll(events, static_cast<std::uint32_t>(N), run);
 	}
 
 	/** value() is a descriptor that becomes readable when a timer is due. */
@@ -622,42 +669,27 @@ public:
 	/** Start and stop the tick thread. */
 	HWHEEL_NODISCARD Result start() noexcept
 	{
-		return Result(::hwheel_start(wheel_, 0));
+		return Result(::hwheel_start(wheel_));
 	}
 
 	Result stop() noexcept { return Result(::hwheel_stop(wheel_)); }
 
 	/** Run one callback that waits for a worker or the executor. */
-	Result work() noexcept { return Result(::hwheel_work(wheel_)); }
+	Result run_queued() noexcept { return Result(::hwheel_run_queued(wheel_)); }
 
-	/** Shut it down and get every armed timer back. */
-	Result drain(Event *events, std::uint32_t max) noexcept
+	/** Shut it down and get every pending timer back. */
+	HWHEEL_NODISCARD Result drain(Event *events, std::uint32_t max) noexcept
 	{
 		return Result(::hwheel_drain(wheel_, events, max));
 	}
 
 	template <std::size_t N>
-	Result drain(Event (&events)[N]) noexcept
+	HWHEEL_NODISCARD Result drain(Event (&events)[N]) noexcept
 	{
 		return drain(events, static_cast<std::uint32_t>(N));
 	}
 
 private:
-	Result set(const Key &key, Time when, Target target, std::uint32_t flags) noexcept
-	{
-		return Result(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
-			target.fn(), target.cookie(), flags));
-	}
-
-	Result repeat(Time first, Time period, Target target, std::uint32_t flags,
-		      TimerRef *timer) noexcept
-	{
-		::hwheel_timer_t handle = 0;
-
-		return put(timer, handle, ::hwheel_every(wheel_, first.ns(), period.ns(),
-			target.fn(), target.cookie(), flags, &handle));
-	}
-
 	/* @handle is a reference, as the call that sets it is an argument too. */
 	Result put(TimerRef *timer, const ::hwheel_timer_t &handle, int code) noexcept
 	{
@@ -689,13 +721,13 @@ public:
 		std::swap(handle_, other.handle_);
 	}
 
-	/** Make the timer, not armed; EBUSY if there is one already. */
+	/** Make the timer, not pending; EBUSY if there is one already. */
 	HWHEEL_NODISCARD Result setup(Wheel &wheel, Target target) noexcept
 	{
 		if (!empty())
 			return Result(-EBUSY);
 
-		Result result(::hwheel_setup(wheel.get(), target.fn(), target.cookie(), 0,
+		Result result(::hwheel_timer_setup(wheel.get(), target.fn(), target.cookie(),
 			&handle_));
 
 		if (result.ok())
@@ -704,15 +736,15 @@ public:
 	}
 
 	/**
-	 * Cancel it, wait for its callback, and free it. In its own callback it
-	 * does not wait; the callback goes on.
+	 * Cancel it, wait for its callback, and free it. Its own callback does not wait,
+	 * and continues.
 	 */
 	void reset() noexcept
 	{
 		if (empty())
 			return;
 		shutdown_sync();
-		::hwheel_free(wheel_, handle_);
+		::hwheel_timer_free(wheel_, handle_);
 		forget();
 	}
 

@@ -4,8 +4,9 @@
 usage: generate.py HEADER OVERVIEW DIRECTORY
 
 Every function of HEADER becomes a page of its own in DIRECTORY. OVERVIEW is
-hwheel.7, whose date the pages take. A comment that does not fit its function,
-or that this script does not understand, is an error.
+hwheel.7, whose date the pages take. A file of examples/ becomes the EXAMPLES of
+the function that it is named after. A comment that does not fit its function, or
+that this script does not understand, is an error.
 """
 
 import pathlib
@@ -56,7 +57,7 @@ class Function:
         if not title or title.group(1) != self.name:
             sys.exit(f"{self.name}: the comment begins with {head[0]!r}")
         self.summary = title.group(2)
-        for item in items(head[1:], "@"):
+        for item in items(head[1:], r"@\w+:"):
             name, text = re.fullmatch(r"@(\w+): (.*)", item).groups()
             self.parameters.append((name, text))
         for paragraph in rest:
@@ -86,6 +87,7 @@ class Header:
 
     def __init__(self, text):
         self.functions, self.macros, self.types = [], {}, {}
+        text = re.sub(r"^HWHEEL_MUST_CHECK\n", "", text, flags=re.M)
         for comment, code in COMMENT.findall(text):
             if macro := re.match(r"#define (\w+)", code):
                 self.macros[macro.group(1)] = comment
@@ -176,13 +178,27 @@ def structure(name, comment, code):
         code = re.sub(r", ", ",\n    ", code)
     out += [*code.split("\n"), ".EE", ".in"]
     for paragraph in members:
-        if not paragraph[0].startswith("@"):
+        if not re.match(r"@\w+:", paragraph[0]):
             out += block(paragraph)
             continue
-        for item in items(paragraph, "@"):
+        for item in items(paragraph, r"@\w+:"):
             member, text = re.fullmatch(r"@(\w+): (.*)", item).groups()
             out += [".TP", f".I {member}", *prose(capital(text))]
     return out
+
+
+def attributes(function):
+    """What attributes(7) calls safety, by where the function may be called."""
+    context = " ".join(function.context)
+    if context.strip().startswith("any thread"):
+        threads = "MT-Safe"
+    elif context.strip().startswith("no other thread"):
+        threads = "MT-Unsafe race:wheel"
+    else:
+        sys.exit(f"{function.name}: Context: is not understood: {context}")
+    return [".SH ATTRIBUTES", ".TS", "lb lb", "l l.", "Attribute\tValue", "_",
+            f"Thread safety\t{threads}", "Async-signal safety\tAS-Unsafe",
+            "Async-cancel safety\tAC-Unsafe", ".TE"]
 
 
 def page(header, function, date):
@@ -223,12 +239,18 @@ def page(header, function, date):
         text = " ".join(" ".join(p) for p in paragraphs(header.macros[name]))
         out += [".TP", f".B {name}", *prose(text)]
     out += [".SH RETURN VALUE", *block(function.returns),
-            ".SH CONTEXT", *block(function.context), ".SH SEE ALSO"]
+            ".SH CONTEXT", *block(function.context), *attributes(function)]
+    example = pathlib.Path(__file__).parent / "examples" / f"{function.name}.c"
+    if example.exists():
+        code = example.read_text().expandtabs().replace("\\", "\\e")
+        out += [".SH EXAMPLES", ".EX", code.rstrip("\n"), ".EE"]
+    out += [".SH SEE ALSO"]
     known = {f.name for f in header.functions}
     others = set(re.findall(r"\b(hwheel_\w+)\(\)", used)) & known
     pages = [f".BR {n} (3)" for n in sorted(others - {function.name})]
     out += [",\n".join([*pages, ".BR hwheel (7)"])]
-    text = "\n".join(out) + "\n"
+    # Pages with tables begin with a line for man(1).
+    text = "\n".join(["'\\\" t", *out]) + "\n"
     # A paragraph right after a heading is one already.
     return re.sub(r"(\n\.S[HS] .*)\n\.PP\n", r"\1\n", text)
 

@@ -8,10 +8,27 @@ man:
 	$(call say,MAN,man/*.3)
 	$(Q)man/generate.py include/hwheel.h man/hwheel.7 man
 
-# The pages are what the header says, nothing is left out, and all render.
+# The same pages for a browser, as mandoc renders them: build/html/index.html.
+.PHONY: html
+html:
+	$(call say,HTML,$(BUILD)/html)
+	$(Q)command -v mandoc >/dev/null || \
+		{ echo 'mandoc is not installed (apt-get install mandoc)'; exit 1; }
+	$(Q)rm -rf $(BUILD)/html && mkdir -p $(BUILD)/html
+	$(Q)for page in $(MAN_PAGES); do \
+		mandoc -T html -O man=%N.%S.html $$page > $(BUILD)/html/$${page##*/}.html || \
+			exit 1; done
+	$(Q)cp $(BUILD)/html/hwheel.7.html $(BUILD)/html/index.html
+
+# The pages are what the header says, nothing is left out, all render, and the
+# examples compile.
 test check: check-man
 check-man:
 	$(call say,CHECK,man)
+	$(Q)for example in man/examples/*.c; do \
+		$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -Werror -Iinclude -include hwheel.h \
+			-include poll.h -include stdio.h -include string.h \
+			'-Dtimed_out(object)=(void)(object)' -fsyntax-only $$example || exit 1; done
 	$(Q)man/check.sh $(MAN_PAGES)
 	$(Q)command -v python3 >/dev/null || \
 		{ echo '    skipped: the drift of the pages, python3 is not installed'; exit 0; }; \

@@ -1,23 +1,27 @@
-//! The wheel for Rust: what [`crate::capi`] is for C, over the same host.
+//! The wheel for Rust, over the same host as the C functions.
 
 pub(crate) mod error;
 pub(crate) mod event;
 mod handler;
 mod keyed;
 pub(crate) mod options;
+pub(crate) mod period;
+pub(crate) mod run;
 pub(crate) mod time;
 
-use crate::capi::{self, hwheel_stats as Stats};
-use crate::host::{Errno, Host};
-use crate::os::ready::ready;
-use crate::slab::AUTO;
-use crate::state::SHUT;
-use crate::sweep::Fired;
-use crate::wheel::{How, Spec};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::runtime::stats::{stats, Stats};
+use crate::runtime::{Errno, Host};
+use crate::sys::ready::ready;
 use error::Error;
 use event::{Batch, Event, Timer};
 use handler::Handler;
-use options::{Missed, Options};
+use options::Options;
+use period::Period;
+use run::{Bounds, Run};
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
@@ -25,18 +29,18 @@ use time::{nanos, Time, When};
 
 /// A timing wheel.
 ///
-/// A timer is armed with a cookie, 64 bits of the caller's, and comes due as an
-/// [`Event`]. A wheel without a handler hands out events in batches, to whoever
-/// calls [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A wheel with a
-/// [`handler`](Options::handler) calls that for each, in the thread that drives.
+/// The caller arms a timer with a cookie of 64 bits, and receives an [`Event`] when
+/// the timer fires. A wheel without a handler writes events into the caller's slice,
+/// in [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A wheel with a
+/// [`handler`](Options::handler) calls it for each event, on the driving thread.
 ///
-/// Any thread may use a wheel; arming and cancelling take no lock. One thread at
-/// a time drives; another gets [`Error::Busy`]. In the child of a fork every
-/// call is [`Error::Shutdown`].
+/// Any thread may use a wheel; arming and cancelling take no lock. One thread at a
+/// time drives; another one gets [`Error::Busy`]. In the child of a fork every call
+/// is [`Error::Shutdown`].
 ///
-/// When it is dropped it stops, waits for a handler that runs, and frees its
-/// timers; what is armed does not fire. Dropped by its own handler it cannot wait
-/// for that, and goes on for ever instead.
+/// A wheel that is dropped stops, waits for a running handler, and frees its timers;
+/// pending timers do not fire. A handler cannot wait for itself: a wheel that its own
+/// handler drops is never freed.
 pub struct Wheel {
     host: *mut Host,
     /// Null, or from a `Box`.
@@ -76,20 +80,20 @@ impl Wheel {
         unsafe { &*self.host }
     }
 
-    fn make(&self, spec: Spec, when: Option<When>) -> Result<Timer, Error> {
-        Ok(Timer(self.host().setup(spec, when.map(When::of_host))?))
+    fn make(&self, spec: Spec, when: Option<crate::runtime::When>) -> Result<Timer, Error> {
+        Ok(Timer(self.host().setup(spec, when)?))
     }
 
     fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
         Spec {
-            func: self.handler as usize,
+            func: crate::runtime::foreign::number_of(self.handler),
             cookie,
             period: nanos(period),
             kind,
         }
     }
 
-    /// The time on the wheel's clock. Steps back are held.
+    /// The time on the wheel's clock. It never steps back.
     ///
     /// # Errors
     /// [`Error::Shutdown`] in a forked child.
@@ -98,7 +102,7 @@ impl Wheel {
         Ok(Time::from_nanos(self.host().now()))
     }
 
-    /// When an [`Instant`] comes on the wheel's clock; never too early.
+    /// The time of an [`Instant`] on the wheel's clock; never too early.
     ///
     /// # Errors
     /// As [`now`](Wheel::now).
@@ -108,8 +112,8 @@ impl Wheel {
         Ok(self.now()? + ahead)
     }
 
-    /// When the wheel wants to be driven next, if anything is armed. Never later
-    /// than the truth; earlier where many timers were cancelled.
+    /// The time at which to drive the wheel next, if a timer is pending. Never later
+    /// than the next timer; earlier after timers were cancelled.
     ///
     /// # Errors
     /// As [`now`](Wheel::now).
@@ -117,78 +121,90 @@ impl Wheel {
         Ok(self.host().next_expiry()?.map(Time::from_nanos))
     }
 
-    /// What the wheel has done so far. Looks at every timer once: milliseconds
-    /// for a million.
+    /// The counts of the wheel. Visits every timer once: milliseconds for a million.
     ///
     /// # Errors
     /// As [`now`](Wheel::now).
     pub fn stats(&self) -> Result<Stats, Error> {
         self.host().check()?;
-        Ok(capi::stats(self.host()))
+        Ok(stats(self.host()))
     }
 
-    // Timers that free themselves when they have fired for the last time.
-
-    /// Fires once after a delay; [`Duration::MAX`] is never. The timer may have
-    /// fired, and its name be stale, when this returns.
+    /// Shows every pending timer to `see`, until that returns false. A timer that is
+    /// pending during the whole walk is shown exactly once.
+    ///
+    /// ```
+    /// # use hwheel::{Clock, Options};
+    /// # use std::time::Duration;
+    /// # let wheel = Options::new().clock(Clock::Manual).create()?;
+    /// wheel.once(Duration::from_secs(1), 7)?;
+    /// wheel.once(Duration::from_secs(2), 8)?;
+    /// // Cancel all that match.
+    /// wheel.list(|event| {
+    ///     if event.cookie == 7 {
+    ///         _ = wheel.delete(event.timer);
+    ///     }
+    ///     true
+    /// })?;
+    /// # assert_eq!(wheel.stats()?.pending, 1);
+    /// # Ok::<(), hwheel::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Shutdown`] if the wheel was
-    /// drained.
-    pub fn after(&self, delay: Duration, cookie: u64) -> Result<Timer, Error> {
+    /// As [`now`](Wheel::now).
+    pub fn list(&self, mut see: impl FnMut(&Event) -> bool) -> Result<(), Error> {
+        self.host()
+            .list(0, |fired| see(&Event::new(fired, false)))?;
+        Ok(())
+    }
+
+    // Timers that one call makes and arms, and that free themselves.
+
+    /// Fires once. The timer may have fired, and its handle be stale, when this
+    /// returns. A time that has passed means the next tick.
+    ///
+    /// # Errors
+    /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a [`Time`] out of
+    /// range; [`Error::Shutdown`] if the wheel was drained.
+    pub fn once(&self, when: impl Into<When>, cookie: u64) -> Result<Timer, Error> {
         let spec = self.spec(cookie, Duration::ZERO, AUTO);
-        self.make(spec, Some(delay.into()))
+        self.make(spec, Some(when.into().of_host(self)?))
     }
 
-    /// Fires once at a deadline on the wheel's clock. One that has passed fires
-    /// at the next tick.
+    /// Fires again and again: at `first`, and then once a period. Deadlines do not
+    /// drift: each one is the last one plus the period.
+    ///
+    /// ```
+    /// # use hwheel::{Clock, Missed, Options, Period};
+    /// # use std::time::Duration;
+    /// # let wheel = Options::new().clock(Clock::Manual).create()?;
+    /// let second = Duration::from_secs(1);
+    /// wheel.every(second, second, 1)?;
+    /// let period = Period::new(second).missed(Missed::Burst).slack(second / 10);
+    /// wheel.every(second, period, 2)?;
+    /// # Ok::<(), hwheel::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`after`](Wheel::after).
-    pub fn at(&self, deadline: Time, cookie: u64) -> Result<Timer, Error> {
-        let spec = self.spec(cookie, Duration::ZERO, AUTO);
-        self.make(spec, Some(deadline.into()))
-    }
-
-    /// Fires again and again. Deadlines do not drift: each is counted from the
-    /// last one, not from when that was handled.
-    ///
-    /// # Errors
-    /// As [`after`](Wheel::after); [`Error::Invalid`] if the period is zero.
+    /// As [`once`](Wheel::once); [`Error::Invalid`] if the period is zero.
     pub fn every(
         &self,
         first: impl Into<When>,
-        period: Duration,
-        missed: Missed,
+        period: impl Into<Period>,
         cookie: u64,
     ) -> Result<Timer, Error> {
-        self.every_range(first, period, Duration::ZERO, missed, cookie)
-    }
-
-    /// As [`every`](Wheel::every), each up to `slack` later than its deadline,
-    /// so that it shares a wake-up with others. No more than a period counts.
-    ///
-    /// # Errors
-    /// As [`every`](Wheel::every).
-    pub fn every_range(
-        &self,
-        first: impl Into<When>,
-        period: Duration,
-        slack: Duration,
-        missed: Missed,
-        cookie: u64,
-    ) -> Result<Timer, Error> {
-        if period.is_zero() {
+        let period = period.into();
+        if period.length.is_zero() {
             return Err(Error::Invalid);
         }
-        let slack = self.host().slack(nanos(slack), nanos(period));
-        let spec = self.spec(cookie, period, AUTO | missed.kind() | slack);
-        self.make(spec, Some(first.into()))
+        let slack = self.host().slack(nanos(period.slack), nanos(period.length));
+        let spec = self.spec(cookie, period.length, AUTO | period.missed.kind() | slack);
+        self.make(spec, Some(first.into().of_host(self)?))
     }
 
     // Timers to arm again and again.
 
-    /// Makes a timer that is not armed, and exists until [`free`](Wheel::free).
+    /// Makes a timer that is not pending, and exists until [`free`](Wheel::free).
     ///
     /// ```
     /// # use hwheel::{Event, Options, Clock, Time};
@@ -197,56 +213,68 @@ impl Wheel {
     /// # let mut events = [Event::default(); 8];
     /// # let connection = 7;
     /// let idle = wheel.setup(connection)?;
-    /// wheel.mod_(idle, Duration::from_secs(30))?;
+    /// wheel.arm(idle, Duration::from_secs(30))?;
     /// // Whenever there is traffic:
-    /// assert!(wheel.mod_(idle, Duration::from_secs(30))?);
+    /// assert!(wheel.arm(idle, Duration::from_secs(30))?);
     /// // When the connection is closed:
     /// assert!(wheel.free(idle)?);
     /// # Ok::<(), hwheel::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`after`](Wheel::after).
+    /// As [`once`](Wheel::once).
     pub fn setup(&self, cookie: u64) -> Result<Timer, Error> {
         self.make(self.spec(cookie, Duration::ZERO, 0), None)
     }
 
-    /// Arms a timer, or moves it. True if it was armed. With a delay of zero it
-    /// fires at the next tick, not within this call.
+    /// Arms a timer, or moves it if it is pending: then true. A delay of zero means
+    /// the next tick.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::NoMemory`]; [`Error::Shutdown`] if the timer was
-    /// shut down or the wheel drained.
+    /// [`Error::Stale`], [`Error::NoMemory`]; [`Error::Invalid`] for a [`Time`] out of
+    /// range; [`Error::Shutdown`] if the timer was shut down or the wheel drained.
     #[inline]
-    pub fn mod_(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let ns = when.into().deadline(|| self.host().arming_now());
+    pub fn arm(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
+        let ns = when.into().deadline(self, || self.host().arming_now())?;
         truth(Ok(self.host().arm_at(timer.0, ns)))
     }
 
-    /// As [`mod_`](Wheel::mod_) for each, one after another, but faster: memory is
-    /// fetched ahead and the clock read once. Returns how many were armed or
-    /// moved; one that fails stops none of the others.
+    /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
+    /// ahead and reads the clock once. Returns the number of timers that were armed or
+    /// moved. A timer that fails does not stop the others.
     ///
     /// # Errors
     /// [`Error::Shutdown`] in a forked child.
-    pub fn mod_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
+    pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
         let now = self.host().arming_now();
-        let arm = |i: usize, timer| self.host().arm_at(timer, timers[i].1.deadline(|| now));
+        let arm = |i: usize, timer| match timers[i].1.deadline(self, || now) {
+            Ok(ns) => self.host().arm_at(timer, ns),
+            Err(e) => -e.errno(),
+        };
         Ok(self.host().each(timers.len(), |i| timers[i].0 .0, arm)?)
     }
 
-    /// As [`mod_`](Wheel::mod_), but only to an earlier deadline: an armed timer
-    /// then fires at the earlier of both.
+    /// As [`arm`](Wheel::arm), but only to an earlier time: a pending timer then fires
+    /// at the earlier of both.
     ///
     /// # Errors
-    /// As [`mod_`](Wheel::mod_).
+    /// As [`arm`](Wheel::arm).
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host();
+        let when = when.into().of_host(self)?;
         truth(self.host().arm(timer.0, when, How::Earlier))
     }
 
-    /// As [`mod_`](Wheel::mod_), to any time up to `slack` later, so that it
-    /// shares a wake-up with others. A timer due in that time already stays.
+    /// As [`arm`](Wheel::arm), but only if the timer is pending.
+    ///
+    /// # Errors
+    /// As [`arm`](Wheel::arm).
+    pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
+        let when = when.into().of_host(self)?;
+        truth(self.host().arm(timer.0, when, How::Pending))
+    }
+
+    /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
+    /// shares a wake-up with others. A timer that is due in that range already stays.
     ///
     /// ```
     /// # use hwheel::{Event, Options, Clock, Time};
@@ -255,36 +283,27 @@ impl Wheel {
     /// # let mut events = [Event::default(); 8];
     /// let t = wheel.setup(1)?;
     /// let ms = Duration::from_millis;
-    /// wheel.mod_range(t, ms(100), ms(100))?;
-    /// assert!(wheel.advance(Time::from_nanos(127_000_000), &mut events)?.is_empty());
-    /// assert_eq!(wheel.advance(Time::from_nanos(128_000_000), &mut events)?.len(), 1);
+    /// wheel.arm_range(t, ms(100), ms(100))?;
+    /// assert!(wheel.advance(Time::from_nanos(99_999_999), &mut events)?.is_empty());
+    /// assert_eq!(wheel.advance(Time::from_nanos(200_000_000), &mut events)?.len(), 1);
     /// # Ok::<(), hwheel::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`mod_`](Wheel::mod_).
-    pub fn mod_range(
+    /// As [`arm`](Wheel::arm).
+    pub fn arm_range(
         &self,
         timer: Timer,
         when: impl Into<When>,
         slack: Duration,
     ) -> Result<bool, Error> {
-        let when = when.into().of_host();
+        let when = when.into().of_host(self)?;
         truth(self.host().arm_range(timer.0, when, nanos(slack)))
     }
 
-    /// As [`mod_`](Wheel::mod_), but only if the timer is armed.
-    ///
-    /// # Errors
-    /// As [`mod_`](Wheel::mod_).
-    pub fn mod_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host();
-        truth(self.host().arm(timer.0, when, How::Pending))
-    }
-
-    /// Cancels a timer. True: it was armed and will not fire. False, or
-    /// [`Error::Stale`]: too late, it has fired. One of [`after`](Wheel::after),
-    /// [`at`](Wheel::at) or [`every`](Wheel::every) is freed.
+    /// Cancels a timer. True: the timer was pending and will not fire. False, or
+    /// [`Error::Stale`]: it has fired. A timer of [`once`](Wheel::once) or
+    /// [`every`](Wheel::every) is freed.
     ///
     /// # Errors
     /// [`Error::Stale`].
@@ -293,8 +312,8 @@ impl Wheel {
         truth(Ok(self.host().delete(timer.0)))
     }
 
-    /// As [`delete`](Wheel::delete) for each, but faster. Returns how many exist,
-    /// whether they were armed or not.
+    /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
+    /// timers that existed, pending or not.
     ///
     /// # Errors
     /// [`Error::Shutdown`] in a forked child.
@@ -303,22 +322,23 @@ impl Wheel {
         Ok(self.host().each(timers.len(), |i| timers[i].0, delete)?)
     }
 
-    /// As [`delete`](Wheel::delete); and when it returns, the handler is not
-    /// running for this timer on any thread.
+    /// As [`delete`](Wheel::delete). When it returns, the handler is not running for
+    /// this timer on any thread.
     ///
     /// # Errors
-    /// [`Error::Stale`]; [`Error::Deadlock`] if the handler runs for this timer in
-    /// the calling thread.
+    /// [`Error::Stale`]; [`Error::Deadlock`] if the handler runs for this timer on the
+    /// calling thread.
     pub fn delete_sync(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel_sync(timer.0, 0))
+        truth(self.host().cancel_sync(timer.0, false))
     }
 
-    /// As [`delete`](Wheel::delete), and arming it again is [`Error::Shutdown`].
+    /// As [`delete`](Wheel::delete), and arming the timer again is
+    /// [`Error::Shutdown`].
     ///
     /// # Errors
     /// [`Error::Stale`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel(timer.0, SHUT))
+        truth(self.host().cancel(timer.0, true))
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
@@ -327,10 +347,10 @@ impl Wheel {
     /// # Errors
     /// As [`delete_sync`](Wheel::delete_sync).
     pub fn shutdown_sync(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel_sync(timer.0, SHUT))
+        truth(self.host().cancel_sync(timer.0, true))
     }
 
-    /// As [`delete`](Wheel::delete), and the timer is no more.
+    /// As [`delete`](Wheel::delete), and frees the timer.
     ///
     /// # Errors
     /// [`Error::Stale`].
@@ -338,7 +358,7 @@ impl Wheel {
         truth(self.host().free(timer.0))
     }
 
-    /// Whether a timer is armed.
+    /// Whether a timer is pending.
     ///
     /// # Errors
     /// [`Error::Stale`].
@@ -346,7 +366,7 @@ impl Wheel {
         Ok(self.deadline(timer)?.is_some())
     }
 
-    /// When a timer is due, if it is armed.
+    /// The time at which a timer is due, if it is pending.
     ///
     /// # Errors
     /// [`Error::Stale`].
@@ -356,9 +376,10 @@ impl Wheel {
 
     // Driving.
 
-    /// Drives a wheel with a manual clock: the time is now `now`. Fires what is
-    /// due, in the order of the ticks, and returns the part of `events` that it
-    /// has filled. If that is all of it there may be more. With room for none,
+    /// Drives a wheel with a manual clock, whose time is now `now`. An earlier time
+    /// than the last one leaves the clock where it is. Fires the timers that are due,
+    /// in the order of their ticks, and returns the part of `events` that it has
+    /// filled. A full slice means that due timers may be left. With an empty slice
     /// events are dropped, and counted as unclaimed.
     ///
     /// ```
@@ -366,7 +387,7 @@ impl Wheel {
     /// use std::time::Duration;
     ///
     /// let wheel = Options::new().clock(Clock::Manual).create()?;
-    /// wheel.after(Duration::from_millis(5), 42)?;
+    /// wheel.once(Duration::from_millis(5), 42)?;
     ///
     /// let mut events = [Event::default(); 64];
     /// assert!(wheel.advance(Time::from_nanos(4_999_999), &mut events)?.is_empty());
@@ -376,23 +397,42 @@ impl Wheel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::Invalid`] if the clock is not manual.
+    /// [`Error::Busy`]; [`Error::Invalid`] if the clock is not manual, or `now` is 2^63
+    /// nanoseconds or more.
     ///
     /// # Panics
     /// If the handler has panicked, in this call or before.
     pub fn advance<'e>(&self, now: Time, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        self.fill(events, |host, put| host.advance(now.as_nanos(), put))
+        Ok(self.advance_within(Bounds::NONE, now, events)?.events)
     }
 
-    /// Drives a wheel with a system clock; otherwise as
-    /// [`advance`](Wheel::advance). Sets the descriptor for the next timer.
+    /// As [`advance`](Wheel::advance), within bounds. Says whether due timers may be
+    /// left.
+    ///
+    /// # Errors
+    /// As [`advance`](Wheel::advance).
+    ///
+    /// # Panics
+    /// As [`advance`](Wheel::advance).
+    pub fn advance_within<'e>(
+        &self,
+        bounds: Bounds,
+        now: Time,
+        events: &'e mut [Event],
+    ) -> Result<Run<'e>, Error> {
+        let now = crate::runtime::time::clock(now.as_nanos())?;
+        self.fill(events, |host, put| host.advance(now, bounds.0, put))
+    }
+
+    /// Drives a wheel with a system clock; otherwise as [`advance`](Wheel::advance).
+    /// Sets the descriptor for the next timer.
     ///
     /// ```
     /// use hwheel::{Event, Wheel};
     /// use std::time::Duration;
     ///
     /// let wheel = Wheel::new()?;
-    /// wheel.after(Duration::from_millis(5), 42)?;
+    /// wheel.once(Duration::from_millis(5), 42)?;
     ///
     /// let mut events = [Event::default(); 64];
     /// let mut left = 1;
@@ -413,27 +453,57 @@ impl Wheel {
     /// # Panics
     /// As [`advance`](Wheel::advance).
     pub fn poll<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        self.fill(events, Host::poll)
+        Ok(self.poll_within(Bounds::NONE, events)?.events)
+    }
+
+    /// As [`poll`](Wheel::poll), within bounds. Says whether due timers may be left.
+    ///
+    /// ```
+    /// use hwheel::{Bounds, Event, Wheel};
+    /// use std::time::Duration;
+    ///
+    /// let wheel = Wheel::new()?;
+    /// let mut events = [Event::default(); 64];
+    /// let bounds = Bounds::new().timers(1000).time(Duration::from_millis(1));
+    /// let run = wheel.poll_within(bounds, &mut events)?;
+    /// assert!(run.events.is_empty() && !run.left);
+    /// # Ok::<(), hwheel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`poll`](Wheel::poll).
+    ///
+    /// # Panics
+    /// As [`advance`](Wheel::advance).
+    pub fn poll_within<'e>(
+        &self,
+        bounds: Bounds,
+        events: &'e mut [Event],
+    ) -> Result<Run<'e>, Error> {
+        self.fill(events, |host, put| host.poll(bounds.0, put))
     }
 
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
-        drive: impl FnOnce(&Host, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<(), Errno>,
-    ) -> Result<&'e [Event], Error> {
+        drive: impl FnOnce(&Host, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<bool, Errno>,
+    ) -> Result<Run<'e>, Error> {
         let empty = events.is_empty();
         let mut batch = Batch::new(events, false);
         let mut put = |fired: &Fired| batch.put(fired);
         let room: Option<&mut dyn FnMut(&Fired) -> bool> =
             if empty { None } else { Some(&mut put) };
-        drive(self.host(), room)?;
+        let done = drive(self.host(), room)?;
         self.resume_panic();
-        Ok(batch.filled())
+        Ok(Run {
+            events: batch.filled(),
+            left: !done,
+        })
     }
 
-    /// A descriptor that is readable when a timer is due, for an event loop that
-    /// then calls [`poll`](Wheel::poll). Not to be read. It may be readable with
-    /// nothing due.
+    /// A descriptor that becomes readable when a timer is due. The event loop then
+    /// calls [`poll`](Wheel::poll), and never reads the descriptor. It may be readable
+    /// with nothing due.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the clock is manual; [`Error::System`].
@@ -443,8 +513,8 @@ impl Wheel {
         Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
-    /// Blocks until the descriptor is readable, or for so long; `None` is no
-    /// limit. False if the time was up. May return early, as after a signal.
+    /// Blocks until the descriptor is readable, or for `timeout`; `None` is no limit.
+    /// False after the timeout. May return early, for example after a signal.
     ///
     /// # Errors
     /// As [`fd`](Wheel::fd).
@@ -453,8 +523,8 @@ impl Wheel {
         ready(fd, timeout).map_err(|e| Error::from(-e))
     }
 
-    /// Starts a thread of the wheel, which sleeps until timers are due and calls
-    /// the handler. It blocks all signals.
+    /// Starts the tick thread, which sleeps until timers are due and calls the
+    /// handler.
     ///
     /// ```
     /// use hwheel::Options;
@@ -465,14 +535,15 @@ impl Wheel {
     ///     .handler(move |_, event| due.send(event.cookie).unwrap())
     ///     .create()?;
     /// wheel.start()?;
-    /// wheel.after(Duration::from_millis(5), 42)?;
+    /// wheel.once(Duration::from_millis(5), 42)?;
     /// assert_eq!(receive.recv(), Ok(42));
     /// # Ok::<(), hwheel::Error>(())
     /// ```
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is no handler or the clock is manual;
-    /// [`Error::Busy`] if it is started, or somebody polls; [`Error::NoMemory`],
+    /// [`Error::Busy`] if it is started already, or another thread drives;
+    /// [`Error::Shutdown`] if the wheel was drained; [`Error::NoMemory`],
     /// [`Error::System`].
     pub fn start(&self) -> Result<(), Error> {
         if self.handler.is_null() {
@@ -481,12 +552,12 @@ impl Wheel {
         Ok(self.host().start()?)
     }
 
-    /// Ends that thread. When it returns the handler is not running and will not
-    /// be called. Timers stay armed: start again, poll, or drain.
+    /// Stops the tick thread. When it returns, the handler is not running and will not
+    /// be called. Timers stay pending: start again, poll, or drain.
     ///
     /// # Errors
     /// [`Error::Deadlock`] in the handler; [`Error::Busy`] if another thread is
-    /// in this call.
+    /// stopping the wheel.
     ///
     /// # Panics
     /// If the handler has panicked.
@@ -496,14 +567,13 @@ impl Wheel {
         Ok(())
     }
 
-    /// Shuts the wheel down and hands back every timer that is armed, exactly
-    /// once, in no order; the handler is not called. From the first call on,
-    /// arming is [`Error::Shutdown`]. Call it again until it returns less than
-    /// there was room for.
+    /// Shuts the wheel down and hands every pending timer back, exactly once, in no
+    /// order. The handler is not called. From the first call on, arming a timer is
+    /// [`Error::Shutdown`]. A result that is shorter than `events` is the last one.
     ///
     /// # Errors
-    /// [`Error::Busy`] if somebody drives; [`Error::Deadlock`] in the handler;
-    /// [`Error::Invalid`] with room for none.
+    /// [`Error::Busy`] if another thread drives; [`Error::Deadlock`] in the handler;
+    /// [`Error::Invalid`] with an empty slice.
     pub fn drain<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
         if events.is_empty() {
             return Err(Error::Invalid);

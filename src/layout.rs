@@ -3,7 +3,10 @@
 //! the least size of these is here.
 //! `c-tests/layout.c` says the same of the header.
 
-use crate::capi::{hwheel_event, hwheel_fn, hwheel_options, hwheel_stats, hwheel_timer_t};
+use crate::capi::drive::{hwheel_event, hwheel_run};
+use crate::capi::options::hwheel_options;
+use crate::capi::stats::hwheel_stats;
+use crate::capi::timer::{hwheel_fn, hwheel_timer_t};
 use std::mem::{align_of, offset_of, size_of};
 
 macro_rules! offsets {
@@ -19,10 +22,12 @@ const _: () = assert!(size_of::<hwheel_event>() == 32);
 offsets! {
     hwheel_options,
     size: 0, clock: 4, tick_ns: 8, levels: 16, slots: 20, max_timers: 24, flags: 28,
-    start_ns: 32, workers: 40, queue: 44, overload: 48, budget_items: 52, budget_ns: 56,
-    executor: 64, executor_arg: 72,
+    start_ns: 32, workers: 40, queue: 44, overload: 48, executor: 56, executor_arg: 64,
 }
-const _: () = assert!(size_of::<hwheel_options>() >= 80);
+const _: () = assert!(size_of::<hwheel_options>() >= 72);
+
+offsets!(hwheel_run, size: 0, left: 4, max_fired: 8, max_ns: 16,);
+const _: () = assert!(size_of::<hwheel_run>() >= 24);
 
 offsets! {
     hwheel_stats,

@@ -5,8 +5,8 @@
 //! use std::time::Duration;
 //!
 //! let wheel = Wheel::new()?;
-//! wheel.after(Duration::from_millis(50), 1)?;
-//! let second = wheel.after(Duration::from_millis(50), 2)?;
+//! wheel.once(Duration::from_millis(50), 1)?;
+//! let second = wheel.once(Duration::from_millis(50), 2)?;
 //! wheel.delete(second)?; // Request 2 was answered in time.
 //!
 //! let mut events = [Event::default(); 64];
@@ -19,124 +19,218 @@
 //! # Ok::<(), hwheel::Error>(())
 //! ```
 //!
-//! This wheel is driven by whoever polls. [`Wheel::start`] gives it a thread that
-//! calls a closure instead, [`Wheel::fd`] has an event loop drive it, and
-//! [`Wheel::advance`] a clock of the caller's.
+//! The caller of [`Wheel::poll`] drives this wheel. [`Wheel::start`] starts a thread that
+//! calls a closure instead, an event loop can watch [`Wheel::fd`], and
+//! [`Wheel::advance`] takes the time from the caller.
 //!
 //! # Theory of operation
 //!
-//! A timer is a 64-byte node in a slab that never moves. Its whole truth is one
-//! 64-bit state word, changed by compare-exchange alone. The buckets of the
-//! wheel do not hold timers; they hold seven-byte *entries*, each a promise that
-//! the driver will look at a node at a tick. A promise may be stale, doubled or
-//! early, and nothing breaks: the driver looks, decides, and moves on. From that
-//! one relaxation the rest follows:
+//! The truth about a timer is one 64-bit word, its *state*. A thread changes the
+//! state by compare-exchange. The buckets of the wheel do not hold timers. They
+//! hold *entries*: promises that the driver will look at a timer at a tick. An
+//! entry may be stale, doubled or early, and nothing breaks: the driver reads
+//! the state and decides. The rest follows from this:
 //!
-//! - to cancel is one compare-exchange; nothing is unlinked;
-//! - to move a deadline later is one compare-exchange; the earlier promise is
-//!   still a good one;
-//! - a node that is freed keeps its promise, and its next user inherits it;
-//! - a cascade streams entries and touches no node;
-//! - each thread pushes into buckets of its own, with plain stores.
+//! - A cancel is one compare-exchange. Nothing is unlinked.
+//! - A move to a later deadline is one compare-exchange. The earlier promise is
+//!   still good, and the driver makes a new one when it meets that.
+//! - A node that is freed keeps its promise. The next timer in that node may
+//!   rely on it.
+//! - A cascade moves entries. It reads no timer.
+//! - Each thread pushes into buckets of its own, its *shard*, by plain stores.
+//! - A thread that is stopped between any two instructions holds up no other
+//!   thread: a promise can be seen only when all that it says is true.
+//!
+//! A timer has three records in three arrays: 16 hot bytes (state and link),
+//! which every call reads; 16 fire bytes (function and cookie), which the
+//! setup writes and the driver reads; 32 rare bytes, for a period or a key. The
+//! *link* names the tick of the latest promise.
+//!
+//! Every arm compares its deadline with one word, the *gate*. It holds the hand,
+//! and says whether the wheel is drained, leaps, or belongs to the parent of
+//! this process.
+//!
+//! One thread at a time drives. Its *sweep* announces a goal in the gate. Then
+//! the hand goes from marked slot to marked slot, in order, and never through
+//! empty ones. An entry of a later tick goes nearer to the hand. An entry of this
+//! tick is a *visit*, which fires the timer if its state says that it is due.
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
-//! Wheels*, 1987): with one level the hashed wheel with rounds (scheme 6), with
-//! more the hierarchical wheel (scheme 7). One core serves both.
+//! Wheels*, 1987): with one level the hashed wheel, with more the hierarchical
+//! wheel (schemes 6 and 7). One core serves both. No wheel counts rounds: what is
+//! further away than the levels reach goes to overflow levels above them.
 //!
 //! # Levels, by default: four of 256 slots, a tick of 1 ms
 //!
-//! | level | a slot spans  | holds deadlines up to | a turn takes |
-//! |-------|---------------|-----------------------|--------------|
-//! | 0     | 1 ms          | 256 ms                | 256 ms       |
-//! | 1     | 256 ms        | 65.5 s                | 65.5 s       |
-//! | 2     | 65.5 s        | 4.66 h                | 4.66 h       |
-//! | 3     | 4.66 h        | 49.7 days, and rounds | 49.7 days    |
+//! | level  | slots | a slot spans | holds deadlines up to   |
+//! |--------|-------|--------------|-------------------------|
+//! | 0      | 256   | 1 ms         | 256 ms                  |
+//! | 1      | 256   | 256 ms       | 65.5 s                  |
+//! | 2      | 256   | 65.5 s       | 4.66 h                  |
+//! | 3      | 256   | 4.66 h       | 49.7 days               |
+//! | 4      | 64    | 49.7 days    | 8.7 years               |
+//! | 5 to 9 | 64    | 64 times the slot below | the last tick of 64 bits |
 //!
-//! A timer fires at the first tick at or after its deadline, whatever its level:
-//! granularity is lost on no level, because an entry keeps its tick and is
-//! placed again, nearer, when its slot is entered. There is no greatest delay:
-//! the top level counts rounds, and an entry further away than 2^27 ticks is a
-//! promise to look again, at most 2^24 ticks before its time.
+//! The caller chooses the levels 0 to 3; those above are the overflow levels. A
+//! tick belongs to the level of the highest bit in which it differs from the
+//! hand. An entry keeps its own tick on every level, so no level loses
+//! granularity.
+//!
+//! A timer fires at the first tick at or after its deadline. Deadlines that are
+//! 1.5 * 2^36 ticks away or more are rounded up, by at most 5e-9 of the delay.
 //!
 //! # Invariants
 //!
-//! - *Promise*: ARMED(D) implies a live entry that will be met at a tick <= D,
-//!   or a thread that is about to push one (module `wheel`).
-//! - None lost, none twice: the exchange that takes ARMED away decides who has
-//!   the timer: a cancel, a visit, a drain.
-//! - None early: a deadline is rounded up to a tick, the clock down to one.
+//! - Promise: a timer that is armed for tick D has an entry that the driver meets
+//!   at or before D; or a thread is inside an arm of it and sees to that
+//!   (`core/arm.rs`).
+//! - Never lost, never twice: the exchange that takes ARMED away decides who has
+//!   the timer: a cancel, a visit or a drain.
+//! - Never early: a deadline is rounded up to a tick, the clock down to one.
 //! - Ticks in order: the hand goes from promised tick to promised tick.
-//! - Re-arming is atomic: old and new deadline are never both in the word.
-//! - A stale handle acts on nothing: the generation is in the handle, beside the
-//!   word, and its low bits in the word.
-//! - Failure changes nothing: memory is reserved before the word is exchanged.
+//! - A move is atomic: old and new deadline are never both in the state.
+//! - A stale handle acts on nothing: 17 bits of the generation are in the state
+//!   and 12 in the link, and a node ends after 2^29 lives.
+//! - A failure changes nothing: an arm pushes before its exchange.
+//! - The driver never sleeps past a deadline (`core/driver/sleep.rs`).
 //!
 //! # Where to find what
 //!
-//! | file       | what                                                        |
-//! |------------|-------------------------------------------------------------|
-//! | `state`    | the state word: bits, flags, transitions                    |
-//! | `slab`     | nodes, generations, free lists                              |
-//! | `bucket`   | entries and the queue that holds them                       |
-//! | `shard`    | one thread's levels, slots and occupancy bitmap             |
-//! | `geometry` | levels and slots as arithmetic                              |
-//! | `scale`    | nanoseconds and ticks                                       |
-//! | `wheel`    | arm, cancel, free: the threads' half, and the races drawn   |
-//! | `sweep`    | the driver's half: visits, cascades, periods, drain         |
-//! | `memory`   | the one interface through which the core takes memory       |
-//! | `count`    | statistics                                                  |
-//! | `probes`   | static probes for tracers, which expand to nothing          |
-//! | `sync`     | atomics, and the one place that knows the model checkers    |
-//! | `host`     | a wheel on a clock: the three ways to drive                 |
-//! | `keys`     | timers by name: the table from keys to handles              |
-//! | `local`    | which shard the calling thread owns                         |
-//! | `os/*`     | clock, alarm (timerfd), thread, futex, fork, memory maps    |
-//! | `capi`     | the C functions; their documentation is the header's        |
-//! | `api`      | the same for Rust: [`Wheel`]                                |
+//! This is the only map of the files. The path is below `src`.
+//!
+//! The core knows no operating system. It is generic over memory, and the model
+//! checkers run it as it is.
+//!
+//! | file                     | what                                          |
+//! |--------------------------|-----------------------------------------------|
+//! | `core/mod.rs`            | the parts of the core                         |
+//! | `core/state.rs`          | the state word and the handle: bits, transitions |
+//! | `core/node.rs`           | the three records of a timer; the link        |
+//! | `core/slab.rs`           | where the records lie; free lists             |
+//! | `core/gate.rs`           | the word that every arm compares with         |
+//! | `core/ticks.rs`          | nanoseconds to ticks and back                 |
+//! | `core/levels.rs`         | levels and slots as arithmetic                |
+//! | `core/entry.rs`          | an entry: which node, which tick              |
+//! | `core/queue.rs`          | the queue of a bucket, from one thread to the driver |
+//! | `core/shard.rs`          | what one thread owns: queues, free nodes, counts |
+//! | `core/buckets.rs`        | which buckets have entries, in which shards   |
+//! | `core/wheel.rs`          | what all threads share; getting a shard       |
+//! | `core/arm.rs`            | arming: the promise, and races 1 to 4         |
+//! | `core/cancel.rs`         | cancelling; waiting for a callback, race 5    |
+//! | `core/life.rs`           | setup, free, generations, the walk over timers |
+//! | `core/error.rs`          | why a call is refused                         |
+//! | `core/stats.rs`          | counts without a contended cache line         |
+//! | `core/memory.rs`         | the interface through which the core takes memory |
+//! | `core/tunables.rs`       | sizes, which the model checkers shrink        |
+//! | `core/driver/mod.rs`     | the right to drive; one sweep                 |
+//! | `core/driver/scan.rs`    | the next marked slot; emptying a bucket       |
+//! | `core/driver/visit.rs`   | one timer: fire it or keep its promise; periods; race 6 |
+//! | `core/driver/leap.rs`    | long ways over nothing                        |
+//! | `core/driver/sleep.rs`   | when to wake; race 3                          |
+//! | `core/driver/query.rs`   | the next expiry, for a thread that does not drive |
+//! | `core/driver/clean.rs`   | dead entries                                  |
+//! | `core/driver/rescue.rs`  | promises that found no memory                 |
+//! | `core/driver/drain.rs`   | the end of a wheel                            |
+//!
+//! The runtime puts a wheel on a clock.
+//!
+//! | file                     | what                                          |
+//! |--------------------------|-----------------------------------------------|
+//! | `runtime/mod.rs`         | the parts of the runtime; errors as numbers   |
+//! | `runtime/host.rs`        | a wheel and its surroundings: make, identify, give up |
+//! | `runtime/options.rs`     | options: defaults and ranges                  |
+//! | `runtime/time.rs`        | which numbers are times                       |
+//! | `runtime/timers.rs`      | the calls on timers and keys: check, convert, call |
+//! | `runtime/drive.rs`       | advance, poll, drain, the alarm, the next expiry |
+//! | `runtime/thread.rs`      | the tick thread and the workers: start, stop  |
+//! | `runtime/callbacks.rs`   | running a callback; being inside of one       |
+//! | `runtime/waits.rs`       | callbacks that wait for each other are refused |
+//! | `runtime/foreign.rs`     | calls of functions that are not the library's |
+//! | `runtime/pool.rs`        | callbacks in workers or an executor           |
+//! | `runtime/ring.rs`        | the queue from the driver to them             |
+//! | `runtime/keys.rs`        | timers by key: the table from keys to handles |
+//! | `runtime/keys/name.rs`   | the bytes of a key                            |
+//! | `runtime/local.rs`       | which shard the calling thread owns           |
+//! | `runtime/local/at_hand.rs` | what a thread has in thread-local memory    |
+//! | `runtime/local/table.rs` | the shards of a thread, by wheel              |
+//! | `runtime/local/register.rs` | the living wheels of the process           |
+//! | `runtime/stats.rs`       | the counts of a wheel, taken together         |
+//! | `runtime/words.rs`       | errors in words                               |
+//! | `sys/mod.rs`             | what the library needs of the operating system |
+//! | `sys/clock.rs`           | clocks in nanoseconds                         |
+//! | `sys/counter.rs`         | the coarse clock: the processor's counter     |
+//! | `sys/alarm.rs`           | the timerfd                                   |
+//! | `sys/ready.rs`           | waiting for a descriptor                      |
+//! | `sys/thread.rs`          | a thread that takes no signals                |
+//! | `sys/end.rs`             | a call at the end of a thread                 |
+//! | `sys/event.rs`           | sleeping until something is there             |
+//! | `sys/futex.rs`           | sleeping until a word changes                 |
+//! | `sys/lock.rs`            | a lock that a forked child finds free         |
+//! | `sys/fork.rs`            | telling a forked child with one load          |
+//! | `sys/maps.rs`            | memory from the operating system              |
+//!
+//! The interfaces, and what all parts use.
+//!
+//! | file                     | what                                          |
+//! |--------------------------|-----------------------------------------------|
+//! | `capi/mod.rs`            | the C functions: check, call, map the error   |
+//! | `capi/options.rs`        | C: making and destroying a wheel              |
+//! | `capi/timer.rs`          | C: timers to arm again and again, one or many |
+//! | `capi/once.rs`           | C: timers that one call makes and arms        |
+//! | `capi/key.rs`            | C: timers by key                              |
+//! | `capi/drive.rs`          | C: driving, events, the end                   |
+//! | `capi/stats.rs`          | C: the wheel's time, timers and counts        |
+//! | `api.rs`                 | the same for Rust: [`Wheel`]                  |
+//! | `api/options.rs`         | Rust: how a wheel is made                     |
+//! | `api/time.rs`            | Rust: times on a wheel's clock                |
+//! | `api/event.rs`           | Rust: timers, and events in a batch           |
+//! | `api/handler.rs`         | Rust: the closure, and a panic in it          |
+//! | `api/keyed.rs`           | Rust: timers by key                           |
+//! | `api/period.rs`          | Rust: how a periodic timer repeats            |
+//! | `api/run.rs`             | Rust: bounds of a call that drives, and its result |
+//! | `api/error.rs`           | Rust: errors as an enum                       |
+//! | `lib.rs`                 | this page                                     |
+//! | `layout.rs`              | offsets and sizes of what C sees              |
+//! | `probes.rs`              | static probes for tracers, off by default     |
+//! | `sync.rs`                | atomics and fences; the one place that knows the model checkers |
+//! | `sync/weak.rs`           | for tests: one ordering weakened              |
+//! | `sync/hooked.rs`         | for tests: a hook before each access          |
+//! | `sync/chaos.rs`          | for tests: atomics that dawdle                |
+//! | `sync/plant.rs`          | for tests: bugs that can be planted           |
+//! | `sync/stopping.rs`       | for tests: a thread stopped at any access     |
+//! | `tests/*`                | oracle, simulation, model checkers, stress    |
 //!
 //! # Progress
 //!
-//! Setup, arm, cancel, free and pending are lock-free: a thread stopped anywhere
-//! holds up nobody else. Each is a loop on one node's word, and goes round again
-//! only if another thread has changed that word, or if the hand has passed a
-//! bucket while it was pushed into. Pending and remaining are wait-free. One
-//! thread drives at a time, by a try-lock that nobody waits for. The functions
-//! that end in `_sync`, stop and destroy block, while a callback runs. Calls by
-//! key block while another thread works in the same part of the table.
+//! - **Wait-free**: pending, remaining, now. A few loads, and no loop.
+//! - **Lock-free**: setup, arm, cancel, free, list without keys. Each is a loop
+//!   on one timer's word. It goes round again only if another thread has changed
+//!   that word, or if the hand has leapt meanwhile.
+//! - **One at a time**: advance, poll, drain and the tick thread take the right
+//!   to drive by a try-lock. A second thread is refused and does not wait.
+//!   The next expiry does not need the right to drive.
+//! - **Blocking**: calls by key, while another thread works in the same part of
+//!   the table; and `_sync` calls, stop and destroy, while a callback runs.
+// Under the model checkers there are tests and nothing else.
+#![cfg(any(test, not(checked)))]
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
-// The C layer, which uses all of it, is not built for the model checkers.
-#![cfg_attr(checked, allow(dead_code))]
+// The C layer uses all of it. It is a feature, and not built for the model checkers.
+#![cfg_attr(any(checked, not(feature = "capi")), allow(dead_code))]
 
 #[macro_use]
 mod probes;
 
 #[cfg(not(checked))]
 mod api;
-mod bucket;
-#[cfg(not(checked))]
-pub mod capi;
-mod count;
-mod geometry;
-#[cfg(not(checked))]
-mod host;
-mod keys;
-#[cfg(not(checked))]
+#[cfg(all(feature = "capi", not(checked)))]
+mod capi;
+mod core;
+#[cfg(all(feature = "capi", not(checked)))]
 mod layout;
-#[cfg(not(checked))]
-mod local;
-mod memory;
-#[cfg(not(loom))]
-mod os;
-#[cfg(not(loom))]
-mod pool;
-mod ring;
-mod scale;
-mod shard;
-mod slab;
-mod state;
-mod sweep;
+mod runtime;
 mod sync;
-mod wheel;
+#[cfg(not(loom))]
+mod sys;
 
 #[cfg(test)]
 mod tests;
@@ -146,12 +240,13 @@ pub use api::{
     error::Error,
     event::{Event, Timer},
     options::{Clock, Missed, Options, Overload},
+    period::Period,
+    run::{Bounds, Run},
     time::{Time, When},
     Wheel,
 };
 #[cfg(not(checked))]
-#[doc(inline)]
-pub use capi::hwheel_stats as Stats;
+pub use runtime::stats::Stats;
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

@@ -2,16 +2,14 @@
 //! everything concurrent takes its atomics from here, and everything that lives
 //! in zeroed memory is brought to life by [`init`]. `checked` is either of them.
 
-#[cfg(any(all(not(checked), feature = "chaos"), all(loom, planted)))]
+#[cfg(any(all(not(checked), feature = "chaos"), loom))]
 #[macro_use]
 mod hooked;
 
 #[cfg(all(not(checked), feature = "chaos"))]
 mod chaos;
 #[cfg(all(not(checked), feature = "chaos"))]
-pub(crate) use chaos::{
-    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
-};
+pub(crate) use chaos::{fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(shuttle)]
@@ -19,24 +17,31 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 #[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
+#[cfg(loom)]
+mod stopping;
+#[cfg(loom)]
+#[allow(unused_imports)]
+pub(crate) use stopping::stopped_before;
 #[cfg(all(loom, not(planted)))]
-pub(crate) use loom::sync::atomic::{
-    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
-};
+#[allow(unused_imports)]
+pub(crate) use stopping::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(all(loom, planted))]
 mod weak;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{
-    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 #[cfg(all(not(checked), not(feature = "chaos")))]
 pub(crate) use std::sync::atomic::{
-    fence, AtomicI32, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 #[cfg(all(loom, planted))]
-pub(crate) use weak::{
-    fence, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering,
-};
+pub(crate) use weak::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+#[cfg(shuttle)]
+pub(crate) use shuttle::thread_local;
+#[cfg(not(checked))]
+pub(crate) use std::thread_local;
 
 #[cfg(planted)]
 mod plant;
@@ -51,6 +56,19 @@ pub(crate) const fn planted(_: &str) -> bool {
     false
 }
 
+/// A static, which the executions of a model checker do not share.
+macro_rules! each_execution {
+    (static $name:ident: $type:ty = $value:expr;) => {
+        #[cfg(not(shuttle))]
+        static $name: $type = $value;
+        #[cfg(shuttle)]
+        shuttle::lazy_static! {
+            static ref $name: $type = $value;
+        }
+    };
+}
+pub(crate) use each_execution;
+
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.
 ///
@@ -64,6 +82,94 @@ pub(crate) fn fence_after_rmw() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(not(all(target_arch = "x86_64", not(checked), not(miri))))]
     fence(Ordering::SeqCst);
+}
+
+/// A sequentially consistent fence between two loads. x86 keeps loads in order,
+/// so there it is for the compiler alone.
+#[inline(always)]
+#[cfg_attr(planted, track_caller)]
+pub(crate) fn fence_between_loads() {
+    fence_after_rmw();
+}
+
+/// Something that one thread at a time may open: what it must hold for that,
+/// the caller of [`Guarded::open`] says. Under loom each access is checked.
+pub(crate) struct Guarded<T>(cell::UnsafeCell<T>);
+
+#[cfg(loom)]
+use loom::cell;
+#[cfg(not(loom))]
+use std::cell;
+
+// SAFETY: `open` hands the value to one thread at a time.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+/// The value of a [`Guarded`], opened.
+pub(crate) struct Opened<'a, T> {
+    #[cfg(not(loom))]
+    at: *mut T,
+    #[cfg(loom)]
+    at: Option<loom::cell::MutPtr<T>>,
+    life: std::marker::PhantomData<&'a mut T>,
+}
+
+impl<T> Guarded<T> {
+    pub fn new(value: T) -> Self {
+        Guarded(cell::UnsafeCell::new(value))
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        #[cfg(not(loom))]
+        return self.0.get_mut();
+        #[cfg(loom)]
+        // SAFETY: `&mut self`.
+        return self.0.with_mut(|at| unsafe { &mut *at });
+    }
+
+    /// # Safety
+    /// Until the result is closed nobody else opens it.
+    pub unsafe fn open(&self) -> Opened<'_, T> {
+        Opened {
+            #[cfg(not(loom))]
+            at: self.0.get(),
+            #[cfg(loom)]
+            at: Some(self.0.get_mut()),
+            life: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T> Opened<'_, T> {
+    /// The last use.
+    pub fn close(&mut self) {
+        #[cfg(loom)]
+        {
+            self.at = None;
+        }
+    }
+}
+
+impl<T> std::ops::Deref for Opened<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        #[cfg(not(loom))]
+        // SAFETY: by `open`.
+        return unsafe { &*self.at };
+        #[cfg(loom)]
+        // SAFETY: by `open`; loom checks it.
+        return unsafe { self.at.as_ref().expect("open").deref() };
+    }
+}
+
+impl<T> std::ops::DerefMut for Opened<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        #[cfg(not(loom))]
+        // SAFETY: by `open`.
+        return unsafe { &mut *self.at };
+        #[cfg(loom)]
+        // SAFETY: by `open`; loom checks it.
+        return unsafe { self.at.as_ref().expect("open").deref() };
+    }
 }
 
 /// Asks for a cache line that will be written soon.

@@ -2,7 +2,9 @@
 
 #![cfg(not(checked))]
 
-use hwheel::{Clock, Error, Event, Missed, Options, Overload, Time, Timer, Wheel, When};
+use hwheel::{
+    Bounds, Clock, Error, Event, Missed, Options, Overload, Period, Time, Timer, Wheel, When,
+};
 use std::collections::HashSet;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +27,7 @@ fn advance(wheel: &Wheel, ms: u32) -> Vec<Event> {
 #[test]
 fn an_event_tells_timer_cookie_and_deadline() {
     let wheel = manual().create().unwrap();
-    let timer = wheel.after(5 * MS, u64::MAX).unwrap();
+    let timer = wheel.once(5 * MS, u64::MAX).unwrap();
     assert_eq!(advance(&wheel, 4), []);
     let want = Event {
         timer,
@@ -42,7 +44,7 @@ fn an_event_tells_timer_cookie_and_deadline() {
 fn a_full_batch_means_there_may_be_more() {
     let wheel = manual().create().unwrap();
     for cookie in 0..10 {
-        wheel.at(START + cookie as u32 * MS, cookie).unwrap();
+        wheel.once(START + cookie as u32 * MS, cookie).unwrap();
     }
     let (mut room, mut seen) = ([Event::default(); 4], Vec::new());
     for want in [4, 4, 2, 0] {
@@ -61,7 +63,9 @@ fn missed_periods_are_counted_or_fired_or_move_the_rhythm() {
         (Missed::Delay, 1, 2, 15),
     ] {
         let wheel = manual().create().unwrap();
-        let timer = wheel.every(MS, 4 * MS, missed, 0).unwrap();
+        let timer = wheel
+            .every(MS, Period::new(4 * MS).missed(missed), 0)
+            .unwrap();
         let due = advance(&wheel, 11);
         assert_eq!((due.len(), due[0].missed), (fired, left_out));
         assert_eq!(wheel.deadline(timer), Ok(Some(START + next * MS)));
@@ -69,7 +73,7 @@ fn missed_periods_are_counted_or_fired_or_move_the_rhythm() {
         assert_eq!(wheel.delete(timer), Err(Error::Stale));
     }
     let wheel = manual().create().unwrap();
-    let none = wheel.every(MS, Duration::ZERO, Missed::Skip, 0);
+    let none = wheel.every(MS, Duration::ZERO, 0);
     assert_eq!(none, Err(Error::Invalid));
 }
 
@@ -78,18 +82,18 @@ fn a_timer_is_armed_again_and_again() {
     let wheel = manual().create().unwrap();
     let timer = wheel.setup(7).unwrap();
     assert_eq!(wheel.pending(timer), Ok(false));
-    assert_eq!(wheel.mod_pending(timer, MS), Ok(false));
-    assert_eq!(wheel.mod_(timer, 10 * MS), Ok(false));
+    assert_eq!(wheel.arm_if_pending(timer, MS), Ok(false));
+    assert_eq!(wheel.arm(timer, 10 * MS), Ok(false));
     assert_eq!(wheel.reduce(timer, START + 20 * MS), Ok(true));
     assert_eq!(wheel.deadline(timer), Ok(Some(START + 10 * MS)));
-    assert_eq!(wheel.mod_(timer, START + 3 * MS), Ok(true));
+    assert_eq!(wheel.arm(timer, START + 3 * MS), Ok(true));
     assert_eq!(wheel.next_expiry(), Ok(Some(START + 3 * MS)));
     assert_eq!(advance(&wheel, 3)[0].cookie, 7);
-    assert_eq!(wheel.mod_(timer, Duration::MAX), Ok(false));
+    assert_eq!(wheel.arm(timer, Duration::MAX), Ok(false));
     assert_eq!(wheel.deadline(timer), Ok(Some(Time::NEVER)));
     assert_eq!(wheel.next_expiry(), Ok(None));
     assert_eq!(wheel.shutdown(timer), Ok(true));
-    assert_eq!(wheel.mod_(timer, MS), Err(Error::Shutdown));
+    assert_eq!(wheel.arm(timer, MS), Err(Error::Shutdown));
     assert_eq!(wheel.free(timer), Ok(false));
     assert_eq!(wheel.free(timer), Err(Error::Stale));
 }
@@ -104,13 +108,13 @@ fn many_are_armed_and_cancelled_in_one_call() {
         (b, When::After(MS)),
         (c, When::At(START + 2 * MS)),
     ];
-    assert_eq!(wheel.mod_many(&arms), Ok(2));
+    assert_eq!(wheel.arm_many(&arms), Ok(2));
     assert_eq!(wheel.deadline(a), Ok(Some(START + MS)));
     assert_eq!(wheel.deadline(c), Ok(Some(START + 2 * MS)));
     assert_eq!(wheel.delete_many(&[a, b, a]), Ok(2));
     assert_eq!(wheel.pending(a), Ok(false));
     assert_eq!(wheel.pending(c), Ok(true));
-    assert_eq!(wheel.mod_many(&[]), Ok(0));
+    assert_eq!(wheel.arm_many(&[]), Ok(0));
 }
 
 #[test]
@@ -119,12 +123,12 @@ fn a_key_that_is_set_again_moves_its_timer() {
     assert_eq!(wheel.key_set(b"a", MS, 1), Ok(false));
     assert_eq!(wheel.key_set(b"b", MS, 2), Ok(false));
     assert_eq!(wheel.key_set(b"a", 2 * MS, 3), Ok(true));
-    assert_eq!(wheel.key_move(b"b", START + 3 * MS), Ok(true));
+    assert_eq!(wheel.key_mod(b"b", START + 3 * MS), Ok(true));
     assert_eq!(advance(&wheel, 1), []);
     let due = advance(&wheel, 2);
     assert_eq!((due[0].cookie, due[0].timer), (3, Timer::default()));
     assert_eq!(wheel.key_pending(b"a"), Ok(false));
-    assert_eq!(wheel.key_move(b"a", MS), Ok(false));
+    assert_eq!(wheel.key_mod(b"a", MS), Ok(false));
     assert_eq!(wheel.key_pending(b"b"), Ok(true));
     assert_eq!(wheel.key_delete(b"b"), Ok(true));
     assert_eq!(wheel.key_delete(b"b"), Ok(false));
@@ -137,7 +141,7 @@ fn a_key_that_is_set_again_moves_its_timer() {
 #[test]
 fn what_is_armed_is_drained() {
     let wheel = manual().create().unwrap();
-    let timers = [1, 2, 3].map(|cookie| wheel.after(MS, cookie).unwrap());
+    let timers = [1, 2, 3].map(|cookie| wheel.once(MS, cookie).unwrap());
     let (mut room, mut back) = ([Event::default(); 2], HashSet::new());
     assert_eq!(wheel.drain(&mut []), Err(Error::Invalid));
     for want in [2, 1, 0] {
@@ -147,7 +151,7 @@ fn what_is_armed_is_drained() {
         back.extend(drained.iter().map(|e| e.timer));
     }
     assert_eq!(back, HashSet::from(timers));
-    assert_eq!(wheel.after(MS, 4), Err(Error::Shutdown));
+    assert_eq!(wheel.once(MS, 4), Err(Error::Shutdown));
 }
 
 #[test]
@@ -163,8 +167,8 @@ fn what_is_out_of_range_is_refused() {
     }
     let one = manual().max_timers(1).start(START + MS).create().unwrap();
     assert_eq!(one.now(), Ok(START + MS));
-    one.after(MS, 0).unwrap();
-    assert_eq!(one.after(MS, 0), Err(Error::Limit));
+    one.once(MS, 0).unwrap();
+    assert_eq!(one.once(MS, 0), Err(Error::Limit));
     assert_eq!(one.poll(&mut []), Err(Error::Invalid));
     assert_eq!(one.fd().err(), Some(Error::Invalid));
     assert_eq!(one.start(), Err(Error::Invalid));
@@ -176,7 +180,7 @@ fn what_is_out_of_range_is_refused() {
 fn a_timer_at_an_instant_is_not_early() {
     let wheel = Wheel::new().unwrap();
     let instant = Instant::now() + 20 * MS;
-    wheel.at(wheel.time_of(instant).unwrap(), 0).unwrap();
+    wheel.once(wheel.time_of(instant).unwrap(), 0).unwrap();
     let mut room = [Event::default(); 2];
     while wheel.poll(&mut room).unwrap().is_empty() {
         wheel.wait(None).unwrap();
@@ -195,8 +199,8 @@ fn many_threads_arm_and_none_is_early_lost_or_doubled() {
             scope.spawn(move || {
                 for i in 0..EACH {
                     let delay = (i % 20) as u32 * MS;
-                    wheel.after(delay, thread * EACH + i).unwrap();
-                    let far = wheel.after(3_600_000 * MS, 0).unwrap();
+                    wheel.once(delay, thread * EACH + i).unwrap();
+                    let far = wheel.once(3_600_000 * MS, 0).unwrap();
                     assert_eq!(wheel.delete(far), Ok(true));
                 }
             });
@@ -222,17 +226,17 @@ fn the_handler_arms_and_cancels_and_cannot_wait_for_itself() {
         .handler(move |wheel, event| {
             let timer = event.timer;
             tell.send((event.cookie, wheel.delete_sync(timer))).unwrap();
-            assert_eq!(wheel.advance(Time::NEVER, &mut []), Err(Error::Busy));
+            assert_eq!(wheel.advance(START, &mut []), Err(Error::Busy));
             assert_eq!(wheel.stop(), Err(Error::Deadlock));
             if event.cookie > 0 {
-                let far = wheel.after(MS, 9).unwrap();
-                wheel.after(MS, event.cookie - 1).unwrap();
+                let far = wheel.once(MS, 9).unwrap();
+                wheel.once(MS, event.cookie - 1).unwrap();
                 assert_eq!(wheel.delete(far), Ok(true));
             }
         })
         .create()
         .unwrap();
-    wheel.after(MS, 2).unwrap();
+    wheel.once(MS, 2).unwrap();
     for ms in 1..4 {
         assert_eq!(advance(&wheel, ms), []);
     }
@@ -257,7 +261,7 @@ fn delete_sync_waits_for_the_handler() {
     wheel.start().unwrap();
     assert_eq!(wheel.start(), Err(Error::Busy));
     let timer = wheel.setup(0).unwrap();
-    wheel.mod_(timer, MS).unwrap();
+    wheel.arm(timer, MS).unwrap();
     while at.load(Ordering::SeqCst) == 0 {
         std::thread::yield_now();
     }
@@ -273,7 +277,7 @@ fn a_panic_of_the_handler_is_resumed_where_the_wheel_is_driven() {
         .create()
         .unwrap();
     for cookie in 0..3 {
-        wheel.after((1 + cookie as u32) * MS, cookie).unwrap();
+        wheel.once((1 + cookie as u32) * MS, cookie).unwrap();
     }
     let panic = catch_unwind(|| advance(&wheel, 3)).unwrap_err();
     assert_eq!(panic.downcast_ref(), Some(&"cookie 0".to_string()));
@@ -292,9 +296,9 @@ fn a_panic_in_the_wheels_thread_is_resumed_by_stop() {
         .create()
         .unwrap();
     wheel.start().unwrap();
-    wheel.after(MS, 1).unwrap();
+    wheel.once(MS, 1).unwrap();
     assert_eq!(told.recv(), Ok(1));
-    wheel.after(MS, 2).unwrap();
+    wheel.once(MS, 2).unwrap();
     assert_eq!(told.recv(), Ok(2));
     assert!(catch_unwind(|| wheel.stop()).is_err());
     assert_eq!(wheel.stop(), Ok(()));
@@ -317,8 +321,8 @@ fn a_slow_handler_does_not_delay_the_rest_if_there_are_workers() {
         .create()
         .unwrap();
     wheel.start().unwrap();
-    wheel.after(MS, 1).unwrap();
-    wheel.after(2 * MS, 2).unwrap();
+    wheel.once(MS, 1).unwrap();
+    wheel.once(2 * MS, 2).unwrap();
     let (second, by) = told.recv().unwrap();
     assert_eq!(second, 2);
     go_on.send(()).unwrap();
@@ -340,7 +344,7 @@ fn what_the_queue_has_no_room_for_is_dropped_if_so_asked() {
         .create()
         .unwrap();
     for cookie in 0..10 {
-        wheel.after(MS, cookie).unwrap();
+        wheel.once(MS, cookie).unwrap();
     }
     assert_eq!(advance(&wheel, 1), []);
     let stats = wheel.stats().unwrap();
@@ -359,21 +363,79 @@ fn a_coarse_clock_is_not_early() {
     assert_eq!(manual().coarse().create().err(), Some(Error::Invalid));
     let wheel = Options::new().coarse().create().unwrap();
     let begin = wheel.now().unwrap();
-    let timer = wheel.after(20 * MS, 0).unwrap();
+    let timer = wheel.once(20 * MS, 0).unwrap();
     assert!(wheel.deadline(timer).unwrap().unwrap() >= begin + 20 * MS);
 }
 
 #[test]
-fn a_budget_ends_a_sweep_and_the_next_call_goes_on() {
-    let wheel = manual().budget(4, Duration::ZERO).create().unwrap();
+fn a_call_stops_at_its_bounds_and_the_next_one_continues() {
+    let wheel = manual().create().unwrap();
     for cookie in 0..6 {
-        wheel.after(MS, cookie).unwrap();
+        wheel.once(MS, cookie).unwrap();
     }
-    assert_eq!(advance(&wheel, 1).len(), 4);
-    assert_eq!(advance(&wheel, 1).len(), 2);
+    let (bounds, mut room) = (Bounds::new().timers(4), [Event::default(); 8]);
+    let mut next = || {
+        let run = wheel.advance_within(bounds, START + MS, &mut room).unwrap();
+        (run.events.len(), run.left)
+    };
+    assert_eq!(next(), (4, true));
+    assert_eq!(next(), (2, false));
     let stats = wheel.stats().unwrap();
     assert_eq!((stats.fired, stats.armed, stats.live), (6, 6, 0));
     assert_eq!(stats.lateness[0], 6);
+}
+
+#[test]
+fn a_time_is_a_duration_an_instant_or_a_time() {
+    let wheel = Wheel::new().unwrap();
+    let timer = wheel.setup(1).unwrap();
+    let before = wheel.now().unwrap();
+    wheel.arm(timer, Instant::now() + 1000 * MS).unwrap();
+    let deadline = wheel.deadline(timer).unwrap().unwrap();
+    assert!(deadline >= before + 1000 * MS && deadline < before + 60_000 * MS);
+    let negative = Time::from_nanos(1 << 63);
+    for refused in [
+        wheel.arm(timer, negative),
+        wheel.reduce(timer, negative),
+        wheel.arm_if_pending(timer, negative),
+        wheel.arm_range(timer, negative, MS),
+        wheel.key_set(b"key", negative, 1),
+        wheel.once(negative, 1).map(|_| true),
+        wheel.every(negative, MS, 1).map(|_| true),
+    ] {
+        assert_eq!(refused, Err(Error::Invalid));
+    }
+    assert_eq!(wheel.arm_many(&[(timer, When::At(negative))]), Ok(0));
+    assert_eq!(wheel.deadline(timer), Ok(Some(deadline)));
+    let manual = manual().create().unwrap();
+    assert_eq!(manual.advance(Time::NEVER, &mut []), Err(Error::Invalid));
+}
+
+#[test]
+fn pending_timers_are_listed() {
+    let wheel = manual().create().unwrap();
+    let timers = [1, 2, 3].map(|cookie| wheel.once(MS, cookie).unwrap());
+    let mut seen = HashSet::new();
+    wheel
+        .list(|event| seen.insert(event.timer) && seen.len() < 2)
+        .unwrap();
+    assert_eq!(seen.len(), 2);
+    wheel
+        .list(|event| wheel.delete(event.timer).unwrap())
+        .unwrap();
+    assert!(timers
+        .iter()
+        .all(|&t| wheel.pending(t) == Err(Error::Stale)));
+}
+
+#[test]
+fn errors_have_the_librarys_words() {
+    assert_eq!(Error::Stale.to_string(), "the timer no longer exists");
+    let eperm = Error::System(1);
+    assert_eq!(
+        eperm.to_string(),
+        std::io::Error::from_raw_os_error(1).to_string()
+    );
 }
 
 #[test]
@@ -414,7 +476,7 @@ fn a_wheel_that_its_own_handler_drops_goes_on() {
             let place = place.clone();
             move |wheel, event| {
                 drop(place.lock().unwrap().take());
-                wheel.after(MS, event.cookie + 1).unwrap();
+                wheel.once(MS, event.cookie + 1).unwrap();
                 // Nobody listens at the end.
                 _ = tell.send(event.cookie);
             }
@@ -423,7 +485,7 @@ fn a_wheel_that_its_own_handler_drops_goes_on() {
         .unwrap();
     wheel.start().unwrap();
     let mut held = place.lock().unwrap();
-    wheel.after(MS, 0).unwrap();
+    wheel.once(MS, 0).unwrap();
     *held = Some(wheel);
     drop(held);
     assert!(told.into_iter().take(3).eq(0..3));

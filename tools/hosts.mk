@@ -12,7 +12,7 @@ $(HOSTS:%=host-%): host-%: $(STAGE)/.done
 		echo '    skipped: pkg-config does not find $*' \
 			'(apt-get install pkg-config libuv1-dev libevent-dev)'; exit 0; fi; \
 	mkdir -p $(BUILD)/hosts && \
-	$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE $$(pkg-config --cflags $*) \
+	$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE $$(pkg-config --cflags $*) \
 		-o $(BUILD)/hosts/$* examples/hosts/host_$*.c \
 		$(STAGE_SHARED) $$(pkg-config --libs $*) && \
 	$(BUILD)/hosts/$*

@@ -50,7 +50,7 @@ static struct timespec timespec_of(uint64_t ns)
 static void check(const char *what, int error)
 {
 	if (error < 0)
-		fail(1, "%s: %s", what, strerror(-error));
+		fail(1, "%s: %s", what, hwheel_strerror(error));
 }
 
 static void start(pthread_t *thread, void *(*body)(void *), void *arg)
@@ -98,8 +98,8 @@ static void *arm(void *arg)
 		sleep_until(begin + armed / options.rate * SECOND +
 			    armed % options.rate * SECOND / options.rate);
 		deadline = now(options.clock->system) + draw_delay(a);
-		check("hwheel_at",
-		      hwheel_at(wheel, deadline, fn, deadline, 0, NULL));
+		check("hwheel_once",
+		      hwheel_once(wheel, deadline, fn, deadline, HWHEEL_ABS, NULL));
 		atomic_store(&a->armed, ++armed);
 	}
 	return NULL;
@@ -117,7 +117,7 @@ static void *drive(void *arg)
 	while (!atomic_load(&driving_ends)) {
 		if (poll(&fd, 1, 100) <= 0)
 			continue;
-		n = hwheel_poll(wheel, events, 256);
+		n = hwheel_poll(wheel, events, 256, NULL);
 		check("hwheel_poll", n);
 		for (int i = 0; i < n; i++)
 			record(events[i].cookie);
@@ -257,7 +257,7 @@ static uint64_t run(const sigset_t *signals)
 	if (options.descriptor)
 		start(&driver, drive, NULL);
 	else
-		check("hwheel_start", hwheel_start(wheel, 0));
+		check("hwheel_start", hwheel_start(wheel));
 	if (options.raw)
 		start(&raw_thread, run_raw, NULL);
 	for (uint64_t i = 0; i < options.threads; i++) {
@@ -288,7 +288,7 @@ int main(int argc, char **argv)
 	options_parse(&options, argc, argv);
 	shape.clock = options.clock->wheel;
 	shape.tick_ns = options.tick;
-	check("hwheel_create", hwheel_create(&shape, 0, &wheel));
+	check("hwheel_create", hwheel_create(&shape, &wheel));
 	armers = aligned_alloc(64, options.threads * sizeof(*armers));
 	if (!armers)
 		fail(1, "no memory");

@@ -16,23 +16,35 @@ uninstall-cmake:
 	$(Q)rm -f $(DESTDIR)$(CMAKEDIR)/hwheelConfig.cmake \
 		$(DESTDIR)$(CMAKEDIR)/hwheelConfigVersion.cmake
 
-# The tarball is what git has committed; the same commit, the same bytes.
-DIST := $(BUILD)/hwheel-$(VERSION).tar.gz
+# The tarball is what git has committed, with the crates that it names, so that it
+# builds offline; the same commit, the same bytes.
+NAME := hwheel-$(VERSION)
+DIST := $(BUILD)/$(NAME).tar.gz
 .PHONY: dist check-dist
 dist: | $(BUILD)
 	$(call say,DIST,$(DIST))
-	$(Q)git archive --format=tar --prefix=hwheel-$(VERSION)/ HEAD | gzip -9n > $(DIST)
+	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(NAME)/.cargo
+	$(Q)git archive HEAD | tar -xC $(BUILD)/dist/$(NAME)
+	$(Q)cd $(BUILD)/dist/$(NAME) && { $(CARGO) vendor --locked vendor \
+		> .cargo/config.toml 2> ../log || { cat ../log; exit 1; }; }
+	$(Q)tar -C $(BUILD)/dist --sort=name --mtime=@$$(git log -1 --format=%ct) \
+		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=gnu \
+		-c $(NAME) | gzip -n > $(DIST)
+	$(Q)rm -rf $(BUILD)/dist
 
-# It builds and installs by itself.
+# It builds and installs by itself, offline, where cargo has nothing in store.
 check-dist: dist
 	$(call say,CHECK,dist)
-	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist
+	$(Q)mkdir -p $(BUILD)/dist
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/dist
-	$(Q)env -u CARGO_TARGET_DIR $(MAKE) --no-print-directory \
-		-C $(BUILD)/dist/hwheel-$(VERSION) install \
-		DESTDIR=$(abspath $(BUILD)/dist/root) PREFIX=/usr >/dev/null
-	$(Q)test -f $(BUILD)/dist/root/usr/lib/$(notdir $(SHARED))
-	$(Q)rm -rf $(BUILD)/dist
+	$(Q)env -u CARGO_TARGET_DIR CARGO_HOME=$(abspath $(BUILD)/dist/empty) \
+		CARGO_NET_OFFLINE=true $(MAKE) --no-print-directory -C $(BUILD)/dist/$(NAME) \
+		install DESTDIR=$(abspath $(BUILD)/dist/root) PREFIX=/usr >/dev/null
+	$(Q)nm -D $(BUILD)/dist/root/usr/lib/$(notdir $(SHARED)) | grep -q ' T hwheel_create'
+	$(Q)mv $(DIST) $(BUILD)/dist/first && $(MAKE) -s --no-print-directory dist \
+		BUILD=$(BUILD)/again >/dev/null && mv $(BUILD)/again/$(notdir $(DIST)) $(DIST)
+	$(Q)cmp $(BUILD)/dist/first $(DIST)
+	$(Q)rm -rf $(BUILD)/dist $(BUILD)/again
 
 # cargo-c installs the same.
 .PHONY: check-cargo-c

@@ -11,10 +11,10 @@ all: tools
 $(BUILD)/hwheel-latency: $(LATENCY_SOURCES)
 $(BUILD)/early-latency: $(LATENCY_SOURCES) tools/behind.c
 $(BUILD)/early-latency: private CFLAGS += -Dclock_gettime=clock_behind
-$(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(BUILD)/libhwheel.a
+$(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 	$(call say,CC,$@)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Iinclude -o $@ \
-		$(filter %.c,$^) -Wl,--gc-sections $(BUILD)/libhwheel.a $(PRIVATE)
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Iinclude -o $@ \
+		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(PRIVATE)
 
 # Before the stage, which installs them, and not beside it.
 $(STAGE)/.done: | $(TOOLS)

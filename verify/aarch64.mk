@@ -11,7 +11,7 @@ AARCH64_LIB := $(TARGET)/$(AARCH64)/release/libhwheel.a
 # the emulator's as well, or have an allocator of their own; that fork, for the
 # emulator ignores MADV_WIPEONFORK; and one that looks at the blocked signals of a
 # thread, of which the emulator keeps some for itself.
-AARCH64_TESTS := $(filter-out errno fork keys noalloc resources thread trap_f,$(C_TESTS))
+AARCH64_TESTS := $(filter-out errno fork keys noalloc resources thread trap_memory,$(C_TESTS))
 
 test-aarch64:
 	$(Q)$(call need,$(AARCH64_CC) --version,apt-get install gcc-aarch64-linux-gnu) \
@@ -21,8 +21,8 @@ test-aarch64:
 
 $(AARCH64_LIB): $(RUST_SOURCES)
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc -q --release --lib --crate-type staticlib --target $(AARCH64)
-	$(Q)touch $@
+	$(Q)$(CARGO) rustc -q --release --lib --features capi --crate-type staticlib --target $(AARCH64)
+	$(Q)touch -c $@
 
 $(BUILD)/aarch64/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h $(AARCH64_LIB)
 	$(call say,CC,$@)

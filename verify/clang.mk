@@ -1,7 +1,7 @@
 # What the parts share that build the library with a tool of LLVM in it.
 
-RUST_HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-RUST_LIB := $(shell rustc --print sysroot)/lib/rustlib
+RUST_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+RUST_LIB := $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib
 CLANG ?= clang-19
 need-sanitizers = $(call need,$(CLANG) --version,apt-get install clang-19 libclang-rt-19-dev) \
 	$(call need,test -d $(RUST_LIB)/src,rustup component add rust-src)

@@ -14,7 +14,7 @@ static atomic_int done;
 static void *drive(void *arg)
 {
 	(void)arg;
-	MUST(hwheel_advance(wheel, SEC, events, 2) == 2);
+	MUST(hwheel_advance(wheel, SEC, events, 2, NULL) == 2);
 	/* Relaxed, so that it orders nothing. */
 	atomic_store_explicit(&done, 1, memory_order_relaxed);
 	return NULL;
@@ -29,9 +29,9 @@ int main(int argc, char **argv)
 	uint64_t seen = 0;
 	pthread_t thread;
 
-	MUST(hwheel_create(&o, 0, &wheel) == 0);
-	MUST(hwheel_after(wheel, MS, NULL, 1, 0, NULL) == 0);
-	MUST(hwheel_after(wheel, MS, NULL, 2, 0, NULL) == 0);
+	MUST(hwheel_create(&o, &wheel) == 0);
+	MUST(hwheel_once(wheel, MS, NULL, 1, 0, NULL) == 0);
+	MUST(hwheel_once(wheel, MS, NULL, 2, 0, NULL) == 0);
 	if (strcmp(planted, "overrun") == 0) {
 		events = malloc(sizeof *events);
 		drive(NULL);

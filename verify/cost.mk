@@ -8,10 +8,18 @@ need-callgrind = $(call need,test -e /usr/include/valgrind/callgrind.h,\
 
 check-cost: $(STAGE)/.done
 	$(call say,COST,instructions a call)
-	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BUILD)/verify/cost && \
-		verify/cost.py $(BUILD)/verify/cost $(SHARED) check
+	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BENCH)/cost-program && \
+		verify/cost.py $(BENCH)/cost-program check
 
-cost-table: $(BUILD)/verify/cost
+cost-table: $(BENCH)/cost-program
 	$(call say,COST,verify/cost.txt)
-	$(Q)verify/cost.py $< $(SHARED) table > $(BUILD)/cost.txt
+	$(Q)verify/cost.py $< table > $(BUILD)/cost.txt
 	$(Q)mv $(BUILD)/cost.txt verify/cost.txt
+
+$(BENCH)/cost-program: verify/cost.c
+	$(call say,CC,$@)
+	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
+
+# The counts as a program of figures, like the others of the directory.
+$(BENCH)/cost: $(BENCH)/cost-program verify/cost.py
+	$(Q)printf '#!/bin/sh\nexec %s %s figures\n' $(abspath verify/cost.py $<) > $@ && chmod +x $@

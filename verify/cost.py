@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Counts the instructions that calls of the library execute.
 
-usage: cost.py PROGRAM LIBRARY table|check
+usage: cost.py PROGRAM table|figures|check
 
-Runs PROGRAM (verify/cost.c) under callgrind and counts, operation by
-operation, the instructions executed inside LIBRARY and nowhere else, so that
-neither the C library nor the loader has a part in it. "table" prints the table.
-"check" compares with verify/cost.txt and fails if an operation has grown by
-more than 5 per cent, or if an arm divides. A table that another compiler made
-is compared with nothing, and that is said.
+Runs PROGRAM (verify/cost.c) under callgrind and counts, operation by operation,
+the instructions executed in the library that it is linked with. The program
+itself, the C library and the loader have no part in it. "table" prints the table,
+"figures" the same without its head. "check" fails if an operation has grown by
+more than 5 per cent since verify/cost.txt, if one is above its limit in
+benches/limits.txt, or if an arm divides. A table that another compiler made is
+not compared with, and the program says so.
 """
 
 import pathlib
@@ -17,10 +18,13 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "benches"))
+import limits  # noqa: E402  (beside this directory)
+
 CALLS = 1000
 GROWTH = 1.05
 TABLE = pathlib.Path(__file__).with_name("cost.txt")
-ARMS = ("setup", "arm", "rearm_later", "rearm_earlier", "rearm_at_deadline", "after")
+ARMS = ("setup", "arm", "rearm_later", "rearm_earlier", "rearm_at_deadline", "once")
 HEAD = """\
 # Instructions inside libhwheel for a call, or for a timer fired, or for a tick.
 # Made by `make cost-table`; `make check-cost` fails where one has grown by more
@@ -28,12 +32,19 @@ HEAD = """\
 """
 
 
+# The libraries that were found to execute something.
+LIBRARIES = set()
+
+
 def compiler():
     out = subprocess.run(["rustc", "--version"], check=True, capture_output=True, text=True)
     return out.stdout.split(" (")[0]
 
 
-def parse(dump, library):
+OTHERS = re.compile(r"/(libc|libm|libgcc_s|libpthread|libdl|ld-linux[^/]*|vgpreload[^/]*)\b[^/]*$")
+
+
+def parse(dump, program):
     """The operation of a dump, and its executions by address in the library."""
     text = dump.read_text()
     trigger = re.search(r"^desc: Trigger: Client Request: (\w+)$", text, re.MULTILINE)
@@ -41,7 +52,10 @@ def parse(dump, library):
     inside = called = False
     for line in text.splitlines():
         if line.startswith("ob="):
-            inside = library in line
+            path = line[3:]
+            inside = path != program and path != "???" and not OTHERS.search(path)
+            if inside:
+                LIBRARIES.add(path)
         elif line.startswith("calls="):
             called = True  # the next line is the cost of the callee
         elif line.startswith("0x"):
@@ -52,23 +66,25 @@ def parse(dump, library):
     return trigger and trigger[1], executed
 
 
-def measure(program, library):
+def measure(program):
     """Every operation's executions by address, in the order of the program."""
+    program = str(pathlib.Path(program).resolve())
     with tempfile.TemporaryDirectory() as d:
         subprocess.run(
             ["valgrind", "-q", "--tool=callgrind", "--collect-atstart=no", "--dump-instr=yes",
              "--compress-pos=no", "--compress-strings=no", f"--callgrind-out-file={d}/out",
              program], check=True, stderr=subprocess.PIPE)
         dumps = sorted(pathlib.Path(d).glob("out.*"), key=lambda p: int(p.suffix[1:]))
-        found = dict(parse(dump, library) for dump in dumps)
+        found = dict(parse(dump, program) for dump in dumps)
     found.pop(None, None)
     if not found or not all(found.values()):
         sys.exit("callgrind counted nothing")
     return found
 
 
-def divisions(library):
-    """The addresses of the division instructions."""
+def divisions():
+    """The addresses of the library's division instructions."""
+    (library,) = LIBRARIES
     out = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library],
                          check=True, capture_output=True, text=True).stdout
     return {int(m[1], 16) for m in re.finditer(r"^ *([0-9a-f]+):\s+i?div", out, re.MULTILINE)}
@@ -80,6 +96,10 @@ def table(costs):
 
 
 def check(costs):
+    return all([check_growth(costs), check_limits(costs)])
+
+
+def check_growth(costs):
     text = TABLE.read_text()
     made_by = re.search(r"^# (rustc .*)$", text, re.MULTILINE)[1]
     if made_by != compiler():
@@ -97,19 +117,35 @@ def check(costs):
     return good
 
 
-def main(program, library, what):
-    found = measure(program, pathlib.Path(library).name)
+def check_limits(costs):
+    good = True
+    for row in limits.rows():
+        if row.over.command != "cost":
+            continue
+        cost = costs[row.over.figure]
+        above = cost > row.limit
+        good &= not above
+        print(f"    {row.over.figure:20}{cost:8.1f}  limit{row.limit:6.0f}{'  ABOVE' if above else ''}")
+    return good
+
+
+def main(program, what):
+    found = measure(program)
     costs = {op: sum(executed.values()) / CALLS for op, executed in found.items()}
     if what == "table":
         print(table(costs), end="")
         return 0
-    divided = [op for op in ARMS if divisions(library) & found[op].keys()]
+    if what == "figures":
+        for op, cost in costs.items():
+            print(op, cost)
+        return 0
+    divided = [op for op in ARMS if divisions() & found[op].keys()]
     for op in divided:
         print(f"  {op} divides")
     return 0 if check(costs) and not divided else 1
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[3] not in ("table", "check"):
+    if len(sys.argv) != 3 or sys.argv[2] not in ("table", "figures", "check"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

@@ -17,7 +17,7 @@ import sys
 
 FLOOR = 95
 # Each with the files of its directory.
-CORE = "wheel sweep shard bucket slab state geometry scale count ring pool keys local".split()
+CORE = "wheel sweep shard bucket slab state geometry scale count runtime/ring runtime/pool runtime/keys runtime/local".split()
 TABLE = pathlib.Path(__file__).with_name("coverage.txt")
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "src"
 

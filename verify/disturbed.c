@@ -4,7 +4,7 @@
  *
  * The program is linked with the static library and wraps what that calls. The
  * wall clock that steps is a wrapped one: the machine's own is left alone. More
- * of this is in c-tests: fork.c, clock.c, and a slow callback in trap_d.c (d8).
+ * of this is in c-tests: fork.c, clock.c, and a slow callback in trap_reentry.c (d8).
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -126,17 +126,17 @@ static void strange_reads(void)
 	struct hwheel *w = default_wheel();
 	int want = 0;
 
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_start(w), 0);
 	for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
 		atomic_store(&read_error, errors[i]);
 		for (uint64_t n = 0; n < 20; n++)
-			EXPECT(hwheel_after(w, n * MS, count, 0, 0, NULL), 0);
+			EXPECT(hwheel_once(w, n * MS, count, 0, 0, NULL), 0);
 		until_called(want += 20);
 		atomic_store(&read_error, 0);
 	}
 	atomic_store(&read_times, 1000000000);
 	for (uint64_t n = 0; n < 20; n++)
-		EXPECT(hwheel_after(w, n * MS, count, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, n * MS, count, 0, 0, NULL), 0);
 	until_called(want += 20);
 	EXPECT(hwheel_get_stats(w, &s), 0);
 	EXPECT(s.fired, want);
@@ -157,8 +157,8 @@ static void non_blocking(void)
 	int fd = hwheel_fd(w);
 
 	EXPECT(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK), 0);
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 200 * MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 200 * MS, count, 0, 0, NULL), 0);
 	until_called(1);
 	EXPECT(hwheel_get_stats(w, &s), 0);
 	EXPECT(s.wakeups < 20, 1);
@@ -177,8 +177,8 @@ static struct hwheel *wall_wheel(void)
 	};
 	struct hwheel *w = NULL;
 
-	EXPECT(hwheel_create(&o, 0, &w), 0);
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_create(&o, &w), 0);
+	EXPECT(hwheel_start(w), 0);
 	return w;
 }
 
@@ -198,7 +198,7 @@ static void stepping_clock(void)
 	uint64_t before = 0, now = 0;
 
 	for (uint64_t n = 1; n <= 100; n++)
-		EXPECT(hwheel_after(w, n * 36 * SEC, in_order, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, n * 36 * SEC, in_order, 0, 0, NULL), 0);
 	/* the sleeper has nothing but the step to wake it */
 	ktap_sleep_ms(20);
 	EXPECT(atomic_load(&calls), 0);
@@ -209,7 +209,7 @@ static void stepping_clock(void)
 	EXPECT(hwheel_now(w, &now), 0);
 	/* at what the hand has seen, which was shortly before */
 	EXPECT(now + SEC > before, 1);
-	EXPECT(hwheel_after(w, 2 * SEC, in_order, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 2 * SEC, in_order, 0, 0, NULL), 0);
 	ktap_sleep_ms(50);
 	EXPECT(atomic_load(&calls), 100);
 	step_wall((int64_t)(3610 * SEC));
@@ -246,10 +246,10 @@ static void random_steps(void)
 	int rounds = at_length() ? 2000 : 200;
 	int64_t ahead = 0;
 
-	EXPECT(hwheel_every(w, 0, PERIOD, period, 0, 0, NULL), 0);
+	EXPECT(hwheel_every(w, 0, PERIOD, 0, period, 0, 0, NULL), 0);
 	for (int n = 0; n < rounds; n++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		EXPECT(hwheel_after(w, x % (7200 * SEC), count, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, x % (7200 * SEC), count, 0, 0, NULL), 0);
 		/* by up to an hour, more often forward */
 		ahead += (int64_t)((x >> 20) % (3600 * SEC)) -
 			 (int64_t)(1200 * SEC);
@@ -296,12 +296,12 @@ static void stormy(void)
 
 	signal(SIGUSR1, handled);
 	signal(SIGUSR2, handled);
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 0, say_tid, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 0, say_tid, 0, 0, NULL), 0);
 	while (atomic_load(&tick_tid) == 0)
 		ktap_sleep_ms(1);
 	for (uint64_t n = 0; n < 1000; n++)
-		EXPECT(hwheel_after(w, n * (uint64_t)seconds * MS, count, 0, 0,
+		EXPECT(hwheel_once(w, n * (uint64_t)seconds * MS, count, 0, 0,
 				    NULL), 0);
 	until = ktap_clock() + (uint64_t)seconds * SEC;
 	while (ktap_clock() < until) {
@@ -326,11 +326,11 @@ static void stopped_for_a_while(void)
 	struct hwheel *w = default_wheel();
 	uint64_t begin = 0, now = 0;
 
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_start(w), 0);
 	for (uint64_t n = 0; n < 100; n++)
-		EXPECT(hwheel_after(w, n * PERIOD, count, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, n * PERIOD, count, 0, 0, NULL), 0);
 	EXPECT(hwheel_now(w, &begin), 0);
-	EXPECT(hwheel_every(w, begin, PERIOD, period, 0, HWHEEL_ABSTIME,
+	EXPECT(hwheel_every(w, begin, PERIOD, 0, period, 0, HWHEEL_ABS,
 			    NULL), 0);
 	until_called(100);
 	EXPECT(hwheel_stop(w), 0);
@@ -361,15 +361,15 @@ static void forking(void)
 	struct hwheel *w = default_wheel();
 	int rounds = at_length() ? 200 : 20;
 
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_every(w, 0, MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_every(w, 0, MS, 0, count, 0, 0, NULL), 0);
 	for (int n = 0; n < rounds; n++) {
 		int before = atomic_load(&calls), status = 0;
 		pid_t child = fork();
 
 		EXPECT(child >= 0, 1);
 		if (child == 0) {
-			EXPECT(hwheel_after(w, 0, count, 0, 0, NULL),
+			EXPECT(hwheel_once(w, 0, count, 0, 0, NULL),
 			       -ESHUTDOWN);
 			if (n % 2)
 				EXPECT(hwheel_destroy(w), 0);
@@ -394,9 +394,9 @@ static void exit_armed(void)
 {
 	struct hwheel *w = default_wheel();
 
-	EXPECT(hwheel_start(w, 0), 0);
+	EXPECT(hwheel_start(w), 0);
 	for (uint64_t n = 0; n < 10000; n++)
-		EXPECT(hwheel_after(w, n * MS / 100, count, 0, 0, NULL), 0);
+		EXPECT(hwheel_once(w, n * MS / 100, count, 0, 0, NULL), 0);
 	while (atomic_load(&calls) == 0)
 		ktap_sleep_ms(1);
 	exit(0);
@@ -413,8 +413,8 @@ static void exit_in_a_callback(void)
 {
 	struct hwheel *w = default_wheel();
 
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 0, exit_inside, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 0, exit_inside, 0, 0, NULL), 0);
 	for (;;)
 		pause();
 }
@@ -457,9 +457,9 @@ static void never_returns(void)
 	hwheel_timer_t t = 0, stuck = 0;
 	pthread_t threads[2];
 
-	EXPECT(hwheel_setup(w, stay_inside, 0, 0, &stuck), 0);
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_mod(w, stuck, 0, 0), 0);
+	EXPECT(hwheel_timer_setup(w, stay_inside, 0, &stuck), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_timer_mod(w, stuck, 0, 0), 0);
 	while (atomic_load(&inside) == 0)
 		ktap_sleep_ms(1);
 	for (int i = 0; i < 2; i++)
@@ -467,16 +467,16 @@ static void never_returns(void)
 	while (atomic_load(&refused) == 0)
 		ktap_sleep_ms(1);
 	EXPECT(hwheel_destroy(w), -EBUSY);
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), 0);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
 	for (uint64_t n = 0; n < 100000; n++) {
-		EXPECT(hwheel_mod(w, t, n, 0), n % 2);
+		EXPECT(hwheel_timer_mod(w, t, n, 0), n % 2);
 		if (n % 2)
-			EXPECT(hwheel_delete(w, t), 1);
+			EXPECT(hwheel_timer_delete(w, t), 1);
 	}
-	EXPECT(hwheel_free(w, t), 0);
-	EXPECT(hwheel_delete(w, stuck), 0);
-	EXPECT(hwheel_free(w, stuck), 0);
-	EXPECT(hwheel_free(w, stuck), -ESTALE);
+	EXPECT(hwheel_timer_free(w, t), 0);
+	EXPECT(hwheel_timer_delete(w, stuck), 0);
+	EXPECT(hwheel_timer_free(w, stuck), 0);
+	EXPECT(hwheel_timer_free(w, stuck), -ESTALE);
 	EXPECT(atomic_load(&calls), 0);
 }
 

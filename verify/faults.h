@@ -9,7 +9,7 @@ static inline struct hwheel *default_wheel(void)
 {
 	struct hwheel *w = NULL;
 
-	EXPECT(hwheel_create(NULL, 0, &w), 0);
+	EXPECT(hwheel_create(NULL, &w), 0);
 	return w;
 }
 

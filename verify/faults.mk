@@ -1,36 +1,10 @@
-# Faults: the system refuses what the library asks of it, or misbehaves; and the
-# library is loaded, unloaded and loaded again.
-.PHONY: faults faults-long
+# Faults that are put into a copy of the sources, a patch each, and the tests that must
+# catch them: verify/faults.py. FAULT= names one.
+.PHONY: faults
 VERIFY_SHORT += faults
-VERIFY_LONG += faults-long
+VERIFY_LONG += faults
+FAULT ?=
 
-FAULTS := $(BUILD)/verify/refused $(BUILD)/verify/disturbed $(BUILD)/verify/unload
-faults-run = $(Q)for program in $(FAULTS); do $(1) $$program || exit 1; done
-
-faults: $(FAULTS)
-	$(call say,FAULTS,one by one)
-	$(call faults-run,)
-
-faults-long: $(FAULTS)
-	$(call say,FAULTS,at length)
-	$(call faults-run,HWHEEL_LONG=1)
-
-# Linked with the static library, whose calls are wrapped.
-$(BUILD)/verify/refused: WRAPPED := malloc calloc realloc posix_memalign mmap \
-	munmap timerfd_create pthread_create pthread_key_create pthread_setspecific
-$(BUILD)/verify/disturbed: WRAPPED := read clock_gettime timerfd_create \
-	timerfd_settime
-$(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c \
-		verify/faults.h c-tests/child.h c-tests/ktap.h $(STAGE)/.done
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Ic-tests -o $@ $< \
-		$(WRAPPED:%=-Wl,--wrap=%) $(STAGE_STATIC)
-
-# Not linked with the library: it loads it.
-$(BUILD)/verify/unload: verify/unload.c c-tests/ktap.h $(STAGE)/.done
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -Ic-tests \
-		-I$(STAGE)/include -DLIBRARY='"$(STAGE)/lib/$(SONAME)"' -o $@ $< \
-		-lpthread -ldl
+faults:
+	$(call say,FAULTS,verify/faults)
+	$(Q)CARGO='$(CARGO)' verify/faults.py $(FAULT)

@@ -145,8 +145,8 @@ static int arm(hwheel_timer_t timer, uint64_t *rng)
 	uint64_t delay = rng_below(rng, MS);
 
 	if (rng_below(rng, 4) == 0)
-		return hwheel_after(wheel, delay, fired, 0, 0, NULL);
-	return hwheel_mod(wheel, timer, delay, 0);
+		return hwheel_once(wheel, delay, fired, 0, 0, NULL);
+	return hwheel_timer_mod(wheel, timer, delay, 0);
 }
 
 static int rearm(hwheel_timer_t timer, uint64_t *rng)
@@ -155,11 +155,11 @@ static int rearm(hwheel_timer_t timer, uint64_t *rng)
 
 	switch (rng_below(rng, 4)) {
 	case 0:
-		return hwheel_reduce(wheel, timer, delay, 0);
+		return hwheel_timer_mod(wheel, timer, delay, HWHEEL_REDUCE);
 	case 1:
-		return hwheel_mod_pending(wheel, timer, delay + MS, 0);
+		return hwheel_timer_mod(wheel, timer, delay + MS, HWHEEL_IF_PENDING);
 	default:
-		return hwheel_mod(wheel, timer, delay, 0);
+		return hwheel_timer_mod(wheel, timer, delay, 0);
 	}
 }
 
@@ -168,8 +168,8 @@ static int renew(struct word *place)
 {
 	hwheel_timer_t fresh = 0;
 
-	MUST(hwheel_setup(wheel, fired, 0, 0, &fresh) == 0);
-	return hwheel_free(wheel, atomic_exchange(&place->n, fresh));
+	MUST(hwheel_timer_setup(wheel, fired, 0, &fresh) == 0);
+	return hwheel_timer_free(wheel, atomic_exchange(&place->n, fresh));
 }
 
 /* Meets a wheel for which this thread has no shard any more. */
@@ -178,8 +178,8 @@ static int meet(uint64_t n)
 	struct hwheel *w = others[n % OTHERS];
 	hwheel_timer_t timer = 0;
 
-	MUST(hwheel_after(w, SEC, NULL, 0, 0, &timer) == 0);
-	return hwheel_free(w, timer);
+	MUST(hwheel_once(w, SEC, NULL, 0, 0, &timer) == 0);
+	return hwheel_timer_free(w, timer);
 }
 
 static int use_key(uint64_t *rng)
@@ -189,11 +189,11 @@ static int use_key(uint64_t *rng)
 
 	switch (rng_below(rng, 4)) {
 	case 0:
-		return hwheel_id_move(wheel, id, delay, 0);
+		return hwheel_key_mod(wheel, &(uint64_t){ id }, sizeof(uint64_t), delay, 0);
 	case 1:
-		return hwheel_id_delete(wheel, id);
+		return hwheel_key_delete(wheel, &(uint64_t){ id }, sizeof(uint64_t));
 	default:
-		return hwheel_id_set(wheel, id, delay, fired, 0, 0);
+		return hwheel_key_set(wheel, &(uint64_t){ id }, sizeof(uint64_t), delay, fired, 0, 0);
 	}
 }
 
@@ -213,7 +213,7 @@ static void *work(void *arg)
 		if (role == ARM)
 			got = arm(timer, &rng);
 		else if (role == CANCEL)
-			got = hwheel_delete(wheel, timer);
+			got = hwheel_timer_delete(wheel, timer);
 		else if (role == REARM)
 			got = rearm(timer, &rng);
 		else if (role == FREE)
@@ -223,7 +223,7 @@ static void *work(void *arg)
 		else if (role == KEY)
 			got = use_key(&rng);
 		else
-			got = hwheel_poll(staffed, NULL, 0);
+			got = hwheel_poll(staffed, NULL, 0, NULL);
 		leave();
 		/* another thread may have freed the timer meanwhile */
 		MUST(got == 0 || got == 1 || got == -ESTALE);
@@ -237,7 +237,7 @@ static void *work(void *arg)
 static void beat(struct hwheel *w, hwheel_fn fn, int n, uint64_t period_ns)
 {
 	while (n-- > 0)
-		MUST(hwheel_every(w, 0, period_ns, fn, 0, 0, NULL) == 0);
+		MUST(hwheel_every(w, 0, period_ns, 0, fn, 0, 0, NULL) == 0);
 }
 
 /* A tick so short that the tick thread is hardly ever asleep. */
@@ -247,19 +247,19 @@ static void child(void)
 	pthread_t thread;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	MUST(hwheel_create(&o, 0, &wheel) == 0);
+	MUST(hwheel_create(&o, &wheel) == 0);
 	for (int i = 0; i < OTHERS; i++)
-		MUST(hwheel_create(NULL, 0, &others[i]) == 0);
+		MUST(hwheel_create(NULL, &others[i]) == 0);
 	for (int i = 0; i < TIMERS; i++) {
 		hwheel_timer_t timer = 0;
 
-		MUST(hwheel_setup(wheel, fired, 0, 0, &timer) == 0);
+		MUST(hwheel_timer_setup(wheel, fired, 0, &timer) == 0);
 		atomic_store(&timers[i].n, timer);
 	}
 	beat(wheel, fired, BEATS, MS / 10);
-	MUST(hwheel_start(wheel, 0) == 0);
+	MUST(hwheel_start(wheel) == 0);
 	o.workers = 2;
-	MUST(hwheel_create(&o, 0, &staffed) == 0);
+	MUST(hwheel_create(&o, &staffed) == 0);
 	beat(staffed, served, TASKS, MS);
 	for (uintptr_t role = ARM; role <= POLL; role++)
 		MUST(pthread_create(&thread, NULL, work, (void *)role) == 0);
@@ -526,7 +526,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: freeze [-m] freezes\n");
 		return 2;
 	}
-	dl_iterate_phdr(find_text, (void *)(uintptr_t)hwheel_mod);
+	dl_iterate_phdr(find_text, (void *)(uintptr_t)hwheel_timer_mod);
 	MUST(text != 0);
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -22,8 +22,8 @@ $(FUZZ_LIB): $(RUST_SOURCES) verify/fuzz.mk
 	$(call say,CARGO,$@)
 	$(Q)RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' CARGO_TARGET_DIR=$(TARGET)/fuzz \
 		CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true $(CARGO) rustc -q --release \
-		--lib --crate-type staticlib --target $(RUST_HOST)
-	$(Q)touch $@
+		--lib --features capi --crate-type staticlib --target $(RUST_HOST)
+	$(Q)touch -c $@
 
 $(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/table.c verify/fuzz/mappings.c \
 		verify/fuzz/table.h verify/verify.h include/hwheel.h $(FUZZ_LIB)

@@ -21,7 +21,7 @@ import sys
 import planted
 
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
-FILES = ("wheel", "sweep", "sweep/tidy", "shard", "bucket", "slab", "ring")
+FILES = ("wheel", "sweep", "sweep/tidy", "shard", "bucket", "slab", "runtime/ring")
 HEAD = """\
 # Each atomic ordering of the core that is not relaxed, a step weaker, and the
 # test of the model checker that fails then, to one preemption. "=name" is an

@@ -3,7 +3,7 @@
 $(BUILD)/verify/%: verify/%.c verify/verify.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) \
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) \
 		-lpthread -ldl
 
 # Runs a program that may say that it cannot run here.

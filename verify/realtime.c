@@ -38,21 +38,21 @@ static void use(struct hwheel *w, uint64_t delay, hwheel_timer_t *timer)
 	uint64_t now = 0, left = 0;
 
 	MUST(hwheel_now(w, &now) == 0);
-	MUST(hwheel_setup(w, count, 0, 0, timer) == 0);
-	MUST(hwheel_mod(w, *timer, delay, 0) == 0);
-	MUST(hwheel_mod_at(w, *timer, now + 3 * delay, 0) == 1);
-	MUST(hwheel_reduce(w, *timer, 2 * delay, 0) == 1);
-	MUST(hwheel_mod_pending(w, *timer, delay, 0) == 1);
-	MUST(hwheel_pending(w, *timer) == 1);
-	MUST(hwheel_remaining(w, *timer, &left) == 1 && left <= delay);
-	MUST(hwheel_after(w, delay, count, 0, 0, &after) == 0);
-	MUST(hwheel_at(w, now + 2 * delay, count, 0, 0, &at) == 0);
-	MUST(hwheel_every(w, delay, delay, count, 0, 0, &every) == 0);
-	MUST(hwheel_delete(w, after) == 1);
-	MUST(hwheel_shutdown(w, at) == 1);
-	MUST(hwheel_free(w, every) == 1);
-	MUST(hwheel_delete(w, *timer) == 1);
-	MUST(hwheel_mod(w, *timer, delay, 0) == 0);
+	MUST(hwheel_timer_setup(w, count, 0, timer) == 0);
+	MUST(hwheel_timer_mod(w, *timer, delay, 0) == 0);
+	MUST(hwheel_timer_mod(w, *timer, now + 3 * delay, HWHEEL_ABS) == 1);
+	MUST(hwheel_timer_mod(w, *timer, 2 * delay, HWHEEL_REDUCE) == 1);
+	MUST(hwheel_timer_mod(w, *timer, delay, HWHEEL_IF_PENDING) == 1);
+	MUST(hwheel_timer_pending(w, *timer) == 1);
+	MUST(hwheel_timer_remaining(w, *timer, &left) == 1 && left <= delay);
+	MUST(hwheel_once(w, delay, count, 0, 0, &after) == 0);
+	MUST(hwheel_once(w, now + 2 * delay, count, 0, HWHEEL_ABS, &at) == 0);
+	MUST(hwheel_every(w, delay, delay, 0, count, 0, 0, &every) == 0);
+	MUST(hwheel_timer_delete(w, after) == 1);
+	MUST(hwheel_timer_shutdown(w, at) == 1);
+	MUST(hwheel_timer_free(w, every) == 1);
+	MUST(hwheel_timer_delete(w, *timer) == 1);
+	MUST(hwheel_timer_mod(w, *timer, delay, 0) == 0);
 }
 
 /* With a clock of its own, or beside one that hardly moves: all delays equal. */
@@ -66,10 +66,10 @@ static void storm(struct hwheel *w, uint64_t *now, unsigned n)
 			use(w, 100 * SEC + i * 7919 * SEC % spread, &timers[i]);
 		for (unsigned step = 0; now != NULL && step < 100; step++) {
 			*now += 12 * SEC;
-			MUST(hwheel_advance(w, *now, NULL, 0) == 0);
+			MUST(hwheel_advance(w, *now, NULL, 0, NULL) == 0);
 		}
 		for (unsigned i = 0; i < n; i++)
-			MUST(hwheel_free(w, timers[i]) >= 0);
+			MUST(hwheel_timer_free(w, timers[i]) >= 0);
 	}
 }
 
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 	struct hwheel *manual = NULL, *driven = NULL;
 	uint64_t now = 0;
 
-	MUST(hwheel_create(&o, 0, &manual) == 0);
+	MUST(hwheel_create(&o, &manual) == 0);
 	if (!fresh)
 		storm(manual, &now, MOST);
 	fired = 0;
@@ -97,9 +97,9 @@ int main(int argc, char **argv)
 	without_blocking(manual, &now);
 
 	/* Beside a tick thread that sleeps for an earlier timer. */
-	MUST(hwheel_create(NULL, 0, &driven) == 0);
-	MUST(hwheel_start(driven, 0) == 0);
-	MUST(hwheel_every(driven, MS, MS, NULL, 0, 0, NULL) == 0);
+	MUST(hwheel_create(NULL, &driven) == 0);
+	MUST(hwheel_start(driven) == 0);
+	MUST(hwheel_every(driven, MS, MS, 0, NULL, 0, 0, NULL) == 0);
 	storm(driven, NULL, MOST);
 	without_blocking(driven, NULL);
 

@@ -132,7 +132,7 @@ static void expect_no_leak(int descriptors_before)
 static void poll_until_called(struct hwheel *w, int want)
 {
 	for (int i = 0; i < 5000 && atomic_load(&calls) < want; i++) {
-		EXPECT(hwheel_poll(w, NULL, 0), 0);
+		EXPECT(hwheel_poll(w, NULL, 0, NULL), 0);
 		ktap_sleep_ms(1);
 	}
 	EXPECT(atomic_load(&calls), want);
@@ -145,7 +145,7 @@ static hwheel_timer_t armed, idle;
 static int create(const struct hwheel_options *o)
 {
 	struct hwheel *w = NULL;
-	int got = hwheel_create(o, 0, &w);
+	int got = hwheel_create(o, &w);
 
 	EXPECT(w != NULL, got == 0);
 	if (got == 0)
@@ -174,7 +174,7 @@ static int call_fd(void)
 
 static int call_start(void)
 {
-	int got = hwheel_start(the_wheel, 0);
+	int got = hwheel_start(the_wheel);
 
 	if (got == 0)
 		EXPECT(hwheel_stop(the_wheel), 0);
@@ -184,11 +184,11 @@ static int call_start(void)
 static int call_setup(void)
 {
 	hwheel_timer_t t = 0;
-	int got = hwheel_setup(the_wheel, count, 0, 0, &t);
+	int got = hwheel_timer_setup(the_wheel, count, 0, &t);
 
 	EXPECT(t != 0, got == 0);
 	if (got == 0)
-		EXPECT(hwheel_free(the_wheel, t), 0);
+		EXPECT(hwheel_timer_free(the_wheel, t), 0);
 	return got;
 }
 
@@ -197,14 +197,14 @@ static int takes_back(int got, hwheel_timer_t t)
 {
 	EXPECT(t != 0, got == 0);
 	if (got == 0)
-		EXPECT(hwheel_delete(the_wheel, t), 1);
+		EXPECT(hwheel_timer_delete(the_wheel, t), 1);
 	return got;
 }
 
 static int call_after(void)
 {
 	hwheel_timer_t t = 0;
-	int got = hwheel_after(the_wheel, 3600 * SEC, count, 0, 0, &t);
+	int got = hwheel_once(the_wheel, 3600 * SEC, count, 0, 0, &t);
 
 	return takes_back(got, t);
 }
@@ -212,7 +212,7 @@ static int call_after(void)
 static int call_at(void)
 {
 	hwheel_timer_t t = 0;
-	int got = hwheel_at(the_wheel, 0, count, 0, 0, &t);
+	int got = hwheel_once(the_wheel, 0, count, 0, HWHEEL_ABS, &t);
 
 	return takes_back(got, t);
 }
@@ -220,7 +220,7 @@ static int call_at(void)
 static int call_every(void)
 {
 	hwheel_timer_t t = 0;
-	int got = hwheel_every(the_wheel, SEC, SEC, count, 0, 0, &t);
+	int got = hwheel_every(the_wheel, SEC, SEC, 0, count, 0, 0, &t);
 
 	return takes_back(got, t);
 }
@@ -228,25 +228,25 @@ static int call_every(void)
 /* What arms has armed, or changed nothing. */
 static int disarms(int got)
 {
-	EXPECT(hwheel_pending(the_wheel, idle), got >= 0);
+	EXPECT(hwheel_timer_pending(the_wheel, idle), got >= 0);
 	if (got >= 0)
-		EXPECT(hwheel_delete(the_wheel, idle), 1);
+		EXPECT(hwheel_timer_delete(the_wheel, idle), 1);
 	return got;
 }
 
 static int call_mod(void)
 {
-	return disarms(hwheel_mod(the_wheel, idle, 3600 * SEC, 0));
+	return disarms(hwheel_timer_mod(the_wheel, idle, 3600 * SEC, 0));
 }
 
 static int call_mod_at(void)
 {
-	return disarms(hwheel_mod_at(the_wheel, idle, 1, 0));
+	return disarms(hwheel_timer_mod(the_wheel, idle, 1, HWHEEL_ABS));
 }
 
 static int call_reduce(void)
 {
-	return disarms(hwheel_reduce(the_wheel, idle, SEC, 0));
+	return disarms(hwheel_timer_mod(the_wheel, idle, SEC, HWHEEL_REDUCE));
 }
 
 /* To before its promise: one more is needed. */
@@ -255,9 +255,9 @@ static int call_mod_earlier(void)
 	uint64_t left = 0;
 	int got;
 
-	EXPECT(hwheel_mod(the_wheel, armed, 7200 * SEC, 0), 1);
-	got = hwheel_mod_pending(the_wheel, armed, 0, 0);
-	EXPECT(hwheel_remaining(the_wheel, armed, &left), 1);
+	EXPECT(hwheel_timer_mod(the_wheel, armed, 7200 * SEC, 0), 1);
+	got = hwheel_timer_mod(the_wheel, armed, 0, HWHEEL_IF_PENDING);
+	EXPECT(hwheel_timer_remaining(the_wheel, armed, &left), 1);
 	EXPECT(left == 0, got == 1);
 	return got;
 }
@@ -267,7 +267,7 @@ static int call_mod_many(void)
 	uint64_t delay = SEC;
 	int32_t result = 0;
 
-	EXPECT(hwheel_mod_many(the_wheel, &idle, &delay, 1, 0, &result),
+	EXPECT(hwheel_timer_mod_many(the_wheel, &idle, &delay, 1, 0, &result),
 	       result >= 0);
 	return disarms(result);
 }
@@ -297,16 +297,16 @@ static int call_id_set(void)
 
 	/* another function: another timer takes the place of the first */
 	fn = fn == count ? other : count;
-	got = hwheel_id_set(the_wheel, ID, SEC, fn, 0, 0);
-	EXPECT(hwheel_id_pending(the_wheel, ID), 1);
+	got = hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, fn, 0, 0);
+	EXPECT(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
 	return got;
 }
 
 static int call_id_move(void)
 {
-	int got = hwheel_id_move(the_wheel, ID, SEC, 0);
+	int got = hwheel_key_mod(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), SEC, 0);
 
-	EXPECT(hwheel_id_pending(the_wheel, ID), 1);
+	EXPECT(hwheel_key_pending(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
 	return got;
 }
 
@@ -319,15 +319,15 @@ static int call_what_asks_for_nothing(void)
 	EXPECT(hwheel_now(the_wheel, &ns), 0);
 	EXPECT(hwheel_next_expiry(the_wheel, &ns), 1);
 	EXPECT(hwheel_get_stats(the_wheel, &s), 0);
-	EXPECT(hwheel_pending(the_wheel, armed), 1);
-	EXPECT(hwheel_remaining(the_wheel, armed, &ns), 1);
-	EXPECT(hwheel_mod(the_wheel, armed, 7200 * SEC, 0), 1);
-	EXPECT(hwheel_delete(the_wheel, idle), 0);
-	EXPECT(hwheel_delete_sync(the_wheel, idle), 0);
-	EXPECT(hwheel_delete_many(the_wheel, &idle, 1, NULL), 1);
-	EXPECT(hwheel_id_delete(the_wheel, ID + 1), 0);
-	EXPECT(hwheel_poll(the_wheel, NULL, 0), 0);
-	EXPECT(hwheel_advance(the_wheel, 0, NULL, 0), -EINVAL);
+	EXPECT(hwheel_timer_pending(the_wheel, armed), 1);
+	EXPECT(hwheel_timer_remaining(the_wheel, armed, &ns), 1);
+	EXPECT(hwheel_timer_mod(the_wheel, armed, 7200 * SEC, 0), 1);
+	EXPECT(hwheel_timer_delete(the_wheel, idle), 0);
+	EXPECT(hwheel_timer_delete_sync(the_wheel, idle), 0);
+	EXPECT(hwheel_timer_delete_many(the_wheel, &idle, 1, NULL), 1);
+	EXPECT(hwheel_key_delete(the_wheel, &(uint64_t){ ID + 1 }, sizeof(uint64_t)), 0);
+	EXPECT(hwheel_poll(the_wheel, NULL, 0, NULL), 0);
+	EXPECT(hwheel_advance(the_wheel, 0, NULL, 0, NULL), -EINVAL);
 	EXPECT(hwheel_stop(the_wheel), 0);
 	return 0;
 }
@@ -393,9 +393,9 @@ static void one_refusal(void)
 
 	if (each[which].how != ALONE) {
 		the_wheel = default_wheel();
-		EXPECT(hwheel_after(the_wheel, SEC, count, 0, 0, &armed), 0);
-		EXPECT(hwheel_setup(the_wheel, count, 0, 0, &idle), 0);
-		EXPECT(hwheel_id_set(the_wheel, ID, 3600 * SEC, count, 0, 0),
+		EXPECT(hwheel_once(the_wheel, SEC, count, 0, 0, &armed), 0);
+		EXPECT(hwheel_timer_setup(the_wheel, count, 0, &idle), 0);
+		EXPECT(hwheel_key_set(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t), 3600 * SEC, count, 0, 0),
 		       0);
 	}
 	errno = 12345;
@@ -410,10 +410,10 @@ static void one_refusal(void)
 	if (the_wheel != NULL) {
 		EXPECT(hwheel_get_stats(the_wheel, &s), 0);
 		EXPECT(s.live, 3);
-		EXPECT(hwheel_id_delete(the_wheel, ID), 1);
-		EXPECT(hwheel_mod(the_wheel, armed, 0, 0), 1);
+		EXPECT(hwheel_key_delete(the_wheel, &(uint64_t){ ID }, sizeof(uint64_t)), 1);
+		EXPECT(hwheel_timer_mod(the_wheel, armed, 0, 0), 1);
 		poll_until_called(the_wheel, 1);
-		EXPECT(hwheel_mod(the_wheel, idle, SEC, 0), 0);
+		EXPECT(hwheel_timer_mod(the_wheel, idle, SEC, 0), 0);
 		EXPECT(hwheel_drain(the_wheel, &e, 1), 1);
 		EXPECT(e.timer == idle, 1);
 		EXPECT(hwheel_destroy(the_wheel), 0);
@@ -462,19 +462,19 @@ static void one_crowd(void)
 	uint64_t x = 88172645463325252u;
 	int made = 0, before = descriptors();
 
-	EXPECT(hwheel_create(&o, 0, &w), 0);
+	EXPECT(hwheel_create(&o, &w), 0);
 	atomic_store(&fail_at, k_th);
 	for (int i = 0; i < crowd; i++) {
 		int got;
 
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
-		got = hwheel_after(w, x % HORIZON, count, 0, 0, NULL);
+		got = hwheel_once(w, x % HORIZON, count, 0, 0, NULL);
 		EXPECT(got == 0 || got == -ENOMEM, 1);
 		made += got == 0;
 	}
 	for (uint64_t now = 0; now <= HORIZON; now += 7 * SEC)
-		EXPECT(hwheel_advance(w, now, NULL, 0), 0);
-	EXPECT(hwheel_advance(w, HORIZON + SEC, NULL, 0), 0);
+		EXPECT(hwheel_advance(w, now, NULL, 0, NULL), 0);
+	EXPECT(hwheel_advance(w, HORIZON + SEC, NULL, 0, NULL), 0);
 	EXPECT(atomic_load(&calls), made);
 	if (atomic_load(&failures) == 0)
 		EXPECT(made, crowd);
@@ -538,8 +538,8 @@ static void no_alarm(void)
 
 	DENY(EPERM, SYS_timerfd_create);
 	EXPECT(hwheel_fd(w), -EPERM);
-	EXPECT(hwheel_start(w, 0), -EPERM);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), -EPERM);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -558,13 +558,13 @@ static void no_setting(void)
 	EXPECT(hwheel_fd(late) >= 0, 1);
 	DENY(EPERM, SYS_timerfd_settime);
 	EXPECT(hwheel_fd(w), -EPERM);
-	EXPECT(hwheel_start(w, 0), -EPERM);
+	EXPECT(hwheel_start(w), -EPERM);
 	EXPECT(descriptors(), before + 1);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_destroy(w), 0);
-	EXPECT(hwheel_start(late, 0), 0);
-	EXPECT(hwheel_after(late, 10 * MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(late), 0);
+	EXPECT(hwheel_once(late, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(2);
 	EXPECT(hwheel_destroy(late), 0);
 }
@@ -582,8 +582,8 @@ static void no_other_descriptor(void)
 	     SYS_socket, SYS_openat, SYS_memfd_create, SYS_timer_create,
 	     SYS_rt_sigaction);
 	w = default_wheel();
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 10 * MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(1);
 	EXPECT(hwheel_destroy(w), 0);
 }
@@ -600,9 +600,9 @@ static void no_thread(void)
 
 	EXPECT(hwheel_fd(w) >= 0, 1);
 	DENY(EPERM, SYS_clone, SYS_clone3);
-	got = hwheel_start(w, 0);
+	got = hwheel_start(w);
 	EXPECT(got == -EPERM || got == -EAGAIN, 1);
-	EXPECT(hwheel_after(w, 0, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
 	poll_until_called(w, 1);
 	EXPECT(hwheel_stop(w), 0);
 	EXPECT(hwheel_destroy(w), 0);
@@ -619,9 +619,9 @@ static void no_memory(void)
 	hwheel_timer_t t = 0;
 
 	DENY(EPERM, SYS_mmap);
-	EXPECT(hwheel_create(NULL, 0, &none), -ENOMEM);
+	EXPECT(hwheel_create(NULL, &none), -ENOMEM);
 	EXPECT(none == NULL, 1);
-	EXPECT(hwheel_setup(w, count, 0, 0, &t), -ENOMEM);
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), -ENOMEM);
 	EXPECT(hwheel_destroy(w), 0);
 }
 
@@ -637,8 +637,8 @@ static void no_comfort(void)
 
 	DENY(EPERM, SYS_prctl, SYS_sched_yield);
 	w = default_wheel();
-	EXPECT(hwheel_start(w, 0), 0);
-	EXPECT(hwheel_after(w, 10 * MS, count, 0, 0, NULL), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 10 * MS, count, 0, 0, NULL), 0);
 	until_called(1);
 	EXPECT(hwheel_destroy(w), 0);
 }

@@ -19,13 +19,13 @@ sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a
 
 # Left out: a program with an allocator of its own, and those that limit or
 # measure the memory of the process, which is the tool's as well.
-SANITIZED_TESTS := $(filter-out noalloc resources trap_f,$(C_TESTS))
+SANITIZED_TESTS := $(filter-out noalloc resources trap_memory,$(C_TESTS))
 
 define sanitized
 $(call sanitized-lib,$(1)): $(RUST_SOURCES)
 	$$(call say,CARGO,$$@)
-	$$(Q)$$(call sanitized-cargo,$(1),rustc) --crate-type staticlib
-	$$(Q)touch $$@
+	$$(Q)$$(call sanitized-cargo,$(1),rustc) --features capi --crate-type staticlib
+	$$(Q)touch -c $$@
 
 clang-$(1) = $$(Q)mkdir -p $$(@D) && $(CLANG) -std=c11 -O1 -g -fsanitize=$(1) \
 	-D_GNU_SOURCE -Iinclude -o $$@ $$< $(call sanitized-lib,$(1)) $(PRIVATE)
@@ -89,7 +89,7 @@ rtsan-run: $(BUILD)/verify/realtime
 $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -rdynamic -o $@ $< \
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -rdynamic -o $@ $< \
 		-Wl,--whole-archive $(RTSAN) -Wl,--no-whole-archive $(STAGE_STATIC)
 
 # The static library again, under valgrind's memcheck.

@@ -118,11 +118,11 @@ static void plain(struct hwheel *w, const struct hwheel_event *event)
 
 	not_early(w, event);
 	if (dice == 0) {
-		got = hwheel_mod(w, event->timer, MS, 0);
+		got = hwheel_timer_mod(w, event->timer, MS, 0);
 		if (got == 0)
 			count(&armed_inside);
 	} else if (dice == 1) {
-		got = hwheel_free(w, event->timer);
+		got = hwheel_timer_free(w, event->timer);
 		if (got == 1)
 			count(&cancelled_inside);
 	}
@@ -142,21 +142,21 @@ static int set_key(struct hwheel *w, struct key *key, uint64_t delay,
 	uint64_t cookie = (uintptr_t)key;
 
 	if (key->len == sizeof key->name[0])
-		return hwheel_id_set(w, key->name[0], delay, fn, cookie, 0);
+		return hwheel_key_set(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t), delay, fn, cookie, 0);
 	return hwheel_key_set(w, key->name, key->len, delay, fn, cookie, 0);
 }
 
 static int move_key(struct hwheel *w, const struct key *key, uint64_t delay)
 {
 	if (key->len == sizeof key->name[0])
-		return hwheel_id_move(w, key->name[0], delay, 0);
-	return hwheel_key_move(w, key->name, key->len, delay, 0);
+		return hwheel_key_mod(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t), delay, 0);
+	return hwheel_key_mod(w, key->name, key->len, delay, 0);
 }
 
 static int delete_key(struct hwheel *w, const struct key *key)
 {
 	if (key->len == sizeof key->name[0])
-		return hwheel_id_delete(w, key->name[0]);
+		return hwheel_key_delete(w, &(uint64_t){ key->name[0] }, sizeof(uint64_t));
 	return hwheel_key_delete(w, key->name, key->len);
 }
 
@@ -281,12 +281,12 @@ static void haunt(struct worker *me)
 
 	if (w == NULL)
 		return;
-	MUST(hwheel_mod(w, timer, 0, 0) == -ESTALE);
-	MUST(hwheel_reduce(w, timer, 0, 0) == -ESTALE);
-	MUST(hwheel_delete(w, timer) == -ESTALE);
-	MUST(hwheel_shutdown_sync(w, timer) == -ESTALE);
-	MUST(hwheel_free(w, timer) == -ESTALE);
-	MUST(hwheel_remaining(w, timer, &ns) == -ESTALE);
+	MUST(hwheel_timer_mod(w, timer, 0, 0) == -ESTALE);
+	MUST(hwheel_timer_mod(w, timer, 0, HWHEEL_REDUCE) == -ESTALE);
+	MUST(hwheel_timer_delete(w, timer) == -ESTALE);
+	MUST(hwheel_timer_shutdown_sync(w, timer) == -ESTALE);
+	MUST(hwheel_timer_free(w, timer) == -ESTALE);
+	MUST(hwheel_timer_remaining(w, timer, &ns) == -ESTALE);
 	me->tally.haunted++;
 }
 
@@ -298,10 +298,10 @@ static void hush(struct worker *me)
 	int got;
 
 	if (dice(me, 4) != 0) {
-		armed(me, hwheel_mod(me->home, own->timer, dice(me, MS), 0));
+		armed(me, hwheel_timer_mod(me->home, own->timer, dice(me, MS), 0));
 		return;
 	}
-	got = hwheel_delete_sync(me->home, own->timer);
+	got = hwheel_timer_delete_sync(me->home, own->timer);
 	MUST(got == 0 || got == 1);
 	cancelled(me, got);
 	MUST(atomic_load(&own->inside) == 0);
@@ -319,12 +319,12 @@ static void come_and_go(struct worker *me)
 	struct hwheel *w = NULL;
 	hwheel_timer_t timer = 0;
 
-	MUST(hwheel_create(&o, 0, &w) == 0);
-	MUST(hwheel_after(w, 3600 * SEC, NULL, 0, 0, &timer) == 0);
+	MUST(hwheel_create(&o, &w) == 0);
+	MUST(hwheel_once(w, 3600 * SEC, NULL, 0, 0, &timer) == 0);
 	if (dice(me, 2) == 0)
-		MUST(hwheel_start(w, 0) == 0);
-	MUST(hwheel_delete(w, timer) == 1);
-	MUST(hwheel_every(w, 0, MS, NULL, 0, 0, NULL) == 0);
+		MUST(hwheel_start(w) == 0);
+	MUST(hwheel_timer_delete(w, timer) == 1);
+	MUST(hwheel_every(w, 0, MS, 0, NULL, 0, 0, NULL) == 0);
 	MUST(hwheel_destroy(w) == 0);
 	me->tally.wheels++;
 }
@@ -344,24 +344,24 @@ static void renew(struct worker *me, _Atomic hwheel_timer_t *slot)
 	/* a dropped period is armed again and nobody told */
 	switch (dice(me, me->at->drops ? 3 : 4)) {
 	case 0:
-		got = hwheel_setup(w, fn, 0, 0, &fresh);
+		got = hwheel_timer_setup(w, fn, 0, &fresh);
 		me->tally.armed -= got == 0;
 		break;
 	case 1:
 		MUST(hwheel_now(w, &now) == 0);
-		got = hwheel_at(w, now + dice(me, MS), fn, 0, 0, &fresh);
+		got = hwheel_once(w, now + dice(me, MS), fn, 0, HWHEEL_ABS, &fresh);
 		break;
 	case 2:
-		got = hwheel_after(w, delay, fn, 0, 0, &fresh);
+		got = hwheel_once(w, delay, fn, 0, 0, &fresh);
 		break;
 	default:
-		got = hwheel_every(w, delay, 100 * MS + dice(me, SEC), periodic,
+		got = hwheel_every(w, delay, 100 * MS + dice(me, SEC), 0, periodic,
 				   0, missed[dice(me, 3)], &fresh);
 	}
 	MUST(got == 0);
 	me->tally.armed++;
 	old = atomic_exchange(slot, fresh);
-	got = hwheel_free(w, old);
+	got = hwheel_timer_free(w, old);
 	cancelled(me, got);
 	if (got >= 0)
 		remember(me, w, old);
@@ -415,8 +415,8 @@ static void use_many(struct worker *me, int arm)
 		timers[i] = atomic_load(slots[i]);
 		delays[i] = some_delay(me);
 	}
-	got = arm ? hwheel_mod_many(w, timers, delays, n, 0, results)
-		  : hwheel_delete_many(w, timers, n, results);
+	got = arm ? hwheel_timer_mod_many(w, timers, delays, n, 0, results)
+		  : hwheel_timer_delete_many(w, timers, n, results);
 	for (uint32_t i = 0; i < n; i++) {
 		exist += results[i] >= 0;
 		if (arm)
@@ -447,30 +447,30 @@ static void operate(struct worker *me)
 	case 3:
 	case 4:
 	case 5:
-		armed(me, hwheel_mod(w, timer, some_delay(me), 0));
+		armed(me, hwheel_timer_mod(w, timer, some_delay(me), 0));
 		break;
 	case 6:
 		MUST(hwheel_now(w, &now) == 0);
-		armed(me, hwheel_mod_at(w, timer, now + dice(me, MS), 0));
+		armed(me, hwheel_timer_mod(w, timer, now + dice(me, MS), HWHEEL_ABS));
 		break;
 	case 7:
-		armed_or_moved(me, hwheel_reduce(w, timer, some_delay(me), 0));
+		armed_or_moved(me, hwheel_timer_mod(w, timer, some_delay(me), HWHEEL_REDUCE));
 		break;
 	case 8:
-		known(me, hwheel_mod_pending(w, timer, some_delay(me), 0));
+		known(me, hwheel_timer_mod(w, timer, some_delay(me), HWHEEL_IF_PENDING));
 		break;
 	case 9:
-		cancelled(me, hwheel_delete(w, timer));
+		cancelled(me, hwheel_timer_delete(w, timer));
 		break;
 	case 10:
-		cancelled(me, hwheel_free(w, timer));
+		cancelled(me, hwheel_timer_free(w, timer));
 		break;
 	case 11:
-		cancelled(me, hwheel_shutdown(w, timer));
+		cancelled(me, hwheel_timer_shutdown(w, timer));
 		break;
 	case 12:
-		known(me, hwheel_remaining(w, timer, &now));
-		known(me, hwheel_pending(w, timer));
+		known(me, hwheel_timer_remaining(w, timer, &now));
+		known(me, hwheel_timer_pending(w, timer));
 		break;
 	case 13:
 		haunt(me);
@@ -536,7 +536,7 @@ static void *work(void *seed)
 		return NULL;
 	me.at = somewhere(&me);
 	me.home = me.at->wheel;
-	MUST(hwheel_setup(me.home, silent, (uintptr_t)&me.own, 0,
+	MUST(hwheel_timer_setup(me.home, silent, (uintptr_t)&me.own,
 			  &me.own.timer) == 0);
 	for (int i = 1; me.tally.operations < life; i++) {
 		if (atomic_load(&over))
@@ -548,9 +548,9 @@ static void *work(void *seed)
 			sleep_ns(phase->threads * (MS / 4));
 	}
 	come_and_go(&me);
-	cancelled(&me, hwheel_shutdown_sync(me.home, me.own.timer));
+	cancelled(&me, hwheel_timer_shutdown_sync(me.home, me.own.timer));
 	MUST(atomic_load(&me.own.inside) == 0);
-	MUST(hwheel_free(me.home, me.own.timer) == 0);
+	MUST(hwheel_timer_free(me.home, me.own.timer) == 0);
 	add(&me.tally);
 	return NULL;
 }
@@ -609,9 +609,9 @@ static uint64_t catch_up(struct hwheel *w)
 	hwheel_timer_t last = 0;
 
 	MUST(hwheel_now(w, &now) == 0);
-	MUST(hwheel_at(w, now + 2 * MS, NULL, 0, 0, &last) == 0);
+	MUST(hwheel_once(w, now + 2 * MS, NULL, 0, HWHEEL_ABS, &last) == 0);
 	total.armed++;
-	while (hwheel_pending(w, last) == 1) {
+	while (hwheel_timer_pending(w, last) == 1) {
 		MUST(clock_ns() < patience);
 		sleep_ns(MS);
 	}
@@ -659,7 +659,7 @@ static void finish(struct subject *subject, struct result *r)
 		r->drained += (uint64_t)got;
 	} while (got == COUNT(events));
 	for (unsigned i = 0; i < phase->timers; i++) {
-		got = hwheel_free(w, atomic_load(&subject->timers[i]));
+		got = hwheel_timer_free(w, atomic_load(&subject->timers[i]));
 		MUST(got == 0 || got == -ESTALE);
 	}
 	MUST(hwheel_get_stats(w, &s) == 0);
@@ -690,8 +690,8 @@ static void begin_with(struct subject *subject, uint32_t overload)
 		subject->keys[i].name[0] = i;
 		subject->keys[i].len = key_lengths[i % COUNT(key_lengths)];
 	}
-	MUST(hwheel_create(&o, 0, &subject->wheel) == 0);
-	MUST(hwheel_start(subject->wheel, 0) == 0);
+	MUST(hwheel_create(&o, &subject->wheel) == 0);
+	MUST(hwheel_start(subject->wheel) == 0);
 }
 
 static void run(const struct phase *p, uint64_t seconds, uint64_t operations)

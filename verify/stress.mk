@@ -20,13 +20,13 @@ CHAOS := $(TARGET)/chaos/release/libhwheel.a
 $(CHAOS): $(RUST_SOURCES)
 	$(call say,CARGO,$@)
 	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) rustc $(if $(V),,-q) \
-		--release --lib --crate-type staticlib --features chaos
-	$(Q)touch $@
+		--release --lib --crate-type staticlib --features capi,chaos
+	$(Q)touch -c $@
 
 $(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -I$(STAGE)/include \
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -I$(STAGE)/include \
 		-o $@ $< $(CHAOS) $(PRIVATE)
 
 chaos: $(BUILD)/verify/stress-chaos

@@ -6,7 +6,7 @@
 
 static __typeof__(hwheel_create) *create;
 static __typeof__(hwheel_start) *start;
-static __typeof__(hwheel_after) *after;
+static __typeof__(hwheel_once) *once;
 static __typeof__(hwheel_destroy) *destroy;
 
 static void *load(void)
@@ -17,9 +17,9 @@ static void *load(void)
 	/* the way that POSIX shows to make a function of an object pointer */
 	*(void **)&create = dlsym(library, "hwheel_create");
 	*(void **)&start = dlsym(library, "hwheel_start");
-	*(void **)&after = dlsym(library, "hwheel_after");
+	*(void **)&once = dlsym(library, "hwheel_once");
 	*(void **)&destroy = dlsym(library, "hwheel_destroy");
-	CHECK(create != NULL && start != NULL && after != NULL &&
+	CHECK(create != NULL && start != NULL && once != NULL &&
 	      destroy != NULL);
 	return library;
 }
@@ -44,8 +44,7 @@ static atomic_int has_armed, may_end;
 
 static void *arm_and_stay(void *w)
 {
-	after(w, 0, count, 0, 0, NULL);
-	atomic_store(&has_armed, 1);
+	atomic_store(&has_armed, once(w, 0, count, 0, 0, NULL) == 0 ? 1 : -1);
 	while (!atomic_load(&may_end))
 		ktap_sleep_ms(1);
 	return NULL;
@@ -60,12 +59,13 @@ static void a_thread_that_used_it_ends_after_it_was_closed(void)
 
 		atomic_store(&has_armed, 0);
 		atomic_store(&may_end, 0);
-		CHECK_EQ(create(NULL, 0, &w), 0);
-		CHECK_EQ(start(w, 0), 0);
+		CHECK_EQ(create(NULL, &w), 0);
+		CHECK_EQ(start(w), 0);
 		CHECK_EQ(pthread_create(&thread, NULL, arm_and_stay, w), 0);
 		while (!atomic_load(&has_armed))
 			ktap_sleep_ms(1);
 		until_called(i);
+		CHECK_EQ(atomic_load(&has_armed), 1);
 		CHECK_EQ(destroy(w), 0);
 		CHECK_EQ(dlclose(library), 0);
 		atomic_store(&may_end, 1);
@@ -79,9 +79,9 @@ static void closed_while_a_wheel_ticks_it_goes_on(void)
 	struct hwheel *w = NULL;
 	int before = atomic_load(&calls);
 
-	CHECK_EQ(create(NULL, 0, &w), 0);
-	CHECK_EQ(start(w, 0), 0);
-	CHECK_EQ(after(w, 50 * MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(create(NULL, &w), 0);
+	CHECK_EQ(start(w), 0);
+	CHECK_EQ(once(w, 50 * MS, count, 0, 0, NULL), 0);
 	CHECK_EQ(dlclose(library), 0);
 	until_called(before + 1);
 	/* it is still there: what was found before may still be called */

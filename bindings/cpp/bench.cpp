@@ -41,7 +41,7 @@ static double rate(Make make, void (*fire)(hwheelpp::Wheel &))
 		options.clock = hwheelpp::Options::Clock::manual;
 		CHECK(wheel.open(options).ok());
 		for (std::uint64_t i = 0; i < timers; i++)
-			CHECK(wheel.at(milliseconds(i % 1000), make(i)).ok());
+			CHECK(wheel.once(hwheelpp::TimePoint(milliseconds(i % 1000)), make(i)).ok());
 		total = 0;
 
 		const steady_clock::time_point begin = steady_clock::now();

@@ -17,8 +17,8 @@ int main()
 	auto second_timed_out = [](const hwheelpp::Event &) {
 		std::puts("request 2 timed out");
 	};
-	if (!wheel.after(std::chrono::milliseconds(50), first_timed_out).ok() ||
-	    !wheel.after(std::chrono::milliseconds(50), second_timed_out, &second).ok())
+	if (!wheel.once(std::chrono::milliseconds(50), first_timed_out).ok() ||
+	    !wheel.once(std::chrono::milliseconds(50), second_timed_out, &second).ok())
 		return 1;
 	second.cancel(); /* request 2 was answered in time */
 	std::this_thread::sleep_for(std::chrono::milliseconds(100));

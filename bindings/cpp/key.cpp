@@ -9,6 +9,7 @@
 using hwheelpp::Cookie;
 using hwheelpp::Event;
 using hwheelpp::Key;
+using hwheelpp::TimePoint;
 using hwheelpp::Wheel;
 using namespace std::chrono;
 
@@ -24,11 +25,11 @@ static void sets_moves_and_cancels()
 	CHECK(wheel.move("a", milliseconds(20)).value() == 1);
 	CHECK(wheel.move("b", milliseconds(20)).value() == 0);
 	CHECK(wheel.advance(milliseconds(10), events).value() == 0);
-	CHECK(wheel.move_at("a", milliseconds(12)).value() == 1);
+	CHECK(wheel.move("a", TimePoint(milliseconds(12))).value() == 1);
 	CHECK(wheel.advance(milliseconds(12), events).value() == 1);
 	CHECK(events[0].cookie == 2 && events[0].timer == 0);
 	CHECK(wheel.cancel("a").value() == 0);
-	CHECK(wheel.set_at("a", milliseconds(15), Cookie(3)).value() == 0);
+	CHECK(wheel.set("a", TimePoint(milliseconds(15)), Cookie(3)).value() == 0);
 	CHECK(wheel.cancel("a").value() == 1);
 	CHECK(wheel.advance(seconds(1), events).value() == 0);
 }

@@ -11,10 +11,10 @@ static_assert(noexcept(Target(hwheelpp::Cookie(1))), "does not throw");
 
 static void fire(Wheel &wheel, Target target)
 {
-	nanoseconds now(0);
+	hwheelpp::TimePoint now;
 
 	CHECK(wheel.now(now).ok());
-	CHECK(wheel.after(milliseconds(1), target).ok());
+	CHECK(wheel.once(milliseconds(1), target).ok());
 	CHECK(wheel.advance(now + milliseconds(2)).value() == 0);
 }
 
@@ -66,7 +66,7 @@ int main()
 	/* The event is the wheel's own. */
 	static Event seen;
 	hwheelpp::TimerRef timer;
-	CHECK(wheel.at(seconds(1), [](const Event &e) { seen = e; }, &timer).ok());
+	CHECK(wheel.once(hwheelpp::TimePoint(seconds(1)), [](const Event &e) { seen = e; }, &timer).ok());
 	CHECK(wheel.advance(seconds(1)).ok());
-	CHECK(seen.timer == timer.handle() && hwheelpp::deadline(seen) == seconds(1));
+	CHECK(seen.timer == timer.handle() && hwheelpp::deadline(seen).time_since_epoch() == seconds(1));
 }

@@ -20,10 +20,9 @@ awk '/^#include/ && !on {on=1} /^```/ && on {exit} on' README.md >"$SCRATCH/read
 tail -n +2 hello.cpp | diff - "$SCRATCH/readme.cpp" ||
 	{ echo "README.md's program is not hello.cpp"; exit 1; }
 
-# Every function of C has its place in C++, but for the two that have no wheel;
-# and a number is a Key like others.
+# Every function of C has its place in C++, but for the two that tell the version.
 for name in $(grep -o '\bhwheel_[a-z_]*(' "$HWHEEL_PREFIX/include/hwheel.h" | tr -d '(' | sort -u); do
-	case $name in hwheel_version | hwheel_version_string | hwheel_id_*) continue ;; esac
+	case $name in hwheel_version | hwheel_version_string) continue ;; esac
 	grep -q "::$name(" "$HWHEEL_PREFIX/include/hwheel.hpp" ||
 		{ echo "hwheel.hpp leaves out $name()"; exit 1; }
 done

@@ -1,15 +1,20 @@
-/* Durations become nanoseconds: never early, never negative, never wrapped. */
+/* Durations become nanoseconds: never early, never wrapped, and never negative. */
 #include "check.hpp"
 #include <limits>
 
+using hwheelpp::Cookie;
 using hwheelpp::Time;
+using hwheelpp::TimePoint;
+using hwheelpp::When;
 using namespace std::chrono;
 
 static_assert(Time().ns() == 0, "zero");
 static_assert(Time(nanoseconds(1)).ns() == 1, "nanoseconds");
 static_assert(Time(hours(1)).ns() == 3600000000000, "hours");
-static_assert(Time(nanoseconds(-1)).ns() == 0, "negative");
-static_assert(Time(nanoseconds::min()).ns() == 0, "most negative");
+/* What the library refuses. */
+static const std::uint64_t negative = UINT64_C(1) << 63;
+static_assert(Time(nanoseconds(-1)).ns() == negative, "negative");
+static_assert(Time(nanoseconds::min()).ns() == negative, "most negative");
 static_assert(Time(nanoseconds::max()).ns() == HWHEEL_NEVER, "never");
 static_assert(Time(nanoseconds::max() - nanoseconds(1)).ns() == INT64_MAX - 1,
 	"just below never");
@@ -27,18 +32,41 @@ static_assert(Time(duration<long, std::pico>(1001)).ns() == 2, "and one more");
 static_assert(Time(duration<int, std::ratio<1, 60>>(1)).ns() == 16666667, "a frame");
 static_assert(Time(duration<double>(0.5)).ns() == 500000000, "half a second");
 static_assert(Time(duration<double>(1e300)).ns() == HWHEEL_NEVER, "huge");
-static_assert(Time(duration<double>(-1e300)).ns() == 0, "huge and negative");
+static_assert(Time(duration<double>(-1e300)).ns() == negative, "huge and negative");
 static_assert(Time(duration<unsigned char>(255)).ns() == 255000000000, "a small type");
 
 static_assert(Time::from(HWHEEL_NEVER) == nanoseconds::max(), "never comes back");
 static_assert(Time::from(5) == nanoseconds(5), "and the rest as it is");
+
+/* A duration is a delay, a time point a deadline. */
+static_assert(When(seconds(1)).flags() == 0 && When(seconds(1)).ns() == 1000000000, "delay");
+static_assert(When(TimePoint(seconds(1))).flags() == HWHEEL_ABS, "deadline");
+static_assert(When(system_clock::time_point(seconds(1))).ns() == 1000000000, "any clock's");
+static_assert(When(hwheelpp::Time::never()).ns() == HWHEEL_NEVER, "never");
+
+static void refuses_negative_times()
+{
+	hwheelpp::Wheel wheel = manual();
+	hwheelpp::Timer timer;
+
+	CHECK(timer.setup(wheel, Cookie(1)).ok());
+	CHECK(timer.mod(milliseconds(-1)).error() == std::errc::invalid_argument);
+	CHECK(timer.mod(TimePoint(milliseconds(-1))).value() == -EINVAL);
+	CHECK(timer.mod_range(seconds(1), seconds(-1)).value() == -EINVAL);
+	CHECK(wheel.once(duration<double>(-0.5), Cookie(2)).value() == -EINVAL);
+	CHECK(wheel.every(seconds(1), seconds(-1), Cookie(2)).value() == -EINVAL);
+	CHECK(wheel.set("key", seconds(-1), Cookie(2)).value() == -EINVAL);
+	CHECK(wheel.advance(seconds(-1)).value() == -EINVAL);
+	CHECK(timer.pending().value() == 0);
+}
 
 int main()
 {
 	typedef std::numeric_limits<double> Double;
 
 	CHECK(Time(duration<double>(Double::infinity())).ns() == HWHEEL_NEVER);
-	CHECK(Time(duration<double>(Double::quiet_NaN())).ns() == 0);
+	CHECK(Time(duration<double>(Double::quiet_NaN())).ns() == negative);
 	CHECK(Time(duration<double, std::nano>(Double::denorm_min())).ns() == 1);
 	CHECK(Time(steady_clock::now().time_since_epoch()).ns() > 0);
+	refuses_negative_times();
 }

@@ -1,10 +1,12 @@
 /* A Timer owns its timer: arm, move, cancel, hand over, clean up. */
 #include "check.hpp"
+#include <string>
 
 using hwheelpp::Cookie;
 using hwheelpp::Event;
 using hwheelpp::Result;
 using hwheelpp::Timer;
+using hwheelpp::TimePoint;
 using hwheelpp::TimerRef;
 using hwheelpp::Wheel;
 using namespace std::chrono;
@@ -19,7 +21,8 @@ static_assert(std::is_trivially_copyable<TimerRef>::value, "is only a name");
 static bool is(Result result, int code)
 {
 	return !result.ok() && result.error().value() == code &&
-		result.error().category() == std::generic_category() &&
+		result.error() == std::error_condition(code, std::generic_category()) &&
+		result.error().message() == result.words() &&
 		result.value() == -code;
 }
 
@@ -46,16 +49,16 @@ static void arms_and_cancels()
 	CHECK(timer.remaining(left).value() == 1 && left == milliseconds(9));
 	CHECK(timer.reduce(milliseconds(20)).value() == 1);
 	CHECK(timer.remaining(left).value() == 1 && left == milliseconds(9));
-	CHECK(timer.reduce_at(milliseconds(3)).value() == 1);
+	CHECK(timer.reduce(TimePoint(milliseconds(3))).value() == 1);
 	CHECK(wheel.advance(microseconds(2999), events).value() == 0);
 	CHECK(wheel.advance(milliseconds(3), events).value() == 1);
-	CHECK(events[0].cookie == 7 && hwheelpp::deadline(events[0]) == milliseconds(3));
+	CHECK(events[0].cookie == 7 && hwheelpp::deadline(events[0]) == TimePoint(milliseconds(3)));
 	CHECK(events[0].timer == timer.handle());
 
-	CHECK(timer.mod_pending(milliseconds(1)).value() == 0);
-	CHECK(timer.mod_at(milliseconds(5)).value() == 0);
-	CHECK(timer.mod_pending(milliseconds(7)).value() == 1);
-	CHECK(timer.mod_pending_at(milliseconds(11)).value() == 1);
+	CHECK(timer.mod_if_pending(milliseconds(1)).value() == 0);
+	CHECK(timer.mod(TimePoint(milliseconds(5))).value() == 0);
+	CHECK(timer.mod_if_pending(milliseconds(7)).value() == 1);
+	CHECK(timer.mod_if_pending(TimePoint(milliseconds(11))).value() == 1);
 	CHECK(timer.cancel().value() == 1);
 	CHECK(timer.cancel_sync().value() == 0);
 	CHECK(wheel.advance(seconds(1), events).value() == 0);
@@ -65,6 +68,7 @@ static void arms_and_cancels()
 	CHECK(timer.shutdown().value() == 1);
 	CHECK(timer.shutdown_sync().value() == 0);
 	CHECK(is(timer.mod(seconds(1)), ESHUTDOWN));
+	CHECK(timer.mod(seconds(1)).words() == std::string(hwheel_strerror(-ESHUTDOWN)));
 }
 
 static void frees_at_the_end_of_its_scope()

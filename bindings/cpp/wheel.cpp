@@ -8,8 +8,11 @@ using hwheelpp::Cookie;
 using hwheelpp::Event;
 using hwheelpp::Missed;
 using hwheelpp::Options;
+using hwheelpp::Period;
+using hwheelpp::Run;
 using hwheelpp::Time;
 using hwheelpp::Timer;
+using hwheelpp::TimePoint;
 using hwheelpp::TimerRef;
 using hwheelpp::Wheel;
 using namespace std::chrono;
@@ -24,7 +27,7 @@ static void takes_its_options()
 {
 	Wheel wheel;
 	Options options;
-	nanoseconds now(0);
+	TimePoint now;
 
 	options.slots = 3;
 	CHECK(wheel.open(options).value() == -EINVAL && !wheel.get());
@@ -36,11 +39,11 @@ static void takes_its_options()
 	options.start = hours(5);
 	CHECK(wheel.open(options).ok());
 	CHECK(wheel.open(options).value() == -EBUSY);
-	CHECK(wheel.now(now).ok() && now == hours(5));
-	CHECK(wheel.next_expiry(now).value() == 0 && now == hours(5));
-	CHECK(wheel.after(milliseconds(1), Cookie(1)).ok());
-	CHECK(wheel.after(milliseconds(1), Cookie(2)).value() == -ENOSPC);
-	CHECK(wheel.next_expiry(now).value() == 1 && now == hours(5) + seconds(1));
+	CHECK(wheel.now(now).ok() && now == TimePoint(hours(5)));
+	CHECK(wheel.next_expiry(now).value() == 0 && now == TimePoint(hours(5)));
+	CHECK(wheel.once(milliseconds(1), Cookie(1)).ok());
+	CHECK(wheel.once(milliseconds(1), Cookie(2)).value() == -ENOSPC);
+	CHECK(wheel.next_expiry(now).value() == 1 && now == TimePoint(hours(5) + seconds(1)));
 	CHECK(wheel.fd().value() == -EINVAL);
 	CHECK(wheel.start().value() == -EINVAL);
 	CHECK(wheel.close().ok() && !wheel.get());
@@ -53,7 +56,7 @@ static void count(::hwheel *, void *asked)
 	++*static_cast<int *>(asked);
 }
 
-static void has_its_executor_and_budget()
+static void has_its_executor_and_bounds()
 {
 	Wheel wheel;
 	Options options;
@@ -65,14 +68,14 @@ static void has_its_executor_and_budget()
 	options.executor_arg = &asked;
 	options.queue = 2;
 	options.overload = Options::Overload::drop;
-	options.budget_items = 4;
-	options.budget = hours(1);
 	CHECK(wheel.open(options).ok());
 	for (int i = 0; i < 5; i++)
-		CHECK(wheel.after(milliseconds(1), fire).ok());
-	CHECK(wheel.advance(milliseconds(1)).ok() && asked == 2 && ran == 0);
-	CHECK(wheel.work().value() == 1 && wheel.work().value() == 1 && ran == 2);
-	CHECK(wheel.work().value() == 0);
+		CHECK(wheel.once(milliseconds(1), fire).ok());
+	Run run(4, hours(1));
+	CHECK(wheel.advance(milliseconds(1), &run).ok() && asked == 2 && ran == 0);
+	CHECK(run.left == 1);
+	CHECK(wheel.run_queued().value() == 1 && wheel.run_queued().value() == 1 && ran == 2);
+	CHECK(wheel.run_queued().value() == 0);
 	CHECK(wheel.advance(milliseconds(1)).ok() && asked == 3);
 	CHECK(wheel.stop().ok() && ran == 3);
 	CHECK(wheel.close().ok());
@@ -97,9 +100,9 @@ static void arms_and_cancels_many()
 		CHECK(timer[i].setup(wheel, Cookie(1)).ok());
 		handles[i] = timer[i].handle();
 	}
-	CHECK(wheel.mod_many(handles, times, 3, results).value() == 2);
+	CHECK(wheel.mod_many(handles, times, 3, 0, results).value() == 2);
 	CHECK(results[0] == 0 && results[1] == 0 && results[2] == -ESTALE);
-	CHECK(wheel.mod_many_at(handles, times, 2).value() == 2);
+	CHECK(wheel.mod_many(handles, times, 2, HWHEEL_ABS).value() == 2);
 	CHECK(wheel.advance(milliseconds(3), events).value() == 1);
 	CHECK(wheel.cancel_many(handles, 3, results).value() == 2);
 	CHECK(results[0] == 0 && results[1] == 1 && results[2] == -ESTALE);
@@ -111,11 +114,11 @@ static void repeats()
 	TimerRef skip, burst, late;
 	Event events[16];
 
-	CHECK(wheel.every(milliseconds(1), milliseconds(10), Cookie(0), Missed::skip,
-		&skip).ok());
-	CHECK(wheel.every_at(milliseconds(1), milliseconds(10), Cookie(1), Missed::burst,
-		&burst).ok());
-	CHECK(wheel.every(milliseconds(1), milliseconds(10), Cookie(2), Missed::delay,
+	CHECK(wheel.every(milliseconds(1), milliseconds(10), Cookie(0), &skip).ok());
+	CHECK(wheel.every(TimePoint(milliseconds(1)),
+		Period(milliseconds(10), Missed::burst), Cookie(1), &burst).ok());
+	CHECK(wheel.every(milliseconds(1),
+		Period(milliseconds(10), nanoseconds(0), Missed::delay), Cookie(2),
 		&late).ok());
 
 	int fired[3] = {}, missed[3] = {};
@@ -134,18 +137,35 @@ static void repeats()
 	CHECK(skip.cancel().value() == 1 && burst.cancel().value() == 1);
 	CHECK(wheel.drain(events).value() == 1);
 	CHECK(events[0].cookie == 2 && events[0].flags == HWHEEL_EVENT_DRAINED);
-	CHECK(wheel.after(seconds(1), Cookie(3)).value() == -ESHUTDOWN);
+	CHECK(wheel.once(seconds(1), Cookie(3)).value() == -ESHUTDOWN);
+}
+
+static void lists_its_timers()
+{
+	Wheel wheel = manual();
+	Event events[2];
+	std::uint64_t cursor = 0;
+	int sum = 0, n;
+
+	for (std::uint64_t i = 0; i < 5; i++)
+		CHECK(wheel.once(seconds(1), Cookie(1)).ok());
+	do {
+		n = wheel.list(cursor, events).value();
+		for (int i = 0; i < n; i++)
+			sum += TimerRef(wheel.get(), events[i].timer).cancel().value();
+	} while (n == 2);
+	CHECK(sum == 5);
 }
 
 static void is_driven_by_its_descriptor()
 {
 	Wheel wheel;
 	Event events[4];
-	nanoseconds now(0);
+	TimePoint now;
 
 	CHECK(wheel.open().ok());
 	CHECK(wheel.now(now).ok());
-	CHECK(wheel.at(now + milliseconds(20), Cookie(9)).ok());
+	CHECK(wheel.once(now + milliseconds(20), Cookie(9)).ok());
 	CHECK(wheel.fd().ok());
 
 	pollfd p = { wheel.fd().value(), POLLIN, 0 };
@@ -191,7 +211,7 @@ static void is_not_closed_by_its_own_callback()
 	static int code;
 
 	inside = &wheel;
-	CHECK(wheel.after(nanoseconds(0), [](const Event &) {
+	CHECK(wheel.once(nanoseconds(0), [](const Event &) {
 		code = inside->close().value();
 	}).ok());
 	CHECK(wheel.advance(seconds(1)).ok());
@@ -214,9 +234,10 @@ static void has_one_owner_at_a_time()
 int main()
 {
 	takes_its_options();
-	has_its_executor_and_budget();
+	has_its_executor_and_bounds();
 	arms_and_cancels_many();
 	repeats();
+	lists_its_timers();
 	is_driven_by_its_descriptor();
 	waits_for_a_callback_at_the_end_of_a_timer();
 	is_not_closed_by_its_own_callback();

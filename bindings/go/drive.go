@@ -14,35 +14,48 @@ import (
 )
 
 // Poll writes the events that are due into the slice, in the order of their
-// ticks, and returns how many. If they fill it there may be more. An empty
-// slice drops them.
+// ticks, and returns the number of events. A full slice means that there may be
+// more. An empty slice drops the events.
 func (w *Wheel) Poll(events []Event) (int, error) {
-	return result(C.hwheel_poll(w.c, pointer(events), C.uint32_t(len(events))))
+	return result(C.hwheel_poll(w.c, pointer(events), C.uint32_t(len(events)), nil))
 }
 
-// Advance is Poll for a manual clock, which is moved to nowNs.
+// Advance is Poll for a manual clock, which moves to nowNs.
 func (w *Wheel) Advance(nowNs uint64, events []Event) (int, error) {
-	return result(C.hwheel_advance(w.c, C.uint64_t(nowNs), pointer(events), C.uint32_t(len(events))))
+	return result(C.hwheel_advance(w.c, C.uint64_t(nowNs), pointer(events), C.uint32_t(len(events)), nil))
 }
 
-// Drain shuts the wheel down, and hands back the timers that were armed and
-// will not fire. If they fill the slice there may be more.
+// List writes pending timers into the slice and returns the number of timers. The
+// cursor is 0 before the first call, and each call moves it on. Fewer timers than
+// the slice has room for mean the end.
+func (w *Wheel) List(cursor *uint64, events []Event) (int, error) {
+	if cursor == nil {
+		return result(-C.int(syscall.EINVAL))
+	}
+	at := C.uint64_t(*cursor)
+	n, err := result(C.hwheel_list(w.c, &at, pointer(events), C.uint32_t(len(events))))
+	*cursor = uint64(at)
+	return n, err
+}
+
+// Drain shuts the wheel down, and hands the pending timers back, which will not
+// fire. A full slice means that there may be more.
 func (w *Wheel) Drain(events []Event) (int, error) {
 	return result(C.hwheel_drain(w.c, pointer(events), C.uint32_t(len(events))))
 }
 
-// Fd is a descriptor that is readable when a timer is due; then call Poll. It
-// may be readable with nothing due. It is the wheel's: do not read or close it.
+// Fd is a descriptor that becomes readable when a timer is due; then call Poll. It
+// may be readable with nothing due. It belongs to the wheel: do not read or close it.
 func (w *Wheel) Fd() (int, error) {
 	return result(C.hwheel_fd(w.c))
 }
 
-// Run drives the wheel until the context is done, and returns its error. The
-// events due are handed over in batches as long as the slice. In between the
-// goroutine sleeps in the runtime's poller, and takes up no thread.
+// Run drives the wheel until the context is done, and returns the context's error.
+// It calls handle with batches of events, each as long as the slice at most. In
+// between the goroutine sleeps in the runtime's poller and takes up no thread.
 func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) error {
 	if len(events) == 0 {
-		return syscall.EINVAL
+		return Error(syscall.EINVAL)
 	}
 	file, err := w.file()
 	if err != nil {

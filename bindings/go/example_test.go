@@ -15,7 +15,7 @@ func Example() {
 		panic(err)
 	}
 	defer wheel.Close()
-	wheel.After(100*time.Millisecond, 42)
+	wheel.Once(hwheel.In(100*time.Millisecond), 42)
 
 	ctx, done := context.WithCancel(context.Background())
 	wheel.Run(ctx, make([]hwheel.Event, 1), func(events []hwheel.Event) {
@@ -33,7 +33,7 @@ func Example_batches() {
 	}
 	defer wheel.Close()
 	for connection := uint64(0); connection < 1000; connection++ {
-		wheel.After(50*time.Millisecond, connection)
+		wheel.Once(hwheel.In(50*time.Millisecond), connection)
 	}
 
 	left := 1000

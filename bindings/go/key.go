@@ -5,30 +5,28 @@ package hwheel
 */
 import "C"
 
-import (
-	"time"
-	"unsafe"
-)
+import "unsafe"
 
-// Keyed timers fire once and are named by any 1 to 255 bytes, or by a number:
-// the same four calls for either. The Timer of their event is zero.
+// A keyed timer fires once, and any 1 to 255 bytes are its key: KeyOf makes one of a
+// number. The Timer of its event is zero.
 
-// KeySet gives a key a timer. True: its pending timer was replaced, and does
+// KeySet gives a key a timer. True if it replaced a pending timer, which then does
 // not fire.
-func (w *Wheel) KeySet(key []byte, delay time.Duration, cookie uint64) (bool, error) {
+func (w *Wheel) KeySet(key []byte, when When, cookie uint64) (bool, error) {
 	p, n := keyOf(key)
-	return yes(C.hwheel_key_set(w.c, p, n, nanoseconds(delay), nil, C.uint64_t(cookie), 0))
+	ns, flags := when.times()
+	return yes(C.hwheel_key_set(w.c, p, n, ns, nil, C.uint64_t(cookie), flags))
 }
 
-// KeyMove moves the pending timer of a key, which keeps its cookie. False if
-// it has none.
-func (w *Wheel) KeyMove(key []byte, delay time.Duration) (bool, error) {
+// KeyMod moves the pending timer of a key, which keeps its cookie. False if the key
+// has none.
+func (w *Wheel) KeyMod(key []byte, when When) (bool, error) {
 	p, n := keyOf(key)
-	return yes(C.hwheel_key_move(w.c, p, n, nanoseconds(delay), 0))
+	ns, flags := when.times()
+	return yes(C.hwheel_key_mod(w.c, p, n, ns, flags))
 }
 
-// KeyDelete cancels the pending timer of a key. False if it has none, or not
-// any more.
+// KeyDelete cancels the pending timer of a key. False if the key has none.
 func (w *Wheel) KeyDelete(key []byte) (bool, error) {
 	p, n := keyOf(key)
 	return yes(C.hwheel_key_delete(w.c, p, n))
@@ -40,24 +38,11 @@ func (w *Wheel) KeyPending(key []byte) (bool, error) {
 	return yes(C.hwheel_key_pending(w.c, p, n))
 }
 
-// IDSet is KeySet for a number.
-func (w *Wheel) IDSet(id uint64, delay time.Duration, cookie uint64) (bool, error) {
-	return yes(C.hwheel_id_set(w.c, C.uint64_t(id), nanoseconds(delay), nil, C.uint64_t(cookie), 0))
-}
-
-// IDMove is KeyMove for a number.
-func (w *Wheel) IDMove(id uint64, delay time.Duration) (bool, error) {
-	return yes(C.hwheel_id_move(w.c, C.uint64_t(id), nanoseconds(delay), 0))
-}
-
-// IDDelete is KeyDelete for a number.
-func (w *Wheel) IDDelete(id uint64) (bool, error) {
-	return yes(C.hwheel_id_delete(w.c, C.uint64_t(id)))
-}
-
-// IDPending is KeyPending for a number.
-func (w *Wheel) IDPending(id uint64) (bool, error) {
-	return yes(C.hwheel_id_pending(w.c, C.uint64_t(id)))
+// KeyOf makes a key of a number.
+func KeyOf(number uint64) []byte {
+	key := make([]byte, 8)
+	*(*uint64)(unsafe.Pointer(&key[0])) = number
+	return key
 }
 
 // keyOf lends a key to C for the length of a call.

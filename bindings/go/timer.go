@@ -10,28 +10,20 @@ struct made {
 	hwheel_timer_t timer;
 };
 
-static struct made after(struct hwheel *w, uint64_t ns, uint64_t cookie)
+static struct made once(struct hwheel *w, uint64_t ns, uint64_t cookie, uint32_t flags)
 {
 	struct made m = { 0, 0 };
 
-	m.result = hwheel_after(w, ns, NULL, cookie, 0, &m.timer);
+	m.result = hwheel_once(w, ns, NULL, cookie, flags, &m.timer);
 	return m;
 }
 
-static struct made at(struct hwheel *w, uint64_t ns, uint64_t cookie)
-{
-	struct made m = { 0, 0 };
-
-	m.result = hwheel_at(w, ns, NULL, cookie, 0, &m.timer);
-	return m;
-}
-
-static struct made every(struct hwheel *w, uint64_t first, uint64_t period,
+static struct made every(struct hwheel *w, uint64_t first, uint64_t period, uint64_t slack,
 			 uint64_t cookie, uint32_t flags)
 {
 	struct made m = { 0, 0 };
 
-	m.result = hwheel_every(w, first, period, NULL, cookie, flags, &m.timer);
+	m.result = hwheel_every(w, first, period, slack, NULL, cookie, flags, &m.timer);
 	return m;
 }
 
@@ -39,7 +31,7 @@ static struct made setup(struct hwheel *w, uint64_t cookie)
 {
 	struct made m = { 0, 0 };
 
-	m.result = hwheel_setup(w, NULL, cookie, 0, &m.timer);
+	m.result = hwheel_timer_setup(w, NULL, cookie, &m.timer);
 	return m;
 }
 */
@@ -47,32 +39,73 @@ import "C"
 
 import "time"
 
-// Timer is the name of a timer. Zero is none; a stale one is an error.
+// Timer is the handle of a timer. Zero is none; a stale one is an error.
 type Timer uint64
 
-// Missed says what to do with periods that have passed as well.
+// When is when a timer fires: In a duration, Until a time, or At a deadline.
+type When struct {
+	ns    uint64
+	flags uint32
+}
+
+// In is a delay. A negative one is EINVAL in the call that takes it.
+func In(delay time.Duration) When {
+	return When{uint64(nanoseconds(delay)), 0}
+}
+
+// Until is a delay that ends at a time; none if that has passed.
+func Until(t time.Time) When {
+	if delay := time.Until(t); delay > 0 {
+		return In(delay)
+	}
+	return In(0)
+}
+
+// At is a deadline on the wheel's clock, in nanoseconds.
+func At(deadlineNs uint64) When {
+	return When{deadlineNs, C.HWHEEL_ABS}
+}
+
+func (w When) times() (C.uint64_t, C.uint32_t) {
+	return C.uint64_t(w.ns), C.uint32_t(w.flags)
+}
+
+// Condition says in which case Mod moves a timer.
+type Condition uint32
+
+const (
+	Always    Condition = 0
+	Reduce    Condition = C.HWHEEL_REDUCE     // only to an earlier time
+	IfPending Condition = C.HWHEEL_IF_PENDING // only if the timer is pending
+)
+
+// Missed says what happens to periods that nobody drove the wheel for.
 type Missed uint32
 
 const (
-	Skip  Missed = 0                     // leave them out, count them, keep the rhythm
-	Burst Missed = C.HWHEEL_MISSED_BURST // fire each
-	Delay Missed = C.HWHEEL_MISSED_DELAY // count the next from now
+	Skip  Missed = 0                     // count them and keep the rhythm
+	Burst Missed = C.HWHEEL_MISSED_BURST // fire each of them
+	Delay Missed = C.HWHEEL_MISSED_DELAY // start the next period now
 )
 
-// After arms a timer that fires once and frees itself.
-func (w *Wheel) After(delay time.Duration, cookie uint64) (Timer, error) {
-	return made(C.after(w.c, nanoseconds(delay), C.uint64_t(cookie)))
+// Period says how a timer repeats.
+type Period struct {
+	Length time.Duration
+	Slack  time.Duration // each time may come this much late, to share a wake-up
+	Missed Missed
 }
 
-// At is After with a deadline on the wheel's clock.
-func (w *Wheel) At(deadlineNs uint64, cookie uint64) (Timer, error) {
-	return made(C.at(w.c, C.uint64_t(deadlineNs), C.uint64_t(cookie)))
+// Once arms a timer that fires once and frees itself.
+func (w *Wheel) Once(when When, cookie uint64) (Timer, error) {
+	ns, flags := when.times()
+	return made(C.once(w.c, ns, C.uint64_t(cookie), flags))
 }
 
-// Every arms a timer that fires again and again, until it is deleted.
-func (w *Wheel) Every(first, period time.Duration, cookie uint64, missed Missed) (Timer, error) {
-	return made(C.every(w.c, nanoseconds(first), nanoseconds(period), C.uint64_t(cookie),
-		C.uint32_t(missed)))
+// Every arms a timer that fires again and again, until Delete.
+func (w *Wheel) Every(first When, period Period, cookie uint64) (Timer, error) {
+	ns, flags := first.times()
+	return made(C.every(w.c, ns, nanoseconds(period.Length), nanoseconds(period.Slack),
+		C.uint64_t(cookie), flags|C.uint32_t(period.Missed)))
 }
 
 // Setup makes a timer that can be armed again and again, and lives until Free.
@@ -80,55 +113,52 @@ func (w *Wheel) Setup(cookie uint64) (Timer, error) {
 	return made(C.setup(w.c, C.uint64_t(cookie)))
 }
 
-// Mod arms a timer, or moves it. True if it was armed.
-func (w *Wheel) Mod(t Timer, delay time.Duration) (bool, error) {
-	return yes(C.hwheel_mod(w.c, C.uint64_t(t), nanoseconds(delay), 0))
+// Mod arms a timer, or moves it. True if it was pending.
+func (w *Wheel) Mod(t Timer, when When) (bool, error) {
+	return w.ModIf(Always, t, when)
 }
 
-// ModAt is Mod with a deadline on the wheel's clock.
-func (w *Wheel) ModAt(t Timer, deadlineNs uint64) (bool, error) {
-	return yes(C.hwheel_mod_at(w.c, C.uint64_t(t), C.uint64_t(deadlineNs), 0))
+// ModIf is Mod under a condition.
+func (w *Wheel) ModIf(c Condition, t Timer, when When) (bool, error) {
+	ns, flags := when.times()
+	return yes(C.hwheel_timer_mod(w.c, C.uint64_t(t), ns, flags|C.uint32_t(c)))
 }
 
-// Reduce is Mod, but only to an earlier deadline.
-func (w *Wheel) Reduce(t Timer, delay time.Duration) (bool, error) {
-	return yes(C.hwheel_reduce(w.c, C.uint64_t(t), nanoseconds(delay), 0))
+// ModRange is Mod to any time up to slack later, so that timers share wake-ups.
+func (w *Wheel) ModRange(t Timer, when When, slack time.Duration) (bool, error) {
+	ns, flags := when.times()
+	return yes(C.hwheel_timer_mod_range(w.c, C.uint64_t(t), ns, nanoseconds(slack), flags))
 }
 
-// ModPending is Mod, but only if the timer is armed.
-func (w *Wheel) ModPending(t Timer, delay time.Duration) (bool, error) {
-	return yes(C.hwheel_mod_pending(w.c, C.uint64_t(t), nanoseconds(delay), 0))
-}
-
-// Delete cancels a timer. True if it was armed and will not fire. False or
-// ESTALE: its event has been handed over already.
+// Delete cancels a timer. True if it was pending and will not fire. False or
+// ESTALE: Poll has handed over its event already.
 func (w *Wheel) Delete(t Timer) (bool, error) {
-	return yes(C.hwheel_delete(w.c, C.uint64_t(t)))
+	return yes(C.hwheel_timer_delete(w.c, C.uint64_t(t)))
 }
 
 // Shutdown is Delete, and arming the timer again is ESHUTDOWN.
 func (w *Wheel) Shutdown(t Timer) (bool, error) {
-	return yes(C.hwheel_shutdown(w.c, C.uint64_t(t)))
+	return yes(C.hwheel_timer_shutdown(w.c, C.uint64_t(t)))
 }
 
-// Free is Delete, and the timer is no more.
+// Free is Delete, and frees the timer.
 func (w *Wheel) Free(t Timer) (bool, error) {
-	return yes(C.hwheel_free(w.c, C.uint64_t(t)))
+	return yes(C.hwheel_timer_free(w.c, C.uint64_t(t)))
 }
 
-// Pending says whether a timer is armed.
+// Pending says whether a timer is pending.
 func (w *Wheel) Pending(t Timer) (bool, error) {
-	return yes(C.hwheel_pending(w.c, C.uint64_t(t)))
+	return yes(C.hwheel_timer_pending(w.c, C.uint64_t(t)))
 }
 
-// Remaining is the time to a timer's deadline, and whether it is armed.
-func (w *Wheel) Remaining(t Timer) (left time.Duration, armed bool, err error) {
+// Remaining is the time until a timer fires, and whether it is pending.
+func (w *Wheel) Remaining(t Timer) (left time.Duration, pending bool, err error) {
 	var ns C.uint64_t
-	armed, err = yes(C.hwheel_remaining(w.c, C.uint64_t(t), &ns))
+	pending, err = yes(C.hwheel_timer_remaining(w.c, C.uint64_t(t), &ns))
 	if ns > C.uint64_t(Never) {
-		return Never, armed, err
+		return Never, pending, err
 	}
-	return time.Duration(ns), armed, err
+	return time.Duration(ns), pending, err
 }
 
 func made(m C.struct_made) (Timer, error) {

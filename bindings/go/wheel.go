@@ -1,17 +1,16 @@
-// Package hwheel is a lock-free timing wheel: timers by the million, handed
-// over in batches.
+// Package hwheel is a lock-free timing wheel: timers by the million, in batches.
 //
-// A timer is armed with a cookie, an integer of the caller's, and comes due as
-// an Event in the slice given to Poll. Nothing of Go's is kept by the library.
+// The caller arms a timer with a cookie, any integer, and finds it again in an
+// Event of the slice given to Poll. The library keeps nothing of Go's.
 //
-// Errors are syscall.Errno values, as errors.Is(err, syscall.ESTALE) tells:
-// ESTALE no such timer, ENOSPC too many timers, EBUSY another goroutine
-// drives, EINVAL a bad argument or a closed wheel, ESHUTDOWN drained or a
-// forked child, ENOMEM no memory.
+// Errors are of type Error, in the library's words; errors.Is(err, syscall.ESTALE)
+// tells them apart: ESTALE the timer no longer exists, ENOSPC too many timers,
+// EBUSY another goroutine drives, EINVAL a bad argument, a negative duration or a
+// closed wheel, ESHUTDOWN drained or a forked child, ENOMEM no memory.
 //
 // Any goroutine may arm and cancel, without a lock. One at a time calls Poll,
-// Advance, Drain or Run; another gets EBUSY. Close is for when no other
-// goroutine uses the wheel.
+// Advance, Drain or Run; another gets EBUSY. No other goroutine may use the wheel
+// during Close.
 package hwheel
 
 /*
@@ -27,12 +26,12 @@ import (
 	"unsafe"
 )
 
-// Clock is what a wheel counts.
+// Clock is the clock of a wheel.
 type Clock uint32
 
 const (
 	Monotonic Clock = C.HWHEEL_CLOCK_MONOTONIC
-	Boottime  Clock = C.HWHEEL_CLOCK_BOOTTIME // counts suspend, too
+	Boottime  Clock = C.HWHEEL_CLOCK_BOOTTIME // counts the time of a suspend, too
 	Realtime  Clock = C.HWHEEL_CLOCK_REALTIME // follows the wall clock
 	Manual    Clock = C.HWHEEL_CLOCK_MANUAL   // moved by Advance
 )
@@ -40,8 +39,8 @@ const (
 // Never is a delay that never comes.
 const Never time.Duration = math.MaxInt64
 
-// Options say how a wheel is made. What is zero takes the library's default:
-// ticks of a millisecond, four levels of 256 slots.
+// Options say how to make a wheel. Zero is the library's default: ticks of a
+// millisecond, four levels of 256 slots.
 type Options struct {
 	Clock     Clock
 	Tick      time.Duration
@@ -51,20 +50,23 @@ type Options struct {
 	StartNs   uint64 // of a manual clock
 }
 
-// Event is a timer that has come due, or was drained.
+// Event is a timer that has fired, or that was drained or listed.
 type Event struct {
-	Timer      Timer // stale already, if the timer was one that frees itself
+	Timer      Timer // stale already, if the timer freed itself
 	Cookie     uint64
 	DeadlineNs uint64
-	Missed     uint32 // periods left out after this one
+	Missed     uint32 // number of periods left out
 	Flags      uint32
 }
 
-// Drained is the flag of an event that Drain has handed back.
-const Drained uint32 = C.HWHEEL_EVENT_DRAINED
+// Flags of an event.
+const (
+	Drained uint32 = C.HWHEEL_EVENT_DRAINED // Drain has handed it back
+	Listed  uint32 = C.HWHEEL_EVENT_LISTED  // List shows it
+)
 
-// A slice of events is given to C as it is: these do not compile if the
-// layouts differ.
+// C writes into a slice of events directly: these do not compile if the layouts
+// differ.
 const (
 	_ = -uint(unsafe.Sizeof(Event{}) ^ C.sizeof_struct_hwheel_event)
 	_ = -uint(unsafe.Offsetof(Event{}.Cookie) ^ unsafe.Offsetof(C.struct_hwheel_event{}.cookie))
@@ -73,30 +75,29 @@ const (
 	_ = -uint(unsafe.Offsetof(Event{}.Flags) ^ unsafe.Offsetof(C.struct_hwheel_event{}.flags))
 )
 
-// Stats are what a wheel has done; exact when nobody uses it.
+// Stats are the counts of a wheel; exact while no goroutine uses it.
 type Stats struct {
 	Live      uint64 // timers that exist
 	Fired     uint64
 	Missed    uint64 // periods left out
-	Unclaimed uint64 // came due where nobody took events
-	Sweeps    uint64 // how often the hand was moved
+	Unclaimed uint64 // timers that came due in a call without room for events
+	Sweeps    uint64 // moves of the wheel's hand
 	Wakeups   uint64 // of the tick thread
 	Kicks     uint64 // arms that woke the driver
-	Pushes    uint64 // promises put into buckets
-	Repeats   uint64 // pushes made again
+	Pushes    uint64 // entries put into buckets
+	Repeats   uint64 // pushes that were repeated
 	SlabBytes uint64 // memory of timers
-	Armed     uint64 // arms of timers that rested
-	Rearmed   uint64 // arms that moved a timer
-	Quiet     uint64 // of these, without a push
+	Armed     uint64 // arms of timers that were not pending
+	Rearmed   uint64 // arms that moved a pending timer
+	Quiet     uint64 // those that put no entry into a bucket
 	Cancelled uint64
-	Drained   uint64 // handed back by Drain
-	Pending   uint64 // timers that are armed now
-	Entries   uint64 // promises in buckets now
-	Dead      uint64 // of these, of no use any more
-	Queued    uint64 // callbacks waiting for a worker
-	Dropped   uint64 // callbacks for which there was no room
-	// How many timers fired how late: [0] not at all, [i] from 2^(i-1) ns to
-	// below 2^i ns.
+	Drained   uint64 // timers that Drain has handed back
+	Pending   uint64 // timers that are pending now
+	Entries   uint64 // entries in buckets now
+	Dead      uint64 // those that no timer needs any more
+	Queued    uint64 // callbacks that wait for a worker
+	Dropped   uint64 // callbacks for which the queue had no room
+	// Number of timers by lateness: [0] for none, [i] for 2^(i-1) ns to below 2^i ns.
 	Lateness [40]uint64
 }
 
@@ -116,15 +117,14 @@ func New(options Options) (*Wheel, error) {
 	o.max_timers = C.uint32_t(options.MaxTimers)
 	o.start_ns = C.uint64_t(options.StartNs)
 	w := new(Wheel)
-	_, err := result(C.hwheel_create(&o, 0, &w.c))
+	_, err := result(C.hwheel_create(&o, &w.c))
 	if err != nil {
 		return nil, err
 	}
 	return w, nil
 }
 
-// Close frees the wheel; what is armed does not fire. The second time it does
-// nothing.
+// Close frees the wheel; pending timers do not fire. The second call does nothing.
 func (w *Wheel) Close() error {
 	_, err := result(C.hwheel_destroy(w.c))
 	if err == nil {
@@ -140,15 +140,15 @@ func (w *Wheel) Now() (uint64, error) {
 	return uint64(now), err
 }
 
-// NextExpiry says when the wheel wants to be driven next, and whether anything
-// is armed at all. Never later than the truth.
-func (w *Wheel) NextExpiry() (deadlineNs uint64, armed bool, err error) {
+// NextExpiry is the time at which to drive the wheel next, and whether a timer is
+// pending at all. The time is never later than the next timer.
+func (w *Wheel) NextExpiry() (timeNs uint64, pending bool, err error) {
 	var deadline C.uint64_t
 	n, err := result(C.hwheel_next_expiry(w.c, &deadline))
 	return uint64(deadline), n == 1, err
 }
 
-// Stats returns what the wheel has done so far.
+// Stats returns the counts of the wheel.
 func (w *Wheel) Stats() (Stats, error) {
 	var s C.struct_hwheel_stats
 	s.size = C.sizeof_struct_hwheel_stats
@@ -181,24 +181,38 @@ func (w *Wheel) Stats() (Stats, error) {
 	return stats, err
 }
 
-// Version is that of the library that is linked.
+// Version is the version of the library that the program runs with.
 func Version() string {
 	return C.GoString(C.hwheel_version_string())
 }
 
+// nanoseconds gives the library a negative duration as it is, which it refuses.
 func nanoseconds(d time.Duration) C.uint64_t {
 	switch {
 	case d == Never:
 		return C.HWHEEL_NEVER
 	case d < 0:
-		return 0
+		return 1 << 63
 	}
 	return C.uint64_t(d)
 }
 
+// Error is an error of the library. It is a syscall.Errno in other words.
+type Error syscall.Errno
+
+// Error says what it means for a wheel.
+func (e Error) Error() string {
+	return "hwheel: " + C.GoString(C.hwheel_strerror(-C.int(e)))
+}
+
+// Unwrap is for errors.Is and errors.As.
+func (e Error) Unwrap() error {
+	return syscall.Errno(e)
+}
+
 func result(n C.int) (int, error) {
 	if n < 0 {
-		return 0, syscall.Errno(-n)
+		return 0, Error(-n)
 	}
 	return int(n), nil
 }

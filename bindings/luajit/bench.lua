@@ -21,7 +21,7 @@ end
 
 local function batch()
 	local wheel, events = assert(hwheel.new { clock = "manual" }), hwheel.events(1024)
-	for cookie = 0, TIMERS - 1 do assert(wheel:at(cookie % 1000 * TICK, cookie)) end
+	for cookie = 0, TIMERS - 1 do assert(wheel:once(cookie % 1000 * TICK, cookie, hwheel.ABS)) end
 	local begin = seconds()
 	repeat
 		local n = wheel:advance(END, events)
@@ -38,10 +38,10 @@ local function callback()
 		total = total + tonumber(event.cookie)
 	end)
 	for cookie = 0, TIMERS - 1 do
-		assert(C.hwheel_at(wheel.wheel, cookie % 1000 * TICK, fired, cookie, 0, nil) == 0)
+		assert(C.hwheel_once(wheel.wheel, cookie % 1000 * TICK, fired, cookie, hwheel.ABS, nil) == 0)
 	end
 	local begin = seconds()
-	assert(C.hwheel_advance(wheel.wheel, END, nil, 0) == 0)
+	assert(C.hwheel_advance(wheel.wheel, END, nil, 0, nil) == 0)
 	local took = seconds() - begin
 	wheel:close()
 	fired:free()

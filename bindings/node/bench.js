@@ -3,7 +3,7 @@
 // thousand ticks.
 import assert from "node:assert/strict";
 import koffi from "koffi";
-import { Clock, Wheel } from "./src/index.js";
+import { ABS, Clock, Wheel } from "./src/index.js";
 import * as c from "./src/native.js";
 
 const TIMERS = 100_000;
@@ -12,7 +12,7 @@ const END = 1000 * TICK;
 
 function batch() {
   const wheel = new Wheel({ clock: Clock.MANUAL });
-  for (let cookie = 0; cookie < TIMERS; cookie++) wheel.at((cookie % 1000) * TICK, cookie);
+  for (let cookie = 0; cookie < TIMERS; cookie++) wheel.once((cookie % 1000) * TICK, cookie, ABS);
   const events = wheel.events;
   const begin = performance.now();
   let total = 0, n;
@@ -32,16 +32,16 @@ function callback() {
   options.setUint32(0, 40, true);
   options.setUint32(4, Clock.MANUAL, true);
   const out = new BigUint64Array(1);
-  c.check(c.create(options.buffer, 0, out));
+  c.check(c.create(options.buffer, out));
   const wheel = out[0];
   let total = 0;
   const fired = koffi.register((_, event) => {
     total += Number(koffi.decode(event, 8, "uint64_t"));
   }, koffi.pointer(prototype));
   for (let cookie = 0; cookie < TIMERS; cookie++)
-    c.check(c.at(wheel, (cookie % 1000) * TICK, fired, cookie, 0, null));
+    c.check(c.once(wheel, (cookie % 1000) * TICK, fired, cookie, ABS, null));
   const begin = performance.now();
-  c.check(c.advance(wheel, END, null, 0));
+  c.check(c.advance(wheel, END, null, 0, null));
   const seconds = (performance.now() - begin) / 1000;
   c.check(c.destroy(wheel));
   koffi.unregister(fired);

@@ -34,7 +34,7 @@ def batch(wheel):
                 return
 
     for cookie in range(TIMERS):
-        wheel.at(cookie % 1000 * TICK, cookie)
+        wheel.once(cookie % 1000 * TICK, cookie, hwheel.ABS)
     return fire
 
 
@@ -47,7 +47,7 @@ def function(_):
 
 def callback(wheel):
     for cookie in range(TIMERS):
-        lib.hwheel_at(wheel._wheel, cookie % 1000 * TICK, called, cookie, 0, ffi.NULL)
+        lib.hwheel_once(wheel._wheel, cookie % 1000 * TICK, called, cookie, 0, ffi.NULL)
     return lambda: lib.hwheel_advance(wheel._wheel, END, ffi.NULL, 0)
 
 

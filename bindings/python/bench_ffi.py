@@ -13,6 +13,7 @@ TIMERS = 100_000
 BATCH = 1024
 FAR = 10**15
 MANUAL = 3
+ABS = 1
 decode = struct.Struct("=QQQII").iter_unpack
 
 
@@ -36,19 +37,19 @@ def by_cffi(ffi, lib):
     options = ffi.new("struct hwheel_options *")
     options.size, options.clock = ffi.sizeof(options[0]), MANUAL
     made = ffi.new("struct hwheel **")
-    assert lib.hwheel_create(options, 0, made) == 0
+    assert lib.hwheel_create(options, made) == 0
     wheel = ffi.gc(made[0], lib.hwheel_destroy)
     events = ffi.new("struct hwheel_event[]", BATCH)
     u64, null = ffi.typeof("uint64_t *"), ffi.NULL
 
     def at(deadline, cookie):
         out = ffi.new(u64)
-        if lib.hwheel_at(wheel, deadline, null, cookie, 0, out) < 0:
+        if lib.hwheel_once(wheel, deadline, null, cookie, ABS, out) < 0:
             raise OSError
         return out[0]
 
     return round_of(
-        at, lambda now: lib.hwheel_advance(wheel, now, events, BATCH), ffi.buffer(events)
+        at, lambda now: lib.hwheel_advance(wheel, now, events, BATCH, null), ffi.buffer(events)
     )
 
 
@@ -69,23 +70,23 @@ def by_cffi_api():
 def by_ctypes():
     lib = ctypes.CDLL("libhwheel.so.0")
     u32, u64, pointer = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
-    lib.hwheel_at.argtypes = [pointer, u64, pointer, u64, u32, pointer]
-    lib.hwheel_advance.argtypes = [pointer, u64, pointer, u32]
+    lib.hwheel_once.argtypes = [pointer, u64, pointer, u64, u32, pointer]
+    lib.hwheel_advance.argtypes = [pointer, u64, pointer, u32, pointer]
     lib.hwheel_destroy.argtypes = [pointer]
     # size, clock, tick_ns, levels, slots, max_timers, flags, start_ns
     options = struct.pack("=IIQIIIIQ", 40, MANUAL, 0, 0, 0, 0, 0, 0)
     wheel = pointer()
-    assert lib.hwheel_create(options, 0, ctypes.byref(wheel)) == 0
+    assert lib.hwheel_create(options, ctypes.byref(wheel)) == 0
     events = (ctypes.c_char * (32 * BATCH))()
 
     def at(deadline, cookie):
         out = u64()
-        if lib.hwheel_at(wheel, deadline, None, cookie, 0, ctypes.byref(out)) < 0:
+        if lib.hwheel_once(wheel, deadline, None, cookie, ABS, ctypes.byref(out)) < 0:
             raise OSError
         return out.value
 
     try:
-        return round_of(at, lambda now: lib.hwheel_advance(wheel, now, events, BATCH), events)
+        return round_of(at, lambda now: lib.hwheel_advance(wheel, now, events, BATCH, None), events)
     finally:
         lib.hwheel_destroy(wheel)
 

@@ -21,7 +21,7 @@ fn count(cookie: u64) {
 fn round(options: Options) -> Result<Duration, hwheel::Error> {
     let wheel = options.clock(Clock::Manual).create()?;
     for cookie in 0..TIMERS {
-        wheel.at(Time::from_nanos(cookie % 1000 * TICK), cookie)?;
+        wheel.once(Time::from_nanos(cookie % 1000 * TICK), cookie)?;
     }
     TOTAL.store(0, Ordering::Relaxed);
     let mut events = [Event::default(); 1024];

@@ -6,8 +6,8 @@ int main(void)
 {
 	struct hwheel *wheel;
 
-	if (hwheel_create(NULL, 0, &wheel) != 0 ||
-	    hwheel_after(wheel, 1000, NULL, 7, 0, NULL) != 0)
+	if (hwheel_create(NULL, &wheel) != 0 ||
+	    hwheel_once(wheel, 1000, NULL, 7, 0, NULL) != 0)
 		return 1;
 	printf("%s\n", hwheel_version_string());
 	return hwheel_destroy(wheel);

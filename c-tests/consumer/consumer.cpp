@@ -7,7 +7,7 @@ int main()
 	hwheelpp::Wheel wheel;
 
 	if (!wheel.open().ok() ||
-	    !wheel.after(std::chrono::microseconds(1), hwheelpp::Cookie(7)).ok())
+	    !wheel.once(std::chrono::microseconds(1), hwheelpp::Cookie(7)).ok())
 		return 1;
 	std::puts(hwheel_version_string());
 	return wheel.close().value();

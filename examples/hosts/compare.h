@@ -75,7 +75,7 @@ static int compare_poll(struct comparison *c, struct hwheel *wheel)
 	int n, done = 0;
 
 	do {
-		n = hwheel_poll(wheel, events, 64);
+		n = hwheel_poll(wheel, events, 64, NULL);
 		for (int i = 0; i < n; i++)
 			done = compare_fired(c, &c->wheel, (unsigned)events[i].cookie);
 	} while (n == 64);

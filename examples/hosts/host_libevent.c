@@ -43,7 +43,7 @@ static void arm(evutil_socket_t fd, short what, void *arg)
 
 		timers[i] = evtimer_new(base, own_timer, (void *)(uintptr_t)i);
 		if (!timers[i] || event_add(timers[i], &delay) ||
-		    hwheel_at(wheel, deadline_ns(&comparison, i), NULL, i, 0, NULL))
+		    hwheel_once(wheel, deadline_ns(&comparison, i), NULL, i, HWHEEL_ABS, NULL))
 			exit(1);
 	}
 }
@@ -58,7 +58,7 @@ int main(void)
 	/* Otherwise its clock is the coarse one, 4 ms a step. */
 	if (!config || event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) ||
 	    !(base = event_base_new_with_config(config)) ||
-	    hwheel_create(NULL, 0, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
+	    hwheel_create(NULL, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
 	    !(readable = event_new(base, fd, EV_READ | EV_PERSIST, wheel_readable, NULL)) ||
 	    event_add(readable, NULL) || event_base_loopexit(base, &limit) ||
 	    event_base_once(base, -1, EV_TIMEOUT, arm, NULL, NULL))

@@ -41,7 +41,7 @@ int main(void)
 	uv_poll_t poll;
 	int fd, failed;
 
-	if (hwheel_create(NULL, 0, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
+	if (hwheel_create(NULL, &wheel) || (fd = hwheel_fd(wheel)) < 0 ||
 	    uv_loop_init(&loop) || uv_poll_init(&loop, &poll, fd) ||
 	    uv_poll_start(&poll, UV_READABLE, wheel_readable))
 		return 1;
@@ -54,7 +54,7 @@ int main(void)
 		timers[i].data = (void *)(uintptr_t)i;
 		uv_timer_init(&loop, &timers[i]);
 		uv_timer_start(&timers[i], own_timer, comparison.delay_ms[i], 0);
-		if (hwheel_at(wheel, deadline_ns(&comparison, i), NULL, i, 0, NULL))
+		if (hwheel_once(wheel, deadline_ns(&comparison, i), NULL, i, HWHEEL_ABS, NULL))
 			return 1;
 	}
 	uv_run(&loop, UV_RUN_DEFAULT);

@@ -1,21 +1,22 @@
 //! Errors, by what a caller can do about them.
 
-use crate::host::Errno;
+use crate::runtime::words::words;
+use crate::runtime::Errno;
 use std::fmt;
 
-/// Why a call has failed; nothing has changed.
+/// Why a call has failed. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// No such timer, or not any more.
+    /// The timer no longer exists.
     Stale,
     /// The limit on live timers is reached.
     Limit,
-    /// No memory.
+    /// Out of memory.
     NoMemory,
     /// Another thread drives the wheel.
     Busy,
-    /// An argument is out of range, or not for this wheel.
+    /// An argument is not valid, or not for this wheel.
     Invalid,
     /// The timer was shut down, the wheel was drained, or this is a forked child.
     Shutdown,
@@ -26,7 +27,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The number by which the system knows it, above 0.
+    /// The system's number of the error, above 0.
     pub fn errno(self) -> i32 {
         match self {
             Error::Stale => libc::ESTALE,
@@ -58,18 +59,10 @@ impl From<Errno> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Error::Stale => "no such timer",
-            Error::Limit => "the limit on live timers is reached",
-            Error::NoMemory => "no memory",
-            Error::Busy => "another thread drives the wheel",
-            Error::Invalid => "an argument is out of range",
-            Error::Shutdown => "the timer or the wheel is shut down",
-            Error::Deadlock => "the call would wait for itself",
-            Error::System(errno) => {
-                return std::io::Error::from_raw_os_error(*errno).fmt(f);
-            }
-        })
+        match words(-self.errno()).map(|words| words.to_str()) {
+            Some(Ok(words)) => f.write_str(words),
+            _ => std::io::Error::from_raw_os_error(self.errno()).fmt(f),
+        }
     }
 }
 

@@ -1,29 +1,30 @@
 //! Timers and what they become when they are due.
 
 use super::time::Time;
-use crate::sweep::Fired;
+use crate::core::driver::Fired;
 
-/// The name of a timer of one wheel.
+/// The handle of a timer.
 ///
-/// A name may outlive its timer, and is then [`Error::Stale`](crate::Error::Stale)
-/// for ever: it is not given to another.
+/// A handle may outlive its timer. Its use is [`Error::Stale`](crate::Error::Stale)
+/// then: no other timer ever gets the same handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timer(pub(crate) u64);
 
-/// A timer that has fired, or was drained. The default one is a place to be
-/// filled.
+/// A timer that has fired, or that the wheel has handed back or listed. The default
+/// event is room for another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Stale already if the timer was one that frees itself; the default one if
-    /// the timer was keyed.
+    /// The handle. It is stale already if the timer freed itself. The default one
+    /// for a timer with a key.
     pub timer: Timer,
-    /// What the caller gave when it made the timer.
+    /// The value that the caller gave with the timer.
     pub cookie: u64,
-    /// When it was due.
+    /// The time of the timer's tick: the time that the caller gave, rounded up. When
+    /// a periodic timer fires, the exact time, unless the timer was moved.
     pub deadline: Time,
-    /// How many periods were left out.
+    /// The number of periods that were left out.
     pub missed: u32,
-    /// Handed back by [`Wheel::drain`](crate::Wheel::drain), not fired.
+    /// [`Wheel::drain`](crate::Wheel::drain) handed the timer back; it has not fired.
     pub drained: bool,
 }
 
@@ -32,7 +33,7 @@ impl Event {
         Event {
             timer: Timer(fired.handle),
             cookie: fired.cookie,
-            deadline: Time::from_nanos(fired.due_ns),
+            deadline: Time::from_nanos(fired.deadline_ns),
             missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
             drained,
         }

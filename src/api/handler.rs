@@ -6,8 +6,9 @@
 
 use super::event::Event;
 use super::Wheel;
-use crate::host::Host;
-use crate::sweep::Fired;
+use crate::core::driver::Fired;
+use crate::runtime::foreign::pointer_of;
+use crate::runtime::Host;
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -58,7 +59,7 @@ impl Handler {
 /// # Safety
 /// `fired.func` is the handler of the wheel around `host`.
 pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
-    let handler = fired.func as *const Handler;
+    let handler = pointer_of::<Handler>(fired.func);
     // Another name for the wheel, which its owner drops.
     let wheel = ManuallyDrop::new(Wheel {
         host: std::ptr::from_ref(host).cast_mut(),

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::time::When;
 use super::{truth, Wheel};
-use crate::keys::{Target, LONGEST};
+use crate::runtime::keys::{Target, LONGEST};
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     if bytes.is_empty() || bytes.len() > LONGEST {
@@ -12,19 +12,19 @@ fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     Ok(bytes)
 }
 
-/// Keyed timers fire once and are named by any 1 to 255 bytes. Their events
-/// carry no [`Timer`](super::Timer) but the default one. These calls block while
-/// another thread is at work on the same sixty-fourth part of all keys.
+/// A keyed timer fires once, and any 1 to 255 bytes are its key. Its event carries
+/// the default [`Timer`](super::Timer). Each call takes one of 64 locks, chosen by
+/// the key, for a short time.
 impl Wheel {
-    /// Gives a key a timer. True: its pending timer was replaced, and does not
-    /// fire. When the new one fires, its key is free before the handler begins.
+    /// Gives a key a timer. True if it replaces a pending timer, which then does not
+    /// fire. The key is free before the handler starts for the new timer.
     ///
     /// ```
     /// # use hwheel::{Clock, Event, Options, Time};
     /// # use std::time::Duration;
     /// # let wheel = Options::new().clock(Clock::Manual).create()?;
     /// wheel.key_set(b"session 7", Duration::from_secs(60), 7)?;
-    /// // The session was used: what is set already, moves.
+    /// // The session was used: its timer moves.
     /// assert!(wheel.key_set(b"session 7", Duration::from_secs(60), 7)?);
     /// assert!(wheel.key_delete(b"session 7")?);
     /// // A number is the bytes of it.
@@ -33,27 +33,27 @@ impl Wheel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] if the key has no byte or more than 255;
+    /// [`Error::Invalid`] if the key is empty or longer than 255 bytes;
     /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Shutdown`] if the wheel was
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
-        let func = self.handler as usize;
-        let when = when.into().of_host();
+        let func = crate::runtime::foreign::number_of(self.handler);
+        let when = when.into().of_host(self)?;
         let target = Target { func, cookie };
         truth(self.host().key_set(key(bytes)?, target, when))
     }
 
-    /// Moves the pending timer of a key, which keeps its cookie. False if it has
-    /// none.
+    /// Moves the pending timer of a key, which keeps its cookie. False if the key has
+    /// no pending timer.
     ///
     /// # Errors
     /// As [`key_set`](Wheel::key_set), but for [`Error::Limit`].
-    pub fn key_move(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host();
+    pub fn key_mod(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
+        let when = when.into().of_host(self)?;
         truth(self.host().key_move(key(bytes)?, when))
     }
 
-    /// Cancels the pending timer of a key. False if it has none, or not any more.
+    /// Cancels the pending timer of a key. False if the key has no pending timer.
     ///
     /// # Errors
     /// [`Error::Invalid`] as [`key_set`](Wheel::key_set).

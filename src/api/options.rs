@@ -5,18 +5,20 @@ use super::event::Event;
 use super::handler::{self, Function, Handler};
 use super::time::{nanos, Time};
 use super::Wheel;
-use crate::capi::{self, hwheel_options};
-use crate::host::Host;
-use crate::slab::{BURST, DELAY};
+use crate::core::node::{BURST, DELAY};
+use crate::core::slab::MOST;
+use crate::runtime::options;
+use crate::runtime::Host;
+use crate::sys::clock;
 use std::time::Duration;
 
-/// What a wheel counts.
+/// The clock of a wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`, that of [`Instant`](std::time::Instant).
     #[default]
     Monotonic,
-    /// `CLOCK_BOOTTIME`, which also counts the time the system is suspended.
+    /// `CLOCK_BOOTTIME`, which also counts the time of a suspend.
     Boottime,
     /// `CLOCK_REALTIME`, which follows the wall clock when that is set.
     Realtime,
@@ -24,15 +26,15 @@ pub enum Clock {
     Manual,
 }
 
-/// What becomes of periods that passed while nobody drove the wheel.
+/// What happens to periods that pass while nobody drives the wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
-    /// They are left out and counted, and the rhythm is kept.
+    /// The timer fires once, counts the others as missed, and keeps its rhythm.
     #[default]
     Skip,
-    /// Each is fired, at once, until caught up.
+    /// Each of them fires, one after another, until caught up.
     Burst,
-    /// The next period is counted from now.
+    /// The timer fires once, and the next period starts now.
     Delay,
 }
 
@@ -46,20 +48,19 @@ impl Missed {
     }
 }
 
-/// What happens to a call of the handler for which the queue of the workers has
-/// no room.
+/// What happens to a call of the handler when the workers' queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
-    /// The thread that drives calls it.
+    /// The driving thread calls the handler.
     #[default]
     Run,
-    /// The thread that drives waits until there is room.
+    /// The driving thread waits until the queue has room.
     Block,
-    /// It is not called; `Stats::dropped` counts it.
+    /// Nobody calls the handler. `Stats::dropped` counts it.
     Drop,
 }
 
-/// How a wheel is made. What is not said, or zero, is the default.
+/// How to make a wheel. An option that is not set, or zero, has its default value.
 ///
 /// ```
 /// use hwheel::Options;
@@ -73,18 +74,21 @@ pub enum Overload {
 /// ```
 #[must_use]
 pub struct Options {
-    given: hwheel_options,
+    given: crate::runtime::Options,
+    workers: u32,
+    queue: u32,
+    overload: options::Overload,
     handler: Option<Box<Handler>>,
 }
-
-// SAFETY: the one pointer in it, an executor's argument, is null.
-unsafe impl Send for Options {}
 
 impl Options {
     /// The defaults.
     pub fn new() -> Options {
         Options {
-            given: hwheel_options::DEFAULT,
+            given: crate::runtime::Options::default(),
+            workers: 0,
+            queue: 0,
+            overload: options::Overload::Run,
             handler: None,
         }
     }
@@ -92,15 +96,15 @@ impl Options {
     /// The clock; [`Clock::Monotonic`] by default.
     pub fn clock(mut self, clock: Clock) -> Options {
         self.given.clock = match clock {
-            Clock::Monotonic => capi::HWHEEL_CLOCK_MONOTONIC,
-            Clock::Boottime => capi::HWHEEL_CLOCK_BOOTTIME,
-            Clock::Realtime => capi::HWHEEL_CLOCK_REALTIME,
-            Clock::Manual => capi::HWHEEL_CLOCK_MANUAL,
+            Clock::Monotonic => clock::Clock::System(libc::CLOCK_MONOTONIC),
+            Clock::Boottime => clock::Clock::System(libc::CLOCK_BOOTTIME),
+            Clock::Realtime => clock::Clock::System(libc::CLOCK_REALTIME),
+            Clock::Manual => clock::Clock::Manual,
         };
         self
     }
 
-    /// Where a manual clock starts: below 2^62 ticks; at zero by default.
+    /// The first time of a manual clock: below 2^62 ticks; zero by default.
     pub fn start(mut self, now: Time) -> Options {
         self.given.start_ns = now.as_nanos();
         self
@@ -109,37 +113,36 @@ impl Options {
     /// The length of a tick: 1 ns to 1 h; 1 ms by default. A timer fires at the
     /// first tick at or after its deadline.
     pub fn tick(mut self, tick: Duration) -> Options {
-        self.given.tick_ns = nanos(tick);
+        self.given.tick_ns = or(nanos(tick), 1_000_000);
         self
     }
 
     /// One level for the hashed wheel with rounds, 2 to 8 for the hierarchical
     /// wheel; 4 by default.
     pub fn levels(mut self, levels: u32) -> Options {
-        self.given.levels = levels;
+        self.given.levels = or(levels, 4);
         self
     }
 
-    /// Slots of each level: a power of two from 2 to 65536; 256 by default.
+    /// The number of slots of each level: a power of two from 2 to 65536; 256 by default.
     /// `levels` times the logarithm of `slots` is at most 48.
     pub fn slots(mut self, slots: u32) -> Options {
-        self.given.slots = slots;
+        self.given.slots = or(slots, 256);
         self
     }
 
-    /// The limit on live timers: up to 67108864, which is the default.
+    /// The maximum number of live timers: up to 67108800, which is the default.
     pub fn max_timers(mut self, limit: u32) -> Options {
-        self.given.max_timers = limit;
+        self.given.max_timers = or(limit, MOST);
         self
     }
 
-    /// A closure that is called for each timer that fires, in the thread that
-    /// drives. It may do anything with the wheel but drive, stop, drain or wait
-    /// for itself. There are no events then: [`Wheel::poll`] and
-    /// [`Wheel::advance`] call it and return none.
+    /// A closure that the driving thread calls for each timer that fires. It may do
+    /// anything with the wheel but drive, stop, drain or wait for itself. The wheel
+    /// then has no events: [`Wheel::poll`] and [`Wheel::advance`] call the handler.
     ///
-    /// If it panics the wheel goes on, and the next call of [`Wheel::poll`],
-    /// [`Wheel::advance`] or [`Wheel::stop`] panics the same way.
+    /// When the handler panics, the wheel continues, and the next call of
+    /// [`Wheel::poll`], [`Wheel::advance`] or [`Wheel::stop`] panics the same way.
     pub fn handler<F>(mut self, function: F) -> Options
     where
         F: Fn(&Wheel, &Event) + Send + Sync + 'static,
@@ -149,38 +152,30 @@ impl Options {
         self
     }
 
-    /// Threads that call the handler, so that one call that takes long does not
-    /// delay the rest: up to 256; by default the thread that drives calls it.
-    /// The handler never runs for one timer in two threads at once.
+    /// The number of threads that call the handler, so that a slow call does not
+    /// delay the rest: up to 256; by default the driving thread calls it. The
+    /// handler never runs for one timer on two threads at once.
     pub fn workers(mut self, workers: u32) -> Options {
-        self.given.workers = workers;
+        self.workers = workers;
         self
     }
 
-    /// How many fired timers may wait for a worker: a power of two up to 1048576;
-    /// 1024 by default. And what happens to one for which there is no room.
+    /// The maximum number of expired timers that wait for a worker, and what happens
+    /// when the queue is full. A power of two up to 1048576; 1024 by default.
     pub fn queue(mut self, length: u32, overload: Overload) -> Options {
-        self.given.queue = length;
-        self.given.overload = match overload {
-            Overload::Run => capi::HWHEEL_OVERLOAD_RUN,
-            Overload::Block => capi::HWHEEL_OVERLOAD_BLOCK,
-            Overload::Drop => capi::HWHEEL_OVERLOAD_DROP,
+        self.queue = length;
+        self.overload = match overload {
+            Overload::Run => options::Overload::Run,
+            Overload::Block => options::Overload::Block,
+            Overload::Drop => options::Overload::Drop,
         };
         self
     }
 
-    /// A sweep stops after so many timers or so long, and the next call that
-    /// drives goes on; zero for no limit.
-    pub fn budget(mut self, timers: u32, time: Duration) -> Options {
-        self.given.budget_items = timers;
-        self.given.budget_ns = nanos(time);
-        self
-    }
-
-    /// Delays are counted from a time that is cheaper to read: never before
-    /// CLOCK_MONOTONIC, and less than 0.1 ms after it. For that clock alone.
+    /// Counts delays from a cheaper reading of CLOCK_MONOTONIC, which is never behind
+    /// that clock and less than 0.1 ms ahead. Only for [`Clock::Monotonic`].
     pub fn coarse(mut self) -> Options {
-        self.given.flags |= capi::HWHEEL_COARSE;
+        self.given.coarse = true;
         self
     }
 
@@ -190,9 +185,21 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
-        let host = Host::create(&capi::options(&self.given)?, handler::call)?;
+        let given = self
+            .given
+            .with_crew(self.workers, self.queue, self.overload, None)?;
+        let host = Host::create(given.check()?, handler::call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
         Ok(Wheel { host, handler })
+    }
+}
+
+/// Zero is the default.
+fn or<T: Default + PartialEq>(value: T, default: T) -> T {
+    if value == T::default() {
+        default
+    } else {
+        value
     }
 }
 

@@ -1,8 +1,10 @@
 //! Times on a wheel's clock.
 
-use crate::host;
+use super::{error::Error, Wheel};
+use crate::runtime as host;
+use crate::runtime::time::{time, LONGEST, NEVER};
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A point in time on a wheel's clock.
 ///
@@ -11,26 +13,30 @@ use std::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// A deadline that never comes.
-    pub const NEVER: Time = Time(u64::MAX);
+    /// A time that never comes.
+    pub const NEVER: Time = Time(NEVER);
 
-    /// So many nanoseconds after the clock's zero.
+    /// The time that is `ns` nanoseconds after the clock's zero. A time of 2^63 or
+    /// above, other than [`NEVER`](Time::NEVER), is [`Error::Invalid`] when it is used.
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }
 
-    /// Nanoseconds since the clock's zero.
+    /// The number of nanoseconds since the clock's zero.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 }
 
-/// A sum that is too great is [`Time::NEVER`].
+/// A sum of 2^63 nanoseconds or more is [`Time::NEVER`].
 impl Add<Duration> for Time {
     type Output = Time;
 
     fn add(self, span: Duration) -> Time {
-        Time(self.0.saturating_add(nanos(span)))
+        match self.0.saturating_add(nanos(span)) {
+            ns if ns <= LONGEST => Time(ns),
+            _ => Time::NEVER,
+        }
     }
 }
 
@@ -47,30 +53,35 @@ impl Sub for Time {
     }
 }
 
-/// When a timer is to fire: a [`Duration`] from now or a [`Time`].
+/// When a timer fires: after a [`Duration`], at a [`Time`], or at an [`Instant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// After a delay; [`Duration::MAX`] is never.
     After(Duration),
-    /// At a deadline on the wheel's clock.
+    /// At a time on the wheel's clock.
     At(Time),
+    /// At an instant: as far from the wheel's time now as the instant is from now.
+    Instant(Instant),
 }
 
 impl When {
-    pub(crate) fn of_host(self) -> host::When {
-        match self {
+    /// The same for the host.
+    #[inline]
+    pub(crate) fn of_host(self, wheel: &Wheel) -> Result<host::When, Error> {
+        Ok(match self {
             When::After(delay) => host::When::After(nanos(delay)),
-            When::At(deadline) => host::When::At(deadline.0),
-        }
+            When::At(at) => host::When::At(time(at.0)?),
+            When::Instant(instant) => host::When::At(wheel.time_of(instant)?.0),
+        })
     }
 
-    /// In nanoseconds on the wheel's clock.
+    /// The deadline in nanoseconds on the wheel's clock.
     #[inline]
-    pub(crate) fn deadline(self, now: impl FnOnce() -> u64) -> u64 {
-        match self {
-            When::After(delay) => now().saturating_add(nanos(delay)),
-            When::At(deadline) => deadline.0,
-        }
+    pub(crate) fn deadline(self, wheel: &Wheel, now: impl FnOnce() -> u64) -> Result<u64, Error> {
+        Ok(match self.of_host(wheel)? {
+            host::When::After(delay) => now().saturating_add(delay),
+            host::When::At(at) => at,
+        })
     }
 }
 
@@ -86,7 +97,17 @@ impl From<Time> for When {
     }
 }
 
-/// What is too long is never.
+impl From<Instant> for When {
+    fn from(instant: Instant) -> When {
+        When::Instant(instant)
+    }
+}
+
+/// A span of 2^63 nanoseconds or more is never.
+#[inline]
 pub(crate) fn nanos(span: Duration) -> u64 {
-    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+    match span.as_nanos() {
+        ns if ns <= LONGEST.into() => ns as u64,
+        _ => NEVER,
+    }
 }

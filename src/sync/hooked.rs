@@ -67,11 +67,10 @@ macro_rules! hooked {
     };
     ($($const:tt)?) => {
         hooked!({$($const)?} AtomicPtr[T], *mut T);
-        hooked!({$($const)?} AtomicU8, u8);
-        hooked!({$($const)?} AtomicU16, u16, fetch_and, fetch_or);
         hooked!({$($const)?} AtomicI32, i32);
         hooked!({$($const)?} AtomicU32, u32, fetch_add, fetch_and, fetch_or, fetch_sub);
-        hooked!({$($const)?} AtomicU64, u64, fetch_add, fetch_and, fetch_min, fetch_or, fetch_sub);
+        hooked!({$($const)?} AtomicU64, u64, fetch_add, fetch_and, fetch_max, fetch_min,
+            fetch_or, fetch_sub);
         hooked!({$($const)?} AtomicUsize, usize);
     };
 }

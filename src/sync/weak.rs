@@ -41,6 +41,9 @@ static SAID: Once = Once::new();
 
 #[track_caller]
 fn hook(order: Ordering, argument: usize) -> Ordering {
+    if argument == 0 {
+        super::stopping::access();
+    }
     let at = Location::caller();
     match WEAKENING.get_or_init(read) {
         Some(w)

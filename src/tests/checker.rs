@@ -1,13 +1,59 @@
 //! What tests under either model checker have in common.
 
-use super::{at, Heap, Own};
-use crate::keys::Timers;
+use super::{Heap, Own};
+use crate::core::arm::How;
+use crate::core::driver::{Fired, Sink};
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::state::Handle;
+use crate::core::wheel::{Config, Park, Wheel};
+use crate::runtime::keys::Timers;
 use crate::sync::{AtomicU64, Mutex, Ordering};
-use crate::wheel::{Error, Handle, How, Park, Spec, Wheel};
 #[cfg(loom)]
 pub use loom::{sync::Condvar, thread};
 #[cfg(shuttle)]
 pub use shuttle::{sync::Condvar, thread};
+
+/// A tick is 2^20 ns, so that a promise is about a single tick.
+pub const TICK_BITS: u32 = 20;
+
+/// When a tick begins, in nanoseconds.
+pub const fn at(tick: u64) -> u64 {
+    tick << TICK_BITS
+}
+
+/// A shape whose hand starts at a tick.
+pub fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
+    Config {
+        tick_ns: 1 << TICK_BITS,
+        ..super::config(levels, slot_bits, at(start))
+    }
+}
+
+/// A callback that can be told from others, and is never called.
+pub fn func(number: usize) -> usize {
+    number
+}
+
+/// A spec with a callback.
+pub fn called(number: usize) -> Spec {
+    Spec {
+        func: func(number),
+        ..Spec::default()
+    }
+}
+
+/// A sink whose driver wakes those that wait on a futex.
+pub struct Waker<'a, F>(pub &'a Futex, pub F);
+
+impl<F: FnMut(&Fired) -> bool> Sink for Waker<'_, F> {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        self.1(fired)
+    }
+    fn wake(&self, word: &AtomicU64) {
+        self.0.wake(word);
+    }
+}
 
 /// Waits as on a futex: who is not woken waits for ever, and the checker says
 /// so.
@@ -30,7 +76,7 @@ impl Park for Futex {
     }
 }
 
-/// A wheel with names, as one of its threads sees it.
+/// A wheel with names, as one of its threads sees it. Times are ticks.
 pub struct Names<'a> {
     pub wheel: &'a Wheel<Heap>,
     pub own: Own,
@@ -47,7 +93,7 @@ impl Timers for Names<'_> {
         self.wheel.arm(&self.own, timer, at(when), How::Pending)
     }
     fn end(&self, timer: Handle) -> bool {
-        self.wheel.cancel(&self.own, timer, 0) == Ok(true)
+        self.wheel.cancel(&self.own, timer, false) == Ok(true)
     }
     fn is_pending(&self, timer: Handle) -> bool {
         matches!(self.wheel.due(timer), Ok(Some(_)))

@@ -1,50 +1,97 @@
 //! The ends of what the core takes.
 
-use super::{at, config, Heap, Own};
-use crate::state::MAX_TICK;
-use crate::wheel::{Config, Error, Spec, Wheel, GENERATION_MASK};
-use std::sync::atomic::Ordering;
+use super::{config, Collect, Heap, Own};
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::state::NEVER;
+use crate::core::ticks::{END_OF_TIME, LONGEST_TICK};
+use crate::core::wheel::{Config, Wheel};
 
 #[test]
 fn a_wheel_out_of_range_is_refused() {
     let usual = config(4, 8, 0);
     let made = |config| Wheel::new(Heap, config).map(|_| ()).err();
     for (levels, slot_bits) in [(1, 1), (1, 16), (3, 16), (6, 8), (8, 6)] {
-        let shape = config(levels, slot_bits, MAX_TICK / 2);
+        let shape = config(levels, slot_bits, END_OF_TIME - 1);
         assert_eq!(made(shape), None);
     }
     for (levels, slot_bits) in [(0, 8), (9, 1), (4, 0), (1, 17), (4, 13), (7, 7)] {
         let shape = config(levels, slot_bits, 0);
         assert_eq!(made(shape), Some(Error::Invalid), "{levels} {slot_bits}");
     }
+    let tick = |tick_ns| Config { tick_ns, ..usual };
+    assert_eq!(made(tick(LONGEST_TICK)), None);
     for wrong in [
         Config { limit: 0, ..usual },
-        Config {
-            tick_ns: 0,
-            ..usual
-        },
-        config(4, 8, MAX_TICK / 2 + 1),
+        tick(0),
+        tick(LONGEST_TICK + 1),
+        config(4, 8, END_OF_TIME),
     ] {
         assert_eq!(made(wrong), Some(Error::Invalid), "{wrong:?}");
     }
 }
 
+/// Whatever the length of a tick, a timer for the last ticks of all fires in
+/// them, or is due never if it was rounded up beyond them; one for later is due
+/// never.
 #[test]
-fn a_node_whose_generations_are_used_up_is_not_used_again() {
-    let w = Wheel::new(Heap, config(4, 8, 0)).unwrap();
-    let own = &Own(w.attach().unwrap());
-    let first = w.setup(own, Spec::default(), None).unwrap();
-    assert_eq!(w.free(own, first), Ok(false));
-    let node = w.slab.get(0).unwrap();
-    node.generation
-        .store(GENERATION_MASK - 5, Ordering::Relaxed);
-    for left in [2, 1] {
-        let h = w.setup(own, Spec::default(), Some(at(9))).unwrap();
-        assert_eq!(Wheel::<Heap>::index_of(h), 0, "{left} left");
-        assert_eq!(w.free(own, h), Ok(true));
-        assert_eq!(w.free(own, h), Err(Error::Stale));
+fn a_timer_at_the_end_of_time() {
+    for tick_ns in [1, 1000, 1 << 20, LONGEST_TICK] {
+        let config = Config {
+            tick_ns,
+            ..config(4, 8, 0)
+        };
+        let w = Wheel::new(Heap, config).unwrap();
+        let own = &Own(w.attach().unwrap());
+        let last = (END_OF_TIME - 1) / tick_ns * tick_ns;
+        let h = w
+            .setup(own, Spec::default(), Some(last - 5 * tick_ns))
+            .unwrap();
+        let never = w.setup(own, Spec::default(), Some(END_OF_TIME)).unwrap();
+        assert_eq!(w.due(never), Ok(Some(NEVER)));
+        let due = w.due(h).unwrap().unwrap();
+        assert!(due >= last - 5 * tick_ns);
+        let mut fired = Vec::new();
+        for now in [last - 6 * tick_ns, last, u64::MAX] {
+            let mut drive = w.drive().unwrap();
+            assert!(drive.advance(
+                now,
+                Collect(|f: &Fired| {
+                    fired.push((f.handle, f.deadline_ns));
+                    true
+                }),
+            ));
+            assert_eq!(fired.is_empty(), now < due || due == NEVER);
+        }
+        assert_eq!(fired, if due == NEVER { vec![] } else { vec![(h, due)] });
+        assert_eq!(w.due(never), Ok(Some(NEVER)));
     }
-    let other = w.setup(own, Spec::default(), None).unwrap();
-    assert_eq!(Wheel::<Heap>::index_of(other), 1);
-    assert_eq!(w.live(), 1);
+}
+
+/// A wheel that is full takes another timer once one is freed, whichever
+/// thread has freed it.
+#[test]
+fn a_limit_is_exact() {
+    for limit in [1, 63, 64, 65, 200] {
+        let config = Config {
+            limit,
+            ..config(4, 8, 0)
+        };
+        let w = Wheel::new(Heap, config).unwrap();
+        let [one, other] = [0; 2].map(|_| Own(w.attach().unwrap()));
+        let mut all = Vec::new();
+        for n in 0..limit {
+            let by = if n % 3 == 0 { &one } else { &other };
+            all.push(w.setup(by, Spec::default(), None).unwrap());
+        }
+        for _ in 0..3 {
+            for by in [&one, &other] {
+                assert_eq!(w.setup(by, Spec::default(), None), Err(Error::Limit));
+            }
+            assert_eq!(w.live(), u64::from(limit));
+            assert_eq!(w.free(&other, all.remove(0)), Ok(false));
+            all.push(w.setup(&one, Spec::default(), None).unwrap());
+        }
+    }
 }

@@ -11,15 +11,17 @@ mod model;
 #[cfg(not(checked))]
 mod oracle;
 #[cfg(shuttle)]
-mod shuttle;
+pub(crate) mod shuttle;
 #[cfg(not(checked))]
 mod simulation;
 #[cfg(not(checked))]
 mod stress;
 
-use crate::memory::Memory;
+use crate::core::driver::{Fired, Sink};
+use crate::core::error::Error;
+use crate::core::memory::{Memory, Pages};
+use crate::core::wheel::{Caller, Config, Park, Token};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Caller, Config, Due, Error, Park, Token};
 #[cfg(checked)]
 use checker::thread;
 use std::alloc::Layout;
@@ -31,30 +33,37 @@ use std::thread;
 pub(crate) struct Heap;
 
 impl Memory for Heap {
-    fn map(&self, bytes: usize) -> *mut u8 {
+    fn map(&self, bytes: usize, _: Pages) -> *mut u8 {
         // SAFETY: never of size zero.
-        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 128).unwrap()) }
+        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 256).unwrap()) }
     }
     unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
         // SAFETY: as mapped.
-        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 128).unwrap()) }
+        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 256).unwrap()) }
     }
 }
 
 /// A shape with a tick of 1 ns: nanoseconds are ticks.
-fn config(levels: u32, slot_bits: u32, start: u64) -> Config {
+fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
     Config {
         levels,
         slot_bits,
         limit: u32::MAX,
         tick_ns: 1,
-        start,
+        start_ns,
         salt: 0x1234_5678,
+        pooled: false,
     }
 }
 
-fn at(tick: u64) -> Due {
-    Due { tick, ns: tick }
+/// A sink of events.
+struct Collect<F>(F);
+
+impl<F: FnMut(&Fired) -> bool> Sink for Collect<F> {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        self.0(fired)
+    }
+    fn wake(&self, _: &AtomicU64) {}
 }
 
 /// How late a timer may be, in ticks, that is armed so many ahead.
@@ -63,7 +72,7 @@ fn may_be_late(delay: u64) -> u64 {
     if delay < 1 << 36 {
         0
     } else {
-        delay / 50_000_000
+        delay / 100_000_000
     }
 }
 
@@ -73,6 +82,9 @@ struct Own(Token);
 impl Caller for Own {
     fn token(&self) -> Result<Token, Error> {
         Ok(self.0)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        Some(self.0)
     }
     fn wake_driver(&self) {
         unreachable!("nobody sleeps")
@@ -85,6 +97,9 @@ struct Waking<F>(Token, F);
 impl<F: Fn()> Caller for Waking<F> {
     fn token(&self) -> Result<Token, Error> {
         Ok(self.0)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        Some(self.0)
     }
     fn wake_driver(&self) {
         self.1();

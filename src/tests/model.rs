@@ -1,7 +1,7 @@
 //! The core under the model checker: every interleaving, and every value that
 //! the memory model lets a load see, of two or three threads on a wheel of
-//! shrunken constants. Each test is named after the race that it covers; races
-//! 1 to 4 are drawn in `wheel.rs`.
+//! shrunken constants. Each test is named after the race that it covers: those
+//! are drawn in `core/arm.rs`, `core/cancel.rs` and `core/driver/`.
 //!
 //! `make loom` runs them. The checker finds where to preempt a thread from the
 //! last access to a word alone, and so misses a write of one thread before a
@@ -11,23 +11,31 @@
 mod before;
 mod callbacks;
 mod cancels;
+mod clean;
 mod driver;
+mod generation;
 mod keys;
+mod leap;
 mod memory;
 mod pairs;
 mod race_1;
 mod race_2;
 mod race_3;
 mod race_4;
+mod race_5;
+mod race_6;
 mod rescue;
 mod reuse;
+mod stopped;
 
-use super::checker::Futex;
-use super::{at, config, Heap, Own, Spin, Waking};
-use crate::state::NEVER;
-use crate::sweep::Fired;
+use super::checker::{at, called, shape, Futex};
+use super::{Collect, Heap, Own, Waking};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::life::Spec;
+use crate::core::state::{Handle, NEVER};
+use crate::core::wheel::{Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Handle, How, Spec, Token, Wheel};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -45,7 +53,11 @@ unsafe impl Sync for World {}
 
 impl World {
     fn new(levels: u32, slot_bits: u32, start: u64) -> World {
-        let wheel = Wheel::new(Heap, config(levels, slot_bits, start)).unwrap();
+        World::of(shape(levels, slot_bits, start))
+    }
+
+    fn of(config: Config) -> World {
+        let wheel = Wheel::new(Heap, config).unwrap();
         let tokens = [wheel.attach().unwrap(), wheel.attach().unwrap()];
         World {
             wheel,
@@ -58,40 +70,32 @@ impl World {
         Own(self.tokens[n])
     }
 
-    /// The driver as a caller: it has a shard of its own.
-    fn driver(&self) -> Own {
-        Own(Token(self.wheel.own().as_ptr()))
-    }
-
     fn timer(&self, due: Option<u64>) -> Handle {
-        let spec = Spec::default();
-        self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
+        self.make(Spec::default(), due)
     }
 
-    /// An armed timer with a callback.
+    /// A timer with a callback.
     fn called(&self, due: u64) -> Handle {
-        let spec = Spec {
-            func: 1,
-            ..Spec::default()
-        };
-        let due = Some(at(due));
-        self.wheel.setup(&self.own(0), spec, due).unwrap()
+        self.make(called(1), Some(due))
+    }
+
+    fn make(&self, spec: Spec, due: Option<u64>) -> Handle {
+        self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
     }
 
     /// How many fire by `target`.
     fn advance(&self, target: u64) -> u64 {
         let mut n = 0;
-        let mut last = 0;
-        if !self.wheel.nothing_due(target) {
-            self.wheel.drive().unwrap().advance(target, |f: &Fired| {
-                assert!(f.tick <= target && f.tick >= last);
-                last = f.tick;
+        if !self.wheel.nothing_due(at(target)) {
+            let take = |f: &Fired| {
+                assert!(f.deadline_ns <= at(target), "early");
                 n += 1;
-                if f.func != 0 {
-                    self.wheel.finish(&self.driver(), f.handle, &Spin);
-                }
                 true
-            });
+            };
+            self.wheel
+                .drive()
+                .unwrap()
+                .advance(at(target), Collect(take));
         }
         self.fired.fetch_add(n, Ordering::Relaxed);
         n
@@ -113,23 +117,35 @@ impl World {
         self.wheel.arm(&own, timer, at(tick), How::Always).unwrap()
     }
 
-    /// The short way to arm, and the long one where that does not do.
-    fn rearm(&self, n: usize, timer: Handle, tick: u64) -> bool {
-        let raced = |was| self.wheel.rearm_raced(&self.own(n), timer, tick, was);
-        let long = || self.arm(n, timer, tick);
-        self.wheel.rearm(
-            timer,
-            at(tick),
-            |_| true,
-            || false,
-            |was| raced(was).unwrap(),
-            long,
-        )
+    /// The short way to arm.
+    fn short_arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
+        yes(self.wheel.arm_at(&self.own(n), timer, at(tick)).number())
     }
 
     fn cancel(&self, n: usize, timer: Handle) -> bool {
-        self.wheel.cancel(&self.own(n), timer, 0).unwrap()
+        self.wheel.cancel(&self.own(n), timer, false).unwrap()
     }
+
+    /// The short way to cancel.
+    fn short_cancel(&self, n: usize, timer: Handle) -> bool {
+        yes(self.wheel.cancel_plain(&self.own(n), timer).number())
+    }
+
+    /// The tick that a timer is due at, or 0.
+    fn due(&self, timer: Handle) -> u64 {
+        self.wheel.due(timer).unwrap().unwrap_or(0) >> super::checker::TICK_BITS
+    }
+
+    /// The driver goes to sleep.
+    fn sleep(&self, alarm: &Alarm) {
+        self.wheel.drive().unwrap().sleep(|ns| alarm.set(ns));
+    }
+}
+
+/// Whether a timer was pending, of a call that must not fail.
+fn yes(answer: i32) -> bool {
+    assert!((0..=1).contains(&answer), "refused: {answer}");
+    answer == 1
 }
 
 /// How many executions there were, and whether `LOOM_MAX_DURATION` cut them off.
@@ -263,18 +279,20 @@ impl Plain {
     }
 }
 
-/// The system's alarm: a tick, 0 for now. Under a mutex, as the kernel's is.
+/// The system's alarm: nanoseconds, 0 for now. Under a mutex, as the kernel's
+/// is.
 struct Alarm(loom::sync::Mutex<u64>);
 
 impl Alarm {
     fn new() -> Self {
         Alarm(loom::sync::Mutex::new(NEVER))
     }
-    fn set(&self, tick: u64) {
-        *self.0.lock().unwrap() = tick;
+    fn set(&self, ns: u64) {
+        *self.0.lock().unwrap() = ns;
     }
+    /// The tick that it rings at.
     fn get(&self) -> u64 {
-        *self.0.lock().unwrap()
+        *self.0.lock().unwrap() >> super::checker::TICK_BITS
     }
     /// A caller whose driver sleeps on it.
     fn caller(&self, token: Token) -> Waking<impl Fn() + '_> {

@@ -1,64 +1,104 @@
 //! Every operation against an ordered map.
 
-use super::{at, config, may_be_late, Heap, Own, Rng};
-use crate::slab::{AUTO, BURST};
-use crate::state;
-use crate::sweep::Fired;
+use super::{config, may_be_late, Collect, Heap, Rng};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::node::{Period, AUTO, BURST};
+use crate::core::state::{StateWord, Traits};
+use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
-use crate::wheel::{Due, Error, How, Spec, Wheel};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// What the map knows of one timer.
+/// What the map knows of one timer. Times are in ticks of the wheel.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     handle: u64,
     due: Option<u64>,
-    /// What was asked for; `due` is after the hand.
-    asked: u64,
+    /// From where a period is counted.
+    base: u64,
     period: u64,
     auto: bool,
 }
 
-impl Model {
-    fn set(&mut self, asked: u64, due: u64) {
-        self.asked = asked;
-        self.due = Some(due);
-    }
-}
-
-/// What a deadline becomes as seen from the hand: after it, and exact unless it
-/// is far away.
+/// What a deadline becomes as seen from the hand: after it, and exact unless it is
+/// far away.
 fn rounded(asked: u64, hand: u64) -> u64 {
     let want = asked.max(hand + 1);
-    let tick = state::decode(state::encode(want, hand), hand);
-    let late = may_be_late(want - hand);
-    assert!((want..=want + late).contains(&tick));
+    let tick = StateWord::free(0)
+        .resting(Traits::default())
+        .armed(want, hand)
+        .deadline(hand);
+    assert!((want..=want + may_be_late(want - hand)).contains(&tick));
     tick
+}
+
+/// The same for a period, which may be due in the past.
+fn late_rounded(asked: u64, hand: u64) -> u64 {
+    if asked > hand {
+        rounded(asked, hand)
+    } else {
+        asked
+    }
 }
 
 struct Pair {
     wheel: Wheel<Heap>,
-    token: crate::wheel::Token,
+    token: Token,
+    tick_ns: u64,
     now: u64,
     timers: BTreeMap<u64, Model>,
     made: u64,
+    /// When the driver wakes, if it sleeps.
+    alarm: Cell<Option<u64>>,
+}
+
+impl Caller for Pair {
+    fn token(&self) -> Result<Token, Error> {
+        Ok(self.token)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        Some(self.token)
+    }
+    fn wake_driver(&self) {
+        // Also while it is awake, in a clean-up.
+        self.alarm.set(self.alarm.get().map(|_| 0));
+    }
 }
 
 impl Pair {
-    fn new(levels: u32, bits: u32, start: u64) -> Self {
-        let wheel = Wheel::new(Heap, config(levels, bits, start)).unwrap();
+    fn new(levels: u32, bits: u32, start: u64, tick_ns: u64) -> Self {
+        let config = Config {
+            tick_ns,
+            start_ns: start * tick_ns,
+            ..config(levels, bits, 0)
+        };
+        let wheel = Wheel::new(Heap, config).unwrap();
         let token = wheel.attach().unwrap();
         Pair {
             wheel,
             token,
+            tick_ns,
             now: start,
             timers: BTreeMap::new(),
             made: 0,
+            alarm: Cell::new(None),
         }
     }
 
+    fn ns(&self, tick: u64) -> u64 {
+        tick * self.tick_ns
+    }
+
+    /// A period as it is kept: above 39 hours in units of 65 us.
+    fn kept(&self, period: u64) -> u64 {
+        Period::decode(Period::encode(self.ns(period))) / self.tick_ns
+    }
+
     fn hand(&self) -> u64 {
-        self.wheel.current.load(Ordering::Relaxed)
+        self.wheel.hand_ns() / self.tick_ns
     }
 
     /// The tick that a deadline gets now.
@@ -69,61 +109,90 @@ impl Pair {
     fn setup(&mut self, due: Option<u64>, period: u64, auto: bool) {
         self.made += 1;
         let spec = Spec {
-            func: 0,
             cookie: self.made,
-            period,
+            period: self.ns(period),
             kind: if auto { AUTO } else { 0 } | BURST,
+            ..Spec::default()
         };
-        let handle = self
-            .wheel
-            .setup(&Own(self.token), spec, due.map(at))
-            .unwrap();
-        let asked = due.unwrap_or(0);
+        let ns = due.map(|d| self.ns(d));
+        let handle = self.wheel.setup(self, spec, ns).unwrap();
+        let base = due.unwrap_or(0);
+        let period = self.kept(period);
         let due = due.map(|d| self.due(d));
-        self.timers.insert(
-            self.made,
-            Model {
-                handle,
-                due,
-                asked,
-                period,
-                auto,
-            },
-        );
+        let timer = Model {
+            handle,
+            due,
+            base,
+            period,
+            auto,
+        };
+        self.timers.insert(self.made, timer);
+        self.check_alarm();
+    }
+
+    /// Whatever was armed, the driver does not sleep over it.
+    fn check_alarm(&self) {
+        let truth = self.timers.values().filter_map(|m| m.due).min();
+        if let (Some(alarm), Some(truth)) = (self.alarm.get(), truth) {
+            assert!(alarm <= self.ns(truth), "asleep until {alarm}, due {truth}");
+        }
+    }
+
+    fn fired(&mut self, f: &Fired) {
+        let (hand, tick_ns) = (self.hand(), self.tick_ns);
+        let m = self
+            .timers
+            .get_mut(&f.cookie)
+            .expect("fired once too often");
+        let due = m.due.expect("fired, and was not pending");
+        let shown = if m.period != 0 { m.base } else { due };
+        assert_eq!((m.handle, shown * tick_ns), (f.handle, f.deadline_ns));
+        m.due = None;
+        if m.period != 0 {
+            // A period below a tick of lateness is skipped.
+            let mut next = m.base + m.period;
+            if next <= due {
+                next += (due - next) / m.period * m.period + m.period;
+            }
+            m.base = next;
+            m.due = Some(late_rounded(next, due.min(hand)));
+        } else if m.auto {
+            self.timers.remove(&f.cookie);
+        }
     }
 
     fn advance(&mut self, by: u64, budget: usize) {
         self.now += by;
         let goal = self.now;
         let mut last = 0;
-        loop {
-            if self.wheel.nothing_due(goal) {
-                break;
-            }
-            let mut fired: Vec<Fired> = Vec::new();
-            let done = self.wheel.drive().unwrap().advance(goal, |f: &Fired| {
-                fired.push(*f);
-                fired.len() < budget
-            });
+        while !self.wheel.nothing_due(self.ns(goal)) {
+            self.alarm.set(None);
+            let mut fired = Vec::new();
+            let goal_ns = self.ns(goal);
+            let done = self.wheel.drive().unwrap().advance(
+                goal_ns,
+                Collect(|f: &Fired| {
+                    fired.push(*f);
+                    fired.len() < budget
+                }),
+            );
             assert_eq!(done, fired.len() < budget);
             for f in fired {
-                assert!(f.tick >= last && f.tick <= goal, "out of order");
-                last = f.tick;
-                let m = self
-                    .timers
-                    .get_mut(&f.cookie)
-                    .expect("fired once too often");
-                assert_eq!(m.due, Some(f.tick));
-                assert_eq!((m.handle, m.asked), (f.handle, f.due_ns));
-                m.asked += m.period;
-                m.due = (m.period != 0).then(|| rounded(m.asked, f.tick));
-                if m.auto && m.due.is_none() {
-                    self.timers.remove(&f.cookie);
-                }
+                let due = self.timers.get(&f.cookie).and_then(|m| m.due).unwrap_or(0);
+                assert!(last <= due && due <= goal, "out of order, or early");
+                last = due;
+                self.fired(&f);
             }
-            if done {
-                break;
-            }
+        }
+        // A far period is rounded as seen from where the hand was.
+        for m in self.timers.values_mut().filter(|m| m.period != 0) {
+            let due = self
+                .wheel
+                .due(m.handle)
+                .unwrap()
+                .map(|ns| ns / self.tick_ns);
+            assert_eq!(due.is_some(), m.due.is_some());
+            m.due = due.inspect(|due| assert!((m.base..=m.due.unwrap() + (1 << 27)).contains(due)));
         }
         for m in self.timers.values() {
             assert!(
@@ -133,15 +202,20 @@ impl Pair {
         }
     }
 
-    fn settle(&mut self) {
-        self.wheel.drive().unwrap().settle();
-        let next = self.wheel.hot.next_visit.load(Ordering::Relaxed);
+    /// The driver goes to sleep; and a thread asks when the next timer is due.
+    fn sleep(&mut self) {
         let truth = self.timers.values().filter_map(|m| m.due).min();
-        assert!(truth.is_none_or(|t| next <= t), "a sleep past a deadline");
-        // More in one bucket are not looked at before a sleep: the driver may
-        // wake for a dead one.
-        if truth.is_none() && self.wheel.entries() <= 64 {
-            assert_eq!(next, u64::MAX, "an idle wheel wakes");
+        let next = self.wheel.next_expiry();
+        let alarm = Cell::new(0);
+        self.wheel.drive().unwrap().sleep(|ns| alarm.set(ns));
+        self.alarm.set(Some(alarm.get()));
+        self.check_alarm();
+        match truth {
+            Some(truth) => assert!(next.is_some_and(|next| next <= self.ns(truth))),
+            // More entries are not looked at before a sleep: the driver may
+            // wake for a dead one.
+            None if self.wheel.entries() <= 64 => assert_eq!(next, None, "an idle wheel"),
+            None => {}
         }
     }
 
@@ -150,75 +224,120 @@ impl Pair {
         self.timers.iter().nth(n).map(|(&c, &m)| (c, m))
     }
 
+    fn arm(&mut self, cookie: u64, m: Model, asked: u64, how: How) {
+        let due = self.due(asked);
+        let short = how == How::Always && asked % 2 == 0;
+        let was = if short {
+            let answer = self.wheel.arm_at(self, m.handle, self.ns(asked));
+            assert!(answer.number() >= 0);
+            answer.number() == 1
+        } else {
+            self.wheel.arm(self, m.handle, self.ns(asked), how).unwrap()
+        };
+        assert_eq!(was, m.due.is_some());
+        let applies = match how {
+            How::Always => true,
+            How::Earlier => m.due.is_none_or(|now| asked.max(self.hand() + 1) < now),
+            How::Pending => was,
+            How::Within(_) => unreachable!("not asked for here"),
+        };
+        if applies {
+            let timer = self.timers.get_mut(&cookie).unwrap();
+            timer.due = Some(due);
+            timer.base = due;
+        }
+        self.check_alarm();
+    }
+
+    /// A range: the deadline is in it, or it has passed.
+    fn arm_within(&mut self, cookie: u64, m: Model, asked: u64, slack: u64) {
+        let how = How::Within(self.ns(slack));
+        let was = self.wheel.arm(self, m.handle, self.ns(asked), how).unwrap();
+        assert_eq!(was, m.due.is_some());
+        let due = self.wheel.due(m.handle).unwrap().unwrap() / self.tick_ns;
+        let (hand, late) = (
+            self.hand(),
+            may_be_late(asked.saturating_sub(self.hand()) + slack),
+        );
+        assert!(due >= asked.max(hand + 1) && due <= (asked + slack + late).max(hand + 1));
+        let timer = self.timers.get_mut(&cookie).unwrap();
+        if timer.due != Some(due) {
+            timer.base = due;
+        }
+        timer.due = Some(due);
+        self.check_alarm();
+    }
+
     fn step(&mut self, rng: &mut Rng, longest: u64) {
         let bits = rng.below(longest + 1);
         let delay = rng.below(1 << bits);
-        let token = self.token;
-        let own = &Own(token);
-        let asked = self.now + delay;
-        let due = self.due(asked);
-        match (rng.below(16), self.pick(rng)) {
+        let asked = (self.now + delay).saturating_sub(rng.below(3));
+        match (rng.below(17), self.pick(rng)) {
             (0, _) if self.timers.len() < 40 => self.setup(None, 0, false),
-            (1, _) if self.timers.len() < 40 => self.setup(Some(self.now + delay), 0, true),
+            (1, _) if self.timers.len() < 40 => self.setup(Some(asked), 0, true),
             (2, _) if self.timers.len() < 40 => {
                 // A period that a step of the clock does not hold too often.
                 let period = 1 + (1 << bits.max(longest.saturating_sub(6)));
-                self.setup(Some(self.now + delay), period, rng.below(2) == 0);
+                self.setup(Some(asked), period, rng.below(2) == 0);
             }
-            (3..=6, Some((c, m))) => {
-                assert_eq!(
-                    self.wheel.arm(own, m.handle, at(asked), How::Always),
-                    Ok(m.due.is_some())
-                );
-                self.timers.get_mut(&c).unwrap().set(asked, due);
-            }
-            (7, Some((c, m))) => {
-                let sooner = m.due.is_none_or(|d| asked.max(self.hand() + 1) < d);
-                assert_eq!(
-                    self.wheel.arm(own, m.handle, at(asked), How::Earlier),
-                    Ok(m.due.is_some())
-                );
-                if sooner {
-                    self.timers.get_mut(&c).unwrap().set(asked, due);
-                }
-            }
-            (8, Some((c, m))) => {
-                assert_eq!(
-                    self.wheel.arm(own, m.handle, at(asked), How::Pending),
-                    Ok(m.due.is_some())
-                );
-                if m.due.is_some() {
-                    self.timers.get_mut(&c).unwrap().set(asked, due);
-                }
-            }
+            (3..=6, Some((c, m))) => self.arm(c, m, asked, How::Always),
+            (7, Some((c, m))) => self.arm(c, m, asked, How::Earlier),
+            (8, Some((c, m))) => self.arm(c, m, asked, How::Pending),
             (9, Some((c, m))) => {
-                assert_eq!(self.wheel.cancel(own, m.handle, 0), Ok(m.due.is_some()));
+                let was = match rng.below(2) {
+                    0 => self.wheel.cancel_plain(self, m.handle).number() == 1,
+                    _ => self.wheel.cancel(self, m.handle, false).unwrap(),
+                };
+                assert_eq!(was, m.due.is_some());
                 self.timers.get_mut(&c).unwrap().due = None;
                 if m.auto {
                     self.timers.remove(&c);
-                    assert_eq!(self.wheel.cancel(own, m.handle, 0), Err(Error::Stale));
+                    assert_eq!(self.wheel.cancel(self, m.handle, false), Err(Error::Stale));
                 }
             }
             (10, Some((c, m))) => {
-                assert_eq!(self.wheel.free(own, m.handle), Ok(m.due.is_some()));
+                assert_eq!(self.wheel.free(self, m.handle), Ok(m.due.is_some()));
                 self.timers.remove(&c);
-                assert_eq!(self.wheel.due(m.handle).map(|_| ()), Err(Error::Stale));
+                assert_eq!(self.wheel.due(m.handle), Err(Error::Stale));
             }
             (11, Some((_, m))) => {
-                let tick = self.wheel.due(m.handle).unwrap().map(|d: Due| d.tick);
-                assert_eq!(tick, m.due);
+                let due = m.due.map(|due| self.ns(due));
+                assert_eq!(self.wheel.due(m.handle), Ok(due));
             }
-            (12, _) => self.settle(),
+            (12, _) => self.sleep(),
+            (13, Some((c, m))) => self.arm_within(c, m, asked, delay / 3),
+            (14, Some((c, m))) if m.period != 0 => {
+                let period = m.period / 2 + 1;
+                assert_eq!(self.wheel.set_period(m.handle, self.ns(period)), Ok(()));
+                self.timers.get_mut(&c).unwrap().period = self.kept(period);
+            }
             _ => self.advance(delay, 1 + rng.below(9) as usize),
         }
         assert_eq!(self.wheel.live(), self.timers.len() as u64);
+        let pending = self.timers.values().filter(|m| m.due.is_some()).count();
+        assert_eq!(self.wheel.pending(), pending as u64);
     }
 
     fn finish(mut self) {
-        let mut armed: Vec<_> = self.timers.values().filter_map(|m| m.due).collect();
+        let listed = std::iter::successors(self.wheel.next_pending(0), |(at, _)| {
+            self.wheel.next_pending(*at)
+        });
+        let mut listed: Vec<_> = listed.map(|(_, p)| (p.handle, p.deadline_ns)).collect();
+        let pending = self.timers.values().filter(|m| m.due.is_some());
+        let mut known: Vec<_> = pending
+            .map(|m| (m.handle, self.ns(m.due.unwrap())))
+            .collect();
+        listed.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(listed, known, "listed");
+        let mut armed: Vec<_> = self
+            .timers
+            .values()
+            .filter_map(|m| m.due.map(|_| m.handle))
+            .collect();
         let mut handed = Vec::new();
         while !self.wheel.drive().unwrap().drain(|f| {
-            handed.push(f.tick);
+            handed.push(f.handle);
             handed.len() % 7 != 0
         }) {}
         armed.sort_unstable();
@@ -226,11 +345,11 @@ impl Pair {
         assert_eq!(armed, handed, "drain");
         self.timers.retain(|_, m| !m.auto);
         assert_eq!(self.wheel.live(), self.timers.len() as u64);
-        let token = self.token;
+        assert_eq!(self.wheel.pending(), 0);
         for m in self.timers.values() {
             let r = self
                 .wheel
-                .arm(&Own(token), m.handle, at(self.now + 9), How::Always);
+                .arm(&self, m.handle, self.ns(self.now + 9), How::Always);
             assert_eq!(r, Err(Error::Shutdown));
         }
     }
@@ -264,6 +383,15 @@ const STARTS: [u64; 9] = [
 const LONGEST: [u64; 5] = [4, 12, 20, 34, 48];
 const RUNS: u64 = (SHAPES.len() * STARTS.len() * LONGEST.len()) as u64;
 
+/// Ticks that leave room for the longest way; short ones make promises coarse.
+fn tick_of(longest: u64) -> u64 {
+    if longest > 20 {
+        1
+    } else {
+        1 << 13
+    }
+}
+
 /// Runs `steps` operations for every shape, start and range.
 fn run(steps: u64, seed: u64) {
     for (levels, bits) in SHAPES {
@@ -271,7 +399,7 @@ fn run(steps: u64, seed: u64) {
             for longest in LONGEST {
                 let mut rng =
                     Rng(seed ^ start ^ u64::from(levels * 64 + bits) << 50 ^ longest << 57 | 1);
-                let mut pair = Pair::new(levels, bits, start);
+                let mut pair = Pair::new(levels, bits, start, tick_of(longest));
                 for _ in 0..steps {
                     pair.step(&mut rng, longest);
                 }
@@ -318,7 +446,7 @@ proptest::proptest! {
         steps in proptest::collection::vec(0u64..1 << 32, 1..100),
     ) {
         let (levels, bits) = SHAPES[shape];
-        let mut pair = Pair::new(levels, bits, STARTS[start]);
+        let mut pair = Pair::new(levels, bits, STARTS[start], tick_of(LONGEST[longest]));
         for step in steps {
             pair.step(&mut Rng(step << 8 | 1), LONGEST[longest]);
         }
@@ -327,41 +455,75 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_stale_handle_acts_on_nothing() {
-    let p = Pair::new(4, 6, 0);
-    let token = p.token;
-    let own = &Own(token);
+fn c14_a_stale_handle_acts_on_nothing() {
+    let p = Pair::new(4, 6, 0, 1 << 20);
     let w = &p.wheel;
-    let make = || w.setup(&Own(token), Spec::default(), None).unwrap();
+    let make = || w.setup(&p, Spec::default(), None).unwrap();
     let a = make();
-    assert_eq!(w.arm(own, a, at(5), How::Always), Ok(false));
-    assert_eq!(w.free(own, a), Ok(true));
-    // The next generation's name is nobody's while the node is free.
-    for wrong in [
-        a,
-        a + (1 << 26),
-        a - (1 << 26),
-        a + (2 << 26),
-        0,
-        u64::MAX,
-        1,
-        1 << 63,
-    ] {
-        assert_eq!(w.arm(own, wrong, at(5), How::Always), Err(Error::Stale));
-        assert_eq!(w.cancel(own, wrong, 0), Err(Error::Stale));
-        assert_eq!(w.free(own, wrong), Err(Error::Stale));
+    assert_eq!(w.arm(&p, a, 5, How::Always), Ok(false));
+    assert_eq!(w.free(&p, a), Ok(true));
+    // Neither is a name with another flag, index or generation; while the node
+    // is free and while it is another timer's.
+    let wrongs = [
+        vec![a, 0, u64::MAX, 1, 2, 3, 1 << 63],
+        (0..64).map(|bit| a ^ 1 << bit).collect(),
+    ];
+    for again in [false, true] {
+        let b = again.then(make).unwrap_or(a);
+        for &wrong in wrongs
+            .iter()
+            .flatten()
+            .filter(|&&wrong| !again || wrong != b)
+        {
+            let stale = Error::Stale as i32;
+            assert_eq!(
+                w.arm(&p, wrong, 5, How::Always),
+                Err(Error::Stale),
+                "{wrong:x} {b:x}"
+            );
+            assert_eq!(w.arm_at(&p, wrong, 77 << 20).number(), stale);
+            assert_eq!(w.cancel(&p, wrong, false), Err(Error::Stale));
+            assert_eq!(w.cancel_plain(&p, wrong).number(), stale);
+            assert_eq!(w.free(&p, wrong), Err(Error::Stale));
+            assert_eq!(w.set_period(wrong, 1), Err(Error::Stale));
+        }
+        if again {
+            assert_eq!(w.due(b), Ok(None));
+            assert_eq!(w.free(&p, b), Ok(false));
+        }
     }
-    let b = make();
-    assert_eq!(b, a + (2 << 26));
-    assert_eq!(w.arm(own, b, at(5), How::Always), Ok(false));
-    assert_eq!(w.cancel(own, a, 0), Err(Error::Stale));
-    assert_eq!(w.due(b).unwrap().unwrap().tick, 5);
+}
+
+/// A node goes through all its lives: no name comes twice, and then it is not
+/// used any more.
+#[test]
+fn c14_the_generations_of_a_node_are_used_up() {
+    const LIVES: u32 = 1 << 19;
+    let p = Pair::new(4, 6, 0, 1 << 20);
+    let w = &p.wheel;
+    let first = w.setup(&p, Spec::default(), None).unwrap();
+    let mut last = first;
+    for _ in 0..LIVES {
+        w.free(&p, last).unwrap();
+        let next = w.setup(&p, Spec::default(), Some(5 << 20)).unwrap();
+        assert_eq!(
+            Wheel::<Heap>::index_of(next),
+            Wheel::<Heap>::index_of(first)
+        );
+        assert!(next != last && next != first);
+        assert_eq!(w.due(last), Err(Error::Stale));
+        last = next;
+    }
+    assert_eq!(w.due(first), Err(Error::Stale));
+    assert_eq!(w.due(last), Ok(Some(5 << 20)));
+    // One entry for all of them.
+    assert_eq!(w.entries(), 1);
 }
 
 #[test]
 fn a_step_over_everything_fires_in_order() {
     for (levels, bits) in [(1, 3), (4, 8)] {
-        let mut p = Pair::new(levels, bits, 7);
+        let mut p = Pair::new(levels, bits, 7, 1);
         for i in 1..200u64 {
             p.setup(Some(7 + i * i * i), 0, true);
         }
@@ -370,16 +532,50 @@ fn a_step_over_everything_fires_in_order() {
     }
 }
 
-/// However many timers share a bucket: where it is entered first they are placed
-/// in the driver's shard, and again if that has its turn after; then no more.
+/// However far away timers are, and however many share a bucket, each is placed
+/// anew once for each level at most.
 #[test]
-fn rounds_of_full_buckets_are_leapt_over() {
-    let mut p = Pair::new(1, 2, 0);
-    let n = 300;
-    for i in 0..n {
-        p.setup(Some(100_000 + i % 4), 0, true);
+fn far_timers_are_placed_a_few_times_only() {
+    for (levels, bits) in [(1, 2), (4, 8)] {
+        let mut p = Pair::new(levels, bits, 0, 1);
+        let n = 3000;
+        for i in 0..n {
+            p.setup(Some((i << 44) / n + 100_000), 0, true);
+        }
+        p.advance(1 << 45, 10_000);
+        assert!(p.timers.is_empty());
+        let placed = p.wheel.driven().placed.get();
+        assert!(placed <= 12 * n, "{placed}");
     }
-    p.advance(200_000, 1000);
+}
+
+#[test]
+fn a_long_way_over_nothing_takes_no_time() {
+    let mut p = Pair::new(4, 8, 0, 1);
+    p.setup(Some(1 << 60), 0, true);
+    p.advance(1 << 59, 10);
+    assert_eq!(p.timers.len(), 1);
+    p.advance(1 << 59, 10);
     assert!(p.timers.is_empty());
-    assert!(p.wheel.driver.count.placed.get() <= 2 * n);
+    p.setup(Some(p.now + 5), 0, true);
+    p.advance(4, 10);
+    assert_eq!(p.timers.len(), 1);
+    p.advance(1, 10);
+    assert!(p.timers.is_empty());
+    assert!(p.wheel.driven().sweeps.get() < 9);
+}
+
+/// Else a loop that drives and arms would never end.
+#[test]
+fn d1_a_deadline_that_has_passed_is_the_next_tick() {
+    let mut p = Pair::new(4, 8, 0, 1 << 20);
+    p.setup(Some(5), 0, true);
+    p.advance(10, 9);
+    for asked in [0, 8, 10] {
+        p.setup(Some(asked), 0, true);
+        p.advance(0, 9);
+        assert_eq!(p.timers.len(), 1);
+        p.advance(1, 9);
+        assert!(p.timers.is_empty());
+    }
 }

@@ -13,17 +13,22 @@
 
 mod callbacks;
 mod drain;
+pub(crate) mod host;
 mod keys;
 mod pool;
 mod sleep;
 mod storm;
 mod watch;
 
-use super::checker::{thread, Futex};
-use super::{at, config, Heap, Own, Rng};
-use crate::slab::AUTO;
-use crate::sweep::Fired;
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use super::checker::{at, func, shape, thread, Futex, Waker, TICK_BITS};
+use super::{Heap, Rng, Waking};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::{Answer, Error};
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::core::state::Handle;
+use crate::core::wheel::{Caller, Config, Token, Wheel};
 use shuttle::rand::RngCore;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use std::collections::BTreeMap;
@@ -96,6 +101,7 @@ fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
 /// A wheel, its clock, and the books of its timers.
 struct World {
     wheel: Wheel<Heap>,
+    pooled: bool,
     /// The shard through which the driver arms; what it sweeps from is another.
     token: Token,
     /// Where threads wait for the end of a callback.
@@ -118,12 +124,21 @@ unsafe impl Sync for World {}
 impl World {
     /// Of any shape, before a wrap of anything.
     fn new(rng: &mut Rng) -> World {
+        World::of(rng, false)
+    }
+
+    fn of(rng: &mut Rng, pooled: bool) -> World {
         let (levels, slot_bits) = [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)][rng.below(5) as usize];
-        let start = [0, (1 << 29) - 8, (1 << 32) - 8, (1 << 48) - 8][rng.below(4) as usize];
-        let wheel = Wheel::new(Heap, config(levels, slot_bits, start)).unwrap();
+        let start = [0, (1 << 29) - 8, (1 << 32) - 8, (1 << 35) - 8][rng.below(4) as usize];
+        let config = Config {
+            pooled,
+            ..shape(levels, slot_bits, start)
+        };
+        let wheel = Wheel::new(Heap, config).unwrap();
         let w = World {
             token: wheel.attach().unwrap(),
             wheel,
+            pooled,
             futex: Futex::default(),
             now: AtomicU64::new(start),
             closing: AtomicBool::new(false),
@@ -144,8 +159,8 @@ impl World {
     }
 
     /// The driver as a caller.
-    fn driver(&self) -> Own {
-        Own(self.token)
+    fn driver(&self) -> Waking<fn()> {
+        awake(self.token)
     }
 
     fn now(&self) -> u64 {
@@ -160,8 +175,9 @@ impl World {
         *self.books.lock().unwrap().entry(timer).or_default() += by;
     }
 
-    /// A timer has fired at a tick, or was handed back.
-    fn ends(&self, timer: Handle, tick: Option<u64>) {
+    /// A timer has fired, or was handed back.
+    fn ends(&self, timer: Handle, fired_ns: Option<u64>) {
+        let tick = fired_ns.map(|ns| ns >> TICK_BITS);
         add(&self.ended, 1);
         for watch in &self.watches {
             let mut watch = watch.lock().unwrap();
@@ -172,37 +188,20 @@ impl World {
         self.book(timer, -1);
     }
 
-    /// Arms a timer, by the short way if that does.
+    /// Arms a timer, by the short way.
     fn arm(&self, caller: &impl Caller, timer: Handle, tick: u64) -> Result<bool, Error> {
-        let w = &self.wheel;
-        w.rearm(
-            timer,
-            at(tick),
-            |full| {
-                if full {
-                    w.count_moves(caller);
-                }
-                Ok(true)
-            },
-            || {
-                w.count_arm(caller);
-                Ok(false)
-            },
-            |was| w.rearm_raced(caller, timer, tick, was),
-            || w.arm(caller, timer, at(tick), How::Always),
-        )
+        result(self.wheel.arm_at(caller, timer, at(tick)))
     }
 
-    /// Cancels it, by the short way if that does.
+    /// Cancels it, by the short way.
     fn cancel(&self, caller: &impl Caller, timer: Handle) -> Result<bool, Error> {
-        let long = || self.wheel.cancel(caller, timer, 0);
-        self.wheel.disarm(timer).map_or_else(long, |()| Ok(true))
+        result(self.wheel.cancel_plain(caller, timer))
     }
 
     /// A new timer in the place of a shared one, which is freed.
     fn replace(&self, rng: &mut Rng, caller: &impl Caller, n: usize) -> Result<(), Error> {
         let spec = Spec {
-            func: rng.below(2) as usize,
+            func: func(rng.below(2) as usize),
             kind: rng.below(2) as u16 * AUTO,
             ..Spec::default()
         };
@@ -229,7 +228,7 @@ impl World {
             0..=2 => self.replace(rng, caller, n),
             3 => arm(How::Earlier),
             4 => arm(How::Pending),
-            5 => arm(How::Within(rng.below(SLACK))),
+            5 => arm(How::Within(at(rng.below(SLACK)))),
             6..=8 => self
                 .arm(caller, timer, tick)
                 .map(|was| self.book(timer, i64::from(!was))),
@@ -248,7 +247,7 @@ impl World {
     fn await_end(&self, rng: &mut Rng, caller: &impl Caller) {
         let n = rng.below(self.shared.len() as u64) as usize;
         let timer = self.shared[n].load(Ordering::Relaxed);
-        match self.wheel.cancel_sync(caller, timer, 0, &self.futex) {
+        match self.wheel.cancel_sync(caller, timer, false, &self.futex) {
             Ok(was) => self.book(timer, -i64::from(was)),
             Err(e) => assert_eq!(e, Error::Stale),
         }
@@ -276,7 +275,7 @@ impl World {
         for _ in 0..lives {
             let token = self.wheel.attach().unwrap();
             for _ in 0..calls {
-                self.call(n, rng, &Own(token));
+                self.call(n, rng, &awake(token));
             }
             self.wheel.detach(token);
         }
@@ -296,21 +295,24 @@ impl World {
         self.now.store(target, Ordering::Relaxed);
         let due = self.promises(target);
         let mut last = 0;
-        let done = self.wheel.nothing_due(target)
-            || self.wheel.drive().unwrap().advance(target, |f: &Fired| {
-                assert!(f.tick <= target, "early");
-                // One that was armed for a tick gone by fires in a later one.
-                let exact = |p: &Promise| p.timer == f.handle && p.due.tick == p.due.latest;
-                if self
-                    .promises(target)
-                    .iter()
-                    .any(|p| due.contains(p) && exact(p))
-                {
-                    assert!(last <= f.tick, "not in order");
-                    last = f.tick;
-                }
-                fire(f)
-            });
+        let take = |f: &Fired| {
+            let tick = f.deadline_ns >> TICK_BITS;
+            assert!(tick <= target, "early");
+            // One that was armed for a tick gone by fires in a later one.
+            let exact = |p: &Promise| p.timer == f.handle && p.due.tick == p.due.latest;
+            let promises = self.promises(target);
+            if promises.iter().any(|p| due.contains(p) && exact(p)) {
+                assert!(last <= tick, "not in order");
+                last = tick;
+            }
+            fire(f)
+        };
+        let done = self.wheel.nothing_due(at(target))
+            || self
+                .wheel
+                .drive()
+                .unwrap()
+                .advance(at(target), Waker(&self.futex, take));
         let late = self.promises(target);
         assert!(
             !done || !late.iter().any(|p| due.contains(p)),
@@ -320,8 +322,8 @@ impl World {
 
     /// Fires one, callback and all.
     fn fire(&self, f: &Fired) {
-        self.ends(f.handle, Some(f.tick));
-        if f.func != 0 {
+        self.ends(f.handle, Some(f.deadline_ns));
+        if self.pooled && f.func != 0 {
             self.wheel.finish(&self.driver(), f.handle, &self.futex);
         }
     }
@@ -359,6 +361,21 @@ impl World {
         assert!(books.values().all(|open| *open == 0), "{books:?}");
         assert_eq!(self.wheel.live(), 0);
         add(&tally.ended, self.ended.load(Ordering::Relaxed));
+    }
+}
+
+/// A caller whose driver does not sleep.
+fn awake(token: Token) -> Waking<fn()> {
+    Waking(token, || ())
+}
+
+/// An answer as the long way gives it.
+fn result(answer: Answer) -> Result<bool, Error> {
+    let refusals = [Error::Stale, Error::Shutdown];
+    match refusals.into_iter().find(|e| *e as i32 == answer.number()) {
+        Some(refused) => Err(refused),
+        None if (0..=1).contains(&answer.number()) => Ok(answer.number() == 1),
+        None => panic!("refused: {answer:?}"),
     }
 }
 

@@ -1,10 +1,26 @@
 //! Many threads on one wheel; the counts must add up.
 
-use super::{at, config, Heap, Own, Rng};
-use crate::slab::AUTO;
-use crate::sweep::Fired;
-use crate::wheel::{Error, How, Spec, Wheel};
+use super::{config, Collect, Heap, Own, Rng, Waking};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::{Answer, Error};
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::core::wheel::{Config, Wheel};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A wheel that all threads use.
+struct Everywhere(Wheel<Heap>);
+
+// SAFETY: every operation of the wheel may run in any thread.
+unsafe impl Sync for Everywhere {}
+
+impl std::ops::Deref for Everywhere {
+    type Target = Wheel<Heap>;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 /// What happened, summed over all threads.
 #[derive(Default)]
@@ -16,8 +32,22 @@ struct Tally {
     operations: AtomicU64,
 }
 
-fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
-    let w = Wheel::new(Heap, config(levels, bits, 0)).unwrap();
+/// What the short calls answer, as the others do.
+fn result(answer: Answer) -> Result<bool, Error> {
+    match answer.number() {
+        n if n >= 0 => Ok(n == 1),
+        n if n == Error::Stale as i32 => Err(Error::Stale),
+        n => panic!("{n}"),
+    }
+}
+
+/// `spread` is in ticks.
+fn storm(levels: u32, bits: u32, tick_ns: u64, threads: u64, each: u64, spread: u64) {
+    let config = Config {
+        tick_ns,
+        ..config(levels, bits, 0)
+    };
+    let w = Everywhere(Wheel::new(Heap, config).unwrap());
     let t = Tally::default();
     let stop = AtomicBool::new(false);
     let add = |word: &AtomicU64, n: u64| _ = word.fetch_add(n, Ordering::Relaxed);
@@ -27,20 +57,24 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
         let driver = s.spawn(|| {
             let mut now = 0;
             while !stop.load(Ordering::Acquire) {
-                now += 1;
+                now += tick_ns;
                 if w.nothing_due(now) {
                     continue;
                 }
                 let mut n = 0;
                 let mut drive = w.drive().unwrap();
-                drive.advance(now, |f: &Fired| {
-                    assert!(f.tick <= now, "early");
-                    n += 1;
-                    n % 64 != 0
-                });
+                let done = drive.advance(
+                    now,
+                    Collect(|f: &Fired| {
+                        assert!(f.deadline_ns <= now, "early");
+                        n += 1;
+                        n % 64 != 0
+                    }),
+                );
                 add(&t.fired, n);
-                if now % 16 == 0 {
-                    drive.settle();
+                // It does not stay asleep, but arms must see the alarm.
+                if done && now / tick_ns % 16 == 0 {
+                    drive.sleep(|_| ());
                 }
             }
             now
@@ -51,12 +85,12 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                 s.spawn(move || {
                     let mut rng = Rng(0x9876_5432_1234 + n);
                     let token = w.attach().unwrap();
-                    let own = &Own(token);
+                    let own = &Waking(token, || ());
                     let (mut armed, mut cancelled, mut stale) = (0, 0, 0);
                     for _ in 0..each {
                         let slot = &slots[rng.below(256) as usize];
                         let h = slot.load(Ordering::Acquire);
-                        let due = at(w.current.load(Ordering::Relaxed) + rng.below(spread));
+                        let due = w.hand_ns() + rng.below(spread * tick_ns);
                         let r = match rng.below(16) {
                             0 => {
                                 let auto = rng.below(2) == 0;
@@ -65,20 +99,26 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
                                     kind,
                                     ..Spec::default()
                                 };
-                                let fresh =
-                                    w.setup(&Own(token), spec, auto.then_some(due)).unwrap();
+                                let fresh = w.setup(own, spec, auto.then_some(due)).unwrap();
                                 armed += u64::from(auto);
                                 let old = slot.swap(fresh, Ordering::AcqRel);
                                 w.free(own, old).map(|was| cancelled += u64::from(was))
                             }
-                            1..=8 => w
+                            1..=4 => {
+                                result(w.arm_at(own, h, due)).map(|was| armed += u64::from(!was))
+                            }
+                            5..=8 => w
                                 .arm(own, h, due, How::Always)
                                 .map(|was| armed += u64::from(!was)),
                             9 => w
                                 .arm(own, h, due, How::Earlier)
                                 .map(|was| armed += u64::from(!was)),
                             10 => w.arm(own, h, due, How::Pending).map(|_| ()),
-                            _ => w.cancel(own, h, 0).map(|was| cancelled += u64::from(was)),
+                            11..=12 => w
+                                .cancel(own, h, false)
+                                .map(|was| cancelled += u64::from(was)),
+                            _ => result(w.cancel_plain(own, h))
+                                .map(|was| cancelled += u64::from(was)),
                         };
                         match r {
                             Ok(()) => {}
@@ -100,10 +140,14 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
         stop.store(true, Ordering::Release);
         let now = driver.join().unwrap();
         let mut n = 0;
-        w.drive().unwrap().advance(now + spread / 2, |_: &Fired| {
-            n += 1;
-            true
-        });
+        let done = w.drive().unwrap().advance(
+            now + spread * tick_ns / 2,
+            Collect(|_: &Fired| {
+                n += 1;
+                true
+            }),
+        );
+        assert!(done);
         add(&t.fired, n);
     });
     let mut drained = 0;
@@ -129,8 +173,9 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64) {
 
 #[test]
 fn two_threads_and_a_driver_and_the_counts_add_up() {
-    let each = if cfg!(miri) { 300 } else { 3_000_000 };
-    storm(4, 6, 2, each, 300);
-    storm(1, 6, 2, each, 300);
-    storm(3, 2, 2, each, 3000);
+    let each = if cfg!(miri) { 300 } else { 1_000_000 };
+    storm(4, 6, 1, 2, each, 300);
+    storm(1, 6, 1 << 13, 2, each, 300);
+    storm(3, 2, 1 << 13, 2, each, 3000);
+    storm(4, 6, 1, 2, each, 1 << 20);
 }

@@ -65,7 +65,13 @@ static uint32_t some_flags(void)
 {
 	uint64_t dice = take(1);
 
-	return dice < 192 ? 0 : dice < 224 ? HWHEEL_ABSTIME : (uint32_t)take(4);
+	return dice < 192 ? 0 : dice < 224 ? HWHEEL_ABS : (uint32_t)take(4);
+}
+
+/* A negative number that was cast: refused everywhere. */
+static int is_negative(uint64_t time)
+{
+	return time >> 63 && time != HWHEEL_NEVER;
 }
 
 /* The timers of keys have handles as well, which nobody is told but may guess. */
@@ -73,7 +79,7 @@ static hwheel_timer_t unless_guessed(struct world *w, hwheel_timer_t handle)
 {
 	for (unsigned i = TIMERS; i < COUNT(w->timers); i++)
 		if ((w->timers[i].exists || w->timers[i].running) &&
-		    find(w, handle) == NULL && hwheel_pending(w->wheel, handle) >= 0)
+		    find(w, handle) == NULL && hwheel_timer_pending(w->wheel, handle) >= 0)
 			return 0;
 	return handle;
 }
@@ -122,8 +128,8 @@ static int has_fired(struct world *w, const struct timer *t)
 		return 0;
 	if (t->period != 0)
 		return ask(w, t) != w->now;
-	return i < TIMERS ? hwheel_pending(w->wheel, t->handle) != 1 :
-			    hwheel_id_pending(w->wheel, i - TIMERS) != 1;
+	return i < TIMERS ? hwheel_timer_pending(w->wheel, t->handle) != 1 :
+			    hwheel_key_pending(w->wheel, &(uint64_t){ i - TIMERS }, sizeof(uint64_t)) != 1;
 }
 
 /* What has fired since the last look, and says it later or, dropped, never. */
@@ -164,10 +170,10 @@ static void work(struct world *w)
 	uint32_t queued = w->queued;
 
 	if (w->room == 0) {
-		MUST(hwheel_work(w->wheel) == -EINVAL);
+		MUST(hwheel_run_queued(w->wheel) == -EINVAL);
 		refused++;
 	} else {
-		MUST(hwheel_work(w->wheel) == (queued > 0));
+		MUST(hwheel_run_queued(w->wheel) == (queued > 0));
 	}
 }
 
@@ -190,7 +196,7 @@ static void retaken(struct world *w)
 	for (unsigned i = 0; i < TIMERS; i++) {
 		struct timer *t = &w->timers[i];
 
-		if (t->awaited && t->armed && hwheel_pending(w->wheel, t->handle) == 0) {
+		if (t->awaited && t->armed && hwheel_timer_pending(w->wheel, t->handle) == 0) {
 			cancelled(t);
 			t->taken = 1;
 		}
@@ -230,7 +236,7 @@ static void make(struct world *w, unsigned op)
 	struct timer *t = &w->timers[take(1) % TIMERS], fresh = { 0 };
 	hwheel_fn fn = take(1) % 2 ? callback : NULL;
 	uint32_t flags = some_flags(), allowed = 0;
-	uint64_t time = a_time(w), period = 0;
+	uint64_t time = a_time(w), given = time, period = 0;
 	int got;
 
 	if (t->exists || t->running || t->awaited)
@@ -239,13 +245,18 @@ static void make(struct world *w, unsigned op)
 	fresh.cookie = ++cookies * COUNT(w->timers) + (uint64_t)(t - w->timers);
 	fresh.frees_itself = op != 0;
 	if (op == 0) {
-		got = hwheel_setup(w->wheel, fn, fresh.cookie, flags, &fresh.handle);
+		flags = 0;
+		given = 0;
+		got = hwheel_timer_setup(w->wheel, fn, fresh.cookie, &fresh.handle);
 	} else if (op == 1) {
-		got = hwheel_after(w->wheel, time, fn, fresh.cookie, flags,
-				   &fresh.handle);
+		allowed = HWHEEL_ABS;
+		got = hwheel_once(w->wheel, time, fn, fresh.cookie, flags,
+				  &fresh.handle);
 	} else if (op == 2) {
-		got = hwheel_at(w->wheel, time, fn, fresh.cookie, flags, &fresh.handle);
-		time = absolute(w, time, HWHEEL_ABSTIME);
+		allowed = HWHEEL_ABS;
+		got = hwheel_once(w->wheel, time, fn, fresh.cookie, flags | HWHEEL_ABS,
+				  &fresh.handle);
+		time = absolute(w, time, HWHEEL_ABS);
 	} else {
 		period = take(1) ? a_time(w) : 0;
 		flags |= (uint32_t)take(1) % 4 * HWHEEL_MISSED_BURST;
@@ -255,17 +266,18 @@ static void make(struct world *w, unsigned op)
 			period += LATEST / 64;
 		if (fresh.missed == HWHEEL_MISSED_BURST && w->room != 0)
 			return;
-		allowed = HWHEEL_ABSTIME | fresh.missed;
+		allowed = HWHEEL_ABS | fresh.missed;
 		fresh.slack = op == 3 ? 0 : a_time(w);
-		got = op == 3 ? hwheel_every(w->wheel, time, period, fn, fresh.cookie,
-					     flags, &fresh.handle) :
-				hwheel_every_range(w->wheel, time, period, fresh.slack,
-						   fn, fresh.cookie, flags,
-						   &fresh.handle);
+		got = hwheel_every(w->wheel, time, period, fresh.slack, fn, fresh.cookie,
+				   flags, &fresh.handle);
+		if (is_negative(period) || is_negative(fresh.slack))
+			given = UINT64_C(1) << 63;
 		if (fresh.slack > period)
 			fresh.slack = period;
 	}
-	if (flags & ~allowed || (op >= 3 && (period == 0 || fresh.missed == 6))) {
+	if (flags & ~allowed || is_negative(given) ||
+	    (op >= 3 && (period == 0 ||
+			 fresh.missed == (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY)))) {
 		MUST(got == -EINVAL && fresh.handle == 0);
 		refused++;
 	} else if (w->drained) {
@@ -290,19 +302,19 @@ static void move(struct world *w, unsigned op)
 {
 	hwheel_timer_t handle = a_handle(w);
 	struct timer *t = find(w, handle);
-	uint32_t flags = some_flags(), allowed = op == 1 ? 0 : HWHEEL_ABSTIME;
+	uint32_t flags = some_flags() & ~(uint32_t)(HWHEEL_REDUCE | HWHEEL_IF_PENDING);
 	uint64_t time = a_time(w), slack = op == 4 ? a_time(w) % LATEST : 0;
 	uint64_t deadline, old;
 	int got;
 
 	if (t != NULL && t->behind && (op == 2 || op == 4))
 		return;
-	got = op == 0 ? hwheel_mod(w->wheel, handle, time, flags) :
-	      op == 1 ? hwheel_mod_at(w->wheel, handle, time, flags) :
-	      op == 2 ? hwheel_reduce(w->wheel, handle, time, flags) :
-	      op == 3 ? hwheel_mod_pending(w->wheel, handle, time, flags) :
-			hwheel_mod_range(w->wheel, handle, time, slack, flags);
-	if (flags & ~allowed) {
+	got = op == 0 ? hwheel_timer_mod(w->wheel, handle, time, flags) :
+	      op == 1 ? hwheel_timer_mod(w->wheel, handle, time, flags | HWHEEL_ABS) :
+	      op == 2 ? hwheel_timer_mod(w->wheel, handle, time, flags | HWHEEL_REDUCE) :
+	      op == 3 ? hwheel_timer_mod(w->wheel, handle, time, flags | HWHEEL_IF_PENDING) :
+			hwheel_timer_mod_range(w->wheel, handle, time, slack, flags);
+	if (flags & ~(uint32_t)HWHEEL_ABS || is_negative(time) || is_negative(slack)) {
 		MUST(got == -EINVAL);
 		refused++;
 	} else if (owed(w, t) < 0) {
@@ -310,7 +322,7 @@ static void move(struct world *w, unsigned op)
 		refused++;
 	} else {
 		MUST(got == t->armed);
-		deadline = absolute(w, time, op == 1 ? HWHEEL_ABSTIME : flags);
+		deadline = absolute(w, time, op == 1 ? HWHEEL_ABS : flags);
 		old = t->deadline;
 		if (op == 2 && t->armed) {
 			/*
@@ -319,7 +331,7 @@ static void move(struct world *w, unsigned op)
 			 */
 			if (deadline <= w->now && (deadline < old || !t->exact)) {
 				deadline = deadline < old ? deadline : old;
-				MUST(hwheel_mod_at(w->wheel, handle, deadline, 0) == 1);
+				MUST(hwheel_timer_mod(w->wheel, handle, deadline, HWHEEL_ABS) == 1);
 			}
 			if (old >= LATEST || deadline <= w->now)
 				set(w, t, deadline < old ? deadline : old);
@@ -343,7 +355,7 @@ static void many(struct world *w, unsigned op)
 	uint64_t times[MANY];
 	int32_t results[MANY];
 	uint32_t n = (uint32_t)take(1) % (MANY + 1);
-	uint32_t flags = op == 0 ? some_flags() : 0;
+	uint32_t flags = op == 0 ? some_flags() & ~(uint32_t)(HWHEEL_REDUCE | HWHEEL_IF_PENDING) : 0;
 	int got, good = 0, quiet = take(1) % 4 == 0;
 
 	for (uint32_t i = 0; i < n; i++) {
@@ -351,18 +363,19 @@ static void many(struct world *w, unsigned op)
 		times[i] = op == 0 ? a_time(w) : 0;
 		results[i] = INT32_MAX;
 	}
-	got = op == 0 ? hwheel_mod_many(w->wheel, handles, times, n, flags,
+	got = op == 0 ? hwheel_timer_mod_many(w->wheel, handles, times, n, flags,
 					quiet ? NULL : results) :
-			hwheel_delete_many(w->wheel, handles, n,
+			hwheel_timer_delete_many(w->wheel, handles, n,
 					   quiet ? NULL : results);
-	if (flags & ~(uint32_t)HWHEEL_ABSTIME) {
+	if (flags & ~(uint32_t)HWHEEL_ABS) {
 		MUST(got == -EINVAL && (n == 0 || results[0] == INT32_MAX));
 		refused++;
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct timer *t = find(w, handles[i]);
-		int want = op == 0 ? owed(w, t) : t == NULL ? -ESTALE : t->armed;
+		int want = op == 0 ? is_negative(times[i]) ? -EINVAL : owed(w, t) :
+			   t == NULL ? -ESTALE : t->armed;
 
 		MUST(results[i] == (quiet ? INT32_MAX : want));
 		good += want >= 0;
@@ -401,8 +414,8 @@ static void await(struct world *w, struct timer *t, int for_good)
 	cancelled(t);
 	t->shut |= for_good;
 	t->awaited++;
-	got = for_good ? hwheel_shutdown_sync(w->wheel, handle) :
-			 hwheel_delete_sync(w->wheel, handle);
+	got = for_good ? hwheel_timer_shutdown_sync(w->wheel, handle) :
+			 hwheel_timer_delete_sync(w->wheel, handle);
 	t->awaited--;
 	MUST(!t->running);
 	/* It has armed itself again, or somebody else has. */
@@ -432,11 +445,11 @@ static void cancel(struct world *w, unsigned op)
 	while (t != NULL && t->queued)
 		work(w);
 	t = find(w, handle);
-	got = op == 0 ? hwheel_delete(w->wheel, handle) :
-	      op == 1 ? hwheel_delete_sync(w->wheel, handle) :
-	      op == 2 ? hwheel_shutdown(w->wheel, handle) :
-	      op == 3 ? hwheel_shutdown_sync(w->wheel, handle) :
-			hwheel_free(w->wheel, handle);
+	got = op == 0 ? hwheel_timer_delete(w->wheel, handle) :
+	      op == 1 ? hwheel_timer_delete_sync(w->wheel, handle) :
+	      op == 2 ? hwheel_timer_shutdown(w->wheel, handle) :
+	      op == 3 ? hwheel_timer_shutdown_sync(w->wheel, handle) :
+			hwheel_timer_free(w->wheel, handle);
 	if (t == NULL) {
 		MUST(got == -ESTALE);
 		refused++;
@@ -469,14 +482,14 @@ static void key(struct world *w, unsigned op)
 	fresh.cookie = ++cookies * COUNT(w->timers) + TIMERS + id;
 	fresh.calls = fn != NULL;
 	if (op == 2) {
-		got = hwheel_id_delete(w->wheel, id);
+		got = hwheel_key_delete(w->wheel, &(uint64_t){ id }, sizeof(uint64_t));
 		MUST(got == was);
 		forget(t);
 		return;
 	}
-	got = op == 0 ? hwheel_id_set(w->wheel, id, time, fn, fresh.cookie, flags) :
-			hwheel_id_move(w->wheel, id, time, flags);
-	if (flags & ~(uint32_t)HWHEEL_ABSTIME) {
+	got = op == 0 ? hwheel_key_set(w->wheel, &(uint64_t){ id }, sizeof(uint64_t), time, fn, fresh.cookie, flags) :
+			hwheel_key_mod(w->wheel, &(uint64_t){ id }, sizeof(uint64_t), time, flags);
+	if (flags & ~(uint32_t)HWHEEL_ABS || is_negative(time)) {
 		MUST(got == -EINVAL);
 	} else if (w->drained && (op == 0 || was)) {
 		MUST(got == -ESHUTDOWN);
@@ -493,7 +506,7 @@ static void key(struct world *w, unsigned op)
 		return;
 	}
 	refused++;
-	MUST(hwheel_id_pending(w->wheel, id) == was);
+	MUST(hwheel_key_pending(w->wheel, &(uint64_t){ id }, sizeof(uint64_t)) == was);
 }
 
 /* Where to drive to: mostly on from now, or to what is due next. */
@@ -513,12 +526,15 @@ static void advance(struct world *w)
 {
 	uint64_t to = a_target(w);
 	uint32_t max = (uint32_t)take(1) % MOST_EVENTS + 1;
+	struct hwheel_run run = {
+		.size = sizeof run, .left = 7, .max_fired = w->budget,
+	};
 	int got;
 
 	if (to > LATEST / 2 || (to > w->now && to - w->now > LEAP * w->tick_ns))
 		to = w->now;
 	if (w->driving || w->inside > 0) {
-		MUST(hwheel_advance(w->wheel, to, w->events, max) == -EBUSY);
+		MUST(hwheel_advance(w->wheel, to, w->events, max, NULL) == -EBUSY);
 		refused++;
 		return;
 	}
@@ -536,14 +552,16 @@ static void advance(struct world *w)
 	w->last_tick = w->swept = 0;
 	w->delivered = 0;
 	memset(w->events, 0, sizeof w->events);
-	got = hwheel_advance(w->wheel, to, w->events, max);
+	got = hwheel_advance(w->wheel, to, w->events, max, &run);
 	w->driving = 0;
 	deliver(w);
 	if (look(w, 0) > 0)
 		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->queued == w->room);
 	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
 	MUST(w->budget == 0 || w->swept <= w->budget);
-	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget)) {
+	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget))
+		MUST(run.left == 0);
+	if (run.left == 0) {
 		w->hand = w->now / w->tick_ns;
 		none_is_lost(w);
 	}
@@ -642,15 +660,14 @@ static int verdict(const uint8_t *bytes)
 	if (o.clock > HWHEEL_CLOCK_MANUAL || o.tick_ns > 3600 * SEC ||
 	    o.levels > 8 || o.slots < 2 || o.slots > 65536 ||
 	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
-	    o.max_timers > 67108864 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
+	    o.max_timers > 67108800 || o.flags & ~(uint32_t)HWHEEL_COARSE ||
 	    (o.flags && o.clock != HWHEEL_CLOCK_MONOTONIC) ||
 	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
 	    (o.workers != 0 && o.executor != NULL) ||
 	    (o.executor == NULL && o.executor_arg != NULL) ||
-	    (o.workers == 0 && o.executor == NULL && (o.queue || o.overload)) ||
 	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
-	    o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
+	    o.start_ns >> 63 || o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
 		return -EINVAL;
 	return 0;
 }
@@ -660,7 +677,6 @@ static void create_and_destroy(const struct world *w)
 	static uint8_t bytes[8192];
 	struct hwheel_options o = { .size = sizeof o };
 	struct hwheel *made = NULL;
-	uint32_t flags = take(1) < 240 ? 0 : (uint32_t)take(1);
 	int got, want;
 
 	memset(bytes, 0, sizeof bytes);
@@ -677,12 +693,11 @@ static void create_and_destroy(const struct world *w)
 	o.max_timers = (uint32_t)take(4);
 	o.start_ns = take(1) % 2 ? a_time(w) : 0;
 	if (take(1) % 8 == 0) {
-		o.flags = (uint32_t)take(1) % 4;
+		o.flags = (uint32_t)take(1) % 4 << 15;
 		/* Few threads, or too many: they take longer than all the rest. */
 		o.workers = take(1) % 64 ? 0 : take(1) % 4 ? 1 : 257;
 		o.queue = (uint32_t)take(3);
 		o.overload = (uint32_t)take(1) % 5;
-		o.budget_ns = take(8);
 		o.executor = take(1) % 4 ? NULL : queued;
 		o.executor_arg = take(1) % 4 ? NULL : &worlds;
 	}
@@ -690,8 +705,8 @@ static void create_and_destroy(const struct world *w)
 	/* And a tail, perhaps. */
 	for (unsigned n = take(1) % 4; n > 0; n--)
 		bytes[sizeof o + take(2) % 5000] = (uint8_t)take(1);
-	want = flags != 0 ? -EINVAL : verdict(bytes);
-	got = hwheel_create((struct hwheel_options *)bytes, flags, &made);
+	want = verdict(bytes);
+	got = hwheel_create((struct hwheel_options *)bytes, &made);
 	MUST(got == want);
 	MUST((made != NULL) == (got == 0));
 	refused += got != 0;
@@ -704,31 +719,31 @@ static void nothing_at_all(struct world *w)
 	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t n = 0;
 
-	MUST(hwheel_create(NULL, 0, NULL) == -EINVAL);
+	MUST(hwheel_create(NULL, NULL) == -EINVAL);
 	MUST(hwheel_now(NULL, &n) == -EINVAL && hwheel_now(w->wheel, NULL) == -EINVAL);
 	MUST(hwheel_next_expiry(w->wheel, NULL) == -EINVAL);
 	MUST(hwheel_get_stats(NULL, &s) == -EINVAL);
-	MUST(hwheel_setup(w->wheel, NULL, 0, 0, NULL) == -EINVAL);
-	MUST(hwheel_setup(NULL, NULL, 0, 0, &n) == -EINVAL);
-	MUST(hwheel_mod(NULL, 1, 0, 0) == -EINVAL && hwheel_free(NULL, 1) == -EINVAL);
-	MUST(hwheel_delete(NULL, 1) == -EINVAL && hwheel_pending(NULL, 1) == -EINVAL);
-	MUST(hwheel_remaining(w->wheel, 0, NULL) == -EINVAL);
-	MUST(hwheel_after(NULL, 0, NULL, 0, 0, NULL) == -EINVAL);
-	MUST(hwheel_mod_range(NULL, 1, 0, 0, 0) == -EINVAL);
-	MUST(hwheel_mod_many(w->wheel, NULL, NULL, 0, 0, NULL) == 0);
-	MUST(hwheel_mod_many(w->wheel, &n, NULL, 1, 0, NULL) == -EINVAL);
-	MUST(hwheel_delete_many(w->wheel, NULL, 1, NULL) == -EINVAL);
-	MUST(hwheel_delete_many(w->wheel, &n, UINT32_MAX, NULL) == -EINVAL);
+	MUST(hwheel_timer_setup(w->wheel, NULL, 0, NULL) == -EINVAL);
+	MUST(hwheel_timer_setup(NULL, NULL, 0, &n) == -EINVAL);
+	MUST(hwheel_timer_mod(NULL, 1, 0, 0) == -EINVAL && hwheel_timer_free(NULL, 1) == -EINVAL);
+	MUST(hwheel_timer_delete(NULL, 1) == -EINVAL && hwheel_timer_pending(NULL, 1) == -EINVAL);
+	MUST(hwheel_timer_remaining(w->wheel, 0, NULL) == -EINVAL);
+	MUST(hwheel_once(NULL, 0, NULL, 0, 0, NULL) == -EINVAL);
+	MUST(hwheel_timer_mod_range(NULL, 1, 0, 0, 0) == -EINVAL);
+	MUST(hwheel_timer_mod_many(w->wheel, NULL, NULL, 0, 0, NULL) == 0);
+	MUST(hwheel_timer_mod_many(w->wheel, &n, NULL, 1, 0, NULL) == -EINVAL);
+	MUST(hwheel_timer_delete_many(w->wheel, NULL, 1, NULL) == -EINVAL);
+	MUST(hwheel_timer_delete_many(w->wheel, &n, UINT32_MAX, NULL) == -EINVAL);
 	MUST(hwheel_key_set(w->wheel, NULL, 1, 0, NULL, 0, 0) == -EINVAL);
 	MUST(hwheel_key_delete(w->wheel, "k", 0) == -EINVAL);
-	MUST(hwheel_advance(w->wheel, 0, NULL, 1) == -EINVAL);
-	MUST(hwheel_advance(w->wheel, 0, &e, UINT32_MAX) == -EINVAL);
+	MUST(hwheel_advance(w->wheel, 0, NULL, 1, NULL) == -EINVAL);
+	MUST(hwheel_advance(w->wheel, 0, &e, UINT32_MAX, NULL) == -EINVAL);
 	MUST(hwheel_drain(w->wheel, NULL, 1) == -EINVAL);
 	/* What a wheel on the caller's clock has not. */
 	MUST(hwheel_fd(w->wheel) == -EINVAL);
-	MUST(hwheel_poll(w->wheel, &e, 1) == -EINVAL);
-	MUST(hwheel_start(w->wheel, 0) == -EINVAL);
-	MUST(hwheel_work(NULL) == -EINVAL);
+	MUST(hwheel_poll(w->wheel, &e, 1, NULL) == -EINVAL);
+	MUST(hwheel_start(w->wheel) == -EINVAL);
+	MUST(hwheel_run_queued(NULL) == -EINVAL);
 	MUST(hwheel_stop(w->wheel) == (w->inside > 0 ? -EDEADLK : 0));
 	if (w->inside > 0)
 		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
@@ -794,7 +809,6 @@ static void begin(struct world *w)
 	uint64_t start = take(1);
 
 	o.start_ns = start % 2 ? (UINT64_C(1) << take(1) % 50) - take(1) % 2 : 0;
-	o.budget_items = start < 192 ? 0 : 1 + start % 4;
 	memset(w, 0, sizeof *w);
 	if (start % 8 < 3) {
 		o.executor = queued;
@@ -804,12 +818,12 @@ static void begin(struct world *w)
 	}
 	w->room = o.queue;
 	w->overload = o.overload;
-	w->budget = o.budget_items;
+	w->budget = start < 192 ? 0 : 1 + start % 4;
 	w->tick_ns = o.tick_ns;
 	w->limit = o.max_timers;
 	w->now = o.start_ns;
 	w->hand = w->now / w->tick_ns;
-	MUST(hwheel_create(&o, 0, &w->wheel) == 0);
+	MUST(hwheel_create(&o, &w->wheel) == 0);
 }
 
 static void finish(struct world *w)
@@ -819,11 +833,11 @@ static void finish(struct world *w)
 
 		agree(w, t);
 		if (t->exists)
-			MUST(hwheel_free(w->wheel, t->handle) == t->armed);
+			MUST(hwheel_timer_free(w->wheel, t->handle) == t->armed);
 		forget(t);
 	}
 	for (unsigned i = 0; i < KEYS; i++) {
-		MUST(hwheel_id_delete(w->wheel, i) == w->timers[TIMERS + i].exists);
+		MUST(hwheel_key_delete(w->wheel, &(uint64_t){ i }, sizeof(uint64_t)) == w->timers[TIMERS + i].exists);
 		forget(&w->timers[TIMERS + i]);
 	}
 	statistics(w);

@@ -39,7 +39,7 @@ struct timer *find(struct world *w, hwheel_timer_t handle)
 
 uint64_t absolute(const struct world *w, uint64_t time, uint32_t flags)
 {
-	if (time == HWHEEL_NEVER || flags & HWHEEL_ABSTIME)
+	if (time == HWHEEL_NEVER || flags & HWHEEL_ABS)
 		return time;
 	return time > HWHEEL_NEVER - w->now ? HWHEEL_NEVER : w->now + time;
 }
@@ -87,7 +87,7 @@ uint64_t ask(struct world *w, const struct timer *t)
 {
 	uint64_t left = 0;
 
-	MUST(hwheel_remaining(w->wheel, t->handle, &left) == 1);
+	MUST(hwheel_timer_remaining(w->wheel, t->handle, &left) == 1);
 	return left == HWHEEL_NEVER ? left : w->now + left;
 }
 
@@ -98,11 +98,11 @@ void agree(struct world *w, struct timer *t)
 	if (t->handle == 0)
 		return;
 	if (!t->exists) {
-		MUST(hwheel_pending(w->wheel, t->handle) == -ESTALE);
+		MUST(hwheel_timer_pending(w->wheel, t->handle) == -ESTALE);
 		return;
 	}
-	MUST(hwheel_pending(w->wheel, t->handle) == t->armed);
-	MUST(hwheel_remaining(w->wheel, t->handle, &left) == t->armed);
+	MUST(hwheel_timer_pending(w->wheel, t->handle) == t->armed);
+	MUST(hwheel_timer_remaining(w->wheel, t->handle, &left) == t->armed);
 	if (!t->armed || t->deadline == HWHEEL_NEVER)
 		MUST(left == HWHEEL_NEVER);
 	else if (t->behind)

@@ -79,7 +79,7 @@ int owed(const struct world *w, const struct timer *t);
 /* It was armed to that deadline, or so much later. */
 void set(struct world *w, struct timer *t, uint64_t deadline);
 void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack);
-/* It was armed to that deadline by hwheel_reduce(). */
+/* It was armed to that deadline by hwheel_timer_mod(). */
 void reduced(struct world *w, struct timer *t, uint64_t deadline);
 /* It was cancelled; it was freed. */
 void cancelled(struct timer *t);

@@ -1,10 +1,10 @@
 // Go's runtime timers under the workloads of docs/PERFORMANCE.md, with the
-// same pseudo-random sequence as benches/c/bench.h.
+// same pseudo-random sequence as benches/bench.h.
 //
 // A timer of time.AfterFunc needs no channel and no goroutine until it fires;
 // Reset on it is allowed whether or not it is pending. Every call reads the
-// real clock, which cannot be driven by hand: W2 lets time pass by itself, and
-// of W3 there is the arming alone.
+// real clock, which cannot be driven by hand: in "refresh" time passes by
+// itself, and of "cycle" there is the arming alone.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 const (
 	longest = 60 * uint64(time.Second)
 	seed    = 0x9e3779b97f4a7c15
-	// A fifth of what hwheel does: PEER_OPS in bench.h.
-	ops         = 1000000
+	// A fifth of what the wheels in C do: SLOW in bench.h.
+	ops         = 400000
 	connections = 100000
 	constant    = 30 * time.Second
 )
@@ -68,7 +68,7 @@ func halfMinute() time.Duration {
 	return constant
 }
 
-// W1, W2 and W4: each thread works on timers of its own.
+// Each thread works on timers of its own.
 func churn(n, threads int, delay func() time.Duration, operation func(*time.Timer, *rng)) {
 	var all [][]*time.Timer
 	for i := 0; i < threads; i++ {
@@ -107,7 +107,7 @@ func armAndCancel(t *time.Timer, r *rng) {
 	t.Stop()
 }
 
-// W5: lateness in nanoseconds, below zero if early.
+// Lateness in nanoseconds, below zero if early.
 func lateness() {
 	const n = 1000
 	var r rng = seed
@@ -160,21 +160,21 @@ func main() {
 	n, threads := number(2), number(3)
 	var r rng = seed
 	switch os.Args[1] {
-	case "W1a", "W4churn":
+	case "pair":
 		churn(n, threads, r.delay, pair)
-	case "W1b":
+	case "rearm":
 		churn(n, 1, r.delay, move)
-	case "W2":
+	case "refresh":
 		churn(connections, 1, halfMinute, refresh)
-	case "W4constant":
+	case "constant":
 		churn(n, threads, halfMinute, armAndCancel)
-	case "W3":
+	case "cycle":
 		start := time.Now()
 		armed(n, r.delay)
 		figure("arm", nsEach(start, n))
-	case "W5":
+	case "lateness":
 		lateness()
-	case "W6":
+	case "memory":
 		// The live heap: the rest of what is resident is the collector's.
 		before := heap()
 		timers := armed(n, r.delay)

@@ -6,10 +6,10 @@ import java.util.function.BiConsumer;
 
 /**
  * The workloads of docs/PERFORMANCE.md for timers of the JVM, with the same
- * pseudo-random sequence as benches/c/bench.h. The timers run on the real
- * clock, in a thread of their own: W2 lets time pass by itself, and of W3
- * there is the arming alone. None can be armed anew in place, so there is no
- * W1b, and each arming allocates.
+ * pseudo-random sequence as benches/bench.h. The timers run on the real
+ * clock, in a thread of their own: in "refresh" time passes by itself, and of
+ * "cycle" there is the arming alone. None can be armed anew in place, so there is
+ * no "rearm", and each arming allocates.
  */
 final class Workloads<T> {
     /** A timer queue whose handles are of type T. */
@@ -21,8 +21,8 @@ final class Workloads<T> {
 
     private static final long MS = 1_000_000, SEC = 1_000_000_000, LONGEST = 60 * SEC;
     private static final long SEED = 0x9e3779b97f4a7c15L;
-    /** A fifth of what hwheel does: PEER_OPS in bench.h. */
-    private static final int OPS = 1_000_000;
+    /** A fifth of what the wheels in C do: SLOW in bench.h. */
+    private static final int OPS = 400_000;
     private static final int CONNECTIONS = 100_000;
 
     private final Peer<T> peer;
@@ -86,7 +86,7 @@ final class Workloads<T> {
         peer.cancel(arm(30 * SEC));
     }
 
-    /** W1, W2 and W4: each thread works on timers of its own. */
+    /** Each thread works on timers of its own. */
     private void churn(int n, int threads, boolean uniform, BiConsumer<T[], Rng> operation)
             throws InterruptedException {
         Rng delays = uniform ? new Rng(SEED) : null;
@@ -122,7 +122,7 @@ final class Workloads<T> {
         figure("ns", (double) (System.nanoTime() - start) / ((double) OPS * threads));
     }
 
-    /** W5: lateness in nanoseconds, below zero if early. */
+    /** Lateness in nanoseconds, below zero if early. */
     private void lateness() throws InterruptedException {
         int n = 1000;
         Rng rng = new Rng(SEED);
@@ -168,16 +168,16 @@ final class Workloads<T> {
 
     private boolean run(String workload, int n, int threads) throws InterruptedException {
         switch (workload) {
-            case "W1a", "W4churn" -> churn(n, threads, true, this::pair);
-            case "W2" -> churn(CONNECTIONS, 1, false, this::refresh);
-            case "W4constant" -> churn(1, threads, false, this::armAndCancel);
-            case "W3" -> {
+            case "pair" -> churn(n, threads, true, this::pair);
+            case "refresh" -> churn(CONNECTIONS, 1, false, this::refresh);
+            case "constant" -> churn(1, threads, false, this::armAndCancel);
+            case "cycle" -> {
                 long start = System.nanoTime();
                 armed(n, new Rng(SEED));
                 figure("arm", (double) (System.nanoTime() - start) / n);
             }
-            case "W5" -> lateness();
-            case "W6" -> memory(n);
+            case "lateness" -> lateness();
+            case "memory" -> memory(n);
             default -> {
                 return false;
             }

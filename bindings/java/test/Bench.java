@@ -29,17 +29,18 @@ class Bench {
             Native.register(Raw.class, "hwheel");
         }
 
-        static native int hwheel_create(ByteBuffer options, int flags, long[] wheel);
+        static native int hwheel_create(ByteBuffer options, long[] wheel);
         static native int hwheel_destroy(long wheel);
-        static native int hwheel_at(
-                long wheel, long deadlineNs, Fired fn, long cookie, int flags, long[] timer);
-        static native int hwheel_advance(long wheel, long nowNs, Pointer events, int max);
+        static native int hwheel_once(
+                long wheel, long timeNs, Fired fn, long cookie, int flags, long[] timer);
+        static native int hwheel_advance(
+                long wheel, long nowNs, Pointer events, int max, Pointer run);
     }
 
     static long batch() {
         try (Wheel wheel = new Wheel(new Wheel.Options(Wheel.Clock.MANUAL))) {
             for (int cookie = 0; cookie < TIMERS; cookie++) {
-                wheel.at(cookie % 1000 * TICK, cookie);
+                wheel.once(cookie % 1000 * TICK, cookie, Wheel.ABS);
             }
             Events events = new Events(1024);
             long begin = System.nanoTime();
@@ -58,14 +59,15 @@ class Bench {
         ByteBuffer options = ByteBuffer.allocateDirect(40).order(ByteOrder.nativeOrder());
         options.putInt(0, 40).putInt(4, Wheel.Clock.MANUAL.ordinal());
         long[] wheel = new long[1];
-        must(Raw.hwheel_create(options, 0, wheel));
+        must(Raw.hwheel_create(options, wheel));
         Fired fired = (w, event) -> total += event.getLong(8);
         long[] timer = new long[1];
         for (int cookie = 0; cookie < TIMERS; cookie++) {
-            must(Raw.hwheel_at(wheel[0], cookie % 1000 * TICK, fired, cookie, 0, timer));
+            must(Raw.hwheel_once(
+                    wheel[0], cookie % 1000 * TICK, fired, cookie, Wheel.ABS, timer));
         }
         long begin = System.nanoTime();
-        must(Raw.hwheel_advance(wheel[0], END, null, 0));
+        must(Raw.hwheel_advance(wheel[0], END, null, 0, null));
         long took = System.nanoTime() - begin;
         must(Raw.hwheel_destroy(wheel[0]));
         return took;

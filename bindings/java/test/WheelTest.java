@@ -3,6 +3,7 @@ import hwheel.HwheelException;
 import hwheel.Wheel;
 import hwheel.Wheel.Clock;
 import hwheel.Wheel.Options;
+import java.time.Duration;
 import java.util.BitSet;
 import java.util.function.Consumer;
 
@@ -13,7 +14,7 @@ class WheelTest {
     static void anEventTellsTimerCookieAndDeadline() {
         manual(new Options(Clock.MANUAL), wheel -> {
             Events events = new Events(4);
-            long timer = wheel.after(5 * MS, -1);
+            long timer = wheel.once(5 * MS, -1, 0);
             equal(wheel.advance(5 * MS - 1, events), 0);
             equal(wheel.advance(5 * MS, events), 1);
             equal(events.timer(0), timer);
@@ -29,7 +30,7 @@ class WheelTest {
         manual(new Options(Clock.MANUAL), wheel -> {
             Events events = new Events(4);
             for (int cookie = 0; cookie < 10; cookie++) {
-                wheel.at(cookie * MS, cookie);
+                wheel.once(cookie * MS, cookie, Wheel.ABS);
             }
             int next = 0;
             for (int want : new int[] {4, 4, 2, 0}) {
@@ -45,11 +46,11 @@ class WheelTest {
     static void missedPeriodsAreCountedOrFired() {
         manual(new Options(Clock.MANUAL), wheel -> {
             Events events = new Events(16);
-            long timer = wheel.every(MS, MS, 1, 0);
+            long timer = wheel.every(MS, MS, 0, 1, 0);
             equal(wheel.advance(10 * MS, events), 1);
             equal(events.missed(0), 9);
             equal(wheel.delete(timer), true);
-            wheel.every(11 * MS, MS, 2, Wheel.ABSTIME | Wheel.MISSED_BURST);
+            wheel.every(11 * MS, MS, 0, 2, Wheel.ABS | Wheel.MISSED_BURST);
             equal(wheel.advance(20 * MS, events), 10);
         });
     }
@@ -60,17 +61,17 @@ class WheelTest {
             long timer = wheel.setup(7);
             equal(wheel.pending(timer), false);
             equal(wheel.remaining(timer), Wheel.NEVER);
-            equal(wheel.modPending(timer, MS), false);
-            equal(wheel.mod(timer, 10 * MS), false);
-            equal(wheel.reduce(timer, 20 * MS), true);
+            equal(wheel.mod(timer, MS, Wheel.IF_PENDING), false);
+            equal(wheel.mod(timer, Duration.ofMillis(10)), false);
+            equal(wheel.mod(timer, 20 * MS, Wheel.REDUCE), true);
             equal(wheel.remaining(timer), 10 * MS);
-            equal(wheel.modAt(timer, 3 * MS), true);
+            equal(wheel.mod(timer, 3 * MS, Wheel.ABS), true);
             equal(wheel.advance(3 * MS, events), 1);
             equal(events.cookie(0), 7);
-            equal(wheel.mod(timer, Wheel.NEVER), false);
+            equal(wheel.mod(timer, Wheel.NEVER, 0), false);
             equal(wheel.nextExpiry(), Wheel.NEVER);
             equal(wheel.shutdown(timer), true);
-            fails(HwheelException.ESHUTDOWN, () -> wheel.mod(timer, MS));
+            fails(HwheelException.ESHUTDOWN, () -> wheel.mod(timer, MS, 0));
             equal(wheel.free(timer), false);
             fails(HwheelException.ESTALE, () -> wheel.free(timer));
             Wheel.Stats stats = wheel.stats();
@@ -86,46 +87,98 @@ class WheelTest {
         manual(new Options(Clock.MANUAL), wheel -> {
             Events events = new Events(4);
             byte[] key = "session 7".getBytes();
-            equal(wheel.keySet(key, MS, 1), false);
-            equal(wheel.keySet(7, MS, 2), false);
-            equal(wheel.keySet(key, 2 * MS, 3), true);
-            equal(wheel.keySet(7, 3 * MS, 4), true);
+            equal(wheel.keySet(key, Duration.ofMillis(1), 1), false);
+            equal(wheel.keySet(Wheel.keyOf(7), MS, 2, 0), false);
+            equal(wheel.keySet(key, 2 * MS, 3, 0), true);
+            equal(wheel.keySet(Wheel.keyOf(7), 3 * MS, 4, Wheel.ABS), true);
             equal(wheel.advance(2 * MS, events), 1);
             equal(events.cookie(0), 3);
             equal(events.timer(0), 0);
             equal(wheel.keyPending(key), false);
-            equal(wheel.keyMove(key, MS), false);
+            equal(wheel.keyMod(key, MS, 0), false);
             equal(wheel.keyDelete(key), false);
-            equal(wheel.keyMove(7, 9 * MS), true);
-            equal(wheel.keyPending(7), true);
-            equal(wheel.keyDelete(7), true);
-            fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1));
+            equal(wheel.keyMod(Wheel.keyOf(7), Duration.ofMillis(9)), true);
+            equal(wheel.keyPending(Wheel.keyOf(7)), true);
+            equal(wheel.keyDelete(Wheel.keyOf(7)), true);
+            fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1, 0));
         });
     }
 
     static void errorsCarryTheirNumber() {
         manual(new Options(Clock.MANUAL, 0, 0, 0, 1, 0), wheel -> {
             fails(HwheelException.ESTALE, () -> wheel.delete(12345));
-            fails(HwheelException.EINVAL, () -> wheel.every(MS, 0, 1, 0));
+            fails(HwheelException.EINVAL, () -> wheel.every(MS, 0, 0, 1, 0));
             fails(HwheelException.EINVAL, () -> wheel.poll(new Events(1)));
-            wheel.after(Wheel.NEVER, 1);
-            fails(HwheelException.ENOSPC, () -> wheel.after(MS, 2));
+            wheel.once(Wheel.NEVER, 1, 0);
+            fails(HwheelException.ENOSPC, () -> wheel.once(MS, 2, 0));
         });
         fails(HwheelException.EINVAL, () -> new Wheel(new Options(Clock.MANUAL, 0, 0, 3, 0, 0)));
         Wheel closed = new Wheel();
         closed.close();
         closed.close();
-        fails(HwheelException.EINVAL, () -> closed.after(MS, 1));
+        fails(HwheelException.EINVAL, () -> closed.once(MS, 1, 0));
+    }
+
+    static void errorsAreInTheLibrarysWords() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            try {
+                wheel.delete(12345);
+            } catch (HwheelException e) {
+                equal(e.getMessage(), "the timer no longer exists");
+                return;
+            }
+            throw new AssertionError("no error");
+        });
+    }
+
+    static void negativeTimesAreRefused() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            long timer = wheel.setup(1);
+            Duration negative = Duration.ofNanos(-1);
+            refuses(() -> wheel.once(-1, 1, 0));
+            refuses(() -> wheel.once(negative, 1));
+            refuses(() -> wheel.every(negative, 1));
+            refuses(() -> wheel.every(0, 1, -1, 1, 0));
+            refuses(() -> wheel.mod(timer, Long.MIN_VALUE, 0));
+            refuses(() -> wheel.modRange(timer, 0, -1, 0));
+            refuses(() -> wheel.keySet(Wheel.keyOf(1), negative, 1));
+            refuses(() -> wheel.advance(-1, new Events(1)));
+            refuses(() -> new Wheel(new Options(Clock.MANUAL, -1, 0, 0, 0, 0)));
+            equal(wheel.stats().pending(), 0);
+            equal(wheel.mod(timer, Duration.ofSeconds(Long.MAX_VALUE)), false);
+            equal(wheel.remaining(timer), Wheel.NEVER);
+        });
+    }
+
+    static void pendingTimersAreListed() {
+        manual(new Options(Clock.MANUAL), wheel -> {
+            for (int cookie = 1; cookie <= 5; cookie++) {
+                wheel.once(Duration.ofSeconds(1), cookie);
+            }
+            Events events = new Events(2);
+            long[] cursor = new long[1];
+            int sum = 0;
+            int n;
+            do {
+                n = wheel.list(cursor, events);
+                for (int i = 0; i < n; i++) {
+                    equal(events.flags(i), Events.LISTED);
+                    equal(wheel.delete(events.timer(i)), true);
+                    sum += (int) events.cookie(i);
+                }
+            } while (n == events.room());
+            equal(sum, 15);
+        });
     }
 
     static void whatIsArmedIsDrained() {
         manual(new Options(Clock.MANUAL), wheel -> {
             Events events = new Events(2);
-            long timer = wheel.after(Wheel.NEVER, 9);
+            long timer = wheel.once(Wheel.NEVER, 9, 0);
             equal(wheel.drain(events), 1);
             equal(events.timer(0), timer);
             equal(events.flags(0), Events.DRAINED);
-            fails(HwheelException.ESHUTDOWN, () -> wheel.after(MS, 1));
+            fails(HwheelException.ESHUTDOWN, () -> wheel.once(MS, 1, 0));
         });
     }
 
@@ -138,8 +191,8 @@ class WheelTest {
                 int first = t * each;
                 arming[t] = new Thread(() -> {
                     for (int i = 0; i < each; i++) {
-                        wheel.after(i % 20 * MS, first + i);
-                        equal(wheel.delete(wheel.after(3_600_000 * MS, 0)), true);
+                        wheel.once(i % 20 * MS, first + i, 0);
+                        equal(wheel.delete(wheel.once(3_600_000 * MS, 0, 0)), true);
                     }
                 });
                 arming[t].start();
@@ -185,6 +238,15 @@ class WheelTest {
         equal((Object) got, (Object) want);
     }
 
+    static void refuses(Runnable call) {
+        try {
+            call.run();
+        } catch (IllegalArgumentException e) {
+            return;
+        }
+        throw new AssertionError("a negative time is accepted");
+    }
+
     static void fails(int errno, Runnable call) {
         try {
             call.run();
@@ -202,9 +264,12 @@ class WheelTest {
         aTimerIsArmedAgainAndAgain();
         aKeyThatIsSetAgainMovesItsTimer();
         errorsCarryTheirNumber();
+        errorsAreInTheLibrarysWords();
+        negativeTimesAreRefused();
+        pendingTimersAreListed();
         whatIsArmedIsDrained();
         manyThreadsArmAndNoneIsEarlyLostOrDoubled();
         theVersionIsTheLibrarys();
-        System.out.println("9 tests passed, and the programs of README.md");
+        System.out.println("12 tests passed, and the programs of README.md");
     }
 }

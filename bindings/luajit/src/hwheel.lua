@@ -1,8 +1,9 @@
 --- A lock-free timing wheel for LuaJIT: timers by the million, in batches.
 --
--- A method that fails returns nil, the name of the error and its number, as
--- in nil, "ESTALE", 116. An argument that is no number is a Lua error.
--- Times are nanoseconds: Lua numbers, fractions rounded up, or uint64_t.
+-- A method that fails returns nil, words for the error, its name and its number, as
+-- in nil, "the timer no longer exists", "ESTALE", 116. An argument that is not a
+-- number from 0 on is a Lua error. Times are nanoseconds: Lua numbers, which are
+-- rounded up, or uint64_t.
 
 local ffi = require "ffi"
 
@@ -20,12 +21,21 @@ local C = ffi.load "libhwheel.so.0"
 local POLLIN = 1
 
 local hwheel = {
-	--- A delay or deadline that never comes.
+	--- A time that never comes.
 	NEVER = 0xffffffffffffffffULL,
-	--- Flag of an event that drain() has handed back.
+	--- Nanoseconds in a microsecond, a millisecond and a second.
+	USEC = 1e3,
+	MSEC = 1e6,
+	SEC = 1e9,
+	--- Flags of events: drain() has handed it back, list() shows it.
 	DRAINED = C.HWHEEL_EVENT_DRAINED,
+	LISTED = C.HWHEEL_EVENT_LISTED,
+	--- Flag: the time is a point on the wheel's clock, not a delay.
+	ABS = C.HWHEEL_ABS,
+	--- Flags of mod(): only to an earlier time; only if the timer is pending.
+	REDUCE = C.HWHEEL_REDUCE,
+	IF_PENDING = C.HWHEEL_IF_PENDING,
 	--- Flags of every().
-	ABSTIME = C.HWHEEL_ABSTIME,
 	MISSED_BURST = C.HWHEEL_MISSED_BURST,
 	MISSED_DELAY = C.HWHEEL_MISSED_DELAY,
 }
@@ -47,7 +57,8 @@ local Wheel = {}
 Wheel.__index = Wheel
 
 local function failure(result)
-	return nil, ERRORS[-result] or "errno " .. -result, -result
+	return nil, ffi.string(C.hwheel_strerror(result)), ERRORS[-result] or "errno " .. -result,
+		-result
 end
 
 local function number(result)
@@ -68,14 +79,23 @@ local function u64(value)
 		return ffi.cast("uint64_t", math.ceil(value))
 	end
 	assert(type(value) == "cdata", "not a number")
+	assert(not ffi.istype("int64_t", value) or value >= 0, "a negative number")
 	return ffi.cast("uint64_t", value)
 end
 
+local OPTIONS = {
+	clock = true, tick_ns = true, levels = true, slots = true, max_timers = true,
+	start_ns = true,
+}
+
 --- Makes a wheel. Options, each of which may be left out: clock ("monotonic",
 -- "boottime", "realtime", "manual"), tick_ns, levels, slots, max_timers,
--- start_ns. It is destroyed by close() or with the last reference to it.
+-- start_ns. close() frees it, or the collector after the last reference.
 function hwheel.new(options)
 	options = options or {}
+	for name in pairs(options) do
+		assert(OPTIONS[name], "no option is called " .. tostring(name))
+	end
 	local o = ffi.new "struct hwheel_options"
 	o.size = ffi.sizeof(o)
 	o.clock = assert(CLOCKS[options.clock or "monotonic"], "no such clock")
@@ -85,7 +105,7 @@ function hwheel.new(options)
 	o.max_timers = options.max_timers or 0
 	o.start_ns = u64(options.start_ns or 0)
 	local out = ffi.new "struct hwheel *[1]"
-	local result = C.hwheel_create(o, 0, out)
+	local result = C.hwheel_create(o, out)
 	if result < 0 then return failure(result) end
 	return setmetatable({
 		wheel = ffi.gc(out[0], C.hwheel_destroy),
@@ -104,7 +124,7 @@ function hwheel.version()
 	return ffi.string(C.hwheel_version_string())
 end
 
---- Destroys the wheel. What is armed does not fire; a second time does nothing.
+--- Frees the wheel. Pending timers do not fire. The second call does nothing.
 function Wheel:close()
 	if self.wheel then
 		local result = C.hwheel_destroy(self.wheel)
@@ -122,7 +142,7 @@ function Wheel:now()
 	return self.out[0]
 end
 
---- When the wheel wants to be driven next; NEVER if nothing is armed.
+--- The time at which to drive the wheel next; NEVER if no timer is pending.
 function Wheel:next_expiry()
 	self.out[0] = hwheel.NEVER
 	local result = C.hwheel_next_expiry(self.wheel, self.out)
@@ -130,7 +150,7 @@ function Wheel:next_expiry()
 	return self.out[0]
 end
 
---- What the wheel has done: a struct hwheel_stats.
+--- The counts of the wheel: a struct hwheel_stats.
 function Wheel:stats()
 	local stats = ffi.new "struct hwheel_stats"
 	stats.size = ffi.sizeof(stats)
@@ -144,142 +164,135 @@ local function timer(self, result)
 	return self.out[0]
 end
 
---- Fires once after a delay. Returns the timer, a uint64_t.
-function Wheel:after(delay_ns, cookie)
-	return timer(self, C.hwheel_after(self.wheel, u64(delay_ns), nil, u64(cookie), 0, self.out))
+--- Fires once. Flags: ABS. Returns the timer, a uint64_t.
+function Wheel:once(time_ns, cookie, flags)
+	return timer(self, C.hwheel_once(self.wheel, u64(time_ns), nil, u64(cookie), flags or 0,
+		self.out))
 end
 
---- Fires once at a deadline on the wheel's clock. Returns the timer.
-function Wheel:at(deadline_ns, cookie)
-	return timer(self, C.hwheel_at(self.wheel, u64(deadline_ns), nil, u64(cookie), 0, self.out))
+--- Fires again and again, each time up to slack_ns late. Flags: ABS, MISSED_BURST,
+-- MISSED_DELAY, added. Returns the timer.
+function Wheel:every(first_ns, period_ns, cookie, flags, slack_ns)
+	return timer(self, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns),
+		u64(slack_ns or 0), nil, u64(cookie), flags or 0, self.out))
 end
 
---- Fires again and again. Flags: ABSTIME, MISSED_BURST, MISSED_DELAY, added.
-function Wheel:every(first_ns, period_ns, cookie, flags)
-	return timer(self, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns), nil,
-		u64(cookie), flags or 0, self.out))
-end
-
---- A timer that is not armed, to be armed again and again, until free().
+--- Makes a timer that can be armed again and again, until free().
 function Wheel:setup(cookie)
-	return timer(self, C.hwheel_setup(self.wheel, nil, u64(cookie), 0, self.out))
+	return timer(self, C.hwheel_timer_setup(self.wheel, nil, u64(cookie), self.out))
 end
 
---- Arms a timer, or moves it. True if it was armed.
-function Wheel:mod(timer, delay_ns)
-	return truth(C.hwheel_mod(self.wheel, timer, u64(delay_ns), 0))
+--- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
+-- IF_PENDING, added.
+function Wheel:mod(timer, time_ns, flags)
+	return truth(C.hwheel_timer_mod(self.wheel, timer, u64(time_ns), flags or 0))
 end
 
---- As mod, to a deadline; the clock is not read.
-function Wheel:mod_at(timer, deadline_ns)
-	return truth(C.hwheel_mod_at(self.wheel, timer, u64(deadline_ns), 0))
+--- As mod, to any time up to slack_ns later, which shares wake-ups. Flags: ABS.
+function Wheel:mod_range(timer, time_ns, slack_ns, flags)
+	return truth(C.hwheel_timer_mod_range(self.wheel, timer, u64(time_ns), u64(slack_ns),
+		flags or 0))
 end
 
---- As mod, but only to an earlier deadline.
-function Wheel:reduce(timer, delay_ns)
-	return truth(C.hwheel_reduce(self.wheel, timer, u64(delay_ns), 0))
-end
-
---- As mod, but only if the timer is armed.
-function Wheel:mod_pending(timer, delay_ns)
-	return truth(C.hwheel_mod_pending(self.wheel, timer, u64(delay_ns), 0))
-end
-
---- Cancels a timer. True: it was armed and will not fire. False, or nil and
--- "ESTALE": too late, its event has been handed over.
+--- Cancels a timer. True: the timer was pending and will not fire. False, or nil
+-- with "ESTALE": too late, its event has been fetched.
 function Wheel:delete(timer)
-	return truth(C.hwheel_delete(self.wheel, timer))
+	return truth(C.hwheel_timer_delete(self.wheel, timer))
 end
 
---- As delete, and arming it again is "ESHUTDOWN".
+--- As delete, and arming the timer again is "ESHUTDOWN".
 function Wheel:shutdown(timer)
-	return truth(C.hwheel_shutdown(self.wheel, timer))
+	return truth(C.hwheel_timer_shutdown(self.wheel, timer))
 end
 
---- As delete, and the timer is no more.
+--- As delete, and frees the timer.
 function Wheel:free(timer)
-	return truth(C.hwheel_free(self.wheel, timer))
+	return truth(C.hwheel_timer_free(self.wheel, timer))
 end
 
---- Whether a timer is armed.
+--- Whether a timer is pending.
 function Wheel:pending(timer)
-	return truth(C.hwheel_pending(self.wheel, timer))
+	return truth(C.hwheel_timer_pending(self.wheel, timer))
 end
 
---- Nanoseconds to a timer's deadline; NEVER also if it is not armed.
+--- Nanoseconds until a timer fires; NEVER also if it is not pending.
 function Wheel:remaining(timer)
 	self.out[0] = hwheel.NEVER
-	local result = C.hwheel_remaining(self.wheel, timer, self.out)
+	local result = C.hwheel_timer_remaining(self.wheel, timer, self.out)
 	if result < 0 then return failure(result) end
 	return self.out[0]
 end
 
+-- The bytes of a key, and their number.
+local function bytes(key)
+	if type(key) == "string" then return key, #key end
+	return ffi.new("uint64_t[1]", u64(key)), 8
+end
+
 --- Gives a key a timer that fires once. A key is a string of 1 to 255 bytes, or
--- an integer. True: its pending timer was replaced, and does not fire. The
--- timer of the event is 0.
-function Wheel:key_set(key, delay_ns, cookie)
-	if type(key) == "string" then
-		return truth(C.hwheel_key_set(self.wheel, key, #key, u64(delay_ns), nil, u64(cookie), 0))
-	end
-	return truth(C.hwheel_id_set(self.wheel, u64(key), u64(delay_ns), nil, u64(cookie), 0))
+-- an integer. True if this replaced a pending timer, which then does not fire. The
+-- timer of the event is 0. Flags: ABS.
+function Wheel:key_set(key, time_ns, cookie, flags)
+	local b, n = bytes(key)
+	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, u64(cookie), flags or 0))
 end
 
---- Moves the pending timer of a key, which keeps its cookie. False if it has
--- none.
-function Wheel:key_move(key, delay_ns)
-	if type(key) == "string" then
-		return truth(C.hwheel_key_move(self.wheel, key, #key, u64(delay_ns), 0))
-	end
-	return truth(C.hwheel_id_move(self.wheel, u64(key), u64(delay_ns), 0))
+--- Moves the pending timer of a key, which keeps its cookie. False if the key has
+-- none. Flags: ABS.
+function Wheel:key_mod(key, time_ns, flags)
+	local b, n = bytes(key)
+	return truth(C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), flags or 0))
 end
 
---- Cancels the pending timer of a key. False if it has none, or not any more.
+--- Cancels the pending timer of a key. False if the key has none.
 function Wheel:key_delete(key)
-	if type(key) == "string" then
-		return truth(C.hwheel_key_delete(self.wheel, key, #key))
-	end
-	return truth(C.hwheel_id_delete(self.wheel, u64(key)))
+	local b, n = bytes(key)
+	return truth(C.hwheel_key_delete(self.wheel, b, n))
 end
 
 --- Whether a key has a pending timer.
 function Wheel:key_pending(key)
-	if type(key) == "string" then
-		return truth(C.hwheel_key_pending(self.wheel, key, #key))
-	end
-	return truth(C.hwheel_id_pending(self.wheel, u64(key)))
+	local b, n = bytes(key)
+	return truth(C.hwheel_key_pending(self.wheel, b, n))
 end
 
 local function room(events)
 	return ffi.sizeof(events) / ffi.sizeof "struct hwheel_event"
 end
 
---- Fetches what is due, in the order of the ticks, and returns how many. If
--- all the room was used there may be more.
+--- Fetches the events that are due, in the order of their ticks. Returns the number
+-- of events; a full array means that there may be more.
 function Wheel:poll(events)
-	return number(C.hwheel_poll(self.wheel, events, room(events)))
+	return number(C.hwheel_poll(self.wheel, events, room(events), nil))
 end
 
---- As poll, for a manual clock that is moved to a time.
+--- As poll, for a manual clock that moves to now_ns.
 function Wheel:advance(now_ns, events)
-	return number(C.hwheel_advance(self.wheel, u64(now_ns), events, room(events)))
+	return number(C.hwheel_advance(self.wheel, u64(now_ns), events, room(events), nil))
 end
 
---- Shuts the wheel down and fetches the timers that were armed.
+--- Shuts the wheel down and fetches its pending timers.
 function Wheel:drain(events)
 	return number(C.hwheel_drain(self.wheel, events, room(events)))
 end
 
---- A descriptor that is readable when a timer is due, for an event loop; not to
--- be read or closed. It may be readable with nothing due.
+--- Fetches the pending timers, which stay pending. cursor is a uint64_t[1] that is 0
+-- before the first call; fewer than there is room for means the end.
+function Wheel:list(cursor, events)
+	return number(C.hwheel_list(self.wheel, cursor, events, room(events)))
+end
+
+--- A descriptor that becomes readable when a timer is due, for an event loop, which
+-- neither reads nor closes it. It may be readable with nothing due.
 function Wheel:fd()
 	return number(C.hwheel_fd(self.wheel))
 end
 
---- Blocks until the descriptor is readable, or for so many milliseconds; without
--- a number there is no limit. False if that was up.
+--- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is
+-- no limit. False after the timeout.
 function Wheel:wait(timeout_ms)
-	local fd, name, errno = self:fd()
-	if not fd then return nil, name, errno end
+	local fd, words, name, errno = self:fd()
+	if not fd then return nil, words, name, errno end
 	local pollfd = ffi.new("struct hwheel_pollfd", fd, POLLIN)
 	return C.hwheel_poll_fd(pollfd, 1, timeout_ms or -1) > 0
 end

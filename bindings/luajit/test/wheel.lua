@@ -12,10 +12,11 @@ local function equal(got, want)
 end
 
 local function fails(want, ...)
-	local value, name, errno = ...
+	local value, words, name, errno = ...
 	equal(value, nil)
 	equal(name, want)
 	equal(errno > 0, true)
+	assert(#words > 5 and words ~= name and words ~= "unknown error", words)
 end
 
 local function manual(options)
@@ -26,7 +27,7 @@ end
 
 function tests.an_event_tells_timer_cookie_and_deadline()
 	local wheel, events = manual(), hwheel.events(4)
-	local timer = wheel:after(5 * MS, hwheel.NEVER)
+	local timer = wheel:once(5 * MS, hwheel.NEVER)
 	equal(wheel:advance(5 * MS - 1, events), 0)
 	equal(wheel:advance(5 * MS, events), 1)
 	equal(events[0].timer, timer)
@@ -39,7 +40,7 @@ end
 
 function tests.a_full_batch_means_there_may_be_more()
 	local wheel, events = manual(), hwheel.events(4)
-	for cookie = 0, 9 do wheel:at(cookie * MS, cookie) end
+	for cookie = 0, 9 do wheel:once(cookie * MS, cookie, hwheel.ABS) end
 	local seen = 0
 	for _, want in ipairs { 4, 4, 2, 0 } do
 		local n = wheel:advance(20 * MS, events)
@@ -57,7 +58,7 @@ function tests.missed_periods_are_counted_or_fired()
 	equal(wheel:advance(10 * MS, events), 1)
 	equal(events[0].missed, 9)
 	equal(wheel:delete(timer), true)
-	wheel:every(11 * MS, MS, 2, hwheel.ABSTIME + hwheel.MISSED_BURST)
+	wheel:every(11 * MS, MS, 2, hwheel.ABS + hwheel.MISSED_BURST)
 	equal(wheel:advance(20 * MS, events), 10)
 end
 
@@ -66,11 +67,11 @@ function tests.a_timer_is_armed_again_and_again()
 	local timer = wheel:setup(7)
 	equal(wheel:pending(timer), false)
 	equal(wheel:remaining(timer), hwheel.NEVER)
-	equal(wheel:mod_pending(timer, MS), false)
+	equal(wheel:mod(timer, MS, hwheel.IF_PENDING), false)
 	equal(wheel:mod(timer, 10 * MS), false)
-	equal(wheel:reduce(timer, 20 * MS), true)
+	equal(wheel:mod(timer, 20 * MS, hwheel.REDUCE), true)
 	equal(wheel:remaining(timer), 10000000ULL)
-	equal(wheel:mod_at(timer, 3 * MS), true)
+	equal(wheel:mod(timer, 3 * MS, hwheel.ABS), true)
 	equal(wheel:next_expiry(), 3000000ULL)
 	equal(wheel:advance(3 * MS, events), 1)
 	equal(events[0].cookie, 7ULL)
@@ -92,13 +93,13 @@ function tests.a_key_that_is_set_again_moves_its_timer()
 		equal(wheel:key_set(key, MS, 1), false)
 		equal(wheel:key_set("other", MS, 2), false)
 		equal(wheel:key_set(key, 2 * MS, 3), true)
-		equal(wheel:key_move("other", 3 * MS), true)
+		equal(wheel:key_mod("other", 3 * MS), true)
 		equal(wheel:key_pending(key), true)
 		equal(wheel:advance(2 * MS, events), 1)
 		equal(events[0].cookie, 3ULL)
 		equal(events[0].timer, 0ULL)
 		equal(wheel:key_pending(key), false)
-		equal(wheel:key_move(key, MS), false)
+		equal(wheel:key_mod(key, MS), false)
 		equal(wheel:key_delete(key), false)
 		equal(wheel:key_delete("other"), true)
 	end
@@ -107,20 +108,22 @@ end
 
 function tests.fractions_are_rounded_up()
 	local wheel, events = manual { tick_ns = 1 }, hwheel.events(1)
-	wheel:after(0.25, 1)
-	equal(wheel:remaining(wheel:after(math.huge, 2)), hwheel.NEVER)
+	wheel:once(0.25, 1)
+	equal(wheel:remaining(wheel:once(math.huge, 2)), hwheel.NEVER)
 	equal(wheel:next_expiry(), 1ULL)
 	equal(wheel:advance(1, events), 1)
 end
 
 function tests.an_argument_that_is_no_number_is_an_error()
 	local wheel = manual()
-	for _, wrong in ipairs { -1, 0 / 0, 2^64, "1", {} } do
-		equal(pcall(wheel.after, wheel, wrong, 1), false)
-		equal(pcall(wheel.after, wheel, 1, wrong), false)
+	for _, wrong in ipairs { -1, -1LL, 0 / 0, 2^64, "1", {} } do
+		equal(pcall(wheel.once, wheel, wrong, 1), false)
+		equal(pcall(wheel.once, wheel, 1, wrong), false)
 	end
-	equal(pcall(wheel.after, wheel, 1), false)
+	equal(pcall(wheel.once, wheel, 1), false)
 	equal(pcall(hwheel.new, { clock = "sundial" }), false)
+	equal(pcall(hwheel.new, { tick = 1 }), false)
+	fails("EINVAL", wheel:once(2^63, 1))
 	equal(wheel:stats().live, 0ULL)
 end
 
@@ -131,28 +134,53 @@ function tests.errors_have_a_name_and_a_number()
 	fails("EINVAL", wheel:poll(hwheel.events(1)))
 	fails("EINVAL", wheel:fd())
 	fails("EINVAL", wheel:wait(0))
-	assert(wheel:after(hwheel.NEVER, 1))
-	fails("ENOSPC", wheel:after(MS, 2))
+	assert(wheel:once(hwheel.NEVER, 1))
+	fails("ENOSPC", wheel:once(MS, 2))
 	fails("EINVAL", hwheel.new { slots = 3 })
 	equal(wheel:close(), true)
 	equal(wheel:close(), true)
-	fails("EINVAL", wheel:after(MS, 1))
+	fails("EINVAL", wheel:once(MS, 1))
 end
 
 function tests.what_is_armed_is_drained()
 	local wheel, events = manual(), hwheel.events(2)
-	local timer = wheel:after(hwheel.NEVER, 9)
+	local timer = wheel:once(hwheel.NEVER, 9)
 	equal(wheel:drain(events), 1)
 	equal(events[0].timer, timer)
 	equal(events[0].flags, hwheel.DRAINED)
-	fails("ESHUTDOWN", wheel:after(MS, 1))
+	fails("ESHUTDOWN", wheel:once(MS, 1))
+end
+
+function tests.pending_timers_are_listed()
+	local wheel, events = manual(), hwheel.events(2)
+	for cookie = 1, 5 do assert(wheel:once(MS, cookie)) end
+	local cursor, seen, n = ffi.new "uint64_t[1]", 0
+	repeat
+		n = wheel:list(cursor, events)
+		for i = 0, n - 1 do
+			equal(events[i].flags, hwheel.LISTED)
+			equal(wheel:delete(events[i].timer), true)
+			seen = seen + tonumber(events[i].cookie)
+		end
+	until n < 2
+	equal(seen, 15)
+end
+
+function tests.a_range_shares_a_wake_up()
+	local wheel, events = manual(), hwheel.events(2)
+	local timer = wheel:setup(1)
+	equal(wheel:mod_range(timer, 100 * MS, 100 * MS), false)
+	equal(wheel:advance(99 * MS, events), 0)
+	equal(wheel:advance(200 * MS, events), 1)
+	assert(wheel:every(MS, MS, 2, 0, MS / 2))
+	fails("EINVAL", wheel:mod_range(timer, MS, 2^63))
 end
 
 function tests.none_is_early_lost_or_doubled()
 	local wheel, events = assert(hwheel.new()), hwheel.events(256)
 	for cookie = 1, 5000 do
-		assert(wheel:after(cookie % 20 * MS, cookie))
-		equal(wheel:delete(wheel:after(3.6e12, 0)), true)
+		assert(wheel:once(cookie % 20 * MS, cookie))
+		equal(wheel:delete(wheel:once(3.6e12, 0)), true)
 	end
 	local seen, left = {}, 5000
 	while left > 0 do

@@ -1,10 +1,10 @@
 /**
  * Timers by the million: a lock-free timing wheel, in batches.
  *
- * Times are nanoseconds and cookies are 64-bit integers, each a BigInt or a
- * safe integer. Handles of timers are BigInts.
+ * Times are nanoseconds and cookies are 64-bit integers, each a BigInt or a safe
+ * integer. Handles of timers are BigInts. A negative time is a RangeError.
  */
 export { Wheel } from "./wheel.js";
 export { HwheelError } from "./native.js";
-export { ABSTIME, Clock, DRAINED, MISSED_BURST, MISSED_DELAY, NEVER } from "./constants.js";
+export * from "./constants.js";
 export { version } from "./native.js";

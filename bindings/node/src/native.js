@@ -4,45 +4,43 @@ import koffi from "koffi";
 const lib = koffi.load("libhwheel.so.0");
 const libc = koffi.load("libc.so.6");
 
-// Pointers are void *: a typed array is lent, and a wheel is its address.
-export const create = lib.func("int hwheel_create(void *options, uint32_t flags, void *wheel)");
+// Pointers are void *: a typed array for the length of a call, or a wheel's address.
+export const create = lib.func("int hwheel_create(void *options, void *wheel)");
 export const destroy = lib.func("int hwheel_destroy(void *wheel)");
 export const now = lib.func("int hwheel_now(void *wheel, void *now)");
-export const nextExpiry = lib.func("int hwheel_next_expiry(void *wheel, void *deadline)");
+export const nextExpiry = lib.func("int hwheel_next_expiry(void *wheel, void *time)");
 export const getStats = lib.func("int hwheel_get_stats(void *wheel, void *stats)");
-export const setup = lib.func(
-  "int hwheel_setup(void *wheel, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
-export const after = lib.func(
-  "int hwheel_after(void *wheel, uint64_t delay, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
-export const at = lib.func(
-  "int hwheel_at(void *wheel, uint64_t deadline, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
+export const list = lib.func("int hwheel_list(void *wheel, void *cursor, void *events, uint32_t max)");
+export const once = lib.func(
+  "int hwheel_once(void *wheel, uint64_t time, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
 export const every = lib.func(
-  "int hwheel_every(void *wheel, uint64_t first, uint64_t period, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
-export const mod = lib.func("int hwheel_mod(void *wheel, uint64_t timer, uint64_t delay, uint32_t flags)");
-export const modAt = lib.func("int hwheel_mod_at(void *wheel, uint64_t timer, uint64_t deadline, uint32_t flags)");
-export const reduce = lib.func("int hwheel_reduce(void *wheel, uint64_t timer, uint64_t delay, uint32_t flags)");
-export const modPending = lib.func(
-  "int hwheel_mod_pending(void *wheel, uint64_t timer, uint64_t delay, uint32_t flags)");
-export const cancel = lib.func("int hwheel_delete(void *wheel, uint64_t timer)");
-export const shutdown = lib.func("int hwheel_shutdown(void *wheel, uint64_t timer)");
-export const free = lib.func("int hwheel_free(void *wheel, uint64_t timer)");
-export const pending = lib.func("int hwheel_pending(void *wheel, uint64_t timer)");
-export const remaining = lib.func("int hwheel_remaining(void *wheel, uint64_t timer, void *ns)");
+  "int hwheel_every(void *wheel, uint64_t first, uint64_t period, uint64_t slack, void *fn, uint64_t cookie, uint32_t flags, void *timer)");
+export const setup = lib.func("int hwheel_timer_setup(void *wheel, void *fn, uint64_t cookie, void *timer)");
+export const mod = lib.func("int hwheel_timer_mod(void *wheel, uint64_t timer, uint64_t time, uint32_t flags)");
+export const modRange = lib.func(
+  "int hwheel_timer_mod_range(void *wheel, uint64_t timer, uint64_t time, uint64_t slack, uint32_t flags)");
+export const cancel = lib.func("int hwheel_timer_delete(void *wheel, uint64_t timer)");
+export const shutdown = lib.func("int hwheel_timer_shutdown(void *wheel, uint64_t timer)");
+export const free = lib.func("int hwheel_timer_free(void *wheel, uint64_t timer)");
+export const pending = lib.func("int hwheel_timer_pending(void *wheel, uint64_t timer)");
+export const remaining = lib.func("int hwheel_timer_remaining(void *wheel, uint64_t timer, void *ns)");
 export const keySet = lib.func(
-  "int hwheel_key_set(void *wheel, void *key, uint32_t length, uint64_t delay, void *fn, uint64_t cookie, uint32_t flags)");
-export const keyMove = lib.func(
-  "int hwheel_key_move(void *wheel, void *key, uint32_t length, uint64_t delay, uint32_t flags)");
+  "int hwheel_key_set(void *wheel, void *key, uint32_t length, uint64_t time, void *fn, uint64_t cookie, uint32_t flags)");
+export const keyMod = lib.func(
+  "int hwheel_key_mod(void *wheel, void *key, uint32_t length, uint64_t time, uint32_t flags)");
 export const keyDelete = lib.func("int hwheel_key_delete(void *wheel, void *key, uint32_t length)");
 export const keyPending = lib.func("int hwheel_key_pending(void *wheel, void *key, uint32_t length)");
-export const poll = lib.func("int hwheel_poll(void *wheel, void *events, uint32_t max)");
-export const advance = lib.func("int hwheel_advance(void *wheel, uint64_t now, void *events, uint32_t max)");
+export const poll = lib.func("int hwheel_poll(void *wheel, void *events, uint32_t max, void *run)");
+export const advance = lib.func(
+  "int hwheel_advance(void *wheel, uint64_t now, void *events, uint32_t max, void *run)");
 export const drain = lib.func("int hwheel_drain(void *wheel, void *events, uint32_t max)");
 export const fd = lib.func("int hwheel_fd(void *wheel)");
+const strerror = lib.func("const char *hwheel_strerror(int error)");
 export const version = lib.func("const char *hwheel_version_string()");
 export const pollDescriptors = libc.func("int poll(void *fds, unsigned long n, int timeout)");
 
-// The members of struct hwheel_stats behind size and reserved, in their order:
-// these, lateness, and dropped.
+// The members of struct hwheel_stats after size and reserved, in their order: these,
+// lateness, and dropped.
 export const STATS = ["live", "fired", "missed", "unclaimed", "sweeps", "wakeups", "kicks",
   "pushes", "repeats", "slabBytes", "armed", "rearmed", "quiet", "cancelled", "drained",
   "pending", "entries", "dead", "queued"];
@@ -51,11 +49,11 @@ export const LATENESS = 40;
 // Node's own table lacks ESTALE.
 const NAMES = new Map(Object.entries(koffi.os.errno).map(([name, number]) => [-number, name]));
 
-/** An error of the library: `code` is "ESTALE" and so on, `errno` negative. */
+/** An error in the library's words; `code` is "ESTALE" and so on, `errno` negative. */
 export class HwheelError extends Error {
   constructor(result) {
     const code = NAMES.get(result) ?? `error ${-result}`;
-    super(`hwheel: ${code}`);
+    super(`hwheel: ${strerror(result)} (${code})`);
     this.name = "HwheelError";
     this.code = code;
     this.errno = result;
@@ -74,7 +72,7 @@ export function bytes(key) {
   return key instanceof Uint8Array ? key : Buffer.from(BigUint64Array.of(BigInt(u64(key))).buffer);
 }
 
-/** An unsigned integer for C, which would take any number somehow. */
+/** An unsigned integer for C. koffi would convert any number. */
 export function u64(value) {
   const good = typeof value === "bigint"
     ? value >= 0n && value < 1n << 64n

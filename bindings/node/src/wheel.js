@@ -7,9 +7,9 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 /**
  * A timing wheel. It belongs to one thread of JavaScript.
  *
- * After poll(), advance() or drain() have returned n, the events are those
- * from 0 to n - 1 in `events`, four words each: timer, cookie, deadline, and
- * missed and flags, which missed(i) and flags(i) take apart.
+ * When poll(), advance(), drain() or list() returns n, `events` holds n events of four
+ * words each: timer, cookie, deadline, and missed with flags, which missed(i) and
+ * flags(i) take apart.
  */
 export class Wheel {
   #wheel;
@@ -20,14 +20,15 @@ export class Wheel {
   #timeout = null;
   #planning = false;
 
-  /** Room for a batch, written by poll(), advance() and drain(). */
+  /** Room for a batch of events. */
   events;
 
-  /** What is left out takes the library's default. */
+  /** An option that is left out has the library's default. */
   constructor({
     clock = Clock.MONOTONIC, tickNs = 0, levels = 0, slots = 0, maxTimers = 0, startNs = 0,
-    batch = 1024,
+    batch = 1024, ...unknown
   } = {}) {
+    for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
     if (!Number.isInteger(batch) || batch < 1) throw new RangeError("batch must be at least 1");
     // struct hwheel_options
     const options = new DataView(new ArrayBuffer(40));
@@ -35,14 +36,14 @@ export class Wheel {
     options.setBigUint64(8, BigInt(u64(tickNs)), true);
     [levels, slots, maxTimers].forEach((x, i) => options.setUint32(16 + 4 * i, x, true));
     options.setBigUint64(32, BigInt(u64(startNs)), true);
-    check(c.create(options.buffer, 0, this.#out));
+    check(c.create(options.buffer, this.#out));
     this.#wheel = this.#out[0];
     this.#batch = batch;
     this.events = new BigUint64Array(4 * batch);
     this.#halves = new Uint32Array(this.events.buffer);
   }
 
-  /** Frees the wheel; what is armed does not fire. */
+  /** Frees the wheel; pending timers do not fire. */
   close() {
     this.#handler = null;
     clearTimeout(this.#timeout);
@@ -56,14 +57,14 @@ export class Wheel {
     return this.#out[0];
   }
 
-  /** When the wheel wants to be driven next, null if nothing is armed. */
+  /** The time at which to drive the wheel next, null if no timer is pending. */
   nextExpiry() {
     return check(c.nextExpiry(this.#wheel, this.#out)) ? this.#out[0] : null;
   }
 
   /**
-   * What the wheel has done so far: BigInts, and `lateness`, an array of them: how
-   * many timers fired how late, [i] from 2^(i-1) ns to below 2^i ns.
+   * The counts of the wheel: BigInts, and `lateness`, an array of them: the number of
+   * timers by lateness, [i] for 2^(i-1) ns to below 2^i ns.
    */
   stats() {
     const from = 1 + c.STATS.length, to = from + c.LATENESS;
@@ -76,88 +77,76 @@ export class Wheel {
 
   // Timers that free themselves when they have fired for the last time.
 
-  /** Fires once after a delay. Returns the timer. */
-  after(delayNs, cookie) {
-    return this.#made(c.after(this.#wheel, u64(delayNs), null, u64(cookie), 0, this.#out));
+  /** Fires once. Flags: ABS. Returns the timer. */
+  once(timeNs, cookie, flags = 0) {
+    return this.#made(c.once(this.#wheel, u64(timeNs), null, u64(cookie), flags, this.#out));
   }
 
-  /** Fires once at a deadline on the wheel's clock. Returns the timer. */
-  at(deadlineNs, cookie) {
-    return this.#made(c.at(this.#wheel, u64(deadlineNs), null, u64(cookie), 0, this.#out));
-  }
-
-  /** Fires again and again. Flags: ABSTIME, MISSED_BURST, MISSED_DELAY. */
-  every(firstNs, periodNs, cookie, flags = 0) {
-    return this.#made(
-      c.every(this.#wheel, u64(firstNs), u64(periodNs), null, u64(cookie), flags, this.#out));
+  /**
+   * Fires again and again, each time up to slackNs late, which shares wake-ups. Flags:
+   * ABS, and MISSED_BURST or MISSED_DELAY. Returns the timer.
+   */
+  every(firstNs, periodNs, cookie, flags = 0, slackNs = 0) {
+    return this.#made(c.every(
+      this.#wheel, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), flags, this.#out));
   }
 
   // Timers to arm again and again.
 
-  /** A timer that is not armed and lives until free(). */
+  /** Makes a timer that is not pending and lives until free(). */
   setup(cookie) {
-    return this.#made(c.setup(this.#wheel, null, u64(cookie), 0, this.#out));
+    return this.#made(c.setup(this.#wheel, null, u64(cookie), this.#out));
   }
 
-  /** Arms a timer, or moves it. True if it was armed. Flags: ABSTIME. */
+  /** Arms a timer, or moves it. True if it was pending. Flags: ABS, REDUCE or IF_PENDING. */
   mod(timer, timeNs, flags = 0) {
     return this.#armed(c.mod(this.#wheel, timer, u64(timeNs), flags));
   }
 
-  /** As mod(), to a deadline; the clock is not read. */
-  modAt(timer, deadlineNs) {
-    return this.#armed(c.modAt(this.#wheel, timer, u64(deadlineNs), 0));
+  /** As mod(), to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
+  modRange(timer, timeNs, slackNs, flags = 0) {
+    return this.#armed(c.modRange(this.#wheel, timer, u64(timeNs), u64(slackNs), flags));
   }
 
-  /** As mod(), but only to an earlier deadline. */
-  reduce(timer, timeNs, flags = 0) {
-    return this.#armed(c.reduce(this.#wheel, timer, u64(timeNs), flags));
-  }
-
-  /** As mod(), but only if the timer is armed. */
-  modPending(timer, timeNs, flags = 0) {
-    return this.#armed(c.modPending(this.#wheel, timer, u64(timeNs), flags));
-  }
-
-  /** Cancels a timer. True if it was armed and will not fire. */
+  /** Cancels a timer. True if it was pending and will not fire. */
   delete(timer) {
     return check(c.cancel(this.#wheel, timer)) === 1;
   }
 
-  /** As delete(), and arming it again is ESHUTDOWN. */
+  /** As delete(), and arming the timer again is ESHUTDOWN. */
   shutdown(timer) {
     return check(c.shutdown(this.#wheel, timer)) === 1;
   }
 
-  /** As delete(), and the timer is no more. */
+  /** As delete(), and frees the timer. */
   free(timer) {
     return check(c.free(this.#wheel, timer)) === 1;
   }
 
-  /** Whether a timer is armed. */
+  /** Whether a timer is pending. */
   pending(timer) {
     return check(c.pending(this.#wheel, timer)) === 1;
   }
 
-  /** Nanoseconds to a timer's deadline, null if it is not armed. */
+  /** Nanoseconds until a timer fires, null if it is not pending. */
   remaining(timer) {
     return check(c.remaining(this.#wheel, timer, this.#out)) ? this.#out[0] : null;
   }
 
-  // Timers by name: a string or Uint8Array of 1 to 255 bytes, or an integer.
-  // They fire once, and the timer of their event is 0.
+  // Timers by key: a string or Uint8Array of 1 to 255 bytes, or an integer. They fire
+  // once, and the timer of their event is 0.
 
-  /** Gives a key a timer. True if its pending timer was replaced. */
-  keySet(key, delayNs, cookie) {
+  /** Gives a key a timer. True if it replaced a pending timer. Flags: ABS. */
+  keySet(key, timeNs, cookie, flags = 0) {
     const b = bytes(key);
-    return check(
-      c.keySet(this.#wheel, b, b.length, u64(delayNs), null, u64(cookie), 0)) === 1;
+    return this.#armed(
+      c.keySet(this.#wheel, b, b.length, u64(timeNs), null, u64(cookie), flags));
   }
 
-  /** Moves the pending timer of a key, which keeps its cookie. False without one. */
-  keyMove(key, delayNs) {
+  /** Moves the pending timer of a key, which keeps its cookie. False without one. Flags: ABS. */
+  keyMod(key, timeNs, flags = 0) {
     const b = bytes(key);
-    return check(c.keyMove(this.#wheel, b, b.length, u64(delayNs), 0)) === 1;
+    return this.#armed(c.keyMod(this.#wheel, b, b.length, u64(timeNs), flags));
   }
 
   /** Cancels the pending timer of a key. False without one. */
@@ -174,19 +163,29 @@ export class Wheel {
 
   // Driving by hand.
 
-  /** Fetches what is due. A full batch means that there may be more. */
+  /** Fetches the events that are due. A full batch means that there may be more. */
   poll() {
-    return check(c.poll(this.#wheel, this.events, this.#batch));
+    return check(c.poll(this.#wheel, this.events, this.#batch, null));
   }
 
-  /** As poll(), for a manual clock that is moved to a time. */
+  /** As poll(), for a manual clock that moves to nowNs. */
   advance(nowNs) {
-    return check(c.advance(this.#wheel, u64(nowNs), this.events, this.#batch));
+    return check(c.advance(this.#wheel, u64(nowNs), this.events, this.#batch, null));
   }
 
-  /** Shuts the wheel down and fetches the timers that were armed. */
+  /** Shuts the wheel down and fetches its pending timers. */
   drain() {
     return check(c.drain(this.#wheel, this.events, this.#batch));
+  }
+
+  /**
+   * Fetches pending timers, which stay pending. The cursor is a BigUint64Array of one 0
+   * before the first call. Less than a full batch means the end.
+   */
+  list(cursor) {
+    if (!(cursor instanceof BigUint64Array) || cursor.length < 1)
+      throw new TypeError("the cursor is no BigUint64Array of one");
+    return check(c.list(this.#wheel, cursor, this.events, this.#batch));
   }
 
   timer(i) { return this.events[4 * i]; }
@@ -198,9 +197,9 @@ export class Wheel {
   // Driving by Node's event loop.
 
   /**
-   * Lets the event loop drive the wheel: handler(n, wheel) is called with
-   * each batch. One timeout of Node's is set, to the next expiry; it keeps the
-   * process alive while anything is armed that comes at all.
+   * Lets the event loop drive the wheel, which calls handler(n, wheel) with each batch.
+   * It sets one timeout of Node's, to the next expiry. The timeout keeps the process
+   * alive while a timer is pending that is not due never.
    */
   drive(handler) {
     this.#handler = handler;
@@ -208,9 +207,9 @@ export class Wheel {
   }
 
   /**
-   * A promise of whether the descriptor has become readable within a time; -1
-   * is no limit. It waits in poll(2) on one of libuv's threads, which it
-   * keeps; so keep that time short, and await it before close().
+   * A promise that tells whether the descriptor becomes readable within timeoutMs; -1 is
+   * no limit. It waits in poll(2) and occupies one of libuv's threads; so keep the time
+   * short, and await the promise before close().
    */
   readable(timeoutMs = -1) {
     const descriptor = new DataView(new ArrayBuffer(8)); // struct pollfd
@@ -236,7 +235,7 @@ export class Wheel {
     return result === 1;
   }
 
-  // However much is armed in one turn, it is planned for once, at its end.
+  // At the end of a turn, once for all that it has armed.
   #planSoon() {
     if (this.#handler === null || this.#planning) return;
     this.#planning = true;

@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { describe, it } from "node:test";
 import {
-  ABSTIME, Clock, DRAINED, HwheelError, MISSED_BURST, NEVER, Wheel, version,
+  ABS, Clock, DRAINED, HwheelError, IF_PENDING, LISTED, MISSED_BURST, MSEC, NEVER, REDUCE,
+  Wheel, version,
 } from "../src/index.js";
 
-const MS = 1_000_000;
+const MS = MSEC;
 
 /** Runs a test with a wheel on a manual clock. */
 function manual(test, options = {}) {
@@ -25,7 +26,7 @@ function fails(code, call) {
 
 describe("events", () => {
   it("tell timer, cookie and deadline", manual((wheel) => {
-    const timer = wheel.after(5 * MS, NEVER);
+    const timer = wheel.once(5 * MS, NEVER);
     assert.equal(typeof timer, "bigint");
     assert.equal(wheel.advance(5 * MS - 1), 0);
     assert.equal(wheel.advance(5 * MS), 1);
@@ -36,7 +37,7 @@ describe("events", () => {
   }));
 
   it("come in batches, in the order of their ticks", manual((wheel) => {
-    for (let cookie = 0; cookie < 10; cookie++) wheel.at(cookie * MS, cookie);
+    for (let cookie = 0; cookie < 10; cookie++) wheel.once(cookie * MS, cookie, ABS);
     const cookies = [];
     const sizes = [0, 0, 0, 0].map(() => {
       const n = wheel.advance(20 * MS);
@@ -52,7 +53,7 @@ describe("events", () => {
     assert.equal(wheel.advance(10 * MS), 1);
     assert.equal(wheel.missed(0), 9);
     assert.equal(wheel.delete(timer), true);
-    wheel.every(11 * MS, MS, 2, ABSTIME | MISSED_BURST);
+    wheel.every(11 * MS, MS, 2, ABS | MISSED_BURST);
     assert.equal(wheel.advance(20 * MS), 10);
   }));
 });
@@ -63,12 +64,12 @@ describe("keys", () => {
       assert.equal(wheel.keySet(key, MS, 1), false);
       assert.equal(wheel.keySet("other", MS, 2), false);
       assert.equal(wheel.keySet(key, 2 * MS, 3), true);
-      assert.equal(wheel.keyMove("other", 3 * MS), true);
+      assert.equal(wheel.keyMod("other", 3 * MS), true);
       assert.equal(wheel.keyPending(key), true);
       assert.equal(wheel.advance(2 * MS), 1);
       assert.deepEqual([wheel.timer(0), wheel.cookie(0)], [0n, 3n]);
       assert.equal(wheel.keyPending(key), false);
-      assert.equal(wheel.keyMove(key, MS), false);
+      assert.equal(wheel.keyMod(key, MS), false);
       assert.equal(wheel.keyDelete(key), false);
       assert.equal(wheel.keyDelete("other"), true);
     }));
@@ -86,11 +87,11 @@ describe("timers", () => {
     const timer = wheel.setup(7);
     assert.equal(wheel.pending(timer), false);
     assert.equal(wheel.remaining(timer), null);
-    assert.equal(wheel.modPending(timer, MS), false);
+    assert.equal(wheel.mod(timer, MS, IF_PENDING), false);
     assert.equal(wheel.mod(timer, 10 * MS), false);
-    assert.equal(wheel.reduce(timer, 20 * MS), true);
+    assert.equal(wheel.mod(timer, 20 * MS, REDUCE), true);
     assert.equal(wheel.remaining(timer), BigInt(10 * MS));
-    assert.equal(wheel.modAt(timer, 3 * MS), true);
+    assert.equal(wheel.mod(timer, 3 * MS, ABS), true);
     assert.equal(wheel.advance(3 * MS), 1);
     assert.equal(wheel.cookie(0), 7n);
     assert.equal(wheel.mod(timer, NEVER), false);
@@ -103,11 +104,33 @@ describe("timers", () => {
     assert.deepEqual([live, armed, cancelled, lateness[0], dropped], [0n, 2n, 1n, 1n, 0n]);
   }));
 
+  it("are listed", manual((wheel) => {
+    for (let cookie = 1; cookie <= 5; cookie++) wheel.once(MS, cookie);
+    const cursor = new BigUint64Array(1);
+    let sum = 0n, n;
+    do {
+      n = wheel.list(cursor);
+      for (let i = 0; i < n; i++) {
+        assert.equal(wheel.flags(i), LISTED);
+        assert.equal(wheel.delete(wheel.timer(i)), true);
+        sum += wheel.cookie(i);
+      }
+    } while (n === 2);
+    assert.equal(sum, 15n);
+  }, { batch: 2 }));
+
+  it("share a wake-up in a range", manual((wheel) => {
+    const timer = wheel.setup(1);
+    assert.equal(wheel.modRange(timer, 100 * MS, 100 * MS), false);
+    assert.equal(wheel.advance(99 * MS), 0);
+    assert.equal(wheel.advance(200 * MS), 1);
+  }));
+
   it("are drained", manual((wheel) => {
-    const timer = wheel.after(NEVER, 9);
+    const timer = wheel.once(NEVER, 9);
     assert.equal(wheel.drain(), 1);
     assert.deepEqual([wheel.timer(0), wheel.flags(0)], [timer, DRAINED]);
-    fails("ESHUTDOWN", () => wheel.after(0, 1));
+    fails("ESHUTDOWN", () => wheel.once(0, 1));
   }));
 });
 
@@ -117,13 +140,25 @@ describe("errors", () => {
     fails("EINVAL", () => wheel.every(MS, 0, 1));
     fails("EINVAL", () => wheel.poll()); // Its clock is manual.
     fails("EINVAL", () => new Wheel({ slots: 3 }));
-    wheel.after(NEVER, 1);
-    fails("ENOSPC", () => wheel.after(NEVER, 2));
+    wheel.once(NEVER, 1);
+    fails("ENOSPC", () => wheel.once(NEVER, 2));
   }, { maxTimers: 1 }));
+
+  it("are in the library's words", manual((wheel) => {
+    assert.throws(() => wheel.delete(12345n), { message: /the timer no longer exists/ });
+  }));
+
+  it("meet an unknown option", () => assert.throws(() => new Wheel({ tick: 1 }), TypeError));
+
+  it("meet a time of 2^63 or above", manual((wheel) => {
+    fails("EINVAL", () => wheel.once(1n << 63n, 1));
+    fails("EINVAL", () => wheel.advance(NEVER));
+    assert.throws(() => wheel.modRange(1n, 0, -1), RangeError);
+  }));
 
   it("are range errors where C would take another number", manual((wheel) => {
     for (const bad of [-1, -1n, 0.5, NaN, Infinity, 1n << 64n, "1", undefined])
-      assert.throws(() => wheel.after(bad, 1), RangeError);
+      assert.throws(() => wheel.once(bad, 1), RangeError);
     assert.equal(wheel.stats().live, 0n);
   }));
 
@@ -131,7 +166,7 @@ describe("errors", () => {
     const wheel = new Wheel();
     wheel.close();
     wheel.close();
-    fails("EINVAL", () => wheel.after(MS, 1));
+    fails("EINVAL", () => wheel.once(MS, 1));
   });
 });
 
@@ -148,7 +183,7 @@ describe("the event loop", () => {
         }
         if (cookies.length === 100) resolve();
       });
-      for (let cookie = 0; cookie < 100; cookie++) wheel.after((cookie % 10) * MS, cookie);
+      for (let cookie = 0; cookie < 100; cookie++) wheel.once((cookie % 10) * MS, cookie);
     });
     assert.deepEqual(cookies.sort((a, b) => a - b), [...Array(100).keys()]);
     wheel.close();
@@ -157,14 +192,14 @@ describe("the event loop", () => {
   it("is planned anew for an earlier deadline, and in a handler", async () => {
     const wheel = new Wheel();
     const order = [];
-    wheel.after(3_600_000 * MS, 0);
+    wheel.once(3_600_000 * MS, 0);
     await new Promise((resolve) => {
       wheel.drive(() => {
         order.push(wheel.cookie(0));
-        if (order.length === 1) wheel.after(MS, 2);
+        if (order.length === 1) wheel.once(MS, 2);
         else resolve();
       });
-      setTimeout(() => wheel.after(MS, 1), 10);
+      setTimeout(() => wheel.once(MS, 1), 10);
     });
     assert.deepEqual(order, [1n, 2n]);
     wheel.close();
@@ -178,11 +213,11 @@ describe("the event loop", () => {
     const second = new Promise((resolve) => {
       wheel.drive(() => {
         if (wheel.cookie(0) === 2n) return resolve();
-        wheel.after(MS, 2);
+        wheel.once(MS, 2);
         throw new Error("of the handler");
       });
     });
-    wheel.after(MS, 1);
+    wheel.once(MS, 1);
     const [error] = await thrown;
     listeners.forEach((listener) => process.on("uncaughtException", listener));
     assert.equal(error.message, "of the handler");
@@ -192,7 +227,7 @@ describe("the event loop", () => {
 
   it("can wait for the descriptor instead", async () => {
     const wheel = new Wheel();
-    wheel.after(20 * MS, 5);
+    wheel.once(20 * MS, 5);
     let n;
     while ((n = wheel.poll()) === 0) assert.equal(await wheel.readable(10_000), true);
     assert.equal(wheel.cookie(0), 5n);

@@ -6,7 +6,7 @@ import time
 import pytest
 
 import hwheel
-from hwheel import ABSTIME, MISSED_BURST, NEVER, Clock, EventWheel
+from hwheel import ABS, IF_PENDING, MISSED_BURST, NEVER, REDUCE, Clock, EventWheel
 
 MS = 1_000_000
 
@@ -28,7 +28,7 @@ def test_version():
 
 
 def test_an_event_tells_timer_cookie_and_deadline(wheel):
-    timer = wheel.after(5 * MS, 2**64 - 1)
+    timer = wheel.once(5 * MS, 2**64 - 1)
     assert wheel.advance(5 * MS - 1) == []
     assert wheel.advance(5 * MS) == [(timer, 2**64 - 1, 5 * MS, 0, 0)]
     assert wheel.advance(6 * MS) == []
@@ -37,7 +37,7 @@ def test_an_event_tells_timer_cookie_and_deadline(wheel):
 def test_a_full_batch_means_there_may_be_more():
     with EventWheel(clock=Clock.MANUAL, batch=4) as wheel:
         for cookie in range(10):
-            wheel.at(cookie * MS, cookie)
+            wheel.once(cookie * MS, cookie, ABS)
         batches = [[e[1] for e in wheel.advance(20 * MS)] for _ in range(4)]
     assert [len(b) for b in batches] == [4, 4, 2, 0]
     assert sum(batches, []) == list(range(10))
@@ -47,19 +47,19 @@ def test_periods_that_were_missed_are_counted_or_fired(wheel):
     skipping = wheel.every(MS, MS, 1)
     assert [(e[1], e[3]) for e in wheel.advance(10 * MS)] == [(1, 9)]
     assert wheel.delete(skipping)
-    wheel.every(11 * MS, MS, 2, ABSTIME | MISSED_BURST)
+    wheel.every(11 * MS, MS, 2, ABS | MISSED_BURST)
     assert [(e[1], e[3]) for e in wheel.advance(20 * MS)] == [(2, 0)] * 10
 
 
 def test_a_reusable_timer(wheel):
     timer = wheel.setup(7)
     assert not wheel.pending(timer) and wheel.remaining(timer) is None
-    assert not wheel.mod_pending(timer, MS)
+    assert not wheel.mod(timer, MS, IF_PENDING)
     assert not wheel.mod(timer, 10 * MS)
     assert wheel.remaining(timer) == 10 * MS
-    assert wheel.reduce(timer, 20 * MS)
+    assert wheel.mod(timer, 20 * MS, REDUCE)
     assert wheel.remaining(timer) == 10 * MS
-    assert wheel.mod_pending(timer, 3 * MS, ABSTIME)
+    assert wheel.mod(timer, 3 * MS, ABS | IF_PENDING)
     assert [e[1] for e in wheel.advance(3 * MS)] == [7]
     assert not wheel.mod(timer, NEVER)
     assert wheel.next_expiry() is None
@@ -75,25 +75,64 @@ def test_errors_carry_their_number(wheel):
     fails_with(errno.EINVAL, wheel.poll)  # Its clock is manual.
     fails_with(errno.EINVAL, lambda: EventWheel(slots=3))
     with EventWheel(max_timers=1) as small:
-        small.after(NEVER, 1)
-        fails_with(errno.ENOSPC, small.after, NEVER, 2)
-    fails_with(errno.EINVAL, small.after, MS, 3)  # It is closed.
+        small.once(NEVER, 1)
+        fails_with(errno.ENOSPC, small.once, NEVER, 2)
+    fails_with(errno.EINVAL, small.once, MS, 3)  # It is closed.
     small.close()
-    with pytest.raises(OverflowError):
-        wheel.after(-1, 1)
+
+
+def test_errors_are_in_the_librarys_words(wheel):
+    with pytest.raises(OSError, match="the timer no longer exists"):
+        wheel.delete(12345)
+
+
+def test_a_negative_time_is_a_value_error(wheel):
+    timer = wheel.setup(1)
+    for call in (
+        lambda: wheel.once(-1, 1),
+        lambda: wheel.every(0, -1, 1),
+        lambda: wheel.every(0, 1, 1, slack_ns=-1),
+        lambda: wheel.mod(timer, -1),
+        lambda: wheel.mod_range(timer, 0, -1),
+        lambda: wheel.key_set(7, -1, 1),
+        lambda: wheel.key_mod(7, -1),
+        lambda: wheel.advance(-1),
+        lambda: EventWheel(tick_ns=-1),
+    ):
+        with pytest.raises(ValueError):
+            call()
+    fails_with(errno.EINVAL, wheel.once, 2**63, 1)
+    assert wheel.stats()["pending"] == 0
+
+
+def test_pending_timers_are_listed(wheel):
+    wheel.batch = 2
+    for cookie in range(5):
+        wheel.once(MS, cookie)
+    wheel.key_set(b"key", MS, 5)
+    for timer, cookie, _, _, _ in wheel.list():
+        assert cookie == 5 if timer == 0 else wheel.delete(timer)
+    assert [cookie for _, cookie, _, _, _ in wheel.list()] == [5]
+
+
+def test_a_range_shares_a_wake_up(wheel):
+    timer = wheel.setup(1)
+    assert not wheel.mod_range(timer, 100 * MS, 100 * MS)
+    assert wheel.advance(99 * MS) == []
+    assert len(wheel.advance(200 * MS)) == 1
 
 
 def test_drain_hands_back_what_is_armed(wheel):
-    timers = {wheel.after(MS, 1), wheel.after(NEVER, 2)}
+    timers = {wheel.once(MS, 1), wheel.once(NEVER, 2)}
     events = wheel.drain()
     assert {e[0] for e in events} == timers and wheel.drain() == []
-    fails_with(errno.ESHUTDOWN, wheel.after, MS, 1)
+    fails_with(errno.ESHUTDOWN, wheel.once, MS, 1)
 
 
 def test_the_descriptor_wakes_not_early():
     with EventWheel() as wheel:
         begin = wheel.now()
-        wheel.after(20 * MS, 1)
+        wheel.once(20 * MS, 1)
         while not (events := wheel.poll()):
             assert wheel.wait(10)
         [event] = events
@@ -114,18 +153,18 @@ def test_a_key_that_is_set_again_moves_its_timer(wheel, key):
     assert not wheel.key_set(key, MS, 1)
     assert not wheel.key_set(b"other", MS, 2)
     assert wheel.key_set(key, 2 * MS, 3)
-    assert wheel.key_move(b"other", 3 * MS)
+    assert wheel.key_mod(b"other", 3 * MS)
     assert wheel.key_pending(key)
     assert wheel.advance(2 * MS) == [(0, 3, 2 * MS, 0, 0)]
     assert not wheel.key_pending(key)
-    assert not wheel.key_move(key, MS)
+    assert not wheel.key_mod(key, MS)
     assert not wheel.key_delete(key)
     assert wheel.key_delete(b"other")
     fails_with(errno.EINVAL, wheel.key_set, b"", MS, 1)
 
 
 def test_stats(wheel):
-    wheel.after(MS, 1)
+    wheel.once(MS, 1)
     wheel.advance(MS)
     stats = wheel.stats()
     assert stats["fired"] == 1 and stats["live"] == 0

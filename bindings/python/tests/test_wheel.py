@@ -51,12 +51,17 @@ def test_never_and_the_past(wheel):
     wheel.advance(10)
     never = wheel.call_later(math.inf, log.append, "never")
     assert never.remaining() == math.inf
-    wheel.call_later(-5, log.append, "past")
+    wheel.call_later(0, log.append, "past")
     wheel.call_at(1, log.append, "before")
     wheel.advance(10.001)
     assert sorted(log) == ["before", "past"] and never.pending
     with pytest.raises(ValueError):
         wheel.call_later(math.nan, log.append)
+    for negative in (-5, -1e-9, -math.inf):
+        with pytest.raises(ValueError):
+            wheel.call_later(negative, log.append)
+        with pytest.raises(ValueError):
+            wheel.call_at(negative, log.append)
 
 
 def test_cancel(wheel):

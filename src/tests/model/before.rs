@@ -4,9 +4,11 @@
 //! the state word orders the two threads.
 
 use super::{drained, duel, one, Plain, World};
+use crate::core::arm::How;
+use crate::core::state::Handle;
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::{at, Spin};
-use crate::wheel::{Handle, How};
+use crate::tests::checker::at;
+use crate::tests::Spin;
 
 /// `f` changes a timer after a write; if `g` says that it has found it changed,
 /// it sees what was written.
@@ -46,7 +48,7 @@ fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'stat
     duel(
         || (one(Some(1)), AtomicU32::new(0)),
         |((w, t), written)| {
-            let cancelled = w.wheel.cancel(&w.own(0), *t, 0) == Ok(true);
+            let cancelled = w.wheel.cancel(&w.own(0), *t, false) == Ok(true);
             written.store(1, Ordering::Relaxed);
             arm(w, *t, 1);
             cancelled
@@ -85,16 +87,16 @@ fn arm(w: &World, t: Handle, tick: u64) {
     _ = w.wheel.arm(&w.own(0), t, at(tick), How::Always);
 }
 
-fn rearm(w: &World, t: Handle) {
-    w.rearm(0, t, 2);
+fn short_arm(w: &World, t: Handle) {
+    w.short_arm(0, t, 2);
 }
 
 fn cancel(w: &World, t: Handle) {
     w.cancel(0, t);
 }
 
-fn disarm(w: &World, t: Handle) {
-    w.wheel.disarm(t);
+fn short_cancel(w: &World, t: Handle) {
+    w.short_cancel(0, t);
 }
 
 fn is_fired(w: &World, _: Handle) -> bool {
@@ -110,11 +112,11 @@ fn is_cancelled(w: &World, t: Handle) -> bool {
 }
 
 fn is_short_cancelled(w: &World, t: Handle) -> bool {
-    w.wheel.disarm(t).is_some()
+    w.short_cancel(1, t)
 }
 
 fn is_sync_deleted(w: &World, t: Handle) -> bool {
-    w.wheel.cancel_sync(&w.own(1), t, 0, &Spin) == Ok(true)
+    w.wheel.cancel_sync(&w.own(1), t, false, &Spin) == Ok(true)
 }
 
 fn is_freed(w: &World, t: Handle) -> bool {
@@ -140,10 +142,10 @@ seen_by! {
         |w, t| w.wheel.arm(&w.own(1), t, at(2), How::Pending) == Ok(false);
     cancel_seen_by_cancel: true, cancel, |w, t| !w.cancel(1, t);
     cancel_seen_by_asking: true, cancel, |w, t| !is_armed(w, t);
-    short_arm_seen_by_callback: false, rearm, is_fired;
-    short_arm_seen_by_short_arm: false, rearm, |w, t| w.rearm(1, t, 3);
-    short_arm_seen_by_short_cancel: false, rearm, is_short_cancelled;
-    short_cancel_seen_by_short_arm: true, disarm, |w, t| !w.rearm(1, t, 2);
+    short_arm_seen_by_callback: false, short_arm, is_fired;
+    short_arm_seen_by_short_arm: false, short_arm, |w, t| w.short_arm(1, t, 3);
+    short_arm_seen_by_short_cancel: false, short_arm, is_short_cancelled;
+    short_cancel_seen_by_short_arm: true, short_cancel, |w, t| !w.short_arm(1, t, 2);
 }
 
 again_seen_by! {

@@ -1,9 +1,11 @@
 //! A timer is cancelled while it fires: one of the two has it.
 
 use super::{duel, explore, one, report, World};
-use crate::slab::AUTO;
-use crate::tests::at;
-use crate::wheel::{Error, Handle, Spec};
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::core::state::Handle;
+use crate::tests::checker::{at, func};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -22,34 +24,39 @@ fn cancel_against_fire() {
 }
 
 /// A world with one timer that frees itself.
-fn auto(func: usize, period: u64) -> (World, Handle) {
+fn auto(number: usize, period: u64) -> (World, Handle) {
     let w = World::new(2, 1, 0);
     let spec = Spec {
-        func,
-        period,
+        func: func(number),
+        period: at(period),
         kind: AUTO,
         ..Spec::default()
     };
-    let t = w.wheel.setup(&w.own(0), spec, Some(at(1))).unwrap();
+    let t = w.make(spec, Some(1));
     (w, t)
 }
 
-/// A timer that frees itself is cancelled while it fires.
+/// A timer that frees itself is cancelled while it fires, as an event or with a
+/// callback.
 #[test]
 fn cancel_against_fire_of_a_timer_that_frees_itself() {
-    duel(
-        || auto(0, 0),
-        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
-        |(w, _)| w.advance(1),
-        |(w, _), cancelled, fired| {
-            match cancelled {
-                Ok(true) => assert_eq!(fired, 0),
-                Err(Error::Stale) => assert_eq!(fired, 1),
-                other => panic!("{other:?}"),
-            }
-            assert_eq!(w.wheel.live(), 0);
-        },
-    );
+    for callback in [0, 1] {
+        duel(
+            move || auto(callback, 0),
+            |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
+            |(w, _)| w.advance(1),
+            move |(w, _), cancelled, fired| {
+                match cancelled {
+                    Ok(true) => assert_eq!(fired, 0),
+                    Err(Error::Stale) => assert_eq!(fired, 1),
+                    // It frees the timer, whose callback runs.
+                    Ok(false) if callback == 1 => assert_eq!(fired, 1),
+                    other => panic!("{other:?}"),
+                }
+                assert_eq!(w.wheel.live(), 0);
+            },
+        );
+    }
 }
 
 /// A periodic timer is cancelled from elsewhere while its callback runs: it
@@ -58,7 +65,7 @@ fn cancel_against_fire_of_a_timer_that_frees_itself() {
 fn cancel_against_the_callback_of_a_periodic_timer() {
     duel(
         || auto(1, 1),
-        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
+        |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
         |(w, _)| w.advance(1),
         |(w, _), cancelled, ran| {
             assert_eq!(cancelled, Ok(true), "it is always pending");

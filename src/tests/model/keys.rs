@@ -1,11 +1,11 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
 use super::{duel, explore, report, World};
-use crate::keys::{Keys, Target};
-use crate::sweep::Fired;
+use crate::core::driver::Fired;
+use crate::runtime::keys::{Keys, Target};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tests::checker::Names;
-use crate::tests::Spin;
+use crate::tests::checker::{at, func, Names};
+use crate::tests::Collect;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -36,25 +36,23 @@ impl Keyed {
         }
     }
 
-    fn set(&self, n: usize, func: usize, cookie: u64, tick: u64) -> bool {
+    fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
+        let func = func(number);
         let target = Target { func, cookie };
         self.keys.set(&self.names(n), b"k", target, tick).unwrap()
     }
 
     fn advance(&self, target: u64) {
         let mut drive = self.world.wheel.drive().unwrap();
-        drive.advance(target, |f: &Fired| {
+        let take = |f: &Fired| {
             let fired = self.keys.fetch(f).expect("each has its entry");
             let before = self
                 .ended
                 .fetch_add(1 << (8 * fired.cookie), Ordering::Relaxed);
             assert_eq!(before >> (8 * fired.cookie) & 0xff, 0, "fired twice");
-            if f.func != 0 {
-                let world = &self.world;
-                world.wheel.finish(&world.driver(), f.handle, &Spin);
-            }
             true
-        });
+        };
+        drive.advance(at(target), Collect(take));
     }
 
     /// Fires what is left: so many of the sets must have ended so.

@@ -5,13 +5,18 @@
 //!
 //! Each pair meets on two wheels: one of two levels, where the deadline is on
 //! the upper one and the sweep cascades, and a hashed one whose hand goes over
-//! its wrap. Triples are at three preemptions.
+//! a wrap. Triples are at three preemptions.
 
 use super::{explore, Alarm, Futex};
-use crate::sweep::Fired;
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::{Answer, Error};
+use crate::core::life::Spec;
+use crate::core::state::Handle;
+use crate::core::wheel::{Caller, Token, Wheel};
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::{at, config, Heap, Own};
-use crate::wheel::{Caller, Error, Handle, How, Spec, Token, Wheel};
+use crate::tests::checker::{at, func, shape, Waker, TICK_BITS};
+use crate::tests::{Heap, Own};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -41,7 +46,7 @@ const OPS: [Op; 10] = [
     Arm, Earlier, Later, Cancel, Reuse, HandOver, SyncDelete, Fire, Sleep, Drain,
 ];
 
-/// Two levels, from tick 0; and one level before its wrap.
+/// Two levels, from tick 0; and one level before a wrap of many bits.
 const WHEELS: [(u32, u64); 2] = [(2, 0), (1, (1 << 32) - 1)];
 
 /// How many arms an operation has begun, and how many it has ended.
@@ -69,6 +74,15 @@ fn ended(n: u64) -> Books {
     Books { armed: 0, ended: n }
 }
 
+/// An answer as the long way gives it.
+fn result(answer: Answer) -> Result<bool, Error> {
+    let refusals = [Error::Stale, Error::Shutdown];
+    match refusals.into_iter().find(|e| *e as i32 == answer.number()) {
+        Some(refused) => Err(refused),
+        None => Ok(super::yes(answer.number())),
+    }
+}
+
 struct Scene {
     wheel: Wheel<Heap>,
     base: u64,
@@ -87,7 +101,7 @@ unsafe impl Sync for Scene {}
 
 impl Scene {
     fn new(ops: &[Op], (levels, base): (u32, u64)) -> (Scene, Books) {
-        let wheel = Wheel::new(Heap, config(levels, 1, base)).unwrap();
+        let wheel = Wheel::new(Heap, shape(levels, 1, base)).unwrap();
         let tokens: Vec<_> = ops.iter().map(|_| wheel.attach().unwrap()).collect();
         let mut s = Scene {
             wheel,
@@ -100,17 +114,17 @@ impl Scene {
         };
         let mut books = Books::default();
         let caller = Own(s.tokens[0]);
-        let mut make = |func, due| {
+        let mut make = |number, due| {
             let spec = Spec {
-                func,
+                func: func(number),
                 ..Spec::default()
             };
             books.armed += u64::from(due != 0);
             let due = (due != 0).then(|| at(base + due));
             s.wheel.setup(&caller, spec, due).unwrap()
         };
-        let func = usize::from(ops.contains(&SyncDelete));
-        let timer = make(func, if ops.contains(&Arm) { 0 } else { 2 });
+        let number = usize::from(ops.contains(&SyncDelete));
+        let timer = make(number, if ops.contains(&Arm) { 0 } else { 2 });
         if ops.contains(&Fire) {
             // So that a sweep finds something, whatever becomes of the timer.
             make(0, 1);
@@ -134,30 +148,19 @@ impl Scene {
         }
     }
 
-    /// The short way to arm, as the C functions take it.
-    fn rearm(&self, token: Token, ahead: u64) -> Books {
-        let due = at(self.base + ahead);
+    /// The short way to arm.
+    fn short_arm(&self, token: Token, ahead: u64) -> Books {
         let caller = self.alarm.caller(token);
-        let raced = |was| self.wheel.rearm_raced(&caller, self.timer, due.tick, was);
-        self.wheel.rearm(
+        self.arming(result(self.wheel.arm_at(
+            &caller,
             self.timer,
-            due,
-            |_| armed(0),
-            || {
-                self.wheel.count_arm(&caller);
-                armed(1)
-            },
-            |was| self.arming(raced(was)),
-            || self.arm(token, ahead),
-        )
+            at(self.base + ahead),
+        )))
     }
 
-    /// The short way to cancel, and the long one where that does not do.
-    fn cancel(&self, caller: &impl Caller) -> Result<bool, Error> {
-        match self.wheel.disarm(self.timer) {
-            Some(()) => Ok(true),
-            None => self.wheel.cancel(caller, self.timer, 0),
-        }
+    /// The short way to cancel.
+    fn short_cancel(&self, caller: &impl Caller) -> Result<bool, Error> {
+        result(self.wheel.cancel_plain(caller, self.timer))
     }
 
     /// What has ended, of an operation that says whether a timer was pending.
@@ -170,7 +173,7 @@ impl Scene {
     }
 
     fn advance(&self, ahead: u64) -> Books {
-        let target = self.base + ahead;
+        let target = at(self.base + ahead);
         let mut n = 0;
         if self.wheel.nothing_due(target) {
             return ended(0);
@@ -178,19 +181,16 @@ impl Scene {
         let Ok(mut drive) = self.wheel.drive() else {
             return ended(0);
         };
-        let mut last = 0;
-        drive.advance(target, |f: &Fired| {
-            assert!(last <= f.tick && f.tick <= target);
-            last = f.tick;
+        let take = |f: &Fired| {
+            assert!(f.deadline_ns <= target, "early");
             n += 1;
             if f.func != 0 {
                 self.inside.store(1, Ordering::Relaxed);
                 self.inside.store(0, Ordering::Relaxed);
-                let driver = self.alarm.caller(Token(self.wheel.own().as_ptr()));
-                self.wheel.finish(&driver, f.handle, &self.futex);
             }
             true
-        });
+        };
+        drive.advance(target, Waker(&self.futex, take));
         ended(n)
     }
 
@@ -209,8 +209,7 @@ impl Scene {
         let Ok(mut drive) = self.wheel.drive() else {
             return self.alarm.set(0);
         };
-        drive.settle();
-        self.wheel.doze(1 << 36, |tick| self.alarm.set(tick));
+        drive.sleep(|ns| self.alarm.set(ns));
     }
 
     fn act(&self, op: Op, n: usize) -> Books {
@@ -219,8 +218,8 @@ impl Scene {
         match op {
             Arm => self.arm(token, 2),
             Earlier => self.arm(token, 1),
-            Later => self.rearm(token, 3),
-            Cancel => self.ending(self.cancel(&caller)),
+            Later => self.short_arm(token, 3),
+            Cancel => self.ending(self.short_cancel(&caller)),
             Reuse => {
                 let freed = self.ending(self.wheel.free(&caller, self.timer));
                 let due = Some(at(self.base + 2));
@@ -233,7 +232,9 @@ impl Scene {
                 self.arm(self.wheel.attach().unwrap(), 1)
             }
             SyncDelete => {
-                let was = self.wheel.cancel_sync(&caller, self.timer, 0, &self.futex);
+                let was = self
+                    .wheel
+                    .cancel_sync(&caller, self.timer, false, &self.futex);
                 assert_eq!(self.inside.load(Ordering::Relaxed), 0, "still running");
                 self.ending(was)
             }
@@ -246,21 +247,16 @@ impl Scene {
         }
     }
 
-    fn hand(&self) -> u64 {
-        self.wheel.current.load(Ordering::Acquire)
-    }
-
     fn judge(&self, ops: &[Op], books: Books) {
         let mut ended = books.ended;
         if let Ok(Some(due)) = self.wheel.due(self.timer) {
-            // Armed for a tick that the hand came to: the next one.
-            let tick = due.tick.max(self.hand() + 1);
-            let next = self.wheel.hot.next_visit.load(Ordering::Acquire);
-            assert!(next <= tick, "due at {tick}, next visit at {next}");
+            // Armed for a tick that the hand came to: the next sweep.
+            let due = due.max(self.wheel.hand_ns());
+            assert!(!self.wheel.nothing_due(due), "the next visit is later");
             if ops.contains(&Sleep) {
-                assert!(self.alarm.get() <= tick, "asleep over a deadline");
+                assert!(at(self.alarm.get()) <= due, "asleep over a deadline");
             }
-            ended += self.advance(tick - self.base).ended;
+            ended += self.advance((due >> TICK_BITS) - self.base).ended;
             assert!(self.wheel.due(self.timer).unwrap().is_none(), "late");
         }
         if ops.contains(&Drain) {

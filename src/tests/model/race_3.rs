@@ -2,8 +2,9 @@
 //! sleep.
 
 use super::{duel, one, Alarm, World};
-use crate::tests::at;
-use crate::wheel::{Handle, How};
+use crate::core::arm::How;
+use crate::core::state::Handle;
+use crate::tests::checker::at;
 
 /// The driver goes to sleep while `t` is armed to `tick` through a shard. It
 /// sleeps no longer than that; and a second look says so, too.
@@ -22,14 +23,11 @@ fn sleep_against_arm(
             w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
         },
         |(w, _, alarm)| {
-            w.wheel.drive().unwrap().settle();
-            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            w.sleep(alarm);
         },
         move |(w, _, alarm), _, ()| {
             assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
-            w.wheel.awake();
-            w.wheel.drive().unwrap().settle();
-            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            w.sleep(alarm);
             assert!(alarm.get() <= tick);
             assert!(w.advance(tick) >= 1);
         },
@@ -95,11 +93,9 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
             w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
         },
         |(w, _, alarm)| {
-            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
-            w.wheel.awake();
+            w.sleep(alarm);
             w.advance(2);
-            w.wheel.drive().unwrap().settle();
-            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            w.sleep(alarm);
         },
         |(w, t, alarm), _, ()| {
             if w.fired() == 0 {
@@ -123,31 +119,29 @@ fn race_3_sleep_against_asking() {
             w.timer(Some(5));
             (w, Alarm::new())
         },
-        |(w, _)| w.wheel.next_while_driven(),
+        |(w, _)| w.wheel.next_expiry().unwrap(),
         |(w, alarm)| {
             w.advance(1);
-            let mut drive = w.wheel.drive().unwrap();
-            drive.settle();
-            w.wheel.doze(1 << 36, |tick| alarm.set(tick));
+            w.sleep(alarm);
         },
         |(_, alarm), next, ()| {
-            assert!(next <= 5, "next at {next}");
+            assert!(next <= at(5), "next at {next}");
             assert_eq!(alarm.get(), 5);
         },
     );
 }
 
-/// The same, from another thread that may drive: what it asks does not make an
-/// arm or an advance believe that nothing is due.
+/// What is asked for beside an arm is not later than what was armed before, and
+/// does not make an advance believe that nothing is due.
 #[test]
 fn race_3_asking_against_arm() {
     duel(
         || one(Some(4)),
         |(w, t)| w.arm(1, *t, 2),
-        |(w, _)| w.wheel.drive().unwrap().next(),
+        |(w, _)| w.wheel.next_expiry().unwrap(),
         |(w, _), _, next| {
-            assert!(next <= 4);
-            assert!(!w.wheel.nothing_due(2));
+            assert!(next <= at(4));
+            assert!(!w.wheel.nothing_due(at(2)));
             assert_eq!(w.advance(2), 1);
         },
     );
@@ -166,21 +160,8 @@ fn race_3_next_visit_against_arm() {
         |(w, t)| w.arm(1, *t, 3),
         |(w, _)| w.advance(1),
         |(w, _), _, _| {
-            assert!(!w.wheel.nothing_due(3));
+            assert!(!w.wheel.nothing_due(at(3)));
             assert_eq!(w.advance(3), 1);
         },
-    );
-}
-
-/// The driver is asked for something else than a timer while it goes to sleep.
-#[test]
-fn race_3_sleep_against_a_call() {
-    duel(
-        || (one(None).0, Alarm::new()),
-        |(w, alarm)| {
-            w.wheel.call_driver(&alarm.caller(w.tokens[1]));
-        },
-        |(w, alarm)| w.wheel.doze(1 << 36, |tick| alarm.set(tick)),
-        |(_, alarm), (), ()| assert_eq!(alarm.get(), 0, "asleep"),
     );
 }

@@ -1,8 +1,12 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
 use super::{drained, duel, marked, one, World};
-use crate::tests::at;
-use crate::wheel::{Due, Error, Handle, How, Spec};
+use crate::core::arm::How;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::state::{Handle, NEVER};
+use crate::core::wheel::Config;
+use crate::tests::checker::{at, shape};
 
 /// Race 4: what an arm under way has armed is handed back, or the arm refused.
 #[test]
@@ -23,11 +27,41 @@ fn race_4_arm_against_drain() {
     );
 }
 
+/// The same by the short way, and with ticks so long that a biased tick is a
+/// small number.
+#[test]
+fn race_4_short_arm_against_drain() {
+    for tick_ns in [1 << 20, 1 << 40] {
+        duel(
+            move || {
+                let w = World::of(Config {
+                    tick_ns,
+                    ..shape(2, 1, 0)
+                });
+                let t = w.timer(None);
+                (w, t)
+            },
+            move |(w, t)| w.wheel.arm_at(&w.own(1), *t, 3 * tick_ns).number(),
+            |(w, _)| drained(w),
+            |(w, t), armed, handed| {
+                match armed {
+                    0 => assert_eq!(handed, 1, "armed and forgotten"),
+                    refused => {
+                        assert_eq!(refused, Error::Shutdown as i32);
+                        assert_eq!(handed, 0);
+                    }
+                }
+                assert_eq!(w.due(*t), 0);
+            },
+        );
+    }
+}
+
 /// Race 4 with a node that was never used before; due never, too, for then no
 /// promise is pushed and the two threads meet in the slab's counter alone.
 #[test]
 fn race_4_setup_against_drain() {
-    for due in [at(3), Due::NEVER] {
+    for due in [at(3), NEVER] {
         duel(
             || World::new(2, 1, 0),
             move |w| w.wheel.setup(&w.own(1), Spec::default(), Some(due)),

@@ -1,21 +1,27 @@
 //! No memory for a promise: the driver looks at every node instead.
 
 use super::duel;
-use crate::memory::Memory;
-use crate::sweep::Fired;
-use crate::tests::{at, config, Heap, Own};
-use crate::wheel::{Error, Handle, How, Spec, Token, Wheel};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::memory::{Memory, Pages};
+use crate::core::state::Handle;
+use crate::core::wheel::{Token, Wheel};
+use crate::tests::checker::{at, shape};
+use crate::tests::{Collect, Heap, Waking};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// Memory that is refused from some time on.
-struct Scarce(AtomicBool);
+struct Scarce(Arc<AtomicBool>);
 
 impl Memory for Scarce {
-    fn map(&self, bytes: usize) -> *mut u8 {
+    fn map(&self, bytes: usize, pages: Pages) -> *mut u8 {
         if self.0.load(Ordering::Relaxed) {
             return std::ptr::null_mut();
         }
-        Heap.map(bytes)
+        Heap.map(bytes, pages)
     }
     unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise; mapped by `Heap`.
@@ -38,12 +44,13 @@ unsafe impl Sync for Poor {}
 
 impl Poor {
     fn new() -> Poor {
-        let memory = Scarce(AtomicBool::new(false));
-        let wheel = Wheel::new(memory, config(1, 1, 0)).unwrap();
-        let first = Own(wheel.attach().unwrap());
+        let refused = Arc::new(AtomicBool::new(false));
+        let memory = Scarce(refused.clone());
+        let wheel = Wheel::new(memory, shape(1, 1, 0)).unwrap();
+        let first = awake(wheel.attach().unwrap());
         let timer = wheel.setup(&first, Spec::default(), Some(at(1))).unwrap();
         let token = wheel.attach().unwrap();
-        wheel.memory.0.store(true, Ordering::Relaxed);
+        refused.store(true, Ordering::Relaxed);
         Poor {
             wheel,
             timer,
@@ -53,14 +60,23 @@ impl Poor {
 
     fn advance(&self, target: u64) -> u64 {
         let mut fired = 0;
-        if !self.wheel.nothing_due(target) {
-            self.wheel.drive().unwrap().advance(target, |_: &Fired| {
+        if !self.wheel.nothing_due(at(target)) {
+            let take = |_: &Fired| {
                 fired += 1;
                 true
-            });
+            };
+            self.wheel
+                .drive()
+                .unwrap()
+                .advance(at(target), Collect(take));
         }
         fired
     }
+}
+
+/// A caller whose driver may be called while it is awake.
+fn awake(token: Token) -> Waking<impl Fn()> {
+    Waking(token, || ())
 }
 
 /// A timer is moved later, trusting a promise that is visited meanwhile; neither
@@ -70,7 +86,7 @@ fn rescue_against_sweep() {
     duel(
         Poor::new,
         |p| {
-            let own = Own(p.token);
+            let own = awake(p.token);
             p.wheel.arm(&own, p.timer, at(3), How::Always)
         },
         |p| p.advance(1) + p.advance(3),

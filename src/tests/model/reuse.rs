@@ -1,9 +1,12 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
 use super::{duel, explore, marked, one, report, World};
-use crate::sweep::Fired;
-use crate::tests::{at, Heap, Own};
-use crate::wheel::{Error, Handle, Spec, Wheel};
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::state::{handle_of, index_of, Handle};
+use crate::tests::checker::{at, shape};
+use crate::tests::{Collect, Own};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -12,41 +15,42 @@ use loom::thread;
 fn free_and_reuse_against_stale_cancel() {
     duel(
         || one(Some(2)),
-        |(w, t)| w.wheel.cancel(&w.own(1), *t, 0),
+        |(w, t)| w.wheel.cancel(&w.own(1), *t, false),
         |(w, t)| {
             assert!(w.wheel.free(&w.own(0), *t).is_ok());
             w.timer(Some(2))
         },
         |(w, t), cancelled, next| {
             assert_ne!(next, *t);
-            assert_eq!(Wheel::<Heap>::index_of(next), Wheel::<Heap>::index_of(*t));
+            assert_eq!(index_of(next), index_of(*t));
             assert!(matches!(cancelled, Ok(true) | Err(Error::Stale)));
             assert_eq!(w.advance(2), 1);
         },
     );
 }
 
-/// A timer is moved by the short way, which counts the move after it has let go
-/// of the node: the node may be free by then, and is handed out once all the
-/// same.
+/// A timer is moved by the short way while it is freed: the node is handed out
+/// once.
 #[test]
-fn free_and_reuse_against_a_move_without_a_push() {
+fn free_and_reuse_against_a_short_arm() {
     duel(
         || one(Some(2)),
-        |(w, t)| w.wheel.rearm(*t, at(3), |_| (), || (), |_| (), || ()),
+        |(w, t)| w.wheel.arm_at(&w.own(1), *t, at(3)).number(),
         |(w, t)| {
             assert!(w.wheel.free(&w.own(0), *t).is_ok());
-            [w.timer(None), w.timer(None)]
+            [w.timer(None), w.timer(Some(2))]
         },
-        |(w, _), (), made| {
-            let [a, b] = made.map(Wheel::<Heap>::index_of);
-            assert_ne!(a, b);
+        |(w, _), moved, [a, b]| {
+            assert!(moved == 1 || moved == Error::Stale as i32);
+            assert_ne!(index_of(a), index_of(b));
             assert_eq!(w.wheel.live(), 2);
+            assert_eq!((w.due(a), w.due(b)), (0, 2));
+            assert_eq!(w.advance(2), 1);
         },
     );
 }
 
-/// A timer trusts the promise that its node's last user has left, while the
+/// A timer relies on the promise that its node's last user has left, while the
 /// driver visits that: it is fired, as itself and not as the one before.
 #[test]
 fn free_and_reuse_against_the_visit_of_an_old_promise() {
@@ -91,10 +95,11 @@ fn free_and_reuse_against_visit() {
 /// What an advance to a tick says of those that it fires.
 fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
     let mut fired = Vec::new();
-    w.wheel.drive().unwrap().advance(target, |f: &Fired| {
+    let take = |f: &Fired| {
         fired.push((f.handle, f.cookie));
         true
-    });
+    };
+    w.wheel.drive().unwrap().advance(at(target), Collect(take));
     fired
 }
 
@@ -102,7 +107,6 @@ fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
 /// next timer has another handle, and the rest of the list is not lost.
 #[test]
 fn free_against_steal() {
-    let index = Wheel::<Heap>::index_of;
     duel(
         || {
             let (w, t) = one(None);
@@ -117,8 +121,8 @@ fn free_against_steal() {
         move |(w, t, u), (), made| {
             assert!([*t, *u].iter().all(|old| w.wheel.due(*old).is_err()));
             assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
-            if index(made[0]) == index(*u) {
-                assert_eq!(index(made[1]), index(*t), "the rest of the list");
+            if index_of(made[0]) == index_of(*u) {
+                assert_eq!(index_of(made[1]), index_of(*t), "the rest of the list");
             }
         },
     );
@@ -148,6 +152,11 @@ fn free_against_steal_and_steal_again() {
     }));
 }
 
+/// The handle of the first timer of a world.
+fn first_handle() -> Handle {
+    handle_of(1, shape(2, 1, 0).salt as u32)
+}
+
 /// A handle that was guessed, of a timer that another thread is making in the
 /// first block of all.
 #[test]
@@ -155,9 +164,9 @@ fn setup_against_a_guessed_handle() {
     duel(
         || World::new(2, 1, 0),
         |w| w.timer(None),
-        |w| w.wheel.due(w.wheel.handle(0, 1)),
-        |w, made, guessed| {
-            assert_eq!(made, w.wheel.handle(0, 1));
+        |w| w.wheel.due(first_handle()),
+        |_, made, guessed| {
+            assert_eq!(made, first_handle());
             assert!(matches!(guessed, Ok(None) | Err(Error::Stale)));
         },
     );
@@ -175,8 +184,7 @@ fn steal_against_setup() {
         |w| w.wheel.setup(&w.own(1), Spec::default(), None).unwrap(),
         |w| w.timer(None),
         |w, theirs, mine| {
-            let index = Wheel::<Heap>::index_of;
-            assert_ne!(index(mine), index(theirs));
+            assert_ne!(index_of(mine), index_of(theirs));
             assert_eq!(w.wheel.live(), 2);
         },
     );

@@ -1,9 +1,10 @@
 //! Threads that wait for the end of callbacks, which arm other timers.
 
-use super::{check, together, World, THREADS};
-use crate::state::SHUT;
-use crate::tests::Own;
-use crate::wheel::{Error, Handle, Spec};
+use super::{awake, check, together, World, THREADS};
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::state::Handle;
+use crate::tests::checker::{at, func};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A periodic timer, which one thread arms and deletes.
@@ -16,8 +17,8 @@ struct Periodic {
 impl Periodic {
     fn new(w: &World, n: usize, period: u64) -> Periodic {
         let spec = Spec {
-            func: 2 + n,
-            period,
+            func: func(2 + n),
+            period: at(period),
             ..Spec::default()
         };
         Periodic {
@@ -43,9 +44,9 @@ fn sync_deletes_against_periodic_timers() {
             rng,
             |n, rng| {
                 let token = w.wheel.attach().unwrap();
-                let own = Own(token);
+                let own = awake(token);
                 let mine = &all[n];
-                for leave in [0, 0, 0, 0, SHUT] {
+                for leave in [false, false, false, false, true] {
                     assert_eq!(w.arm(&own, mine.timer, w.soon(rng)), Ok(false));
                     for _ in 0..rng.below(4) {
                         w.call(n, rng, &own);
@@ -65,7 +66,7 @@ fn sync_deletes_against_periodic_timers() {
                 for _ in 0..30 {
                     let target = w.now() + 1 + rng.below(3);
                     w.advance(target, |f| {
-                        let Some(periodic) = f.func.checked_sub(2) else {
+                        let Some(periodic) = f.func.addr().checked_sub(2) else {
                             w.fire(f);
                             return true;
                         };
@@ -74,7 +75,6 @@ fn sync_deletes_against_periodic_timers() {
                         periodic.ran.fetch_add(1, Ordering::Relaxed);
                         w.share(rng, &w.driver());
                         periodic.inside.store(false, Ordering::Relaxed);
-                        w.wheel.finish(&w.driver(), f.handle, &w.futex);
                         true
                     });
                 }

@@ -1,10 +1,10 @@
 //! One key, which three threads set, move and delete while it fires.
 
-use super::{add, check, together, World, LONGEST};
-use crate::keys::{Keys, Target};
-use crate::slab::KEYED;
-use crate::sweep::Fired;
-use crate::tests::checker::Names;
+use super::{add, awake, check, together, World, LONGEST};
+use crate::core::driver::Fired;
+use crate::core::node::KEYED;
+use crate::runtime::keys::{Keys, Target};
+use crate::tests::checker::{func, Names};
 use crate::tests::Own;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +26,6 @@ fn three_threads_on_one_key() {
             }
             let cookie = keys.fetch(f).expect("each has its entry").cookie;
             assert!(cookies.lock().unwrap().insert(cookie), "fired twice");
-            if f.func != 0 {
-                w.wheel.finish(&w.driver(), f.handle, &w.futex);
-            }
             true
         };
         together(
@@ -44,7 +41,7 @@ fn three_threads_on_one_key() {
                     match rng.below(6) {
                         0..=2 => {
                             let target = Target {
-                                func: rng.below(2) as usize,
+                                func: func(rng.below(2) as usize),
                                 cookie: count(&sets, true),
                             };
                             let replaced = keys.set(&names, b"k", target, when).unwrap();
@@ -52,7 +49,7 @@ fn three_threads_on_one_key() {
                         }
                         3 => _ = keys.shift(&names, b"k", when).unwrap(),
                         4 => _ = count(&gone, keys.delete(&names, b"k")),
-                        _ => w.call(n, rng, &names.own),
+                        _ => w.call(n, rng, &awake(token)),
                     }
                 }
                 w.wheel.detach(token);

@@ -1,11 +1,11 @@
-//! Callbacks in two workers, behind a queue that is often full: race 5.
+//! Callbacks in two workers, behind a queue that is often full: race 6.
 
-use super::{check, together, World};
-use crate::pool::{Crew, Offer, Overload, Pool};
-use crate::sweep::Fired;
+use super::{awake, check, together, World};
+use crate::core::driver::Fired;
+use crate::core::state::Handle;
+use crate::core::wheel::Caller;
+use crate::runtime::pool::{Crew, Offer, Overload, Pool};
 use crate::tests::checker::thread;
-use crate::tests::Own;
-use crate::wheel::Handle;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// Runs a callback through the shard of the calling thread.
-    fn run(&self, own: &Own, f: &Fired) {
+    fn run(&self, own: &impl Caller, f: &Fired) {
         let set = || self.running.lock().unwrap();
         assert!(set().insert(f.handle), "in two threads at once");
         thread::yield_now();
@@ -25,14 +25,14 @@ impl Work<'_> {
         self.world.wheel.finish(own, f.handle, &self.world.futex);
     }
 
-    fn run_queued(&self, own: &Own, f: &Fired) {
+    fn run_queued(&self, own: &impl Caller, f: &Fired) {
         self.run(own, f);
         self.pool.finished();
     }
 
     fn fire(&self, f: &Fired) {
         let w = self.world;
-        w.ends(f.handle, Some(f.tick));
+        w.ends(f.handle, Some(f.deadline_ns));
         if f.func == 0 {
             return;
         }
@@ -40,6 +40,7 @@ impl Work<'_> {
             Offer::Taken => {}
             Offer::Refused => self.run(&w.driver(), f),
             Offer::Dropped => w.wheel.finish(&w.driver(), f.handle, &w.futex),
+            Offer::Revoked => unreachable!("nobody takes one out"),
         }
     }
 }
@@ -49,7 +50,7 @@ impl Work<'_> {
 #[test]
 fn two_workers_behind_a_full_queue() {
     check(|rng, tally| {
-        let w = World::new(rng);
+        let w = World::of(rng, true);
         let crew = Crew {
             workers: 2,
             queue: 1 << rng.below(2),
@@ -64,7 +65,7 @@ fn two_workers_behind_a_full_queue() {
             rng,
             |n, rng| {
                 let token = w.wheel.attach().unwrap();
-                let own = Own(token);
+                let own = awake(token);
                 if n == 0 {
                     for _ in 0..24 {
                         w.call(n, rng, &own);
@@ -84,10 +85,8 @@ fn two_workers_behind_a_full_queue() {
                         true
                     });
                 }
-                while let Some(fired) = work.pool.take() {
-                    work.run_queued(&w.driver(), &fired);
-                }
-                work.pool.wait_for_rest();
+                work.pool.close();
+                work.pool.empty(|fired| work.run_queued(&w.driver(), fired));
                 assert!(work.running.lock().unwrap().is_empty(), "not at rest");
                 work.pool.dismiss();
             },

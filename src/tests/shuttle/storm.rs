@@ -21,7 +21,8 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
                     n < most
                 });
                 if rng.below(4) == 0 {
-                    w.wheel.drive().unwrap().settle();
+                    // What it finds, it tells nobody: the next sweep wakes.
+                    w.wheel.drive().unwrap().sleep(|_| ());
                 }
             }
         },

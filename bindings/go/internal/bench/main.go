@@ -11,7 +11,7 @@ void fired(struct hwheel *, struct hwheel_event *);
 
 static int at(void *wheel, uint64_t deadline, uint64_t cookie)
 {
-	return hwheel_at(wheel, deadline, (hwheel_fn)fired, cookie, 0, NULL);
+	return hwheel_once(wheel, deadline, (hwheel_fn)fired, cookie, HWHEEL_ABS, NULL);
 }
 
 static struct hwheel *manual(void)
@@ -21,8 +21,7 @@ static struct hwheel *manual(void)
 
 	options.size = sizeof options;
 	options.clock = HWHEEL_CLOCK_MANUAL;
-	hwheel_create(&options, 0, &wheel);
-	return wheel;
+	return hwheel_create(&options, &wheel) == 0 ? wheel : NULL;
 }
 */
 import "C"
@@ -54,7 +53,7 @@ func batch() time.Duration {
 	check(err)
 	defer w.Close()
 	for cookie := uint64(0); cookie < timers; cookie++ {
-		_, err := w.At(cookie%1000*tick, cookie)
+		_, err := w.Once(hwheel.At(cookie%1000*tick), cookie)
 		check(err)
 	}
 	events := make([]hwheel.Event, 1024)
@@ -76,7 +75,7 @@ func callback() time.Duration {
 		C.at(unsafe.Pointer(w), C.uint64_t(cookie%1000*tick), C.uint64_t(cookie))
 	}
 	begin := time.Now()
-	C.hwheel_advance(w, end, nil, 0)
+	C.hwheel_advance(w, end, nil, 0, nil)
 	return time.Since(begin)
 }
 

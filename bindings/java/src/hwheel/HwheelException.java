@@ -1,12 +1,10 @@
 package hwheel;
 
-import java.util.Map;
-
-/** An error of the library, told apart by {@link #errno()}. */
+/** An error of the library, in its words. {@link #errno()} tells errors apart. */
 public final class HwheelException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
-    /** No memory. */
+    /** Out of memory. */
     public static final int ENOMEM = 12;
     /** Another thread drives. */
     public static final int EBUSY = 16;
@@ -16,17 +14,13 @@ public final class HwheelException extends RuntimeException {
     public static final int ENOSPC = 28;
     /** The timer was shut down, or the wheel drained. */
     public static final int ESHUTDOWN = 108;
-    /** No such timer, or not any more. */
+    /** The timer no longer exists. */
     public static final int ESTALE = 116;
-
-    private static final Map<Integer, String> NAMES = Map.of(
-            ENOMEM, "ENOMEM", EBUSY, "EBUSY", EINVAL, "EINVAL",
-            ENOSPC, "ENOSPC", ESHUTDOWN, "ESHUTDOWN", ESTALE, "ESTALE");
 
     private final int errno;
 
     HwheelException(int errno) {
-        super(NAMES.getOrDefault(errno, "errno " + errno));
+        super(Library.hwheel_strerror(-errno));
         this.errno = errno;
     }
 

@@ -4,41 +4,47 @@ import static hwheel.HwheelException.check;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.time.Duration;
 
 /**
- * A lock-free timing wheel whose timers come due as {@link Events}.
+ * A lock-free timing wheel that writes a batch of {@link Events}.
  *
- * <p>Times are unsigned nanoseconds and cookies any 64 bits. A timer is named
- * by a long, of which no value is a danger: a stale one is ESTALE.
+ * <p>Times are nanoseconds or a {@link Duration}; a negative one is an
+ * {@link IllegalArgumentException}. Cookies are any 64 bits. The handle of a timer is
+ * a long; a stale one is ESTALE and never touches another timer.
  *
  * <p>Any thread may arm and cancel, without a lock. One thread at a time calls
- * {@code poll}, {@code advance} or {@code drain}; another gets EBUSY. {@code
- * close} is for when no other thread uses the wheel. Only {@code await} blocks.
+ * {@code poll}, {@code advance} or {@code drain}; another gets EBUSY. No other thread
+ * may use the wheel during {@code close}. Only {@code await} blocks.
  *
  * <p>Every method may throw {@link HwheelException}.
  */
 public final class Wheel implements AutoCloseable {
-    /** A delay or deadline that never comes: the greatest unsigned long. */
-    public static final long NEVER = -1;
+    /** A time that never comes. */
+    public static final long NEVER = Long.MAX_VALUE;
 
-    /** Arm flag: the time is a deadline, not a delay. */
-    public static final int ABSTIME = 1;
-    /** Periodic flag: missed periods are fired one by one until caught up. */
-    public static final int MISSED_BURST = 2;
-    /** Periodic flag: after a miss the next period is counted from now. */
-    public static final int MISSED_DELAY = 4;
+    /** Flag: the time is a point on the wheel's clock, not a delay. */
+    public static final int ABS = 1 << 0;
+    /** Flag of mod: only to an earlier time. */
+    public static final int REDUCE = 1 << 1;
+    /** Flag of mod: only if the timer is pending. */
+    public static final int IF_PENDING = 1 << 2;
+    /** Flag of every: fire each missed period, one after another, until caught up. */
+    public static final int MISSED_BURST = 1 << 4;
+    /** Flag of every: after a miss, count the next period from now. */
+    public static final int MISSED_DELAY = 1 << 5;
 
     private static final long NO_FUNCTION = 0;
+    private static final long NO_BOUNDS = 0;
 
     private long wheel;
 
-    /** What a wheel counts. */
+    /** The clock of a wheel. */
     public enum Clock { MONOTONIC, BOOTTIME, REALTIME, MANUAL }
 
     /**
-     * How a wheel is made. What is 0 takes the library's default: ticks of a
-     * millisecond, four levels of 256 slots. {@code startNs} is for a manual
-     * clock.
+     * How to make a wheel. 0 is the library's default: ticks of a millisecond, four
+     * levels of 256 slots. {@code startNs} is for a manual clock.
      */
     public record Options(
             Clock clock, long tickNs, int levels, int slots, int maxTimers, long startNs) {
@@ -48,7 +54,7 @@ public final class Wheel implements AutoCloseable {
     }
 
     /**
-     * What a wheel has done; exact when nobody uses it. The members are those of
+     * The counts of a wheel; exact while no thread uses it. The members are those of
      * {@code struct hwheel_stats}.
      */
     public record Stats(
@@ -84,15 +90,15 @@ public final class Wheel implements AutoCloseable {
 
     public Wheel(Options options) {
         ByteBuffer o = struct(40);
-        o.putInt(o.capacity()).putInt(options.clock.ordinal()).putLong(options.tickNs)
+        o.putInt(o.capacity()).putInt(options.clock.ordinal()).putLong(time(options.tickNs))
                 .putInt(options.levels).putInt(options.slots).putInt(options.maxTimers).putInt(0)
-                .putLong(options.startNs);
+                .putLong(time(options.startNs));
         long[] out = new long[1];
-        check(Library.hwheel_create(o.rewind(), 0, out));
+        check(Library.hwheel_create(o.rewind(), out));
         wheel = out[0];
     }
 
-    /** Frees the wheel; what is armed does not fire. */
+    /** Frees the wheel; pending timers do not fire. The second call does nothing. */
     @Override
     public void close() {
         check(Library.hwheel_destroy(wheel));
@@ -111,14 +117,14 @@ public final class Wheel implements AutoCloseable {
         return out[0];
     }
 
-    /** When the wheel wants to be driven next; NEVER if nothing is armed. */
+    /** The time at which to drive the wheel next; NEVER if no timer is pending. */
     public long nextExpiry() {
-        long[] out = {NEVER};
+        long[] out = {-1};
         check(Library.hwheel_next_expiry(wheel, out));
-        return out[0];
+        return fromC(out[0]);
     }
 
-    /** What the wheel has done so far. */
+    /** The counts of the wheel. */
     public Stats stats() {
         ByteBuffer s = struct(Stats.BYTES);
         s.putInt(0, s.capacity());
@@ -126,119 +132,135 @@ public final class Wheel implements AutoCloseable {
         return Stats.read(s);
     }
 
+    /**
+     * Fetches pending timers, which stay pending, and returns the number of timers. The
+     * cursor is an array of one 0 before the first call; each call moves it on. Fewer
+     * timers than there is room for mean the end.
+     */
+    public int list(long[] cursor, Events events) {
+        if (cursor.length < 1) {
+            throw new IllegalArgumentException("the cursor has no element");
+        }
+        return check(Library.hwheel_list(wheel, cursor, events.buffer, events.room()));
+    }
+
     // Timers that free themselves when they have fired for the last time.
 
     /** Fires once after a delay. Returns the timer. */
-    public long after(long delayNs, long cookie) {
+    public long once(Duration delay, long cookie) {
+        return once(nanoseconds(delay), cookie, 0);
+    }
+
+    /** Fires once. Flags: ABS. Returns the timer. */
+    public long once(long timeNs, long cookie, int flags) {
         long[] out = new long[1];
-        check(Library.hwheel_after(wheel, delayNs, NO_FUNCTION, cookie, 0, out));
+        check(Library.hwheel_once(wheel, time(timeNs), NO_FUNCTION, cookie, flags, out));
         return out[0];
     }
 
-    /** Fires once at a deadline on the wheel's clock. Returns the timer. */
-    public long at(long deadlineNs, long cookie) {
-        long[] out = new long[1];
-        check(Library.hwheel_at(wheel, deadlineNs, NO_FUNCTION, cookie, 0, out));
-        return out[0];
+    /** Fires again and again, for the first time after one period. Returns the timer. */
+    public long every(Duration period, long cookie) {
+        return every(nanoseconds(period), nanoseconds(period), 0, cookie, 0);
     }
 
-    /** Fires again and again. Flags: ABSTIME, MISSED_BURST, MISSED_DELAY. */
-    public long every(long firstNs, long periodNs, long cookie, int flags) {
+    /**
+     * Fires again and again, each time up to slackNs late, which shares wake-ups. Flags:
+     * ABS, and MISSED_BURST or MISSED_DELAY. Returns the timer.
+     */
+    public long every(long firstNs, long periodNs, long slackNs, long cookie, int flags) {
         long[] out = new long[1];
-        check(Library.hwheel_every(wheel, firstNs, periodNs, NO_FUNCTION, cookie, flags, out));
+        check(Library.hwheel_every(wheel, time(firstNs), time(periodNs), time(slackNs),
+                NO_FUNCTION, cookie, flags, out));
         return out[0];
     }
 
     // Timers to arm again and again.
 
-    /** A timer that is not armed and lives until {@link #free}. */
+    /** Makes a timer that is not pending, and lives until {@link #free}. */
     public long setup(long cookie) {
         long[] out = new long[1];
-        check(Library.hwheel_setup(wheel, NO_FUNCTION, cookie, 0, out));
+        check(Library.hwheel_timer_setup(wheel, NO_FUNCTION, cookie, out));
         return out[0];
     }
 
-    /** Arms a timer, or moves it. True if it was armed. */
-    public boolean mod(long timer, long delayNs) {
-        return check(Library.hwheel_mod(wheel, timer, delayNs, 0)) == 1;
+    /** Arms a timer, or moves it. True if it was pending. */
+    public boolean mod(long timer, Duration delay) {
+        return mod(timer, nanoseconds(delay), 0);
     }
 
-    /** As mod, to a deadline; the clock is not read. */
-    public boolean modAt(long timer, long deadlineNs) {
-        return check(Library.hwheel_mod_at(wheel, timer, deadlineNs, 0)) == 1;
+    /** The same. Flags: ABS, and REDUCE or IF_PENDING. */
+    public boolean mod(long timer, long timeNs, int flags) {
+        return check(Library.hwheel_timer_mod(wheel, timer, time(timeNs), flags)) == 1;
     }
 
-    /** As mod, but only to an earlier deadline. */
-    public boolean reduce(long timer, long delayNs) {
-        return check(Library.hwheel_reduce(wheel, timer, delayNs, 0)) == 1;
-    }
-
-    /** As mod, but only if the timer is armed. */
-    public boolean modPending(long timer, long delayNs) {
-        return check(Library.hwheel_mod_pending(wheel, timer, delayNs, 0)) == 1;
+    /** As mod, to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
+    public boolean modRange(long timer, long timeNs, long slackNs, int flags) {
+        return check(Library.hwheel_timer_mod_range(
+                wheel, timer, time(timeNs), time(slackNs), flags)) == 1;
     }
 
     /**
-     * Cancels a timer. True if it was armed and will not fire. False, or
-     * ESTALE: too late, its event has been handed over.
+     * Cancels a timer. True if it was pending and will not fire. False, or ESTALE: too
+     * late, its event has been fetched.
      */
     public boolean delete(long timer) {
-        return check(Library.hwheel_delete(wheel, timer)) == 1;
+        return check(Library.hwheel_timer_delete(wheel, timer)) == 1;
     }
 
-    /** As delete, and arming it again is ESHUTDOWN. */
+    /** As delete, and arming the timer again is ESHUTDOWN. */
     public boolean shutdown(long timer) {
-        return check(Library.hwheel_shutdown(wheel, timer)) == 1;
+        return check(Library.hwheel_timer_shutdown(wheel, timer)) == 1;
     }
 
-    /** As delete, and the timer is no more. */
+    /** As delete, and frees the timer. */
     public boolean free(long timer) {
-        return check(Library.hwheel_free(wheel, timer)) == 1;
+        return check(Library.hwheel_timer_free(wheel, timer)) == 1;
     }
 
-    /** Whether a timer is armed. */
+    /** Whether a timer is pending. */
     public boolean pending(long timer) {
-        return check(Library.hwheel_pending(wheel, timer)) == 1;
+        return check(Library.hwheel_timer_pending(wheel, timer)) == 1;
     }
 
-    /** Nanoseconds to a timer's deadline; NEVER also if it is not armed. */
+    /** Nanoseconds until a timer fires; NEVER also if it is not pending. */
     public long remaining(long timer) {
-        long[] out = {NEVER};
-        check(Library.hwheel_remaining(wheel, timer, out));
-        return out[0];
+        long[] out = {-1};
+        check(Library.hwheel_timer_remaining(wheel, timer, out));
+        return fromC(out[0]);
     }
 
-    // Timers by name: any 1 to 255 bytes, or a number. They fire once, and the
-    // timer of their event is 0.
+    // Timers by key: any 1 to 255 bytes. They fire once, and the timer of their event
+    // is 0.
 
-    /** Gives a key a timer. True if its pending timer was replaced, and does not fire. */
-    public boolean keySet(byte[] key, long delayNs, long cookie) {
-        return check(Library.hwheel_key_set(wheel, key, key.length, delayNs, NO_FUNCTION, cookie, 0)) == 1;
+    /** A number as a key. */
+    public static byte[] keyOf(long number) {
+        return ByteBuffer.allocate(8).order(ByteOrder.nativeOrder()).putLong(number).array();
     }
 
-    /** The same for a number. */
-    public boolean keySet(long key, long delayNs, long cookie) {
-        return check(Library.hwheel_id_set(wheel, key, delayNs, NO_FUNCTION, cookie, 0)) == 1;
+    /** Gives a key a timer. True if it replaced a pending timer, which does not fire. */
+    public boolean keySet(byte[] key, Duration delay, long cookie) {
+        return keySet(key, nanoseconds(delay), cookie, 0);
+    }
+
+    /** The same. Flags: ABS. */
+    public boolean keySet(byte[] key, long timeNs, long cookie, int flags) {
+        return check(Library.hwheel_key_set(
+                wheel, key, key.length, time(timeNs), NO_FUNCTION, cookie, flags)) == 1;
     }
 
     /** Moves the pending timer of a key, which keeps its cookie. False if it has none. */
-    public boolean keyMove(byte[] key, long delayNs) {
-        return check(Library.hwheel_key_move(wheel, key, key.length, delayNs, 0)) == 1;
+    public boolean keyMod(byte[] key, Duration delay) {
+        return keyMod(key, nanoseconds(delay), 0);
     }
 
-    /** The same for a number. */
-    public boolean keyMove(long key, long delayNs) {
-        return check(Library.hwheel_id_move(wheel, key, delayNs, 0)) == 1;
+    /** The same. Flags: ABS. */
+    public boolean keyMod(byte[] key, long timeNs, int flags) {
+        return check(Library.hwheel_key_mod(wheel, key, key.length, time(timeNs), flags)) == 1;
     }
 
-    /** Cancels the pending timer of a key. False if it has none, or not any more. */
+    /** Cancels the pending timer of a key. False if it has none. */
     public boolean keyDelete(byte[] key) {
         return check(Library.hwheel_key_delete(wheel, key, key.length)) == 1;
-    }
-
-    /** The same for a number. */
-    public boolean keyDelete(long key) {
-        return check(Library.hwheel_id_delete(wheel, key)) == 1;
     }
 
     /** Whether a key has a pending timer. */
@@ -246,45 +268,66 @@ public final class Wheel implements AutoCloseable {
         return check(Library.hwheel_key_pending(wheel, key, key.length)) == 1;
     }
 
-    /** The same for a number. */
-    public boolean keyPending(long key) {
-        return check(Library.hwheel_id_pending(wheel, key)) == 1;
-    }
-
     // Drive.
 
     /**
-     * Fetches what is due, in the order of the ticks, and returns how many. A
-     * full batch means that there may be more.
+     * Fetches the events that are due, in the order of their ticks, and returns the
+     * number of events. A full batch means that there may be more.
      */
     public int poll(Events events) {
-        return check(Library.hwheel_poll(wheel, events.buffer, events.room()));
+        return check(Library.hwheel_poll(wheel, events.buffer, events.room(), NO_BOUNDS));
     }
 
-    /** As poll, for a manual clock that is moved to a time. */
+    /** As poll, for a manual clock that moves to nowNs. */
     public int advance(long nowNs, Events events) {
-        return check(Library.hwheel_advance(wheel, nowNs, events.buffer, events.room()));
+        return check(Library.hwheel_advance(
+                wheel, time(nowNs), events.buffer, events.room(), NO_BOUNDS));
     }
 
-    /** Shuts the wheel down and fetches the timers that were armed. */
+    /** Shuts the wheel down and fetches its pending timers. */
     public int drain(Events events) {
         return check(Library.hwheel_drain(wheel, events.buffer, events.room()));
     }
 
     /**
-     * A descriptor that is readable when a timer is due; not to be read or
-     * closed. It may be readable with nothing due.
+     * A descriptor that becomes readable when a timer is due; do not read or close it. It
+     * may be readable with nothing due.
      */
     public int fd() {
         return check(Library.hwheel_fd(wheel));
     }
 
     /**
-     * Blocks until the descriptor is readable, or for so many milliseconds; -1
-     * is no limit. Wakes when another thread arms an earlier timer.
+     * Blocks until the descriptor is readable, or for timeoutMs milliseconds; -1 is no
+     * limit. Wakes when another thread arms an earlier timer.
      */
     public boolean await(int timeoutMs) {
         return Descriptor.await(fd(), timeoutMs);
+    }
+
+    /** A duration too long for a long is NEVER. */
+    private static long nanoseconds(Duration duration) {
+        if (duration.isNegative()) {
+            throw new IllegalArgumentException("a negative duration: " + duration);
+        }
+        try {
+            return duration.toNanos();
+        } catch (ArithmeticException e) {
+            return NEVER;
+        }
+    }
+
+    /** A time for C. */
+    private static long time(long ns) {
+        if (ns < 0) {
+            throw new IllegalArgumentException("a negative time: " + ns);
+        }
+        return ns == NEVER ? -1 : ns;
+    }
+
+    /** A time of C, for which never is the greatest unsigned number. */
+    static long fromC(long ns) {
+        return ns < 0 ? NEVER : ns;
     }
 
     private static ByteBuffer struct(int bytes) {

@@ -2,20 +2,25 @@
 
 * `Wheel` calls Python functions, with times in seconds as in asyncio.
 * `AsyncioWheel` does so inside an asyncio event loop.
-* `EventWheel` hands over integers in batches, with times in nanoseconds. It is
-  the fast way, and what the other two are made of.
+* `EventWheel` hands out integers in batches, with times in nanoseconds. It is the fast
+  way, and the other two use it.
 
-Errors are `OSError` with the library's `errno`: ESTALE no such timer, ENOSPC
-too many timers, EBUSY another thread drives, ESHUTDOWN drained or a forked
-child, EINVAL a bad argument or a closed wheel.
+Errors are `OSError` in the library's words, with its `errno`: ESTALE the timer no longer
+exists, ENOSPC too many timers, EBUSY another thread drives, ESHUTDOWN drained or a
+forked child, EINVAL a bad argument or a closed wheel. A negative time is a ValueError.
 """
 
 from .aio import AsyncioWheel
 from .events import (
-    ABSTIME,
+    ABS,
+    IF_PENDING,
     MISSED_BURST,
     MISSED_DELAY,
+    MSEC,
     NEVER,
+    REDUCE,
+    SEC,
+    USEC,
     Clock,
     Event,
     EventWheel,
@@ -24,10 +29,15 @@ from .events import (
 from .wheel import Timer, Wheel
 
 __all__ = [
-    "ABSTIME",
+    "ABS",
+    "IF_PENDING",
     "MISSED_BURST",
     "MISSED_DELAY",
+    "MSEC",
     "NEVER",
+    "REDUCE",
+    "SEC",
+    "USEC",
     "AsyncioWheel",
     "Clock",
     "Event",

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import enum
 import errno
-import os
 import select
 import struct
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar, Union
 
 from ._native import ffi, lib
 
 NEVER: int = lib.HWHEEL_NEVER
-"""A delay or deadline that never comes."""
-ABSTIME: int = lib.HWHEEL_ABSTIME
-"""Arm flag: the time is a deadline on the wheel's clock, not a delay."""
+"""A time that never comes."""
+USEC: int = lib.HWHEEL_USEC
+MSEC: int = lib.HWHEEL_MSEC
+SEC: int = lib.HWHEEL_SEC
+"""Nanoseconds in a microsecond, a millisecond and a second."""
+ABS: int = lib.HWHEEL_ABS
+"""Flag: the time is a point on the wheel's clock, not a delay."""
+REDUCE: int = lib.HWHEEL_REDUCE
+"""Flag of `mod`: only to an earlier time."""
+IF_PENDING: int = lib.HWHEEL_IF_PENDING
+"""Flag of `mod`: only if the timer is pending."""
 MISSED_BURST: int = lib.HWHEEL_MISSED_BURST
-"""Periodic flag: missed periods are fired one by one until caught up."""
+"""Flag of `every`: fire each missed period, one after another, until caught up."""
 MISSED_DELAY: int = lib.HWHEEL_MISSED_DELAY
-"""Periodic flag: after a miss the next period is counted from now."""
+"""Flag of `every`: after a miss, count the next period from now."""
 
 Event = Tuple[int, int, int, int, int]
 """timer, cookie, deadline_ns, missed, flags"""
@@ -40,7 +47,7 @@ assert _EVENT.size == ffi.sizeof("struct hwheel_event")
 
 
 class Clock(enum.IntEnum):
-    """What a wheel counts."""
+    """The clock of a wheel."""
 
     MONOTONIC = lib.HWHEEL_CLOCK_MONOTONIC
     BOOTTIME = lib.HWHEEL_CLOCK_BOOTTIME
@@ -49,14 +56,14 @@ class Clock(enum.IntEnum):
 
 
 def version() -> str:
-    """The version of the library that is linked."""
+    """The version of the library that the program runs with."""
     text: str = ffi.string(lib.hwheel_version_string()).decode()
     return text
 
 
 def error(result: int) -> OSError:
-    """The exception for a negative result of the library."""
-    return OSError(-result, os.strerror(-result))
+    """The exception for a negative result, in the library's words."""
+    return OSError(-result, ffi.string(lib.hwheel_strerror(result)).decode())
 
 
 def check(result: int) -> int:
@@ -64,6 +71,13 @@ def check(result: int) -> int:
     if result < 0:
         raise error(result)
     return result
+
+
+def _time(ns: int) -> int:
+    """A time for C; a negative one is a ValueError."""
+    if ns < 0:
+        raise ValueError("a negative time")
+    return ns
 
 
 def _bytes(key: Key) -> bytes:
@@ -74,13 +88,13 @@ Self = TypeVar("Self", bound="EventWheel")
 
 
 class EventWheel:
-    """A timing wheel whose timers come due as events.
+    """A timing wheel that hands out batches of events.
 
-    Options left at 0 take the library's defaults: ticks of a millisecond, four
-    levels of 256 slots. `batch` is how many events one `poll` takes at most.
+    An option of 0 has the library's default: ticks of a millisecond, four levels of
+    256 slots. `batch` is the maximum number of events that one `poll` fetches.
 
-    Any thread may arm and cancel. One thread at a time drives; another gets
-    EBUSY. `close` is for when no other thread uses the wheel.
+    Any thread may arm and cancel. One thread at a time drives; another gets EBUSY. No
+    other thread may use the wheel during `close`. A negative time is a ValueError.
     """
 
     def __init__(
@@ -99,13 +113,13 @@ class EventWheel:
         options = ffi.new(_OPTIONS)
         options.size = ffi.sizeof(options[0])
         options.clock = clock
-        options.tick_ns = tick_ns
+        options.tick_ns = _time(tick_ns)
         options.levels = levels
         options.slots = slots
         options.max_timers = max_timers
-        options.start_ns = start_ns
+        options.start_ns = _time(start_ns)
         wheel = ffi.new(_WHEEL)
-        check(lib.hwheel_create(options, 0, wheel))
+        check(lib.hwheel_create(options, wheel))
         self._wheel = ffi.gc(wheel[0], lib.hwheel_destroy)
         self.batch = batch
         self._events = ffi.new("struct hwheel_event[]", batch)
@@ -114,8 +128,8 @@ class EventWheel:
         self._waiting: Optional[select.poll] = None
 
     def close(self) -> None:
-        """Frees the wheel; armed timers do not fire. Does nothing the second
-        time."""
+        """Frees the wheel; pending timers do not fire. The second call does
+        nothing."""
         # Destroyed with the last reference: a call that another thread is in
         # holds one.
         self._wheel = _NULL
@@ -140,94 +154,90 @@ class EventWheel:
         return int(out[0])
 
     def next_expiry(self) -> Optional[int]:
-        """When the wheel wants to be driven next, None if nothing is armed."""
+        """The time at which to drive the wheel next, None if no timer is pending."""
         out = ffi.new(_U64)
         return int(out[0]) if check(lib.hwheel_next_expiry(self._wheel, out)) else None
 
-    # One call: a timer that frees itself when it has fired.
+    # Timers that free themselves.
 
-    def after(self, delay_ns: int, cookie: int) -> int:
-        """Fires once after a delay. Returns the timer."""
+    def once(self, time_ns: int, cookie: int, flags: int = 0) -> int:
+        """Fires once. `flags`: ABS. Returns the timer."""
+        if time_ns < 0:
+            raise ValueError("a negative time")
         out = ffi.new(_U64)
-        result = lib.hwheel_after(self._wheel, delay_ns, _NULL, cookie, 0, out)
+        result = lib.hwheel_once(self._wheel, time_ns, _NULL, cookie, flags, out)
         if result < 0:
             raise error(result)
         return int(out[0])
 
-    def at(self, deadline_ns: int, cookie: int) -> int:
-        """Fires once at a deadline on the wheel's clock. Returns the timer."""
+    def every(
+        self, first_ns: int, period_ns: int, cookie: int, flags: int = 0, slack_ns: int = 0
+    ) -> int:
+        """Fires again and again, each time up to `slack_ns` late, which shares
+        wake-ups. `flags`: ABS, and MISSED_BURST or MISSED_DELAY. Returns the timer."""
         out = ffi.new(_U64)
-        result = lib.hwheel_at(self._wheel, deadline_ns, _NULL, cookie, 0, out)
-        if result < 0:
-            raise error(result)
-        return int(out[0])
-
-    def every(self, first_ns: int, period_ns: int, cookie: int, flags: int = 0) -> int:
-        """Fires again and again. `flags`: ABSTIME, MISSED_BURST, MISSED_DELAY.
-        Returns the timer."""
-        out = ffi.new(_U64)
-        check(lib.hwheel_every(self._wheel, first_ns, period_ns, _NULL, cookie, flags, out))
+        times = _time(first_ns), _time(period_ns), _time(slack_ns)
+        check(lib.hwheel_every(self._wheel, *times, _NULL, cookie, flags, out))
         return int(out[0])
 
     # A timer to arm again and again.
 
     def setup(self, cookie: int) -> int:
-        """Makes a timer that is not armed and lives until `free`."""
+        """Makes a timer that is not pending and lives until `free`."""
         out = ffi.new(_U64)
-        check(lib.hwheel_setup(self._wheel, _NULL, cookie, 0, out))
+        check(lib.hwheel_timer_setup(self._wheel, _NULL, cookie, out))
         return int(out[0])
 
     def mod(self, timer: int, time_ns: int, flags: int = 0) -> bool:
-        """Arms or moves a timer. True if it was armed. `flags`: ABSTIME."""
-        return check(lib.hwheel_mod(self._wheel, timer, time_ns, flags)) == 1
+        """Arms or moves a timer. True if it was pending. `flags`: ABS, and REDUCE or
+        IF_PENDING."""
+        return check(lib.hwheel_timer_mod(self._wheel, timer, _time(time_ns), flags)) == 1
 
-    def reduce(self, timer: int, time_ns: int, flags: int = 0) -> bool:
-        """As `mod`, but only to an earlier deadline."""
-        return check(lib.hwheel_reduce(self._wheel, timer, time_ns, flags)) == 1
-
-    def mod_pending(self, timer: int, time_ns: int, flags: int = 0) -> bool:
-        """As `mod`, but only if the timer is armed."""
-        return check(lib.hwheel_mod_pending(self._wheel, timer, time_ns, flags)) == 1
+    def mod_range(self, timer: int, time_ns: int, slack_ns: int, flags: int = 0) -> bool:
+        """As `mod`, to any time up to `slack_ns` later, which shares wake-ups. `flags`:
+        ABS."""
+        mod = lib.hwheel_timer_mod_range
+        return check(mod(self._wheel, timer, _time(time_ns), _time(slack_ns), flags)) == 1
 
     def delete(self, timer: int) -> bool:
-        """Cancels a timer. True if it was armed and will not fire."""
-        return check(lib.hwheel_delete(self._wheel, timer)) == 1
+        """Cancels a timer. True if it was pending and will not fire."""
+        return check(lib.hwheel_timer_delete(self._wheel, timer)) == 1
 
     def shutdown(self, timer: int) -> bool:
-        """As `delete`, and arming it again is ESHUTDOWN."""
-        return check(lib.hwheel_shutdown(self._wheel, timer)) == 1
+        """As `delete`, and arming the timer again is ESHUTDOWN."""
+        return check(lib.hwheel_timer_shutdown(self._wheel, timer)) == 1
 
     def free(self, timer: int) -> bool:
-        """As `delete`, and the timer is no more."""
-        return check(lib.hwheel_free(self._wheel, timer)) == 1
+        """As `delete`, and frees the timer."""
+        return check(lib.hwheel_timer_free(self._wheel, timer)) == 1
 
     def pending(self, timer: int) -> bool:
-        """Whether a timer is armed."""
-        return check(lib.hwheel_pending(self._wheel, timer)) == 1
+        """Whether a timer is pending."""
+        return check(lib.hwheel_timer_pending(self._wheel, timer)) == 1
 
     def remaining(self, timer: int) -> Optional[int]:
-        """Nanoseconds to the deadline, None if the timer is not armed."""
+        """Nanoseconds until the timer fires, None if it is not pending."""
         out = ffi.new(_U64)
-        return int(out[0]) if check(lib.hwheel_remaining(self._wheel, timer, out)) else None
+        return int(out[0]) if check(lib.hwheel_timer_remaining(self._wheel, timer, out)) else None
 
-    # Timers by name: 1 to 255 bytes, or an unsigned integer. They fire once, and
-    # the timer of their event is 0.
+    # Timers by key: 1 to 255 bytes, or an unsigned integer. They fire once, and the
+    # timer of their event is 0.
 
     def key_set(self, key: Key, time_ns: int, cookie: int, flags: int = 0) -> bool:
-        """Gives a key a timer. True if its pending timer was replaced. `flags`:
-        ABSTIME."""
+        """Gives a key a timer. True if it replaced a pending timer. `flags`: ABS."""
         name = _bytes(key)
-        set_ = lib.hwheel_key_set
-        return check(set_(self._wheel, name, len(name), time_ns, _NULL, cookie, flags)) == 1
+        set_, time = lib.hwheel_key_set, _time(time_ns)
+        return check(set_(self._wheel, name, len(name), time, _NULL, cookie, flags)) == 1
 
-    def key_move(self, key: Key, time_ns: int, flags: int = 0) -> bool:
-        """Moves the pending timer of a key, which keeps its cookie. False if it
+    def key_mod(self, key: Key, time_ns: int, flags: int = 0) -> bool:
+        """Moves the pending timer of a key, which keeps its cookie. False if the key
         has none."""
         name = _bytes(key)
-        return check(lib.hwheel_key_move(self._wheel, name, len(name), time_ns, flags)) == 1
+        mod = lib.hwheel_key_mod
+        return check(mod(self._wheel, name, len(name), _time(time_ns), flags)) == 1
 
     def key_delete(self, key: Key) -> bool:
-        """Cancels the pending timer of a key. False if it has none."""
+        """Cancels the pending timer of a key. False if the key has none."""
         name = _bytes(key)
         return check(lib.hwheel_key_delete(self._wheel, name, len(name))) == 1
 
@@ -236,10 +246,22 @@ class EventWheel:
         name = _bytes(key)
         return check(lib.hwheel_key_pending(self._wheel, name, len(name))) == 1
 
+    # Inspect.
+
+    def list(self) -> Iterator[Event]:
+        """The pending timers, which stay pending. A timer that is pending all the time
+        comes exactly once."""
+        cursor, events = ffi.new(_U64), ffi.new("struct hwheel_event[]", self.batch)
+        view = memoryview(ffi.buffer(events))
+        count = self.batch
+        while count == self.batch:
+            count = check(lib.hwheel_list(self._wheel, cursor, events, self.batch))
+            yield from _EVENT.iter_unpack(view[: count * _EVENT.size])
+
     # Drive.
 
     def fileno(self) -> int:
-        """A descriptor that is readable when a timer is due. Not to be read."""
+        """A descriptor that becomes readable when a timer is due; do not read it."""
         return check(lib.hwheel_fd(self._wheel))
 
     def wait(self, timeout: Optional[float] = None) -> bool:
@@ -252,19 +274,22 @@ class EventWheel:
         return bool(self._waiting.poll(None if timeout is None else timeout * 1000))
 
     def poll(self) -> List[Event]:
-        """The events that are due by now: one crossing into the library. As
-        many as `batch` mean that there may be more."""
-        return self._drive(lambda: lib.hwheel_poll(self._wheel, self._events, self.batch))
+        """The events that are due now, with one call of the library. As many as
+        `batch` mean that there may be more."""
+        return self._drive(
+            lambda: lib.hwheel_poll(self._wheel, self._events, self.batch, _NULL)
+        )
 
     def advance(self, now_ns: int) -> List[Event]:
-        """As `poll`, for a manual clock that is moved to `now_ns`."""
+        """As `poll`, for a manual clock that moves to `now_ns`."""
+        _time(now_ns)
         return self._drive(
-            lambda: lib.hwheel_advance(self._wheel, now_ns, self._events, self.batch)
+            lambda: lib.hwheel_advance(self._wheel, now_ns, self._events, self.batch, _NULL)
         )
 
     def drain(self) -> List[Event]:
-        """Shuts the wheel down and hands back armed timers. An empty list means
-        that there are no more."""
+        """Shuts the wheel down and hands its pending timers back. An empty list means
+        that none is left."""
         return self._drive(lambda: lib.hwheel_drain(self._wheel, self._events, self.batch))
 
     def _drive(self, call: Callable[[], int]) -> List[Event]:
@@ -274,20 +299,20 @@ class EventWheel:
             raise error(-errno.EBUSY)
         try:
             count = check(call())
-            return list(_EVENT.iter_unpack(self._view[: count * _EVENT.size]))
+            return [*_EVENT.iter_unpack(self._view[: count * _EVENT.size])]
         finally:
             self._driving.release()
 
     def stats(self) -> Dict[str, int]:
-        """What the wheel has done so far, by the names of hwheel_stats."""
+        """The counts of the wheel, by the names of struct hwheel_stats."""
         stats = self._stats()
         names = (name for name, field in _STATS.item.fields if field.type.kind == "primitive")
         return {name: getattr(stats, name) for name in names if name not in ("size", "reserved")}
 
     def lateness(self) -> List[int]:
-        """How many timers fired how late: [0] not at all, [i] from 2^(i-1) ns to
-        below 2^i ns."""
-        return list(self._stats().lateness)
+        """The number of timers by lateness: [0] for none, [i] for 2^(i-1) ns to below
+        2^i ns."""
+        return [*self._stats().lateness]
 
     def _stats(self) -> Any:
         stats = ffi.new(_STATS)

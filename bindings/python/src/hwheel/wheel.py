@@ -8,17 +8,19 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, Optional, Type, TypeVar
 
-from .events import ABSTIME, NEVER, Clock, Event, EventWheel
+from .events import ABS, IF_PENDING, NEVER, Clock, Event, EventWheel
 from .unraisable import unraisable
 
 
 def nanoseconds(seconds: float) -> int:
-    """Seconds in nanoseconds, rounded up: a timer may be late, never early."""
-    if seconds <= 0:
-        return 0
+    """Seconds in nanoseconds, rounded up: a timer may be late, never early. A negative
+    number, or none at all, is a ValueError."""
+    if not seconds >= 0:
+        raise ValueError(f"not a time: {seconds}")
     if seconds == math.inf:
         return NEVER
-    return min(math.ceil(seconds * 1e9), NEVER)
+    ns = math.ceil(seconds * 1e9)
+    return ns if ns < 1 << 63 else NEVER
 
 
 class Timer:
@@ -69,7 +71,7 @@ class Timer:
 
     def arm_at(self, deadline: float) -> bool:
         """As `arm`, to a deadline on the wheel's clock."""
-        return self._arm(nanoseconds(deadline), ABSTIME)
+        return self._arm(nanoseconds(deadline), ABS)
 
     def cancel(self) -> bool:
         """True if it was armed and will not fire; of a periodic timer, not
@@ -84,7 +86,7 @@ class Timer:
         events = wheel._events
         if not self._period_ns and self._cookie in wheel._armed:
             try:
-                if events.mod_pending(self._handle, time_ns, flags):
+                if events.mod(self._handle, time_ns, flags | IF_PENDING):
                     return True
             except OSError:
                 pass  # Collected already. What else is wrong, arming will tell.
@@ -94,10 +96,8 @@ class Timer:
         try:
             if self._period_ns:
                 self._handle = events.every(time_ns, self._period_ns, cookie, self._flags | flags)
-            elif flags:
-                self._handle = events.at(time_ns, cookie)
             else:
-                self._handle = events.after(time_ns, cookie)
+                self._handle = events.once(time_ns, cookie, flags)
         except BaseException:
             wheel._armed.pop(cookie, None)
             raise
@@ -184,7 +184,7 @@ class Wheel:
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
         """Calls once, at `when` on the wheel's clock."""
         timer = Timer(self, callback, args)
-        timer._arm(nanoseconds(when), ABSTIME)
+        timer._arm(nanoseconds(when), ABS)
         return timer
 
     def call_every(
@@ -236,7 +236,7 @@ class Wheel:
     def stop(self) -> None:
         """Ends `run`, from any thread."""
         self._stopped = True
-        self._events.after(0, 0)  # Wakes it; no timer has this cookie.
+        self._events.once(0, 0)  # Wakes it; no timer has this cookie.
 
     def drain(self) -> List[Timer]:
         """Shuts the wheel down. Returns the timers that were armed; they are

@@ -1,6 +1,6 @@
 //! tokio-util's DelayQueue on tokio's paused clock. `remove` and `insert_at`
 //! make the pair, `reset_at` arms in place; all take an instant, so that no
-//! call reads a clock. W4 is with a mutex around the queue ("locked").
+//! call reads a clock. Several threads have a mutex around the queue ("locked").
 
 use peers::{Args, Peer, Rng, OPS, SEC, SEED};
 use std::sync::{LazyLock, Mutex};
@@ -99,8 +99,8 @@ fn main() {
     let args = Args::read();
     let _inside = RUNTIME.enter();
     match args.workload.as_str() {
-        "W4churn" => locked(args.n, args.threads, false),
-        "W4constant" => locked(args.n, args.threads, true),
+        "pair" if args.threads > 1 => locked(args.n, args.threads, false),
+        "constant" => locked(args.n, args.threads, true),
         _ => peers::run::<Queue>(args),
     }
 }

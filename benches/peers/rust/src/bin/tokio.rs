@@ -1,8 +1,8 @@
 //! tokio's Sleep, reset in place: what select loops and idle timeouts do. It
 //! has no cancel short of a drop, and a reset is cheaper than a drop and a new
-//! one, so W1a and W1b are the same call; W1drop is W1a by a drop. Each takes
-//! an instant: no call reads a clock. One thread runs on the paused clock; W4
-//! and W5 are on a runtime of one worker that drives the real one.
+//! one, so "pair" and "rearm" are the same call; "drop" is "pair" by a drop. Each
+//! takes an instant: no call reads a clock. One thread runs on the paused clock;
+//! several, and "lateness", on a runtime of one worker that drives the real one.
 
 use peers::{Args, Peer, Rng, MS, OPS, SEC, SEED};
 use std::future::Future;
@@ -112,7 +112,7 @@ fn real_runtime() -> Runtime {
         .expect("a runtime")
 }
 
-/// W1a by dropping a Sleep and making a new one in its place.
+/// "pair" by dropping a Sleep and making a new one in its place.
 fn drop_and_make(n: usize) {
     let runtime = paused_runtime();
     let _inside = runtime.enter();
@@ -186,10 +186,10 @@ fn lateness() {
 fn main() {
     let args = Args::read();
     match args.workload.as_str() {
-        "W1drop" => drop_and_make(args.n),
-        "W4churn" => churn(args.n, args.threads),
-        "W4constant" => constant(args.threads),
-        "W5" => lateness(),
+        "drop" => drop_and_make(args.n),
+        "pair" if args.threads > 1 => churn(args.n, args.threads),
+        "constant" => constant(args.threads),
+        "lateness" => lateness(),
         _ => peers::run::<Paused>(args),
     }
 }

@@ -1,0 +1,167 @@
+/*
+ * The library. Its timers are named by handles, which the caller keeps in a
+ * table, as in its connections. With AT_HAND a handle is computed: what a call
+ * costs if the caller has just used the object that holds the handle.
+ */
+#define HAS_BATCH
+#define HAS_CLOCK
+#include "../workloads.h"
+#include BENCH_LIBRARY
+#include <poll.h>
+
+static bench_wheel *wheel;
+static uint64_t now, tick_length;
+
+struct timer {
+	bench_timer handle;
+};
+
+static void expired(bench_wheel *w, const bench_event *e)
+{
+	uint64_t again = fired(e->cookie);
+
+	if (again > 0)
+		check(bench_arm(w, e->timer, (now + again) * tick_length));
+}
+
+static void begin(unsigned threads, uint64_t tick_ns)
+{
+	(void)threads;
+	tick_length = tick_ns;
+	check(bench_create(BENCH_MANUAL, tick_ns, &wheel));
+}
+
+static int descriptor = -1;
+
+static void begin_real(int threaded, uint64_t tick_ns)
+{
+	tick_length = tick_ns;
+	check(bench_create(BENCH_MONOTONIC, tick_ns, &wheel));
+	if (threaded)
+		check(bench_start(wheel));
+	else
+		check(descriptor = bench_fd(wheel));
+}
+
+static void sleep_and_fire(void)
+{
+	struct pollfd p = { .fd = descriptor, .events = POLLIN };
+
+	if (descriptor < 0) {
+		usleep(20000);
+		return;
+	}
+	poll(&p, 1, -1);
+	check(bench_poll(wheel));
+}
+
+static struct timer *table;
+
+static void prepare(uint64_t n)
+{
+	table = pages(n * sizeof *table);
+	memset(table, 1, n * sizeof *table);
+}
+
+static struct timer *make_table(uint64_t n)
+{
+	struct timer *t = table ? table : pages(n * sizeof *t);
+
+	for (uint64_t i = 0; i < n; i++)
+		check(bench_setup(wheel, expired, i, &t[i].handle));
+	return t;
+}
+
+#ifdef AT_HAND
+/* A pointer to a timer is its handle: the first one, and so many strides on. */
+static uint64_t stride;
+
+static int by_handle(const void *a, const void *b)
+{
+	bench_timer x = ((const struct timer *)a)->handle, y = ((const struct timer *)b)->handle;
+
+	return x < y ? -1 : x > y;
+}
+
+static struct timer *make(uint64_t n)
+{
+	struct timer *t = make_table(n);
+
+	qsort(t, n, sizeof *t, by_handle);
+	stride = n > 1 ? t[1].handle - t[0].handle : 0;
+	for (uint64_t i = 0; i < n; i++) {
+		if (t[i].handle != t[0].handle + i * stride) {
+			fprintf(stderr, "the handles are no arithmetic progression\n");
+			exit(1);
+		}
+	}
+	return (struct timer *)(uintptr_t)t[0].handle;
+}
+
+static inline struct timer *nth(struct timer *t, uint64_t i)
+{
+	return (struct timer *)((uintptr_t)t + i * stride);
+}
+
+static inline bench_timer handle(struct timer *t)
+{
+	return (bench_timer)(uintptr_t)t;
+}
+#else
+static struct timer *make(uint64_t n)
+{
+	return make_table(n);
+}
+
+static inline struct timer *nth(struct timer *t, uint64_t i)
+{
+	return &t[i];
+}
+
+static inline bench_timer handle(struct timer *t)
+{
+	return t->handle;
+}
+#endif
+
+static inline int arm(struct timer *t, uint64_t delay)
+{
+	return bench_arm(wheel, handle(t), (now + delay) * tick_length);
+}
+
+static inline int arm_ns(struct timer *t, uint64_t delay_ns)
+{
+	return bench_arm_in(wheel, handle(t), delay_ns);
+}
+
+static inline int move(struct timer *t, uint64_t delay)
+{
+	return arm(t, delay);
+}
+
+static inline int refresh(struct timer *t)
+{
+	return arm(t, TIMEOUT);
+}
+
+static inline int cancel(struct timer *t)
+{
+	return bench_cancel(wheel, handle(t));
+}
+
+static inline int move_many(struct timer **t, uint64_t *times)
+{
+	bench_timer handles[BATCH_SIZE];
+
+	for (unsigned i = 0; i < BATCH_SIZE; i++) {
+		handles[i] = handle(t[i]);
+		times[i] = (now + times[i]) * tick_length;
+	}
+	return bench_arm_many(wheel, handles, times, BATCH_SIZE) == BATCH_SIZE ? 0 : -1;
+}
+
+static inline int sweep(uint64_t n)
+{
+	now += n;
+	return bench_advance(wheel, now * tick_length);
+}

@@ -1,0 +1,214 @@
+/* Bounds of a call that drives, and whether it left work. */
+#include "ktap.h"
+
+static struct hwheel_run at_most(uint64_t fired, uint64_t ns)
+{
+	return (struct hwheel_run){
+		.size = sizeof(struct hwheel_run), .left = 77, .max_fired = fired, .max_ns = ns,
+	};
+}
+
+static unsigned calls;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	/* in order */
+	CHECK_EQ(e->cookie, calls);
+	calls++;
+}
+
+static void dawdle(struct hwheel *w, const struct hwheel_event *e)
+{
+	count(w, e);
+	ktap_sleep_ms(2);
+}
+
+static void a_call_stops_after_so_many_and_the_next_continues_in_order(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(3, 0);
+	uint64_t next;
+
+	calls = 0;
+	for (uint64_t i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_once(w, (1 + i / 4) * MS, count, i, 0, NULL), 0);
+	for (unsigned want = 3; want < 10; want += 3) {
+		CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, &run), 0);
+		CHECK_EQ(calls, want);
+		CHECK_EQ(run.left, 1);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+		CHECK(next <= 9 * MS);
+	}
+	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, &run), 0);
+	CHECK_EQ(calls, 10);
+	CHECK_EQ(run.left, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Each call has its own bounds, and one without any does it all. */
+static void the_next_call_has_bounds_of_its_own(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run one = at_most(1, 0), none = at_most(0, 0);
+
+	calls = 0;
+	for (uint64_t i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_once(w, MS, count, i, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, &one), 0);
+	CHECK_EQ(calls, 1);
+	CHECK_EQ(hwheel_advance(w, 9 * MS, NULL, 0, &none), 0);
+	CHECK_EQ(none.left, 0);
+	CHECK_EQ(calls, 10);
+	for (uint64_t i = 10; i < 20; i++)
+		CHECK_EQ(hwheel_once(w, MS, count, i, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(calls, 20);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_call_stops_after_so_long(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(0, MS);
+	unsigned rounds = 0;
+
+	calls = 0;
+	for (uint64_t i = 0; i < 5; i++)
+		CHECK_EQ(hwheel_once(w, 1 * MS, dawdle, i, 0, NULL), 0);
+	do {
+		CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, &run), 0);
+		rounds++;
+		/* one callback takes longer than that */
+		CHECK_EQ(calls, rounds < 5 ? rounds : 5);
+	} while (run.left);
+	CHECK_EQ(calls, 5);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* What fires nothing counts as well: entries of timers that were moved. */
+static void a_call_stops_among_dead_entries(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(0, 1);
+	static hwheel_timer_t t[5000];
+	int rounds = 0;
+
+	for (int i = 0; i < 5000; i++) {
+		CHECK_EQ(hwheel_once(w, 1 * SEC, NULL, 0, 0, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t[i], 9 * SEC, 0), 1);
+	}
+	do {
+		CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, &run), 0);
+		rounds++;
+	} while (run.left);
+	CHECK(rounds > 10);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_full_array_says_that_work_is_left(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(0, 0);
+	struct hwheel_event e[4];
+
+	for (uint64_t i = 0; i < 6; i++)
+		CHECK_EQ(hwheel_once(w, MS, NULL, i, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, e, 4, &run), 4);
+	CHECK_EQ(run.left, 1);
+	CHECK_EQ(hwheel_advance(w, MS, e, 4, &run), 2);
+	CHECK_EQ(run.left, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* An earlier time leaves the clock where it is; what was left is run. */
+static void what_is_due_runs_without_moving_the_clock(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(2, 0);
+	struct hwheel_event e[8];
+	uint64_t now = 0;
+
+	for (uint64_t i = 0; i < 5; i++)
+		CHECK_EQ(hwheel_once(w, MS, NULL, i, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 6 * MS, NULL, 9, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 8, &run), 2);
+	CHECK_EQ(run.left, 1);
+	CHECK_EQ(hwheel_advance(w, 0, e, 8, NULL), 3);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 5 * MS);
+	CHECK_EQ(hwheel_advance(w, 0, e, 8, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 6 * MS, e, 8, NULL), 1);
+	CHECK_EQ(e[0].cookie, 9);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_system_clock_has_bounds_too(void)
+{
+	struct hwheel_run run = at_most(3, 0);
+	struct hwheel *w = NULL;
+	struct hwheel_event e[8];
+	int n;
+
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK(hwheel_fd(w) >= 0);
+	for (uint64_t i = 0; i < 5; i++)
+		CHECK_EQ(hwheel_once(w, 0, NULL, i, 0, NULL), 0);
+	ktap_sleep_ms(5);
+	CHECK_EQ(hwheel_poll(w, e, 8, &run), 3);
+	CHECK_EQ(run.left, 1);
+	n = hwheel_poll(w, e, 8, &run);
+	CHECK_EQ(n, 2);
+	CHECK_EQ(run.left, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void wrong_bounds_are_refused_and_nothing_runs(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct { struct hwheel_run known; uint64_t tail; } newer;
+	struct hwheel_run run;
+	struct hwheel_event e;
+	uint64_t now = 77;
+
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	for (uint32_t size = 0; size < 8; size++) {
+		run = at_most(1, 0);
+		run.size = size;
+		CHECK_EQ(hwheel_advance(w, SEC, &e, 1, &run), -EINVAL);
+		CHECK_EQ(run.left, 77);
+	}
+	run = at_most(0, UINT64_C(1) << 63);
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, &run), -EINVAL);
+	memset(&newer, 0, sizeof newer);
+	newer.known = at_most(1, 0);
+	newer.known.size = sizeof newer;
+	newer.tail = 1;
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, &newer.known), -E2BIG);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 0);
+	newer.tail = 0;
+	CHECK_EQ(hwheel_advance(w, SEC, &e, 1, &newer.known), 1);
+	/* the shortest: no bounds */
+	run = at_most(1, 0);
+	run.size = 8;
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * SEC, NULL, 0, &run), 0);
+	CHECK_EQ(run.left, 0);
+	CHECK_EQ(stats(w).unclaimed, 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a_call_stops_after_so_many_and_the_next_continues_in_order),
+	TEST(the_next_call_has_bounds_of_its_own),
+	TEST(a_call_stops_after_so_long),
+	TEST(a_call_stops_among_dead_entries),
+	TEST(a_full_array_says_that_work_is_left),
+	TEST(what_is_due_runs_without_moving_the_clock),
+	TEST(a_system_clock_has_bounds_too),
+	TEST(wrong_bounds_are_refused_and_nothing_runs),
+};
+
+KTAP_MAIN(tests)

@@ -1,0 +1,172 @@
+/* What the header promises about who calls what, when. */
+#include <pthread.h>
+#include <sys/epoll.h>
+#include "ktap.h"
+
+static struct hwheel *make(uint32_t clock, hwheel_executor_fn executor, void *arg)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = clock, .executor = executor, .executor_arg = arg,
+	};
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	return w;
+}
+
+/* Each call that leaves due timers makes a new edge. */
+static void edge_triggered_polling_loses_nothing(void)
+{
+	enum { N = 20 };
+	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL);
+	struct epoll_event event = { .events = EPOLLIN | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC), seen = 0;
+
+	CHECK(ep >= 0);
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, hwheel_fd(w), &event), 0);
+	for (uint64_t i = 0; i < N; i++)
+		CHECK_EQ(hwheel_once(w, i % 2 * 5 * MS, NULL, i, 0, NULL), 0);
+	while (seen < N) {
+		struct hwheel_event e[3];
+		int n;
+
+		CHECK_EQ(epoll_wait(ep, &event, 1, 20000), 1);
+		n = hwheel_poll(w, e, 3, NULL);
+		CHECK(n >= 0);
+		seen += n;
+	}
+	CHECK_EQ(seen, N);
+	CHECK_EQ(close(ep), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The pattern of hwheel_timer_delete(): the object's handle of now decides. */
+static void an_event_in_the_array_is_told_by_its_handle(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t object[2] = { 0, 0 };
+	struct hwheel_event e[2];
+	int handled = 0;
+
+	for (uint64_t i = 0; i < 2; i++) {
+		CHECK_EQ(hwheel_timer_setup(w, NULL, i, &object[i]), 0);
+		CHECK_EQ(hwheel_timer_mod(w, object[i], MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_advance(w, MS, e, 2, NULL), 2);
+	for (int i = 0; i < 2; i++) {
+		if (e[i].timer != object[e[i].cookie])
+			continue;
+		handled++;
+		/* Both objects go away: too late to recall the other event. */
+		CHECK_EQ(hwheel_timer_free(w, object[0]), 0);
+		CHECK_EQ(hwheel_timer_free(w, object[1]), 0);
+		object[0] = object[1] = 0;
+	}
+	CHECK_EQ(handled, 1);
+	/* A new timer at the same place has another handle. */
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &object[0]), 0);
+	CHECK(object[0] != e[0].timer && object[0] != e[1].timer);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static pthread_t ran_on;
+static int ran;
+
+static void note_thread(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	ran_on = pthread_self();
+	ran++;
+}
+
+static void request(struct hwheel *w, void *asked)
+{
+	(void)w;
+	++*(int *)asked;
+}
+
+/* With an executor the driving thread runs no callback; these two calls do. */
+static void callbacks_run_on_the_stack_of_the_calls_that_say_so(void)
+{
+	int asked = 0;
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, request, &asked);
+	hwheel_timer_t far = 0;
+	struct hwheel_event e;
+	uint64_t ns, cursor = 0;
+
+	ran = 0;
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_once(w, MS, note_thread, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, SEC, note_thread, 0, 0, &far), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	CHECK_EQ(asked, 3);
+	/* none of these */
+	CHECK_EQ(hwheel_timer_mod(w, far, 2 * SEC, 0), 1);
+	CHECK_EQ(hwheel_timer_pending(w, far), 1);
+	CHECK_EQ(hwheel_timer_remaining(w, far, &ns), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(hwheel_now(w, &ns), 0);
+	CHECK_EQ(hwheel_list(w, &cursor, &e, 1), 1);
+	CHECK_EQ(stats(w).queued, 3);
+	CHECK_EQ(hwheel_timer_delete_sync(w, far), 1);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(ran, 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(ran, 1);
+	CHECK(pthread_equal(ran_on, pthread_self()));
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(ran, 3);
+	CHECK(pthread_equal(ran_on, pthread_self()));
+	CHECK_EQ(hwheel_run_queued(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* An executor may lose a request: the callback waits until somebody runs it. */
+static void a_callback_that_the_executor_forgot_still_runs(void)
+{
+	int asked = 0;
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, request, &asked);
+
+	ran = 0;
+	CHECK_EQ(hwheel_once(w, MS, note_thread, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	CHECK_EQ(asked, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(ran, 1);
+}
+
+static int inside;
+
+static void make_another(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	inside = hwheel_once(w, MS, NULL, 0, 0, NULL);
+}
+
+/* As hwheel_options says of @max_timers. */
+static void a_timer_is_live_until_its_callback_has_returned(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .max_timers = 1,
+	};
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
+	inside = 77;
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	CHECK_EQ(inside, -ENOSPC);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_once(w, MS, make_another, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(edge_triggered_polling_loses_nothing),
+	TEST(an_event_in_the_array_is_told_by_its_handle),
+	TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so),
+	TEST(a_callback_that_the_executor_forgot_still_runs),
+	TEST(a_timer_is_live_until_its_callback_has_returned),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,147 @@
+/* Deadlines that have passed, and ranges: the first opportunity is always the same
+ * one, and nothing fires after the end of its range. */
+#include "ktap.h"
+
+static struct hwheel_event events[8];
+
+/* Whether or not the hand has come to where the clock is. */
+static struct hwheel *at_100_ms(int hand)
+{
+	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
+
+	if (hand)
+		CHECK_EQ(hwheel_once(w, 100 * MS, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 100 * MS, events, 8, NULL), hand);
+	return w;
+}
+
+static void a_passed_deadline_fires_at_the_next_tick(void)
+{
+	for (int hand = 0; hand < 2; hand++) {
+		for (int how = 0; how < 6; how++) {
+			struct hwheel *w = at_100_ms(hand);
+			hwheel_timer_t t;
+
+			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+			switch (how) {
+			case 0: CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, HWHEEL_ABS, NULL), 0); break;
+			case 1: CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0); break;
+			case 2: CHECK_EQ(hwheel_timer_mod(w, t, 0, HWHEEL_ABS), 0); break;
+			case 3: CHECK_EQ(hwheel_timer_mod(w, t, 100 * MS, HWHEEL_ABS), 0); break;
+			case 4: CHECK_EQ(hwheel_timer_mod(w, t, 99 * MS, HWHEEL_ABS | HWHEEL_REDUCE), 0); break;
+			case 5: CHECK_EQ(hwheel_key_set(w, &(uint64_t){ 1 }, sizeof(uint64_t), 99 * MS, NULL, 0, HWHEEL_ABS), 0); break;
+			}
+			CHECK_EQ(hwheel_advance(w, 100 * MS, events, 8, NULL), 0);
+			CHECK_EQ(hwheel_advance(w, 101 * MS, events, 8, NULL), 1);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static void a_range_in_the_past_fires_at_the_next_tick(void)
+{
+	for (int hand = 0; hand < 2; hand++) {
+		struct hwheel *w = at_100_ms(hand);
+		hwheel_timer_t t;
+
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod_range(w, t, 50 * MS, 20 * MS, HWHEEL_ABS), 0);
+		CHECK_EQ(hwheel_advance(w, 101 * MS, events, 8, NULL), 1);
+		/* only its end is ahead */
+		CHECK_EQ(hwheel_timer_mod_range(w, t, 50 * MS, 55 * MS, HWHEEL_ABS), 0);
+		CHECK_EQ(hwheel_advance(w, 105 * MS, events, 8, NULL), 1);
+		CHECK_EQ(hwheel_every(w, 20 * MS, SEC, 50 * MS, NULL, 0,
+					    HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, 106 * MS, events, 8, NULL), 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* What was missed is made up for at once, slack or not. */
+static void a_burst_with_slack_does_not_wait(void)
+{
+	struct hwheel *w = ktap_manual(MS, 0, 0, 0);
+	int n = 0;
+
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 8 * MS, NULL, 0,
+				    HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 100 * MS, events, 1, NULL), 1);
+	/* nine more are due, the last by 108 ms */
+	for (uint64_t ms = 100; ms <= 109; ms++)
+		n += hwheel_advance(w, ms * MS, events, 8, NULL);
+	CHECK_EQ(n, 9);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* A delay of 0 with slack s fires after s at the latest, and at the next tick. */
+static void slack_is_counted_from_the_deadline(void)
+{
+	for (uint64_t s = 0; s < 70; s++) {
+		struct hwheel *w = at_100_ms(1);
+		hwheel_timer_t t;
+		uint64_t last = s ? 100 + s : 101;
+
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_mod_range(w, t, 0, s * MS, 0), 0);
+		CHECK_EQ(hwheel_advance(w, last * MS, events, 8, NULL), 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static uint64_t rnd_state = 88172645463325252u;
+
+static uint64_t rnd(uint64_t below)
+{
+	rnd_state ^= rnd_state << 13;
+	rnd_state ^= rnd_state >> 7;
+	rnd_state ^= rnd_state << 17;
+	return rnd_state % below;
+}
+
+/* Of any length, before or after the hand, aligned to ticks or not. */
+static void random_ranges(uint64_t tick)
+{
+	struct hwheel *w = ktap_manual(tick, 0, 0, 0);
+	uint64_t now = UINT64_C(1) << 20;
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 0);
+	for (int i = 0; i < 100000; i++) {
+		uint64_t far = UINT64_C(1) << rnd(17);
+		uint64_t begin = now - far / 2 + rnd(far), slack = rnd(UINT64_C(1) << rnd(17));
+		uint64_t end = begin + slack;
+		/* the first tick in which it may fire, and the last */
+		uint64_t first = (begin + tick - 1) / tick, last = end / tick;
+
+		if (first <= now / tick)
+			first = now / tick + 1;
+		if (last < first)
+			last = first;
+		CHECK(hwheel_timer_mod_range(w, t, begin, slack, HWHEEL_ABS) >= 0);
+		if ((first - 1) * tick > now) {
+			now = (first - 1) * tick;
+			CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 0);
+		}
+		now = last * tick;
+		CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 1);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void no_range_is_exceeded(void)
+{
+	random_ranges(1);
+	random_ranges(7);
+	random_ranges(64);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a_passed_deadline_fires_at_the_next_tick),
+	TEST(a_range_in_the_past_fires_at_the_next_tick),
+	TEST(a_burst_with_slack_does_not_wait),
+	TEST(slack_is_counted_from_the_deadline),
+	TEST(no_range_is_exceeded),
+};
+
+KTAP_MAIN(tests)

@@ -1,0 +1,120 @@
+/* Signals that belong to a callback reach the program's handlers. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/time.h>
+#include "child.h"
+#include "ktap.h"
+
+static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
+
+static void leave(int signal)
+{
+	_exit(signal);
+}
+
+static void raise_it(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	/* as the processor does: to this thread, at once, and not to be blocked */
+	if (e->cookie == SIGSEGV)
+		*(volatile int *)(uintptr_t)(e->cookie - SIGSEGV) = 1;
+	raise((int)e->cookie);
+}
+
+static int signal_to_raise;
+static uint32_t workers;
+
+static void crash(void)
+{
+	struct hwheel_options o = { .size = sizeof o };
+	struct sigaction action = { .sa_handler = leave };
+	struct hwheel *w = NULL;
+
+	o.workers = workers;
+	EXPECT(sigaction(signal_to_raise, &action, NULL), 0);
+	EXPECT(hwheel_create(&o, &w), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, 0, raise_it, (uint64_t)signal_to_raise, 0, NULL), 0);
+	ktap_sleep_ms(5000);
+	_exit(255);
+}
+
+static void crash_in(uint32_t threads)
+{
+	workers = threads;
+	for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+		int status;
+
+		signal_to_raise = own[i];
+		status = status_of(start_child(crash));
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status), own[i]);
+	}
+}
+
+static void the_handler_runs_for_a_fault_in_the_tick_thread(void)
+{
+	crash_in(0);
+}
+
+static void the_handler_runs_for_a_fault_in_a_worker(void)
+{
+	crash_in(1);
+}
+
+static atomic_int samples;
+static pthread_t callback_thread;
+static atomic_int inside;
+
+static void sample(int signal)
+{
+	(void)signal;
+	if (atomic_load(&inside) && pthread_equal(pthread_self(), callback_thread))
+		atomic_fetch_add(&samples, 1);
+}
+
+/* Works until the profiler has seen it. */
+static void work(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t end = ktap_clock() + 20 * SEC;
+
+	(void)w;
+	(void)e;
+	callback_thread = pthread_self();
+	atomic_store(&inside, 1);
+	while (ktap_clock() < end && atomic_load(&samples) < 3)
+		;
+	atomic_store(&inside, 2);
+}
+
+static void profile(void)
+{
+	struct itimerval each = { { 0, 1000 }, { 0, 1000 } };
+	struct sigaction action = { .sa_handler = sample, .sa_flags = SA_RESTART };
+	struct hwheel *w = NULL;
+
+	EXPECT(hwheel_create(NULL, &w), 0);
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(sigaction(SIGPROF, &action, NULL), 0);
+	EXPECT(setitimer(ITIMER_PROF, &each, NULL), 0);
+	EXPECT(hwheel_once(w, 0, work, 0, 0, NULL), 0);
+	while (atomic_load(&inside) != 2)
+		ktap_sleep_ms(1);
+	EXPECT(atomic_load(&samples) >= 3, 1);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_profiler_sees_callbacks(void)
+{
+	in_a_child(profile);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(the_handler_runs_for_a_fault_in_the_tick_thread),
+	TEST(the_handler_runs_for_a_fault_in_a_worker),
+	TEST(a_profiler_sees_callbacks),
+};
+
+KTAP_MAIN(tests)

@@ -1,0 +1,37 @@
+/* hwheel_strerror(): words for every error that the header names. */
+#include "ktap.h"
+
+static void every_error_has_words_of_its_own(void)
+{
+	static const int errors[] = {
+		EINVAL, ESTALE, ENOSPC, ENOMEM, EBUSY, EDEADLK, ESHUTDOWN, E2BIG, EMFILE,
+		ENFILE, EAGAIN,
+	};
+	enum { N = sizeof errors / sizeof errors[0] };
+
+	for (int i = 0; i < N; i++) {
+		const char *words = hwheel_strerror(-errors[i]);
+
+		CHECK(words != NULL && strlen(words) > 5);
+		CHECK(strcmp(words, hwheel_strerror(-99999)) != 0);
+		CHECK(strcmp(words, hwheel_strerror(0)) != 0);
+		for (int j = 0; j < i; j++)
+			CHECK(strcmp(words, hwheel_strerror(-errors[j])) != 0);
+	}
+	CHECK(strcmp(hwheel_strerror(-ESTALE), "the timer no longer exists") == 0);
+}
+
+static void any_number_has_words(void)
+{
+	CHECK(strcmp(hwheel_strerror(0), "success") == 0);
+	CHECK(strcmp(hwheel_strerror(1), "success") == 0);
+	CHECK(strcmp(hwheel_strerror(INT32_MAX), "success") == 0);
+	CHECK(strcmp(hwheel_strerror(-12345), "unknown error") == 0);
+	CHECK(strcmp(hwheel_strerror(INT32_MIN), "unknown error") == 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(every_error_has_words_of_its_own),
+	TEST(any_number_has_words),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,214 @@
+/*
+ * An executor that no longer runs anything, works late, or calls back into the
+ * library: stop and destroy return, and each callback has run once.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include "child.h"
+#include "ktap.h"
+
+enum { QUEUE = 4, TIMERS = 20 };
+
+static atomic_int ran, asked;
+static atomic_int from_executor[6];
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&ran, 1);
+}
+
+/* Does nothing, like a pool that was shut down first. */
+static void refuse(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+	atomic_fetch_add(&asked, 1);
+}
+
+static struct hwheel *wheel(hwheel_executor_fn executor, uint32_t overload,
+			    uint32_t clock)
+{
+	struct hwheel_options o = { .size = sizeof o };
+	struct hwheel *w = NULL;
+
+	o.executor = executor;
+	o.queue = QUEUE;
+	o.overload = overload;
+	o.clock = clock;
+	EXPECT(hwheel_create(&o, &w), 0);
+	return w;
+}
+
+static void fill(struct hwheel *w)
+{
+	for (int i = 0; i < TIMERS; i++)
+		EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+}
+
+static void until(atomic_int *what, int at_least)
+{
+	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
+		ktap_sleep_ms(1);
+	EXPECT(atomic_load(what) >= at_least, 1);
+}
+
+/* The tick thread waits for room that never comes. */
+static void stop_with_a_full_queue(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_BLOCK, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	fill(w);
+	until(&asked, QUEUE);
+	ktap_sleep_ms(20);
+	EXPECT(hwheel_stop(w), 0);
+	/* what had fired has run, and the others are still armed */
+	EXPECT(stats(w).queued, 0);
+	EXPECT(atomic_load(&ran) >= QUEUE, 1);
+	EXPECT(atomic_load(&ran) + stats(w).pending, TIMERS);
+	/* it can go on */
+	for (int i = 0; i < 1000 && atomic_load(&ran) < TIMERS; i++) {
+		EXPECT(hwheel_start(w), 0);
+		ktap_sleep_ms(20);
+		EXPECT(hwheel_stop(w), 0);
+	}
+	EXPECT(atomic_load(&ran), TIMERS);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void stop_returns_though_the_executor_refuses(void)
+{
+	in_a_child(stop_with_a_full_queue);
+}
+
+static void destroy_with_a_full_queue(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_BLOCK, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	fill(w);
+	until(&asked, QUEUE);
+	ktap_sleep_ms(20);
+	EXPECT(hwheel_destroy(w), 0);
+	EXPECT(atomic_load(&ran) >= QUEUE, 1);
+}
+
+static void destroy_returns_though_the_executor_refuses(void)
+{
+	in_a_child(destroy_with_a_full_queue);
+}
+
+static atomic_int done;
+
+static void *advance(void *w)
+{
+	EXPECT(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	atomic_store(&done, 1);
+	return NULL;
+}
+
+/* Nobody was started: the thread that advances waits for room. */
+static void stop_beside_a_thread_that_advances(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_BLOCK, HWHEEL_CLOCK_MANUAL);
+	pthread_t thread;
+
+	fill(w);
+	EXPECT(pthread_create(&thread, NULL, advance, w), 0);
+	until(&asked, QUEUE);
+	for (int i = 0; i < 1000 && !atomic_load(&done); i++) {
+		EXPECT(hwheel_stop(w), 0);
+		ktap_sleep_ms(1);
+	}
+	EXPECT(atomic_load(&done), 1);
+	pthread_join(thread, NULL);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(atomic_load(&ran), TIMERS);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void stop_frees_a_thread_that_advances(void)
+{
+	in_a_child(stop_beside_a_thread_that_advances);
+}
+
+/* It is asked once for each; late is not never. */
+static void delete_sync_beside_an_executor_that_refuses(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	hwheel_timer_t t;
+
+	EXPECT(hwheel_timer_setup(w, count, 0, &t), 0);
+	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
+	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	EXPECT(stats(w).queued, 1);
+	EXPECT(hwheel_timer_delete_sync(w, t), 1);
+	EXPECT(hwheel_run_queued(w), 0);
+	EXPECT(atomic_load(&ran), 0);
+	EXPECT(stats(w).cancelled, 1);
+	EXPECT(stats(w).fired, 0);
+	EXPECT(hwheel_timer_mod(w, t, MS, 0), 0);
+	EXPECT(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	EXPECT(hwheel_run_queued(w), 1);
+	EXPECT(atomic_load(&ran), 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void delete_sync_does_not_wait_for_what_never_begins(void)
+{
+	in_a_child(delete_sync_beside_an_executor_that_refuses);
+}
+
+/* Calls that the executor function makes itself. */
+static void call_back(struct hwheel *w, void *arg)
+{
+	hwheel_timer_t t = 0;
+	struct hwheel_event e;
+
+	(void)arg;
+	atomic_store(&from_executor[0], hwheel_stop(w));
+	atomic_store(&from_executor[1], hwheel_destroy(w));
+	atomic_store(&from_executor[2], hwheel_drain(w, &e, 1));
+	atomic_store(&from_executor[3], hwheel_poll(w, NULL, 0, NULL));
+	atomic_store(&from_executor[4], hwheel_once(w, SEC, count, 0, 0, &t));
+	atomic_store(&from_executor[5], hwheel_timer_delete_sync(w, t));
+	/* an executor may also be this thread */
+	hwheel_run_queued(w);
+	atomic_fetch_add(&asked, 1);
+}
+
+static void stop_from_the_executor(void)
+{
+	static const int want[] = { -EDEADLK, -EDEADLK, -EDEADLK, -EBUSY, 0, 1 };
+	struct hwheel *w = wheel(call_back, HWHEEL_OVERLOAD_RUN, 0);
+
+	EXPECT(hwheel_start(w), 0);
+	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	until(&asked, 1);
+	for (int i = 0; i < 6; i++)
+		EXPECT(atomic_load(&from_executor[i]), want[i]);
+	/* the wheel is as it was */
+	EXPECT(hwheel_start(w), -EBUSY);
+	EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
+	until(&asked, 2);
+	EXPECT(hwheel_stop(w), 0);
+	EXPECT(atomic_load(&ran), 2);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void the_executor_cannot_stop_the_wheel(void)
+{
+	in_a_child(stop_from_the_executor);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(stop_returns_though_the_executor_refuses),
+	TEST(destroy_returns_though_the_executor_refuses),
+	TEST(stop_frees_a_thread_that_advances),
+	TEST(delete_sync_does_not_wait_for_what_never_begins),
+	TEST(the_executor_cannot_stop_the_wheel),
+};
+
+KTAP_MAIN(tests)

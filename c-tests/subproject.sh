@@ -1,0 +1,67 @@
+#!/bin/bash
+# Builds a program that has the source of the library in its tree: with CMake by
+# add_subdirectory() and by FetchContent, with Meson as a subproject.
+set -eu
+cc=$1 dir=$2
+root=$PWD
+here=$root/c-tests/consumer
+unset MAKEFLAGS MAKELEVEL MFLAGS
+rm -rf "$dir"
+mkdir -p "$dir/meson/subprojects"
+version=$(sed -n 's/^VERSION := //p' Makefile)
+
+runs() {
+	[ "$("$1")" = "$version" ] || { echo "$1 does not say $version"; exit 1; }
+}
+
+if command -v cmake >/dev/null; then
+	for how in subdirectory fetch; do
+		mkdir "$dir/$how"
+		{
+			echo 'cmake_minimum_required(VERSION 3.14)'
+			echo 'project(consumer C)'
+			if [ $how = subdirectory ]; then
+				echo "add_subdirectory($root hwheel)"
+			else
+				echo 'include(FetchContent)'
+				echo "FetchContent_Declare(hwheel SOURCE_DIR $root)"
+				echo 'FetchContent_MakeAvailable(hwheel)'
+			fi
+			for kind in hwheel hwheel_static; do
+				echo "add_executable(of_$kind $here/consumer.c)"
+				echo "target_link_libraries(of_$kind PRIVATE hwheel::$kind)"
+			done
+		} > "$dir/$how/CMakeLists.txt"
+		{
+			CARGO_TARGET_DIR=$dir/target cmake -S "$dir/$how" -B "$dir/$how/build" \
+				-DCMAKE_C_COMPILER="$cc" && cmake --build "$dir/$how/build"
+		} >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+		runs "$dir/$how/build/of_hwheel"
+		runs "$dir/$how/build/of_hwheel_static"
+	done
+else
+	echo '    skipped: CMake, it is not installed (apt-get install cmake)'
+fi
+
+if command -v meson >/dev/null && command -v ninja >/dev/null; then
+	mkdir "$dir/meson/subprojects/hwheel"
+	cp -r Cargo.toml Cargo.lock build.rs src Makefile meson.build hwheel.map include \
+		"$dir/meson/subprojects/hwheel/"
+	cp "$here/consumer.c" "$dir/meson/"
+	cat > "$dir/meson/meson.build" <<-END
+		project('consumer', 'c')
+		executable('consumer', 'consumer.c',
+		  dependencies: dependency('hwheel', fallback: 'hwheel'))
+	END
+	{ CC=$cc PKG_CONFIG_LIBDIR=/nowhere meson setup "$dir/meson/build" "$dir/meson" &&
+		ninja -C "$dir/meson/build"; } >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+	runs "$dir/meson/build/consumer"
+	grep -q "version: '$version'" meson.build ||
+		{ echo "meson.build is not version $version"; exit 1; }
+	for lib in $(sed -n 's/^PRIVATE := //p' Makefile); do
+		case $lib in -lgcc_s|-lc) ;; *) grep -q "'$lib'" meson.build ||
+			{ echo "meson.build lacks $lib"; exit 1; };; esac
+	done
+else
+	echo '    skipped: Meson, it is not installed (apt-get install meson)'
+fi

@@ -1,0 +1,125 @@
+/* A time of 2^63 or above is a negative number that was cast: an error everywhere. */
+#include "ktap.h"
+
+#define JUNK 77
+
+static const uint64_t negative[] = {
+	UINT64_C(1) << 63, (UINT64_C(1) << 63) + 1, HWHEEL_NEVER - HWHEEL_SEC,
+	HWHEEL_NEVER - 1,
+};
+
+#define EACH(i) for (size_t i = 0; i < sizeof negative / sizeof negative[0]; i++)
+
+static void a_negative_time_arms_nothing(void)
+{
+	static const uint32_t flags[] = {
+		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
+		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
+	};
+	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
+	hwheel_timer_t t = 0;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	for (int pending = 0; pending < 2; pending++) {
+		EACH(i) {
+			for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++)
+				CHECK_EQ(hwheel_timer_mod(w, t, negative[i], flags[f]), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], MS, 0), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, MS, negative[i], 0), -EINVAL);
+			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], 0, HWHEEL_ABS), -EINVAL);
+		}
+		CHECK_EQ(hwheel_timer_pending(w, t), pending);
+		CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), pending);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+		CHECK_EQ(left, SEC);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_negative_time_makes_nothing(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = JUNK;
+
+	EACH(i) {
+		CHECK_EQ(hwheel_once(w, negative[i], NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_once(w, negative[i], NULL, 0, HWHEEL_ABS, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, negative[i], MS, 0, NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, MS, negative[i], 0, NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, MS, MS, negative[i], NULL, 0, 0, &t), -EINVAL);
+		CHECK_EQ(hwheel_every(w, negative[i], MS, 0, NULL, 0, HWHEEL_ABS, &t), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 0, 0), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 0, HWHEEL_ABS), -EINVAL);
+	}
+	CHECK_EQ(t, JUNK);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_negative_time_does_not_move_a_key(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_key_set(w, NUMBER(1), MS, NULL, 1, 0), 0);
+	EACH(i) {
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], 0), -EINVAL);
+		CHECK_EQ(hwheel_key_mod(w, NUMBER(1), negative[i], HWHEEL_ABS), -EINVAL);
+		CHECK_EQ(hwheel_key_set(w, NUMBER(1), negative[i], NULL, 2, 0), -EINVAL);
+	}
+	CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
+	CHECK_EQ(e.cookie, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_negative_time_among_many_stops_none_of_the_others(void)
+{
+	static const uint32_t flags[] = { 0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_REDUCE };
+
+	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+		struct hwheel *w = ktap_manual(0, 0, 0, 0);
+		hwheel_timer_t t[3];
+		int32_t results[3] = { JUNK, JUNK, JUNK };
+
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t[i]), 0);
+		EACH(i) {
+			uint64_t times[3] = { MS, negative[i], HWHEEL_NEVER };
+
+			CHECK_EQ(hwheel_timer_mod_many(w, t, times, 3, flags[f], results), 2);
+			CHECK_EQ(results[0], i > 0);
+			CHECK_EQ(results[1], -EINVAL);
+			CHECK_EQ(results[2], i > 0);
+			CHECK_EQ(hwheel_timer_pending(w, t[1]), 0);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* Never is a time to wait for, not one that a clock can show. */
+static void a_manual_clock_takes_no_negative_time_and_no_never(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
+	struct hwheel_event e;
+	uint64_t now = 0;
+
+	CHECK_EQ(hwheel_once(w, 0, NULL, 0, 0, NULL), 0);
+	EACH(i)
+		CHECK_EQ(hwheel_advance(w, negative[i], &e, 1, NULL), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, HWHEEL_NEVER, &e, 1, NULL), -EINVAL);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, 5 * SEC);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a_negative_time_arms_nothing),
+	TEST(a_negative_time_makes_nothing),
+	TEST(a_negative_time_does_not_move_a_key),
+	TEST(a_negative_time_among_many_stops_none_of_the_others),
+	TEST(a_manual_clock_takes_no_negative_time_and_no_never),
+};
+KTAP_MAIN(tests)

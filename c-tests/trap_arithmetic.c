@@ -1,0 +1,932 @@
+/*
+ * Arithmetic and placement: defects that other timers had where a time is
+ * turned into a tick and a tick into a slot.
+ */
+#include <poll.h>
+#include "shapes.h"
+
+static const struct shape small[] = {
+	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1, 4, 2 }, { 7, 1, 8 }, { 13, 2, 8 },
+};
+
+/* What was armed, and when it may fire and did. */
+static struct record {
+	uint64_t first, last, got, due;
+	unsigned fired;
+} records[8192];
+static unsigned n_records;
+static uint64_t driven;		/* the time of the last advance */
+
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct record *r = &records[e->cookie];
+
+	(void)w;
+	r->fired++;
+	r->got = driven;
+	r->due = e->deadline_ns;
+}
+
+static struct hwheel *start(const struct shape *s, uint64_t start_ns)
+{
+	n_records = 0;
+	driven = start_ns;
+	tick = s->tick;
+	return ktap_manual(s->tick, s->levels, s->slots, start_ns);
+}
+
+/* A tick already swept when it is armed is followed by the next. */
+static uint64_t expect(uint64_t deadline)
+{
+	uint64_t next = driven / tick * tick + tick;
+
+	CHECK(n_records < COUNT(records));
+	records[n_records].first = up(deadline);
+	records[n_records].last = up(deadline) < next ? next : up(deadline);
+	records[n_records].fired = 0;
+	return n_records++;
+}
+
+static void at(struct hwheel *w, uint64_t deadline)
+{
+	uint64_t cookie = expect(deadline);
+
+	CHECK_EQ(hwheel_once(w, deadline, note, cookie, HWHEEL_ABS, NULL), 0);
+}
+
+static void after(struct hwheel *w, uint64_t delay)
+{
+	uint64_t cookie = expect(driven + delay);
+
+	CHECK_EQ(hwheel_once(w, delay, note, cookie, 0, NULL), 0);
+}
+
+static void to(struct hwheel *w, uint64_t now)
+{
+	driven = now;
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+}
+
+static unsigned fired(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < n_records; i++)
+		n += records[i].fired;
+	return n;
+}
+
+/* Every tick up to a time. */
+static void each_tick(struct hwheel *w, uint64_t until)
+{
+	while (driven < until)
+		to(w, driven / tick * tick + tick);
+}
+
+/* From one expiry to the next; the wheel is empty at the end. */
+static void each_expiry(struct hwheel *w)
+{
+	uint64_t next = 0;
+
+	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
+		CHECK(n < 100000);
+		CHECK(next > driven);
+		to(w, next);
+	}
+}
+
+/* Each has fired once, not before its deadline and less than a tick after. */
+static void done(struct hwheel *w)
+{
+	for (unsigned i = 0; i < n_records; i++) {
+		CHECK_EQ(records[i].fired, 1);
+		CHECK(records[i].got >= records[i].first);
+		CHECK(records[i].got <= records[i].last);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* One timer, with the clock one nanosecond before it fires and then there. */
+static void exactly(const struct shape *s, uint64_t from, uint64_t deadline)
+{
+	struct hwheel *w = start(s, from);
+
+	at(w, deadline);
+	if (up(deadline) > from / tick * tick) {
+		to(w, up(deadline) - 1);
+		CHECK_EQ(fired(), 0);
+		to(w, up(deadline));
+	} else {
+		to(w, from / tick * tick + tick);
+	}
+	done(w);
+}
+
+/* The span of a wheel in ticks: one turn of its top level. */
+static uint64_t span(const struct shape *s)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < s->levels; i++)
+		n *= s->slots;
+	return n;
+}
+
+static void a1_huge_delay_does_not_fire_now(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned wrap = 0; wrap < 3; wrap++) {
+			uint64_t t = shapes[i].tick;
+			uint64_t now = wrap == 0 ? 0 : wrap == 1 ? t << 32 : (t << 40) + 5 * t / 2;
+			const uint64_t most = INT64_MAX;
+			uint64_t delays[] = {
+				HWHEEL_NEVER, most, most - 1, most - 2, most - t,
+				most - now, most - now - 1, most - now - t,
+			};
+			struct hwheel *w = start(&shapes[i], now);
+			hwheel_timer_t timers[COUNT(delays) * 3];
+			uint64_t left;
+
+			for (unsigned d = 0; d < COUNT(delays); d++) {
+				hwheel_timer_t *timer = &timers[3 * d];
+
+				n_records = 1;
+				CHECK_EQ(hwheel_once(w, delays[d], note, 0, 0, timer), 0);
+				CHECK_EQ(hwheel_every(w, delays[d], t, 0, note, 0, 0, timer + 1), 0);
+				CHECK_EQ(hwheel_timer_setup(w, note, 0, timer + 2), 0);
+				CHECK_EQ(hwheel_timer_mod(w, timer[2], t, 0), 0);
+				CHECK_EQ(hwheel_timer_mod(w, timer[2], delays[d], 0), 1);
+			}
+			records[0].fired = 0;
+			to(w, now + t);
+			to(w, now + 1000 * t);
+			to(w, now + (t << 24));
+			CHECK_EQ(fired(), 0);
+			for (unsigned d = 0; d < COUNT(timers); d++) {
+				CHECK_EQ(hwheel_timer_pending(w, timers[d]), 1);
+				CHECK_EQ(hwheel_timer_remaining(w, timers[d], &left), 1);
+				CHECK(left > UINT64_MAX / 4);
+			}
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static void a1_huge_deadline_does_not_fire_now(void)
+{
+	const uint64_t deadlines[] = {
+		HWHEEL_NEVER, INT64_MAX, INT64_MAX - 1, INT64_MAX - 1000000,
+	};
+
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, left;
+		struct hwheel *w = start(&shapes[i], (t << 40) - 3 * t);
+
+		records[0].fired = 0;
+		n_records = 1;
+		for (unsigned d = 0; d < COUNT(deadlines); d++) {
+			hwheel_timer_t timer;
+
+			CHECK_EQ(hwheel_once(w, deadlines[d], note, 0, HWHEEL_ABS, &timer), 0);
+			CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+			CHECK(left > UINT64_MAX / 4);
+		}
+		each_tick(w, (t << 40) + 1000 * t);
+		CHECK_EQ(fired(), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* A period so long that its second deadline overflows fires once, not for ever. */
+static void a1_huge_period_does_not_wrap(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], t << 32);
+
+		records[0].fired = 0;
+		n_records = 1;
+		CHECK_EQ(hwheel_every(w, t, HWHEEL_NEVER, 0, note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_every(w, t, INT64_MAX, 0, note, 0, HWHEEL_MISSED_BURST, NULL), 0);
+		CHECK_EQ(hwheel_every(w, t, INT64_MAX - (t << 32), 0, note, 0, HWHEEL_MISSED_DELAY,
+				      NULL), 0);
+		each_tick(w, (t << 32) + 300 * t);
+		CHECK_EQ(fired(), 3);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a2_deadlines_next_to_reserved_values_are_kept(void)
+{
+	static const unsigned bits[] = { 6, 12, 24, 28, 30, 31, 32, 36, 39, 40, 42, 44 };
+
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned b = 0; b < COUNT(bits); b++) {
+			for (int64_t d = -2; d <= 2; d++) {
+				uint64_t k = (UINT64_C(1) << bits[b]) + (uint64_t)d;
+
+				/* seen from close by: exact, whatever the bits */
+				if (shapes[i].tick < UINT64_MAX >> 46) {
+					uint64_t t = shapes[i].tick;
+
+					exactly(&shapes[i], (k - 3) * t, k * t);
+					exactly(&shapes[i], (k - 3) * t, (k - 1) * t + 1);
+				}
+				/* seen from afar: exact up to 2^36 ticks */
+				if (bits[b] < 36)
+					exactly(&shapes[i], 0, k * shapes[i].tick);
+			}
+		}
+	}
+}
+
+/* Beyond 2^36 ticks: late by at most a hundred-millionth, never early. */
+static void a2_far_deadlines_are_never_early(void)
+{
+	static const unsigned bits[] = { 36, 37, 38, 39, 40, 42 };
+	static const struct shape two[] = { { 1, 4, 256 }, { 1000, 1, 256 }, { 1000000, 2, 16 } };
+
+	for (unsigned i = 0; i < COUNT(two); i++) {
+		for (unsigned b = 0; b < COUNT(bits); b++) {
+			for (int64_t d = -1; d <= 1; d++) {
+				uint64_t t = two[i].tick;
+				uint64_t delay = ((UINT64_C(1) << bits[b]) + (uint64_t)d) * t;
+				uint64_t late = delay / 50000000 + t;
+				struct hwheel *w = start(&two[i], 5 * t);
+
+				at(w, 5 * t + delay);
+				records[0].last += late;
+				to(w, 5 * t + delay - 1);
+				CHECK_EQ(fired(), 0);
+				to(w, 5 * t + delay + late);
+				done(w);
+			}
+		}
+	}
+}
+
+/* What is too far to be driven to is at least not forgotten or shortened. */
+static void a2_remaining_of_the_farthest_is_right(void)
+{
+	for (unsigned bit = 40; bit < 63; bit++) {
+		struct hwheel *w = ktap_manual(1, 4, 256, 77);
+		uint64_t delay = (UINT64_C(1) << bit) + 1, left = 0;
+		hwheel_timer_t timer;
+
+		CHECK_EQ(hwheel_once(w, delay, NULL, 0, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+		CHECK(left >= delay);
+		CHECK(left <= delay + delay / 50000000 + 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a3_far_timer_is_not_taken_for_a_near_one(void)
+{
+	for (unsigned i = 0; i < COUNT(small); i++) {
+		uint64_t n = span(&small[i]), t = small[i].tick;
+
+		for (uint64_t from = 0; from < n; from += n / 8 ? n / 8 : 1) {
+			struct hwheel *w = start(&small[i], ((UINT64_C(1) << 32) - n + from) * t);
+
+			for (uint64_t delay = 1; delay <= 5 * n; delay += 1 + delay / 16)
+				after(w, delay * t);
+			each_tick(w, driven + (5 * n + 1) * t);
+			done(w);
+		}
+	}
+}
+
+/* The same, not driven tick by tick but over everything at once. */
+static void a3_far_timer_survives_a_jump_short_of_it(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
+
+		for (uint64_t part = 1; part < 8; part++) {
+			struct hwheel *w = start(&shapes[i], 3 * t);
+			uint64_t goal = driven + n / 8 * part * t;
+
+			at(w, goal + t);
+			at(w, driven + (n + 1) * t);
+			at(w, driven + 2 * n * t);
+			to(w, goal);
+			CHECK_EQ(fired(), 0);
+			each_expiry(w);
+			done(w);
+		}
+	}
+}
+
+static void a4_beyond_the_span_is_exact(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
+		const uint64_t delays[] = {
+			n - 1, n, n + 1, 2 * n - 1, 2 * n, 2 * n + 1, 10 * n - 1, 10 * n, 10 * n + 1,
+		};
+		const uint64_t starts[] = { 0, n - 1, n, n + 1, 7 * n + n / 2 };
+
+		for (unsigned s = 0; s < COUNT(starts); s++)
+			for (unsigned d = 0; d < COUNT(delays); d++)
+				exactly(&shapes[i], starts[s] * t, (starts[s] + delays[d]) * t);
+	}
+}
+
+static void a4_beyond_the_span_is_exact_among_others(void)
+{
+	for (unsigned i = 0; i < COUNT(small); i++) {
+		uint64_t n = span(&small[i]), t = small[i].tick;
+		struct hwheel *w = start(&small[i], (n - 1) * t);
+
+		for (uint64_t k = 1; k <= 12; k++) {
+			after(w, (k * n - 1) * t);
+			after(w, k * n * t);
+			after(w, (k * n + 1) * t);
+		}
+		each_tick(w, driven + 13 * n * t);
+		done(w);
+	}
+}
+
+static void a5_far_timer_does_not_hide_nearer_ones(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, edge = 1;
+
+		for (uint32_t level = 0; level <= shapes[i].levels; level++, edge *= shapes[i].slots) {
+			for (uint64_t from = edge < 3 ? 0 : edge - 3; from <= edge + 2; from++) {
+				struct hwheel *w = start(&shapes[i], from * t);
+				hwheel_timer_t far[3];
+				uint64_t next = 0;
+
+				CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, note, 0, 0, &far[0]), 0);
+				CHECK_EQ(hwheel_once(w, UINT64_MAX / 4, note, 0, HWHEEL_ABS, &far[1]), 0);
+				CHECK_EQ(hwheel_once(w, 20 * edge * shapes[i].slots * t, note, 0, 0,
+						      &far[2]), 0);
+				for (uint64_t k = 1; k < 20; k++) {
+					after(w, k * t);
+					after(w, (k * k * k) * t);
+				}
+				CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+				CHECK_EQ(next, (from + 1) * t);
+				each_tick(w, (from + 10) * t);
+				CHECK_EQ(hwheel_timer_delete(w, far[2]), 1);
+				CHECK_EQ(hwheel_timer_delete(w, far[1]), 1);
+				each_expiry(w);
+				CHECK_EQ(hwheel_timer_pending(w, far[0]), 1);
+				done(w);
+			}
+		}
+	}
+}
+
+static void a6_uptime_passes_every_wrap(void)
+{
+	static const struct shape some[] = { { 1, 4, 256 }, { 1, 1, 256 }, { 1, 2, 4 }, { 3, 8, 4 } };
+
+	for (unsigned i = 0; i < COUNT(some); i++) {
+		for (unsigned bit = 2; bit < 60; bit++) {
+			for (uint64_t before = 0; before <= 3; before++) {
+				uint64_t t = some[i].tick;
+				struct hwheel *w = start(&some[i], ((UINT64_C(1) << bit) - before) * t);
+
+				for (uint64_t k = 1; k < 12; k++)
+					after(w, k * t);
+				after(w, 255 * t);
+				after(w, 256 * t);
+				after(w, 257 * t);
+				after(w, 65536 * t);
+				after(w, 70000 * t);
+				each_expiry(w);
+				done(w);
+			}
+		}
+	}
+}
+
+/* The wrap while timers are out, and timers armed on both sides of it. */
+static void a6_wheel_keeps_working_across_a_wrap(void)
+{
+	static const unsigned bits[] = { 8, 16, 24, 28, 30, 31, 32, 36, 39, 40, 43 };
+
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned b = 0; b < COUNT(bits); b++) {
+			uint64_t t = shapes[i].tick;
+			struct hwheel *w = start(&shapes[i], ((UINT64_C(1) << bits[b]) - 40) * t);
+
+			for (uint64_t k = 0; k < 80; k++) {
+				after(w, t);
+				after(w, 7 * t + t / 2);
+				after(w, 41 * t);
+				to(w, driven + t);
+			}
+			each_tick(w, driven + 50 * t);
+			done(w);
+		}
+	}
+}
+
+static void a7_multiples_of_a_turn_are_not_off_by_a_round(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+
+		for (uint64_t from = 0; from < 4; from++) {
+			uint64_t begin = from == 3 ? 5 * slots : from * (slots / 2);
+			struct hwheel *w = start(&shapes[i], begin * t);
+
+			for (uint64_t turns = 1; turns <= 8; turns++) {
+				after(w, turns * slots * t);
+				at(w, (begin + turns * slots) * t);
+			}
+			each_tick(w, (begin + 9 * slots) * t);
+			done(w);
+		}
+	}
+}
+
+/* Periods that are whole turns come once a turn. */
+static void a7_periodic_of_whole_turns(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+		struct hwheel *w = start(&shapes[i], 0);
+
+		n_records = 1;
+		records[0].fired = 0;
+		CHECK_EQ(hwheel_every(w, slots * t, slots * t, 0, note, 0, 0, NULL), 0);
+		for (unsigned turn = 1; turn <= 10; turn++) {
+			to(w, turn * slots * t - 1);
+			CHECK_EQ(fired(), turn - 1);
+			to(w, turn * slots * t);
+			CHECK_EQ(fired(), turn);
+			CHECK_EQ(records[0].due, turn * slots * t);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* The clock has gone on over nothing, so the hand may lag; then arm. */
+static void a8_last_slot_while_the_hand_lags(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+
+		for (uint64_t lag = 0; lag < 3 * slots; lag += 1 + lag / 4) {
+			struct hwheel *w = start(&shapes[i], slots / 2 * t);
+
+			to(w, driven + lag * t);
+			after(w, (slots - 1) * t);
+			after(w, slots * t);
+			after(w, (slots + 1) * t);
+			after(w, (slots * slots - 1) * t);
+			each_expiry(w);
+			done(w);
+		}
+	}
+}
+
+static uint64_t a8_slots;
+
+static void a8_arm(struct hwheel *w, const struct hwheel_event *e)
+{
+	/* driven is the time that the sweep goes to */
+	for (uint64_t k = 0; k < 3; k++) {
+		struct record *r = &records[n_records];
+		uint64_t delay = (a8_slots - 1 + k) * tick;
+
+		r->first = r->last = up(driven + delay);
+		r->fired = 0;
+		if (hwheel_once(w, delay, note, n_records++, 0, NULL) != 0)
+			records[0].fired += 1000;
+	}
+	note(w, e);
+}
+
+/* Armed in a callback of a sweep that has fallen behind. */
+static void a8_last_slot_armed_during_a_late_sweep(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+
+		a8_slots = shapes[i].slots;
+		for (uint64_t lag = 1; lag < 4 * a8_slots; lag += 1 + lag / 4) {
+			struct hwheel *w = start(&shapes[i], 0);
+			uint64_t cookie = expect(t);
+
+			records[cookie].last = (lag + 1) * t;
+			CHECK_EQ(hwheel_once(w, t, a8_arm, cookie, 0, NULL), 0);
+			to(w, (lag + 1) * t);
+			CHECK_EQ(fired(), 1);
+			each_expiry(w);
+			CHECK_EQ(n_records, 4);
+			done(w);
+		}
+	}
+}
+
+static void a9_delay_of_the_span_exactly(void)
+{
+	for (unsigned i = 0; i < COUNT(small); i++) {
+		uint64_t n = span(&small[i]), t = small[i].tick;
+
+		for (uint64_t from = 0; from <= n; from++)
+			exactly(&small[i], from * t, (from + n) * t);
+	}
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t n = span(&shapes[i]), t = shapes[i].tick;
+
+		exactly(&shapes[i], 0, n * t);
+		exactly(&shapes[i], (n - 1) * t, (2 * n - 1) * t);
+		exactly(&shapes[i], n * t, 2 * n * t);
+	}
+}
+
+static void a9_delay_of_each_level_exactly(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, unit = 1;
+
+		for (uint32_t level = 0; level <= shapes[i].levels; level++, unit *= shapes[i].slots) {
+			for (uint64_t from = unit - 1; from <= unit + 1; from++) {
+				exactly(&shapes[i], from * t, (from + unit) * t);
+				exactly(&shapes[i], from * t, (from + unit + 1) * t);
+			}
+		}
+	}
+}
+
+static void a10_never_early_by_part_of_a_tick(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		const uint64_t parts[] = { 0, 1, t / 3, t / 2, t - 1 };
+
+		for (unsigned from = 0; from < COUNT(parts); from++)
+			for (unsigned part = 0; part < COUNT(parts); part++)
+				for (uint64_t k = 0; k < 5; k++)
+					exactly(&shapes[i], 1000 * t + parts[from],
+						(1000 + k) * t + parts[part] + parts[from]);
+	}
+}
+
+/* A delay counts from the clock's nanosecond, not from the last tick. */
+static void a10_delay_counts_from_the_nanosecond(void)
+{
+	struct hwheel *w = start(&shapes[0], 10 * MS);
+
+	to(w, 10 * MS + 999999);
+	after(w, MS);
+	CHECK_EQ(records[0].first, 12 * MS);
+	to(w, 11 * MS);
+	to(w, 11 * MS + 999998);
+	CHECK_EQ(fired(), 0);
+	to(w, 12 * MS - 1);
+	CHECK_EQ(fired(), 0);
+	to(w, 12 * MS);
+	CHECK_DUE(records[0].due, 11 * MS + 999999, MS);
+	done(w);
+}
+
+static void a11_milliseconds_past_32_bits(void)
+{
+	static const uint64_t days = UINT64_C(1) << 32;	/* 49.7 of them */
+
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		const uint64_t ks[] = { days / 2 - 1, days / 2, days - 1, days, days + 1, 3 * days };
+
+		for (unsigned k = 0; k < COUNT(ks); k++) {
+			exactly(&shapes[i], 0, ks[k] * t);
+			exactly(&shapes[i], (days - 5) * t, (days - 5 + ks[k]) * t);
+		}
+	}
+}
+
+/* The same where the unit is nanoseconds, micro- or milliseconds in 32 bits. */
+static void a11_delays_past_32_bits_of_any_unit(void)
+{
+	static const uint64_t units[] = { 1, 1000, 1000000 };
+
+	for (unsigned i = 0; i < COUNT(shapes); i++)
+		for (unsigned u = 0; u < COUNT(units); u++)
+			for (unsigned bit = 31; bit <= 32; bit++)
+				for (uint64_t d = 0; d < 3; d++) {
+					uint64_t ns = ((UINT64_C(1) << bit) + d - 1) * units[u];
+
+					if (ns / shapes[i].tick < UINT64_C(1) << 36)
+						exactly(&shapes[i], 123, ns + 123);
+				}
+}
+
+static void a12_zero_and_the_past_fire_at_the_next_tick(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		const uint64_t starts[] = { 0, t, 255 * t, 256 * t + t / 2, (t << 32) - t, t << 40 };
+
+		for (unsigned s = 0; s < COUNT(starts); s++) {
+			struct hwheel *w = start(&shapes[i], starts[s]);
+			uint64_t now = starts[s];
+			hwheel_timer_t timer;
+
+			after(w, 0);
+			at(w, now);
+			at(w, now ? now - 1 : 0);
+			at(w, now / 2);
+			at(w, 0);
+			at(w, 1);
+			CHECK_EQ(hwheel_timer_setup(w, note, expect(0), &timer), 0);
+			CHECK_EQ(hwheel_timer_mod(w, timer, 0, 0), 0);
+			CHECK_EQ(hwheel_timer_mod(w, timer, 0, HWHEEL_ABS), 1);
+			CHECK_EQ(fired(), 0);
+			to(w, now / t * t + t);
+			CHECK_EQ(fired(), n_records);
+			to(w, driven + 600 * t);
+			done(w);
+		}
+	}
+}
+
+static void a12_the_past_after_a_jump(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], 0);
+
+		for (uint64_t jump = 1; jump < UINT64_C(1) << 30; jump *= 5) {
+			n_records = 0;
+			to(w, driven + jump * t);
+			at(w, driven);
+			at(w, driven - 1);
+			at(w, driven - jump * t);
+			at(w, driven - jump * t + 1);
+			after(w, 0);
+			to(w, driven + t);
+			CHECK_EQ(fired(), n_records);
+		}
+		done(w);
+	}
+}
+
+static void a13_deadlines_off_the_grid_are_not_lost(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, stride = t > 3 ? t * 7 / 10 : 1;
+		struct hwheel *w = start(&shapes[i], 12345 * t + t / 3);
+		uint64_t begin = driven;
+
+		for (uint64_t k = 0; k < 1000; k++)
+			after(w, k * (t / 5 + 1) + k);
+		/* strides off the grid: each step fires what its tick says */
+		while (driven < begin + 2100 * t) {
+			uint64_t last = driven;
+
+			to(w, driven + stride);
+			for (unsigned r = 0; r < n_records; r++) {
+				if (records[r].fired == 0)
+					CHECK(records[r].last > driven);
+				else if (records[r].got == driven)
+					CHECK(records[r].last > last || last == begin);
+			}
+		}
+		for (unsigned r = 0; r < n_records; r++) {
+			CHECK_EQ(records[r].fired, 1);
+			CHECK(records[r].got >= records[r].first);
+			CHECK(records[r].got < records[r].last + stride);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a13_the_wheel_starts_off_the_grid(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+
+		for (uint64_t off = 0; off < t; off += t / 7 + 1) {
+			struct hwheel *w = start(&shapes[i], 77 * t + off);
+
+			for (uint64_t k = 0; k < 300; k++)
+				after(w, k * (t / 3 + 1));
+			each_tick(w, driven + 310 * t);
+			done(w);
+		}
+	}
+}
+
+static void a14_units_are_nanoseconds_throughout(void)
+{
+	struct hwheel *w = start(&shapes[0], 0);
+	uint64_t left = 0, next = 0, now = 1;
+	hwheel_timer_t timer;
+
+	CHECK_EQ(hwheel_once(w, 2 * SEC + 345, note, expect(2 * SEC + 345), 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+	CHECK_DUE(left, 2 * SEC + 345, MS);
+	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+	CHECK_EQ(next, 2 * SEC + MS);
+	to(w, SEC);
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	CHECK_EQ(now, SEC);
+	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+	CHECK_DUE(left, SEC + 345, MS);
+	to(w, 2 * SEC + 344);
+	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+	CHECK_DUE(left, 1, MS);
+	to(w, 2 * SEC + 500);
+	CHECK_EQ(hwheel_timer_remaining(w, timer, &left), 1);
+	CHECK_DUE(left, 0, MS);
+	to(w, next);
+	done(w);
+}
+
+/* A wait shorter than the unit of a sleep is not rounded to none at all. */
+static void a14_short_waits_do_not_spin(void)
+{
+	static const uint64_t delays[] = { 1, 999, 400000, 999999, 1000001, 2300000 };
+
+	for (unsigned d = 0; d < COUNT(delays); d++) {
+		struct hwheel *w = NULL;
+		struct hwheel_event e;
+		struct pollfd p = { .events = POLLIN };
+		unsigned rounds = 0;
+		uint64_t before, end = 0;
+
+		CHECK_EQ(hwheel_create(NULL, &w), 0);
+		p.fd = hwheel_fd(w);
+		CHECK(p.fd >= 0);
+		CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
+		before = ktap_clock();
+		CHECK_EQ(hwheel_once(w, delays[d], NULL, 7, 0, NULL), 0);
+		do {
+			CHECK_EQ(poll(&p, 1, 5000), 1);
+			CHECK(++rounds < 10);
+		} while (hwheel_poll(w, &e, 1, NULL) == 0);
+		end = ktap_clock();
+		CHECK(end - before >= delays[d]);
+		CHECK_EQ(e.cookie, 7);
+		/* once for the arm, once for the expiry */
+		CHECK(rounds <= 3);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void a15_next_expiry_is_none_when_idle(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, next = 42;
+		struct hwheel *w = start(&shapes[i], (t << 32) - 3 * t);
+		hwheel_timer_t timer, never;
+
+		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(hwheel_once(w, HWHEEL_NEVER, note, 0, 0, &never), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(next, 42);
+		CHECK_EQ(hwheel_timer_setup(w, note, expect(driven + 5 * t), &timer), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		for (uint64_t delay = 1; delay < UINT64_C(1) << 27; delay *= 3) {
+			CHECK_EQ(hwheel_timer_mod(w, timer, delay * t, 0), 0);
+			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+			CHECK_EQ(next, driven + delay * t);
+			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
+			next = 42;
+			CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+			CHECK_EQ(next, 42);
+		}
+		CHECK_EQ(hwheel_timer_mod(w, timer, 5 * t, 0), 0);
+		to(w, driven + 5 * t);
+		CHECK_EQ(fired(), 1);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(next, 42);
+		CHECK_EQ(hwheel_timer_delete(w, never), 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static uint64_t seed;
+
+static uint64_t random_below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+/* A storm of arms, moves, cancels and steps against the plain truth. */
+static void a15_next_expiry_is_never_late(void)
+{
+	enum { TIMERS = 64 };
+
+	seed = UINT64_C(0x9e3779b97f4a7c15);
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], (t << 32) - 1000 * t);
+		hwheel_timer_t timers[TIMERS];
+		uint64_t due[TIMERS] = { 0 };	/* the tick's time; 0: not armed */
+
+		for (unsigned k = 0; k < TIMERS; k++) {
+			CHECK_EQ(hwheel_timer_setup(w, note, k, &timers[k]), 0);
+			records[k].fired = 0;
+		}
+		n_records = TIMERS;
+		for (unsigned op = 0; op < 4000; op++) {
+			unsigned k = (unsigned)random_below(TIMERS);
+			uint64_t first = UINT64_MAX, next = 0;
+			int some;
+
+			switch (random_below(4)) {
+			case 0:
+				CHECK_EQ(hwheel_timer_delete(w, timers[k]), due[k] != 0);
+				due[k] = 0;
+				break;
+			case 1:
+				if (hwheel_next_expiry(w, &next) == 1 && random_below(2))
+					to(w, next > driven ? next : driven);
+				else
+					to(w, driven + random_below(20 * t));
+				for (k = 0; k < TIMERS; k++) {
+					if (due[k] && due[k] <= driven) {
+						CHECK_EQ(records[k].fired, 1);
+						due[k] = 0;
+						records[k].fired = 0;
+					}
+					CHECK_EQ(records[k].fired, 0);
+				}
+				break;
+			default:
+				next = (UINT64_C(1) << random_below(22)) * t - random_below(t);
+				CHECK_EQ(hwheel_timer_mod(w, timers[k], next, 0), due[k] != 0);
+				/* the tick under the clock is over already */
+				due[k] = up(driven + next);
+				if (due[k] <= driven / t * t)
+					due[k] = driven / t * t + t;
+			}
+			for (k = 0; k < TIMERS; k++)
+				if (due[k] && due[k] < first)
+					first = due[k];
+			some = hwheel_next_expiry(w, &next);
+			CHECK(some == 1 || first == UINT64_MAX);
+			CHECK(some == 0 || next <= first);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* After any number of cancels, driving to what it says ends in "none". */
+static void a15_next_expiry_comes_to_none_after_cancels(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], 0);
+		static hwheel_timer_t timers[5000];
+
+		for (unsigned k = 0; k < COUNT(timers); k++)
+			CHECK_EQ(hwheel_once(w, (k * 17 + 1) * t, note, 0, 0, &timers[k]), 0);
+		for (unsigned k = 0; k < COUNT(timers); k++)
+			CHECK_EQ(hwheel_timer_delete(w, timers[k]), 1);
+		n_records = 1;
+		records[0].fired = 0;
+		each_expiry(w);
+		CHECK_EQ(fired(), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a1_huge_delay_does_not_fire_now),
+	TEST(a1_huge_deadline_does_not_fire_now),
+	TEST(a1_huge_period_does_not_wrap),
+	TEST(a2_deadlines_next_to_reserved_values_are_kept),
+	TEST(a2_far_deadlines_are_never_early),
+	TEST(a2_remaining_of_the_farthest_is_right),
+	TEST(a3_far_timer_is_not_taken_for_a_near_one),
+	TEST(a3_far_timer_survives_a_jump_short_of_it),
+	TEST(a4_beyond_the_span_is_exact),
+	TEST(a4_beyond_the_span_is_exact_among_others),
+	TEST(a5_far_timer_does_not_hide_nearer_ones),
+	TEST(a6_uptime_passes_every_wrap),
+	TEST(a6_wheel_keeps_working_across_a_wrap),
+	TEST(a7_multiples_of_a_turn_are_not_off_by_a_round),
+	TEST(a7_periodic_of_whole_turns),
+	TEST(a8_last_slot_while_the_hand_lags),
+	TEST(a8_last_slot_armed_during_a_late_sweep),
+	TEST(a9_delay_of_the_span_exactly),
+	TEST(a9_delay_of_each_level_exactly),
+	TEST(a10_never_early_by_part_of_a_tick),
+	TEST(a10_delay_counts_from_the_nanosecond),
+	TEST(a11_milliseconds_past_32_bits),
+	TEST(a11_delays_past_32_bits_of_any_unit),
+	TEST(a12_zero_and_the_past_fire_at_the_next_tick),
+	TEST(a12_the_past_after_a_jump),
+	TEST(a13_deadlines_off_the_grid_are_not_lost),
+	TEST(a13_the_wheel_starts_off_the_grid),
+	TEST(a14_units_are_nanoseconds_throughout),
+	TEST(a14_short_waits_do_not_spin),
+	TEST(a15_next_expiry_is_none_when_idle),
+	TEST(a15_next_expiry_is_never_late),
+	TEST(a15_next_expiry_comes_to_none_after_cancels),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,754 @@
+/*
+ * Concurrency: defects that other timers had where threads meet. Outcomes are
+ * counted, not timed: whatever the interleaving, the sums are exact.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include "ktap.h"
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+
+struct shape {
+	uint64_t tick;
+	uint32_t levels, slots;
+};
+
+static const struct shape shapes[] = {
+	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000, 2, 4 }, { 1, 1, 2 },
+};
+
+enum { THREADS = 2, EACH = 4000, ALL = THREADS * EACH };
+
+static struct hwheel *wheel;
+static uint64_t tick;
+static _Atomic unsigned bad;		/* answers in threads that were not right */
+static _Atomic unsigned n_fired;
+static _Atomic unsigned fired[ALL];
+static _Atomic uint64_t got[ALL];	/* the time of the advance that fired it */
+static uint64_t limit[ALL];		/* by when it must have fired */
+static uint64_t wanted[ALL];
+static hwheel_timer_t timers[ALL];
+static _Atomic uint64_t driven;
+static _Atomic unsigned running;	/* threads that have not ended */
+
+#define EXPECT(x, want) do { if ((x) != (want)) bad++; } while (0)
+
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	fired[e->cookie]++;
+	got[e->cookie] = driven;
+	n_fired++;
+}
+
+static void reset(const struct shape *s, uint64_t start_ns)
+{
+	tick = s->tick;
+	bad = n_fired = 0;
+	for (unsigned n = 0; n < ALL; n++) {
+		fired[n] = 0;
+		got[n] = limit[n] = wanted[n] = timers[n] = 0;
+	}
+	driven = start_ns;
+	wheel = ktap_manual(s->tick, s->levels, s->slots, start_ns);
+}
+
+static void reset_thread(uint64_t tick_ns)
+{
+	const struct shape s = { tick_ns, 4, 256 };
+	struct hwheel_options o;
+
+	reset(&s, 0);
+	hwheel_destroy(wheel);
+	memset(&o, 0, sizeof o);
+	o.size = sizeof o;
+	o.tick_ns = tick_ns;
+	CHECK_EQ(hwheel_create(&o, &wheel), 0);
+	CHECK_EQ(hwheel_start(wheel), 0);
+}
+
+/* Runs threads; with a stride, drives the clock by it until they have ended. */
+static void run(void *(*body)(void *), uint64_t stride)
+{
+	pthread_t threads[THREADS];
+
+	running = THREADS;
+	for (uintptr_t n = 0; n < THREADS; n++)
+		CHECK_EQ(pthread_create(&threads[n], NULL, body, (void *)n), 0);
+	while (stride && running) {
+		driven += stride;
+		if (hwheel_advance(wheel, driven, NULL, 0, NULL) != 0)
+			bad++;
+		/* a clock that ran as fast as it can would outrun the arms */
+		sched_yield();
+	}
+	for (unsigned n = 0; n < THREADS; n++)
+		pthread_join(threads[n], NULL);
+	CHECK_EQ(bad, 0);
+}
+
+static void drive(unsigned ticks)
+{
+	while (ticks-- > 0) {
+		driven += tick;
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
+	}
+}
+
+static int reach(_Atomic unsigned *count, unsigned n)
+{
+	for (unsigned ms = 0; ms < 5000 && *count < n; ms++)
+		ktap_sleep_ms(1);
+	return *count >= n;
+}
+
+static unsigned next_random(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	*seed ^= *seed << 17;
+	return (unsigned)(*seed >> 20);
+}
+
+static void *arm_near(void *arg)
+{
+	unsigned from = (unsigned)(uintptr_t)arg * EACH;
+	uint64_t seed = from + 12345, now = 0;
+
+	for (unsigned n = from; n < from + EACH; n++) {
+		EXPECT(hwheel_now(wheel, &now), 0);
+		wanted[n] = now + next_random(&seed) % 5 * tick;
+		if (n % 2) {
+			EXPECT(hwheel_once(wheel, wanted[n], note, n, HWHEEL_ABS, NULL), 0);
+		} else {
+			EXPECT(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
+			EXPECT(hwheel_timer_mod(wheel, timers[n], wanted[n], HWHEEL_ABS), 0);
+		}
+		/*
+		 * When the arm has returned, its deadline or the next tick; an
+		 * advance that was under way may have looked already.
+		 */
+		EXPECT(hwheel_now(wheel, &now), 0);
+		limit[n] = (wanted[n] > now ? wanted[n] : now) + 2 * tick;
+	}
+	running--;
+	return NULL;
+}
+
+static void near_timers_are_not_late(const struct shape *s)
+{
+	reset(s, (s->tick << 32) - 1000 * s->tick);
+	run(arm_near, s->tick);
+	drive(10);
+	CHECK_EQ(n_fired, ALL);
+	for (unsigned n = 0; n < ALL; n++) {
+		CHECK_EQ(fired[n], 1);
+		CHECK(got[n] >= wanted[n]);
+		CHECK(got[n] <= limit[n]);
+	}
+	for (unsigned n = 0; n < ALL; n += 2)
+		CHECK_EQ(hwheel_timer_free(wheel, timers[n]), 0);
+	CHECK_EQ(stats(wheel).live, 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void c1_timer_being_set_up_is_not_lost(void)
+{
+	near_timers_are_not_late(&shapes[0]);
+	near_timers_are_not_late(&shapes[1]);
+}
+
+static void c2_push_behind_the_hand_is_not_a_turn_late(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++)
+		near_timers_are_not_late(&shapes[i]);
+}
+
+/* Two slots: marks are set and cleared all the time. */
+static void c8_bucket_marks_do_not_forget_timers(void)
+{
+	static const struct shape tiny[] = { { 1000, 1, 2 }, { 1000, 6, 2 } };
+
+	for (unsigned i = 0; i < COUNT(tiny); i++)
+		near_timers_are_not_late(&tiny[i]);
+}
+
+/* Arms by several threads, each of which could be the earliest. */
+static void *arm_and_wait(void *arg)
+{
+	unsigned from = (unsigned)(uintptr_t)arg * EACH;
+	uint64_t seed = from + 99;
+
+	for (unsigned n = from; n < from + 300; n++) {
+		EXPECT(hwheel_once(wheel, next_random(&seed) % 300000, note, n, 0, NULL), 0);
+		/* sometimes alone, sometimes with the next one close behind */
+		if (n % 3)
+			for (unsigned ms = 0; ms < 3000 && !fired[n]; ms++)
+				sched_yield(), ms % 64 == 63 ? ktap_sleep_ms(1) : (void)0;
+	}
+	running--;
+	return NULL;
+}
+
+static void c3_next_wakeup_is_not_lost_between_shards(void)
+{
+	reset_thread(50000);
+	run(arm_and_wait, 0);
+	CHECK(reach(&n_fired, THREADS * 300));
+	CHECK_EQ(n_fired, THREADS * 300);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* The driver sleeps, or is about to, until ten seconds from now. */
+static void c4_earlier_insert_wakes_the_sleeper(void)
+{
+	uint64_t seed = 4711;
+
+	reset_thread(MS);
+	CHECK_EQ(hwheel_once(wheel, 10 * SEC, note, 0, 0, NULL), 0);
+	for (unsigned n = 1; n <= 200; n++) {
+		for (unsigned spin = next_random(&seed) % 2000; spin > 0; spin--)
+			atomic_thread_fence(memory_order_seq_cst);
+		CHECK_EQ(hwheel_once(wheel, 0, note, n, 0, NULL), 0);
+		CHECK(reach(&fired[n], 1));
+	}
+	CHECK_EQ(fired[0], 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void c4_removal_of_the_earliest_is_planned_again(void)
+{
+	hwheel_timer_t first;
+
+	reset_thread(MS);
+	for (unsigned n = 0; n < 20; n++) {
+		CHECK_EQ(hwheel_once(wheel, 8 * MS, note, n, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(wheel, 4 * MS, note, ALL - 1, 0, &first), 0);
+		CHECK_EQ(hwheel_timer_delete(wheel, first), 1);
+		CHECK(reach(&fired[n], 1));
+	}
+	CHECK_EQ(fired[ALL - 1], 0);
+	CHECK_EQ(stats(wheel).live, 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static _Atomic unsigned cancelled[ALL];
+
+/* Armed so far ahead that they come down the levels while being cancelled. */
+static void *arm_and_cancel(void *arg)
+{
+	unsigned from = (unsigned)(uintptr_t)arg * EACH;
+	uint64_t seed = from + 777;
+
+	for (unsigned n = from; n < from + EACH; n++) {
+		uint64_t away = next_random(&seed) % 40;
+		unsigned victim = from + (n - from) / 2;
+		int r;
+
+		EXPECT(hwheel_once(wheel, away * tick, note, n, 0, &timers[n]), 0);
+		/* one armed earlier: it may be anywhere by now */
+		r = hwheel_timer_delete(wheel, timers[victim]);
+		if (r == 1)
+			cancelled[victim]++;
+		else
+			EXPECT(r == 0 || r == -ESTALE, 1);
+		if (n % 16 == 0)
+			sched_yield();
+	}
+	running--;
+	return NULL;
+}
+
+static void c5_cancel_that_races_a_cascade_is_not_lost(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		reset(&shapes[i], 0);
+		for (unsigned n = 0; n < ALL; n++)
+			cancelled[n] = 0;
+		run(arm_and_cancel, tick);
+		drive(50);
+		/* once, one or the other */
+		for (unsigned n = 0; n < ALL; n++)
+			CHECK_EQ(fired[n] + cancelled[n], 1);
+		/* c7: and the count is exactly nothing */
+		CHECK_EQ(stats(wheel).live, 0);
+		CHECK_EQ(stats(wheel).fired, n_fired);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+/* Both threads cancel, move and free each other's timers, in one bucket. */
+static void *meddle(void *arg)
+{
+	uint64_t seed = (uintptr_t)arg + 31337;
+
+	for (unsigned n = 0; n < 5 * EACH; n++) {
+		hwheel_timer_t timer = timers[next_random(&seed) % 64];
+		int r;
+
+		switch (next_random(&seed) % 5) {
+		case 0:
+			r = hwheel_timer_delete(wheel, timer);
+			break;
+		case 1:
+			r = hwheel_timer_delete_sync(wheel, timer);
+			break;
+		case 2:
+			r = hwheel_timer_mod(wheel, timer, tick, HWHEEL_IF_PENDING);
+			break;
+		case 3:
+			r = hwheel_timer_mod(wheel, timer, next_random(&seed) % 4 * tick, HWHEEL_REDUCE);
+			break;
+		default:
+			r = hwheel_timer_mod(wheel, timer, tick, 0);
+		}
+		EXPECT(r == 0 || r == 1, 1);
+	}
+	running--;
+	return NULL;
+}
+
+static void c6_cancels_and_the_driver_share_a_bucket(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		unsigned before;
+
+		reset(&shapes[i], 0);
+		for (unsigned n = 0; n < 64; n++)
+			CHECK_EQ(hwheel_timer_setup(wheel, note, n, &timers[n]), 0);
+		run(meddle, tick);
+		drive(50);
+		for (unsigned n = 0; n < 64; n++)
+			CHECK_EQ(hwheel_timer_pending(wheel, timers[n]), 0);
+		/* all of them work as before, once each */
+		before = n_fired;
+		for (unsigned n = 0; n < 64; n++)
+			CHECK_EQ(hwheel_timer_mod(wheel, timers[n], tick, 0), 0);
+		drive(1);
+		CHECK_EQ(n_fired, before + 64);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static hwheel_timer_t _Atomic shared[64];
+
+/* Timers are made, cancelled, freed and fired by whoever comes first. */
+static void *storm(void *arg)
+{
+	uint64_t seed = (uintptr_t)arg + 271828;
+
+	for (unsigned n = 0; n < 4 * EACH; n++) {
+		_Atomic(hwheel_timer_t) *at = &shared[next_random(&seed) % 64];
+		hwheel_timer_t fresh = 0, old;
+		int r;
+
+		if (n % 2)
+			EXPECT(hwheel_once(wheel, next_random(&seed) % 8 * tick, note, 0, 0,
+					    &fresh), 0);
+		else
+			EXPECT(hwheel_timer_setup(wheel, note, 1, &fresh), 0);
+		old = atomic_exchange(at, fresh);
+		r = n % 3 ? hwheel_timer_free(wheel, old) : hwheel_timer_delete(wheel, old);
+		EXPECT(r == 0 || r == 1 || r == -ESTALE, 1);
+		if (n % 3 == 0)
+			hwheel_timer_free(wheel, old);
+	}
+	running--;
+	return NULL;
+}
+
+static void c7_counts_are_exact_after_a_storm(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		reset(&shapes[i], 0);
+		for (unsigned n = 0; n < 64; n++)
+			shared[n] = 0;
+		run(storm, tick);
+		drive(20);
+		for (unsigned n = 0; n < 64; n++)
+			hwheel_timer_free(wheel, shared[n]);
+		CHECK_EQ(stats(wheel).live, 0);
+		CHECK_EQ(stats(wheel).fired, n_fired);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static _Atomic unsigned inside, leave, left;
+
+/* A callback that stays until it is let go. */
+static void stay(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	inside++;
+	for (unsigned ms = 0; ms < 5000 && !leave; ms++)
+		ktap_sleep_ms(1);
+	if (!leave)
+		bad++;
+	left++;
+	n_fired++;
+}
+
+static void *let_go(void *arg)
+{
+	ktap_sleep_ms((unsigned)(uintptr_t)arg);
+	leave = 1;
+	return NULL;
+}
+
+static void c9_no_lock_is_held_in_a_callback(void)
+{
+	hwheel_timer_t a = 0, b = 0, c = 0;
+	uint64_t ns = 0;
+
+	reset_thread(MS);
+	inside = leave = left = 0;
+	CHECK_EQ(hwheel_timer_setup(wheel, stay, 0, &a), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, a, 0, 0), 0);
+	CHECK(reach(&inside, 1));
+	/* everything that does not wait for it goes on */
+	CHECK_EQ(hwheel_timer_setup(wheel, note, 1, &b), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, 5 * MS, 0), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, MS, HWHEEL_REDUCE), 1);
+	CHECK_EQ(hwheel_timer_mod(wheel, b, 500 * SEC, HWHEEL_IF_PENDING), 1);
+	CHECK_EQ(hwheel_timer_pending(wheel, b), 1);
+	CHECK_EQ(hwheel_timer_remaining(wheel, b, &ns), 1);
+	CHECK_EQ(hwheel_next_expiry(wheel, &ns) >= 0, 1);
+	CHECK_EQ(hwheel_now(wheel, &ns), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(wheel, b), 1);
+	CHECK_EQ(hwheel_timer_shutdown(wheel, b), 0);
+	CHECK_EQ(hwheel_timer_free(wheel, b), 0);
+	CHECK_EQ(hwheel_once(wheel, 0, note, 2, 0, &c), 0);
+	CHECK_EQ(stats(wheel).live, 2);
+	CHECK_EQ(hwheel_poll(wheel, NULL, 0, NULL), -EBUSY);
+	CHECK_EQ(hwheel_timer_pending(wheel, a), 0);
+	CHECK_EQ(hwheel_timer_mod(wheel, a, 500 * SEC, 0), 0);
+	CHECK_EQ(hwheel_timer_delete(wheel, a), 1);
+	CHECK_EQ(left, 0);
+	leave = 1;
+	CHECK(reach(&fired[2], 1));
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void c10_wait(struct hwheel *w, const struct hwheel_event *e)
+{
+	EXPECT(hwheel_timer_delete_sync(w, e->timer), -EDEADLK);
+	EXPECT(hwheel_timer_shutdown_sync(w, e->timer), -EDEADLK);
+	/* a sibling, collected for the same tick or not */
+	EXPECT(hwheel_timer_delete_sync(w, timers[1]), 1);
+	EXPECT(hwheel_timer_shutdown_sync(w, timers[2]), 1);
+	n_fired++;
+}
+
+static void c10_waiting_inside_a_callback_does_not_hang(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		reset(&shapes[i], 0);
+		for (unsigned n = 0; n < 3; n++)
+			CHECK_EQ(hwheel_timer_setup(wheel, n ? note : c10_wait, n, &timers[n]), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[1], 2 * tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[2], 3 * tick, 0), 0);
+		driven = 10 * tick;
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
+		CHECK_EQ(bad, 0);
+		CHECK_EQ(n_fired, 1);
+		/* -EDEADLK has changed nothing */
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], tick, 0), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[2], tick, 0), -ESHUTDOWN);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static void c11_look(struct hwheel *w, const struct hwheel_event *e)
+{
+	EXPECT(hwheel_timer_pending(w, e->timer), 1);
+	n_fired++;
+	if (e->cookie)
+		EXPECT(hwheel_timer_delete(w, e->timer), 1);
+}
+
+static void c11_periodic_timer_is_armed_in_its_callback(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned n = 0; n < 2; n++) {
+			reset(&shapes[i], 0);
+			CHECK_EQ(hwheel_every(wheel, tick, tick, 0, c11_look, n, 0, &timers[0]), 0);
+			drive(5);
+			CHECK_EQ(bad, 0);
+			CHECK_EQ(n_fired, n ? 1 : 5);
+			CHECK_EQ(hwheel_timer_pending(wheel, timers[0]), n ? -ESTALE : 1);
+			CHECK_EQ(hwheel_destroy(wheel), 0);
+		}
+	}
+}
+
+/* Cancelled from outside while it runs: armed, and does not come back. */
+static void c11_periodic_timer_cancelled_while_it_runs(void)
+{
+	for (unsigned sync = 0; sync < 2; sync++) {
+		pthread_t thread;
+
+		reset_thread(MS);
+		inside = leave = left = 0;
+		CHECK_EQ(hwheel_every(wheel, MS, MS, 0, stay, 0, 0, &timers[0]), 0);
+		CHECK(reach(&inside, 1));
+		CHECK_EQ(pthread_create(&thread, NULL, let_go, (void *)(uintptr_t)5), 0);
+		if (sync)
+			CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
+		else
+			CHECK_EQ(hwheel_timer_delete(wheel, timers[0]), 1);
+		pthread_join(thread, NULL);
+		CHECK(reach(&left, 1));
+		ktap_sleep_ms(5);
+		CHECK_EQ(inside, 1);
+		CHECK_EQ(stats(wheel).live, 0);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static _Atomic unsigned object;		/* 1 alive, 0 freed */
+
+static void c12_use(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	inside++;
+	for (unsigned n = 0; n < 200; n++)
+		EXPECT(object, 1);
+}
+
+/* After a sync cancel or a stop the object may go. */
+static void c12_object_is_not_freed_under_its_callback(void)
+{
+	reset_thread(10000);
+	inside = 0;
+	for (unsigned n = 0; n < 300; n++) {
+		hwheel_timer_t timer;
+
+		object = 1;
+		CHECK_EQ(hwheel_timer_setup(wheel, c12_use, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timer, n % 7 * 10000, 0), 0);
+		for (unsigned spin = 0; spin < n * 10; spin++)
+			atomic_thread_fence(memory_order_seq_cst);
+		if (n % 3 == 0)
+			CHECK(hwheel_timer_shutdown_sync(wheel, timer) >= 0);
+		else
+			CHECK(hwheel_timer_delete_sync(wheel, timer) >= 0);
+		object = 0;
+		CHECK_EQ(hwheel_timer_free(wheel, timer), 0);
+		CHECK_EQ(bad, 0);
+	}
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static void *arm_on(void *arg)
+{
+	unsigned from = (unsigned)(uintptr_t)arg * EACH;
+	uint64_t seed = from + 5;
+
+	for (unsigned n = from; n < from + EACH; n++) {
+		EXPECT(hwheel_once(wheel, next_random(&seed) % 3000000, note, n, 0, NULL), 0);
+		if (n % 32 == 0)
+			sched_yield();
+	}
+	running--;
+	return NULL;
+}
+
+static void c13_stop_does_not_hang_and_loses_no_arm(void)
+{
+	static struct hwheel_event rest[64];
+	pthread_t threads[THREADS];
+	unsigned drained = 0;
+	int n;
+
+	reset_thread(100000);
+	running = THREADS;
+	for (uintptr_t t = 0; t < THREADS; t++)
+		CHECK_EQ(pthread_create(&threads[t], NULL, arm_on, (void *)t), 0);
+	for (unsigned round = 0; round < 200; round++) {
+		CHECK_EQ(hwheel_stop(wheel), 0);
+		if (round % 2)
+			CHECK_EQ(hwheel_stop(wheel), 0);
+		CHECK_EQ(hwheel_start(wheel), 0);
+	}
+	for (unsigned t = 0; t < THREADS; t++)
+		pthread_join(threads[t], NULL);
+	CHECK_EQ(hwheel_stop(wheel), 0);
+	do {
+		n = hwheel_drain(wheel, rest, COUNT(rest));
+		CHECK(n >= 0);
+		for (int i = 0; i < n; i++) {
+			CHECK_EQ(rest[i].flags, HWHEEL_EVENT_DRAINED);
+			fired[rest[i].cookie]++;
+		}
+		drained += (unsigned)n;
+	} while (n == (int)COUNT(rest));
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(n_fired + drained, ALL);
+	for (unsigned i = 0; i < ALL; i++)
+		CHECK_EQ(fired[i], 1);
+	CHECK_EQ(stats(wheel).live, 0);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+/* A wheel with room for one timer uses the same place again and again. */
+static void c14_stale_handle_never_hits_a_reused_place(void)
+{
+	enum { KEPT = 256 };
+	static hwheel_timer_t old[KEPT];
+	struct hwheel_options o;
+	struct hwheel *w = NULL;
+	hwheel_timer_t timer = 0;
+	uint64_t left_ns;
+
+	memset(&o, 0, sizeof o);
+	memset(old, 0, sizeof old);
+	o.size = sizeof o;
+	o.clock = HWHEEL_CLOCK_MANUAL;
+	o.max_timers = 1;
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	/* more than once around 16 bits of a generation */
+	for (unsigned n = 0; n < 200000; n++) {
+		hwheel_timer_t stale = old[n * 7 % KEPT];
+
+		CHECK_EQ(hwheel_timer_setup(w, note, 0, &timer), 0);
+		CHECK_EQ(hwheel_timer_mod(w, timer, SEC, 0), 0);
+		CHECK(stale != timer);
+		CHECK_EQ(hwheel_timer_mod(w, stale, 0, 0), -ESTALE);
+		CHECK_EQ(hwheel_timer_delete(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_shutdown(w, stale), -ESTALE);
+		CHECK_EQ(hwheel_timer_remaining(w, stale, &left_ns), -ESTALE);
+		CHECK_EQ(hwheel_timer_free(w, timer), 1);
+		CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
+		/* some are kept from long ago, others are fresh */
+		if (n < KEPT / 2)
+			old[n] = timer;
+		else
+			old[KEPT / 2 + n % (KEPT / 2)] = timer;
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static pthread_barrier_t gate;
+
+/* The first use of the far levels, by all threads at once. */
+static void *first_use(void *arg)
+{
+	uint64_t self = (uintptr_t)arg;
+
+	pthread_barrier_wait(&gate);
+	for (uint64_t k = 0; k < 6; k++)
+		EXPECT(hwheel_once(wheel, (UINT64_C(1) << (5 * k)) * tick, note, self * EACH + k, 0,
+				    NULL), 0);
+	running--;
+	return NULL;
+}
+
+static void c15_first_use_by_many_at_once(void)
+{
+	for (unsigned n = 0; n < 100; n++) {
+		reset(&shapes[n % 3], 0);
+		CHECK_EQ(pthread_barrier_init(&gate, NULL, THREADS), 0);
+		run(first_use, 0);
+		pthread_barrier_destroy(&gate);
+		driven = (UINT64_C(1) << 25) * tick;
+		CHECK_EQ(hwheel_advance(wheel, driven - 1, NULL, 0, NULL), 0);
+		CHECK_EQ(n_fired, THREADS * 5);
+		CHECK_EQ(hwheel_advance(wheel, driven, NULL, 0, NULL), 0);
+		CHECK_EQ(n_fired, THREADS * 6);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static void *move_it(void *arg)
+{
+	(void)arg;
+	/* from a thread, and so a shard, that has not seen the timer before */
+	EXPECT(hwheel_timer_mod(wheel, timers[0], 500 * SEC, 0), 0);
+	leave = 2;
+	return NULL;
+}
+
+static void c16_stay(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	inside++;
+	for (unsigned ms = 0; ms < 5000 && leave != 2; ms++)
+		ktap_sleep_ms(1);
+	ktap_sleep_ms(5);
+	left++;
+}
+
+/* Moved by another thread while its callback runs: the waiter still waits. */
+static void c16_timer_moved_while_its_callback_runs(void)
+{
+	for (unsigned n = 0; n < 10; n++) {
+		pthread_t thread;
+
+		reset_thread(MS);
+		inside = leave = left = 0;
+		CHECK_EQ(hwheel_timer_setup(wheel, c16_stay, 0, &timers[0]), 0);
+		CHECK_EQ(hwheel_timer_mod(wheel, timers[0], 0, 0), 0);
+		CHECK(reach(&inside, 1));
+		CHECK_EQ(pthread_create(&thread, NULL, move_it, NULL), 0);
+		CHECK(reach(&leave, 2));
+		CHECK_EQ(hwheel_timer_delete_sync(wheel, timers[0]), 1);
+		CHECK_EQ(left, 1);
+		pthread_join(thread, NULL);
+		CHECK_EQ(hwheel_timer_pending(wheel, timers[0]), 0);
+		CHECK_EQ(bad, 0);
+		CHECK_EQ(hwheel_destroy(wheel), 0);
+	}
+}
+
+static void c17_rearm_into_the_past_wakes_the_driver(void)
+{
+	hwheel_timer_t timer;
+
+	reset_thread(MS);
+	CHECK_EQ(hwheel_timer_setup(wheel, note, 0, &timer), 0);
+	for (unsigned n = 0; n < 100; n++) {
+		uint64_t now = 0;
+
+		CHECK_EQ(hwheel_timer_mod(wheel, timer, 1000 * SEC, 0), 0);
+		if (n % 4 == 0)
+			ktap_sleep_ms(1);	/* it sleeps */
+		CHECK_EQ(hwheel_now(wheel, &now), 0);
+		if (n % 2)
+			CHECK_EQ(hwheel_timer_mod(wheel, timer, now - SEC, HWHEEL_ABS), 1);
+		else
+			CHECK_EQ(hwheel_timer_mod(wheel, timer, 1, HWHEEL_ABS | HWHEEL_REDUCE), 1);
+		CHECK(reach(&fired[0], n + 1));
+		CHECK_EQ(fired[0], n + 1);
+	}
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(c1_timer_being_set_up_is_not_lost),
+	TEST(c2_push_behind_the_hand_is_not_a_turn_late),
+	TEST(c3_next_wakeup_is_not_lost_between_shards),
+	TEST(c4_earlier_insert_wakes_the_sleeper),
+	TEST(c4_removal_of_the_earliest_is_planned_again),
+	TEST(c5_cancel_that_races_a_cascade_is_not_lost),
+	TEST(c6_cancels_and_the_driver_share_a_bucket),
+	TEST(c7_counts_are_exact_after_a_storm),
+	TEST(c8_bucket_marks_do_not_forget_timers),
+	TEST(c9_no_lock_is_held_in_a_callback),
+	TEST(c10_waiting_inside_a_callback_does_not_hang),
+	TEST(c11_periodic_timer_is_armed_in_its_callback),
+	TEST(c11_periodic_timer_cancelled_while_it_runs),
+	TEST(c12_object_is_not_freed_under_its_callback),
+	TEST(c13_stop_does_not_hang_and_loses_no_arm),
+	TEST(c14_stale_handle_never_hits_a_reused_place),
+	TEST(c15_first_use_by_many_at_once),
+	TEST(c16_timer_moved_while_its_callback_runs),
+	TEST(c17_rearm_into_the_past_wakes_the_driver),
+};
+KTAP_MAIN(tests)

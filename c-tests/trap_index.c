@@ -1,0 +1,438 @@
+/*
+ * Index: defects that other timers had where they remember which slots are
+ * occupied, and when to wake next.
+ */
+#include <stdatomic.h>
+#include "shapes.h"
+
+static struct record {
+	uint64_t want, got;
+	unsigned fired;
+} records[70000];
+static unsigned n_records;
+static unsigned n_fired;
+static uint64_t driven;
+
+static void note(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	n_fired++;
+	records[e->cookie].fired++;
+	records[e->cookie].got = driven;
+}
+
+static struct hwheel *start(const struct shape *s, uint64_t start_ns)
+{
+	n_records = n_fired = 0;
+	driven = start_ns;
+	tick = s->tick;
+	return ktap_manual(s->tick, s->levels, s->slots, start_ns);
+}
+
+static hwheel_timer_t after(struct hwheel *w, uint64_t delay)
+{
+	hwheel_timer_t timer = 0;
+
+	CHECK(n_records < COUNT(records));
+	records[n_records].want = up(driven + delay);
+	records[n_records].fired = 0;
+	CHECK_EQ(hwheel_once(w, delay, note, n_records++, 0, &timer), 0);
+	return timer;
+}
+
+static void to(struct hwheel *w, uint64_t now)
+{
+	driven = now;
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+}
+
+static void each_expiry(struct hwheel *w)
+{
+	uint64_t next = 0;
+
+	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
+		CHECK(n < 200000);
+		CHECK(next > driven);
+		to(w, next);
+	}
+}
+
+static void done(struct hwheel *w)
+{
+	for (unsigned i = 0; i < n_records; i++) {
+		CHECK_EQ(records[i].fired, 1);
+		CHECK_EQ(records[i].got, records[i].want);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The wheel says exactly when the next timer fires. */
+static void next_is(struct hwheel *w, uint64_t want)
+{
+	uint64_t next = 0;
+
+	CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+	CHECK_EQ(next, want);
+}
+
+static void none(struct hwheel *w)
+{
+	uint64_t next = 0;
+
+	CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+}
+
+static void e1_occupancy_follows_the_last_of_a_bucket(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+
+		for (uint64_t away = 1; away < UINT64_C(1) << 20; away = away * 3 + 1) {
+			struct hwheel *w = start(&shapes[i], 3 * t);
+			hwheel_timer_t a = after(w, away * t), b = after(w, away * t);
+
+			/* cleared too early? */
+			n_records = 0;
+			next_is(w, (3 + away) * t);
+			CHECK_EQ(hwheel_timer_delete(w, a), 1);
+			next_is(w, (3 + away) * t);
+			CHECK_EQ(hwheel_timer_delete(w, b), 1);
+			/* not cleared? */
+			none(w);
+			after(w, away * t);
+			next_is(w, (3 + away) * t);
+			to(w, driven + away * t);
+			none(w);
+			done(w);
+		}
+	}
+}
+
+/* Same slot, another round: firing one leaves the slot occupied. */
+static void e1_slot_shared_by_rounds_stays_occupied(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+
+		for (uint64_t at = 1; at <= slots; at += slots / 2) {
+			struct hwheel *w = start(&shapes[i], 0);
+
+			for (uint64_t round = 0; round < 6; round++)
+				after(w, (at + round * slots) * t);
+			for (uint64_t round = 0; round < 6; round++) {
+				next_is(w, (at + round * slots) * t);
+				to(w, (at + round * slots) * t);
+				CHECK_EQ(n_fired, round + 1);
+			}
+			none(w);
+			done(w);
+		}
+	}
+}
+
+/* The same slots are filled and emptied again and again. */
+static void e1_slots_are_reused(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], (t << 32) - 500 * t);
+
+		for (unsigned n = 0; n < 1000; n++) {
+			hwheel_timer_t timer = after(w, 5 * t);
+
+			after(w, 2 * t);
+			n_records--;
+			CHECK_EQ(hwheel_timer_delete(w, timer), 1);
+			records[n_records - 1] = records[n_records];
+			n_records--;
+			n_fired = 0;
+			next_is(w, driven + 2 * t);
+			to(w, driven + t);
+			CHECK_EQ(n_fired, 0);
+			to(w, driven + t);
+			CHECK_EQ(n_fired, 1);
+			none(w);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void e2_stale_bits_never_wake_late(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, next = 0;
+		struct hwheel *w = start(&shapes[i], 7 * t);
+		static hwheel_timer_t timers[3000];
+		uint64_t first = UINT64_MAX;
+
+		for (unsigned n = 0; n < COUNT(timers); n++)
+			timers[n] = after(w, ((n * 7919) % 100003 + 1) * t);
+		/* cancel all but a few, the nearest ones included */
+		for (unsigned n = 0; n < COUNT(timers); n++) {
+			if (n % 500 == 250) {
+				if (records[n].want < first)
+					first = records[n].want;
+				continue;
+			}
+			CHECK_EQ(hwheel_timer_delete(w, timers[n]), 1);
+			records[n].fired = 1;	/* not to fire */
+			records[n].got = records[n].want;
+		}
+		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+		CHECK(next <= first);
+		each_expiry(w);
+		CHECK_EQ(n_fired, 6);
+		done(w);
+	}
+}
+
+/* Moved to later: what is left behind wakes at most early. */
+static void e2_moved_timers_never_wake_late(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, next = 0;
+		struct hwheel *w = start(&shapes[i], 7 * t);
+		hwheel_timer_t timer = after(w, t);
+
+		for (uint64_t away = 2; away < UINT64_C(1) << 24; away *= 2) {
+			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
+			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+			CHECK(next <= driven + away * t);
+			to(w, driven + t);
+			CHECK_EQ(n_fired, 0);
+		}
+		for (uint64_t away = UINT64_C(1) << 23; away > 0; away /= 2) {
+			CHECK_EQ(hwheel_timer_mod(w, timer, away * t, 0), 1);
+			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+			CHECK(next <= driven + away * t);
+		}
+		records[0].want = driven + t;
+		/* what is left behind is gone through, and nothing else fires */
+		each_expiry(w);
+		done(w);
+	}
+}
+
+/* One timer, however far and on whatever level: its time, not its bucket's. */
+static void e3_next_expiry_is_the_timers_time(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, away = 1;
+
+		for (unsigned n = 0; away < UINT64_C(1) << 27; n++) {
+			struct hwheel *w = start(&shapes[i], n * 37 * t);
+			struct hwheel_stats s;
+
+			after(w, away * t - t / 2);
+			next_is(w, records[0].want);
+			to(w, records[0].want);
+			none(w);
+			s.size = sizeof s;
+			CHECK_EQ(hwheel_get_stats(w, &s), 0);
+			CHECK_EQ(s.sweeps, 1);
+			done(w);
+			away += away / 5 + 1;
+		}
+	}
+}
+
+/* Many in one high bucket: the earliest of them. */
+static void e3_next_expiry_is_the_earliest_of_a_bucket(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick;
+		struct hwheel *w = start(&shapes[i], 0);
+
+		for (uint64_t n = 0; n < 40; n++)
+			after(w, (70000 + n * 23 % 40) * t);
+		for (uint64_t n = 0; n < 40; n++) {
+			next_is(w, (70000 + n) * t);
+			to(w, (70000 + n) * t);
+			CHECK_EQ(n_fired, n + 1);
+		}
+		done(w);
+	}
+}
+
+/*
+ * Rounds are leapt over, however many timers share a bucket. One that went
+ * through 25 million of them would not be over in time.
+ */
+static void e3_full_buckets_do_not_wake_each_round(void)
+{
+	static const struct shape hashed = { 1000000, 1, 4 };
+	struct hwheel *w = start(&hashed, 0);
+	struct hwheel_stats s;
+
+	for (unsigned n = 0; n < 1000; n++)
+		after(w, (100000000 + n % 4) * MS);
+	each_expiry(w);
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	/* each bucket once to learn what is in it, and once to fire */
+	CHECK(s.sweeps <= 8);
+	done(w);
+}
+
+static _Atomic unsigned e3_fired;
+
+static void e3_note(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	e3_fired++;
+}
+
+/* The tick thread sleeps over cascades and rounds: one wake-up a timer. */
+static void e3_thread_wakes_once_a_timer(void)
+{
+	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
+
+	for (unsigned i = 0; i < COUNT(few); i++) {
+		struct hwheel_options o;
+		struct hwheel_stats s;
+		struct hwheel *w = NULL;
+
+		memset(&o, 0, sizeof o);
+		o.size = sizeof o;
+		o.tick_ns = few[i].tick;
+		o.levels = few[i].levels;
+		o.slots = few[i].slots;
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		e3_fired = 0;
+		CHECK_EQ(hwheel_once(w, 150 * MS, e3_note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 250 * MS, e3_note, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_start(w), 0);
+		for (unsigned ms = 0; ms < 5000 && e3_fired < 2; ms++)
+			ktap_sleep_ms(1);
+		CHECK_EQ(e3_fired, 2);
+		s.size = sizeof s;
+		CHECK_EQ(hwheel_get_stats(w, &s), 0);
+		/* one more for the start */
+		CHECK(s.wakeups <= 3);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* Buckets are filled in falling, rising and mixed order. */
+static void e4_buckets_need_not_be_sorted(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned order = 0; order < 3; order++) {
+			uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+			struct hwheel *w = start(&shapes[i], t);
+
+			for (uint64_t n = 0; n < 50; n++) {
+				uint64_t round = order == 0 ? n : order == 1 ? 49 - n : n * 17 % 50;
+
+				/* one slot in many rounds, and one bucket above */
+				after(w, (3 + round * slots) * t);
+				after(w, (10 * slots + round) * t);
+			}
+			each_expiry(w);
+			done(w);
+		}
+	}
+}
+
+/* The same in jumps: none behind an early one is left, none ahead is taken. */
+static void e4_jumps_take_what_is_due_of_a_bucket(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		uint64_t t = shapes[i].tick, slots = shapes[i].slots;
+
+		for (uint64_t jump = 1; jump < 20 * slots; jump += jump / 2 + 1) {
+			struct hwheel *w = start(&shapes[i], 0);
+			uint64_t end = 0;
+
+			for (uint64_t n = 0; n < 60; n++) {
+				after(w, (1 + (n * 37 % 60) * slots / 2) * t);
+				if (records[n].want > end)
+					end = records[n].want;
+			}
+			while (driven < end) {
+				unsigned due = 0;
+
+				to(w, driven + jump * t);
+				for (unsigned n = 0; n < n_records; n++) {
+					CHECK_EQ(records[n].fired, records[n].want <= driven);
+					due += records[n].fired;
+				}
+				CHECK_EQ(n_fired, due);
+			}
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+/* Every slot, from every place of the hand, in the right order. */
+static void e5_every_slot_is_found(void)
+{
+	static const uint32_t slots[] = { 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024 };
+
+	for (unsigned s = 0; s < COUNT(slots); s++) {
+		for (uint32_t levels = 1; levels <= 2; levels++) {
+			const struct shape shape = { 1000, levels, slots[s] };
+			uint64_t stride = slots[s] / 8 ? slots[s] / 8 - 1 : 0;
+
+			for (uint64_t hand = 0; hand < 2 * slots[s]; hand += stride + 1) {
+				struct hwheel *w = start(&shape, hand * 1000);
+				uint64_t turns = slots[s] > 64 ? 1 : 3;
+
+				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++)
+					after(w, n * 1000);
+				for (uint64_t n = 1; n <= turns * slots[s] + 1; n++) {
+					next_is(w, (hand + n) * 1000);
+					to(w, (hand + n) * 1000);
+					CHECK_EQ(n_fired, n);
+				}
+				none(w);
+				done(w);
+			}
+		}
+	}
+}
+
+/* A lone timer in each slot: found behind any number of empty ones. */
+static void e5_lone_timer_is_found_in_any_slot(void)
+{
+	static const struct shape some[] = {
+		{ 1000, 1, 64 }, { 1000, 1, 128 }, { 1000, 1, 256 }, { 1000, 1, 65536 },
+		{ 1000, 2, 64 }, { 1000, 3, 16 }, { 1000, 8, 4 }, { 1000, 6, 256 }, { 1000, 3, 65536 },
+	};
+
+	for (unsigned i = 0; i < COUNT(some); i++) {
+		struct hwheel *w = start(&some[i], 0);
+
+		for (uint64_t n = 0; n < 2000; n++) {
+			uint64_t away = n < 700 ? n + 1 : (n - 699) * (n - 699) * 13;
+
+			n_records = 0;
+			after(w, away * 1000);
+			next_is(w, driven + away * 1000);
+			to(w, driven + away * 1000 - 1);
+			CHECK_EQ(records[0].fired, 0);
+			to(w, driven + 1);
+			CHECK_EQ(records[0].fired, 1);
+		}
+		none(w);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static const struct ktap_test tests[] = {
+	TEST(e1_occupancy_follows_the_last_of_a_bucket),
+	TEST(e1_slot_shared_by_rounds_stays_occupied),
+	TEST(e1_slots_are_reused),
+	TEST(e2_stale_bits_never_wake_late),
+	TEST(e2_moved_timers_never_wake_late),
+	TEST(e3_next_expiry_is_the_timers_time),
+	TEST(e3_next_expiry_is_the_earliest_of_a_bucket),
+	TEST(e3_full_buckets_do_not_wake_each_round),
+	TEST(e3_thread_wakes_once_a_timer),
+	TEST(e4_buckets_need_not_be_sorted),
+	TEST(e4_jumps_take_what_is_due_of_a_bucket),
+	TEST(e5_every_slot_is_found),
+	TEST(e5_lone_timer_is_found_in_any_slot),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,665 @@
+/*
+ * Re-entry: defects that other timers had where a callback uses the wheel that
+ * is calling it.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "shapes.h"
+
+static unsigned n_fired;
+static unsigned bad;		/* answers in a callback that were not right */
+static uint64_t driven;
+
+/* Like CHECK_EQ, where no longjmp may be. */
+#define EXPECT(got, want) (bad += (got) != (want))
+
+static struct hwheel *start(const struct shape *s, uint64_t start_ns)
+{
+	n_fired = bad = 0;
+	driven = start_ns;
+	tick = s->tick;
+	return ktap_manual(s->tick, s->levels, s->slots, start_ns);
+}
+
+static void to(struct hwheel *w, uint64_t now)
+{
+	driven = now;
+	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+	CHECK_EQ(bad, 0);
+}
+
+static struct hwheel *start_thread(void)
+{
+	struct hwheel *w = NULL;
+
+	n_fired = bad = 0;
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	return w;
+}
+
+/* Waits until a count is reached, at most some seconds. */
+static void reach(_Atomic unsigned *count, unsigned n)
+{
+	for (unsigned ms = 0; ms < 5000 && *count < n; ms++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(*count, n);
+}
+
+static uint64_t live(struct hwheel *w)
+{
+	struct hwheel_stats s;
+
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	return s.live;
+}
+
+static void count_it(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	n_fired++;
+}
+
+static void d1_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	n_fired++;
+	switch (e->cookie) {
+	case 0:
+		EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), 0);
+		break;
+	case 1:
+		EXPECT(hwheel_timer_mod(w, e->timer, 0, HWHEEL_ABS), 0);
+		break;
+	case 2:
+		EXPECT(hwheel_timer_mod(w, e->timer, e->deadline_ns, HWHEEL_ABS), 0);
+		break;
+	case 3:
+		EXPECT(hwheel_once(w, 0, d1_again, 3, 0, NULL), 0);
+		break;
+	default:
+		EXPECT(hwheel_once(w, 0, d1_again, 4, HWHEEL_ABS, NULL), 0);
+	}
+}
+
+/* Once an advance, be it of one tick or of many. */
+static void d1_zero_rearm_in_the_callback_does_not_loop(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned how = 0; how < 5; how++) {
+			struct hwheel *w = start(&shapes[i], ((UINT64_C(1) << 32) - 3) * shapes[i].tick);
+			hwheel_timer_t timer;
+
+			CHECK_EQ(hwheel_timer_setup(w, d1_again, how, &timer), 0);
+			CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
+			for (unsigned n = 1; n <= 600; n++) {
+				to(w, driven + tick);
+				CHECK_EQ(n_fired, n);
+			}
+			for (unsigned n = 601; n <= 620; n++) {
+				to(w, driven + 1000 * tick);
+				CHECK_EQ(n_fired, n);
+			}
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+/* The least period fires once a tick, and the rest is counted. */
+static void d1_least_period_does_not_loop(void)
+{
+	struct hwheel *w = start(&shapes[0], 0);
+	struct hwheel_stats s;
+
+	CHECK_EQ(hwheel_every(w, 0, 1, 0, count_it, 0, 0, NULL), 0);
+	for (unsigned n = 1; n <= 100; n++) {
+		to(w, n * tick);
+		CHECK_EQ(n_fired, n);
+	}
+	s.size = sizeof s;
+	CHECK_EQ(hwheel_get_stats(w, &s), 0);
+	CHECK(s.missed >= 99 * (MS - 1));
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static _Atomic unsigned d1_count;
+
+static void d1_thread_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	d1_count++;
+	EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), 0);
+}
+
+/* On the tick thread it comes once a tick, and others come in between. */
+static void d1_zero_rearm_leaves_the_thread_to_others(void)
+{
+	struct hwheel *w = start_thread();
+	hwheel_timer_t timer;
+	uint64_t before = ktap_clock();
+	unsigned n;
+
+	d1_count = 0;
+	CHECK_EQ(hwheel_timer_setup(w, d1_thread_again, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_mod(w, timer, 0, 0), 0);
+	for (unsigned ms = 0; ms < 5000 && d1_count < 20; ms++)
+		ktap_sleep_ms(1);
+	CHECK(hwheel_timer_shutdown_sync(w, timer) >= 0);
+	n = d1_count;
+	CHECK(n >= 20);
+	CHECK(n <= (ktap_clock() - before) / MS + 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static uint64_t d2_got[16], d2_want[16];
+static unsigned d2_n;
+
+static void d2_note(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	n_fired++;
+	EXPECT(d2_got[e->cookie], 0u);
+	d2_got[e->cookie] = driven;
+}
+
+static void d2_arm(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t slots = e->cookie;
+	const uint64_t delays[] = {
+		slots, 2 * slots, slots * slots, slots * slots * slots, slots - 1, slots + 1, 1, 2,
+	};
+
+	n_fired++;
+	for (d2_n = 0; d2_n < COUNT(delays); d2_n++) {
+		d2_got[d2_n] = 0;
+		d2_want[d2_n] = driven + delays[d2_n] * tick;
+		EXPECT(hwheel_once(w, delays[d2_n] * tick, d2_note, d2_n, 0, NULL), 0);
+	}
+}
+
+/* Whole turns from here is the bucket that is being emptied. */
+static void d2_arm_into_the_bucket_being_drained(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (uint64_t first = 1; first <= 3; first++) {
+			struct hwheel *w = start(&shapes[i], 0);
+			uint64_t next = 0;
+
+			/* others in the same bucket, due later, stay where they are */
+			CHECK_EQ(hwheel_once(w, (first + shapes[i].slots) * tick, count_it, 0, 0,
+					      NULL), 0);
+			CHECK_EQ(hwheel_once(w, first * tick, d2_arm, shapes[i].slots, 0, NULL), 0);
+			CHECK_EQ(hwheel_once(w, first * tick, count_it, 0, 0, NULL), 0);
+			to(w, first * tick);
+			CHECK_EQ(n_fired, 2);
+			while (hwheel_next_expiry(w, &next) == 1)
+				to(w, next);
+			CHECK_EQ(n_fired, 2 + 1 + d2_n);
+			for (unsigned n = 0; n < d2_n; n++)
+				CHECK_EQ(d2_got[n], d2_want[n]);
+			CHECK_EQ(live(w), 0);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static _Atomic unsigned d3_done;
+
+static void d3_end(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel_event left;
+
+	(void)e;
+	EXPECT(hwheel_destroy(w), -EDEADLK);
+	EXPECT(hwheel_stop(w), -EDEADLK);
+	EXPECT(hwheel_drain(w, &left, 1), -EDEADLK);
+	/* and nothing has changed */
+	EXPECT(hwheel_once(w, 3 * MS, count_it, 0, 0, NULL), 0);
+	n_fired++;
+	d3_done++;
+}
+
+static void d3_callback_cannot_destroy_the_wheel(void)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		struct hwheel *w = start(&shapes[i], 0);
+
+		CHECK_EQ(hwheel_once(w, MS, d3_end, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, MS, count_it, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 2 * MS, count_it, 0, 0, NULL), 0);
+		to(w, MS);
+		to(w, 10 * MS);
+		CHECK_EQ(n_fired, 4);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void d3_callback_of_the_thread_cannot_either(void)
+{
+	struct hwheel *w = start_thread();
+
+	d3_done = 0;
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, d3_end, 0, 0, NULL), 0);
+	for (unsigned ms = 0; ms < 5000 && d3_done < 3; ms++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK(d3_done >= 3);
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Another wheel is not its business. */
+static void d3_other(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel *other = (struct hwheel *)(uintptr_t)e->cookie;
+
+	(void)w;
+	n_fired++;
+	EXPECT(hwheel_destroy(other), 0);
+}
+
+static void d3_callback_may_destroy_another_wheel(void)
+{
+	struct hwheel *other = ktap_manual(0, 0, 0, 0);
+	struct hwheel *w = start(&shapes[0], 0);
+
+	CHECK_EQ(hwheel_once(other, 0, count_it, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 0, d3_other, (uintptr_t)other, 0, NULL), 0);
+	to(w, MS);
+	CHECK_EQ(n_fired, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+enum { SIBLINGS = 200 };
+static hwheel_timer_t d4_timers[SIBLINGS];
+static int (*d4_cancel)(struct hwheel *, hwheel_timer_t);
+static unsigned d4_cancelled;
+
+static void d4_first(struct hwheel *w, const struct hwheel_event *e)
+{
+	n_fired++;
+	for (unsigned n = 0; n < SIBLINGS; n++) {
+		if (d4_timers[n] == e->timer)
+			continue;
+		if (n_fired == 1)
+			EXPECT(d4_cancel(w, d4_timers[n]), 1);
+		d4_cancelled++;
+	}
+}
+
+/* All are due in the same tick; whichever is first cancels the others. */
+static void d4_callback_cancels_collected_siblings(void)
+{
+	int (*const how[])(struct hwheel *, hwheel_timer_t) = {
+		hwheel_timer_delete, hwheel_timer_delete_sync, hwheel_timer_shutdown, hwheel_timer_shutdown_sync, hwheel_timer_free,
+	};
+
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned h = 0; h < COUNT(how); h++) {
+			for (unsigned jump = 1; jump <= 100; jump += 99) {
+				struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
+
+				d4_cancel = how[h];
+				d4_cancelled = 0;
+				for (unsigned n = 0; n < SIBLINGS; n++) {
+					CHECK_EQ(hwheel_timer_setup(w, d4_first, n, &d4_timers[n]), 0);
+					CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
+				}
+				to(w, driven + jump * tick);
+				to(w, driven + 1000 * tick);
+				CHECK_EQ(n_fired, 1);
+				CHECK_EQ(d4_cancelled, SIBLINGS - 1);
+				CHECK_EQ(hwheel_destroy(w), 0);
+			}
+		}
+	}
+}
+
+/* The same with timers that free themselves. */
+static void d4_callback_cancels_siblings_that_free_themselves(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
+
+		d4_cancel = hwheel_timer_delete;
+		for (unsigned n = 0; n < SIBLINGS; n++)
+			CHECK_EQ(hwheel_once(w, tick, d4_first, n, 0, &d4_timers[n]), 0);
+		to(w, driven + tick);
+		to(w, driven + 1000 * tick);
+		CHECK_EQ(n_fired, 1);
+		CHECK_EQ(live(w), 0);
+		for (unsigned n = 0; n < SIBLINGS; n++)
+			CHECK_EQ(hwheel_timer_pending(w, d4_timers[n]), -ESTALE);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void d4_move(struct hwheel *w, const struct hwheel_event *e)
+{
+	n_fired++;
+	if (n_fired > 1)
+		return;
+	for (unsigned n = 0; n < SIBLINGS; n++)
+		if (d4_timers[n] != e->timer)
+			EXPECT(hwheel_timer_mod(w, d4_timers[n], n % 2 ? 0 : 10 * tick, 0), 1);
+}
+
+/* Moved, not cancelled: they fire once, at the new time. */
+static void d4_callback_moves_collected_siblings(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		struct hwheel *w = start(&shapes[i], 5 * shapes[i].tick);
+		unsigned later;
+
+		for (unsigned n = 0; n < SIBLINGS; n++) {
+			CHECK_EQ(hwheel_timer_setup(w, d4_move, n, &d4_timers[n]), 0);
+			CHECK_EQ(hwheel_timer_mod(w, d4_timers[n], tick, 0), 0);
+		}
+		to(w, 6 * tick);
+		CHECK_EQ(n_fired, 1);
+		to(w, 7 * tick);
+		/* half of them, or one less if the first was of that half */
+		later = SIBLINGS - n_fired;
+		CHECK(later == SIBLINGS / 2 || later == SIBLINGS / 2 - 1);
+		to(w, 16 * tick - 1);
+		CHECK_EQ(n_fired, SIBLINGS - later);
+		to(w, 16 * tick);
+		CHECK_EQ(n_fired, SIBLINGS);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+enum { GROW = 30000 };
+
+static void d5_grow(struct hwheel *w, const struct hwheel_event *e)
+{
+	n_fired++;
+	for (unsigned n = 0; n < GROW; n++)
+		EXPECT(hwheel_once(w, e->cookie ? (n % 1000) * tick : 0, count_it, 0, 0, NULL), 0);
+}
+
+/* The storage of timers and the buckets grow many times during a sweep. */
+static void d5_storage_grows_during_a_sweep(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		for (unsigned spread = 0; spread < 2; spread++) {
+			struct hwheel *w = start(&shapes[i], 0);
+
+			/* neighbours before and after in the same tick */
+			for (unsigned n = 0; n < 50; n++)
+				CHECK_EQ(hwheel_once(w, tick, n == 25 ? d5_grow : count_it, spread, 0,
+						      NULL), 0);
+			to(w, tick);
+			CHECK_EQ(n_fired, 50);
+			to(w, 2 * tick);
+			to(w, 2000 * tick);
+			CHECK_EQ(n_fired, 50 + GROW);
+			CHECK_EQ(live(w), 0);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static unsigned d6_count[3];
+
+static void d6_tick(struct hwheel *w, const struct hwheel_event *e)
+{
+	d6_count[e->cookie]++;
+	if (e->cookie == 0)
+		EXPECT(hwheel_timer_delete(w, e->timer), 1);
+	else if (e->cookie == 1)
+		EXPECT(hwheel_timer_mod(w, e->timer, 5 * tick, 0), 1);
+}
+
+/* What a callback does to its timer is not taken for another's. */
+static void d6_one_timers_change_is_not_anothers(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		/* in every order within the tick */
+		for (unsigned order = 0; order < 6; order++) {
+			static const unsigned orders[6][3] = {
+				{ 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 },
+			};
+			struct hwheel *w = start(&shapes[i], 0);
+			hwheel_timer_t timers[3];
+
+			memset(d6_count, 0, sizeof d6_count);
+			for (unsigned n = 0; n < 3; n++) {
+				unsigned which = orders[order][n];
+
+				CHECK_EQ(hwheel_every(w, tick, tick, 0, d6_tick, which, 0,
+						      &timers[which]), 0);
+			}
+			for (unsigned n = 1; n <= 50; n++)
+				to(w, n * tick);
+			CHECK_EQ(d6_count[0], 1);
+			CHECK_EQ(d6_count[1], 10);
+			CHECK_EQ(d6_count[2], 50);
+			CHECK_EQ(hwheel_timer_pending(w, timers[0]), -ESTALE);
+			CHECK_EQ(hwheel_timer_pending(w, timers[1]), 1);
+			CHECK_EQ(hwheel_timer_pending(w, timers[2]), 1);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+/*
+ * The header: a callback must return, and an exception that leaves it ends the
+ * process. C has none, and a longjmp over the library is not allowed; what can
+ * be tested is that a callback that dies takes the process with it, instead of
+ * a tick thread that is dead while everything else goes on.
+ */
+static void d7_die(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	if (e->cookie == 0)
+		abort();
+	*(volatile char *)(uintptr_t)e->cookie = 0;
+}
+
+static int d7_child(uint64_t how, int threaded)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		const struct rlimit none = { 0, 0 };
+		struct hwheel_options o;
+		struct hwheel *w = NULL;
+
+		setrlimit(RLIMIT_CORE, &none);
+		memset(&o, 0, sizeof o);
+		o.size = sizeof o;
+		o.clock = threaded ? HWHEEL_CLOCK_MONOTONIC : HWHEEL_CLOCK_MANUAL;
+		if (hwheel_create(&o, &w) != 0 ||
+		    (threaded && hwheel_start(w) != 0) ||
+		    hwheel_once(w, 5 * MS, d7_die, how, 0, NULL) != 0)
+			_exit(99);
+		if (!threaded)
+			hwheel_advance(w, 10 * MS, NULL, 0, NULL);
+		ktap_sleep_ms(3000);
+		_exit(98);	/* nobody has noticed */
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return -1;
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+static void d7_callback_that_aborts_ends_the_process(void)
+{
+	CHECK_EQ(d7_child(0, 0), SIGABRT);
+	CHECK_EQ(d7_child(0, 1), SIGABRT);
+}
+
+static void d7_fault_in_a_callback_ends_the_process(void)
+{
+	CHECK_EQ(d7_child(1, 0), SIGSEGV);
+	/* the tick thread blocks signals; that of a fault is fatal all the same */
+	CHECK_EQ(d7_child(1, 1), SIGSEGV);
+}
+
+static _Atomic unsigned d8_fired, d8_disorder, d8_inside, d8_release;
+static _Atomic uint64_t d8_latest;
+
+static void d8_note(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t now = 0;
+
+	hwheel_now(w, &now);
+	if (e->deadline_ns > now || e->deadline_ns < d8_latest)
+		d8_disorder++;
+	d8_latest = e->deadline_ns;
+	d8_inside = 1;
+	for (int i = 0; e->cookie == 0 && i < 20000 && !d8_release; i++)
+		ktap_sleep_ms(1);
+	d8_fired++;
+}
+
+/* The thread runs callbacks one by one: they come late, all, and in order. */
+static void d8_slow_callback_loses_nothing(void)
+{
+	struct hwheel *w = start_thread();
+	uint64_t now = 0;
+
+	d8_fired = d8_disorder = 0;
+	d8_latest = 0;
+	d8_release = 0;
+	CHECK_EQ(hwheel_now(w, &now), 0);
+	now = now / MS * MS + 20 * MS;
+	for (unsigned n = 40; n-- > 0;)
+		CHECK_EQ(hwheel_once(w, now + n * 2 * MS, d8_note, n, HWHEEL_ABS, NULL), 0);
+	ktap_sleep_ms(80);
+	d8_release = 1;
+	reach(&d8_fired, 40);
+	CHECK_EQ(d8_disorder, 0);
+	CHECK(live(w) <= 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Arms from outside are not held up by it. */
+static void d8_slow_callback_does_not_hold_up_arms(void)
+{
+	struct hwheel *w = start_thread();
+	hwheel_timer_t timer;
+
+	d8_fired = d8_disorder = d8_inside = d8_release = 0;
+	d8_latest = 0;
+	CHECK_EQ(hwheel_once(w, 0, d8_note, 0, 0, NULL), 0);
+	reach(&d8_inside, 1);
+	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 1, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 5 * MS, d8_note, 2, 0, &timer), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, timer), 1);
+	CHECK_EQ(d8_fired, 0);
+	d8_release = 1;
+	reach(&d8_fired, 2);
+	CHECK_EQ(d8_disorder, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static hwheel_timer_t d9_fresh;
+
+static void d9_free(struct hwheel *w, const struct hwheel_event *e)
+{
+	n_fired++;
+	if (e->cookie == 2)
+		EXPECT(hwheel_timer_free(w, e->timer), 1);	/* armed for the next period */
+	else
+		EXPECT(hwheel_timer_free(w, e->timer), 0);
+	/* stale from now on, for everything */
+	EXPECT(hwheel_timer_free(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_mod(w, e->timer, 0, 0), -ESTALE);
+	EXPECT(hwheel_timer_pending(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_delete(w, e->timer), -ESTALE);
+	EXPECT(hwheel_timer_delete_sync(w, e->timer), -ESTALE);
+	/* its storage is not given to another while it runs, nor its name */
+	EXPECT(hwheel_timer_setup(w, count_it, 0, &d9_fresh), 0);
+	EXPECT(d9_fresh == e->timer, 0);
+	EXPECT((uint32_t)d9_fresh == (uint32_t)e->timer, 0);
+}
+
+static void d9_callback_frees_its_own_timer(void)
+{
+	for (unsigned i = 0; i < COUNT(shapes); i++) {
+		for (unsigned kind = 0; kind < 3; kind++) {
+			struct hwheel *w = start(&shapes[i], 0);
+			hwheel_timer_t timer = 0;
+
+			if (kind == 0) {
+				CHECK_EQ(hwheel_timer_setup(w, d9_free, kind, &timer), 0);
+				CHECK_EQ(hwheel_timer_mod(w, timer, tick, 0), 0);
+			} else if (kind == 1) {
+				CHECK_EQ(hwheel_once(w, tick, d9_free, kind, 0, &timer), 0);
+			} else {
+				CHECK_EQ(hwheel_every(w, tick, tick, 0, d9_free, kind, 0, &timer), 0);
+			}
+			to(w, tick);
+			to(w, 1000 * tick);
+			CHECK_EQ(n_fired, 1);
+			CHECK_EQ(hwheel_timer_pending(w, timer), -ESTALE);
+			CHECK_EQ(hwheel_timer_free(w, d9_fresh), 0);
+			CHECK_EQ(live(w), 0);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+	}
+}
+
+static _Atomic unsigned d10_done;
+
+static void d10_poll(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct hwheel_event more;
+
+	(void)e;
+	n_fired++;
+	EXPECT(hwheel_poll(w, NULL, 0, NULL), -EBUSY);
+	EXPECT(hwheel_poll(w, &more, 1, NULL), -EBUSY);
+	EXPECT(hwheel_start(w), -EBUSY);
+	d10_done++;
+}
+
+static void d10_poll_in_a_callback_is_refused(void)
+{
+	struct hwheel *w = NULL;
+
+	n_fired = bad = 0;
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	for (unsigned n = 0; n < 3; n++)
+		CHECK_EQ(hwheel_once(w, 0, d10_poll, 0, 0, NULL), 0);
+	ktap_sleep_ms(3);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	CHECK_EQ(n_fired, 3);
+	CHECK_EQ(bad, 0);
+	/* and it can be driven as before, by the thread as well */
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	d10_done = 0;
+	CHECK_EQ(hwheel_start(w), 0);
+	CHECK_EQ(hwheel_once(w, 0, d10_poll, 0, 0, NULL), 0);
+	reach(&d10_done, 1);
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(d1_zero_rearm_in_the_callback_does_not_loop),
+	TEST(d1_least_period_does_not_loop),
+	TEST(d1_zero_rearm_leaves_the_thread_to_others),
+	TEST(d2_arm_into_the_bucket_being_drained),
+	TEST(d3_callback_cannot_destroy_the_wheel),
+	TEST(d3_callback_of_the_thread_cannot_either),
+	TEST(d3_callback_may_destroy_another_wheel),
+	TEST(d4_callback_cancels_collected_siblings),
+	TEST(d4_callback_cancels_siblings_that_free_themselves),
+	TEST(d4_callback_moves_collected_siblings),
+	TEST(d5_storage_grows_during_a_sweep),
+	TEST(d6_one_timers_change_is_not_anothers),
+	TEST(d7_callback_that_aborts_ends_the_process),
+	TEST(d7_fault_in_a_callback_ends_the_process),
+	TEST(d8_slow_callback_loses_nothing),
+	TEST(d8_slow_callback_does_not_hold_up_arms),
+	TEST(d9_callback_frees_its_own_timer),
+	TEST(d10_poll_in_a_callback_is_refused),
+};
+KTAP_MAIN(tests)

@@ -1,0 +1,341 @@
+//! A million jobs, 100,000 of them due within a minute, on three nodes: undisturbed,
+//! and with a node killed and the server restarted. Beside it plain pollers of the same
+//! table. Prints a page of Markdown, to a file too if one is named.
+//!
+//! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial.
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use postgres::Client;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::{Database, Server};
+
+struct Size {
+    jobs: i64,
+    due: i64,
+    seconds: i64,
+}
+
+const NODES: usize = 3;
+
+/// What one run showed.
+struct Figures {
+    name: String,
+    done: i64,
+    twice: i64,
+    early: i64,
+    late_ms: [f64; 3],
+    per_second: i64,
+    queries: i64,
+    idle_queries: i64,
+    took: Duration,
+}
+
+fn main() {
+    // cargo passes --bench.
+    let page_file = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with("--"));
+    let number = |name: &str, usual| {
+        std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+    };
+    let size = Size {
+        jobs: number("HWHEEL_JOBS", 1_000_000),
+        due: number("HWHEEL_DUE", 100_000),
+        seconds: number("HWHEEL_SECONDS", 60),
+    };
+    let begin = Instant::now();
+    let server = Server::start_with(
+        // As on a machine that is to keep its data; sized for this one.
+        &[
+            "fsync = on",
+            "shared_buffers = '1GB'",
+            "max_wal_size = '4GB'",
+            "checkpoint_timeout = '15min'",
+        ],
+        &[],
+    );
+    let db = server.database();
+    db.execute("UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT");
+    prepare(&db, &size);
+    eprintln!(
+        "{} jobs in the table after {:.0?}",
+        size.jobs,
+        begin.elapsed()
+    );
+
+    let mut all = vec![
+        hwheel_jobs(&db, &size, "hwheel-jobs", false),
+        hwheel_jobs(
+            &db,
+            &size,
+            "hwheel-jobs, a node killed, the server restarted",
+            true,
+        ),
+    ];
+    for (name, period) in [("poller, 1 s", 1000), ("poller, 100 ms", 100)] {
+        all.push(poller(&db, &size, name, Duration::from_millis(period)));
+    }
+    let page = page(&db, &size, &all, begin.elapsed());
+    println!("{page}");
+    if let Some(file) = page_file {
+        std::fs::write(&file, &page).expect("the page");
+        eprintln!("written to {file}");
+    }
+    let is_right = |f: &Figures| f.done == size.due && f.twice == 0 && f.early == 0;
+    assert!(
+        all.iter().all(is_right),
+        "a job was not done, done twice or early"
+    );
+}
+
+/// Fills the table with jobs that are due tomorrow, and makes the functions.
+fn prepare(db: &Database, size: &Size) {
+    db.execute(
+        "CREATE TABLE run (key text, at timestamptz);
+        CREATE FUNCTION note(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE sql AS 'INSERT INTO run VALUES (key, clock_timestamp())';
+
+        -- What a plain poller does: take what is due, run it, write that it is done.
+        CREATE FUNCTION poll(at_most int) RETURNS bigint LANGUAGE plpgsql AS $$
+        DECLARE
+            j hwheel.job;
+            ids bigint[] := '{}';
+            fired timestamptz[] := '{}';
+            until timestamptz := clock_timestamp();
+        BEGIN
+            FOR j IN SELECT * FROM hwheel.job WHERE state = 'waiting' AND due <= until
+                ORDER BY due LIMIT at_most FOR UPDATE SKIP LOCKED
+            LOOP
+                fired := fired || clock_timestamp();
+                EXECUTE 'SELECT ' || j.target || '($1, $2, $3)' USING j.key, j.occurrence, j.payload;
+                ids := ids || j.id;
+            END LOOP;
+            UPDATE hwheel.job SET state = 'done', fired_at = f.at, finished_at = clock_timestamp()
+                FROM unnest(ids, fired) AS f (id, at) WHERE job.id = f.id;
+            RETURN cardinality(ids);
+        END $$",
+    );
+    db.execute(&format!(
+        "SET session_replication_role = replica; -- No trigger: none of them is due soon.
+        INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, payload, max_attempts, backoff, timeout)
+        SELECT 'k' || i, d, d, 'once', '1 min', 'sql', 'public.note', '{{\"a\": 1}}', 5, '1 s', '1 min'
+        FROM generate_series(1, {}) i, LATERAL (SELECT now() + interval '1 day' + i * interval '1 ms' AS d) x",
+        size.jobs
+    ));
+}
+
+/// Makes some of the jobs due within the next minute, evenly, and waits for the first.
+fn make_due(db: &Database, size: &Size) {
+    let mut client = db.client();
+    let mut ahead = 15.0;
+    // Again with more time if the machine needs more to write them.
+    loop {
+        let begin = Instant::now();
+        let mut transaction = client.transaction().expect("a transaction");
+        let update = format!(
+            "TRUNCATE run;
+            UPDATE hwheel.job SET state = 'waiting', due = d, occurrence = d, fence = fence + 1,
+                attempts = 0, runs = 0, fired_at = NULL, finished_at = NULL, owner = NULL
+            FROM (SELECT i, now() + interval '1 s' * ({ahead} + (i - 1) * {} / {}::float8) AS d
+                FROM generate_series(1, {}) i) x
+            WHERE id = i; SET CONSTRAINTS ALL IMMEDIATE",
+            size.seconds, size.due, size.due,
+        );
+        transaction.batch_execute(&update).expect("the update");
+        let left = Duration::from_secs_f64(ahead).saturating_sub(begin.elapsed());
+        if left > Duration::from_secs(5) {
+            transaction.commit().expect("the commit");
+            let left = Duration::from_secs_f64(ahead).saturating_sub(begin.elapsed());
+            thread::sleep(left);
+            return;
+        }
+        eprintln!("  the machine is slow: again with more time");
+        ahead *= 2.0;
+    }
+}
+
+/// Calls of clients since the server was installed: each is a transaction of its own.
+fn queries(client: &mut Client) -> i64 {
+    let sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+    client.query_one(sql, &[]).expect("statistics").get(0)
+}
+
+/// Queries per minute while nothing is due.
+fn idle_queries(db: &Database) -> i64 {
+    let mut client = db.client();
+    // The server counts what a session did up to ten seconds later.
+    thread::sleep(Duration::from_secs(11));
+    let before = queries(&mut client);
+    thread::sleep(Duration::from_secs(10));
+    (queries(&mut client) - before - 1).max(0) * 6
+}
+
+fn hwheel_jobs(db: &Database, size: &Size, name: &str, disturb: bool) -> Figures {
+    eprintln!("{name}");
+    db.execute("VACUUM ANALYZE hwheel.job");
+    let node = |n: usize| db.node_with(&format!("node-{n}-{disturb}"), &["--capacity", "1000000"]);
+    let mut nodes: Vec<_> = (0..NODES).map(node).collect();
+    let idle_queries = if disturb { 0 } else { idle_queries(db) };
+    make_due(db, size);
+    let (before, begin) = (queries(&mut db.client()), Instant::now());
+    if disturb {
+        thread::sleep(Duration::from_secs(size.seconds as u64 / 4));
+        nodes[0].kill();
+        eprintln!("  a node was killed");
+        thread::sleep(Duration::from_secs(size.seconds as u64 / 4));
+        db.server.down("fast");
+        db.server.up();
+        eprintln!("  the server was restarted");
+    }
+    let took = wait_until_done(db, size, begin);
+    let queries = queries(&mut db.client()) - before;
+    for node in &mut nodes[usize::from(disturb)..] {
+        assert!(node.end());
+    }
+    figures(db, name, queries, idle_queries, took)
+}
+
+fn poller(db: &Database, size: &Size, name: &str, period: Duration) -> Figures {
+    eprintln!("{name}");
+    db.execute("VACUUM ANALYZE hwheel.job");
+    let is_over = AtomicBool::new(false);
+    let poll = || {
+        let mut client: Client = db.client();
+        let statement = client.prepare("SELECT poll(1000)").expect("poll()");
+        let mut next = Instant::now();
+        while !is_over.load(Ordering::Relaxed) {
+            while client
+                .query_one(&statement, &[])
+                .expect("poll()")
+                .get::<_, i64>(0)
+                == 1000
+            {}
+            next += period;
+            thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..NODES {
+            // As nodes that were started at different times.
+            thread::sleep(period / NODES as u32);
+            scope.spawn(poll);
+        }
+        let idle_queries = idle_queries(db);
+        make_due(db, size);
+        let before = queries(&mut db.client());
+        let took = wait_until_done(db, size, Instant::now());
+        let queries = queries(&mut db.client()) - before;
+        is_over.store(true, Ordering::Relaxed);
+        figures(db, name, queries, idle_queries, took)
+    })
+}
+
+fn wait_until_done(db: &Database, size: &Size, begin: Instant) -> Duration {
+    thread::sleep(Duration::from_secs(size.seconds as u64).saturating_sub(begin.elapsed()));
+    let end = Instant::now() + Duration::from_secs(90);
+    let mut client = db.client();
+    loop {
+        let row = client.query_one("SELECT count(*) FROM hwheel.job WHERE state <> 'done' AND due < now() + interval '12 h'", &[]);
+        let left: i64 = row.expect("count").get(0);
+        if left == 0 {
+            return begin.elapsed();
+        }
+        assert!(
+            Instant::now() < end,
+            "{left} of {} jobs were not done",
+            size.due
+        );
+        thread::sleep(Duration::from_millis(500));
+    }
+}
+
+fn figures(db: &Database, name: &str, queries: i64, idle_queries: i64, took: Duration) -> Figures {
+    let row = &db.rows(
+        "WITH late AS (SELECT extract(epoch FROM fired_at - due)::float8 * 1000 AS ms
+            FROM hwheel.job WHERE state = 'done')
+        SELECT (SELECT count(*) FROM hwheel.job WHERE state = 'done'),
+            (SELECT count(*) - count(DISTINCT key) FROM run),
+            (SELECT count(*) FROM late WHERE ms < 0),
+            percentile_disc(ARRAY[0.5, 0.99, 1]) WITHIN GROUP (ORDER BY ms),
+            (SELECT max(n) FROM (SELECT count(*) AS n FROM run GROUP BY date_trunc('second', at)) s)
+        FROM late",
+    )[0];
+    let late: Vec<f64> = row.get(3);
+    let counted: i64 = db.value("SELECT count(*) FROM run");
+    let figures = Figures {
+        name: name.to_owned(),
+        done: row.get::<_, i64>(0).min(counted),
+        twice: row.get(1),
+        early: row.get(2),
+        late_ms: [late[0], late[1], late[2]],
+        per_second: row.get(4),
+        queries,
+        idle_queries,
+        took,
+    };
+    eprintln!(
+        "  {} done, lateness {:?} ms, {} queries",
+        figures.done, figures.late_ms, figures.queries
+    );
+    figures
+}
+
+fn page(db: &Database, size: &Size, all: &[Figures], took: Duration) -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cpu = cpu
+        .lines()
+        .find_map(|line| line.strip_prefix("model name\t: "))
+        .unwrap_or("unknown");
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let version: String = db.value("SHOW server_version");
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut page = format!(
+        "# hwheel-jobs: a million jobs\n\n\
+        Written by `make bench-jobs`, which took {:.0} s.\n\n\
+        The table has {} jobs. {} of them are due within {} s, evenly, and each is a SQL\n\
+        function that inserts a row. There are {NODES} nodes. PostgreSQL {version} with\n\
+        fsync, the nodes and the benchmark share {cores} cores ({cpu}). The load\n\
+        of the machine at the end was {}.\n\n\
+        | | done | twice | early | late p50 | p99 | worst | most in 1 s | queries | idle, per minute |\n\
+        | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        took.as_secs_f64(), size.jobs, size.due, size.seconds, load.split(' ').next().unwrap_or("unknown"),
+    );
+    for f in all {
+        let ms = |ms: f64| {
+            if ms < 100.0 {
+                format!("{ms:.1} ms")
+            } else {
+                format!("{:.2} s", ms / 1000.0)
+            }
+        };
+        let idle = if f.idle_queries == 0 {
+            "-".to_owned()
+        } else {
+            f.idle_queries.to_string()
+        };
+        let per_minute = f.queries as f64 * 60.0 / f.took.as_secs_f64();
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {per_minute:.0} per minute | {idle} |",
+            f.name,
+            f.done,
+            f.twice,
+            f.early,
+            ms(f.late_ms[0]),
+            ms(f.late_ms[1]),
+            ms(f.late_ms[2]),
+            f.per_second,
+        );
+    }
+    page += "\nThe killed node holds jobs of the next 10 s. They pass on when its lease of 15 s has run\n\
+        out, and then wait for each other. A query is a call of a client, which is a transaction.\n\
+        A poller asks for up to 1,000 jobs at once, and again at once if it gets them. The nodes\n\
+        have four connections each that fire, the pollers one each. Late is from the due time\n\
+        to the start of the function, by the database's clock.\n";
+    page
+}

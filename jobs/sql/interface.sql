@@ -1,0 +1,254 @@
+-- The functions for users. Each works inside the caller's transaction: what is
+-- rolled back never happened.
+
+-- Says why a cron expression is wrong, or NULL. Five fields: minute, hour, day of
+-- the month, month, day of the week; each a list of *, N or N-N, the first and the
+-- last with /step; names of months and days. The nodes compute the times with a
+-- library (src/recur.rs); a test checks that the library accepts what this accepts.
+CREATE OR REPLACE FUNCTION hwheel._cron_error(cron text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	field_names constant text[] := '{minute,hour,day of the month,month,day of the week}';
+	lowest  constant int[] := '{0,0,1,1,0}';
+	highest constant int[] := '{59,23,31,12,7}';
+	months  constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
+	days    constant text[] := '{SUN,MON,TUE,WED,THU,FRI,SAT}';
+	fields  text[] := regexp_split_to_array(btrim(upper(cron)), '\s+');
+	item    text;
+	part    text[];
+	numbers int[];
+BEGIN
+	IF cardinality(fields) <> 5 THEN
+		RETURN format('it has %s fields instead of five', cardinality(fields));
+	END IF;
+	FOR f IN 1..5 LOOP
+		FOREACH item IN ARRAY string_to_array(fields[f], ',') LOOP
+			part := regexp_match(item, '^(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,4}))?$');
+			IF part IS NULL THEN
+				RETURN format('"%s" is no %s', item, field_names[f]);
+			END IF;
+			FOR i IN 1..2 LOOP
+				CONTINUE WHEN part[i] IS NULL;
+				numbers[i] := CASE
+					WHEN part[i] ~ '^\d' THEN part[i]::int
+					WHEN f = 4 THEN array_position(months, part[i])
+					WHEN f = 5 THEN array_position(days, part[i]) - 1 END;
+				IF numbers[i] IS NULL OR numbers[i] NOT BETWEEN lowest[f] AND highest[f] THEN
+					RETURN format('"%s" is no %s', part[i], field_names[f]);
+				END IF;
+			END LOOP;
+			IF part[2] IS NOT NULL AND numbers[2] < numbers[1] THEN
+				RETURN format('the range "%s" runs backwards', item);
+			END IF;
+			IF part[3] IS NOT NULL THEN
+				IF part[1] IS NOT NULL AND part[2] IS NULL THEN
+					RETURN format('"%s" has a step but no range', item);
+				ELSIF part[3]::int NOT BETWEEN 1 AND highest[f] THEN
+					RETURN format('"%s" has a step out of range', item);
+				END IF;
+			END IF;
+		END LOOP;
+	END LOOP;
+	RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION hwheel._refuse(message text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
+END $$;
+
+-- A due time has to be finite and not before the caller's transaction.
+CREATE OR REPLACE FUNCTION hwheel._check_due(due timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF due IS NULL OR NOT isfinite(due) OR due > '4999-01-01' THEN
+		PERFORM hwheel._refuse(format('%s is no due time', coalesce(due::text, 'NULL')));
+	ELSIF due < now() THEN
+		PERFORM hwheel._refuse(format('the due time %s is in the past: it is %s', due, now()));
+	END IF;
+END $$;
+
+-- Tells a node that a job is no longer its own. Correctness does not need it: the
+-- fence has changed.
+CREATE OR REPLACE FUNCTION hwheel._revoke(owner bigint, id bigint, fence bigint) RETURNS void
+LANGUAGE sql AS $$
+	SELECT pg_notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
+$$;
+
+-- Schedules a job, or replaces the one that has this key. Returns its id.
+--
+-- when:  due                    once
+--        every [, due]          at due (by default after one interval), and so on
+--        cron [, zone] [, due]  first at due or later; zone is UTC by default
+-- what:  sql       the name of a function (key text, due timestamptz, payload jsonb)
+--        command   for /bin/sh -c, with the payload on its standard input
+--        http      a URL; the payload is sent to it as JSON by POST
+CREATE OR REPLACE FUNCTION hwheel.schedule(
+	key          text,
+	due          timestamptz DEFAULT NULL,
+	sql          text        DEFAULT NULL,
+	command      text        DEFAULT NULL,
+	http         text        DEFAULT NULL,
+	payload      jsonb       DEFAULT NULL,
+	every        interval    DEFAULT NULL,
+	cron         text        DEFAULT NULL,
+	zone         text        DEFAULT NULL,
+	missed       text        DEFAULT 'once',
+	grace        interval    DEFAULT '1 minute',
+	max_attempts int         DEFAULT 5,
+	backoff      interval    DEFAULT '1 second',
+	timeout      interval    DEFAULT '1 minute'
+) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	first   timestamptz := schedule.due;
+	target  text := coalesce(schedule.sql, schedule.command, schedule.http);
+	maximum int := (SELECT payload_limit FROM hwheel.settings);
+	problem text;
+	old     record;
+	new_id  bigint;
+BEGIN
+	IF schedule.key IS NULL OR octet_length(schedule.key) NOT BETWEEN 1 AND 255 THEN
+		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
+	ELSIF num_nonnulls(schedule.sql, schedule.command, schedule.http) <> 1 THEN
+		PERFORM hwheel._refuse('a job is one of sql, command and http');
+	ELSIF num_nonnulls(schedule.every, schedule.cron) > 1 THEN
+		PERFORM hwheel._refuse('a job has every or cron, not both');
+	ELSIF octet_length(schedule.payload::text) > maximum THEN
+		PERFORM hwheel._refuse(format('the payload has %s bytes, more than %s',
+			octet_length(schedule.payload::text), maximum));
+	ELSIF schedule.missed IS NULL OR schedule.missed NOT IN ('skip', 'once', 'all') THEN
+		PERFORM hwheel._refuse(format('missed is "%s", not skip, once or all', schedule.missed));
+	ELSIF schedule.missed <> 'once' AND num_nonnulls(schedule.every, schedule.cron) = 0 THEN
+		PERFORM hwheel._refuse('missed needs every or cron');
+	ELSIF schedule.grace IS NULL OR schedule.grace NOT BETWEEN '0' AND '1 year' THEN
+		PERFORM hwheel._refuse('grace is from 0 to 1 year');
+	ELSIF schedule.max_attempts IS NULL OR schedule.max_attempts NOT BETWEEN 1 AND 100 THEN
+		PERFORM hwheel._refuse('max_attempts is from 1 to 100');
+	ELSIF schedule.backoff IS NULL OR schedule.backoff NOT BETWEEN '1 ms' AND '1 hour' THEN
+		PERFORM hwheel._refuse('backoff is from 1 ms to 1 hour');
+	ELSIF schedule.timeout IS NULL OR schedule.timeout NOT BETWEEN '1 ms' AND '1 day' THEN
+		PERFORM hwheel._refuse('timeout is from 1 ms to 1 day');
+	ELSIF schedule.http !~ '^https?://[^/\s]\S*$' THEN
+		PERFORM hwheel._refuse(format('"%s" is no URL of http or https', schedule.http));
+	ELSIF btrim(target) = '' THEN
+		PERFORM hwheel._refuse('the command is empty');
+	ELSIF schedule.zone IS NOT NULL AND schedule.cron IS NULL THEN
+		PERFORM hwheel._refuse('a zone needs cron');
+	END IF;
+
+	-- The function is stored by its full name, so that the caller's search path
+	-- decides and not a node's.
+	IF schedule.sql IS NOT NULL THEN
+		SELECT format('%I.%I', n.nspname, p.proname) INTO target
+		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+		WHERE p.oid = to_regprocedure(schedule.sql || '(text, timestamptz, jsonb)')
+			AND p.prokind = 'f';
+		IF NOT FOUND THEN
+			PERFORM hwheel._refuse(format(
+				'there is no function %s(text, timestamptz, jsonb)', schedule.sql));
+		END IF;
+	END IF;
+
+	IF schedule.cron IS NOT NULL THEN
+		problem := hwheel._cron_error(schedule.cron);
+		IF problem IS NOT NULL THEN
+			PERFORM hwheel._refuse(format('the cron expression "%s": %s', schedule.cron, problem));
+		ELSIF schedule.zone IS NOT NULL AND NOT EXISTS
+			(SELECT FROM pg_timezone_names WHERE name = schedule.zone) THEN
+			PERFORM hwheel._refuse(format('there is no time zone "%s"', schedule.zone));
+		END IF;
+		first := coalesce(first, now());
+	ELSIF schedule.every IS NOT NULL THEN
+		IF NOT schedule.every BETWEEN '1 ms' AND '10 years'
+			OR extract(year FROM schedule.every) <> 0 OR extract(month FROM schedule.every) <> 0 THEN
+			PERFORM hwheel._refuse(format(
+				'every is %s, not 1 ms or more without months and years', schedule.every));
+		END IF;
+		first := coalesce(first, now() + make_interval(secs => extract(epoch FROM schedule.every)::float8));
+	END IF;
+	IF first IS NULL THEN
+		PERFORM hwheel._refuse('a job needs due, every or cron');
+	END IF;
+	PERFORM hwheel._check_due(first);
+
+	SELECT id, owner, fence INTO old FROM hwheel.job
+		WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
+		kind, target, payload, max_attempts, backoff, timeout)
+	VALUES (schedule.key, CASE WHEN schedule.cron IS NULL THEN first ELSE '-infinity' END,
+		first, schedule.every, schedule.cron,
+		CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
+		schedule.missed, schedule.grace,
+		CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
+			WHEN schedule.command IS NOT NULL THEN 'command' ELSE 'http' END,
+		target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout)
+	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+		due = excluded.due, occurrence = excluded.occurrence, every = excluded.every,
+		cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
+		grace = excluded.grace, kind = excluded.kind, target = excluded.target,
+		payload = excluded.payload, max_attempts = excluded.max_attempts,
+		backoff = excluded.backoff, timeout = excluded.timeout, state = 'waiting',
+		owner = NULL, fence = j.fence + 1, attempts = 0, last_error = NULL
+	RETURNING id INTO new_id;
+	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+	RETURN new_id;
+END $$;
+
+-- Moves a job. Returns false if no job that is still to run has the key. A
+-- recurrence goes on from the new time: an interval from there, cron after it.
+-- A command or request that has started is not stopped.
+CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	old record;
+BEGIN
+	PERFORM hwheel._check_due(move.due);
+	SELECT id, owner, fence INTO old FROM hwheel.job
+		WHERE key = move.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	UPDATE hwheel.job SET due = move.due, occurrence = move.due, state = 'waiting',
+		owner = NULL, fence = fence + 1, attempts = 0 WHERE id = old.id;
+	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+	RETURN true;
+END $$;
+
+-- Cancels a job, which is deleted. Returns false if no job that is still to run has
+-- the key. A command or request that has started is not stopped.
+CREATE OR REPLACE FUNCTION hwheel.cancel(key text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	old record;
+BEGIN
+	DELETE FROM hwheel.job
+		WHERE key = cancel.key AND state IN ('waiting', 'claimed', 'running')
+		RETURNING id, owner, fence INTO old;
+	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+	RETURN old.id IS NOT NULL;
+END $$;
+
+-- Gives the last dead job of a key another life, from now. Returns false if there
+-- is none. A live job with the same key is a unique violation.
+CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	UPDATE hwheel.job SET state = 'waiting', fence = fence + 1, attempts = 0,
+		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END,
+		finished_at = NULL
+	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = revive.key AND state = 'dead');
+	RETURN FOUND;
+END $$;
+
+-- Deletes the jobs that ended at least this long ago. Returns their number.
+CREATE OR REPLACE FUNCTION hwheel.prune(older interval) RETURNS bigint
+LANGUAGE sql AS $$
+	WITH gone AS (DELETE FROM hwheel.job WHERE state IN ('done', 'dead')
+		AND finished_at <= clock_timestamp() - older RETURNING 1)
+	SELECT count(*) FROM gone;
+$$;

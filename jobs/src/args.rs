@@ -1,0 +1,92 @@
+//! The command line.
+
+use crate::job::Kind;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+
+/// Durable timers in PostgreSQL, fired by timing wheels on any number of machines.
+#[derive(Parser)]
+#[command(version)]
+pub struct Args {
+    /// The database: a URL, or words such as "host=/run/postgresql dbname=app".
+    #[arg(
+        long,
+        env = "DATABASE_URL",
+        global = true,
+        default_value = "host=/run/postgresql user=postgres"
+    )]
+    pub db: String,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create or update the schema hwheel in the database.
+    Install,
+    /// Run jobs until SIGTERM or SIGINT.
+    Run(Run),
+    /// Show jobs, the next ones first.
+    List(List),
+    /// Show the number of jobs in each state and how late they fire.
+    Stats(Stats),
+}
+
+#[derive(clap::Args)]
+pub struct Run {
+    /// The node's name in tables and logs; by default host:pid.
+    #[arg(long)]
+    pub name: Option<String>,
+
+    /// The kinds of jobs to run, separated by commas.
+    #[arg(long, value_delimiter = ',', default_value = "sql,command,http")]
+    pub kinds: Vec<Kind>,
+
+    /// Connections that fire SQL jobs; the number of batches at once.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=100))]
+    pub connections: u16,
+
+    /// Commands and requests that run at once.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub runs: u16,
+
+    /// Jobs that the node holds at most.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub capacity: u32,
+
+    /// Serve Prometheus text over HTTP on this address, such as 127.0.0.1:9187.
+    #[arg(long)]
+    pub metrics: Option<SocketAddr>,
+}
+
+#[derive(clap::Args)]
+pub struct List {
+    /// Only jobs in this state.
+    #[arg(long)]
+    pub state: Option<State>,
+
+    /// Only jobs whose key matches, as with SQL's LIKE: report-%.
+    #[arg(long)]
+    pub key: Option<String>,
+
+    /// The number of jobs to show.
+    #[arg(long, default_value_t = 50)]
+    pub limit: u32,
+}
+
+#[derive(clap::Args)]
+pub struct Stats {
+    /// As text for Prometheus.
+    #[arg(long)]
+    pub prometheus: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum State {
+    Waiting,
+    Claimed,
+    Running,
+    Done,
+    Dead,
+}

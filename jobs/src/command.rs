@@ -1,0 +1,156 @@
+//! One run of a command.
+
+use crate::outside::Run;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How much of the output goes into the error of a command that fails.
+const QUOTED: u64 = 500;
+
+/// Runs a command with `/bin/sh -c`, as a process group of its own. The payload is its
+/// standard input; HWHEEL_KEY, HWHEEL_DUE, HWHEEL_ATTEMPT and HWHEEL_RUN, which is the
+/// same for all attempts at one run and no other, are in its environment.
+pub fn run(run: &Run) -> Result<(), String> {
+    let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
+    if !ended_within(&child, run.time_limit).map_err(|e| format!("cannot wait: {e}"))? {
+        // SAFETY: the group is the child's, which has not been waited for.
+        unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        let _ = child.wait();
+        return Err(format!(
+            "killed after {:?}{}",
+            run.time_limit,
+            quote(&mut output)
+        ));
+    }
+    let status = child.wait().map_err(|e| format!("cannot wait: {e}"))?;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => Err(format!("exit status {code}{}", quote(&mut output))),
+        (None, signal) => Err(format!(
+            "signal {}{}",
+            signal.unwrap_or(0),
+            quote(&mut output)
+        )),
+    }
+}
+
+/// Files stand for the input and the output, so that neither side waits for the other.
+fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
+    let mut input = tempfile::tempfile()?;
+    input.write_all(run.payload.as_deref().unwrap_or("").as_bytes())?;
+    input.seek(SeekFrom::Start(0))?;
+    let output = tempfile::tempfile()?;
+    let child = Command::new("/bin/sh")
+        .args(["-c", &run.target])
+        .env("HWHEEL_KEY", &run.key)
+        .env("HWHEEL_DUE", run.occurrence.to_string())
+        .env("HWHEEL_ATTEMPT", run.attempt.to_string())
+        .env("HWHEEL_RUN", run.name())
+        .stdin(input)
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
+        .process_group(0)
+        .spawn()?;
+    Ok((child, output))
+}
+
+/// Waits for the end of a process, without taking its status.
+fn ended_within(child: &Child, limit: Duration) -> std::io::Result<bool> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call has just made it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let end = Instant::now() + limit;
+    loop {
+        let left = end.saturating_duration_since(Instant::now()).as_millis();
+        let left = i32::try_from(left + 1).unwrap_or(i32::MAX);
+        let mut poll = libc::pollfd {
+            fd: pidfd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which lives as long as the call.
+        match unsafe { libc::poll(&mut poll, 1, left) } {
+            1 => return Ok(true),
+            0 if Instant::now() >= end => return Ok(false),
+            -1 if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted => {
+                return Err(std::io::Error::last_os_error());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The end of the output.
+fn quote(output: &mut File) -> String {
+    let mut bytes = Vec::new();
+    let length = output.seek(SeekFrom::End(0)).unwrap_or(0);
+    let _ = output.seek(SeekFrom::Start(length.saturating_sub(QUOTED)));
+    let _ = output.read_to_end(&mut bytes);
+    // PostgreSQL has no text with a zero byte.
+    let text = String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}");
+    match text.trim() {
+        "" => String::new(),
+        text => format!(": {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(command: &str, payload: Option<&str>, limit_ms: u64) -> Result<(), String> {
+        run(&Run {
+            id: 7,
+            key: "a key".into(),
+            occurrence: "2026-01-01T00:00:00.5Z".parse().unwrap(),
+            attempt: 2,
+            target: command.into(),
+            payload: payload.map(str::to_owned),
+            time_limit: Duration::from_millis(limit_ms),
+        })
+    }
+
+    #[test]
+    fn a_command_gets_its_payload_and_what_it_is_for() {
+        let all = r#"test "$(cat)" = '{"a": 1}' && test "$HWHEEL_KEY $HWHEEL_ATTEMPT" = "a key 2" &&
+            test "$HWHEEL_DUE" = 2026-01-01T00:00:00.5Z && test "$HWHEEL_RUN" = 7-1767225600500000"#;
+        assert_eq!(sh(all, Some(r#"{"a": 1}"#), 5000), Ok(()));
+    }
+
+    #[test]
+    fn a_command_that_fails_is_quoted() {
+        assert_eq!(
+            sh("echo no such file; exit 3", None, 5000).unwrap_err(),
+            "exit status 3: no such file"
+        );
+        assert_eq!(sh("kill -9 $$", None, 5000).unwrap_err(), "signal 9");
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_killed_with_its_children() {
+        let begin = Instant::now();
+        let why = sh("sleep 77.7 & sleep 77.7", None, 200).unwrap_err();
+        assert_eq!(why, "killed after 200ms");
+        assert!(begin.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn much_output_holds_up_nobody() {
+        assert_eq!(
+            sh(
+                "head -c 10000000 /dev/zero",
+                Some(&"x".repeat(1_000_000)),
+                20_000
+            ),
+            Ok(())
+        );
+    }
+}

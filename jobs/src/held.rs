@@ -1,0 +1,302 @@
+//! The jobs that a node holds, from the claim to the call that settles them.
+//!
+//! A job is armed, and its timer's expiry puts it into one of two queues. What leaves
+//! a queue belongs to the thread that took it. The database may have given any of them
+//! to another node meanwhile: then the fence says so when it fires.
+
+use crate::clock::Bounds;
+use crate::job::{Job, Kind};
+use crate::metrics::Metrics;
+use crate::wheel::Alarms;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+/// A change of the offset by more than this arms everything anew.
+const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
+
+/// How long a job waits at most whose row is locked.
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
+/// A command or request that has ended.
+pub struct Ended {
+    pub job: Job,
+    pub error: Option<String>,
+}
+
+pub struct Held {
+    state: Mutex<State>,
+    /// There are SQL jobs due, or the node closes.
+    sql_due: Condvar,
+    /// There are others due or ended, or the node closes.
+    outside_due: Condvar,
+    /// For the closures of the wheel.
+    me: Weak<Held>,
+    pub metrics: Metrics,
+}
+
+struct State {
+    node: Option<i64>,
+    alarms: Option<Alarms>,
+    armed: HashMap<i64, Job>,
+    sql: VecDeque<Job>,
+    outside: VecDeque<Job>,
+    ended: Vec<Ended>,
+    /// The database's clock less this machine's.
+    offset: SignedDuration,
+    /// An answer of the database was lost: what does this node own?
+    is_unsure: bool,
+    is_closing: bool,
+}
+
+impl Held {
+    pub fn new() -> Arc<Held> {
+        Arc::new_cyclic(|me| Held {
+            state: Mutex::new(State {
+                node: None,
+                alarms: None,
+                armed: HashMap::new(),
+                sql: VecDeque::new(),
+                outside: VecDeque::new(),
+                ended: Vec::new(),
+                offset: SignedDuration::ZERO,
+                is_unsure: false,
+                is_closing: false,
+            }),
+            sql_due: Condvar::new(),
+            outside_due: Condvar::new(),
+            me: me.clone(),
+            metrics: Metrics::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .expect("a thread that holds the jobs has panicked")
+    }
+
+    // Arming.
+
+    /// Arms jobs. One that is armed with the same fence, or a later one, stays.
+    pub fn arm(&self, jobs: impl IntoIterator<Item = Job>) {
+        let mut state = self.lock();
+        for job in jobs {
+            state.arm(job, None, self);
+        }
+    }
+
+    /// Arms a job that could not be fired now. The later it is, the longer it waits.
+    pub fn arm_later(&self, job: Job, at_least: Duration) {
+        let mut state = self.lock();
+        let now = state.now();
+        let late = now.duration_since(job.due.unwrap_or(now));
+        let pause = (late / 4).min(LONGEST_PAUSE);
+        let pause = pause.max(SignedDuration::try_from(at_least).unwrap_or(LONGEST_PAUSE));
+        state.arm(job, Some(now + pause), self);
+    }
+
+    /// The job is no longer this node's.
+    pub fn revoke(&self, id: i64, fence: i64) {
+        let mut state = self.lock();
+        if state.armed.get(&id).is_some_and(|job| job.fence == fence) {
+            state.armed.remove(&id);
+            if let Some(alarms) = &state.alarms {
+                alarms.cancel(id);
+            }
+        }
+    }
+
+    /// None of the jobs is this node's any more.
+    pub fn forget(&self) {
+        let mut state = self.lock();
+        state.armed.clear();
+        state.sql.clear();
+        state.outside.clear();
+        let old = state.alarms.take();
+        drop(state);
+        // Not under the lock: it waits for a thread that may want it.
+        drop(old);
+    }
+
+    /// A timer has expired.
+    fn expired(&self, id: i64) {
+        let mut state = self.lock();
+        // It is not there if it was revoked or forgotten just now.
+        let Some(job) = state.armed.remove(&id) else {
+            return;
+        };
+        if job.kind == Kind::Sql {
+            state.sql.push_back(job);
+            self.sql_due.notify_one();
+        } else {
+            state.outside.push_back(job);
+            self.outside_due.notify_one();
+        }
+    }
+
+    // Time.
+
+    /// The database's time.
+    pub fn now(&self) -> Timestamp {
+        self.lock().now()
+    }
+
+    pub fn offset(&self) -> SignedDuration {
+        self.lock().offset
+    }
+
+    /// Takes in a measurement of the offset. If it refutes the offset by much, a clock
+    /// was set, and a new wheel gets all jobs: a wheel holds its time where its clock
+    /// is set back, and its timers were computed with the old offset.
+    pub fn measured(&self, bounds: Bounds) {
+        let mut state = self.lock();
+        let offset = bounds.correct(state.offset);
+        let change = (offset - state.offset).abs();
+        state.offset = offset;
+        if change <= TOLERANCE {
+            return;
+        }
+        log::info!("the database's clock is {offset:?} ahead of this one's");
+        let old = state.alarms.take();
+        let jobs: Vec<Job> = state.armed.values().cloned().collect();
+        for job in jobs {
+            state.set(&job, None, self);
+        }
+        drop(state);
+        drop(old);
+    }
+
+    // What is due.
+
+    /// Waits for SQL jobs that are due, and takes some with the same time limit. None:
+    /// the node closes.
+    pub fn take_sql(&self, at_most: usize) -> Option<Vec<Job>> {
+        let mut state = self.lock();
+        while state.sql.is_empty() && !state.is_closing {
+            state = self.sql_due.wait(state).expect("see lock()");
+        }
+        if state.is_closing {
+            return None;
+        }
+        let limit = state.sql.front()?.timeout_ms;
+        let alike = state
+            .sql
+            .iter()
+            .take(at_most)
+            .take_while(|job| job.timeout_ms == limit);
+        let count = alike.count();
+        Some(state.sql.drain(..count).collect())
+    }
+
+    /// Waits for other jobs, and takes those that have ended and up to `free` of those
+    /// that are due. None: the node closes, and none is `running`.
+    pub fn take_outside(&self, free: usize, running: usize) -> Option<(Vec<Ended>, Vec<Job>)> {
+        let mut state = self.lock();
+        loop {
+            let count = if state.is_closing {
+                0
+            } else {
+                free.min(state.outside.len())
+            };
+            if count > 0 || !state.ended.is_empty() {
+                let ended = std::mem::take(&mut state.ended);
+                return Some((ended, state.outside.drain(..count).collect()));
+            }
+            if state.is_closing && running == 0 {
+                return None;
+            }
+            state = self.outside_due.wait(state).expect("see lock()");
+        }
+    }
+
+    pub fn ended(&self, ended: Ended) {
+        self.lock().ended.push(ended);
+        self.outside_due.notify_one();
+    }
+
+    /// The number of jobs armed or due.
+    pub fn len(&self) -> usize {
+        let state = self.lock();
+        state.armed.len() + state.sql.len() + state.outside.len()
+    }
+
+    // The state of the node.
+
+    /// The number of the node, if it has entered.
+    pub fn node(&self) -> Option<i64> {
+        self.lock().node
+    }
+
+    pub fn set_node(&self, id: Option<i64>) {
+        self.lock().node = id;
+    }
+
+    /// An answer was lost.
+    pub fn unsure(&self) {
+        self.lock().is_unsure = true;
+    }
+
+    /// Whether an answer was lost since this was last asked.
+    pub fn was_unsure(&self) -> bool {
+        std::mem::take(&mut self.lock().is_unsure)
+    }
+
+    pub fn close(&self) {
+        self.lock().is_closing = true;
+        self.sql_due.notify_all();
+        self.outside_due.notify_all();
+    }
+
+    pub fn is_closing(&self) -> bool {
+        self.lock().is_closing
+    }
+}
+
+impl State {
+    fn now(&self) -> Timestamp {
+        Timestamp::now() + self.offset
+    }
+
+    fn arm(&mut self, job: Job, not_before: Option<Timestamp>, held: &Held) {
+        if self
+            .armed
+            .get(&job.id)
+            .is_none_or(|armed| armed.fence < job.fence)
+        {
+            self.set(&job, not_before, held);
+            self.armed.insert(job.id, job);
+        }
+    }
+
+    /// Arms the timer of a job. A node that cannot is of no use, and ends; its lease
+    /// passes on.
+    fn set(&mut self, job: &Job, not_before: Option<Timestamp>, held: &Held) {
+        let due = job
+            .due
+            .expect("a job without a due time is planned, not armed");
+        let at = not_before.map_or(due, |time| time.max(due));
+        let here = at.saturating_sub(self.offset).unwrap_or(Timestamp::MAX);
+        let at_ns = u64::try_from(here.as_nanosecond()).unwrap_or(0);
+        let armed = self
+            .alarms(held)
+            .and_then(|alarms| alarms.set(job.id, at_ns));
+        if let Err(why) = armed {
+            log::error!("cannot arm a timer: {why}");
+            std::process::exit(1);
+        }
+    }
+
+    fn alarms(&mut self, held: &Held) -> std::io::Result<&Alarms> {
+        if self.alarms.is_none() {
+            let held = held.me.clone();
+            self.alarms = Some(Alarms::new(move |id| {
+                if let Some(held) = held.upgrade() {
+                    held.expired(id);
+                }
+            })?);
+        }
+        Ok(self.alarms.as_ref().expect("just made"))
+    }
+}

@@ -1,0 +1,74 @@
+//! A job as a node knows it.
+
+use crate::recur::Recurrence;
+use clap::ValueEnum;
+use jiff::Timestamp;
+use postgres::Row;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Kind {
+    /// A function of the database, which runs in the transaction that settles it.
+    Sql,
+    Command,
+    Http,
+}
+
+/// The word of the database and the command line.
+pub fn word(value: impl ValueEnum) -> String {
+    let value = value.to_possible_value().expect("no value is skipped");
+    value.get_name().to_owned()
+}
+
+/// A claimed job. The fence is the right to act on it.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub id: i64,
+    pub fence: i64,
+    pub kind: Kind,
+    /// When the next attempt is due, by the database's clock. None: the first run is
+    /// still to be computed.
+    pub due: Option<Timestamp>,
+    /// The run that the attempt is for.
+    pub occurrence: Timestamp,
+    pub recurrence: Option<Arc<Recurrence>>,
+    pub timeout_ms: i64,
+    /// No attempt is left: the last one was lost with its node.
+    pub is_exhausted: bool,
+}
+
+/// From a row of the SQL type `hwheel.claim`.
+impl From<&Row> for Job {
+    fn from(row: &Row) -> Job {
+        let kind = match row.get("kind") {
+            "sql" => Kind::Sql,
+            "command" => Kind::Command,
+            _ => Kind::Http,
+        };
+        Job {
+            id: row.get("id"),
+            fence: row.get("fence"),
+            kind,
+            due: row.get("due"),
+            occurrence: row.get("occurrence"),
+            recurrence: Recurrence::of(row).map(Arc::new),
+            timeout_ms: row.get("timeout_ms"),
+            is_exhausted: row.get("exhausted"),
+        }
+    }
+}
+
+impl Job {
+    /// The job after a call that has left it to this node.
+    pub fn again(&self, fence: i64, due: Timestamp, occurrence: Timestamp) -> Job {
+        let due = Some(due);
+        let is_exhausted = false;
+        Job {
+            fence,
+            due,
+            occurrence,
+            is_exhausted,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! hwheel-jobs: timers that outlive the process and the machine.
+//!
+//! PostgreSQL keeps the jobs. Nodes, which are processes on any number of machines,
+//! claim the jobs that are due soon and arm each in a timing wheel. So the table is
+//! asked a few times per window, and a job fires to the millisecond.
+//!
+//! # Vocabulary
+//!
+//! - *job*: a row of `hwheel.job`. Its `occurrence` is the time that its user or its
+//!   recurrence asked for, its `due` the time of the next attempt.
+//! - *window*: how far ahead nodes claim, 10 s by default.
+//! - *lease*: how long a node may be silent, 15 s by default. It belongs to the node
+//!   and covers all its jobs, so that to renew it is one update.
+//! - *fence*: a number in the job that grows with every claim and every change.
+//!
+//! # The life of a job
+//!
+//! ```text
+//!             claim                  begin                settle
+//!   waiting ---------> claimed -------------> running ------------> done, dead
+//!    ^  ^ ^               |  \ fire (SQL: run and settle in one)  /
+//!    |  | |               |   `------------------------------>---'|
+//!    |  | `- move, release'                                       |
+//!    |  `---- release (the node was lost) ------------------------|
+//!    `------- next run, or retry, beyond the window --------------'
+//! ```
+//!
+//! # The protocol
+//!
+//! The statements are in `sql/node.sql`, one function for each step. Each call is a
+//! transaction of one statement, so a node that stops between two calls holds no lock.
+//!
+//! 1. *Enter.* A node gets a number that is never used again, and a lease.
+//! 2. *Claim.* A few times per window, in one call: the node renews its lease, expels
+//!    the nodes whose lease has run out, releases the jobs of nodes that have left, and
+//!    claims what is due within the window with `FOR UPDATE SKIP LOCKED`. It arms what
+//!    it gets in its wheel.
+//! 3. *Listen.* A trigger notifies all nodes when a transaction commits that leaves a
+//!    waiting job due within the window; they claim again. A user who moves or cancels
+//!    a claimed job notifies its owner, which drops the timer.
+//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the rows
+//!    whose fence is as claimed, runs the functions and settles the jobs.
+//!    Commands and requests: one call marks a batch as running, the node runs them, and
+//!    one call settles those that have ended.
+//! 5. *Settle.* A job is done, or dead, or gets the time of its next run or attempt.
+//!    Its fence grows. If that time is within the window its owner keeps the claim.
+//!
+//! # Why no job is lost
+//!
+//! A job that is not over is `waiting`, or its owner has to act on it. An owner that
+//! stays silent for a lease is expelled by the next claim of any node, and its jobs
+//! become `waiting`. An owner that lives may have missed the answer of a call: after
+//! every lost connection it asks for all that it owns and arms what it does not know.
+//! The notifications only make a node look earlier than at its next turn.
+//!
+//! # Why no SQL job runs twice
+//!
+//! Its effect, the check of the fence and the new fence are one transaction, and the
+//! row is locked from the check to the commit. Two transactions with the same fence
+//! cannot both commit. So a node that was stopped for a minute, or does not know
+//! whether its call was committed, just calls again: what has passed on, or is done,
+//! is `gone`. For the same reason a stale timer, a lost or a doubled notification, and
+//! a job that is armed twice are harmless.
+//!
+//! # Commands and requests run at least once
+//!
+//! They are recorded as running before they start and settled when they end. If their
+//! node is lost in between they run again, and the attempt counts. A node that was
+//! expelled meanwhile cannot settle them: the fence has changed.
+//!
+//! # Whose clock
+//!
+//! The database's. A node measures the offset of its own clock (`clock.rs`) and arms
+//! its wheel, which follows the REALTIME clock, accordingly. If it is wrong, or either
+//! clock is set, the database refuses a job that is early, and the node measures
+//! again. A measurement that differs makes a new wheel (`held.rs`).
+//!
+//! # Recurrence
+//!
+//! A node computes the next run (`recur.rs`) from the occurrence and not from the time
+//! of firing, so there is no drift. The call that settles one run sets the next.
+//!
+//! # Where to find what
+//!
+//! | file          | what                                                       |
+//! |---------------|------------------------------------------------------------|
+//! | `sql/*.sql`   | tables, the functions for users, the functions for nodes   |
+//! | `node.rs`     | enter, claim, listen                                       |
+//! | `held.rs`     | the jobs of this node: armed, due, ended                   |
+//! | `wheel.rs`    | the only place that knows the timing wheel                 |
+//! | `clock.rs`    | the offset between the database's clock and this one       |
+//! | `recur.rs`    | intervals, cron expressions, missed runs                   |
+//! | `sql_jobs.rs` | firing of SQL jobs                                         |
+//! | `outside.rs`  | begin and end of commands and requests                     |
+//! | `outcome.rs`  | what becomes of a job that is due, for both kinds          |
+//! | `command.rs`, `http.rs` | how one of them runs                             |
+//! | `db.rs`       | connections: statements, errors, back-off                  |
+//! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
+//! | `look.rs`     | install, list, stats                                       |
+
+mod args;
+mod clock;
+mod command;
+mod db;
+mod held;
+mod http;
+mod job;
+mod look;
+mod metrics;
+mod node;
+mod outcome;
+mod outside;
+mod recur;
+mod sql_jobs;
+mod wheel;
+
+use args::{Args, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // A node without one of its threads must not keep its lease.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
+    let filter = env_logger::Env::default().default_filter_or("info");
+    env_logger::Builder::from_env(filter).init();
+
+    let config = match db::configure(&args.db) {
+        Ok(config) => config,
+        Err(why) => {
+            eprintln!("hwheel-jobs: --db: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = match args.command {
+        Command::Install => look::install(&config),
+        Command::Run(options) => node::run(config, options),
+        Command::List(options) => look::list(&config, &options),
+        Command::Stats(options) => look::stats(&config, &options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("hwheel-jobs: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

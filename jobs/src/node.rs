@@ -1,0 +1,304 @@
+//! A node: it enters, claims what is due within the window, and listens.
+
+use crate::args::Run;
+use crate::clock;
+use crate::db::{self, Failure, Link};
+use crate::held::Held;
+use crate::job::{word, Job};
+use crate::outcome::plan;
+use crate::recur::Step;
+use crate::{metrics, outside, sql_jobs};
+use jiff::Timestamp;
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::{Config, Error, Row};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::net::TcpListener;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The version of the schema that this program works with.
+pub const SCHEMA: i32 = 1;
+
+/// Jobs claimed by one call.
+const BATCH: usize = 1000;
+
+/// Time between two claims that notifications ask for.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the end of a node waits for commands and requests.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Runs jobs until a signal ends the node.
+pub fn run(config: Config, options: Run) -> Result<(), String> {
+    let name = options.name.clone().unwrap_or_else(default_name);
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| format!("signals: {e}"))?;
+    let held = Held::new();
+    if let Some(address) = options.metrics {
+        let listener =
+            TcpListener::bind(address).map_err(|e| format!("--metrics {address}: {e}"))?;
+        let address = listener
+            .local_addr()
+            .map_err(|e| format!("--metrics {address}: {e}"))?;
+        log::info!("metrics on http://{address}/");
+        serve_metrics(held.clone(), listener);
+    }
+
+    let link = |purpose: &str| Link::new(&config, format!("hwheel-jobs {name}{purpose}"));
+    let mut node = Node::new(held.clone(), link(""), name.clone(), &options);
+    // What can only be wrong with the command line or the schema ends the program now.
+    // A server that is away does not.
+    if let Err(e) = node.enter() {
+        if db::failure(&e) == Failure::Statement {
+            return Err(explain(&e));
+        }
+        node.link.back_off(&e);
+    }
+    let mut workers = Vec::new();
+    for n in 1..=options.connections {
+        let (held, link) = (held.clone(), link(&format!(" fire {n}")));
+        workers.push(thread::spawn(move || sql_jobs::work(&held, link)));
+    }
+    let (others, runs) = ((held.clone(), link(" run")), usize::from(options.runs));
+    workers.push(thread::spawn(move || {
+        outside::work(&others.0, others.1, runs)
+    }));
+    let control = thread::spawn(move || node.work());
+
+    signals.forever().next();
+    log::info!("closing: running jobs may end within {PATIENCE:?}");
+    held.close();
+    thread::spawn(move || {
+        signals.forever().next();
+        std::process::exit(1);
+    });
+    let end = Instant::now() + PATIENCE;
+    while workers.iter().any(|worker| !worker.is_finished()) && Instant::now() < end {
+        thread::sleep(Duration::from_millis(10));
+    }
+    // It looks up at its next turn; the node leaves before that.
+    drop(control);
+    leave(link(" leave"), &held)
+}
+
+fn default_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
+
+/// What an error at the start asks the user to do.
+pub fn explain(error: &Error) -> String {
+    use postgres::error::SqlState;
+    match error.code() {
+        Some(
+            &SqlState::UNDEFINED_FUNCTION
+            | &SqlState::INVALID_SCHEMA_NAME
+            | &SqlState::UNDEFINED_TABLE,
+        ) => "the schema hwheel is not there: run hwheel-jobs install".to_owned(),
+        _ => db::describe(error),
+    }
+}
+
+fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
+    let text: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || {
+        held.metrics
+            .prometheus(held.len(), held.offset().as_secs_f64())
+    });
+    thread::spawn(move || metrics::serve(&listener, &text));
+}
+
+/// Gives the jobs back.
+fn leave(mut link: Link, held: &Held) -> Result<(), String> {
+    let Some(id) = held.node() else {
+        return Ok(());
+    };
+    let answer = link.ask(|session| session.query("SELECT hwheel._leave($1)", &[&id]));
+    match answer {
+        Ok(_) => log::info!("node {id} has left"),
+        Err(e) => log::warn!(
+            "node {id} leaves its jobs to its lease: {}",
+            db::describe(&e)
+        ),
+    }
+    Ok(())
+}
+
+struct Node {
+    held: Arc<Held>,
+    link: Link,
+    name: String,
+    kinds: Vec<String>,
+    capacity: usize,
+    window: Duration,
+    /// Time between two claims without notifications.
+    turn: Duration,
+}
+
+impl Node {
+    fn new(held: Arc<Held>, link: Link, name: String, options: &Run) -> Node {
+        let mut kinds: Vec<String> = options.kinds.iter().copied().map(word).collect();
+        kinds.dedup();
+        let capacity = options.capacity as usize;
+        let (window, turn) = (Duration::ZERO, Duration::ZERO);
+        Node {
+            held,
+            link,
+            name,
+            kinds,
+            capacity,
+            window,
+            turn,
+        }
+    }
+
+    /// Gets a number and a lease.
+    fn enter(&mut self) -> Result<i64, Error> {
+        let sql = "SELECT * FROM hwheel._enter($1, $2)";
+        let rows = self
+            .link
+            .ask(|session| session.query(sql, &[&self.name, &SCHEMA]))?;
+        let ms = |column| Duration::from_millis(rows[0].get::<_, i64>(column).unsigned_abs());
+        let (window, lease) = (ms("window_ms"), ms("lease_ms"));
+        let id: i64 = rows[0].get("id");
+        self.window = window;
+        self.turn = (window / 2).min(lease / 3);
+        self.link
+            .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
+        self.held.forget();
+        self.held.set_node(Some(id));
+        log::info!(
+            "node {id} ({}): window {window:?}, lease {lease:?}",
+            self.name
+        );
+        Ok(id)
+    }
+
+    /// Claims and listens until the node closes.
+    fn work(&mut self) {
+        while !self.held.is_closing() {
+            let Err(e) = self.turns() else {
+                return;
+            };
+            if self.held.is_closing() {
+                return;
+            }
+            if e.code().is_some_and(|code| code.code() == "HW001") {
+                log::warn!("{}; it enters again", db::describe(&e));
+                self.held.set_node(None);
+                continue;
+            }
+            // The node cannot know what a call that failed has claimed.
+            self.held.unsure();
+            self.link.back_off(&e);
+        }
+    }
+
+    /// Claims once per turn, and earlier when a notification asks for it.
+    fn turns(&mut self) -> Result<(), Error> {
+        let id = match self.held.node() {
+            Some(id) => id,
+            None => self.enter()?,
+        };
+        let mut turn_ends = Instant::now();
+        let mut next_claim = turn_ends;
+        while !self.held.is_closing() {
+            let now = Instant::now();
+            if now >= turn_ends {
+                let bounds = self.link.ask(clock::measure)?;
+                self.held.measured(bounds);
+                turn_ends = now + self.turn;
+            }
+            if now >= next_claim {
+                let is_full = self.claim(id)?;
+                next_claim = if is_full {
+                    now + self.turn / 20
+                } else {
+                    turn_ends
+                };
+            }
+            if let Some(near) = self.listen(next_claim)? {
+                next_claim = next_claim.min(near.max(now + PAUSE));
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims what is due within the window. True if the node had room for no more.
+    fn claim(&mut self, id: i64) -> Result<bool, Error> {
+        if self.held.was_unsure() {
+            let sql = "SELECT * FROM hwheel._owned($1)";
+            let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
+            self.arm(&rows);
+        }
+        let sql = "SELECT * FROM hwheel._claim($1, $2, $3, $4, $5, $6)";
+        loop {
+            let room = self.capacity.saturating_sub(self.held.len());
+            let at_most = room.min(BATCH) as i32;
+            let metrics = &self.held.metrics;
+            let offset = self.held.offset().as_micros() as i64;
+            let (failed, lateness) = (metrics.failed(), metrics.lateness());
+            let rows = self.link.ask(|session| {
+                session.query(
+                    sql,
+                    &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
+                )
+            })?;
+            metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
+            self.arm(&rows);
+            if rows.len() < BATCH {
+                return Ok(room > 0 && rows.len() == room);
+            }
+        }
+    }
+
+    /// Arms claimed jobs. Those without a due time get their first run.
+    fn arm(&mut self, rows: &[Row]) {
+        let jobs = rows.iter().map(Job::from);
+        let (planned, new): (Vec<Job>, Vec<Job>) = jobs.partition(|job| job.due.is_some());
+        self.held.arm(planned);
+        let first = |job: Job| {
+            let recurrence = job
+                .recurrence
+                .clone()
+                .expect("only cron jobs have no due time");
+            let next = recurrence.first(job.occurrence);
+            (
+                job,
+                next.map(|next| Step {
+                    next: Some(next),
+                    skipped: 0,
+                }),
+            )
+        };
+        let new: Vec<_> = new.into_iter().map(first).collect();
+        plan(&self.held, &mut self.link, &new);
+    }
+
+    /// Waits for one notification. Returns when it asks for a claim.
+    fn listen(&mut self, until: Instant) -> Result<Option<Instant>, Error> {
+        let timeout = until.saturating_duration_since(Instant::now());
+        let notification = self
+            .link
+            .ask(|session| session.client.notifications().timeout_iter(timeout).next())?;
+        let Some(notification) = notification else {
+            return Ok(None);
+        };
+        let text = notification.payload();
+        if notification.channel() != "hwheel" {
+            let numbers = text
+                .split_once(' ')
+                .map(|(id, fence)| (id.parse(), fence.parse()));
+            if let Some((Ok(id), Ok(fence))) = numbers {
+                self.held.revoke(id, fence);
+            }
+            return Ok(None);
+        }
+        // A claim that can wait a little may find more jobs.
+        let due_ms = text.parse().unwrap_or(0);
+        let due = Timestamp::from_millisecond(due_ms).unwrap_or(Timestamp::MIN);
+        let ahead = Duration::try_from(due.duration_since(self.held.now())).unwrap_or_default();
+        Ok(Some(Instant::now() + ahead.saturating_sub(self.window / 4)))
+    }
+}

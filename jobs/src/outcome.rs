@@ -1,0 +1,194 @@
+//! What becomes of a job that is due: it runs or is skipped, and what the database
+//! says of it then.
+
+use crate::clock;
+use crate::db::{self, Failure, Link, Session};
+use crate::held::Held;
+use crate::job::{Job, Kind};
+use crate::recur::{Step, LAST};
+use jiff::Timestamp;
+use postgres::{Error, Row};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// How long a job waits at least that is locked, or early by a little.
+pub const SHORTLY: Duration = Duration::from_millis(2);
+
+/// A job that does not run now: its next run, or why it has none.
+pub type Planned = (Job, Result<Step, String>);
+
+/// What to do with jobs that are due: those that run, each with its next run, and those
+/// that do not.
+pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
+    let now = held.now();
+    let (mut running, mut skipping) = (Vec::new(), Vec::new());
+    for job in jobs {
+        let Some(recurrence) = &job.recurrence else {
+            running.push((job, LAST));
+            continue;
+        };
+        let is_skipped = recurrence.is_skipped(job.due.expect("armed"), now);
+        match recurrence.step(job.occurrence, now) {
+            Ok(step) if !is_skipped => running.push((job, step)),
+            Ok(Step { next, skipped }) => skipping.push((
+                job,
+                Ok(Step {
+                    next,
+                    skipped: skipped + 1,
+                }),
+            )),
+            Err(why) => skipping.push((job, Err(why))),
+        }
+    }
+    (running, skipping)
+}
+
+/// Gives jobs their next run without an attempt.
+pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
+    if jobs.is_empty() {
+        return;
+    }
+    let ids: Vec<i64> = jobs.iter().map(|(job, _)| job.id).collect();
+    let fences: Vec<i64> = jobs.iter().map(|(job, _)| job.fence).collect();
+    let step = |step: &Result<Step, String>| {
+        step.as_ref()
+            .ok()
+            .map_or((None, 0), |s| (s.next, s.skipped))
+    };
+    let nexts: Vec<Option<Timestamp>> = jobs.iter().map(|(_, s)| step(s).0).collect();
+    let skips: Vec<i32> = jobs.iter().map(|(_, s)| step(s).1).collect();
+    let errors: Vec<Option<&str>> = jobs
+        .iter()
+        .map(|(_, s)| s.as_ref().err().map(String::as_str))
+        .collect();
+    let sql = "SELECT * FROM hwheel._plan($1, $2, $3, $4, $5)";
+    let rows = until_answered(held, link, |session| {
+        session.query(sql, &[&ids, &fences, &nexts, &skips, &errors])
+    });
+    let rearmed = rows.iter().flatten().filter_map(|row| {
+        let (job, _) = jobs
+            .iter()
+            .find(|(job, _)| job.id == row.get::<_, i64>("id"))?;
+        let due = row.get("due");
+        Some(job.again(row.get("fence"), due, due))
+    });
+    held.arm(rearmed);
+}
+
+/// Ends attempts, each with an error or none. The start of a command or request was
+/// recorded when it began.
+pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
+    if ended.is_empty() {
+        return;
+    }
+    let ids: Vec<i64> = ended.iter().map(|(job, ..)| job.id).collect();
+    let fences: Vec<i64> = ended.iter().map(|(job, ..)| job.fence).collect();
+    let errors: Vec<Option<&str>> = ended.iter().map(|(.., error)| error.as_deref()).collect();
+    let nexts: Vec<Option<Timestamp>> = ended.iter().map(|(_, step, _)| step.next).collect();
+    let skips: Vec<i32> = ended.iter().map(|(_, step, _)| step.skipped).collect();
+    let now = held.now();
+    let started: Vec<Option<Timestamp>> = ended
+        .iter()
+        .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
+        .collect();
+    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6)";
+    let rows = until_answered(held, link, |session| {
+        session.query(sql, &[&ids, &fences, &errors, &nexts, &skips, &started])
+    });
+    if let Some(rows) = rows {
+        take_in(held, link, ended.iter().map(|(job, ..)| job), &rows);
+    }
+}
+
+/// Takes in the outcome of each job.
+pub fn take_in<'j>(
+    held: &Held,
+    link: &mut Link,
+    jobs: impl Iterator<Item = &'j Job> + Clone,
+    rows: &[Row],
+) {
+    let metrics = &held.metrics;
+    let mut was_early = false;
+    let mut again = Vec::new();
+    for row in rows {
+        let id: i64 = row.get("id");
+        let Some(job) = jobs.clone().find(|job| job.id == id) else {
+            continue;
+        };
+        match row.get("outcome") {
+            "early" => {
+                metrics.early.fetch_add(1, Relaxed);
+                was_early = true;
+                again.push(job.clone());
+                continue;
+            }
+            "busy" => {
+                held.arm_later(job.clone(), SHORTLY);
+                continue;
+            }
+            "gone" => {
+                metrics.gone.fetch_add(1, Relaxed);
+                log::debug!("job {id} has passed on");
+                continue;
+            }
+            "done" => {
+                metrics.done.fetch_add(1, Relaxed);
+            }
+            "retry" => {
+                metrics.retried.fetch_add(1, Relaxed);
+                log::warn!(
+                    "job {id} failed and is tried again: {}",
+                    row.get::<_, &str>("error")
+                );
+            }
+            _ => {
+                metrics.dead.fetch_add(1, Relaxed);
+                log::error!("job {id} failed for good: {}", row.get::<_, &str>("error"));
+            }
+        }
+        if let Some(us) = row.get("late_us") {
+            metrics.late(us);
+        }
+        if let Some(fence) = row.get("fence") {
+            held.arm([job.again(fence, row.get("due"), row.get("occurrence"))]);
+        }
+    }
+    if was_early {
+        if let Ok(bounds) = link.ask(clock::measure) {
+            held.measured(bounds);
+        }
+        for job in again {
+            held.arm_later(job, SHORTLY);
+        }
+    }
+}
+
+/// Asks again after errors of the connection and of the server. None: the node closes,
+/// or the statement is wrong.
+pub fn until_answered(
+    held: &Held,
+    link: &mut Link,
+    mut ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
+) -> Option<Vec<Row>> {
+    loop {
+        let answer = link.ask(|session| {
+            session.limit(0)?;
+            ask(session)
+        });
+        match answer {
+            Ok(rows) => return Some(rows),
+            Err(e) if db::failure(&e) == Failure::Statement => {
+                log::error!("{}", db::describe(&e));
+                held.unsure();
+                return None;
+            }
+            Err(e) => {
+                held.unsure();
+                link.back_off(&e);
+            }
+        }
+        if held.is_closing() {
+            return None;
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Commands and requests: begun in batches, each run in a thread, settled in batches.
+
+use crate::db::Link;
+use crate::held::{Ended, Held};
+use crate::job::{Job, Kind};
+use crate::outcome::{plan, settle, steps, until_answered, SHORTLY};
+use crate::recur::LAST;
+use crate::{clock, command, http};
+use jiff::Timestamp;
+use std::collections::HashSet;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// What one run has to know.
+pub struct Run {
+    pub id: i64,
+    pub key: String,
+    /// The time that the run is for.
+    pub occurrence: Timestamp,
+    /// 1 for the first.
+    pub attempt: i32,
+    /// A command, or a URL.
+    pub target: String,
+    /// JSON, or nothing.
+    pub payload: Option<String>,
+    pub time_limit: Duration,
+}
+
+impl Run {
+    /// The same for all attempts at one run, and for no other run.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.id, self.occurrence.as_microsecond())
+    }
+}
+
+/// Runs jobs, `slots` at once, until the node closes and the last one has ended.
+pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
+    // By id and fence. After a lost answer a job may be due twice here.
+    let mut running = HashSet::new();
+    while let Some((ended, mut due)) = held.take_outside(slots - running.len(), running.len()) {
+        for Ended { job, .. } in &ended {
+            running.remove(&(job.id, job.fence));
+        }
+        end(held, &mut link, ended);
+        due.retain(|job| !running.contains(&(job.id, job.fence)));
+
+        let (due, skipping) = steps(held, due);
+        plan(held, &mut link, &skipping);
+        let (lost, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|(job, _)| job.is_exhausted);
+        let error = || Some("the node was lost while the job ran".to_owned());
+        let lost: Vec<_> = lost
+            .into_iter()
+            .map(|(job, step)| (job, step, error()))
+            .collect();
+        settle(held, &mut link, &lost);
+        let due: Vec<Job> = due.into_iter().map(|(job, _)| job).collect();
+        running.extend(begin(held, &mut link, &due));
+    }
+}
+
+/// Marks jobs as running and starts those that still are this node's. Returns their
+/// ids and fences.
+fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
+    let mut started = Vec::new();
+    if jobs.is_empty() {
+        return started;
+    }
+    let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
+    let fences: Vec<i64> = jobs.iter().map(|job| job.fence).collect();
+    let sql = "SELECT * FROM hwheel._begin($1, $2)";
+    let rows = until_answered(held, link, |session| session.query(sql, &[&ids, &fences]));
+    let mut was_early = false;
+    for row in rows.iter().flatten() {
+        let id: i64 = row.get("id");
+        let job = jobs
+            .iter()
+            .find(|job| job.id == id)
+            .expect("it was asked for")
+            .clone();
+        match row.get("outcome") {
+            "taken" => {
+                let run = Run {
+                    id,
+                    key: row.get("key"),
+                    occurrence: row.get("occurrence"),
+                    attempt: row.get("attempt"),
+                    target: row.get("target"),
+                    payload: row.get("payload"),
+                    time_limit: Duration::from_millis(job.timeout_ms.unsigned_abs()),
+                };
+                started.push((id, job.fence));
+                start(held, job, run);
+            }
+            "gone" => {
+                held.metrics.gone.fetch_add(1, Relaxed);
+            }
+            outcome => {
+                was_early |= outcome == "early";
+                held.arm_later(job, SHORTLY);
+            }
+        }
+    }
+    if was_early {
+        held.metrics.early.fetch_add(1, Relaxed);
+        if let Ok(bounds) = link.ask(clock::measure) {
+            held.measured(bounds);
+        }
+    }
+    started
+}
+
+fn start(held: &Arc<Held>, job: Job, run: Run) {
+    let report = held.clone();
+    let body = {
+        let job = job.clone();
+        move || {
+            let outcome = match job.kind {
+                Kind::Http => http::run(&run),
+                _ => command::run(&run),
+            };
+            report.ended(Ended {
+                job,
+                error: outcome.err(),
+            });
+        }
+    };
+    if let Err(why) = thread::Builder::new()
+        .name(format!("job {}", job.id))
+        .spawn(body)
+    {
+        held.ended(Ended {
+            job,
+            error: Some(format!("no thread: {why}")),
+        });
+    }
+}
+
+fn end(held: &Held, link: &mut Link, ended: Vec<Ended>) {
+    // The next run counts from now on: what passed during this one was missed.
+    let now = held.now();
+    let settled = ended.into_iter().map(|Ended { job, error }| {
+        match job
+            .recurrence
+            .as_ref()
+            .map_or(Ok(LAST), |r| r.step(job.occurrence, now))
+        {
+            Ok(step) => (job, step, error),
+            Err(why) => (job, LAST, error.or(Some(why))),
+        }
+    });
+    let settled: Vec<_> = settled.collect();
+    settle(held, link, &settled);
+}

@@ -1,0 +1,330 @@
+//! When a recurring job runs next.
+
+use croner::parser::{CronParser, Seconds, Year};
+use croner::Cron;
+use jiff::{SignedDuration, Timestamp};
+use postgres::Row;
+
+/// The runs of a cron expression that were missed are counted up to this number.
+const COUNTED: i32 = 1000;
+
+#[derive(Debug)]
+pub struct Recurrence {
+    rhythm: Rhythm,
+    missed: Missed,
+    grace: SignedDuration,
+}
+
+#[derive(Debug)]
+enum Rhythm {
+    Every(SignedDuration),
+    Cron { expression: String, zone: String },
+}
+
+/// What becomes of runs that no node made in time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Missed {
+    /// A run that is late by more than the grace is left out.
+    Skip,
+    /// One run stands for all that were missed.
+    Once,
+    /// Each is made up for, one after another.
+    All,
+}
+
+/// What follows an occurrence.
+#[derive(Debug, PartialEq)]
+pub struct Step {
+    /// The next run; none after the last one.
+    pub next: Option<Timestamp>,
+    /// Occurrences in between that are left out.
+    pub skipped: i32,
+}
+
+/// The step of a job that does not recur.
+pub const LAST: Step = Step {
+    next: None,
+    skipped: 0,
+};
+
+impl Recurrence {
+    pub fn of(row: &Row) -> Option<Recurrence> {
+        let every: Option<i64> = row.get("every_us");
+        let cron: Option<String> = row.get("cron");
+        let rhythm = match (every, cron) {
+            (Some(us), _) => Rhythm::Every(SignedDuration::from_micros(us)),
+            (None, Some(expression)) => Rhythm::Cron {
+                expression,
+                zone: row.get("zone"),
+            },
+            (None, None) => return None,
+        };
+        let missed = match row.get("missed") {
+            "skip" => Missed::Skip,
+            "all" => Missed::All,
+            _ => Missed::Once,
+        };
+        let grace = SignedDuration::from_micros(row.get("grace_us"));
+        Some(Recurrence {
+            rhythm,
+            missed,
+            grace,
+        })
+    }
+
+    /// The first run at `from` or later.
+    pub fn first(&self, from: Timestamp) -> Result<Timestamp, String> {
+        match &self.rhythm {
+            Rhythm::Every(_) => Ok(from),
+            Rhythm::Cron { expression, zone } => {
+                let first = occurrence(expression, zone, from, true)?;
+                first.ok_or_else(|| format!("\"{expression}\" never occurs"))
+            }
+        }
+    }
+
+    /// Whether a run whose attempt was due at `due` is too late now.
+    pub fn is_skipped(&self, due: Timestamp, now: Timestamp) -> bool {
+        self.missed == Missed::Skip && now.duration_since(due) > self.grace
+    }
+
+    /// What follows `occurrence`, which runs or is skipped now.
+    pub fn step(&self, occurrence: Timestamp, now: Timestamp) -> Result<Step, String> {
+        match self.missed {
+            Missed::All => Ok(Step {
+                next: self.after(occurrence)?,
+                skipped: 0,
+            }),
+            Missed::Skip | Missed::Once => self.after_all(occurrence, now),
+        }
+    }
+
+    /// The occurrence after one.
+    fn after(&self, one: Timestamp) -> Result<Option<Timestamp>, String> {
+        match &self.rhythm {
+            Rhythm::Every(interval) => Ok(one.checked_add(*interval).ok()),
+            Rhythm::Cron { expression, zone } => occurrence(expression, zone, one, false),
+        }
+    }
+
+    /// The first occurrence after both.
+    fn after_all(&self, one: Timestamp, now: Timestamp) -> Result<Step, String> {
+        match &self.rhythm {
+            Rhythm::Every(interval) => {
+                let late = now.duration_since(one).as_nanos().max(0);
+                let skipped = late / interval.as_nanos();
+                let ahead = (skipped + 1) * interval.as_nanos();
+                let next = Timestamp::from_nanosecond(one.as_nanosecond() + ahead).ok();
+                Ok(Step {
+                    next,
+                    skipped: i32::try_from(skipped).unwrap_or(i32::MAX - 1),
+                })
+            }
+            Rhythm::Cron { expression, zone } => {
+                let next = occurrence(expression, zone, one.max(now), false)?;
+                let mut skipped = 0;
+                let mut passed = self.after(one)?;
+                while let Some(time) = passed.filter(|time| *time <= now && skipped < COUNTED) {
+                    skipped += 1;
+                    passed = self.after(time)?;
+                }
+                Ok(Step { next, skipped })
+            }
+        }
+    }
+}
+
+/// The first time of a cron expression after `from`, or at it.
+fn occurrence(
+    expression: &str,
+    zone: &str,
+    from: Timestamp,
+    or_at: bool,
+) -> Result<Option<Timestamp>, String> {
+    let zone = jiff::tz::TimeZone::get(zone).map_err(|e| e.to_string())?;
+    let next = parse(expression)?.find_next_occurrence(&from.to_zoned(zone), or_at);
+    // The library gives up where a pattern has no further time.
+    Ok(next.ok().map(|time| time.timestamp()))
+}
+
+fn parse(expression: &str) -> Result<Cron, String> {
+    let parser = CronParser::builder()
+        .seconds(Seconds::Disallowed)
+        .year(Year::Disallowed)
+        .build();
+    parser
+        .parse(expression)
+        .map_err(|e| format!("\"{expression}\": {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn every(seconds: i64, missed: Missed) -> Recurrence {
+        let grace = SignedDuration::from_secs(60);
+        Recurrence {
+            rhythm: Rhythm::Every(SignedDuration::from_secs(seconds)),
+            missed,
+            grace,
+        }
+    }
+
+    fn cron(expression: &str, zone: &str, missed: Missed) -> Recurrence {
+        let grace = SignedDuration::from_secs(60);
+        let rhythm = Rhythm::Cron {
+            expression: expression.into(),
+            zone: zone.into(),
+        };
+        Recurrence {
+            rhythm,
+            missed,
+            grace,
+        }
+    }
+
+    /// The runs of an expression after a time, if each is made in time.
+    fn runs(expression: &str, zone: &str, from: &str, count: usize) -> Vec<String> {
+        let recurrence = cron(expression, zone, Missed::Once);
+        let mut times = vec![recurrence.first(at(from)).unwrap()];
+        while times.len() < count {
+            let last = *times.last().unwrap();
+            times.push(recurrence.step(last, last).unwrap().next.unwrap());
+        }
+        let zone = jiff::tz::TimeZone::get(zone).unwrap();
+        times
+            .iter()
+            .map(|t| {
+                t.to_zoned(zone.clone())
+                    .strftime("%d. %H:%M %z")
+                    .to_string()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_interval_does_not_drift() {
+        let start = at("2026-01-01T00:00:00.25Z");
+        let step = every(10, Missed::Once).step(start, at("2026-01-01T00:00:03Z"));
+        let next = Some(at("2026-01-01T00:00:10.25Z"));
+        assert_eq!(step.unwrap(), Step { next, skipped: 0 });
+    }
+
+    #[test]
+    fn missed_runs_of_an_interval() {
+        let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
+        let after_now = Some(at("2026-01-01T00:05:10Z"));
+        let step = |missed| every(10, missed).step(start, now).unwrap();
+        assert_eq!(
+            step(Missed::Once),
+            Step {
+                next: after_now,
+                skipped: 30
+            }
+        );
+        assert_eq!(
+            step(Missed::Skip),
+            Step {
+                next: after_now,
+                skipped: 30
+            }
+        );
+        let following = Some(at("2026-01-01T00:00:10Z"));
+        assert_eq!(
+            step(Missed::All),
+            Step {
+                next: following,
+                skipped: 0
+            }
+        );
+    }
+
+    #[test]
+    fn only_a_run_later_than_the_grace_is_skipped_and_only_if_the_job_says_so() {
+        let due = at("2026-01-01T00:00:00Z");
+        let (in_time, late) = (at("2026-01-01T00:01:00Z"), at("2026-01-01T00:01:01Z"));
+        assert!(!every(3600, Missed::Skip).is_skipped(due, in_time));
+        assert!(every(3600, Missed::Skip).is_skipped(due, late));
+        assert!(!every(3600, Missed::Once).is_skipped(due, late));
+        assert!(!every(3600, Missed::All).is_skipped(due, late));
+    }
+
+    #[test]
+    fn missed_runs_of_a_cron_expression() {
+        let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
+        let step = |missed| cron("* * * * *", "UTC", missed).step(start, now).unwrap();
+        let after_now = Some(at("2026-01-01T00:06:00Z"));
+        assert_eq!(
+            step(Missed::Once),
+            Step {
+                next: after_now,
+                skipped: 5
+            }
+        );
+        assert_eq!(
+            step(Missed::Skip),
+            Step {
+                next: after_now,
+                skipped: 5
+            }
+        );
+        let following = Some(at("2026-01-01T00:01:00Z"));
+        assert_eq!(
+            step(Missed::All),
+            Step {
+                next: following,
+                skipped: 0
+            }
+        );
+    }
+
+    /// On 29 March 2026 the clocks of Berlin go from 02:00 to 03:00.
+    #[test]
+    fn a_fixed_time_in_the_gap_runs_once_just_after_it() {
+        let seen = runs("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00:00Z", 3);
+        assert_eq!(
+            seen,
+            ["28. 02:30 +0100", "29. 03:00 +0200", "30. 02:30 +0200"]
+        );
+    }
+
+    /// On 25 October 2026 they go from 03:00 back to 02:00.
+    #[test]
+    fn a_fixed_time_in_the_doubled_hour_runs_once() {
+        let seen = runs("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00:00Z", 3);
+        assert_eq!(
+            seen,
+            ["24. 02:30 +0200", "25. 02:30 +0200", "26. 02:30 +0100"]
+        );
+    }
+
+    #[test]
+    fn a_rhythm_goes_through_the_doubled_hour_twice() {
+        let seen = runs("*/30 * * * *", "Europe/Berlin", "2026-10-24T23:45:00Z", 6);
+        let expected = [
+            "02:00 +0200",
+            "02:30 +0200",
+            "02:00 +0100",
+            "02:30 +0100",
+            "03:00 +0100",
+        ];
+        assert_eq!(seen[..5], expected.map(|time| format!("25. {time}")));
+    }
+
+    #[test]
+    fn a_time_that_never_comes_is_an_error() {
+        let why = cron("0 0 30 2 *", "UTC", Missed::Once).first(at("2026-01-01T00:00:00Z"));
+        assert_eq!(why.unwrap_err(), "\"0 0 30 2 *\" never occurs");
+    }
+
+    #[test]
+    fn an_unknown_zone_is_an_error() {
+        let why =
+            cron("0 0 * * *", "Europe/Atlantis", Missed::Once).first(at("2026-01-01T00:00:00Z"));
+        assert!(why.unwrap_err().contains("Atlantis"));
+    }
+}

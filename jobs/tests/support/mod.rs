@@ -1,0 +1,382 @@
+//! A real PostgreSQL server and real nodes, for tests and the benchmark.
+#![allow(dead_code)] // Not every file uses all of it.
+
+use postgres::{Client, NoTls, Row};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
+
+/// A server of its own in a temporary directory. It ends with this process, however
+/// that ends: a shell waits for the end of a pipe, stops it and removes the directory.
+pub struct Server {
+    dir: PathBuf,
+    /// Set for all commands of the server, such as LD_PRELOAD.
+    env: Vec<(String, String)>,
+    databases: AtomicU32,
+    _pipe: std::process::ChildStdin,
+}
+
+/// The directory with initdb and pg_ctl.
+fn server_programs() -> &'static Path {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let mut dirs: Vec<PathBuf> = std::env::split_paths(&paths).collect();
+        let versions = fs::read_dir("/usr/lib/postgresql")
+            .into_iter()
+            .flatten()
+            .flatten();
+        dirs.extend(versions.map(|version| version.path().join("bin")));
+        dirs.into_iter()
+            .find(|dir| dir.join("initdb").exists())
+            .unwrap_or_else(|| {
+                eprintln!(
+                    "no PostgreSQL server is installed; on Debian: apt-get install postgresql"
+                );
+                std::process::exit(1);
+            })
+    })
+}
+
+impl Server {
+    pub fn start() -> Server {
+        Server::start_with(&[], &[])
+    }
+
+    /// With lines for postgresql.conf, and variables of the environment.
+    #[allow(clippy::zombie_processes)] // The shell outlives this process.
+    pub fn start_with(settings: &[&str], env: &[(&str, &str)]) -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("hwheel-jobs-{}-{count}", std::process::id()));
+        fs::create_dir(&dir).expect("a directory for the server");
+        if let Some((uid, gid)) = other_user() {
+            chown(&dir, Some(uid), Some(gid)).expect("chown");
+        }
+        let shell = format!(
+            "trap '' INT; read x; {}/pg_ctl -D {dir}/data -m immediate -w stop; rm -rf {dir}",
+            server_programs().display(),
+            dir = dir.display(),
+        );
+        let mut watcher = as_server_user("sh");
+        watcher
+            .args(["-c", &shell])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut watcher = watcher.process_group(0).spawn().expect("a shell");
+        let env = env
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let pipe = watcher.stdin.take().expect("piped");
+        let server = Server {
+            dir,
+            env,
+            databases: AtomicU32::new(0),
+            _pipe: pipe,
+        };
+
+        let data = server.dir.join("data");
+        let data = data.to_str().expect("UTF-8");
+        server.command(
+            "initdb",
+            &[
+                "-D",
+                data,
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-N",
+                "--no-instructions",
+            ],
+        );
+        let mut conf = format!(
+            "listen_addresses = ''\nunix_socket_directories = '{}'\n",
+            server.dir.display()
+        );
+        conf += "max_connections = 200\nfsync = off\nlog_min_messages = fatal\nshared_buffers = '256MB'\n";
+        for line in settings {
+            conf += &format!("{line}\n");
+        }
+        fs::write(server.dir.join("data/postgresql.auto.conf"), conf).expect("settings");
+        server.up();
+        server
+    }
+
+    /// Runs a program of the server, and panics with its output if it fails.
+    fn command(&self, program: &str, arguments: &[&str]) {
+        let log = self.dir.join("command");
+        let output = fs::File::create(&log).expect("a log");
+        let mut command = as_server_user(server_programs().join(program).to_str().expect("UTF-8"));
+        command
+            .args(arguments)
+            .current_dir(&self.dir)
+            .stdin(Stdio::null());
+        if program == "pg_ctl" {
+            command.envs(self.env.iter().cloned());
+        }
+        command
+            .stdout(output.try_clone().expect("dup"))
+            .stderr(output);
+        let status = command.status().expect(program);
+        assert!(
+            status.success(),
+            "{program}: {}",
+            fs::read_to_string(&log).unwrap_or_default()
+        );
+    }
+
+    pub fn up(&self) {
+        let log = self.dir.join("log");
+        self.command(
+            "pg_ctl",
+            &[
+                "-D",
+                "data",
+                "-l",
+                log.to_str().expect("UTF-8"),
+                "-w",
+                "-t",
+                "60",
+                "start",
+            ],
+        );
+    }
+
+    /// `mode` is fast, or immediate: as after a crash.
+    pub fn down(&self, mode: &str) {
+        self.command("pg_ctl", &["-D", "data", "-m", mode, "-w", "stop"]);
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A new database with the schema, a window of 2 s and a lease of 1.5 s.
+    pub fn database(&self) -> Database<'_> {
+        let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let url = |name: &str| format!("host={} user=postgres dbname={name}", self.dir.display());
+        let mut client = Client::connect(&url("postgres"), NoTls).expect("the server");
+        client
+            .batch_execute(&format!("CREATE DATABASE {name}"))
+            .expect("a database");
+        let database = Database {
+            server: self,
+            url: url(&name),
+        };
+        let output = database.program(&["install"]);
+        assert!(
+            output.status.success(),
+            "install: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        database
+            .execute("UPDATE hwheel.settings SET window_length = '2 s', lease_length = '1.5 s'");
+        database
+    }
+}
+
+/// PostgreSQL does not run as root. Root runs it as the user postgres.
+fn other_user() -> Option<(u32, u32)> {
+    // SAFETY: it only returns a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").expect("/etc/passwd");
+    let user = users
+        .lines()
+        .find(|line| line.starts_with("postgres:"))
+        .expect("a user postgres");
+    let numbers: Vec<u32> = user
+        .split(':')
+        .skip(2)
+        .take(2)
+        .map(|n| n.parse().expect("a number"))
+        .collect();
+    Some((numbers[0], numbers[1]))
+}
+
+fn as_server_user(program: &str) -> Command {
+    let mut command = Command::new(program);
+    if let Some((uid, gid)) = other_user() {
+        command.uid(uid).gid(gid);
+    }
+    command.env("LC_ALL", "C");
+    command
+}
+
+pub struct Database<'s> {
+    pub server: &'s Server,
+    pub url: String,
+}
+
+impl Database<'_> {
+    pub fn client(&self) -> Client {
+        Client::connect(&self.url, NoTls).expect("the database")
+    }
+
+    pub fn execute(&self, sql: &str) {
+        self.client()
+            .batch_execute(sql)
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"));
+    }
+
+    pub fn rows(&self, sql: &str) -> Vec<Row> {
+        self.client()
+            .query(sql, &[])
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+    }
+
+    /// The first value of the first row.
+    pub fn value<T: for<'a> postgres::types::FromSql<'a>>(&self, sql: &str) -> T {
+        self.rows(sql)[0].get(0)
+    }
+
+    /// The message of a statement that has to fail.
+    pub fn refusal(&self, sql: &str) -> String {
+        let error = self.client().batch_execute(sql).expect_err(sql);
+        error
+            .as_db_error()
+            .expect("an error of the database")
+            .message()
+            .to_owned()
+    }
+
+    /// Waits until a query returns true, 20 s at most.
+    pub fn wait(&self, sql: &str) {
+        let mut client = self.client();
+        let end = Instant::now() + Duration::from_secs(20);
+        while !client
+            .query_one(sql, &[])
+            .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
+            .get::<_, bool>(0)
+        {
+            if Instant::now() > end {
+                let jobs = client
+                    .query("SELECT j::text FROM hwheel.job j LIMIT 20", &[])
+                    .expect("jobs");
+                let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
+                panic!("never true: {sql}\n{}", jobs.join("\n"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A table `run`, and functions for jobs: note() records a run; fail() fails.
+    pub fn with_functions(self) -> Self {
+        self.execute(
+            "CREATE TABLE run (key text, due timestamptz, payload jsonb,
+                at timestamptz DEFAULT clock_timestamp());
+            CREATE FUNCTION note(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE sql AS 'INSERT INTO run VALUES (key, due, payload)';
+            CREATE FUNCTION fail(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO run VALUES (key, due, payload);
+                RAISE EXCEPTION 'it does not work';
+            END $$;",
+        );
+        self
+    }
+
+    pub fn program(&self, arguments: &[&str]) -> std::process::Output {
+        Command::new(PROGRAM)
+            .args(arguments)
+            .env("DATABASE_URL", &self.url)
+            .output()
+            .expect(PROGRAM)
+    }
+
+    pub fn node(&self, name: &str) -> Node {
+        self.node_with(name, &[])
+    }
+
+    /// A node that has entered.
+    pub fn node_with(&self, name: &str, arguments: &[&str]) -> Node {
+        let node = self.spawn(name, arguments);
+        self.wait(&format!(
+            "SELECT EXISTS (SELECT FROM hwheel.node WHERE name = '{name}')"
+        ));
+        node
+    }
+
+    /// A node that may still have to wait for the server.
+    pub fn spawn(&self, name: &str, arguments: &[&str]) -> Node {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let log = format!("hwheel-node-{}-{count}-{name}.log", std::process::id());
+        let log = std::env::temp_dir().join(log);
+        let output = fs::File::create(&log).expect("a log");
+        let child = Command::new(PROGRAM)
+            .args(["run", "--name", name])
+            .args(arguments)
+            .env("DATABASE_URL", &self.url)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("dup"))
+            .stderr(output)
+            .spawn()
+            .expect(PROGRAM);
+        Node { child, log }
+    }
+}
+
+/// A process that runs jobs. It is killed when it is dropped.
+pub struct Node {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Node {
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: the child has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// As a crash or a power failure.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Asks it to end. Returns whether it did so without an error.
+    pub fn end(&mut self) -> bool {
+        self.signal(libc::SIGTERM);
+        self.child.wait().expect("wait").success()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the log has some text, 20 s at most.
+    pub fn wait_for_log(&self, text: &str) {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !self.log().contains(text) {
+            assert!(
+                Instant::now() < end,
+                "no \"{text}\" in the log:\n{}",
+                self.log()
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+        if thread::panicking() {
+            eprintln!("--- {}\n{}", self.log.display(), self.log());
+        }
+        let _ = fs::remove_file(&self.log);
+    }
+}

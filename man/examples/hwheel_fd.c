@@ -1,0 +1,10 @@
+/* An event loop of one wheel and nothing else. */
+int loop(struct hwheel *wheel)
+{
+	struct pollfd pfd = { .fd = hwheel_fd(wheel), .events = POLLIN };
+	int n = pfd.fd;
+
+	while (n >= 0 && poll(&pfd, 1, -1) >= 0)
+		n = hwheel_poll(wheel, NULL, 0, NULL);
+	return n;
+}

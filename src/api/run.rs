@@ -1,0 +1,42 @@
+//! One call that drives: its bounds, and what came of it.
+
+use super::event::Event;
+use super::time::nanos;
+use crate::runtime::Budget;
+use std::time::Duration;
+
+/// Bounds for one call that drives.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds(pub(crate) Budget);
+
+impl Bounds {
+    pub(crate) const NONE: Bounds = Bounds(Budget { items: 0, ns: 0 });
+
+    /// No bounds.
+    pub fn new() -> Bounds {
+        Bounds::NONE
+    }
+
+    /// The maximum number of timers to fire; zero for no limit.
+    pub fn timers(mut self, most: u32) -> Bounds {
+        self.0.items = most;
+        self
+    }
+
+    /// The time after which to stop; zero for no limit. A running handler is not
+    /// interrupted.
+    pub fn time(mut self, most: Duration) -> Bounds {
+        self.0.ns = nanos(most);
+        self
+    }
+}
+
+/// What came of one call that drives.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'e> {
+    /// The events, for timers that the handler does not get.
+    pub events: &'e [Event],
+    /// True if the call stopped at a bound or with a full slice, so that timers may be
+    /// due still.
+    pub left: bool,
+}

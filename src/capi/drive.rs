@@ -1,0 +1,429 @@
+//! Driving a wheel, what comes of it, and the end.
+
+use super::timer::{hwheel_fn, hwheel_timer_t};
+use super::{extensible, host, hwheel, EINVAL};
+use crate::core::driver::Fired;
+use crate::runtime::foreign::{guarded, number_of, pointer_of};
+use crate::runtime::time;
+use crate::runtime::{number, Budget, Errno, Executor, Host};
+use std::ffi::{c_int, c_void};
+
+/// Event flag: hwheel_drain() handed the timer back; it has not fired.
+pub const HWHEEL_EVENT_DRAINED: u32 = 1 << 8;
+/// Event flag: hwheel_list() shows the timer; it is pending.
+pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
+
+/// A timer that has fired. hwheel_drain() and hwheel_list() use the same struct.
+///
+/// @timer: handle of the timer. It is stale already if the timer freed itself. 0
+///   for a timer with a key.
+/// @cookie: the value that the caller gave with the timer.
+/// @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
+///   that the caller gave, rounded up. When a periodic timer fires, it is the
+///   exact time, unless hwheel_timer_mod() has moved the timer.
+/// @missed: number of periods that were left out, before or after this one.
+/// @flags: HWHEEL_EVENT_*.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_event {
+    pub timer: hwheel_timer_t,
+    pub cookie: u64,
+    pub deadline_ns: u64,
+    pub missed: u32,
+    pub flags: u32,
+}
+
+/// Bounds for one call that drives, and whether the call left work.
+///
+/// @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
+///   hwheel_options.
+/// @left: receives 1 if the call stopped at a bound, so that timers may be due
+///   still; 0 if no timer is due.
+/// @max_fired: maximum number of timers to fire; 0 for no limit. @max events are
+///   a bound of their own.
+/// @max_ns: nanoseconds after which to stop; 0 for no limit. A callback that
+///   runs is not interrupted.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_run {
+    pub size: u32,
+    pub left: u32,
+    pub max_fired: u64,
+    pub max_ns: u64,
+}
+
+/// The caller's executor. It makes some thread call hwheel_run_queued() once,
+/// soon.
+///
+/// The driving thread calls it once for each callback that it has put into the
+/// queue, so it must not block for long. It may refuse or lose a request: the
+/// callback then waits until somebody calls hwheel_run_queued(). It may call any
+/// function of the wheel that a callback may call. It must return, and no
+/// exception may leave it.
+///
+/// hwheel_stop() and hwheel_destroy() run what is still in the queue themselves,
+/// so the executor's threads may end before these calls. Even an executor that
+/// runs nothing any more delays callbacks and nothing else.
+pub type hwheel_executor_fn =
+    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
+
+/// Calls the C function of an executor.
+///
+/// # Safety
+/// `executor.func` is a `hwheel_executor_fn` that came with the options.
+pub(super) unsafe fn execute(host: &Host, executor: Executor) {
+    // SAFETY: the caller's promise; a null one is `None`.
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_executor_fn>(executor.func) };
+    if let Some(func) = func {
+        let wheel = std::ptr::from_ref(host).cast_mut().cast();
+        // SAFETY: the contract of `hwheel_executor_fn`.
+        guarded(|| unsafe { func(wheel, executor.arg) });
+    }
+}
+
+/// A callback as the core keeps it.
+pub(super) fn number_of_fn(func: hwheel_fn) -> usize {
+    number_of(func.map_or(std::ptr::null(), |f| f as *const ()))
+}
+
+fn event(fired: &Fired, flags: u32) -> hwheel_event {
+    hwheel_event {
+        timer: fired.handle,
+        cookie: fired.cookie,
+        deadline_ns: fired.deadline_ns,
+        missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
+        flags,
+    }
+}
+
+/// Calls the C function of a timer.
+///
+/// # Safety
+/// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was given.
+pub(super) unsafe fn call(host: &Host, fired: &Fired) {
+    // SAFETY: the caller's promise; a null one is `None`.
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(fired.func)) };
+    if let Some(func) = func {
+        let event = event(fired, 0);
+        let wheel = std::ptr::from_ref(host).cast_mut().cast();
+        // SAFETY: the contract of `hwheel_fn`.
+        guarded(|| unsafe { func(wheel, &raw const event) });
+    }
+}
+
+/// A caller's array of events.
+pub(super) struct Batch {
+    at: *mut hwheel_event,
+    pub len: u32,
+    max: u32,
+    flags: u32,
+}
+
+impl Batch {
+    pub fn new(at: *mut hwheel_event, max: u32, flags: u32) -> Result<Self, Errno> {
+        if (at.is_null() && max != 0) || max > i32::MAX as u32 {
+            return Err(EINVAL);
+        }
+        Ok(Batch {
+            at,
+            len: 0,
+            max,
+            flags,
+        })
+    }
+
+    /// True if there is room for one more.
+    pub fn put(&mut self, fired: &Fired) -> bool {
+        // SAFETY: the array has `max` events and is asked for none when full.
+        unsafe {
+            self.at
+                .add(self.len as usize)
+                .write(event(fired, self.flags))
+        };
+        self.len += 1;
+        self.len < self.max
+    }
+}
+
+/// The bounds that a caller gave.
+///
+/// # Safety
+/// `run` is null or points to the number of bytes that its first word says.
+unsafe fn bounds(run: *const hwheel_run) -> Result<Budget, Errno> {
+    if run.is_null() {
+        return Ok(Budget::default());
+    }
+    // SAFETY: the caller's promise.
+    let run: hwheel_run = unsafe { extensible(run) }?;
+    Ok(Budget {
+        // More than a call can fire is no limit.
+        items: run.max_fired.try_into().unwrap_or(0),
+        ns: time::time(run.max_ns)?,
+    })
+}
+
+/// Drives, with a caller's array and bounds.
+///
+/// # Safety
+/// Pointers as in the functions that call it.
+unsafe fn drive(
+    wheel: *mut hwheel,
+    events: *mut hwheel_event,
+    max: u32,
+    run: *mut hwheel_run,
+    how: impl FnOnce(&Host, Budget, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<bool, Errno>,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        // SAFETY: the caller's promise.
+        let budget = unsafe { bounds(run) }?;
+        let mut batch = Batch::new(events, max, 0)?;
+        let mut put = |fired: &Fired| batch.put(fired);
+        let room: Option<&mut dyn FnMut(&Fired) -> bool> =
+            if max == 0 { None } else { Some(&mut put) };
+        let done = how(host, budget, room)?;
+        if !run.is_null() {
+            // SAFETY: not null.
+            unsafe { (*run).left = u32::from(!done) };
+        }
+        Ok(batch.len as i32)
+    })())
+}
+
+/// hwheel_advance() - Drive a wheel with a manual clock.
+/// @wheel: the wheel.
+/// @now_ns: the time now, below 2^63. An earlier time than the last one leaves
+///   the clock where it is; so 0 runs what is due without moving the clock.
+/// @events: receives events; may be NULL if @max is 0.
+/// @max: number of events that @events has room for. With 0, a timer without a
+///   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
+///   it.
+/// @run: bounds for this call; NULL for none.
+///
+/// Fires every timer that is due at @now_ns, in the order of their ticks. It
+/// calls the callbacks, and writes an event for each of the other timers. The
+/// call stops when @events is full or a bound of @run is reached. The next call
+/// continues there.
+///
+/// Return:
+/// * n - the number of events written. Without @run, fewer than @max means that
+///   no due timer is left. With @run, @left tells.
+/// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
+///   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
+///   is not valid.
+/// * -E2BIG - @run has members that this version does not know.
+/// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread; one drives at a time. Runs callbacks on the caller's
+/// stack, unless the wheel has workers or an executor.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_advance(
+    wheel: *mut hwheel,
+    now_ns: u64,
+    events: *mut hwheel_event,
+    max: u32,
+    run: *mut hwheel_run,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        drive(wheel, events, max, run, |host, budget, room| {
+            host.advance(time::clock(now_ns)?, budget, room)
+        })
+    }
+}
+
+/// hwheel_poll() - Drive a wheel with a system clock.
+/// @wheel: the wheel.
+/// @events: receives events; may be NULL if @max is 0.
+/// @max: number of events that @events has room for. With 0, a timer without a
+///   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
+///   it.
+/// @run: bounds for this call; NULL for none.
+///
+/// Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
+/// Then it sets the descriptor of hwheel_fd() for the next timer. If due timers
+/// are left, the descriptor becomes readable again at once.
+///
+/// Return:
+/// * n - the number of events written. Without @run, fewer than @max means that
+///   no due timer is left. With @run, @left tells.
+/// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
+///   2147483647, the clock is manual, or a bound is not valid.
+/// * -E2BIG - @run has members that this version does not know.
+/// * -EBUSY - another thread drives, the tick thread is started, or the caller
+///   is a callback of the wheel.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread; one drives at a time. Runs callbacks on the caller's
+/// stack, unless the wheel has workers or an executor.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_poll(
+    wheel: *mut hwheel,
+    events: *mut hwheel_event,
+    max: u32,
+    run: *mut hwheel_run,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { drive(wheel, events, max, run, Host::poll) }
+}
+
+/// hwheel_fd() - Get a descriptor that becomes readable when a timer is due.
+/// @wheel: the wheel.
+///
+/// For poll(), epoll, select() or an event loop: when it is readable, call
+/// hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
+/// belongs to the wheel: the caller neither reads nor closes it.
+///
+/// The descriptor may be readable with nothing due. Edge-triggered epoll works,
+/// too: a hwheel_poll() that leaves due timers makes a new edge.
+///
+/// Return:
+/// * n - the descriptor, 0 or above.
+/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread. Never blocks.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(Host::descriptor))
+}
+
+/// hwheel_start() - Start the tick thread.
+/// @wheel: the wheel.
+///
+/// The tick thread drives the wheel: it sleeps until a timer is due, and runs
+/// the callbacks unless workers or an executor do. A timer without a callback is
+/// dropped when it comes due, and hwheel_stats.unclaimed counts it. The thread
+/// and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+/// SIGTRAP, SIGSYS and SIGPROF, so the program's handlers for these work in
+/// callbacks, too.
+///
+/// Return:
+/// * 0 - the tick thread drives the wheel.
+/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EBUSY - the tick thread is started already, or another thread drives.
+/// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
+///   left; hwheel_poll() still works.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Does not wait for the tick thread.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.start().map(|()| 0)))
+}
+
+/// hwheel_stop() - Stop the tick thread.
+/// @wheel: the wheel.
+///
+/// When this call returns, no callback is running and none will start. Callbacks
+/// that wait in the queue of workers or an executor have fired: they run before,
+/// some of them on the caller's stack. Until then the queue takes no more; the
+/// driving thread runs callbacks itself. Both hold for a wheel without a tick
+/// thread, too. If callbacks return, this call returns in bounded time, whatever
+/// the executor does.
+///
+/// Timers stay pending, and arming works as before: hwheel_start() continues,
+/// and so does hwheel_poll().
+///
+/// Return:
+/// * 0 - no thread drives the wheel.
+/// * -EINVAL - @wheel is NULL.
+/// * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
+///   has changed.
+/// * -EBUSY - another thread is stopping the wheel.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread. Blocks until every running callback has returned, so the
+/// caller holds no lock that a callback takes.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
+}
+
+/// hwheel_run_queued() - Run one callback that waits in the queue.
+/// @wheel: a wheel with workers or an executor.
+///
+/// The executor's threads call this once for each request. Any other thread may
+/// call it to help. Less may be waiting than was requested, after hwheel_stop()
+/// or hwheel_timer_delete_sync().
+///
+/// Return:
+/// * 1 - one callback has run.
+/// * 0 - no callback was waiting.
+/// * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread. Runs the callback on the caller's stack.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.work()?.into())))
+}
+
+/// hwheel_drain() - Shut the wheel down and get every pending timer back.
+/// @wheel: the wheel.
+/// @events: receives the timers, in no order, with HWHEEL_EVENT_DRAINED.
+/// @max: number of events that @events has room for, at least 1.
+///
+/// From the first call on, every attempt to make or arm a timer and to start the
+/// tick thread fails with -ESHUTDOWN. Each pending timer is handed back exactly
+/// once, with or without a callback; the callback is not called. Timers of
+/// hwheel_once(), hwheel_every() and hwheel_key_set() are freed. Callbacks that
+/// wait in the queue of workers or an executor have fired: they still run.
+///
+/// Return:
+/// * n - the number of timers written. Fewer than @max means that none is left.
+/// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
+/// * -EBUSY - the tick thread is started, or another thread drives.
+/// * -EDEADLK - the caller is a callback or the executor of this wheel.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread; one drives at a time. Never blocks. Visits every timer
+/// once.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_drain(
+    wheel: *mut hwheel,
+    events: *mut hwheel_event,
+    max: u32,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if max == 0 {
+            return Err(EINVAL);
+        }
+        let mut batch = Batch::new(events, max, HWHEEL_EVENT_DRAINED)?;
+        host.drain(|fired| batch.put(fired))?;
+        Ok(batch.len as i32)
+    })())
+}

@@ -1,0 +1,164 @@
+//! Timers by a key of the caller's.
+
+use super::drive::number_of_fn;
+use super::timer::hwheel_fn;
+use super::{host, hwheel, when, EINVAL};
+use crate::runtime::keys::{Target, LONGEST};
+use crate::runtime::{number, Errno};
+use std::ffi::{c_int, c_void};
+
+/// A caller's key.
+///
+/// # Safety
+/// `key` is null or has `len` bytes.
+unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
+    if key.is_null() || len == 0 || len as usize > LONGEST {
+        return Err(EINVAL);
+    }
+    // SAFETY: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(key.cast(), len as usize) })
+}
+
+/// hwheel_key_set() - Give a key a timer that fires once.
+/// @wheel: the wheel.
+/// @key: any bytes; the wheel copies them. The address of a number is a key,
+///   too.
+/// @key_len: number of bytes, 1 to 255.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @flags: 0 or HWHEEL_ABS.
+///
+/// The new timer replaces a pending timer of the same key, which then does not
+/// fire. With the same @fn this moves the timer and needs no memory. With
+/// another @fn both timers count as live until this call returns.
+///
+/// A keyed timer has no handle: @timer of its event is 0. Its key is free before
+/// the callback starts, so the callback can set the key again. When this call
+/// meets the firing of the old timer, one of them comes first: either the old
+/// timer is replaced, or it fires and this one is new.
+///
+/// Return:
+/// * 1 - a pending timer of this key was replaced.
+/// * 0 - the key had no pending timer; it has one now.
+/// * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
+///   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
+/// * -ENOSPC - the limit on live timers is reached; nothing has changed.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
+/// key, for a short time; no callback runs under it. Calls the allocator for a
+/// key of more than 30 bytes and when the table grows.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_key_set(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+    time_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+) -> c_int {
+    let func = number_of_fn(r#fn);
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| {
+        // SAFETY: the caller's promise.
+        let key = unsafe { key_of(key, key_len) }?;
+        h.key_set(key, Target { func, cookie }, when(time_ns, flags)?)
+    }))
+}
+
+/// hwheel_key_mod() - Move the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
+/// @time_ns: the new time, as in hwheel_key_set().
+/// @flags: 0 or HWHEEL_ABS.
+///
+/// The timer keeps its callback and its cookie.
+///
+/// Return:
+/// * 1 - the timer was pending and has been moved.
+/// * 0 - the key has no pending timer; nothing has changed.
+/// * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
+///   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_mod(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+    time_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(
+        unsafe { host(wheel) }
+            .and_then(|h| h.key_move(unsafe { key_of(key, key_len) }?, when(time_ns, flags)?)),
+    )
+}
+
+/// hwheel_key_delete() - Cancel the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
+///
+/// Return:
+/// * 1 - the timer was pending and will not fire; timer and key are gone.
+/// * 0 - the key has no pending timer: none was set, or it has fired.
+/// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_delete(
+    wheel: *mut hwheel,
+    key: *const c_void,
+    key_len: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_delete(unsafe { key_of(key, key_len) }?)))
+}
+
+/// hwheel_key_pending() - Whether a key has a pending timer.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
+///
+/// Return:
+/// * 1 - the key has a pending timer.
+/// * 0 - the key has none.
+/// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Takes the lock of the key for a
+/// short time. Calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_key_pending(
+    wheel: *const hwheel,
+    key: *const c_void,
+    key_len: u32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|h| h.key_pending(unsafe { key_of(key, key_len) }?)))
+}

@@ -1,0 +1,134 @@
+//! The C functions: validate, call, map the error. Their documentation is the
+//! header's; `hwheel.h.in` puts it in order.
+//!
+//! No panic crosses this boundary: the library is built to abort on one, and
+//! nothing here can cause one.
+
+// Names and comments are for readers of C, and so are constants that the library
+// itself has no use for.
+#![allow(
+    non_camel_case_types,
+    rustdoc::broken_intra_doc_links,
+    unreachable_pub,
+    dead_code
+)]
+
+pub(crate) mod drive;
+mod key;
+mod once;
+pub(crate) mod options;
+pub(crate) mod stats;
+pub(crate) mod timer;
+
+use crate::runtime::time::time;
+use crate::runtime::words::words;
+use crate::runtime::{Errno, Host, When};
+use std::ffi::{c_char, c_int};
+use timer::HWHEEL_ABS;
+
+/// Major version: incremented when the binary interface breaks.
+pub const HWHEEL_VERSION_MAJOR: u32 = 0;
+/// Minor version: incremented when functions are added.
+pub const HWHEEL_VERSION_MINOR: u32 = 1;
+/// Patch version.
+pub const HWHEEL_VERSION_PATCH: u32 = 0;
+
+/// A time that never comes.
+pub const HWHEEL_NEVER: u64 = u64::MAX;
+
+/// A timing wheel. hwheel_create() makes one.
+pub struct hwheel {
+    _opaque: [u8; 0],
+}
+
+const EINVAL: Errno = -libc::EINVAL;
+
+/// The host behind a pointer.
+///
+/// # Safety
+/// `wheel` is null or came from `hwheel_create` and is not destroyed.
+#[inline]
+unsafe fn host<'a>(wheel: *const hwheel) -> Result<&'a Host, Errno> {
+    // SAFETY: the caller's promise.
+    unsafe { wheel.cast::<Host>().as_ref() }.ok_or(EINVAL)
+}
+
+/// Reads an extensible struct the way the kernel does: a shorter one is
+/// completed with zeros, and what is beyond this version must be zero.
+///
+/// # Safety
+/// `from` points to the number of bytes that its first word says, and `T` is plain
+/// integers and pointers.
+unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
+    let ours = size_of::<T>();
+    // SAFETY: the caller's promise covers at least the first word.
+    let size = unsafe { from.cast::<u32>().read() } as usize;
+    if size < size_of::<u64>() {
+        return Err(EINVAL);
+    }
+    if size > 4096 {
+        return Err(-libc::E2BIG);
+    }
+    let mut read = std::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: `size` bytes are readable, and at most `ours` are written; all zero
+    // is a value.
+    unsafe {
+        let (from, to) = (from.cast::<u8>(), read.as_mut_ptr().cast::<u8>());
+        std::ptr::copy_nonoverlapping(from, to, size.min(ours));
+        for i in ours..size {
+            if *from.add(i) != 0 {
+                return Err(-libc::E2BIG);
+            }
+        }
+        Ok(read.assume_init())
+    }
+}
+
+/// What a time means, with no flag but HWHEEL_ABS.
+#[inline]
+fn when(ns: u64, flags: u32) -> Result<When, Errno> {
+    match flags {
+        0 => Ok(When::After(time(ns)?)),
+        HWHEEL_ABS => Ok(When::At(time(ns)?)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// hwheel_version() - Version of the library that the program runs with.
+///
+/// Return: the version as in HWHEEL_VERSION.
+///
+/// Context: any thread, any time. Wait-free.
+#[no_mangle]
+pub extern "C" fn hwheel_version() -> u32 {
+    HWHEEL_VERSION_MAJOR << 16 | HWHEEL_VERSION_MINOR << 8 | HWHEEL_VERSION_PATCH
+}
+
+/// hwheel_version_string() - Version of the library as text.
+///
+/// Return: a string such as "0.1.0". It stays valid until the process ends.
+///
+/// Context: any thread, any time. Wait-free.
+#[no_mangle]
+pub extern "C" fn hwheel_version_string() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}
+
+/// hwheel_strerror() - Words for an error.
+/// @error: a value that a function of this library has returned.
+///
+/// The words say what the error means for a wheel: "the timer no longer exists"
+/// for -ESTALE, where strerror() says "Stale file handle".
+///
+/// Return: a string that stays valid until the process ends; "success" for 0 and
+/// above, "unknown error" for a value that no function returns. Never NULL.
+///
+/// Context: any thread, any time. Wait-free.
+#[no_mangle]
+pub extern "C" fn hwheel_strerror(error: c_int) -> *const c_char {
+    let text = match error {
+        0.. => c"success",
+        _ => words(error).unwrap_or(c"unknown error"),
+    };
+    text.as_ptr()
+}

@@ -1,0 +1,156 @@
+//! Timers that one call makes and arms, and that free themselves.
+
+use super::drive::number_of_fn;
+use super::timer::{hwheel_fn, hwheel_timer_t};
+use super::{host, hwheel, when, EINVAL};
+use crate::core::life::Spec;
+use crate::core::node::{AUTO, BURST, DELAY};
+use crate::runtime::time::time;
+use crate::runtime::{number, Errno, When};
+use std::ffi::c_int;
+
+/// Flag: fire every missed period, one after another, until caught up.
+pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;
+/// Flag: after a miss, count the next period from now.
+pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
+
+/// Makes a timer that frees itself, armed.
+///
+/// # Safety
+/// Pointers as in the functions that call it.
+unsafe fn make(
+    wheel: *mut hwheel,
+    when: When,
+    spec: Spec,
+    timer: *mut hwheel_timer_t,
+) -> Result<i32, Errno> {
+    // SAFETY: the caller's promise.
+    let handle = unsafe { host(wheel) }?.setup(spec, Some(when))?;
+    if !timer.is_null() {
+        // SAFETY: not null.
+        unsafe { timer.write(handle) };
+    }
+    Ok(0)
+}
+
+/// hwheel_once() - Fire once.
+/// @wheel: the wheel.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @flags: 0 or HWHEEL_ABS.
+/// @timer: receives the handle, for example to cancel the timer; may be NULL.
+///
+/// The timer frees itself after it has fired: the handle of an event is stale
+/// already, that of a callback when the callback has returned. On a wheel that
+/// another thread drives, the timer may fire before this call returns.
+///
+/// Return:
+/// * 0 - the timer is pending, or has fired already.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, or @time_ns is 2^63 or above
+///   and not HWHEEL_NEVER.
+/// * -ENOSPC - the limit on live timers is reached.
+/// * -ENOMEM - no memory.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_once(
+    wheel: *mut hwheel,
+    time_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    let spec = Spec {
+        func: number_of_fn(r#fn),
+        cookie,
+        period: 0,
+        kind: AUTO,
+    };
+    // SAFETY: the caller's promise.
+    number(when(time_ns, flags).and_then(|when| unsafe { make(wheel, when, spec, timer) }))
+}
+
+/// hwheel_every() - Fire again and again.
+/// @wheel: the wheel.
+/// @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
+///   point on the wheel's clock. HWHEEL_NEVER is never.
+/// @period_ns: nanoseconds from each deadline to the next, at least 1.
+///   HWHEEL_NEVER is allowed. A period of 2^47 ns (39 hours) or more is rounded
+///   up to a multiple of 65536 ns. A period below a tick fires once a tick and
+///   counts the rest as missed.
+/// @slack_ns: each time may come up to this much after its deadline, so that the
+///   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
+///   and slack above a period counts as one period.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.
+/// @timer: receives the handle; may be NULL.
+///
+/// Deadlines do not drift: each one is the last one plus the period, no matter
+/// when the callback ran. The timer is pending for the next period while its
+/// callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
+///
+/// When nobody drove the wheel for several periods, the timer by default fires
+/// once, keeps its rhythm, and reports the others in @missed of its event. With
+/// HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the next
+/// period starts now. A period that comes due while the callback runs counts as
+/// missed, except with HWHEEL_MISSED_BURST.
+///
+/// Return:
+/// * 0 - the timer is pending.
+/// * -EINVAL - @wheel is NULL, @period_ns is 0, a flag is unknown, both
+///   HWHEEL_MISSED_* are given, or a time is 2^63 or above and not HWHEEL_NEVER.
+/// * -ENOSPC - the limit on live timers is reached.
+/// * -ENOMEM - no memory.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn hwheel_every(
+    wheel: *mut hwheel,
+    first_ns: u64,
+    period_ns: u64,
+    slack_ns: u64,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    flags: u32,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    number((|| {
+        let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
+        let kind = match missed {
+            0 => AUTO,
+            HWHEEL_MISSED_BURST => AUTO | BURST,
+            HWHEEL_MISSED_DELAY => AUTO | DELAY,
+            _ => return Err(EINVAL),
+        };
+        let when = when(first_ns, flags & !missed)?;
+        let (period, slack) = (time(period_ns)?, time(slack_ns)?);
+        if period == 0 {
+            return Err(EINVAL);
+        }
+        // SAFETY: the caller's promise.
+        let slack = unsafe { host(wheel) }?.slack(slack, period);
+        let spec = Spec {
+            func: number_of_fn(r#fn),
+            cookie,
+            period,
+            kind: kind | slack,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { make(wheel, when, spec, timer) }
+    })())
+}

@@ -1,0 +1,192 @@
+//! How a wheel is made, and its end.
+
+use super::drive::{call, execute, hwheel_executor_fn};
+use super::{extensible, hwheel, EINVAL};
+use crate::runtime::options::Overload;
+use crate::runtime::{number, Errno, Executor, Host, Options};
+use crate::sys::clock::Clock;
+use std::ffi::{c_int, c_void};
+
+/// Clock: CLOCK_MONOTONIC. The default.
+pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;
+/// Clock: CLOCK_BOOTTIME, which also counts the time of a suspend.
+pub const HWHEEL_CLOCK_BOOTTIME: u32 = 1;
+/// Clock: CLOCK_REALTIME, which follows the wall clock when that is set.
+pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
+/// Clock: the caller's own. hwheel_advance() moves it.
+pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
+
+/// Overload: the driving thread runs the callback itself. The default.
+pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
+/// Overload: the driving thread waits until the queue has room.
+pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
+/// Overload: nobody runs the callback. hwheel_stats.dropped counts it.
+pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
+
+/// Option flag: count delays from a cheaper reading of CLOCK_MONOTONIC. It is
+/// never behind that clock and less than 0.1 ms ahead, so no timer is early.
+/// Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
+/// a steady processor counter the flag has no effect.
+pub const HWHEEL_COARSE: u32 = 1 << 16;
+
+/// How to make a wheel. A member that is zero has its default value.
+///
+/// @size: sizeof(struct hwheel_options). The library completes a shorter struct
+///   with zeros. It accepts a longer one, up to 4096 bytes, if all bytes that it
+///   does not know are zero.
+/// @clock: one of HWHEEL_CLOCK_*.
+/// @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
+///   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
+/// @levels: 1 for a hashed wheel, 2 to 8 for a hierarchical wheel; default 4.
+///   Timers beyond the last level go to levels that the wheel adds.
+/// @slots: number of slots of each level, a power of two from 2 to 65536;
+///   default 256. @levels times log2(@slots) is at most 48.
+/// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
+///   A timer is live from its creation until it is freed. A timer that frees
+///   itself is live until its callback has returned.
+/// @flags: 0 or HWHEEL_COARSE.
+/// @start_ns: first time of a manual clock, below 2^62 ticks and below 2^63 ns;
+///   0 for the other clocks.
+/// @workers: number of threads that run callbacks, 0 to 256; default 0, which
+///   means that the driving thread runs them. hwheel_create() starts the
+///   threads.
+/// @queue: maximum number of expired timers that wait for a worker or the
+///   executor, a power of two up to 1048576; default 1024.
+/// @overload: what happens to a callback when the queue is full: one of
+///   HWHEEL_OVERLOAD_*.
+/// @executor: the caller's own way to run callbacks, or NULL. Not together with
+///   @workers.
+/// @executor_arg: the second argument of @executor.
+///
+/// Without workers or an executor, @queue and @overload have no effect.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_options {
+    pub size: u32,
+    pub clock: u32,
+    pub tick_ns: u64,
+    pub levels: u32,
+    pub slots: u32,
+    pub max_timers: u32,
+    pub flags: u32,
+    pub start_ns: u64,
+    pub workers: u32,
+    pub queue: u32,
+    pub overload: u32,
+    pub executor: hwheel_executor_fn,
+    pub executor_arg: *mut c_void,
+}
+
+/// The same options as the core has them.
+fn translate(o: &hwheel_options) -> Result<Options, Errno> {
+    let or = |value: u32, default| if value == 0 { default } else { value };
+    let made = Options::default();
+    if o.flags & !HWHEEL_COARSE != 0 || (o.executor.is_none() && !o.executor_arg.is_null()) {
+        return Err(EINVAL);
+    }
+    Options {
+        clock: match o.clock {
+            HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
+            HWHEEL_CLOCK_BOOTTIME => Clock::System(libc::CLOCK_BOOTTIME),
+            HWHEEL_CLOCK_REALTIME => Clock::System(libc::CLOCK_REALTIME),
+            HWHEEL_CLOCK_MANUAL => Clock::Manual,
+            _ => return Err(EINVAL),
+        },
+        tick_ns: match o.tick_ns {
+            0 => made.tick_ns,
+            ns => ns,
+        },
+        levels: or(o.levels, made.levels),
+        slots: or(o.slots, made.slots),
+        max_timers: or(o.max_timers, made.max_timers),
+        start_ns: o.start_ns,
+        coarse: o.flags & HWHEEL_COARSE != 0,
+        ..made
+    }
+    .with_crew(
+        o.workers,
+        o.queue,
+        match o.overload {
+            HWHEEL_OVERLOAD_RUN => Overload::Run,
+            HWHEEL_OVERLOAD_BLOCK => Overload::Block,
+            HWHEEL_OVERLOAD_DROP => Overload::Drop,
+            _ => return Err(EINVAL),
+        },
+        o.executor.map(|f| Executor {
+            call: execute,
+            func: f as *const (),
+            arg: o.executor_arg,
+        }),
+    )
+}
+
+/// hwheel_create() - Make a wheel.
+/// @options: how to make it; NULL for the defaults.
+/// @wheel: receives the wheel.
+///
+/// The new wheel has no timers, and nobody drives it yet. It has no descriptor
+/// and no threads but its workers: hwheel_fd() makes the descriptor,
+/// hwheel_start() the tick thread.
+///
+/// Return:
+/// * 0 - @wheel is set.
+/// * -EINVAL - @wheel is NULL, or an option is out of range.
+/// * -E2BIG - the options have members that this version does not know.
+/// * -ENOMEM - no memory or no address space.
+/// * -EAGAIN - the system cannot start the workers.
+///
+/// Context: any thread. May block in the kernel for memory.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_create(
+    options: *const hwheel_options,
+    wheel: *mut *mut hwheel,
+) -> c_int {
+    number((|| {
+        if wheel.is_null() {
+            return Err(EINVAL);
+        }
+        let mut made = Options::default();
+        if !options.is_null() {
+            // SAFETY: the caller's promise.
+            made = translate(&unsafe { extensible(options) }?)?;
+        }
+        let made = Host::create(made.check()?, call)?;
+        // SAFETY: not null.
+        unsafe { wheel.write(made.cast()) };
+        Ok(0)
+    })())
+}
+
+/// hwheel_destroy() - Stop and free a wheel.
+/// @wheel: the wheel; NULL is allowed.
+///
+/// Stops the wheel like hwheel_stop(), then frees it with all its timers and its
+/// descriptor. Pending timers do not fire; hwheel_drain() gets them back before.
+/// All handles of the wheel become invalid.
+///
+/// A forked child may destroy its copy of the wheel. That frees memory only.
+///
+/// Return:
+/// * 0 - the wheel is gone.
+/// * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
+///   has changed.
+/// * -EBUSY - another thread is in hwheel_stop().
+///
+/// Context: no other thread may use the wheel during or after this call. May run
+/// callbacks that still wait in the queue, on the caller's stack. Blocks until
+/// every running callback has returned.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
+    if wheel.is_null() {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
+    number(unsafe { Host::destroy(wheel.cast()) }.map(|()| 0))
+}

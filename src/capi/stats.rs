@@ -1,0 +1,257 @@
+//! What a wheel shows: its time, its timers, its counts.
+
+use super::drive::{hwheel_event, Batch, HWHEEL_EVENT_LISTED};
+use super::{host, hwheel, EINVAL};
+use crate::runtime::number;
+use crate::runtime::stats::{stats, Stats};
+use std::ffi::c_int;
+
+/// Counts of what a wheel has done. They are exact while no thread uses the
+/// wheel.
+///
+/// @size: sizeof(struct hwheel_stats), set by the caller.
+/// @reserved: receives 0.
+/// @live: number of timers that exist, pending or not.
+/// @fired: number of timers that have fired, each period by itself.
+/// @missed: number of periods that were left out.
+/// @unclaimed: number of timers without a callback that came due in a call
+///   without room for events.
+/// @sweeps: number of times that the driver has moved the wheel's hand.
+/// @wakeups: number of times that the tick thread woke up.
+/// @kicks: number of arms that woke the driver for a new earliest time.
+/// @pushes: number of entries that arms have put into buckets. An arm whose
+///   timer already has an early enough entry puts none.
+/// @repeats: number of pushes that were repeated because the hand had passed.
+/// @slab_bytes: bytes of memory for timers.
+/// @armed: number of arms of timers that were not pending; each further period
+///   counts. @armed is @fired + @cancelled + @drained + @pending.
+/// @rearmed: number of arms that moved a pending timer. When several threads
+///   move one timer at the same time, some of them may not count.
+/// @quiet: number of those that put no entry into a bucket.
+/// @cancelled: number of pending timers that were cancelled.
+/// @drained: number of timers that hwheel_drain() has handed back.
+/// @pending: number of timers that are pending now.
+/// @entries: number of entries in buckets now.
+/// @dead: number of those beyond one for each pending timer.
+/// @queued: number of callbacks that wait for a worker or the executor.
+/// @lateness: number of timers by lateness, from the deadline to the start of
+///   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one
+///   for all that were later.
+/// @dropped: number of callbacks that did not run because the queue was full.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct hwheel_stats {
+    pub size: u32,
+    pub reserved: u32,
+    pub live: u64,
+    pub fired: u64,
+    pub missed: u64,
+    pub unclaimed: u64,
+    pub sweeps: u64,
+    pub wakeups: u64,
+    pub kicks: u64,
+    pub pushes: u64,
+    pub repeats: u64,
+    pub slab_bytes: u64,
+    pub armed: u64,
+    pub rearmed: u64,
+    pub quiet: u64,
+    pub cancelled: u64,
+    pub drained: u64,
+    pub pending: u64,
+    pub entries: u64,
+    pub dead: u64,
+    pub queued: u64,
+    pub lateness: [u64; 40],
+    pub dropped: u64,
+}
+
+fn translate(s: &Stats, size: u32) -> hwheel_stats {
+    hwheel_stats {
+        size,
+        reserved: 0,
+        live: s.live,
+        fired: s.fired,
+        missed: s.missed,
+        unclaimed: s.unclaimed,
+        sweeps: s.sweeps,
+        wakeups: s.wakeups,
+        kicks: s.kicks,
+        pushes: s.pushes,
+        repeats: s.repeats,
+        slab_bytes: s.slab_bytes,
+        armed: s.armed,
+        rearmed: s.rearmed,
+        quiet: s.quiet,
+        cancelled: s.cancelled,
+        drained: s.drained,
+        pending: s.pending,
+        entries: s.entries,
+        dead: s.dead,
+        queued: s.queued,
+        lateness: s.lateness,
+        dropped: s.dropped,
+    }
+}
+
+/// hwheel_now() - Get the time on the wheel's clock.
+/// @wheel: the wheel.
+/// @now_ns: receives the time in nanoseconds.
+///
+/// When the system clock steps back, the wheel holds its time until the clock
+/// has caught up.
+///
+/// Return:
+/// * 0 - @now_ns is set.
+/// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Wait-free.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if now_ns.is_null() {
+            return Err(EINVAL);
+        }
+        host.check()?;
+        // SAFETY: not null.
+        unsafe { now_ns.write(host.now()) };
+        Ok(0)
+    })())
+}
+
+/// hwheel_next_expiry() - Get the time at which to drive the wheel next.
+/// @wheel: the wheel.
+/// @time_ns: receives the time in nanoseconds on the wheel's clock.
+///
+/// The time is never later than the next timer. It may be earlier: after timers
+/// were cancelled, after a call that stopped at a bound, and while another
+/// thread drives.
+///
+/// Return:
+/// * 1 - @time_ns is set.
+/// * 0 - no timer is pending, or all are due never; @time_ns is not written.
+/// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Never blocks, and never disturbs a
+/// thread that drives.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut u64) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if time_ns.is_null() {
+            return Err(EINVAL);
+        }
+        let Some(ns) = host.next_expiry()? else {
+            return Ok(0);
+        };
+        // SAFETY: not null.
+        unsafe { time_ns.write(ns) };
+        Ok(1)
+    })())
+}
+
+/// hwheel_list() - Walk over the pending timers.
+/// @wheel: the wheel.
+/// @cursor: where the walk continues. The caller sets it to 0 before the first
+///   call; each call moves it on.
+/// @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
+/// @max: number of events that @events has room for, at least 1.
+///
+/// For inspection and debugging, and to cancel all timers that match. A timer
+/// that is pending during the whole walk is listed exactly once. A timer that is
+/// armed, fires or is cancelled during the walk may be listed or not. A listed
+/// timer may have fired when this call returns.
+///
+/// Return:
+/// * n - the number of timers written. Fewer than @max means that the walk is
+///   over.
+/// * -EINVAL - an argument is NULL, or @max is 0 or above 2147483647.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free for timers without a key;
+/// takes the lock of each key that it lists. A walk visits every timer once:
+/// milliseconds for a million.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_list(
+    wheel: *const hwheel,
+    cursor: *mut u64,
+    events: *mut hwheel_event,
+    max: u32,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if cursor.is_null() || max == 0 {
+            return Err(EINVAL);
+        }
+        let mut batch = Batch::new(events, max, HWHEEL_EVENT_LISTED)?;
+        // SAFETY: not null. What is beyond all timers is the end.
+        let from = u32::try_from(unsafe { cursor.read() }).unwrap_or(u32::MAX);
+        let next = host.list(from, |fired| batch.put(fired))?;
+        // SAFETY: not null.
+        unsafe { cursor.write(next.into()) };
+        Ok(batch.len as i32)
+    })())
+}
+
+/// hwheel_get_stats() - Get the counts of a wheel.
+/// @wheel: the wheel.
+/// @stats: receives the counts. Its @size says how much of it to write.
+///
+/// The library sets members that this version does not know to 0.
+///
+/// Return:
+/// * 0 - @stats is set.
+/// * -EINVAL - an argument is NULL, or @size is below 8.
+/// * -E2BIG - @size is above 4096.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Never blocks. Sums the counts of all
+/// threads: nanoseconds for each, however many timers there are.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwheel_stats) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if stats.is_null() {
+            return Err(EINVAL);
+        }
+        // SAFETY: not null, and at least the first word is there.
+        let size = unsafe { (*stats).size } as usize;
+        if size < size_of::<u64>() {
+            return Err(EINVAL);
+        }
+        if size > 4096 {
+            return Err(-libc::E2BIG);
+        }
+        host.check()?;
+        let all = translate(&self::stats(host), size as u32);
+        // SAFETY: `size` bytes are writable, by the caller's promise.
+        unsafe {
+            let ours = size_of::<hwheel_stats>().min(size);
+            let to = stats.cast::<u8>();
+            std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
+            std::ptr::write_bytes(to.add(ours), 0, size - ours);
+        }
+        Ok(0)
+    })())
+}

@@ -1,0 +1,561 @@
+//! Timers that can be armed again and again, and calls for any timer.
+
+use super::drive::{hwheel_event, number_of_fn};
+use super::{host, hwheel, when, EINVAL};
+use crate::core::arm::How;
+use crate::core::life::Spec;
+use crate::runtime::time::{time, LONGEST, NEVER};
+use crate::runtime::{number, Errno, Host, When};
+use std::ffi::c_int;
+
+/// Flag: the time is a point on the wheel's clock, not a delay.
+pub const HWHEEL_ABS: u32 = 1 << 0;
+/// Flag: arm or move the timer only if that makes it fire earlier.
+pub const HWHEEL_REDUCE: u32 = 1 << 1;
+/// Flag: move the timer only if it is pending.
+pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
+
+/// Handle of a timer, never 0. The library checks every handle: one whose timer
+/// was freed, or one of another wheel, is an error (-ESTALE) and never touches
+/// another timer.
+pub type hwheel_timer_t = u64;
+
+/// A callback. @event is valid until the callback returns.
+///
+/// It runs on the thread that drives the wheel, or on a worker or a thread of
+/// the executor if the wheel has such. The callback of one timer never runs on
+/// two threads at once. A callback may call every function of the wheel but
+/// hwheel_destroy(), hwheel_stop(), hwheel_drain() and those that drive, and it
+/// may cancel, re-arm or free any timer, its own included. It must return: no
+/// longjmp(), and an exception that leaves it ends the process.
+pub type hwheel_fn =
+    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
+
+/// hwheel_timer_setup() - Make a timer that can be armed again and again.
+/// @wheel: the wheel.
+/// @fn: the callback; NULL for a timer that is delivered as an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @timer: receives the handle.
+///
+/// The timer is not pending. It exists until hwheel_timer_free().
+///
+/// Return:
+/// * 0 - @timer is set.
+/// * -EINVAL - @wheel or @timer is NULL.
+/// * -ENOSPC - the limit on live timers is reached.
+/// * -ENOMEM - no memory.
+/// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_timer_setup(
+    wheel: *mut hwheel,
+    r#fn: hwheel_fn,
+    cookie: u64,
+    timer: *mut hwheel_timer_t,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if timer.is_null() {
+            return Err(EINVAL);
+        }
+        let spec = Spec {
+            func: number_of_fn(r#fn),
+            cookie,
+            ..Spec::default()
+        };
+        let handle = host.setup(spec, None)?;
+        // SAFETY: not null.
+        unsafe { timer.write(handle) };
+        Ok(0)
+    })())
+}
+
+/// Which timers an arm applies to.
+fn condition(flags: u32) -> Result<How, Errno> {
+    match flags & !HWHEEL_ABS {
+        0 => Ok(How::Always),
+        HWHEEL_REDUCE => Ok(How::Earlier),
+        HWHEEL_IF_PENDING => Ok(How::Pending),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Arms with flags, or refuses the time.
+#[inline(never)]
+fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
+    number(
+        condition(flags).and_then(|how| host.arm(timer, when(time_ns, flags & HWHEEL_ABS)?, how)),
+    )
+}
+
+/// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never.
+/// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
+///
+/// The timer fires at the first tick at or after the time, and no longer at its
+/// old time. A time that has passed, and a delay of 0, mean the next tick.
+///
+/// With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
+/// HWHEEL_IF_PENDING a timer that is not pending stays so.
+///
+/// A periodic timer continues its rhythm from the new time.
+///
+/// Return:
+/// * 1 - the timer was pending. It now fires at the new time, or with
+///   HWHEEL_REDUCE at the earlier one.
+/// * 0 - the timer was not pending. It is pending now, unless @flags has
+///   HWHEEL_IF_PENDING.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, both conditions are given, or
+///   @time_ns is 2^63 or above and not HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
+///   forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
+/// a system call only to wake the driver for a new earliest time, at the first
+/// use of a wheel by a thread, or to map more memory.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_mod(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    time_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { host(wheel) } {
+        Err(e) => e,
+        // The short way. Both terms are below 2^63: no overflow.
+        Ok(host) if flags == 0 && time_ns <= LONGEST => {
+            host.arm_at(timer, (host.arming_now() + time_ns).min(LONGEST + 1))
+        }
+        Ok(host) if flags == HWHEEL_ABS && time_ns <= LONGEST => host.arm_at(timer, time_ns),
+        Ok(host) => arm(host, timer, time_ns, flags),
+    }
+}
+
+/// hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @time_ns: the earliest time, as in hwheel_timer_mod().
+/// @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
+/// @flags: 0 or HWHEEL_ABS.
+///
+/// The wheel picks a tick in the range that other timers with slack also use, so
+/// that they share a wake-up. A timer that is already due in the range stays
+/// where it is, which costs next to nothing. The timer never fires after the
+/// range, unless the range has no tick that is still to come.
+///
+/// Return:
+/// * 1 - the timer was pending; it fires in the range.
+/// * 0 - the timer was not pending; it is now.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
+///   not HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
+/// * -ENOMEM - no memory; nothing has changed.
+/// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
+///   forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_mod_range(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    time_ns: u64,
+    slack_ns: u64,
+    flags: u32,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(
+        unsafe { host(wheel) }
+            .and_then(|h| h.arm_range(timer, when(time_ns, flags)?, time(slack_ns)?)),
+    )
+}
+
+/// hwheel_timer_set_period() - Make a timer periodic, or change its period.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
+///   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
+///
+/// The period counts from the next time that the timer fires; hwheel_timer_mod()
+/// sets that time. Periods that are missed are left out, or as hwheel_every()
+/// was told.
+///
+/// Return:
+/// * 0 - the period is set.
+/// * -EINVAL - @wheel is NULL, or @period_ns is 2^63 or above and not
+///   HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - the timer was shut down, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_set_period(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+    period_ns: u64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| {
+        let period = match time(period_ns)? {
+            NEVER => 0,
+            ns => ns,
+        };
+        h.set_period(timer, period)
+    }))
+}
+
+/// hwheel_timer_delete() - Cancel a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
+/// or hwheel_every() is freed. A callback that has started continues.
+///
+/// An event that is already in the caller's array cannot be recalled. Compare
+/// its @timer with the handle that the object holds now, and clear that handle
+/// when the object goes away.
+///
+/// Return:
+/// * 1 - the timer was pending and will not fire.
+/// * 0 - the timer was not pending: it has fired, or its callback is running.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { host(wheel) } {
+        Ok(host) => host.delete(timer),
+        Err(e) => e,
+    }
+}
+
+/// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// When this call returns, the callback is not running on any thread. It does
+/// not start again, unless somebody arms the timer again. A callback that waits
+/// in the queue of workers or an executor is taken out of it and does not run.
+/// This call runs no callback.
+///
+/// Callbacks may wait for each other's timers as long as they form no ring. The
+/// call that would close a ring fails, also across wheels.
+///
+/// Return:
+/// * 1 - the timer was pending, its callback had armed it again, or the callback
+///   was taken out of the queue.
+/// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -EDEADLK - the caller is this timer's callback, or a callback for which
+///   this timer's callback waits; nothing has changed.
+/// * -ESTALE - the timer no longer exists, and its callback is not running.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in the callback of another timer. Blocks while the
+/// callback runs, so the caller holds no lock that the callback takes.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_delete_sync(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, false)))
+}
+
+/// hwheel_timer_shutdown() - Cancel a timer for good.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// Like hwheel_timer_delete(), and from now on every attempt to arm the timer
+/// fails with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
+/// hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
+///
+/// Return:
+/// * 1 - the timer was pending and will not fire.
+/// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, true)))
+}
+
+/// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// Like hwheel_timer_shutdown(). When this call returns, the callback is not
+/// running on any thread and never starts again.
+///
+/// Return:
+/// * 1 - the timer was pending and will not fire.
+/// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -EDEADLK - as hwheel_timer_delete_sync() returns it; nothing has changed.
+/// * -ESTALE - the timer no longer exists, and its callback is not running.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in the callback of another timer. Blocks while the
+/// callback runs, so the caller holds no lock that the callback takes.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
+    wheel: *mut hwheel,
+    timer: hwheel_timer_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, true)))
+}
+
+/// hwheel_timer_free() - Cancel and free a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// The handle is stale from now on. A callback that has started continues; call
+/// hwheel_timer_shutdown_sync() before to wait for it.
+///
+/// Return:
+/// * 1 - the timer was pending and will not fire.
+/// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in the timer's own callback. Lock-free; calls no
+/// allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| h.free(timer)))
+}
+
+/// hwheel_timer_pending() - Whether a timer is pending.
+/// @wheel: the wheel.
+/// @timer: the timer.
+///
+/// Return:
+/// * 1 - the timer is pending.
+/// * 0 - the timer is not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Wait-free.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_pending(
+    wheel: *const hwheel,
+    timer: hwheel_timer_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some().into())))
+}
+
+/// hwheel_timer_remaining() - Time that is left until a timer fires.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @remaining_ns: receives the nanoseconds: 0 if the time has passed,
+///   HWHEEL_NEVER if it never comes.
+///
+/// Return:
+/// * 1 - the timer is pending; @remaining_ns is set.
+/// * 0 - the timer is not pending; @remaining_ns is not written.
+/// * -EINVAL - @wheel or @remaining_ns is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Wait-free.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+#[must_use]
+pub unsafe extern "C" fn hwheel_timer_remaining(
+    wheel: *const hwheel,
+    timer: hwheel_timer_t,
+    remaining_ns: *mut u64,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        if remaining_ns.is_null() {
+            return Err(EINVAL);
+        }
+        let Some(deadline) = host.deadline(timer)? else {
+            return Ok(0);
+        };
+        let left = match deadline {
+            u64::MAX => u64::MAX,
+            d => d.saturating_sub(host.now()),
+        };
+        // SAFETY: not null.
+        unsafe { remaining_ns.write(left) };
+        Ok(1)
+    })())
+}
+
+/// Acts on each of a caller's timers, and writes what that came to.
+///
+/// # Safety
+/// The arrays are null or have `count` members.
+unsafe fn many(
+    host: &Host,
+    timers: *const hwheel_timer_t,
+    count: u32,
+    results: *mut i32,
+    mut act: impl FnMut(usize, hwheel_timer_t) -> i32,
+) -> Result<i32, Errno> {
+    if (timers.is_null() && count != 0) || count > i32::MAX as u32 {
+        return Err(EINVAL);
+    }
+    let done = host.each(
+        count as usize,
+        // SAFETY: the caller's promise; asked for below `count`.
+        |i| unsafe { timers.add(i).read() },
+        |i, timer| {
+            let result = act(i, timer);
+            if !results.is_null() {
+                // SAFETY: as above.
+                unsafe { results.add(i).write(result) };
+            }
+            result
+        },
+    )?;
+    Ok(done as i32)
+}
+
+/// hwheel_timer_mod_many() - Arm or move many timers.
+/// @wheel: the wheel.
+/// @timers: array of @count timers; may be NULL if @count is 0.
+/// @times_ns: array of @count times, each as in hwheel_timer_mod(); may be NULL
+///   if @count is 0.
+/// @count: number of timers, at most 2147483647.
+/// @flags: as in hwheel_timer_mod(), for all of them.
+/// @results: array of @count results, each as returned by hwheel_timer_mod();
+///   may be NULL.
+///
+/// Does the same as @count calls of hwheel_timer_mod(), in order, but faster:
+/// the clock is read once, and the memory of the next timers is fetched ahead. A
+/// timer that fails does not stop the others.
+///
+/// Return:
+/// * n - the number of timers whose result is 0 or 1.
+/// * -EINVAL - @wheel or an array is NULL, @count is above 2147483647, a flag is
+///   unknown, or both conditions are given; no result is written.
+/// * -ESHUTDOWN - this is a forked child; no result is written.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_mod_many(
+    wheel: *mut hwheel,
+    timers: *const hwheel_timer_t,
+    times_ns: *const u64,
+    count: u32,
+    flags: u32,
+    results: *mut i32,
+) -> c_int {
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        let how = condition(flags)?;
+        if times_ns.is_null() && count != 0 {
+            return Err(EINVAL);
+        }
+        let from = match flags & HWHEEL_ABS {
+            0 => host.arming_now(),
+            _ => 0,
+        };
+        let act = |i, timer| {
+            // SAFETY: the caller's promise; asked for below `count`.
+            let ns = unsafe { times_ns.add(i).read() };
+            // Both terms are below 2^63: no overflow.
+            if ns <= LONGEST && how == How::Always {
+                return host.arm_at(timer, from.wrapping_add(ns));
+            }
+            let at = time(ns).map(|ns| When::At(from.saturating_add(ns)));
+            number(at.and_then(|at| host.arm(timer, at, how)))
+        };
+        // SAFETY: the caller's promise.
+        unsafe { many(host, timers, count, results, act) }
+    })())
+}
+
+/// hwheel_timer_delete_many() - Cancel many timers.
+/// @wheel: the wheel.
+/// @timers: array of @count timers; may be NULL if @count is 0.
+/// @count: number of timers, at most 2147483647.
+/// @results: array of @count results, each as returned by hwheel_timer_delete();
+///   may be NULL.
+///
+/// Does the same as @count calls of hwheel_timer_delete(), in order, but faster:
+/// the memory of the next timers is fetched ahead. A timer that fails does not
+/// stop the others.
+///
+/// Return:
+/// * n - the number of timers that existed: their results are 0 or 1.
+/// * -EINVAL - @wheel or @timers is NULL, or @count is above 2147483647; no
+///   result is written.
+/// * -ESHUTDOWN - this is a forked child; no result is written.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
+///
+/// # Safety
+/// Pointers as described.
+#[no_mangle]
+pub unsafe extern "C" fn hwheel_timer_delete_many(
+    wheel: *mut hwheel,
+    timers: *const hwheel_timer_t,
+    count: u32,
+    results: *mut i32,
+) -> c_int {
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|host| unsafe {
+        many(host, timers, count, results, |_, timer| host.delete(timer))
+    }))
+}

@@ -1,0 +1,696 @@
+//! Arming, from any thread: promises, and who may rely on them.
+//!
+//! A bucket does not hold timers, it holds *entries*: promises that the driver
+//! will look at a node at a tick. The truth is the node's state word, so an
+//! entry may be stale, doubled or early and nothing breaks.
+//!
+//! # Invariant
+//!
+//! A timer that is armed for tick D has an entry that the driver will meet at or
+//! before D; or a thread is inside an arm of it and will see to that.
+//!
+//! # The steps
+//!
+//! ```text
+//!   with a push                          relying on a promise
+//!   arm.read      gate, state, link      arm.read      gate, state, link
+//!   arm.push      the entry              arm.exchange  state := armed   (RMW)
+//!   arm.exchange  state := armed (RMW)   --- fence ---
+//!   --- fence ---                        arm.rely      alarm <= promise?
+//!   arm.mark      bucket, summary                      gate as it was?
+//!   arm.wake      lower next_visit
+//!                 --- fence ---
+//!                 alarm later? kick
+//!   arm.check     hand before the entry?
+//!   arm.publish   link := promise
+//! ```
+//! The push comes before the exchange, so a push that finds no memory changes
+//! nothing. The promise is published last and by a plain store: when it can be
+//! seen, all that it says is true already. So another thread may rely on it even
+//! if the one that made it is stopped for ever; and if that thread is stopped
+//! before it publishes, others just push entries of their own.
+//!
+//! A promise counts only while the hand is before it. Nobody takes it back when
+//! it is met, and a visit decides by the state word alone.
+//!
+//! # Race 1: an arm that relies on a promise, against the visit
+//!
+//! ```text
+//!   arming thread                        driver
+//!   arm.exchange  state := D     (RMW)   sweep.announce  gate := goal  (RMW)
+//!   --- fence ---                        --- fence ---
+//!   arm.rely      read gate              visit.read      read state
+//! ```
+//! Lost if the thread does not see the goal and the driver does not see D: the
+//! fences forbid it. If the gate has changed, the thread makes an urgent entry.
+//!
+//! # Race 2: a push against the hand
+//!
+//! ```text
+//!   arming thread                        driver
+//!   arm.push, arm.exchange               sweep.announce  gate := goal  (RMW)
+//!   --- fence ---                        --- fence ---
+//!   arm.mark      set the bits           sweep.scan      read the bits, drain
+//!   arm.check     read gate              visit.read      read state
+//! ```
+//! If the driver misses the mark or the exchange, the thread sees the goal; if
+//! that is not before the tick at which the hand enters the bucket, the entry
+//! may have been passed over or dropped, and the thread makes an urgent one.
+//!
+//! # Race 3: an arm against sleep
+//!
+//! Drawn in `driver/sleep.rs`, with arm.wake and arm.rely.
+//!
+//! # Race 4: an arm against a drain
+//!
+//! ```text
+//!   arming thread                        driver
+//!   arm.exchange  state := D     (RMW)   drain.close     gate := closed (RMW)
+//!   --- fence ---                        --- fence ---
+//!   arm.check, arm.rely   read gate      drain.read      read state
+//! ```
+//! Either the drain finds the timer and hands it back, or the thread sees that
+//! the wheel is closed, takes its arm back and is refused.
+//!
+//! # Urgent entries
+//!
+//! One bucket belongs to no tick: the driver empties it at the start of each
+//! sweep. An arm whose bucket the hand has passed meanwhile, or whose promise may
+//! be gone, makes an entry there. Nothing passes the urgent bucket, so an arm
+//! takes two pushes, and more only if the hand leaps each time.
+
+use super::entry::{promise_tick, Entry};
+use super::error::{Answer, Error};
+use super::gate::View;
+use super::life::Spec;
+use super::memory::Memory;
+use super::node::{self, period_tick, shared_tick, Hot, Link};
+use super::shard::Producer;
+use super::state::{high_of, index_of, may_be_a_handle, Handle, StateWord, LEAP, NEVER};
+use super::ticks::END_OF_TIME;
+use super::wheel::{Caller, Wheel};
+use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
+
+/// When an arm applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Always,
+    /// If the timer is not pending, or the new deadline is earlier.
+    Earlier,
+    /// If the timer is pending.
+    Pending,
+    /// Always, and up to so many nanoseconds later, where other timers with
+    /// slack are due as well. A timer that is due in that range is left alone.
+    Within(u64),
+}
+
+/// An entry that was pushed, and is not upheld yet.
+#[derive(Clone, Copy, Debug)]
+struct Pushed {
+    bucket: u32,
+    /// What is promised.
+    tick: u64,
+    /// When the hand enters the bucket.
+    entered: u64,
+}
+
+/// What an arm relies on.
+#[derive(Clone, Copy, Debug)]
+enum Basis {
+    /// It needs no visit: due never.
+    Nothing,
+    Promise(Link),
+    Entry(Pushed),
+}
+
+/// One arm: whose it is, and what it has written.
+#[derive(Clone, Copy)]
+struct Arm<'a> {
+    own: Producer<'a>,
+    index: u32,
+    hot: &'a Hot,
+    /// The word of the exchange, and the tick in it.
+    word: StateWord,
+    tick: u64,
+    /// The hand that the word was made for.
+    hand: u64,
+}
+
+impl<M: Memory> Wheel<M> {
+    /// Arms a timer for a point in time: the shortest way, for a plain timer,
+    /// a deadline that is not far away, and a shard at hand. All else takes
+    /// [`Wheel::arm`]. Lock-free; linearizes at the exchange.
+    ///
+    /// The fewer instructions, the more calls overlap their cache misses. Each
+    /// way out is a call in tail position, so that none of them costs the short
+    /// way a register.
+    #[inline(always)]
+    pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        let Some(token) = caller.token_at_hand() else {
+            return self.arm_slowly(caller, handle, ns);
+        };
+        // arm.read
+        let gate = self.gate.seen();
+        let tick = self.ticks.at_or_after_near(ns.max(caller.first_ns()));
+        // A promise is good if its whole unit is in time.
+        let beyond = gate.beyond(tick.wrapping_sub(self.ticks.unit_rest));
+        if beyond >= self.gate.near() || !may_be_a_handle(handle) {
+            return self.arm_slowly(caller, handle, ns);
+        }
+        let Some(hot) = self.slab.hot(index_of(handle)) else {
+            return Error::Stale.into();
+        };
+        // Acquire: pairs with the Release of the thread that changed it last.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        // Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if state.differs_from(handle) | link.differs_from(handle) != 0 {
+            return self.arm_slowly_at(caller, handle, tick);
+        }
+        let promise = link.promise(self.ticks.unit_bits);
+        if gate.beyond(promise) > beyond {
+            return self.arm_with_push(caller, handle, tick);
+        }
+        // Before the exchange: a store behind it would wait for it.
+        self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
+        let word = StateWord::plain_armed(handle, tick);
+        // arm.exchange
+        if self.exchange(hot, state, word).is_err() {
+            return self.arm_again(caller, handle, tick, state.is_armed());
+        }
+        fence_after_rmw();
+        probe!(start, self, handle, ns, state.is_armed());
+        // arm.rely. The alarm first: see `driver/clean.rs`. Acquire: pairs with
+        // the Release that lets promises be relied upon again.
+        if self.shared.alarm.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
+            return self.arm_raced(caller, handle, tick, state.is_armed());
+        }
+        Answer::was_pending(state.is_armed())
+    }
+
+    /// The same where a push is needed.
+    #[inline(never)]
+    fn arm_with_push(&self, caller: &impl Caller, handle: Handle, tick: u64) -> Answer {
+        let gate = self.gate.seen();
+        let (Some(hot), Some(token)) = (self.slab.hot(index_of(handle)), caller.token_at_hand())
+        else {
+            return self.arm_slowly_at(caller, handle, tick);
+        };
+        let own = self.producer(token);
+        let index = index_of(handle);
+        // arm.read, again: orderings as in `arm_at`.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if state.differs_from(handle) | link.differs_from(handle) != 0
+            || gate.beyond(tick) >= self.gate.near()
+        {
+            return self.arm_slowly_at(caller, handle, tick);
+        }
+        let place = self.levels.place(tick, gate.hand());
+        // Relaxed: the exchange publishes it, see `life.rs`.
+        own.publishing.store(index, Ordering::Relaxed);
+        // arm.push
+        let entry = Entry::near(index, tick);
+        if !own.push_if_room(place.bucket, entry)
+            && !own.push_chunk(&self.memory, place.bucket, entry)
+        {
+            own.publishing.store(0, Ordering::Release);
+            return Error::Memory.into();
+        }
+        own.count.pushes.bump(1);
+        own.count.armed[usize::from(state.is_armed())].bump(1);
+        let word = StateWord::plain_armed(handle, tick);
+        // arm.exchange
+        if self.exchange(hot, state, word).is_err() {
+            own.publishing.store(0, Ordering::Release);
+            return self.arm_again(caller, handle, tick, state.is_armed());
+        }
+        fence_after_rmw();
+        probe!(start, self, handle, tick, state.is_armed());
+        // arm.mark
+        if !self.buckets.is_marked(place.bucket, &own) {
+            self.buckets.mark(place.bucket, &own);
+        }
+        self.wake_for(caller, own, tick);
+        // arm.check: the hand is before the bucket, and the gate is open.
+        if self.gate.seen().has_passed(place.entered) {
+            own.publishing.store(0, Ordering::Release);
+            return self.arm_raced(caller, handle, tick, state.is_armed());
+        }
+        // arm.publish. Release: all of the above; pairs with arm.read.
+        let promise = Link::new(tick, self.ticks.unit_bits, link.high());
+        hot.link.store(promise.0, Ordering::Release);
+        // Release: pairs with free.look.
+        own.publishing.store(0, Ordering::Release);
+        self.consider_cleaning(caller, own.count.pushes.get());
+        Answer::was_pending(state.is_armed())
+    }
+
+    #[inline(never)]
+    fn arm_slowly(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        self.arm(caller, handle, ns, How::Always).into()
+    }
+
+    /// The same to a tick: as good as to the time that was rounded up to it.
+    #[inline(never)]
+    fn arm_slowly_at(&self, caller: &impl Caller, handle: Handle, tick: u64) -> Answer {
+        self.arm_slowly(caller, handle, self.ticks.ns(tick))
+    }
+
+    /// The rest of an arm whose exchange has failed.
+    #[cold]
+    #[inline(never)]
+    fn arm_again(&self, caller: &impl Caller, handle: Handle, tick: u64, was: bool) -> Answer {
+        // It was counted too early.
+        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], u64::MAX);
+        self.arm_slowly_at(caller, handle, tick)
+    }
+
+    /// The rest of an arm after the exchange, if what it relied on may be gone.
+    #[cold]
+    #[inline(never)]
+    fn arm_raced(&self, caller: &impl Caller, handle: Handle, tick: u64, was: bool) -> Answer {
+        let index = index_of(handle);
+        let word = StateWord::plain_armed(handle, tick);
+        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index)) else {
+            return Answer::was_pending(was);
+        };
+        // The hand that the word was made for is not known any more; it was
+        // less than a leap before the tick.
+        let hand = tick.saturating_sub(LEAP);
+        let arm = Arm {
+            own,
+            index,
+            hot,
+            word,
+            tick,
+            hand,
+        };
+        self.uphold_urgently(caller, arm);
+        self.unless_closed(arm, was).into()
+    }
+
+    /// Arms a timer: true if it was pending. `ns` is a point in time;
+    /// one after the end of time is never. Lock-free; linearizes at the exchange of the state word.
+    pub fn arm(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        ns: u64,
+        how: How,
+    ) -> Result<bool, Error> {
+        let (index, hot, mut state) = self.live_node(handle)?;
+        let own = self.producer(caller.token()?);
+        let mut basis = None;
+        let armed = loop {
+            let hand = self.open_hand()?;
+            let wish = self.wish(ns, caller.first_ns(), how, hand);
+            if !state.is_of(handle) {
+                break Err(Error::Stale);
+            }
+            if state.is_shut() {
+                break Err(Error::Shutdown);
+            }
+            if let Some(was) = Self::is_left_alone(state, how, &wish, hand) {
+                if let How::Within(_) = how {
+                    own.count.armed[1].bump(1);
+                }
+                break Ok(Err(was));
+            }
+            let tick = wish.tick;
+            // A hand that has moved makes another basis: the one before is then
+            // a spare entry.
+            let fresh = match basis {
+                Some((basis, of)) if of == (hand, tick) => Ok(basis),
+                _ => self.basis(own, index, hot, tick, hand),
+            };
+            let Ok(found) = fresh else {
+                break Err(Error::Memory);
+            };
+            basis = Some((found, (hand, tick)));
+            let word = state.armed(tick, hand);
+            // arm.exchange
+            match self.exchange(hot, state, word) {
+                Ok(()) => {
+                    break Ok(Ok(Arm {
+                        own,
+                        index,
+                        hot,
+                        word,
+                        tick,
+                        hand,
+                    }))
+                }
+                Err(seen) => state = seen,
+            }
+        };
+        let result = match armed {
+            Err(e) => Err(e),
+            Ok(Err(was)) => Ok(was),
+            Ok(Ok(arm)) => {
+                fence_after_rmw();
+                probe!(start, self, handle, ns, state.is_armed());
+                own.count.armed[usize::from(state.is_armed())].bump(1);
+                if let Some((basis, _)) = basis {
+                    self.uphold(caller, arm, basis);
+                }
+                self.unless_closed(arm, state.is_armed())
+            }
+        };
+        // Release: pairs with free.look.
+        own.publishing.store(0, Ordering::Release);
+        result
+    }
+
+    /// Arms a timer that nobody knows yet; it is freed again if that fails.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn arm_first(
+        &self,
+        caller: &impl Caller,
+        own: Producer<'_>,
+        hot: &Hot,
+        handle: Handle,
+        resting: StateWord,
+        ns: u64,
+        spec: Spec,
+    ) -> Result<Handle, Error> {
+        let index = index_of(handle);
+        let prepared = self.open_hand().and_then(|hand| {
+            let mut tick = self.wish(ns, caller.first_ns(), How::Always, hand).tick;
+            if tick != NEVER {
+                tick = period_tick(self.ticks.at_or_after(ns), tick, spec.kind);
+            }
+            let basis = self.basis(own, index, hot, tick, hand)?;
+            Ok((hand, tick, basis))
+        });
+        let (hand, tick, basis) = match prepared {
+            Ok(prepared) => prepared,
+            Err(e) => {
+                own.publishing.store(0, Ordering::Release);
+                self.abandon(own, index);
+                return Err(e);
+            }
+        };
+        let mut word = resting.armed(tick, hand);
+        if spec.period != 0 && tick != NEVER {
+            let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
+            let generation = resting.generation(high_of(handle));
+            if node::fits(early) {
+                node::write(&self.slab.rare(index).early, early, generation);
+                word = word.exactly();
+            }
+        }
+        own.count.armed[0].bump(1);
+        // arm.exchange: publishes the node as well.
+        hot.state.swap(word.0, Ordering::AcqRel);
+        fence_after_rmw();
+        probe!(start, self, handle, ns, 0);
+        let arm = Arm {
+            own,
+            index,
+            hot,
+            word,
+            tick,
+            hand,
+        };
+        self.uphold(caller, arm, basis);
+        // Release: pairs with free.look.
+        own.publishing.store(0, Ordering::Release);
+        match self.unless_closed(arm, false) {
+            Ok(_) => Ok(handle),
+            Err(e) => {
+                // Not if the drain has handed it back already.
+                _ = self.free(caller, handle);
+                Err(e)
+            }
+        }
+    }
+
+    /// The hand, of a gate that is open. A leap that is under way is called off:
+    /// its driver may be stopped.
+    fn open_hand(&self) -> Result<u64, Error> {
+        loop {
+            match self.gate.view() {
+                View::Open(hand) => return Ok(hand),
+                View::Leaping(from) => self.gate.call_off_leap(from),
+                View::Closed => return Err(Error::Shutdown),
+            }
+        }
+    }
+
+    /// What the caller asks for, in ticks.
+    fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> Wish {
+        if ns >= END_OF_TIME {
+            return Wish {
+                earliest: NEVER,
+                latest: NEVER,
+                tick: NEVER,
+            };
+        }
+        // One that has passed is the next tick: what arms itself again at once
+        // must not go on for ever at one time.
+        let asked = self.ticks.at_or_after(ns.max(first_ns)).max(hand + 1);
+        let latest = match how {
+            How::Within(slack) => {
+                let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
+                self.ticks.at_or_before(end).max(asked)
+            }
+            _ => asked,
+        };
+        Wish {
+            earliest: asked,
+            latest,
+            tick: shared_tick(asked, latest),
+        }
+    }
+
+    /// Whether an arm leaves the timer as it is: then whether that is pending.
+    fn is_left_alone(state: StateWord, how: How, wish: &Wish, hand: u64) -> Option<bool> {
+        let now = state.is_armed().then(|| state.deadline(hand));
+        match (how, now) {
+            (How::Pending, None) => Some(false),
+            (How::Earlier, Some(now)) if now <= wish.tick => Some(true),
+            (How::Within(_), Some(now))
+                if now != NEVER && (wish.earliest..=wish.latest).contains(&now) =>
+            {
+                Some(true)
+            }
+            _ => None,
+        }
+    }
+
+    /// A promise that is there, or an entry: arm.push.
+    fn basis(
+        &self,
+        own: Producer<'_>,
+        index: u32,
+        hot: &Hot,
+        tick: u64,
+        hand: u64,
+    ) -> Result<Basis, Error> {
+        if tick == NEVER {
+            return Ok(Basis::Nothing);
+        }
+        // Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if link.promises(hand, tick, self.ticks.unit_bits) {
+            return Ok(Basis::Promise(link));
+        }
+        // Relaxed: the exchange publishes it, see `life.rs`.
+        own.publishing.store(index, Ordering::Relaxed);
+        let tick = promise_tick(tick, hand);
+        let place = self.levels.place(tick, hand);
+        let pushed = Pushed {
+            bucket: place.bucket,
+            tick,
+            entered: place.entered,
+        };
+        let entry = Entry::new(index, pushed.tick, hand);
+        if !own.push(&self.memory, pushed.bucket, entry) {
+            return Err(Error::Memory);
+        }
+        own.count.pushes.bump(1);
+        Ok(Basis::Entry(pushed))
+    }
+
+    /// Sees to the invariant, after the exchange and a fence.
+    fn uphold(&self, caller: &impl Caller, arm: Arm<'_>, basis: Basis) {
+        let upheld = match basis {
+            Basis::Nothing => true,
+            // arm.rely: as in `arm_at`.
+            Basis::Promise(link) => {
+                let promise = link.promise(self.ticks.unit_bits);
+                self.shared.alarm.load(Ordering::Acquire) <= promise
+                    && self.gate.view() == View::Open(arm.hand)
+            }
+            Basis::Entry(pushed) => {
+                // arm.mark
+                if !self.buckets.is_marked(pushed.bucket, &arm.own) {
+                    self.buckets.mark(pushed.bucket, &arm.own);
+                }
+                self.wake_for(caller, arm.own, pushed.tick);
+                self.check_and_publish(arm, pushed)
+            }
+        };
+        if !upheld {
+            self.uphold_urgently(caller, arm);
+        }
+        self.consider_cleaning(caller, arm.own.count.pushes.get());
+    }
+
+    /// Steps arm.check and arm.publish; false if the entry may be passed over.
+    fn check_and_publish(&self, arm: Arm<'_>, pushed: Pushed) -> bool {
+        let hand = match self.gate.view() {
+            View::Open(hand) => hand,
+            // Nobody visits it any more.
+            View::Closed => return true,
+            View::Leaping(_) => return false,
+        };
+        if hand >= pushed.entered {
+            return false;
+        }
+        // Relaxed: the high part, which changes for no thread that publishes.
+        let high = Link(arm.hot.link.load(Ordering::Relaxed)).high();
+        let link = Link::new(pushed.tick, self.ticks.unit_bits, high);
+        // Release: pairs with arm.read.
+        arm.hot.link.store(link.0, Ordering::Release);
+        true
+    }
+
+    /// Makes an urgent entry: the driver looks at the node in its next sweep.
+    #[cold]
+    fn uphold_urgently(&self, caller: &impl Caller, mut arm: Arm<'_>) {
+        arm.own.count.repeats.bump(1);
+        loop {
+            let hand = match self.gate.view() {
+                View::Open(hand) => hand,
+                View::Leaping(from) => {
+                    self.gate.call_off_leap(from);
+                    continue;
+                }
+                View::Closed => return,
+            };
+            // The hand was moved so far meanwhile that the word does not read
+            // right: it is due now.
+            if hand.saturating_sub(arm.tick) > LEAP || hand.saturating_sub(arm.hand) > LEAP {
+                let word = arm.word.armed(arm.tick.max(hand), hand);
+                if self.exchange(arm.hot, arm.word, word).is_err() {
+                    // Another thread, or the driver, has taken it over.
+                    return;
+                }
+                arm.word = word;
+                arm.tick = arm.tick.max(hand);
+            }
+            arm.hand = hand;
+            if !arm.own.push(
+                &self.memory,
+                self.buckets.urgent(),
+                Entry::near(arm.index, hand),
+            ) {
+                return self.call_rescue(caller);
+            }
+            arm.own.count.pushes.bump(1);
+            fence(Ordering::SeqCst);
+            if !self.buckets.is_marked(self.buckets.urgent(), &arm.own) {
+                self.buckets.mark(self.buckets.urgent(), &arm.own);
+            }
+            self.wake_for(caller, arm.own, hand);
+            if matches!(self.gate.view(), View::Open(now) if now - hand <= LEAP) {
+                return;
+            }
+        }
+    }
+
+    /// Step arm.wake: the driver will come by at `tick`. Follows a fence.
+    #[inline(always)]
+    pub(super) fn wake_for(&self, caller: &impl Caller, own: Producer<'_>, tick: u64) {
+        let shared = &self.shared;
+        // Relaxed: the fence orders it.
+        if shared.next_visit.load(Ordering::Relaxed) > tick {
+            shared.next_visit.fetch_min(tick, Ordering::AcqRel);
+            fence_after_rmw();
+        } else {
+            // Another thread that has lowered it may be stopped before it
+            // kicks: each goes by the alarm itself.
+            fence_between_loads();
+        }
+        // Relaxed: fenced; pairs with the fence in `Drive::sleep`.
+        if shared.alarm.load(Ordering::Relaxed) > tick {
+            self.kick(caller, own, tick);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn kick(&self, caller: &impl Caller, own: Producer<'_>, _tick: u64) {
+        probe!(kick, self, _tick);
+        caller.wake_driver();
+        own.count.kicks.bump(1);
+    }
+
+    /// What an arm returns that has done its exchange; race 4.
+    fn unless_closed(&self, arm: Arm<'_>, was: bool) -> Result<bool, Error> {
+        if was || self.gate.view() != View::Closed {
+            return Ok(was);
+        }
+        let mut word = arm.word;
+        loop {
+            // Of two, this and the drain, one has it.
+            match self.exchange(arm.hot, word, word.disarmed()) {
+                Ok(()) => {
+                    arm.own.count.armed[0].bump(u64::MAX);
+                    return Err(Error::Shutdown);
+                }
+                // Its callback has ended meanwhile, and no more.
+                Err(seen) if seen == word.finished().0 => word = seen,
+                Err(_) => return Ok(false),
+            }
+        }
+    }
+
+    /// The driver has something to do, whatever the time.
+    #[cold]
+    pub(super) fn call_driver(&self, caller: &impl Caller) {
+        // AcqRel: pairs with the driver's look before it sleeps.
+        self.shared.next_visit.fetch_min(0, Ordering::AcqRel);
+        fence_after_rmw();
+        // Relaxed: fenced, as in `wake_for`.
+        if self.shared.alarm.load(Ordering::Relaxed) != 0 {
+            caller.wake_driver();
+        }
+    }
+
+    /// An entry could not be kept for want of memory: until the promises are
+    /// good again the driver looks at every node.
+    #[cold]
+    fn call_rescue(&self, caller: &impl Caller) {
+        // Release: pairs with the Acquire in the sweep.
+        self.shared.rescue.store(1, Ordering::Release);
+        self.call_driver(caller);
+    }
+
+    /// A visit to a timer whose callback has ended, and that came due meanwhile.
+    pub(super) fn visit_soon(&self, caller: &impl Caller, index: u32, hot: &Hot, word: StateWord) {
+        let Some(own) = self.owned(caller) else {
+            return self.call_rescue(caller);
+        };
+        let hand = self.gate.hand();
+        let arm = Arm {
+            own,
+            index,
+            hot,
+            word,
+            tick: hand,
+            hand,
+        };
+        self.uphold_urgently(caller, arm);
+    }
+}
+
+/// What a caller asks for.
+struct Wish {
+    earliest: u64,
+    latest: u64,
+    /// The one that is chosen of them.
+    tick: u64,
+}

@@ -1,0 +1,215 @@
+//! Cancelling, from any thread, and waiting for callbacks.
+//!
+//! One exchange of the state word decides between a cancel and a visit: it takes
+//! ARMED away, and whoever does that has the timer. Nothing is unlinked; the
+//! entry stays in its bucket and is found dead, or serves the next arm.
+//!
+//! # Race 5: waiting for a callback
+//!
+//! ```text
+//!   driver                                waiting thread
+//!   visit.run     running := handle       cancel.exchange  state (RMW), or a
+//!   visit.claim   state := fired (RMW)                     fence if it rested
+//!                 the callback            wait.enter       waiters + 1  (RMW)
+//!   visit.end     running := 0            wait.look        read running
+//!                 --- fence ---
+//!                 waiters? wake them
+//! ```
+//! If the exchange of the driver comes first, the waiting thread acquires it and
+//! sees `running`, or a later value. If the cancel comes first, the driver does
+//! not run the callback. `running` holds the whole handle, so a thread does not
+//! wait for the next user of a node. The fence of `visit.end` is the exchange of
+//! the next visit, or stands at the end of the sweep.
+//!
+//! Where workers or an executor run callbacks, RUNNING in the state word stands
+//! for `running`, and [`Wheel::finish`] for `visit.end`.
+
+use super::error::{Answer, Error};
+use super::memory::Memory;
+use super::node::{Hot, Link};
+use super::shard::Producer;
+use super::state::{high_of, index_of, may_be_a_handle, Handle, StateWord};
+use super::wheel::{Caller, Park, Wheel};
+use crate::sync::{fence, fence_after_rmw, Ordering};
+
+impl<M: Memory> Wheel<M> {
+    /// Cancels a timer: the shortest way, for a plain armed one and a shard at
+    /// hand. All else takes [`Wheel::cancel`]. Lock-free.
+    #[inline(always)]
+    pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        let Some(token) = caller.token_at_hand() else {
+            return self.cancel_slowly(caller, handle);
+        };
+        let Some(hot) = self.slab.hot(index_of(handle)) else {
+            return Error::Stale.into();
+        };
+        // Acquire: pairs with the Release of the thread that changed it last.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        // Relaxed: see `Wheel::node`.
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if state.differs_from_armed(handle) | link.differs_from(handle) != 0
+            || !may_be_a_handle(handle)
+            || self.gate.is_wiped()
+        {
+            return self.cancel_slowly(caller, handle);
+        }
+        self.producer(token).count.cancels.bump(1);
+        // cancel.exchange
+        if self.exchange(hot, state, state.plain_cancelled()).is_err() {
+            return self.cancel_again(caller, handle);
+        }
+        probe!(cancel, self, handle, 1);
+        Answer::was_pending(true)
+    }
+
+    #[inline(never)]
+    fn cancel_slowly(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        self.cancel(caller, handle, false).into()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn cancel_again(&self, caller: &impl Caller, handle: Handle) -> Answer {
+        // It was counted too early.
+        self.count(self.owned(caller), |c| &c.cancels, u64::MAX);
+        self.cancel(caller, handle, false).into()
+    }
+
+    /// Ends a pending timer: true if it was pending. Shuts it down as well if
+    /// `shut` says so. A timer that frees itself is freed. Lock-free; linearizes
+    /// at the exchange of the state word.
+    pub fn cancel(&self, caller: &impl Caller, handle: Handle, shut: bool) -> Result<bool, Error> {
+        let (index, hot, mut state) = self.live_node(handle)?;
+        loop {
+            let (next, ended) = state.cancelled(shut);
+            if next == state {
+                return Ok(false);
+            }
+            // cancel.exchange
+            match self.exchange(hot, state, next) {
+                Ok(()) => {
+                    probe!(cancel, self, handle, state.is_armed());
+                    let own = self.owned(caller);
+                    self.count(own, |c| &c.cancels, state.is_armed().into());
+                    self.give_back(own, index, hot, next, ended);
+                    return Ok(state.is_armed());
+                }
+                Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
+                Err(seen) => state = seen,
+            }
+        }
+    }
+
+    /// As `cancel`, and waits until the timer's callback is over, also if the timer
+    /// was freed meanwhile. Not to be called from that callback. Blocking.
+    pub fn cancel_sync(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        shut: bool,
+        park: &impl Park,
+    ) -> Result<bool, Error> {
+        let mut was = self.cancel(caller, handle, shut);
+        if was == Err(Error::Shutdown) || handle == 0 {
+            return was;
+        }
+        loop {
+            // The exchange of `cancel`, or this if it had nothing to do.
+            fence(Ordering::SeqCst);
+            if !self.wait_for_callback(handle, park) {
+                return was;
+            }
+            // The callback may have armed its timer again.
+            was = was.map(|was| was | (self.cancel(caller, handle, shut) == Ok(true)));
+        }
+    }
+
+    /// Waits until the callback of a timer is over; whether there was one.
+    fn wait_for_callback(&self, handle: Handle, park: &impl Park) -> bool {
+        let callback = &self.shared.callback;
+        let mut waited = false;
+        if self.pooled {
+            let Some(hot) = self.slab.hot(index_of(handle)) else {
+                return false;
+            };
+            loop {
+                // Acquire: what the callback did; pairs with `finish`.
+                let state = StateWord(hot.state.load(Ordering::Acquire));
+                if !state.runs_for(handle) || !self.is_of_node(hot, handle) {
+                    return waited;
+                }
+                waited = true;
+                // wait.enter, wait.look: `wait` looks again.
+                callback.waiters.fetch_add(1, Ordering::AcqRel);
+                fence_after_rmw();
+                park.wait(&hot.state, state.0);
+                callback.waiters.fetch_sub(1, Ordering::AcqRel);
+            }
+        }
+        // Acquire: what the callback did; pairs with visit.end.
+        while callback.running.load(Ordering::Acquire) == handle {
+            waited = true;
+            callback.waiters.fetch_add(1, Ordering::AcqRel);
+            fence_after_rmw();
+            park.wait(&callback.running, handle);
+            callback.waiters.fetch_sub(1, Ordering::AcqRel);
+        }
+        waited
+    }
+
+    fn is_of_node(&self, hot: &Hot, handle: Handle) -> bool {
+        // Relaxed: the high part changes only when the word does.
+        Link(hot.link.load(Ordering::Relaxed)).high() == high_of(handle)
+    }
+
+    /// The end of a callback that another thread than the driver has run, or
+    /// that a pool has dropped.
+    pub fn finish(&self, caller: &impl Caller, handle: Handle, park: &impl Park) {
+        probe!(expire_exit, self, handle);
+        let index = index_of(handle);
+        let Some(hot) = self.slab.hot(index) else {
+            return;
+        };
+        let mut state = StateWord(hot.state.load(Ordering::Acquire));
+        let next = loop {
+            let (next, ended) = state.finished();
+            // AcqRel: what the callback did; pairs with `wait_for_callback`.
+            match self.exchange(hot, state, next) {
+                Ok(()) => {
+                    self.give_back(self.owned(caller), index, hot, next, ended);
+                    break next;
+                }
+                Err(seen) => state = seen,
+            }
+        };
+        fence_after_rmw();
+        if next.is_armed() && next.is_live() {
+            // Race 6, in `driver/visit.rs`: due meanwhile?
+            let hand = self.gate.hand();
+            if next.deadline(hand) <= hand {
+                self.visit_soon(caller, index, hot, next);
+            }
+        }
+        // Relaxed: the exchange was a fence.
+        if self.shared.callback.waiters.load(Ordering::Relaxed) != 0 {
+            park.wake(&hot.state);
+        }
+    }
+
+    /// The driver's own count of the end of a timer that freed itself.
+    pub(super) fn free_fired(&self, own: Producer<'_>, handle: Handle) {
+        let index = index_of(handle);
+        let Some(hot) = self.slab.hot(index) else {
+            return;
+        };
+        let mut state = StateWord(hot.state.load(Ordering::Acquire));
+        // Another call may have armed it again, or freed it.
+        while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {
+            let (next, ended) = state.finished();
+            match self.exchange(hot, state, next) {
+                Ok(()) => return self.give_back(Some(own), index, hot, next, ended),
+                Err(seen) => state = seen,
+            }
+        }
+    }
+}

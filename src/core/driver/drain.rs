@@ -1,0 +1,82 @@
+//! The end of a wheel: every pending timer is handed back, once.
+
+use super::{Drive, Fired};
+use crate::core::memory::Memory;
+use crate::core::node::{self, Hot, Link, AUTO};
+use crate::core::shard::Producer;
+use crate::core::state::{handle_of, Ended, StateWord, NEVER};
+use crate::core::wheel::{Token, Wheel};
+use crate::sync::Ordering;
+
+impl<M: Memory> Drive<'_, M> {
+    /// Hands back every pending timer, until `take` says stop; the next call
+    /// resumes there. From the first call on the wheel refuses arms. True if all
+    /// is done.
+    pub fn drain(&mut self, mut take: impl FnMut(&Fired) -> bool) -> bool {
+        let wheel = self.wheel;
+        // drain.close, and the fence: race 4.
+        wheel.gate.close();
+        let own = wheel.producer(Token(self.state.own));
+        let indices = wheel.slab.indices();
+        let mut index = self.state.drained.max(indices.start);
+        let mut room = true;
+        while room && index < indices.end {
+            if let Some(hot) = wheel.slab.hot(index) {
+                room = wheel.drain_node(own, index, hot, &mut take);
+            }
+            index += 1;
+        }
+        let done = index >= indices.end;
+        // A later call looks at all again: an arm may have been under way.
+        self.state.drained = if done && room { 0 } else { index };
+        room && done
+    }
+}
+
+impl<M: Memory> Wheel<M> {
+    fn drain_node(
+        &self,
+        own: Producer<'_>,
+        index: u32,
+        hot: &Hot,
+        take: &mut impl FnMut(&Fired) -> bool,
+    ) -> bool {
+        // drain.read. Acquire: pairs with arm.exchange.
+        let mut state = StateWord(hot.state.load(Ordering::Acquire));
+        while state.is_armed() {
+            let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
+            let fire = self.slab.fire(index);
+            // Relaxed, all: published by the exchange that was acquired.
+            let mut fired = Fired {
+                handle: handle_of(index, generation),
+                func: fire.func.load(Ordering::Relaxed),
+                cookie: fire.cookie.load(Ordering::Relaxed),
+                deadline_ns: self.due_ns(state),
+                missed: 0,
+                kind: if state.is_auto() { AUTO } else { 0 },
+            };
+            if state.is_rare() {
+                let rare = self.slab.rare(index);
+                fired.kind |= node::read(&rare.kind, generation).unwrap_or(0) as u16;
+                fired.missed = node::read(&rare.left_out, generation).unwrap_or(0);
+                if state.is_exact() && fired.deadline_ns != NEVER {
+                    fired.deadline_ns -= node::read(&rare.early, generation).unwrap_or(0);
+                }
+            }
+            let (next, ended) = if state.is_auto() {
+                state.freed()
+            } else {
+                (state.disarmed(), Ended::Kept)
+            };
+            match self.exchange(hot, state, next) {
+                Ok(()) => {
+                    self.shared.count.drained.bump(1);
+                    self.give_back(Some(own), index, hot, next, ended);
+                    return take(&fired);
+                }
+                Err(seen) => state = seen,
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,338 @@
+//! The driver: one thread at a time moves the hand.
+//!
+//! A sweep announces its goal, then goes from marked slot to marked slot, in
+//! order, never through empty ones. At each tick it *enters* one slot on every
+//! level whose digit has changed, from the top down: an entry of a later tick is
+//! placed again, nearer to the hand, without a look at its node (the cascade);
+//! an entry of this tick is a visit.
+
+mod clean;
+mod drain;
+mod leap;
+mod query;
+mod rescue;
+mod scan;
+mod sleep;
+mod visit;
+
+use super::error::Error;
+use super::memory::Memory;
+use super::shard::{Producer, Shard};
+use super::state::{Handle, LEAP, NEVER};
+use super::ticks::END_OF_TIME;
+use super::wheel::{Token, Wheel};
+use crate::sync::{fence, AtomicU64, Opened, Ordering};
+use clean::Cleaning;
+use scan::Tick;
+
+/// A timer that has fired, or was handed back by a drain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fired {
+    pub handle: Handle,
+    pub func: usize,
+    pub cookie: u64,
+    /// The time of its tick; of a periodic timer the exact time.
+    pub deadline_ns: u64,
+    pub missed: u64,
+    /// AUTO, BURST, DELAY, KEYED.
+    pub kind: u16,
+}
+
+/// Where a sweep hands over what has fired.
+pub(crate) trait Sink {
+    /// Takes one; false if the sweep is to stop after it. In a pooled wheel one
+    /// with a callback is RUNNING until [`Wheel::finish`] is called for it.
+    fn fire(&mut self, fired: &Fired) -> bool;
+
+    /// Asked now and then while nothing fires; true if the sweep is to stop.
+    fn is_enough(&mut self) -> bool {
+        false
+    }
+
+    /// Wakes the threads that wait for the end of a callback.
+    fn wake(&self, word: &AtomicU64);
+}
+
+/// What only the driver touches, under its lock.
+pub(crate) struct Driver {
+    /// The tick up to which everything has been swept, or that is being swept.
+    hand: u64,
+    /// Where the present sweep goes: what was announced.
+    goal: u64,
+    /// A tick that a sweep has stopped in.
+    tick: Tick,
+    /// Promises must not be relied upon until another goal is announced.
+    suspended: bool,
+    /// The next index that a drain looks at.
+    drained: u32,
+    cleaning: Cleaning,
+    /// The driver's own shard.
+    pub(super) own: *mut Shard,
+}
+
+// SAFETY: the pointers are to shards of the wheel, which every thread may use.
+unsafe impl Send for Driver {}
+
+impl Driver {
+    pub fn new(hand: u64) -> Self {
+        Driver {
+            hand,
+            goal: hand,
+            tick: Tick::none(),
+            suspended: false,
+            drained: 0,
+            cleaning: Cleaning::default(),
+            own: std::ptr::null_mut(),
+        }
+    }
+}
+
+/// The driver's lock, held.
+pub(crate) struct Drive<'a, M: Memory> {
+    wheel: &'a Wheel<M>,
+    state: Opened<'a, Driver>,
+}
+
+impl<M: Memory> Drop for Drive<'_, M> {
+    fn drop(&mut self) {
+        let driving = &self.wheel.shared.driving;
+        // Relaxed: this thread's own word while it is odd. Release: pairs with
+        // the Acquires in `drive` and of the readers.
+        let held = driving.load(Ordering::Relaxed);
+        self.state.close();
+        driving.store(held.wrapping_add(1), Ordering::Release);
+    }
+}
+
+impl<M: Memory> Wheel<M> {
+    /// The right to drive, for one thread at a time.
+    pub fn drive(&self) -> Result<Drive<'_, M>, Error> {
+        let driving = &self.shared.driving;
+        // Relaxed: the exchange decides.
+        let free = driving.load(Ordering::Relaxed) & !1;
+        // Acquire: pairs with the Release in `Drive::drop`.
+        driving
+            .compare_exchange(
+                free,
+                free.wrapping_add(1),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            )
+            .map_err(|_| Error::Busy)?;
+        // Before all that the driver writes: pairs with the fence of a reader that
+        // checks `driving` afterwards.
+        fence(Ordering::Release);
+        // SAFETY: the lock is held until the Drive is dropped.
+        let state = unsafe { self.driver.open() };
+        Ok(Drive { wheel: self, state })
+    }
+
+    /// Whether an advance to `now_ns` would find nothing to do.
+    #[inline]
+    pub fn nothing_due(&self, now_ns: u64) -> bool {
+        // Acquire: pairs with the Release in `Drive::drop`.
+        let before = self.shared.driving.load(Ordering::Acquire);
+        let target = self.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
+        // Acquire: what happened before this call has lowered it.
+        let next = self.shared.next_visit.load(Ordering::Acquire);
+        // The tick after the hand counts 0: one that is not after it is far.
+        let ahead = self.gate.seen().beyond(target).wrapping_add(1);
+        // In a sweep `next_visit` says nothing. Relaxed: after the Acquires.
+        next > target
+            && ahead < LEAP
+            && before & 1 == 0
+            && self.shared.driving.load(Ordering::Relaxed) == before
+    }
+}
+
+impl<'a, M: Memory> Drive<'a, M> {
+    /// Moves the hand to `now_ns`, handing every timer due by then to `sink` in
+    /// the order of ticks, until that says stop; the next call resumes there.
+    /// True if all is done.
+    pub fn advance(&mut self, now_ns: u64, sink: impl Sink) -> bool {
+        let target = self.wheel.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
+        let mut sweep = Sweep::new(self.wheel, &mut self.state, sink, target);
+        sweep.run();
+        !sweep.stop
+    }
+}
+
+/// One call of `advance`.
+struct Sweep<'a, M: Memory, S> {
+    wheel: &'a Wheel<M>,
+    own: Producer<'a>,
+    d: &'a mut Driver,
+    sink: S,
+    /// Where the caller wants the hand.
+    target: u64,
+    /// The sweep ends here.
+    stop: bool,
+}
+
+impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
+    fn new(wheel: &'a Wheel<M>, d: &'a mut Driver, sink: S, target: u64) -> Self {
+        Sweep {
+            wheel,
+            // The driver's shard is the driver's under its lock.
+            own: wheel.producer(Token(d.own)),
+            d,
+            sink,
+            target,
+            stop: false,
+        }
+    }
+
+    fn run(&mut self) {
+        let shared = &self.wheel.shared;
+        shared.count.sweeps.bump(1);
+        // An interrupted sweep has announced its goal; that is finished first.
+        let target = self.target.max(self.d.goal);
+        self.maintain();
+        loop {
+            let goal = target
+                .min(self.d.hand.saturating_add(LEAP))
+                .max(self.d.goal);
+            // sweep.begin. Release: pairs with `nothing_due`.
+            shared.next_visit.store(NEVER, Ordering::Release);
+            if goal < target && self.leap(target) {
+                continue;
+            }
+            self.announce(goal);
+            // At each step: sweep.begin forgets what was lowered for one that
+            // came during the step before.
+            self.empty_urgent();
+            let next = self.sweep_to(goal);
+            // sweep.end. AcqRel: pairs with arm.wake.
+            shared.next_visit.fetch_min(next, Ordering::AcqRel);
+            if self.stop {
+                break;
+            }
+            if goal >= target {
+                // A clean-up goes on at once, what finds no memory later.
+                let clean = shared.clean.load(Ordering::Acquire) != 0;
+                if self.is_maintenance_due() {
+                    let again = if clean { goal } else { goal + 1 };
+                    shared.next_visit.fetch_min(again, Ordering::AcqRel);
+                }
+                self.look_ahead(next);
+                break;
+            }
+        }
+        // Relaxed: handed on by the lock.
+        shared.stopped.store(self.stop.into(), Ordering::Relaxed);
+        self.wake_waiters();
+    }
+
+    /// Step sweep.announce.
+    fn announce(&mut self, goal: u64) {
+        self.wheel.gate.announce(goal, &self.wheel.ticks);
+        if goal > self.d.goal {
+            self.d.suspended = false;
+        }
+        self.d.goal = goal;
+        if !self.d.suspended {
+            // The driver is awake, and promises may be relied upon. Release:
+            // the announcement comes before it, see `clean.rs`.
+            let alarm = &self.wheel.shared.alarm;
+            if alarm.load(Ordering::Relaxed) != 0 {
+                alarm.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    fn move_to(&mut self, tick: u64) {
+        self.d.hand = tick;
+        // Relaxed: read between two loads of `driving`, or as a bound that may be
+        // old.
+        self.wheel.shared.hand.store(tick, Ordering::Relaxed);
+    }
+
+    /// Visits everything due up to the goal; the tick of the next visit.
+    fn sweep_to(&mut self, goal: u64) -> u64 {
+        self.resume();
+        while !self.stop {
+            let mut next = self.scan(self.d.hand);
+            let rescue = self.is_rescuing();
+            if rescue {
+                next = next.min(self.earliest_node());
+            }
+            if next > goal {
+                self.move_to(goal);
+                // Without memory every tick is looked at.
+                return if rescue { goal + 1 } else { next };
+            }
+            let from = self.d.hand;
+            self.move_to(next);
+            if next != from {
+                self.enter(from, next);
+            }
+            if rescue && !self.stop {
+                self.look_at_all(next);
+            }
+            if self.wheel.gate.is_wiped() {
+                // A callback has forked, and this is the child.
+                self.stop = true;
+            }
+        }
+        self.d.hand
+    }
+
+    /// Wakes those who wait for a callback that is over: the fence of visit.end.
+    fn wake_waiters(&mut self) {
+        fence(Ordering::SeqCst);
+        let callback = &self.wheel.shared.callback;
+        if callback.waiters.load(Ordering::Relaxed) != 0 {
+            self.sink.wake(&callback.running);
+        }
+    }
+
+    /// What is done while promises are not relied upon, before a new goal is
+    /// announced.
+    fn maintain(&mut self) {
+        // What the last sweep has left over is finished first, also of the tick
+        // that is its goal: a clean-up drops what is due by then. Relaxed: handed
+        // on by the lock.
+        let stopped = self.wheel.shared.stopped.load(Ordering::Relaxed) != 0;
+        if stopped || !self.is_maintenance_due() {
+            return;
+        }
+        self.suspend();
+        self.clean_up();
+        self.promise_all();
+    }
+
+    fn is_maintenance_due(&self) -> bool {
+        let shared = &self.wheel.shared;
+        // Acquire: pairs with the Release of the request.
+        shared.clean.load(Ordering::Acquire) != 0 || shared.rescue.load(Ordering::Acquire) != 0
+    }
+
+    /// Step drive.suspend: from here on no arm relies on a promise; one that has
+    /// relied on one before is seen in its state word.
+    fn suspend(&mut self) {
+        self.d.suspended = true;
+        // Relaxed and a fence: pairs with arm.rely.
+        self.wheel.shared.alarm.store(NEVER, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+impl<M: Memory> Wheel<M> {
+    /// The driver's shard, for tests that call on its behalf.
+    #[cfg(checked)]
+    pub fn driver_token(&self) -> Token {
+        let shard = self.find_shard(|s| s.id == 0);
+        Token(shard.unwrap_or(std::ptr::null_mut()))
+    }
+
+    /// Whether the driver looks at every node, for want of memory.
+    pub fn is_in_rescue(&self) -> bool {
+        self.shared.rescue.load(Ordering::Relaxed) != 0
+    }
+
+    /// Requests for a clean-up since the last one finished.
+    pub fn requests_to_clean(&self) -> u32 {
+        self.shared.clean.load(Ordering::Relaxed)
+    }
+}

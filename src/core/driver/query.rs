@@ -1,0 +1,138 @@
+//! The next expiry, for a thread that does not drive: no lock is taken, nothing
+//! is changed, and no driver is held up.
+//!
+//! The thread reads the buckets as the driver would before a sleep. If nobody
+//! has driven meanwhile, which `driving` tells as a sequence lock does, what it
+//! has read was there. Otherwise it answers with the tick that the driver has
+//! come to, which is never late.
+
+use crate::core::memory::Memory;
+use crate::core::shard::Shard;
+use crate::core::state::{StateWord, NEVER};
+use crate::core::tunables::{PEEK, SETTLE};
+use crate::core::wheel::Wheel;
+use crate::sync::{fence, Ordering};
+
+/// Up to so many nodes are each looked at, where the entries do not say.
+const FEW: usize = 4096;
+
+impl<M: Memory> Wheel<M> {
+    /// Shows the marked slots of all levels, each level in the order in which
+    /// the hand enters them, until `see` has enough of a level.
+    pub(super) fn each_slot(&self, hand: u64, see: &mut dyn FnMut(u32, u64) -> bool) {
+        for level in 0..self.levels.count() {
+            let (base, slots) = self.levels.slots(level);
+            let first = self.levels.next_digit(hand, level);
+            let mut at = 0;
+            while at < slots {
+                let from = (first + at) & (slots - 1);
+                let Some(distance) = self.buckets.next_slot(base, slots, from) else {
+                    break;
+                };
+                at += distance;
+                if at >= slots {
+                    break;
+                }
+                let (entered, _) = self.levels.entered(hand, level, at);
+                let slot = (first + at) & (slots - 1);
+                if entered > hand && !see(base + slot, entered) {
+                    break;
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// When the next timer fires, in nanoseconds; `None` if none is pending.
+    /// Perhaps too early, never late. Lock-free.
+    pub fn next_expiry(&self) -> Option<u64> {
+        let driving = &self.shared.driving;
+        // Acquire: pairs with the Release in `Drive::drop`.
+        let before = driving.load(Ordering::Acquire);
+        let wanted = (before & 1 == 0).then(|| self.next_wanted());
+        // A sequence lock: what was read is not ordered after this load.
+        fence(Ordering::Acquire);
+        let undisturbed = driving.load(Ordering::Relaxed) == before;
+        // Relaxed: one that is old is earlier.
+        let come_to = || self.shared.hand.load(Ordering::Relaxed);
+        let next = wanted.filter(|_| undisturbed).unwrap_or_else(come_to);
+        (next != NEVER).then(|| self.ticks.ns(next))
+    }
+
+    /// The first tick at which a visit is wanted.
+    fn next_wanted(&self) -> u64 {
+        let shared = &self.shared;
+        // Relaxed, all: read between two loads of `driving`.
+        let hand = shared.hand.load(Ordering::Relaxed);
+        if shared.stopped.load(Ordering::Relaxed) != 0 || shared.rescue.load(Ordering::Relaxed) != 0
+        {
+            // In the middle of a tick the nodes say more than the entries.
+            return if self.slab.indices().len() <= FEW {
+                self.earliest_of_all(hand)
+            } else {
+                hand
+            };
+        }
+        let mut budget = SETTLE;
+        let urgent = self.earliest_in(self.buckets.urgent(), hand, &mut budget);
+        let mut first = urgent.map_or(hand, |tick| tick.max(hand));
+        self.each_slot(hand, &mut |bucket, entered| {
+            if entered >= first {
+                return false;
+            }
+            let wanted = self.earliest_in(bucket, hand, &mut budget);
+            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
+            true
+        });
+        // Acquire: pairs with arm.wake. Nothing is wanted before that; but what
+        // relies on a promise that comes after the alarm has not lowered it.
+        let known = shared.next_visit.load(Ordering::Acquire);
+        // The alarm is 0 while nobody has slept on this wheel.
+        let alarm = shared.alarm.load(Ordering::Relaxed);
+        let bound = if alarm == 0 { known } else { known.min(alarm) };
+        first.max(bound)
+    }
+
+    fn earliest_of_all(&self, hand: u64) -> u64 {
+        let deadline = |index| {
+            let hot = self.slab.hot(index)?;
+            // Acquire: pairs with arm.exchange.
+            let state = StateWord(hot.state.load(Ordering::Acquire));
+            state.is_armed().then(|| state.deadline(hand).max(hand))
+        };
+        self.slab
+            .indices()
+            .filter_map(deadline)
+            .min()
+            .unwrap_or(NEVER)
+    }
+
+    /// The first deadline of the nodes in a bucket; `None` if they are too many
+    /// to look at.
+    fn earliest_in(&self, bucket: u32, hand: u64, budget: &mut usize) -> Option<u64> {
+        let mut first = NEVER;
+        let mut shards = self.buckets.look(bucket);
+        while let Some(bit) = shards.next() {
+            let mut shard = self.buckets.first_shard(bit);
+            while !shard.is_null() {
+                // SAFETY: shards live as long as the wheel.
+                let front = unsafe { Shard::front(shard, bucket) };
+                let all = front.peek(PEEK.min(*budget), |entry| {
+                    *budget -= 1;
+                    let hot = self.slab.hot(entry.index());
+                    // Acquire: pairs with arm.exchange.
+                    let state = hot.map(|hot| StateWord(hot.state.load(Ordering::Acquire)));
+                    if let Some(state) = state.filter(|state| state.is_armed()) {
+                        first = first.min(state.deadline(hand));
+                    }
+                });
+                if !all {
+                    return None;
+                }
+                // SAFETY: as above. Relaxed: published with the shard.
+                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+            }
+        }
+        Some(first)
+    }
+}

@@ -1,0 +1,289 @@
+//! Which slot is next, and emptying its bucket.
+
+use super::{Sink, Sweep};
+use crate::core::buckets::Shards;
+use crate::core::entry::Entry;
+use crate::core::memory::Memory;
+use crate::core::queue::Batch;
+use crate::core::shard::Shard;
+use crate::core::state::{StateWord, NEVER};
+use crate::core::tunables::{ENTRIES, LOOK_AHEAD};
+use crate::core::wheel::Wheel;
+use crate::sync::{prefetch, Ordering};
+
+/// Entries that were taken out of a queue, and how far they are dealt with.
+struct Taken {
+    batch: Batch,
+    at: usize,
+    len: usize,
+}
+
+impl Taken {
+    const NONE: Taken = Taken {
+        batch: [Entry(0); ENTRIES],
+        at: 0,
+        len: 0,
+    };
+}
+
+/// A tick in which buckets are emptied, from the top level down. A sweep that
+/// stops leaves it as it is, with all that was taken out already.
+pub(super) struct Tick {
+    /// The levels whose slots are still to be entered: below this one.
+    levels: u32,
+    /// The bucket that is being emptied, and the tick of its visits.
+    bucket: Option<(u32, u64)>,
+    /// Its shards that are still to be emptied, and the one that is.
+    shards: Shards,
+    shard: *mut Shard,
+    /// What is dealt with now, and what was fetched ahead of that: `now` says
+    /// which is which.
+    taken: [Taken; 2],
+    now: usize,
+}
+
+impl Tick {
+    pub fn none() -> Self {
+        Tick {
+            levels: 0,
+            bucket: None,
+            shards: Shards::default(),
+            shard: std::ptr::null_mut(),
+            taken: [Taken::NONE; 2],
+            now: 0,
+        }
+    }
+
+    /// Whether a sweep has stopped in it.
+    pub fn is_open(&self) -> bool {
+        self.bucket.is_some() || self.levels != 0
+    }
+}
+
+impl<M: Memory> Wheel<M> {
+    /// Step sweep.scan: the first tick after `hand` at which a marked slot is
+    /// entered. A slot found within the present turn of its level comes before
+    /// all slots above.
+    pub(super) fn next_entered(&self, hand: u64) -> u64 {
+        let mut first = NEVER;
+        for level in 0..self.levels.count() {
+            let (base, slots) = self.levels.slots(level);
+            let from = self.levels.next_digit(hand, level);
+            let Some(distance) = self.buckets.next_slot(base, slots, from) else {
+                continue;
+            };
+            let (entered, same_turn) = self.levels.entered(hand, level, distance);
+            if entered > hand {
+                first = first.min(entered);
+            }
+            if same_turn {
+                break;
+            }
+        }
+        first
+    }
+}
+
+impl<M: Memory, S: Sink> Sweep<'_, M, S> {
+    #[inline]
+    pub(super) fn scan(&self, hand: u64) -> u64 {
+        self.wheel.next_entered(hand)
+    }
+
+    /// Enters the slots of tick `to`, coming from `from`.
+    pub(super) fn enter(&mut self, from: u64, to: u64) {
+        self.d.tick.levels = self.wheel.levels.level(to, from) + 1;
+        self.empty_levels(to);
+    }
+
+    /// Goes on with a tick that the last sweep has stopped in.
+    pub(super) fn resume(&mut self) {
+        if self.d.tick.is_open() {
+            self.empty_bucket();
+            self.empty_levels(self.d.hand);
+        }
+    }
+
+    fn empty_levels(&mut self, tick: u64) {
+        while !self.stop && self.d.tick.levels != 0 {
+            self.d.tick.levels -= 1;
+            let place = self.wheel.levels.place_on(tick, self.d.tick.levels);
+            self.open(place.bucket, tick);
+        }
+    }
+
+    /// Empties the urgent bucket, once: what comes meanwhile waits for the next
+    /// sweep.
+    pub(super) fn empty_urgent(&mut self) {
+        // A sweep that has stopped there goes on with it.
+        if !self.d.tick.is_open() {
+            self.open(self.wheel.buckets.urgent(), self.d.hand);
+        }
+    }
+
+    fn open(&mut self, bucket: u32, tick: u64) {
+        if let Some(shards) = self.wheel.buckets.take(bucket) {
+            self.d.tick.bucket = Some((bucket, tick));
+            self.d.tick.shards = shards;
+            self.empty_bucket();
+        }
+    }
+
+    /// Takes every entry out of the open bucket.
+    fn empty_bucket(&mut self) {
+        let Some((bucket, tick)) = self.d.tick.bucket else {
+            return;
+        };
+        while !self.stop {
+            let t = &mut self.d.tick;
+            let now = &mut t.taken[t.now];
+            if now.at < now.len {
+                let entry = now.batch[now.at];
+                now.at += 1;
+                self.meet(entry, tick);
+                continue;
+            }
+            if t.taken[t.now ^ 1].len == 0 {
+                self.fetch(bucket);
+            }
+            let t = &mut self.d.tick;
+            (t.taken[t.now].at, t.taken[t.now].len) = (0, 0);
+            if t.taken[t.now ^ 1].len == 0 {
+                t.bucket = None;
+                return;
+            }
+            t.now ^= 1;
+            self.stop |= self.sink.is_enough();
+            // The nodes of the next chunk are on their way while these are
+            // visited.
+            self.fetch(bucket);
+            self.fetch_callbacks(bucket, tick);
+        }
+    }
+
+    #[inline]
+    fn meet(&mut self, entry: Entry, tick: u64) {
+        let k = entry.tick(tick);
+        if k > tick {
+            probe!(cascade, self.wheel, k);
+            self.place(entry.index(), k, tick);
+        } else {
+            self.visit(entry.index(), tick);
+        }
+    }
+
+    /// Takes the entries of the next chunk of the bucket, of whichever shard.
+    fn fetch(&mut self, bucket: u32) {
+        let tick = &mut self.d.tick;
+        let ahead = &mut tick.taken[tick.now ^ 1];
+        loop {
+            if tick.shard.is_null() {
+                let Some(bit) = tick.shards.next() else {
+                    return;
+                };
+                tick.shard = self.wheel.buckets.first_shard(bit);
+                continue;
+            }
+            // SAFETY: shards live as long as the wheel.
+            let front = unsafe { Shard::front(tick.shard, bucket) };
+            let (own, shard) = (self.own, tick.shard);
+            let free = |chunk| {
+                if shard == own.as_ptr() {
+                    own.put_chunk(chunk);
+                } else {
+                    // SAFETY: as above.
+                    unsafe { &*shard }.give_back(chunk);
+                }
+            };
+            // SAFETY: the driver is the consumer of all queues.
+            let n = unsafe { front.take(&mut ahead.batch, free) };
+            if n != 0 {
+                (ahead.at, ahead.len) = (0, n);
+                self.wheel.shared.count.taken.bump(n as u64);
+                prefetch_chunk(front.second_chunk());
+                break;
+            }
+            // SAFETY: as above. Relaxed: published with the shard.
+            tick.shard = unsafe { &*tick.shard }.next_of_bit.load(Ordering::Relaxed);
+        }
+        // Only on the lowest level are most entries visits.
+        let (_, lowest) = self.wheel.levels.slots(0);
+        if bucket < lowest {
+            for entry in &ahead.batch[..ahead.len] {
+                if let Some(hot) = self.wheel.slab.hot(entry.index()) {
+                    prefetch(hot);
+                }
+            }
+        }
+    }
+
+    /// Asks for the callbacks of those that will fire.
+    fn fetch_callbacks(&self, bucket: u32, tick: u64) {
+        let (_, lowest) = self.wheel.levels.slots(0);
+        if bucket >= lowest {
+            return;
+        }
+        let now = &self.d.tick.taken[self.d.tick.now];
+        for entry in &now.batch[..now.len] {
+            let Some(hot) = self.wheel.slab.hot(entry.index()) else {
+                continue;
+            };
+            // Relaxed: a guess.
+            if StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick) {
+                prefetch(self.wheel.slab.fire(entry.index()));
+            }
+        }
+    }
+
+    /// Places an entry while the hand is at `hand`, without a look at its node;
+    /// false without memory. Then the driver looks at every node.
+    pub(super) fn place(&mut self, index: u32, tick: u64, hand: u64) -> bool {
+        let wheel = self.wheel;
+        let bucket = wheel.levels.place(tick, hand).bucket;
+        if !self
+            .own
+            .push(&wheel.memory, bucket, Entry::new(index, tick, hand))
+        {
+            // Release: as of a request by a thread.
+            wheel.shared.rescue.store(1, Ordering::Release);
+            return false;
+        }
+        wheel.shared.count.placed.bump(1);
+        if !wheel.buckets.is_marked(bucket, &self.own) {
+            wheel.buckets.mark(bucket, &self.own);
+        }
+        true
+    }
+
+    /// Asks for the first nodes of the next tick while there is time.
+    pub(super) fn look_ahead(&self, next: u64) {
+        if next == NEVER || next <= self.d.hand {
+            return;
+        }
+        let levels = &self.wheel.levels;
+        if levels.level(next, self.d.hand) != 0 {
+            return;
+        }
+        let bucket = levels.place_on(next, 0).bucket;
+        let mut shards = self.wheel.buckets.look(bucket);
+        while let Some(bit) = shards.next() {
+            let shard = self.wheel.buckets.first_shard(bit);
+            // SAFETY: shards live as long as the wheel.
+            let front = unsafe { Shard::front(shard, bucket) };
+            front.peek(LOOK_AHEAD, |entry| {
+                if let Some(hot) = self.wheel.slab.hot(entry.index()) {
+                    prefetch(hot);
+                    prefetch(self.wheel.slab.fire(entry.index()));
+                }
+            });
+        }
+    }
+}
+
+fn prefetch_chunk<T>(chunk: *mut T) {
+    if !chunk.is_null() {
+        for line in 0..4 {
+            prefetch(chunk.cast::<u8>().wrapping_add(64 * line));
+        }
+    }
+}

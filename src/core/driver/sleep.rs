@@ -1,0 +1,178 @@
+//! Before a sleep: when to wake, and race 3.
+//!
+//! # Race 3: an arm against sleep
+//!
+//! ```text
+//!   with a push                          driver
+//!   arm.mark   set the bits              sleep.begin    next_visit := never
+//!   --- fence ---                        drive.suspend  alarm := never
+//!   arm.wake   lower next_visit          --- fence ---
+//!              --- fence ---             sleep.scan     read bits and states;
+//!              alarm later? kick                        lower next_visit
+//!                                        sleep.set      alarm := next_visit
+//!   relying on a promise                                set the system's timer
+//!   arm.exchange  state      (RMW)       --- fence ---
+//!   --- fence ---                        sleep.look     next_visit lowered?
+//!   arm.rely   alarm <= promise?                        then set it again
+//! ```
+//! With a push: either sleep.scan sees the mark, or arm.wake finds `never` and
+//! lowers it. Either sleep.set sees what was lowered, or arm.wake sees an alarm
+//! that is too late and kicks. If the kick comes before the system's timer is
+//! set, which undoes it, sleep.look sees what was lowered before the kick.
+//!
+//! Relying: the driver does not wake for a timer that rests, although there is a
+//! promise that another thread may rely on. Either sleep.scan sees that it is
+//! armed, or arm.rely finds an alarm that is later than the promise, and the
+//! thread pushes.
+//!
+//! Each thread goes by the alarm, not by `next_visit`: another that has lowered
+//! that and was stopped before it kicked is not counted on. So there is a fence
+//! between the two loads of arm.wake in any case.
+
+use super::{Drive, Fired, Sink, Sweep};
+use crate::core::entry::Entry;
+use crate::core::memory::Memory;
+use crate::core::node::Link;
+use crate::core::shard::Shard;
+use crate::core::state::{StateWord, LEAP, NEVER};
+use crate::core::tunables::{PEEK, SETTLE};
+use crate::sync::{fence, AtomicU64, Ordering};
+
+/// The sink of a sweep that fires nothing.
+struct Quiet;
+
+impl Sink for Quiet {
+    fn fire(&mut self, _: &Fired) -> bool {
+        true
+    }
+    fn wake(&self, _: &AtomicU64) {}
+}
+
+impl<M: Memory> Drive<'_, M> {
+    /// Finds out when the driver must wake, and has `set` set the system's
+    /// timer to that time in nanoseconds. It is called again if an earlier
+    /// deadline comes meanwhile. From now on an earlier deadline
+    /// wakes the driver, until it sweeps again.
+    ///
+    /// The driver looks at the next entries, so that it does not wake for timers
+    /// that were cancelled or moved. It wakes at least every 2^35 ticks, so that
+    /// deadlines near to the clock stay near to the hand: with ticks of 1 ns
+    /// every 34 s, with ticks of 1 ms every year.
+    pub fn sleep(&mut self, mut set: impl FnMut(u64)) {
+        let wheel = self.wheel;
+        let shared = &wheel.shared;
+        // sleep.begin. AcqRel: pairs with arm.wake.
+        let before = shared.next_visit.swap(NEVER, Ordering::AcqRel);
+        let mut sweep = Sweep::new(wheel, &mut self.state, Quiet, 0);
+        // A clean-up at a time that has stood still: promises are relied upon
+        // again when the hand moves.
+        let stays = sweep.d.suspended;
+        sweep.suspend();
+        let next = sweep.wanted();
+        sweep.d.suspended = stays;
+        let most = sweep.d.goal.saturating_add(if stays { 1 } else { LEAP });
+        // Nothing is wanted before what was known already.
+        let next = if next == 0 { 0 } else { next.max(before) };
+        shared.next_visit.fetch_min(next, Ordering::AcqRel);
+        loop {
+            // sleep.set. Acquire: pairs with arm.wake.
+            let next = shared.next_visit.load(Ordering::Acquire);
+            let tick = next.min(most);
+            // Relaxed: seen late, it costs a spare kick.
+            shared
+                .alarm
+                .store(if stays { NEVER } else { tick }, Ordering::Relaxed);
+            set(wheel.ticks.ns(tick.max(wheel.gate.hand())));
+            fence(Ordering::SeqCst);
+            // sleep.look
+            if shared.next_visit.load(Ordering::Acquire) >= next {
+                return;
+            }
+        }
+    }
+}
+
+impl<M: Memory, S: Sink> Sweep<'_, M, S> {
+    /// Step sleep.scan: the first tick at which a visit is wanted, as exact as
+    /// a bounded amount of work can make it, and never later than the truth.
+    fn wanted(&mut self) -> u64 {
+        let wheel = self.wheel;
+        let urgent = wheel.buckets.urgent();
+        if self.is_maintenance_due() || self.d.tick.is_open() || !wheel.buckets.is_empty(urgent) {
+            return 0;
+        }
+        let hand = self.d.hand;
+        let mut budget = SETTLE;
+        let mut first = NEVER;
+        wheel.each_slot(hand, &mut |bucket, entered| {
+            if entered >= first {
+                return false;
+            }
+            let wanted = self.wanted_in(bucket, &mut budget);
+            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
+            true
+        });
+        first
+    }
+
+    /// The first tick for which a bucket's entries promise something that is
+    /// wanted, NEVER if nothing is; `None` if they are too many to look at. The
+    /// entries stay where they are.
+    fn wanted_in(&mut self, bucket: u32, budget: &mut usize) -> Option<u64> {
+        let wheel = self.wheel;
+        let mut first = NEVER;
+        let mut shards = wheel.buckets.look(bucket);
+        while let Some(bit) = shards.next() {
+            let mut shard = wheel.buckets.first_shard(bit);
+            while !shard.is_null() {
+                // SAFETY: shards live as long as the wheel.
+                let front = unsafe { Shard::front(shard, bucket) };
+                let most = PEEK.min(*budget);
+                let all = front.peek(most, |entry| {
+                    *budget -= 1;
+                    first = first.min(self.wanted_by(entry));
+                });
+                if !all {
+                    return None;
+                }
+                // SAFETY: as above. Relaxed: published with the shard.
+                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+            }
+        }
+        Some(first)
+    }
+
+    /// The deadline of the node of an entry. If it was moved later than the
+    /// entry's promise, it gets a promise for its deadline.
+    fn wanted_by(&mut self, entry: Entry) -> u64 {
+        let wheel = self.wheel;
+        let hand = self.d.hand;
+        let (k, index) = (entry.tick(hand), entry.index());
+        let Some(hot) = wheel.slab.hot(index) else {
+            return NEVER;
+        };
+        // Acquire: pairs with arm.exchange.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        if !state.is_armed() {
+            return NEVER;
+        }
+        let due = state.deadline(hand);
+        let unit_bits = wheel.ticks.unit_bits;
+        // Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if due <= k || due == NEVER || !link.is_about(k, unit_bits) || k <= hand {
+            return due;
+        }
+        let tick = crate::core::entry::promise_tick(due, hand);
+        if Link::new(tick, unit_bits, 0).is_about(k, unit_bits) || !self.place(index, tick, hand) {
+            return k.min(due);
+        }
+        let moved = Link::new(tick, unit_bits, link.high());
+        // AcqRel: pairs with arm.read. Should it fail, another thread has made
+        // a promise that is as good.
+        _ = hot
+            .link
+            .compare_exchange(link.0, moved.0, Ordering::AcqRel, Ordering::Relaxed);
+        tick
+    }
+}

@@ -1,0 +1,314 @@
+//! A visit: the driver looks at a node because an entry says so. The state word
+//! alone decides; the promise only says whether another entry is needed.
+//!
+//! ```text
+//!   visit.read    read state; what is due later keeps its promise
+//!   visit.run     running := handle, if the driver runs the callback itself
+//!   visit.claim   state := fired, or armed for the next period   (RMW)
+//!   visit.end     the callback is over
+//! ```
+//! visit.read is a plain load. The fence behind the announcement stands before
+//! it, so an arm whose exchange it misses sees the announcement (race 1).
+//!
+//! # Race 6: due again, against the end of a callback in another thread
+//!
+//! ```text
+//!   driver                                 worker
+//!   sweep.announce  gate := goal  (RMW)    the callback ends
+//!   --- fence ---                          finish  state: not RUNNING (RMW)
+//!   visit.read      state: RUNNING, due    --- fence ---
+//!                                          finish  read gate: due?
+//! ```
+//! Either the driver finds the timer without RUNNING and fires it, or the worker
+//! sees that it is due and makes an urgent entry.
+
+use super::{Fired, Sink, Sweep};
+use crate::core::entry::promise_tick;
+use crate::core::memory::Memory;
+use crate::core::node::{self, period_tick, Hot, Link, Period, AUTO, BURST, DELAY};
+use crate::core::state::{handle_of, Ended, Found, StateWord, LEAP, NEVER};
+use crate::core::ticks::END_OF_TIME;
+use crate::sync::Ordering;
+
+/// A timer that is due and busy is looked at again after so many ticks, so that
+/// its deadline stays readable.
+const BUSY_AGAIN: u64 = LEAP / 2;
+
+/// What the rare record of a timer says.
+#[derive(Clone, Copy, Default)]
+struct Extra {
+    period: u64,
+    kind: u16,
+    left_out: u64,
+}
+
+/// The next deadline of a periodic timer.
+#[derive(Clone, Copy)]
+struct Next {
+    /// The state word for it, the tick there, and how long before that it is.
+    word: StateWord,
+    tick: u64,
+    early: u64,
+    missed: u64,
+}
+
+impl<M: Memory, S: Sink> Sweep<'_, M, S> {
+    #[inline]
+    pub(super) fn visit(&mut self, index: u32, tick: u64) {
+        let Some(hot) = self.wheel.slab.hot(index) else {
+            return;
+        };
+        // visit.read. Acquire: pairs with the exchange of whoever armed it.
+        let mut state = StateWord(hot.state.load(Ordering::Acquire));
+        loop {
+            let seen = match state.found(tick) {
+                Found::Resting | Found::Later(NEVER) => return,
+                Found::Later(due) => return self.keep_promise(index, hot, due, tick),
+                Found::Due(due) => self.claim(index, hot, state, due, tick),
+                Found::Busy(due) => self.pass_over(index, hot, state, due, tick),
+            };
+            match seen {
+                Ok(()) => return,
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Makes an entry for a timer that is due later, unless another is early
+    /// enough.
+    #[inline]
+    pub(super) fn keep_promise(&mut self, index: u32, hot: &Hot, due: u64, hand: u64) {
+        let unit_bits = self.wheel.ticks.unit_bits;
+        // Acquire: pairs with arm.publish.
+        let mut link = hot.link.load(Ordering::Acquire);
+        if Link(link).promises(hand, due, unit_bits) {
+            return;
+        }
+        // A deadline that has passed is owed at the next tick.
+        let tick = promise_tick(due.max(hand + 1), hand);
+        if !self.place(index, tick, hand) {
+            return;
+        }
+        // By exchange: the node may go to another life meanwhile.
+        while !Link(link).promises(hand, tick, unit_bits) {
+            let next = Link::new(tick, unit_bits, Link(link).high());
+            // Release: the entry; pairs with arm.read.
+            match hot
+                .link
+                .compare_exchange(link, next.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return,
+                Err(now) => link = now,
+            }
+        }
+    }
+
+    /// Fires a timer that is due; the word if that has changed meanwhile.
+    #[inline]
+    fn claim(
+        &mut self,
+        index: u32,
+        hot: &Hot,
+        state: StateWord,
+        due: u64,
+        tick: u64,
+    ) -> Result<(), StateWord> {
+        let wheel = self.wheel;
+        // Relaxed, all: published by the exchange that visit.read has acquired.
+        // If the node goes to another life meanwhile, visit.claim fails.
+        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
+        let fire = wheel.slab.fire(index);
+        let mut fired = Fired {
+            handle: handle_of(index, generation),
+            func: fire.func.load(Ordering::Relaxed),
+            cookie: fire.cookie.load(Ordering::Relaxed),
+            deadline_ns: wheel.ticks.ns(due),
+            missed: 0,
+            kind: if state.is_auto() { AUTO } else { 0 },
+        };
+        let called = fired.func != 0;
+        let elsewhere = called && wheel.pooled;
+        let mut again = None;
+        if state.is_rare() {
+            let extra = self.extra(index, generation);
+            fired.deadline_ns -= self.early(index, state, generation);
+            fired.kind |= extra.kind;
+            // Not those before a move.
+            fired.missed = if state.is_exact() { extra.left_out } else { 0 };
+            if extra.period != 0 {
+                again = Some(self.next_period(state, fired.deadline_ns, due, tick, extra));
+            }
+        }
+        let mut ended = Ended::Kept;
+        let next = match again {
+            Some(next) if elsewhere => next.word.running(),
+            Some(next) => next.word,
+            None if elsewhere => state.fired_elsewhere(),
+            None if called => state.fired(),
+            None => {
+                let (next, then) = state.fired_as_event();
+                ended = then;
+                next
+            }
+        };
+        let callback = &wheel.shared.callback;
+        let runs_here = called && !elsewhere;
+        if runs_here {
+            // visit.run. Relaxed: published by the exchange.
+            callback.running.store(fired.handle, Ordering::Relaxed);
+        }
+        // visit.claim
+        if let Err(seen) = wheel.exchange(hot, state, next) {
+            if runs_here {
+                // Release: as visit.end.
+                callback.running.store(0, Ordering::Release);
+            }
+            return Err(seen);
+        }
+        if callback.waiters.load(Ordering::Relaxed) != 0 {
+            self.sink.wake(&callback.running);
+        }
+        let count = &wheel.shared.count;
+        count.fired.bump(1);
+        if let Some(next) = again {
+            let rare = wheel.slab.rare(index);
+            node::write(&rare.early, next.early, generation);
+            node::write(&rare.left_out, 0, generation);
+            fired.missed += next.missed;
+            if next.tick != NEVER {
+                self.keep_promise(index, hot, next.tick, tick);
+            }
+            count.periods.bump(1);
+            count.missed.bump(fired.missed);
+        } else {
+            wheel.give_back(Some(self.own), index, hot, next, ended);
+        }
+        probe!(expire_entry, wheel, fired.handle, fired.deadline_ns);
+        self.stop = !self.sink.fire(&fired);
+        if runs_here {
+            // visit.end. Release: what the callback did. The fence is that of
+            // the next claim, or at the end of the sweep.
+            callback.running.store(0, Ordering::Release);
+            if state.is_auto() && again.is_none() {
+                wheel.free_fired(self.own, fired.handle);
+            }
+        }
+        probe!(expire_exit, wheel, fired.handle);
+        Ok(())
+    }
+
+    /// A timer that is due while its callback still runs in another thread.
+    #[cold]
+    fn pass_over(
+        &mut self,
+        index: u32,
+        hot: &Hot,
+        state: StateWord,
+        due: u64,
+        tick: u64,
+    ) -> Result<(), StateWord> {
+        let wheel = self.wheel;
+        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
+        let extra = if state.is_rare() {
+            self.extra(index, generation)
+        } else {
+            Extra::default()
+        };
+        if extra.period != 0 && extra.kind & BURST == 0 {
+            // This period is left out, and counted.
+            let deadline_ns = wheel.ticks.ns(due) - self.early(index, state, generation);
+            let next = self.next_period(state, deadline_ns, due, tick, extra);
+            let left_out = if state.is_exact() { extra.left_out } else { 0 };
+            wheel.exchange(hot, state, next.word)?;
+            let rare = wheel.slab.rare(index);
+            node::write(&rare.early, next.early, generation);
+            node::write(&rare.left_out, left_out + next.missed + 1, generation);
+            if next.tick != NEVER {
+                self.keep_promise(index, hot, next.tick, tick);
+            }
+            return Ok(());
+        }
+        // The end of the callback owes the visit: race 6. Should that last for
+        // so long that the deadline would no longer read right, it is moved.
+        if tick - due > BUSY_AGAIN {
+            wheel.exchange(hot, state, state.armed(tick, tick))?;
+        }
+        self.place(index, tick + BUSY_AGAIN, tick);
+        Ok(())
+    }
+
+    /// How long before its tick a timer is due.
+    fn early(&self, index: u32, state: StateWord, generation: u32) -> u64 {
+        if !state.is_exact() {
+            return 0;
+        }
+        node::read(&self.wheel.slab.rare(index).early, generation).unwrap_or(0)
+    }
+
+    #[inline(never)]
+    fn extra(&self, index: u32, generation: u32) -> Extra {
+        let rare = self.wheel.slab.rare(index);
+        Extra {
+            period: node::read(&rare.period, generation).map_or(0, Period::decode),
+            kind: node::read(&rare.kind, generation).unwrap_or(0) as u16,
+            left_out: node::read(&rare.left_out, generation).unwrap_or(0),
+        }
+    }
+
+    /// The deadline after this one, counted from this one and not from now; as
+    /// seen from the hand.
+    fn next_period(
+        &self,
+        state: StateWord,
+        deadline_ns: u64,
+        due: u64,
+        hand: u64,
+        extra: Extra,
+    ) -> Next {
+        let ticks = &self.wheel.ticks;
+        // Missed periods are made up for one by one, from tick to tick; or they
+        // are skipped, up to where the clock is.
+        let now = ticks.ns(if extra.kind & BURST != 0 {
+            due
+        } else {
+            self.target.max(due)
+        });
+        let mut ns = deadline_ns.saturating_add(extra.period);
+        let mut missed = 0;
+        if ns <= now {
+            missed = (now - ns) / extra.period + 1;
+            ns = if extra.kind & DELAY != 0 {
+                now.saturating_add(extra.period)
+            } else {
+                ns.saturating_add(missed.saturating_mul(extra.period))
+            };
+        }
+        if ns >= END_OF_TIME {
+            let word = state.armed(NEVER, hand);
+            return Next {
+                word,
+                tick: NEVER,
+                early: 0,
+                missed,
+            };
+        }
+        let tick = ticks.at_or_after(ns);
+        let word = state.armed(period_tick(tick, tick, extra.kind), hand);
+        let tick = word.deadline(hand);
+        let early = ticks.ns(tick).saturating_sub(ns);
+        if !node::fits(early) {
+            return Next {
+                word,
+                tick,
+                early: 0,
+                missed,
+            };
+        }
+        Next {
+            word: word.exactly(),
+            tick,
+            early,
+            missed,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! An entry: the promise in a bucket that the driver will look at a node at a
+//! tick. It carries no truth of its own, so it may be stale, doubled or early.
+//!
+//! ```text
+//!  63    62               26 25        0
+//! +-----+-------------------+-----------+
+//! | far | tick              |   index   |
+//! +-----+-------------------+-----------+
+//! ```
+//! The tick is kept modulo 2^37. An entry for a deadline beyond the
+//! [`HORIZON`] is *far*: it counts units of 2^24 ticks, so it names a tick at
+//! most 2^24 before the deadline, where the node gets an entry for the deadline
+//! itself. An entry is never 0: the slab has no node 0.
+
+use super::slab::INDEX_BITS;
+
+const FAR_SHIFT: u32 = 63;
+const TICK_BITS: u32 = FAR_SHIFT - INDEX_BITS;
+const FAR_UNIT_BITS: u32 = 24;
+/// Promises beyond this distance are far. Together with the longest leap it is
+/// half the range of an entry.
+pub(crate) const HORIZON: u64 = (1 << (TICK_BITS - 2)) - 1;
+/// No promise is further away than this.
+const FARTHEST: u64 = 1 << (TICK_BITS + FAR_UNIT_BITS - 3);
+
+/// A promise: which node is looked at, and when. Never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry(pub u64);
+
+/// The tick at or before `tick` that can be promised while the hand is at
+/// `hand`, which is before it.
+#[inline]
+pub(crate) fn promise_tick(tick: u64, hand: u64) -> u64 {
+    if tick - hand <= HORIZON {
+        tick
+    } else {
+        tick.min(hand + FARTHEST) & (u64::MAX << FAR_UNIT_BITS)
+    }
+}
+
+impl Entry {
+    /// For a tick at most [`HORIZON`] ahead.
+    #[inline(always)]
+    pub fn near(index: u32, tick: u64) -> Self {
+        Entry((tick << INDEX_BITS | u64::from(index)) & !(1 << FAR_SHIFT))
+    }
+
+    /// For a tick that can be promised while the hand is at `hand`.
+    #[inline]
+    pub fn new(index: u32, tick: u64, hand: u64) -> Self {
+        if tick.wrapping_sub(hand) <= HORIZON || tick & ((1 << FAR_UNIT_BITS) - 1) != 0 {
+            Entry::near(index, tick)
+        } else {
+            Entry(Entry::near(index, tick >> FAR_UNIT_BITS).0 | 1 << FAR_SHIFT)
+        }
+    }
+
+    #[inline(always)]
+    pub fn index(self) -> u32 {
+        self.0 as u32 & ((1 << INDEX_BITS) - 1)
+    }
+
+    /// The whole tick, which lies within half the range of `near`.
+    #[inline(always)]
+    pub fn tick(self, near: u64) -> u64 {
+        let unit_bits = (self.0 >> FAR_SHIFT) as u32 * FAR_UNIT_BITS;
+        let near = near >> unit_bits;
+        let ahead = ((self.0 >> INDEX_BITS).wrapping_sub(near) << (64 - TICK_BITS)) as i64;
+        near.wrapping_add_signed(ahead >> (64 - TICK_BITS)) << unit_bits
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::super::state::LEAP;
+    use super::*;
+
+    #[test]
+    fn an_entry_keeps_index_and_tick() {
+        const INDEX: u32 = (1 << INDEX_BITS) - 1;
+        for hand in [1 << 36, (1 << 37) - 1, 1 << 37, (1 << 62) + 12345] {
+            for ahead in [1, 2, 1000, HORIZON, HORIZON + 1, 1 << 40, 1 << 57, 1 << 62] {
+                let tick = promise_tick(hand + ahead, hand);
+                assert!(hand < tick && tick <= hand + ahead);
+                assert!(tick == hand + ahead || ahead > HORIZON);
+                let e = Entry::new(INDEX, tick, hand);
+                assert_eq!(e.index(), INDEX);
+                // From where the hand was, and from where it goes.
+                assert_eq!(e.tick(hand), tick);
+                assert_eq!(e.tick(hand - LEAP.min(hand)), tick);
+                assert_eq!(e.tick(hand + (tick - hand).min(LEAP)), tick);
+                assert_eq!(e.tick(tick), tick);
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a call is refused, and the answer of a call.
+
+/// Why a call is refused. The numbers are those that the C functions return:
+/// negative values of Linux's errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Error {
+    /// No such timer, or no longer.
+    Stale = -libc::ESTALE,
+    /// The limit on live timers is reached.
+    Limit = -libc::ENOSPC,
+    /// No memory; nothing has changed.
+    Memory = -libc::ENOMEM,
+    /// Another thread drives.
+    Busy = -libc::EBUSY,
+    /// An argument is out of range.
+    Invalid = -libc::EINVAL,
+    /// The wheel or the timer is shut down, or belongs to another process.
+    Shutdown = -libc::ESHUTDOWN,
+}
+
+/// What a call on a timer says, in one register: 1 the timer was pending, 0 it
+/// was not, or an [`Error`]. It is a number and not a `Result` because the
+/// shortest calls of the library return it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Answer(i32);
+
+impl Answer {
+    #[inline(always)]
+    pub fn was_pending(was: bool) -> Self {
+        Answer(i32::from(was))
+    }
+
+    #[inline(always)]
+    pub fn number(self) -> i32 {
+        self.0
+    }
+}
+
+impl From<Error> for Answer {
+    fn from(error: Error) -> Self {
+        Answer(error as i32)
+    }
+}
+
+impl From<Result<bool, Error>> for Answer {
+    #[inline]
+    fn from(result: Result<bool, Error>) -> Self {
+        result.map_or_else(Answer::from, Answer::was_pending)
+    }
+}

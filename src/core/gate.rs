@@ -1,0 +1,225 @@
+//! The gate: one word that every arm compares its deadline with.
+//!
+//! The word is the complement of the hand. So `tick + word` is the number of
+//! ticks from the one after the hand to `tick`, and one comparison with a limit
+//! says that the deadline is in the future and not far. Some values are no
+//! hand; with each of them that sum is beyond every limit:
+//!
+//! | value    | meaning                                                       |
+//! |----------|---------------------------------------------------------------|
+//! | `WIPED`  | this process is a forked child: the kernel has cleared the page |
+//! | `CLOSED` | the wheel is drained                                          |
+//! | 2 to 2^16| the driver is about to take a long leap (`driver/leap.rs`)    |
+//!
+//! The gate lies on a page of its own, so that the page can be wiped on fork.
+
+use super::state::LEAP;
+use super::ticks::Ticks;
+use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
+
+const WIPED: u64 = 0;
+const CLOSED: u64 = 1;
+/// The words of leaps, one after the other, so that a thread which has found
+/// one under way does not call off another.
+const FIRST_LEAP: u64 = 2;
+const LAST_LEAP: u64 = (1 << 16) - 1;
+
+/// A long leap: which one, and the hand that it begins at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leap {
+    word: u64,
+    from: u64,
+}
+
+/// What the gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Open, with the hand.
+    Open(u64),
+    /// A long leap is under way.
+    Leaping(Leap),
+    /// Nothing can be armed any more.
+    Closed,
+}
+
+// The model checkers' threads have small stacks, and do not fork.
+#[repr(C)]
+#[cfg_attr(not(checked), repr(align(4096)))]
+pub(crate) struct Gate {
+    word: AtomicU64,
+    /// The limit of the shortest way to arm, in ticks ahead of the hand.
+    near: AtomicU64,
+    /// The hand as it was announced last.
+    hand: AtomicU64,
+    /// The word of the last leap.
+    leap: AtomicU64,
+}
+
+/// The word of the gate as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    /// Ticks between the hand and `tick`, both excluded. Beyond every limit if
+    /// `tick` is not after the hand, or the gate is not open.
+    #[inline(always)]
+    pub fn beyond(self, tick: u64) -> u64 {
+        tick.wrapping_add(self.0)
+    }
+
+    /// Whether the gate is not open, or the hand is not before `tick` any more.
+    /// `tick` was less than a leap after the hand.
+    #[inline(always)]
+    pub fn has_passed(self, tick: u64) -> bool {
+        self.beyond(tick) > LEAP || self.0 <= LAST_LEAP
+    }
+
+    /// The hand, if the gate is known to be open.
+    #[inline(always)]
+    pub fn hand(self) -> u64 {
+        !self.0
+    }
+}
+
+impl Gate {
+    pub fn new(hand: u64, ticks: &Ticks) -> Self {
+        Gate {
+            word: AtomicU64::new(!hand),
+            near: AtomicU64::new(ticks.near(hand)),
+            hand: AtomicU64::new(hand),
+            leap: AtomicU64::new(LAST_LEAP),
+        }
+    }
+
+    /// The address of the page to be wiped on fork.
+    pub fn page(&self) -> *mut u8 {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Acquire: pairs with `announce`.
+    #[inline(always)]
+    pub fn seen(&self) -> Seen {
+        Seen(self.word.load(Ordering::Acquire))
+    }
+
+    /// The limit of the shortest way. Relaxed: an old limit is right for as
+    /// long as the exchange that follows it may take.
+    #[inline(always)]
+    pub fn near(&self) -> u64 {
+        self.near.load(Ordering::Relaxed)
+    }
+
+    /// Whether this process may not use the wheel.
+    #[inline(always)]
+    pub fn is_wiped(&self) -> bool {
+        // Relaxed: a fork copies memory; no ordering is involved.
+        self.word.load(Ordering::Relaxed) == WIPED
+    }
+
+    /// Whether a drain has begun.
+    pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with `close`.
+        self.word.load(Ordering::Acquire) == CLOSED
+    }
+
+    /// What the gate says now.
+    #[inline]
+    pub fn view(&self) -> View {
+        // Acquire: pairs with `announce`.
+        match self.word.load(Ordering::Acquire) {
+            WIPED | CLOSED => View::Closed,
+            // Relaxed: written before the word. Once it is written again, this
+            // leap cannot be called off any more.
+            word @ FIRST_LEAP..=LAST_LEAP => View::Leaping(Leap {
+                word,
+                from: self.hand.load(Ordering::Relaxed),
+            }),
+            word => View::Open(!word),
+        }
+    }
+
+    /// The hand, also of a closed wheel; 0 in a forked child.
+    #[inline]
+    pub fn hand(&self) -> u64 {
+        match self.view() {
+            View::Open(hand) => hand,
+            View::Leaping(leap) => leap.from,
+            View::Closed => self.hand.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Step `sweep.announce`: from now on the hand counts as having come to
+    /// `goal`. Followed by a fence. Driver only.
+    pub fn announce(&self, goal: u64, ticks: &Ticks) {
+        // Relaxed, both: written by the driver alone, before the word.
+        if self.near.load(Ordering::Relaxed) != 0 {
+            self.near.store(ticks.near(goal), Ordering::Relaxed);
+        }
+        self.hand.store(goal, Ordering::Relaxed);
+        // A read-modify-write, as it is the cheapest fence there is. Release:
+        // pairs with `seen` and `view`. Wiped or closed, it stays so.
+        let old = self.word.load(Ordering::Relaxed);
+        if old != WIPED && old != CLOSED {
+            self.word.swap(!goal, Ordering::AcqRel);
+        }
+        fence_after_rmw();
+    }
+
+    /// Step `leap.suspend`: no arm passes until `finish_leap`, or until an arm
+    /// has called the leap off. Followed by a fence. Driver only.
+    pub fn begin_leap(&self) {
+        // Relaxed, all: the driver's own words unless they are wiped.
+        let last = self.leap.load(Ordering::Relaxed);
+        let leap = if last == LAST_LEAP {
+            FIRST_LEAP
+        } else {
+            last + 1
+        };
+        if self.word.load(Ordering::Relaxed) > CLOSED {
+            self.leap.store(leap, Ordering::Relaxed);
+            self.word.swap(leap, Ordering::AcqRel);
+        }
+        fence_after_rmw();
+    }
+
+    /// Step `leap.land`: false if the leap was called off. Driver only.
+    pub fn finish_leap(&self, goal: u64, ticks: &Ticks) -> bool {
+        // Relaxed: the limit only ever falls to 0.
+        let near = self.near.load(Ordering::Relaxed);
+        self.near
+            .store(ticks.near(goal).min(near), Ordering::Relaxed);
+        // Relaxed: the driver's own word. Wiped, it is not that of the gate.
+        let leap = self.leap.load(Ordering::Relaxed);
+        let landed = leap != WIPED
+            && self
+                .word
+                .compare_exchange(leap, !goal, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if landed {
+            // Relaxed: read only where the word is no hand.
+            self.hand.store(goal, Ordering::Relaxed);
+        }
+        fence_after_rmw();
+        landed
+    }
+
+    /// Step `arm.call_off`: a thread that must arm does not wait for a driver
+    /// that may be stopped in the middle of a leap.
+    pub fn call_off_leap(&self, leap: Leap) {
+        // AcqRel: as an announcement of the old hand.
+        _ = self
+            .word
+            .compare_exchange(leap.word, !leap.from, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Step `drain.close`. Followed by a fence. Driver only.
+    pub fn close(&self) {
+        // Every arm takes the long way, which refuses. Relaxed: before the word.
+        self.near.store(0, Ordering::Relaxed);
+        // Relaxed: the driver's own word unless it is wiped.
+        if self.word.load(Ordering::Relaxed) != WIPED {
+            self.word.swap(CLOSED, Ordering::AcqRel);
+        }
+        fence_after_rmw();
+    }
+}

@@ -1,0 +1,315 @@
+//! The life of a timer: set up in a free node, freed into its next generation.
+//!
+//! # Generations that wrap
+//!
+//! The low part of a generation changes with the state word. The high part lies
+//! in the link, which threads write with plain stores when they publish a
+//! promise. So it must not change while a thread is about to publish for the
+//! node: that thread would write the old part over the new one.
+//!
+//! ```text
+//!   arming thread                        thread that frees, low part wraps
+//!   arm.announce  publishing := node
+//!   arm.exchange  state := armed (RMW)   free.exchange  state := free (RMW)
+//!   arm.publish   link := promise        free.look      read publishing, of all
+//!                 publishing := 0        free.high      link := next high part
+//! ```
+//! An exchange of the arming thread that succeeds comes before the one that
+//! frees, which acquires it. So `free.look` sees the node's number, or what the
+//! thread wrote after it had published. In the first case, which takes a thread
+//! that is stopped between two instructions at one in 2^17 reuses, the node is
+//! not used again.
+
+use super::driver::Fired;
+use super::error::Error;
+use super::gate::View;
+use super::memory::Memory;
+use super::node::{self, Hot, Link, Period, AUTO, KEYED};
+use super::shard::Producer;
+use super::slab::NoNode;
+use super::state::{
+    handle_of, high_part, index_of, Ended, Handle, StateWord, Traits, GEN_MASK, NEVER,
+};
+use super::tunables::LIMIT_TRIES;
+use super::wheel::{Caller, Wheel};
+use crate::sync::Ordering;
+
+/// What a timer is, apart from when it is due.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spec {
+    /// The callback as a number, or 0 for an event.
+    pub func: usize,
+    pub cookie: u64,
+    /// Nanoseconds, or 0 for a timer that fires once.
+    pub period: u64,
+    /// AUTO, BURST, DELAY, KEYED, and the slack of a period.
+    pub kind: u16,
+}
+
+impl<M: Memory> Wheel<M> {
+    /// A new timer, armed for the time `due` if there is one. Lock-free; linearizes at the
+    /// exchange of the state word.
+    pub fn setup(
+        &self,
+        caller: &impl Caller,
+        spec: Spec,
+        due: Option<u64>,
+    ) -> Result<Handle, Error> {
+        if let View::Closed = self.gate.view() {
+            return Err(Error::Shutdown);
+        }
+        let own = self.producer(caller.token()?);
+        let index = self.alloc(own)?;
+        // The block is mapped: there is a node.
+        let Some(hot) = self.slab.hot(index) else {
+            return Err(Error::Memory);
+        };
+        own.count.setups.bump(1);
+        let generation = self.generation(hot);
+        let handle = handle_of(index, generation);
+        let fire = self.slab.fire(index);
+        // Relaxed, both: the node is this thread's until its handle is out.
+        fire.func.store(spec.func, Ordering::Relaxed);
+        fire.cookie.store(spec.cookie, Ordering::Relaxed);
+        let kind = spec.kind & !AUTO;
+        let traits = Traits {
+            auto: spec.kind & (AUTO | KEYED) != 0,
+            rare: spec.period != 0 || kind != 0,
+        };
+        if traits.rare {
+            let rare = self.slab.rare(index);
+            node::write(&rare.period, Period::encode(spec.period), generation);
+            node::write(&rare.kind, kind.into(), generation);
+            node::write(&rare.left_out, 0, generation);
+        }
+        let resting = StateWord::free(generation).resting(traits);
+        match due {
+            None => {
+                // Release: publishes the node to threads that read the word. A
+                // store will do: the exchanges of earlier lives fail.
+                hot.state.store(resting.0, Ordering::Release);
+                Ok(handle)
+            }
+            Some(due) => self.arm_first(caller, own, hot, handle, resting, due, spec),
+        }
+    }
+
+    /// A node that was free.
+    fn alloc(&self, own: Producer<'_>) -> Result<u32, Error> {
+        let mut tries = LIMIT_TRIES;
+        loop {
+            let others = |f: &dyn Fn(&super::slab::FreeList, &super::slab::Run) -> bool| {
+                self.find_shard(|s| f(&s.free, &s.run)).is_some()
+            };
+            match self.slab.alloc(&self.memory, (&own.free, &own.run), others) {
+                Ok(index) => return Ok(index),
+                Err(NoNode::Memory) => return Err(Error::Memory),
+                // A list that one thread takes from another is in neither for a
+                // moment. Such a thread may be stopped: not for ever.
+                Err(NoNode::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
+                Err(NoNode::Limit) => return Err(Error::Limit),
+            }
+        }
+    }
+
+    /// The generation of a node that is this thread's.
+    fn generation(&self, hot: &Hot) -> u32 {
+        // Relaxed, both: the node's words as the thread that freed it left them,
+        // which the free list has handed over.
+        let state = StateWord(hot.state.load(Ordering::Relaxed));
+        if state == StateWord(0) && hot.link.load(Ordering::Relaxed) == 0 {
+            // Never used. It begins where this wheel's generations begin.
+            let link = Link::new(0, 0, high_part(self.salt));
+            hot.link.store(link.0, Ordering::Relaxed);
+            return self.salt;
+        }
+        state.generation(Link(hot.link.load(Ordering::Relaxed)).high())
+    }
+
+    /// Gives back the node of a timer whose setup was refused before its
+    /// exchange: the node is free still.
+    pub(super) fn abandon(&self, own: Producer<'_>, index: u32) {
+        own.count.frees.bump(1);
+        self.slab.push(Some(&own.free), index);
+    }
+
+    /// Ends a timer for good: true if it was pending. If its callback runs in
+    /// another thread, the node is given back when that is over. Linearizes at
+    /// the exchange of the state word. Lock-free.
+    pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
+        let (index, hot, mut state) = self.live_node(handle)?;
+        loop {
+            let (next, ended) = state.freed();
+            match self.exchange(hot, state, next) {
+                Ok(()) => {
+                    probe!(cancel, self, handle, state.is_armed());
+                    let own = self.owned(caller);
+                    self.count(own, |c| &c.cancels, state.is_armed().into());
+                    self.give_back(own, index, hot, next, ended);
+                    return Ok(state.is_armed());
+                }
+                Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
+                Err(seen) => state = seen,
+            }
+        }
+    }
+
+    /// Exchanges a state word. AcqRel: what the thread did before is seen by
+    /// whoever finds the timer so.
+    #[inline]
+    pub(super) fn exchange(
+        &self,
+        hot: &Hot,
+        old: StateWord,
+        new: StateWord,
+    ) -> Result<(), StateWord> {
+        hot.state
+            .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| ())
+            .map_err(StateWord)
+    }
+
+    /// Gives a node to its next life, if its state word says that it is free.
+    pub(super) fn give_back(
+        &self,
+        own: Option<Producer<'_>>,
+        index: u32,
+        hot: &Hot,
+        state: StateWord,
+        ended: Ended,
+    ) {
+        if ended == Ended::Kept {
+            return;
+        }
+        self.count(own, |c| &c.frees, 1);
+        if state.has_wrapped() && !self.next_high_part(own, index, hot) {
+            // Never used again: 64 bytes for each 2^29 lives.
+            return;
+        }
+        self.slab.push(own.as_ref().map(|s| &s.free), index);
+    }
+
+    /// Steps `free.look` and `free.high`; false if the node must not be used
+    /// again.
+    #[cold]
+    fn next_high_part(&self, own: Option<Producer<'_>>, index: u32, hot: &Hot) -> bool {
+        let mine = own.map_or(std::ptr::null_mut(), |own| own.as_ptr());
+        let published = self.find_shard(|s| {
+            // Acquire: pairs with the Release of `arm.publish`.
+            !std::ptr::eq(s, mine) && s.publishing.load(Ordering::Acquire) == index
+        });
+        if published.is_some() {
+            return false;
+        }
+        let mut link = hot.link.load(Ordering::Acquire);
+        loop {
+            // The driver may publish for an entry of the life before; by a
+            // read-modify-write, which is why this is one.
+            let high = (Link(link).high() + 1) & high_part(GEN_MASK);
+            let next = Link(link).with_high(high);
+            match hot
+                .link
+                .compare_exchange(link, next.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => {
+                    return high != high_part(self.salt);
+                }
+                Err(seen) => link = seen,
+            }
+        }
+    }
+
+    /// Sets the period of a timer, 0 for none, from its next firing on.
+    /// Lock-free.
+    pub fn set_period(&self, handle: Handle, period: u64) -> Result<(), Error> {
+        let (index, hot, mut state) = self.live_node(handle)?;
+        let word = &self.slab.rare(index).period;
+        // The generation of the handle, which `live_node` has checked.
+        let generation = state.generation(super::state::high_of(handle));
+        let value = node::tagged(Period::encode(period), generation);
+        let mut seen = word.load(Ordering::Acquire);
+        loop {
+            // A thread of an earlier life may come this far; then either the
+            // word has the tag of the present one, and the exchange fails, or
+            // nobody reads it before it has.
+            state = StateWord(hot.state.load(Ordering::Acquire));
+            if !state.is_of(handle) {
+                return Err(Error::Stale);
+            }
+            if state.is_shut() {
+                return Err(Error::Shutdown);
+            }
+            match word.compare_exchange(seen, value, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        while !state.is_rare() {
+            match self.exchange(hot, state, state.with_rare()) {
+                Ok(()) => break,
+                Err(now) if !now.is_of(handle) => return Err(Error::Stale),
+                Err(now) => state = now,
+            }
+        }
+        Ok(())
+    }
+
+    /// The next pending timer at or after a place in the slab, and the place after
+    /// it. A timer that is pending during a whole walk is shown once, as it keeps
+    /// its place. Lock-free.
+    pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
+        let indices = self.slab.indices();
+        for index in from.max(indices.start)..indices.end {
+            let Some(hot) = self.slab.hot(index) else {
+                continue;
+            };
+            let state = StateWord(hot.state.load(Ordering::Acquire));
+            if !state.is_armed() || !state.is_live() {
+                continue;
+            }
+            let high = Link(hot.link.load(Ordering::Acquire)).high();
+            let generation = state.generation(high);
+            let kind = match state.is_rare() {
+                true => node::read(&self.slab.rare(index).kind, generation).unwrap_or(0) as u16,
+                false => 0,
+            };
+            let fire = self.slab.fire(index);
+            let pending = Fired {
+                handle: handle_of(index, generation),
+                // Relaxed, both: checked below.
+                func: fire.func.load(Ordering::Relaxed),
+                cookie: fire.cookie.load(Ordering::Relaxed),
+                deadline_ns: self.due_ns(state),
+                missed: 0,
+                kind,
+            };
+            crate::sync::fence(Ordering::Acquire);
+            // Of another life by now: what was read may be either's.
+            let now = StateWord(hot.state.load(Ordering::Relaxed));
+            let same = Link(hot.link.load(Ordering::Relaxed)).high() == high;
+            if same && now.generation(high) == generation && now.is_live() {
+                return Some((index + 1, pending));
+            }
+        }
+        None
+    }
+
+    /// The deadline of a pending timer, in nanoseconds: the time of its tick.
+    pub(super) fn due_ns(&self, state: StateWord) -> u64 {
+        match state.deadline(self.gate.hand()) {
+            NEVER => NEVER,
+            tick => self.ticks.ns(tick),
+        }
+    }
+
+    /// The deadline of a timer, if it is pending. Wait-free.
+    pub fn due(&self, handle: Handle) -> Result<Option<u64>, Error> {
+        let (_, _, state) = self.live_node(handle)?;
+        Ok(state.is_armed().then(|| self.due_ns(state)))
+    }
+
+    /// The slab index of a handle.
+    pub fn index_of(handle: Handle) -> u32 {
+        index_of(handle)
+    }
+}

@@ -1,0 +1,20 @@
+//! The one interface through which the core takes memory: zeroed, in large
+//! steps, and fallibly. The operating-system side implements it.
+
+/// How large mappings lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// Small pages: what is not touched takes no memory.
+    Small,
+    /// Huge pages where the system has them.
+    Huge,
+}
+
+/// A source of zeroed memory.
+pub(crate) trait Memory: Send + Sync {
+    /// Returns `bytes` of zeroed memory, aligned to at least 256, or null.
+    fn map(&self, bytes: usize, pages: Pages) -> *mut u8;
+    /// # Safety
+    /// `at` came from `map(bytes)` of the same source and is used no more.
+    unsafe fn unmap(&self, at: *mut u8, bytes: usize);
+}

@@ -1,0 +1,22 @@
+//! The core: no operating system, generic over memory; all that the model
+//! checkers see of the protocol.
+
+pub(crate) mod arm;
+mod buckets;
+mod cancel;
+pub(crate) mod driver;
+mod entry;
+pub(crate) mod error;
+mod gate;
+mod levels;
+pub(crate) mod life;
+pub(crate) mod memory;
+pub(crate) mod node;
+mod queue;
+mod shard;
+pub(crate) mod slab;
+pub(crate) mod state;
+pub(crate) mod stats;
+pub(crate) mod ticks;
+mod tunables;
+pub(crate) mod wheel;

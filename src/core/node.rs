@@ -1,0 +1,325 @@
+//! The records of a timer: three arrays, so that a call touches only what it
+//! needs.
+//!
+//! | record | bytes | what                              | read by                |
+//! |--------|-------|-----------------------------------|------------------------|
+//! | hot    | 16    | state word, link                  | every call             |
+//! | fire   | 16    | function, cookie                  | setup, the visit       |
+//! | rare   | 32    | period, key, exact time           | periodic, keyed timers |
+//!
+//! # The link
+//!
+//! ```text
+//!  63        52 51                                            0
+//! +-----------+-------------------------------------------------+
+//! | gen, high | promise, in units of 2^unit_bits ticks          |
+//! +-----------+-------------------------------------------------+
+//! ```
+//! The promise says that an entry for this node lies in a bucket: the driver
+//! will look at the node in the unit of ticks that begins at the promise. It
+//! counts only while the hand is before that unit, so nobody takes it back when
+//! it is met. The tick is whole: 52 bits of units name every tick of the
+//! clock's range, so a promise that was met stays met for ever, whatever a
+//! thread that was stopped for years publishes when it goes on.
+//!
+//! A unit is one tick where ticks are 8 us or longer, and about 8 us where they
+//! are shorter. Then a promise is trusted only if the whole unit is in time.
+//!
+//! A promise is published by a plain store of the link, so a thread that
+//! publishes must not write an old generation over a new one. The high part of
+//! a generation changes once in 2^17 lives of a node, and then only if no
+//! thread is about to publish for that node (`slab.rs`).
+//!
+//! # The rare record
+//!
+//! Its words carry 16 bits of the generation as a tag. A word with the tag of
+//! another life is as good as none. So no word is cleared when a timer is set
+//! up, and what a thread of an earlier life still writes does no harm.
+
+use super::state::{Handle, GEN_HIGH_BITS};
+use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
+
+const PROMISE_BITS: u32 = 64 - GEN_HIGH_BITS;
+const PROMISE: u64 = (1 << PROMISE_BITS) - 1;
+
+/// Bits of a tick that a promise leaves out, for ticks of a length: as many as
+/// let 52 bits name every biased tick.
+pub(crate) const fn unit_bits(tick_ns: u64) -> u32 {
+    (64 - tick_ns.ilog2()).saturating_sub(PROMISE_BITS)
+}
+
+/// What is read and written by every call on a timer.
+#[repr(C, align(16))]
+pub(crate) struct Hot {
+    /// The truth: `state.rs`.
+    pub state: AtomicU64,
+    /// The promise, and the high part of the generation.
+    pub link: AtomicU64,
+}
+
+/// What a firing needs. Written while one thread owns the node, and published
+/// by the exchange of the state word.
+#[repr(C, align(16))]
+pub(crate) struct Fire {
+    pub func: AtomicUsize,
+    /// The caller's cookie; in a free node the next free one.
+    pub cookie: AtomicU64,
+}
+
+/// What only periodic and keyed timers have. Each word is tagged.
+#[repr(C, align(32))]
+pub(crate) struct Rare {
+    /// The period: see [`Period`].
+    pub period: AtomicU64,
+    /// BURST, DELAY, KEYED, and the slack of a period.
+    pub kind: AtomicU64,
+    /// How long before its tick the exact deadline is. The driver's, once the
+    /// timer exists.
+    pub early: AtomicU64,
+    /// Periods left out since the last firing. The driver's.
+    pub left_out: AtomicU64,
+}
+
+impl Fresh for Hot {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Hot {
+            state: AtomicU64::new(0),
+            link: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Fresh for Fire {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Fire {
+            func: AtomicUsize::new(0),
+            cookie: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Fresh for Rare {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Rare {
+            period: AtomicU64::new(0),
+            kind: AtomicU64::new(0),
+            early: AtomicU64::new(0),
+            left_out: AtomicU64::new(0),
+        }
+    }
+}
+
+/// A link as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link(pub u64);
+
+impl Link {
+    /// A promise for `tick`, of a generation with this high part.
+    #[inline(always)]
+    pub fn new(tick: u64, unit_bits: u32, high: u64) -> Self {
+        Link(high << PROMISE_BITS | (tick >> unit_bits))
+    }
+
+    #[inline(always)]
+    pub fn high(self) -> u64 {
+        self.0 >> PROMISE_BITS
+    }
+
+    /// 0 if the high part is that of a handle.
+    #[inline(always)]
+    pub fn differs_from(self, handle: Handle) -> u64 {
+        (self.0 ^ handle) >> PROMISE_BITS
+    }
+
+    /// The same with another high part.
+    pub fn with_high(self, high: u64) -> Self {
+        Link(self.0 & PROMISE | high << PROMISE_BITS)
+    }
+
+    /// The first tick of the unit that is promised.
+    #[inline(always)]
+    pub fn promise(self, unit_bits: u32) -> u64 {
+        self.0 << GEN_HIGH_BITS >> (GEN_HIGH_BITS - unit_bits)
+    }
+
+    /// Whether an entry is sure to be met after `hand` and not after `tick`.
+    #[inline]
+    pub fn promises(self, hand: u64, tick: u64, unit_bits: u32) -> bool {
+        let first = self.promise(unit_bits);
+        hand < first && first | ((1 << unit_bits) - 1) <= tick
+    }
+
+    /// Whether the promise is about the unit of `tick`.
+    pub fn is_about(self, tick: u64, unit_bits: u32) -> bool {
+        self.0 & PROMISE == tick >> unit_bits
+    }
+}
+
+/// Bits of a tag.
+const TAG_BITS: u32 = 16;
+const VALUE: u64 = u64::MAX >> TAG_BITS;
+
+/// A word of the rare record: a value of 48 bits in a life.
+#[inline]
+pub(crate) fn tagged(value: u64, generation: u32) -> u64 {
+    u64::from(generation) << (64 - TAG_BITS) | (value & VALUE)
+}
+
+/// Whether a word of the rare record can hold a value.
+pub(crate) fn fits(value: u64) -> bool {
+    value <= VALUE
+}
+
+/// The value that a word has in a life, if it has one.
+#[inline]
+pub(crate) fn value_in(word: u64, generation: u32) -> Option<u64> {
+    (word >> (64 - TAG_BITS) == u64::from(generation) & 0xffff).then_some(word & VALUE)
+}
+
+/// Reads a tagged word.
+#[inline]
+pub(crate) fn read(word: &AtomicU64, generation: u32) -> Option<u64> {
+    // Relaxed: published by the exchange of the state word, or the driver's.
+    value_in(word.load(Ordering::Relaxed), generation)
+}
+
+/// Writes a tagged word.
+#[inline]
+pub(crate) fn write(word: &AtomicU64, value: u64, generation: u32) {
+    // Relaxed: as in `read`.
+    word.store(tagged(value, generation), Ordering::Relaxed);
+}
+
+/// A period in 48 bits: below 2^47 ns (39 hours) to the nanosecond, above that
+/// in units of 2^16 ns, rounded up: never early, and less late in a year than
+/// the clock of the machine is wrong in a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Period;
+
+const COARSE: u64 = 1 << 47;
+const COARSE_BITS: u32 = 16;
+
+impl Period {
+    /// `ns` is below 2^63.
+    pub fn encode(ns: u64) -> u64 {
+        if ns < COARSE {
+            return ns;
+        }
+        ns.div_ceil(1 << COARSE_BITS).min(COARSE - 1) | COARSE
+    }
+
+    pub fn decode(value: u64) -> u64 {
+        if value & COARSE == 0 {
+            return value;
+        }
+        match (value & !COARSE) << COARSE_BITS {
+            // 292 years, and nobody waits for two of them.
+            most if most >> COARSE_BITS == COARSE - 1 => (1 << 63) - 1,
+            ns => ns,
+        }
+    }
+}
+
+/// The node frees itself when it has fired for the last time.
+pub(crate) const AUTO: u16 = 1;
+/// Missed periods are made up for, one by one.
+pub(crate) const BURST: u16 = 2;
+/// The next period begins when this one is fired.
+pub(crate) const DELAY: u16 = 4;
+/// A key names it, and no handle that the caller knows.
+pub(crate) const KEYED: u16 = 8;
+/// From here on up: the slack of a period, as a power of two of ticks.
+const SLACK_SHIFT: u32 = 8;
+
+/// The slack of a period in a timer's kind: up to `ticks`, at most 2^47.
+pub(crate) fn slack(ticks: u64) -> u16 {
+    ((ticks.min((1 << 47) - 1) + 1).ilog2() as u16) << SLACK_SHIFT
+}
+
+/// The tick from `first` to `last` that most timers with slack share: the
+/// multiple of the greatest power of two.
+#[inline]
+pub(crate) fn shared_tick(first: u64, last: u64) -> u64 {
+    let differ = first.wrapping_sub(1) ^ last;
+    last & (u64::MAX << differ.checked_ilog2().unwrap_or(0))
+}
+
+/// The tick of a period that is due at tick `due`, at or after `tick`, with the
+/// slack of `kind`, which is counted from `due`.
+#[inline]
+pub(crate) fn period_tick(due: u64, tick: u64, kind: u16) -> u64 {
+    match kind >> SLACK_SHIFT {
+        0 => tick,
+        bits => shared_tick(tick, due.saturating_add((1 << bits) - 1).max(tick)),
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shared_tick_is_in_the_range_and_the_roundest() {
+        for tick in 1..200u64 {
+            for ticks in 0..200 {
+                let best = (tick..=tick + ticks).max_by_key(|t| t.trailing_zeros());
+                assert_eq!(
+                    Some(shared_tick(tick, tick + ticks)),
+                    best,
+                    "{tick} {ticks}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_timer_is_sixteen_bytes_hot() {
+        assert_eq!(size_of::<Hot>(), 16);
+        assert_eq!(size_of::<Fire>(), 16);
+        assert_eq!(size_of::<Rare>(), 32);
+    }
+
+    #[test]
+    fn a_promise_counts_only_if_its_whole_unit_does() {
+        for unit_bits in [0, 4, 12] {
+            let unit = 1u64 << unit_bits;
+            let tick = (1u64 << (50 + unit_bits)) + 5 * unit + unit / 2;
+            let first = tick >> unit_bits << unit_bits;
+            let link = Link::new(tick, unit_bits, 0xabc);
+            assert_eq!(link.high(), 0xabc);
+            assert_eq!(link.with_high(0xdef).promise(unit_bits), first);
+            assert_eq!(link.promise(unit_bits), first);
+            assert!(link.promises(first - 1, first + unit - 1, unit_bits));
+            assert!(!link.promises(first, u64::MAX, unit_bits));
+            assert!(unit == 1 || !link.promises(first - 1, first + unit - 2, unit_bits));
+        }
+    }
+
+    #[test]
+    fn a_period_is_exact_below_39_hours_and_never_short() {
+        for ns in [
+            1,
+            1000,
+            COARSE - 1,
+            COARSE,
+            COARSE + 1,
+            86_400_000_000_000,
+            (1 << 63) - 1,
+        ] {
+            let kept = Period::decode(Period::encode(ns));
+            assert!(kept >= ns && kept - ns < 1 << COARSE_BITS);
+            assert!(kept == ns || ns >= COARSE);
+            assert_eq!(Period::encode(ns) & !VALUE, 0);
+        }
+    }
+
+    #[test]
+    fn a_word_of_another_life_is_none() {
+        let word = tagged(123, 0x1f_0001);
+        assert_eq!(value_in(word, 0x1f_0001), Some(123));
+        assert_eq!(value_in(word, 0x1f_0002), None);
+    }
+}

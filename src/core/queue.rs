@@ -1,0 +1,273 @@
+//! The queue of a bucket: entries from one producer, the thread that owns the
+//! shard, to one consumer, the driver.
+//!
+//! A queue is a chain of chunks. The producer has a position behind the last
+//! entry, the consumer one before the first. A push is one release store. An
+//! entry is never 0 and the consumer leaves zeros behind, so a zero says that
+//! the producer has come no further, and an emptied chunk is ready for use.
+//!
+//! The last chunk stays in its queue, so the two never contend for an end.
+
+use super::entry::Entry;
+use super::tunables::ENTRIES;
+use crate::sync::{AtomicPtr, AtomicU64, Fresh, Ordering};
+
+/// 256 bytes of entries. All zero is an empty chunk.
+#[repr(C)]
+#[cfg_attr(not(checked), repr(align(256)))]
+#[cfg_attr(checked, repr(align(128)))]
+pub(crate) struct Chunk {
+    /// The chunk that follows, in a queue or in a list of empty chunks.
+    pub next: AtomicPtr<Chunk>,
+    entries: [AtomicU64; ENTRIES],
+}
+
+impl Fresh for Chunk {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Chunk {
+            next: AtomicPtr::new(std::ptr::null_mut()),
+            entries: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+impl Chunk {
+    /// A number kept in a chunk that is in no queue. Relaxed: its owner's.
+    pub fn note(&self) -> u64 {
+        self.entries[0].load(Ordering::Relaxed)
+    }
+
+    pub fn set_note(&self, note: u64) {
+        self.entries[0].store(note, Ordering::Relaxed);
+    }
+}
+
+/// A position in a queue: null, an entry of a chunk, or the end of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Position(*mut Chunk);
+
+/// A position is the address of its entry. The end of a chunk is a multiple of
+/// the size of chunks, and so is null: one test tells both.
+#[cfg(not(checked))]
+impl Position {
+    const STEP: usize = size_of::<AtomicU64>();
+
+    #[inline(always)]
+    fn is_end(self) -> bool {
+        self.0.addr() % size_of::<Chunk>() == 0
+    }
+
+    #[inline(always)]
+    fn chunk_before_end(self) -> *mut Chunk {
+        self.0.wrapping_sub(1)
+    }
+
+    /// # Safety
+    /// Not at the end, and in a chunk that is mapped.
+    #[inline(always)]
+    unsafe fn word<'a>(self) -> &'a AtomicU64 {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.0.cast() }
+    }
+}
+
+const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == 256);
+
+/// The model checkers' atomics are larger than words: the number of the entry
+/// stands in the low bits of the chunk's address.
+#[cfg(checked)]
+impl Position {
+    const STEP: usize = 1;
+
+    fn number(self) -> usize {
+        self.0.addr() % 128
+    }
+
+    fn is_end(self) -> bool {
+        self.0.is_null() || self.number() == ENTRIES + 1
+    }
+
+    fn chunk_before_end(self) -> *mut Chunk {
+        self.0.wrapping_byte_sub(self.number())
+    }
+
+    unsafe fn word<'a>(self) -> &'a AtomicU64 {
+        // SAFETY: as above.
+        unsafe { &(&(*self.chunk_before_end()).entries)[self.number() - 1] }
+    }
+}
+
+impl Position {
+    #[cfg(checked)]
+    pub const NULL: Position = Position(std::ptr::null_mut());
+
+    #[inline(always)]
+    fn first(chunk: *mut Chunk) -> Self {
+        Position(chunk.wrapping_byte_add(Self::STEP))
+    }
+
+    #[inline(always)]
+    fn after(self) -> Self {
+        Position(self.0.wrapping_byte_add(Self::STEP))
+    }
+}
+
+/// The consumer's end of a queue. The producer writes it once, with the first
+/// chunk. All zero is an empty queue.
+#[repr(transparent)]
+pub(crate) struct Front(AtomicPtr<Chunk>);
+
+impl Fresh for Front {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Front(AtomicPtr::new(std::ptr::null_mut()))
+    }
+}
+
+/// Appends an entry if there is room in the last chunk: step `arm.push`.
+///
+/// # Safety
+/// The caller is the producer, and `back` is the queue's.
+#[inline(always)]
+pub(crate) unsafe fn push(back: &mut Position, entry: Entry) -> bool {
+    if back.is_end() {
+        return false;
+    }
+    // SAFETY: the last chunk of a queue is mapped.
+    // Release: pairs with the Acquire in `take`.
+    unsafe { back.word() }.store(entry.0, Ordering::Release);
+    *back = back.after();
+    true
+}
+
+/// Appends an entry in a new chunk.
+///
+/// # Safety
+/// As of `push`; `push` has found no room; `chunk` is empty and the caller's.
+pub(crate) unsafe fn push_chunk(
+    back: &mut Position,
+    front: &Front,
+    entry: Entry,
+    chunk: *mut Chunk,
+) {
+    let first = Position::first(chunk);
+    // SAFETY: the caller's chunk. Relaxed, both: published below.
+    unsafe {
+        (*chunk).next.store(std::ptr::null_mut(), Ordering::Relaxed);
+        first.word().store(entry.0, Ordering::Relaxed);
+    }
+    if back.0.is_null() {
+        // Release: pairs with the Acquire in `take`.
+        front.0.store(first.0, Ordering::Release);
+    } else {
+        // SAFETY: the last chunk stays in the queue until it has a next one.
+        // Release: as above.
+        unsafe { &*back.chunk_before_end() }
+            .next
+            .store(chunk, Ordering::Release);
+    }
+    *back = first.after();
+}
+
+/// Entries taken out of a queue.
+pub(crate) type Batch = [Entry; ENTRIES];
+
+impl Front {
+    /// Takes the entries of one chunk, as far as they are there, and passes a
+    /// chunk that became free to `free`. The number taken, 0 for an empty queue.
+    ///
+    /// # Safety
+    /// The caller is the consumer.
+    #[inline]
+    pub unsafe fn take(&self, batch: &mut Batch, free: impl FnOnce(*mut Chunk)) -> usize {
+        // Acquire: pairs with the first push.
+        let mut at = Position(self.0.load(Ordering::Acquire));
+        if at.is_end() {
+            if at.0.is_null() {
+                return 0;
+            }
+            let used = at.chunk_before_end();
+            // SAFETY: in the queue until this thread takes it out.
+            // Acquire: pairs with the push of the chunk.
+            let next = unsafe { &*used }.next.load(Ordering::Acquire);
+            if next.is_null() {
+                return 0;
+            }
+            free(used);
+            at = Position::first(next);
+        }
+        let mut n = 0;
+        while !at.is_end() {
+            // SAFETY: not at the end of a chunk of the queue.
+            let word = unsafe { at.word() };
+            // Acquire: pairs with the Release in `push`.
+            let entry = word.load(Ordering::Acquire);
+            if entry == 0 {
+                break;
+            }
+            // Relaxed: handed on with the chunk.
+            word.store(0, Ordering::Relaxed);
+            batch[n] = Entry(entry);
+            n += 1;
+            at = at.after();
+        }
+        // Relaxed: the consumer's own word from the first push on.
+        self.0.store(at.0, Ordering::Relaxed);
+        n
+    }
+
+    /// Shows the entries without taking them, at most `most`; false if there
+    /// are more. Exact for the consumer. Another thread may read what the
+    /// consumer has taken or moved, and must check that there was no consumer.
+    pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {
+        // Orderings as in `take`.
+        let mut at = Position(self.0.load(Ordering::Acquire));
+        let mut left = most;
+        loop {
+            if at.is_end() {
+                if at.0.is_null() {
+                    return true;
+                }
+                // SAFETY: chunks stay mapped while the wheel lives.
+                let next = unsafe { &*at.chunk_before_end() }
+                    .next
+                    .load(Ordering::Acquire);
+                if next.is_null() {
+                    return true;
+                }
+                at = Position::first(next);
+                continue;
+            }
+            // SAFETY: as above, and not at the end.
+            let entry = unsafe { at.word() }.load(Ordering::Acquire);
+            if entry == 0 {
+                return true;
+            }
+            if left == 0 {
+                return false;
+            }
+            left -= 1;
+            see(Entry(entry));
+            at = at.after();
+        }
+    }
+
+    /// The address of the second chunk, to be fetched early.
+    #[inline]
+    pub fn second_chunk(&self) -> *mut Chunk {
+        // Relaxed: an address to prefetch.
+        let at = self.0.load(Ordering::Relaxed);
+        #[cfg(not(checked))]
+        if !at.is_null() {
+            let offset = (at.addr() - 1) % size_of::<Chunk>() + 1;
+            // SAFETY: the chunk of a position is mapped.
+            return unsafe { &*at.wrapping_byte_sub(offset) }
+                .next
+                .load(Ordering::Relaxed);
+        }
+        _ = at;
+        std::ptr::null_mut()
+    }
+}

@@ -1,0 +1,323 @@
+//! A shard: one thread's own queues, free nodes and counts. Only its owner
+//! pushes into it, only the driver takes out, so a push needs no
+//! read-modify-write.
+//!
+//! In memory: the header, the producer's ends of all buckets, the driver's ends.
+//! Which bucket has anything, the wheel knows (`buckets.rs`).
+
+use super::entry::Entry;
+use super::memory::{Memory, Pages};
+use super::queue::{push, push_chunk, Chunk, Front, Position};
+use super::slab::{FreeList, Run};
+use super::stats::Count;
+use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_WORDS};
+use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+/// The head of a shard.
+#[repr(C, align(128))]
+pub(crate) struct Shard {
+    pub id: u32,
+    buckets: u32,
+    /// Its bit in the masks of the buckets.
+    pub mask_word: usize,
+    pub mask_bit: u64,
+    /// 1 while a thread owns it.
+    pub owned: AtomicU32,
+    /// The node for which the owner is about to publish a promise, or 0.
+    pub publishing: AtomicU32,
+    pub free: FreeList,
+    pub run: Run,
+    // The owner's alone.
+    spare: Cell<*mut Chunk>,
+    region: Cell<Region>,
+    pub count: Count,
+    // Written once, before the shard is shared, or by its owner.
+    pub next: AtomicPtr<Shard>,
+    pub next_of_bit: AtomicPtr<Shard>,
+    /// The regions, each linked through its first chunk.
+    regions: AtomicPtr<Chunk>,
+    returned: Returned,
+}
+
+/// Chunks that the driver gives back; the owner takes all at once.
+#[repr(C, align(128))]
+struct Returned(AtomicPtr<Chunk>);
+
+/// Chunks of the last region that were never used.
+#[derive(Clone, Copy)]
+struct Region {
+    next: *mut Chunk,
+    left: usize,
+    bytes: usize,
+}
+
+impl Fresh for Cell<Position> {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Cell::new(Position::NULL)
+    }
+}
+
+/// Chunks of a region. The first one is none: it has the link to the region
+/// before and the size.
+const fn chunks(bytes: usize) -> usize {
+    bytes / size_of::<Chunk>()
+}
+
+impl Shard {
+    /// Makes an empty, owned shard; null without memory.
+    pub fn make<M: Memory>(memory: &M, id: u32, buckets: u32) -> *mut Shard {
+        let at = memory
+            .map(Self::bytes(buckets), Pages::Small)
+            .cast::<Shard>();
+        if at.is_null() {
+            return at;
+        }
+        // SAFETY: mapped for it, and seen by nobody else.
+        unsafe {
+            at.write(Shard {
+                id,
+                buckets,
+                mask_word: id as usize / 64 % MASK_WORDS,
+                mask_bit: 1 << (id % 64),
+                owned: AtomicU32::new(1),
+                publishing: AtomicU32::new(0),
+                free: FreeList::default(),
+                run: Run::default(),
+                spare: Cell::new(std::ptr::null_mut()),
+                region: Cell::new(Region {
+                    next: std::ptr::null_mut(),
+                    left: 0,
+                    bytes: FIRST_REGION / 2,
+                }),
+                count: Count::default(),
+                next: AtomicPtr::new(std::ptr::null_mut()),
+                next_of_bit: AtomicPtr::new(std::ptr::null_mut()),
+                regions: AtomicPtr::new(std::ptr::null_mut()),
+                returned: Returned(AtomicPtr::new(std::ptr::null_mut())),
+            });
+            init(Self::backs(at), buckets as usize);
+            init(Self::fronts(at, buckets), buckets as usize);
+        }
+        at
+    }
+
+    fn bytes(buckets: u32) -> usize {
+        size_of::<Shard>() + buckets as usize * (size_of::<Position>() + size_of::<Front>())
+    }
+
+    /// # Safety
+    /// `at` is a shard.
+    unsafe fn backs(at: *mut Shard) -> *mut Cell<Position> {
+        // SAFETY: the layout of `bytes`.
+        unsafe { at.add(1) }.cast()
+    }
+
+    /// # Safety
+    /// As of `backs`.
+    unsafe fn fronts(at: *mut Shard, buckets: u32) -> *mut Front {
+        // SAFETY: as above.
+        unsafe { Self::backs(at).add(buckets as usize) }.cast()
+    }
+
+    /// The driver's end of a bucket.
+    ///
+    /// # Safety
+    /// `at` is a shard that is mapped for `'a`.
+    #[inline(always)]
+    pub unsafe fn front<'a>(at: *mut Shard, bucket: u32) -> &'a Front {
+        // SAFETY: the caller's promise, and the layout of `bytes`.
+        unsafe {
+            debug_assert!(bucket < (*at).buckets);
+            &*Self::fronts(at, (*at).buckets).add(bucket as usize)
+        }
+    }
+
+    /// Takes back a chunk that a drain has emptied. Driver only.
+    pub fn give_back(&self, chunk: *mut Chunk) {
+        let list = &self.returned.0;
+        // Relaxed: only compared.
+        let mut top = list.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the driver holds the chunk.
+            unsafe { &*chunk }.next.store(top, Ordering::Relaxed);
+            // Release: pairs with the Acquire in `new_chunk`. No ABA: the owner
+            // only ever takes the whole list.
+            match list.compare_exchange_weak(top, chunk, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    /// # Safety
+    /// Nobody uses the shard or its chunks any more.
+    pub unsafe fn unmap<M: Memory>(at: *mut Shard, memory: &M) {
+        // SAFETY: the caller's promise.
+        let (mut region, buckets) =
+            unsafe { ((*at).regions.load(Ordering::Acquire), (*at).buckets) };
+        while !region.is_null() {
+            // SAFETY: the first chunk of a region that `new_region` has mapped.
+            let (next, bytes) = unsafe {
+                let first = &*region;
+                (first.next.load(Ordering::Relaxed), first.note())
+            };
+            // SAFETY: mapped with this size, and unused by the caller's promise.
+            unsafe { memory.unmap(region.cast(), bytes as usize) };
+            region = next;
+        }
+        // SAFETY: mapped with this size by `make`.
+        unsafe { memory.unmap(at.cast(), Self::bytes(buckets)) };
+    }
+}
+
+/// The right to push into a shard. One thread has it at a time: whoever owns
+/// the shard, or drives if it is the driver's. Not for other threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Producer<'a> {
+    at: *mut Shard,
+    life: PhantomData<&'a Shard>,
+}
+
+impl std::ops::Deref for Producer<'_> {
+    type Target = Shard;
+    #[inline(always)]
+    fn deref(&self) -> &Shard {
+        // SAFETY: by `new`.
+        unsafe { &*self.at }
+    }
+}
+
+impl<'a> Producer<'a> {
+    /// # Safety
+    /// `at` is a shard that is mapped for `'a`, and the calling thread's.
+    #[inline(always)]
+    pub unsafe fn new(at: *mut Shard) -> Self {
+        Producer {
+            at,
+            life: PhantomData,
+        }
+    }
+
+    pub fn as_ptr(&self) -> *mut Shard {
+        self.at
+    }
+
+    #[inline(always)]
+    fn back(&self, bucket: u32) -> &Cell<Position> {
+        debug_assert!(bucket < self.buckets);
+        // SAFETY: a shard, and the layout of `bytes`.
+        unsafe { &*Shard::backs(self.at).add(bucket as usize) }
+    }
+
+    /// Appends an entry to a bucket if there is room in its last chunk.
+    #[inline(always)]
+    pub fn push_if_room(&self, bucket: u32, entry: Entry) -> bool {
+        let cell = self.back(bucket);
+        let mut back = cell.get();
+        // SAFETY: the producer, and the queue's own position.
+        let pushed = unsafe { push(&mut back, entry) };
+        if pushed {
+            cell.set(back);
+        }
+        pushed
+    }
+
+    /// Appends an entry to a bucket; false without memory.
+    #[inline]
+    pub fn push<M: Memory>(&self, memory: &M, bucket: u32, entry: Entry) -> bool {
+        self.push_if_room(bucket, entry) || self.push_chunk(memory, bucket, entry)
+    }
+
+    #[inline(never)]
+    pub fn push_chunk<M: Memory>(&self, memory: &M, bucket: u32, entry: Entry) -> bool {
+        let chunk = self.take_chunk(memory);
+        if chunk.is_null() {
+            return false;
+        }
+        let cell = self.back(bucket);
+        let mut back = cell.get();
+        // SAFETY: the producer; the queue's own ends; a chunk of nobody else's.
+        unsafe {
+            let front = Shard::front(self.at, bucket);
+            push_chunk(&mut back, front, entry, chunk);
+        }
+        cell.set(back);
+        true
+    }
+
+    fn take_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
+        let spare = self.spare.get();
+        if spare.is_null() {
+            return self.new_chunk(memory);
+        }
+        // SAFETY: an empty chunk of this shard.
+        let next = unsafe { &*spare }.next.load(Ordering::Relaxed);
+        self.spare.set(next);
+        spare
+    }
+
+    /// Keeps an empty chunk for later.
+    pub fn put_chunk(&self, chunk: *mut Chunk) {
+        // SAFETY: an empty chunk of this shard, in nobody else's hands.
+        unsafe { &*chunk }
+            .next
+            .store(self.spare.get(), Ordering::Relaxed);
+        self.spare.set(chunk);
+    }
+
+    #[cold]
+    fn new_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
+        let list = &self.returned.0;
+        // Relaxed: a look that spares the exchange.
+        if !list.load(Ordering::Relaxed).is_null() {
+            // Acquire: pairs with the Release in `give_back`.
+            let chunk = list.swap(std::ptr::null_mut(), Ordering::Acquire);
+            // SAFETY: a returned chunk belongs to this shard alone.
+            let rest = unsafe { &*chunk }.next.load(Ordering::Relaxed);
+            self.spare.set(rest);
+            return chunk;
+        }
+        let mut region = self.region.get();
+        if region.left == 0 {
+            match self.new_region(memory, region.bytes) {
+                Some(fresh) => region = fresh,
+                None => return std::ptr::null_mut(),
+            }
+        }
+        let chunk = region.next;
+        region.left -= 1;
+        region.next = chunk.wrapping_add(1);
+        self.region.set(region);
+        chunk
+    }
+
+    fn new_region<M: Memory>(&self, memory: &M, before: usize) -> Option<Region> {
+        let bytes = (2 * before).min(LARGEST_REGION);
+        let pages = match bytes == LARGEST_REGION {
+            true => Pages::Huge,
+            false => Pages::Small,
+        };
+        let first = memory.map(bytes, pages).cast::<Chunk>();
+        if first.is_null() {
+            return None;
+        }
+        // SAFETY: mapped for so many, and seen by nobody else.
+        unsafe {
+            init(first, chunks(bytes));
+            (*first)
+                .next
+                .store(self.regions.load(Ordering::Relaxed), Ordering::Relaxed);
+            (*first).set_note(bytes as u64);
+        }
+        // Release: pairs with `unmap`.
+        self.regions.store(first, Ordering::Release);
+        Some(Region {
+            next: first.wrapping_add(1),
+            left: chunks(bytes) - 1,
+            bytes,
+        })
+    }
+}

@@ -1,0 +1,393 @@
+//! The slab: the records of all timers. They never move and stay mapped until
+//! the wheel is destroyed, so any handle, however stale, can be looked at.
+//!
+//! A node is found through a directory of blocks. A freed node goes to the
+//! [`FreeList`] of the shard whose thread freed it and is the first to be used
+//! again there, while it is warm. A thread whose list is empty takes another
+//! list whole before it takes fresh nodes, so that memory follows the number of
+//! live timers even where one thread makes them and another frees them. Fresh
+//! nodes are taken in a [`Run`] of whole cache lines, so that threads do not
+//! share lines.
+//!
+//! # The free list
+//!
+//! Anybody may push and anybody may take the whole list; only the owner pops. A
+//! pop reads `head -> i`, `i.next -> j` and exchanges `i` for `j`. In between
+//! the list can only be taken whole or grow, and `i` comes back to it only
+//! through the owner, who is busy popping: the exchange cannot succeed on a
+//! wrong `j` (no ABA), and no tag is needed.
+
+use super::memory::{Memory, Pages};
+use super::node::{Fire, Hot, Rare};
+use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
+use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// Bits of a node's index.
+pub(crate) const INDEX_BITS: u32 = 26;
+const BLOCK: usize = 1 << BLOCK_BITS;
+/// The first index that is used: an entry must not be 0.
+const FIRST: u32 = RUN;
+/// The most nodes that a slab can hold: 67 million.
+pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32 - FIRST;
+
+/// Where the arrays of a block lie.
+const FIRE_AT: usize = BLOCK * size_of::<Hot>();
+const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
+const BLOCK_BYTES: usize = RARE_AT + BLOCK * size_of::<Rare>();
+
+/// A stack of free nodes; see the module's documentation.
+#[derive(Default)]
+#[repr(transparent)]
+pub(crate) struct FreeList {
+    /// The first node's index, or 0.
+    head: AtomicU32,
+}
+
+impl FreeList {
+    /// Whether there are nodes to take. Relaxed: a look; the taking decides.
+    pub fn has_any(&self) -> bool {
+        self.head.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// Fresh nodes that a shard has at hand: the next one and the end, in one word,
+/// because another thread may take the rest at the limit.
+#[derive(Default)]
+#[repr(transparent)]
+pub(crate) struct Run(AtomicU64);
+
+impl Run {
+    const fn word(next: u32, end: u32) -> u64 {
+        (next as u64) << 32 | end as u64
+    }
+
+    /// Takes one node. Relaxed: an index hands nothing over; fresh nodes are
+    /// zeroed memory, published with their block.
+    fn take(&self) -> Option<u32> {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let (next, end) = ((seen >> 32) as u32, seen as u32);
+            if next == end {
+                return None;
+            }
+            match self.0.compare_exchange_weak(
+                seen,
+                Self::word(next + 1, end),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(next),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Puts a run in place of one that is used up. Owner only.
+    fn refill(&self, next: u32, end: u32) {
+        // Relaxed: an empty run is written by its owner alone.
+        self.0.store(Self::word(next, end), Ordering::Relaxed);
+    }
+}
+
+/// Why no node was to be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoNode {
+    Limit,
+    Memory,
+}
+
+#[repr(C)]
+pub(crate) struct Slab {
+    directory: [AtomicPtr<u8>; BLOCKS],
+    limit: u32,
+    /// The next index that was never handed out.
+    bump: AtomicU32,
+    /// Nodes freed by threads that have no shard.
+    strays: FreeList,
+}
+
+impl Slab {
+    /// A slab of at most `limit` nodes.
+    pub fn new(limit: u32) -> Self {
+        Slab {
+            directory: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
+            limit: limit.min(MOST),
+            bump: AtomicU32::new(FIRST),
+            strays: FreeList::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn base(&self, index: u32) -> Option<*mut u8> {
+        let block = (index >> BLOCK_BITS) as usize;
+        // With all bits of an index there is a block for each.
+        if block >= BLOCKS {
+            return None;
+        }
+        // Acquire: pairs with the Release in `map_block`.
+        let base = self.directory[block].load(Ordering::Acquire);
+        (!base.is_null()).then_some(base)
+    }
+
+    /// The hot record at `index`, if its block is mapped.
+    #[inline(always)]
+    pub fn hot(&self, index: u32) -> Option<&Hot> {
+        let at = index as usize % BLOCK;
+        // SAFETY: a published block has BLOCK records of each kind, and is
+        // unmapped only by `unmap`.
+        self.base(index)
+            .map(|base| unsafe { &*base.cast::<Hot>().add(at) })
+    }
+
+    /// The fire record of a node whose hot record was found.
+    #[inline(always)]
+    pub fn fire(&self, index: u32) -> &Fire {
+        let at = index as usize % BLOCK;
+        // SAFETY: as in `hot`; the block of a node that was found is there.
+        unsafe {
+            &*self
+                .base(index)
+                .unwrap_unchecked()
+                .add(FIRE_AT)
+                .cast::<Fire>()
+                .add(at)
+        }
+    }
+
+    /// The rare record of a node whose hot record was found.
+    #[inline]
+    pub fn rare(&self, index: u32) -> &Rare {
+        let at = index as usize % BLOCK;
+        // SAFETY: as in `fire`.
+        unsafe {
+            &*self
+                .base(index)
+                .unwrap_unchecked()
+                .add(RARE_AT)
+                .cast::<Rare>()
+                .add(at)
+        }
+    }
+
+    /// Makes sure that the block of `index` is mapped.
+    fn map_block<M: Memory>(&self, memory: &M, index: u32) -> Result<(), NoNode> {
+        let block = (index >> BLOCK_BITS) as usize;
+        let slot = &self.directory[block];
+        // Acquire: pairs with the Release below.
+        if !slot.load(Ordering::Acquire).is_null() {
+            return Ok(());
+        }
+        // A wheel of few timers must not take megabytes: small pages first.
+        let pages = if block == 0 {
+            Pages::Small
+        } else {
+            Pages::Huge
+        };
+        let fresh = memory.map(BLOCK_BYTES, pages);
+        if fresh.is_null() {
+            return Err(NoNode::Memory);
+        }
+        // SAFETY: BLOCK_BYTES zeroed bytes, seen by nobody else yet.
+        unsafe {
+            init(fresh.cast::<Hot>(), BLOCK);
+            init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
+            init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
+        }
+        let null = std::ptr::null_mut();
+        // AcqRel: publishes the block; pairs with `base`.
+        if slot
+            .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: nobody has seen `fresh`.
+            unsafe { memory.unmap(fresh, BLOCK_BYTES) };
+        }
+        Ok(())
+    }
+
+    /// Takes the first node of a list. Owner of the list only.
+    fn pop(&self, list: &FreeList) -> Option<u32> {
+        // Acquire: pairs with the Release in `push`, for the link.
+        let mut head = list.head.load(Ordering::Acquire);
+        while head != 0 {
+            // Relaxed: the Acquire of `head` covers it.
+            let next = self.fire(head).cookie.load(Ordering::Relaxed) as u32;
+            match list
+                .head
+                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return Some(head),
+                Err(seen) => head = seen,
+            }
+        }
+        None
+    }
+
+    /// Puts a free node on the caller's own list, or on that of the strays.
+    /// Lock-free.
+    pub fn push(&self, own: Option<&FreeList>, index: u32) {
+        let list = own.unwrap_or(&self.strays);
+        let link = &self.fire(index).cookie;
+        // Relaxed: only compared; the exchange publishes.
+        let mut head = list.head.load(Ordering::Relaxed);
+        loop {
+            link.store(head.into(), Ordering::Relaxed);
+            // Release: pairs with the Acquires in `pop` and `steal`.
+            match list
+                .head
+                .compare_exchange_weak(head, index, Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Takes all of `from` into `into`, which is empty and the caller's own.
+    fn steal(&self, from: &FreeList, into: &FreeList) -> bool {
+        if !from.has_any() {
+            return false;
+        }
+        // Acquire: pairs with the Release in `push`. Release: hands it on.
+        let chain = from.head.swap(0, Ordering::AcqRel);
+        if chain == 0 {
+            return false;
+        }
+        // Relaxed failure: it cannot fail, as the owner found its list empty
+        // and nobody else pushes there.
+        into.head
+            .compare_exchange(0, chain, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes a node for the owner of `free` and `run`. `others` finds the lists
+    /// of other threads. Lock-free. A node that has never been used before has
+    /// a state word of 0.
+    pub fn alloc<'a, M: Memory>(
+        &self,
+        memory: &M,
+        (free, run): (&FreeList, &Run),
+        others: impl Fn(&dyn Fn(&FreeList, &Run) -> bool) -> bool + 'a,
+    ) -> Result<u32, NoNode> {
+        if let Some(index) = self.pop(free).or_else(|| run.take()) {
+            return Ok(index);
+        }
+        loop {
+            let stolen = self.steal(&self.strays, free)
+                || others(&|list, _| !std::ptr::eq(list, free) && self.steal(list, free));
+            if stolen {
+                // The list can have been stolen again.
+                if let Some(index) = self.pop(free) {
+                    return Ok(index);
+                }
+                continue;
+            }
+            if let Some(index) = self.take_run(memory, run)? {
+                return Ok(index);
+            }
+            // At the limit: another thread may have fresh nodes at hand.
+            let index = std::cell::Cell::new(None);
+            let taken = others(&|_, run| {
+                index.set(run.take());
+                index.get().is_some()
+            });
+            return if taken {
+                index.get().ok_or(NoNode::Limit)
+            } else {
+                Err(NoNode::Limit)
+            };
+        }
+    }
+
+    /// Takes fresh nodes; `None` at the limit.
+    fn take_run<M: Memory>(&self, memory: &M, run: &Run) -> Result<Option<u32>, NoNode> {
+        let end = FIRST + self.limit;
+        // Relaxed: only compared; the exchange decides.
+        let mut index = self.bump.load(Ordering::Relaxed);
+        loop {
+            if index >= end {
+                return Ok(None);
+            }
+            // A run ends where a line and a block do. Reserve before
+            // committing: a failed map takes no index.
+            let next = (index / RUN * RUN + RUN).min(end);
+            self.map_block(memory, index)?;
+            // AcqRel: pairs with `high_water`.
+            match self
+                .bump
+                .compare_exchange_weak(index, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    run.refill(index + 1, next);
+                    return Ok(Some(index));
+                }
+                Err(seen) => index = seen,
+            }
+        }
+    }
+
+    /// The indices that were ever handed out.
+    pub fn indices(&self) -> std::ops::Range<u32> {
+        // Acquire: pairs with the exchange in `take_run`.
+        FIRST..self.bump.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the records that were ever handed out, but for the rare ones.
+    pub fn bytes(&self) -> u64 {
+        let one = size_of::<Hot>() + size_of::<Fire>();
+        (self.indices().len() * one) as u64
+    }
+
+    /// # Safety
+    /// Nobody uses the slab any more; `memory` is what it was made from.
+    pub unsafe fn unmap<M: Memory>(&mut self, memory: &M) {
+        for block in &self.directory {
+            let base = block.load(Ordering::Acquire);
+            if !base.is_null() {
+                // SAFETY: mapped by `map_block`.
+                unsafe { memory.unmap(base, BLOCK_BYTES) };
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+    use crate::tests::Heap;
+
+    #[test]
+    fn last_in_first_out_and_the_limit_is_an_error() {
+        let mut slab = Slab::new(2);
+        let (free, run) = (FreeList::default(), Run::default());
+        let alloc = || slab.alloc(&Heap, (&free, &run), |_| false);
+        let a = alloc().unwrap();
+        let b = alloc().unwrap();
+        assert_eq!(alloc(), Err(NoNode::Limit));
+        slab.push(Some(&free), a);
+        slab.push(Some(&free), b);
+        assert_eq!(alloc(), Ok(b));
+        assert_eq!(alloc(), Ok(a));
+        // SAFETY: nobody else uses it.
+        unsafe { slab.unmap(&Heap) };
+    }
+
+    #[test]
+    fn at_the_limit_the_nodes_of_other_threads_are_found() {
+        let mut slab = Slab::new(3);
+        let (mine, theirs) = Default::default();
+        let other: (FreeList, Run) = theirs;
+        let own: (FreeList, Run) = mine;
+        let a = slab.alloc(&Heap, (&other.0, &other.1), |_| false).unwrap();
+        let find = |f: &dyn Fn(&FreeList, &Run) -> bool| f(&other.0, &other.1);
+        // The other thread has the whole run at hand.
+        assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
+        assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
+        let none = slab.alloc(&Heap, (&own.0, &own.1), find);
+        assert_eq!(none, Err(NoNode::Limit));
+        slab.push(Some(&other.0), a);
+        assert_eq!(slab.alloc(&Heap, (&own.0, &own.1), find), Ok(a));
+        // SAFETY: nobody else uses it.
+        unsafe { slab.unmap(&Heap) };
+    }
+}

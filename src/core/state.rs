@@ -1,0 +1,518 @@
+//! The state word: the whole truth about one timer in 64 bits.
+//!
+//! ```text
+//!  63              26 25        9 8   7 6        0
+//! +------------------+-----------+-----+----------+
+//! | deadline         | gen, low  | exp |  flags   |
+//! +------------------+-----------+-----+----------+
+//! ```
+//!
+//! A word changes by compare-exchange; only the thread that has just taken a
+//! free node stores it. The modification order of the word is the history of
+//! the timer. Each transition is one method of [`StateWord`].
+//!
+//! # Handles
+//!
+//! ```text
+//!  63        52 51        26 25        9 8   7 6        0
+//! +------------+------------+-----------+-----+----------+
+//! | gen, high  |   index    | gen, low  |  0  | LIVE|ARMED|
+//! +------------+------------+-----------+-----+----------+
+//! ```
+//! The low half of a handle is the low half of the state word of a plain armed
+//! timer. So one exclusive or of word and handle checks the generation and
+//! every flag at once, and the word of a new deadline is
+//! `tick << 26 | low half of the handle`. The high part of the generation lies
+//! beside the word, in the link (`node.rs`).
+//!
+//! # The deadline
+//!
+//! A deadline is a 64-bit tick, of which 38 bits fit. The word keeps
+//! `mantissa << (9 * exp)`, the mantissa modulo 2^38, and [`StateWord::deadline`]
+//! completes it near the hand.
+//!
+//! | exp | unit (ticks) | used for delays (ticks) | rounded up by at most   |
+//! |-----|--------------|-------------------------|-------------------------|
+//! | 0   | 1            | below 1.5 * 2^36        | nothing                 |
+//! | 1   | 2^9          | below 1.5 * 2^45        | 5 * 10^-9 of the delay  |
+//! | 2   | 2^18         | below 1.5 * 2^54        | 5 * 10^-9 of the delay  |
+//! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
+//!
+//! Completing is exact while the hand is within half the range, 2^37 units, of
+//! the deadline. The hand does not run away from a pending timer, because a
+//! visit is promised at or before its deadline, and one step of the hand is at
+//! most [`LEAP`] long while anything is armed. The words of a thread that is
+//! stopped between its exchange and its check are repaired by that thread
+//! (`arm.rs`).
+//!
+//! # Flags
+//!
+//! | flag    | the timer                                                      |
+//! |---------|----------------------------------------------------------------|
+//! | ARMED   | is pending                                                     |
+//! | LIVE    | exists: its handle is valid                                    |
+//! | AUTO    | frees itself when it has fired for the last time               |
+//! | END     | is shut down; if it is ARMED: is due never                     |
+//! | RARE    | has a rare record: a period, or a key                          |
+//! | RUNNING | is in its callback, which a worker or an executor runs         |
+//! | EXACT   | is due at the exact time that the rare record has              |
+//!
+//! ```text
+//!   setup -> resting -- arm --> ARMED -- visit --> (RUNNING) -- end --> resting
+//!               ^                | ^                   |
+//!               +---- cancel ----+ +--- arm, period ---+
+//!   free: from any of them to the next generation; a RUNNING one loses LIVE,
+//!   and the end of its callback frees it
+//! ```
+
+/// Flags; see the module's documentation.
+const ARMED: u64 = 1;
+const LIVE: u64 = 2;
+const AUTO: u64 = 4;
+const END: u64 = 8;
+const RARE: u64 = 16;
+const RUNNING: u64 = 32;
+const EXACT: u64 = 64;
+
+const EXP_SHIFT: u32 = 7;
+const EXP: u64 = 3 << EXP_SHIFT;
+const GEN_SHIFT: u32 = 9;
+/// Bits of a generation in the word, and beside it.
+const GEN_LOW_BITS: u32 = 17;
+pub(crate) const GEN_HIGH_BITS: u32 = 12;
+/// The low half of the word: generation, exponent, flags.
+const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
+const LOW: u64 = (1 << LOW_BITS) - 1;
+const GEN: u64 = LOW & !((1 << GEN_SHIFT) - 1);
+const MANTISSA_BITS: u32 = 64 - LOW_BITS;
+/// Ticks of a unit of the next exponent, as a power of two.
+const UNIT_BITS: u32 = 9;
+
+/// Deadlines nearer than this are exact in the word.
+const NEAR: u64 = 3 << (MANTISSA_BITS - 3);
+/// The hand never goes further than this at once over anything that is armed,
+/// and lags behind the clock by no more.
+pub(crate) const LEAP: u64 = 1 << (MANTISSA_BITS - 3);
+/// The tick of a timer that is due never.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Generations: a node is used so often, and then no more.
+pub(crate) const GEN_BITS: u32 = GEN_LOW_BITS + GEN_HIGH_BITS;
+pub(crate) const GEN_MASK: u32 = (1 << GEN_BITS) - 1;
+const INDEX_MASK: u64 = (1 << (64 - LOW_BITS - GEN_HIGH_BITS)) - 1;
+
+/// The name of a timer: never 0.
+pub(crate) type Handle = u64;
+
+/// The slab index of a handle.
+#[inline(always)]
+pub(crate) fn index_of(handle: Handle) -> u32 {
+    (handle >> LOW_BITS & INDEX_MASK) as u32
+}
+
+/// The high part of the generation of a handle.
+#[inline(always)]
+pub(crate) fn high_of(handle: Handle) -> u64 {
+    handle >> (64 - GEN_HIGH_BITS)
+}
+
+/// Whether a handle has the flags that all handles have.
+fn is_well_formed(handle: Handle) -> bool {
+    handle & ((1 << GEN_SHIFT) - 1) == LIVE | ARMED
+}
+
+/// Whether a number can be a handle. One without LIVE must not match a node that
+/// is free, and so has no LIVE either; one without ARMED must not arm.
+#[inline(always)]
+pub(crate) fn may_be_a_handle(handle: Handle) -> bool {
+    handle & (LIVE | ARMED) == LIVE | ARMED
+}
+
+/// The handle of a node's generation.
+pub(crate) fn handle_of(index: u32, generation: u32) -> Handle {
+    u64::from(generation >> GEN_LOW_BITS) << (64 - GEN_HIGH_BITS)
+        | u64::from(index) << LOW_BITS
+        | (u64::from(generation) << GEN_SHIFT & GEN)
+        | LIVE
+        | ARMED
+}
+
+/// The high part of a generation.
+pub(crate) fn high_part(generation: u32) -> u64 {
+    u64::from(generation >> GEN_LOW_BITS)
+}
+
+/// What kind of timer a word is made for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traits {
+    /// It frees itself.
+    pub auto: bool,
+    /// It has a rare record.
+    pub rare: bool,
+}
+
+/// What a thread that ends a timer does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Ended {
+    /// Nothing: the timer rests, or its callback still runs.
+    Kept,
+    /// The node is free: give it back.
+    Freed,
+}
+
+/// What the driver finds at a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Found {
+    /// Nothing is pending.
+    Resting,
+    /// It is due later, at this tick, or [`NEVER`].
+    Later(u64),
+    /// It is due, since this tick.
+    Due(u64),
+    /// It is due, but its callback still runs.
+    Busy(u64),
+}
+
+/// The state of one timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StateWord(pub u64);
+
+impl StateWord {
+    /// A free node of a generation. The high part of the generation stands
+    /// where a deadline would, so that the words of two lives differ in more
+    /// than the 17 bits of the low part.
+    pub fn free(generation: u32) -> Self {
+        StateWord(high_part(generation) << LOW_BITS | (u64::from(generation) << GEN_SHIFT & GEN))
+    }
+
+    /// A timer that rests, in a node that was free.
+    pub fn resting(self, traits: Traits) -> Self {
+        let auto = if traits.auto { AUTO } else { 0 };
+        let rare = if traits.rare { RARE } else { 0 };
+        StateWord(self.0 | LIVE | auto | rare)
+    }
+
+    /// The generation, whose high part is `high`.
+    pub fn generation(self, high: u64) -> u32 {
+        (high << GEN_LOW_BITS) as u32 | ((self.0 & GEN) >> GEN_SHIFT) as u32
+    }
+
+    /// Whether the word is of the life that a handle names, as far as its low
+    /// part tells, and the timer exists.
+    #[inline]
+    pub fn is_of(self, handle: Handle) -> bool {
+        (self.0 ^ handle) & (GEN | LIVE) == 0 && is_well_formed(handle)
+    }
+
+    /// Whether a callback is still to run to its end, for the life that a
+    /// handle names, whether or not the timer exists.
+    pub fn runs_for(self, handle: Handle) -> bool {
+        (self.0 ^ handle) & GEN == 0 && self.0 & RUNNING != 0 && is_well_formed(handle)
+    }
+
+    /// 0 if the timer is plain, and armed or resting, as far as the low half of
+    /// a handle tells that [`may_be_a_handle`].
+    #[inline(always)]
+    pub fn differs_from(self, handle: Handle) -> u64 {
+        (self.0 ^ handle) & (LOW & !ARMED)
+    }
+
+    /// The same of a timer that is plain and armed, for a deadline that is not far.
+    #[inline(always)]
+    pub fn differs_from_armed(self, handle: Handle) -> u64 {
+        (self.0 ^ handle) & LOW
+    }
+
+    #[inline(always)]
+    pub fn is_armed(self) -> bool {
+        self.0 & ARMED != 0
+    }
+
+    pub fn is_live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    pub fn is_shut(self) -> bool {
+        self.0 & (ARMED | END) == END
+    }
+
+    pub fn is_auto(self) -> bool {
+        self.0 & AUTO != 0
+    }
+
+    pub fn is_rare(self) -> bool {
+        self.0 & RARE != 0
+    }
+
+    pub fn is_exact(self) -> bool {
+        self.0 & EXACT != 0
+    }
+
+    pub fn is_running(self) -> bool {
+        self.0 & RUNNING != 0
+    }
+
+    /// The word of a plain timer armed for a tick less than [`NEAR`] ahead.
+    #[inline(always)]
+    pub fn plain_armed(handle: Handle, tick: u64) -> Self {
+        StateWord(tick << LOW_BITS | (handle & LOW))
+    }
+
+    /// Armed for `tick`, as seen from the hand; of a timer that is not shut.
+    #[inline]
+    pub fn armed(self, tick: u64, hand: u64) -> Self {
+        let kept = self.0 & (GEN | LIVE | AUTO | RARE | RUNNING);
+        StateWord(kept | ARMED | encode(tick, hand))
+    }
+
+    /// Marked as due at the exact time that the rare record has.
+    pub fn exactly(self) -> Self {
+        StateWord(self.0 | EXACT)
+    }
+
+    /// Marked as having a rare record.
+    pub fn with_rare(self) -> Self {
+        StateWord(self.0 | RARE)
+    }
+
+    /// The deadline of an armed timer, near the hand.
+    #[inline]
+    pub fn deadline(self, hand: u64) -> u64 {
+        if self.0 & (EXP | END) == 0 {
+            // The usual case: a tick, modulo 2^38.
+            return complete(self.0 >> LOW_BITS, hand);
+        }
+        if self.0 & END != 0 {
+            return NEVER;
+        }
+        let shift = UNIT_BITS * ((self.0 & EXP) >> EXP_SHIFT) as u32;
+        complete(self.0 >> LOW_BITS, hand >> shift) << shift
+    }
+
+    /// What a visit at `tick` finds.
+    #[inline]
+    pub fn found(self, tick: u64) -> Found {
+        if !self.is_armed() {
+            return Found::Resting;
+        }
+        let due = self.deadline(tick);
+        if due > tick {
+            Found::Later(due)
+        } else if self.is_running() {
+            Found::Busy(due)
+        } else {
+            Found::Due(due)
+        }
+    }
+
+    /// Whether a visit at `tick` will perhaps fire it: a guess.
+    #[inline(always)]
+    pub fn may_fire(self, tick: u64) -> bool {
+        self.0 & ARMED != 0 && self.0 >> LOW_BITS == tick << LOW_BITS >> LOW_BITS
+    }
+
+    /// Fired, as an event. One that frees itself is free.
+    #[inline]
+    pub fn fired_as_event(self) -> (Self, Ended) {
+        if self.is_auto() {
+            (self.next_life(), Ended::Freed)
+        } else {
+            (self.fired(), Ended::Kept)
+        }
+    }
+
+    /// Fired, with a callback that the driver runs itself.
+    #[inline]
+    pub fn fired(self) -> Self {
+        StateWord(self.0 & !(ARMED | EXACT))
+    }
+
+    /// Fired, with a callback that another thread will run.
+    pub fn fired_elsewhere(self) -> Self {
+        self.fired().running()
+    }
+
+    /// With a callback that another thread will run, and otherwise as it is.
+    pub fn running(self) -> Self {
+        StateWord(self.0 | RUNNING)
+    }
+
+    /// Cancelled, and shut down if `shut` says so.
+    pub fn cancelled(self, shut: bool) -> (Self, Ended) {
+        if self.is_auto() {
+            return self.freed();
+        }
+        let end = if shut { END } else { 0 };
+        (StateWord(self.disarmed().0 | end), Ended::Kept)
+    }
+
+    /// Not armed any more, and otherwise as it is.
+    pub fn disarmed(self) -> Self {
+        let cleared = if self.is_armed() {
+            ARMED | EXACT | END
+        } else {
+            0
+        };
+        StateWord(self.0 & !cleared)
+    }
+
+    /// The shortest cancel: of a plain armed timer.
+    #[inline(always)]
+    pub fn plain_cancelled(self) -> Self {
+        StateWord(self.0 ^ ARMED)
+    }
+
+    /// Freed; or, while its callback runs, no longer existing.
+    pub fn freed(self) -> (Self, Ended) {
+        if self.is_running() {
+            (StateWord(self.0 & !(LIVE | ARMED | EXACT)), Ended::Kept)
+        } else {
+            (self.next_life(), Ended::Freed)
+        }
+    }
+
+    /// The callback has ended, in whichever thread.
+    pub fn finished(self) -> (Self, Ended) {
+        if !self.is_live() || (self.is_auto() && !self.is_armed()) {
+            (self.next_life(), Ended::Freed)
+        } else {
+            (StateWord(self.0 & !RUNNING), Ended::Kept)
+        }
+    }
+
+    /// Free, in the next generation as far as the low part goes. `release`
+    /// completes the high part.
+    fn next_life(self) -> Self {
+        StateWord((self.0 + (1 << GEN_SHIFT)) & GEN | self.0 & !LOW)
+    }
+
+    /// Whether the generation of a freed word has just wrapped.
+    pub fn has_wrapped(self) -> bool {
+        self.0 & GEN == 0
+    }
+}
+
+/// The value next to `near` that is `low` modulo 2^38.
+#[inline(always)]
+fn complete(low: u64, near: u64) -> u64 {
+    let ahead = (low.wrapping_sub(near) << LOW_BITS) as i64 >> LOW_BITS;
+    near.wrapping_add_signed(ahead)
+}
+
+/// The part of a word that says the deadline: late by less than a unit, never
+/// early.
+#[inline]
+fn encode(tick: u64, hand: u64) -> u64 {
+    if tick == NEVER {
+        return END;
+    }
+    let delay = tick.saturating_sub(hand);
+    if delay < NEAR {
+        return tick << LOW_BITS;
+    }
+    let exp = (1..3)
+        .find(|e| delay >> (e * UNIT_BITS) < NEAR)
+        .unwrap_or(3);
+    let shift = exp * UNIT_BITS;
+    // Rounded up. A tick is at most 1.5 * 2^63: no overflow.
+    let mantissa = (tick + ((1 << shift) - 1)) >> shift;
+    u64::from(exp) << EXP_SHIFT | mantissa << LOW_BITS
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn word() -> StateWord {
+        StateWord::free(0x1234_5678 & GEN_MASK).resting(Traits::default())
+    }
+
+    fn rounded(tick: u64, hand: u64) -> u64 {
+        word().armed(tick, hand).deadline(hand)
+    }
+
+    #[test]
+    fn a2_near_deadlines_are_exact_next_to_every_wrap() {
+        for hand in [
+            0,
+            1,
+            1 << 36,
+            (1 << 37) - 1,
+            1 << 38,
+            (1 << 38) + 1,
+            1 << 62,
+        ] {
+            for delay in [0, 1, 63, 64, LEAP, (1 << 36) - 1, 1 << 36, NEAR - 1] {
+                assert_eq!(rounded(hand + delay, hand), hand + delay);
+            }
+        }
+    }
+
+    /// A word that is written from where a leap goes is read from where it
+    /// began, and the other way round.
+    #[test]
+    fn a_deadline_is_exact_from_both_ends_of_a_leap() {
+        for hand in [LEAP, 1 << 40, 1 << 62] {
+            for delay in [0, 1, NEAR - 1] {
+                let s = word().armed(hand + delay, hand);
+                assert_eq!(s.deadline(hand - LEAP), hand + delay);
+                assert_eq!(s.deadline(hand + LEAP), hand + delay);
+            }
+        }
+    }
+
+    #[test]
+    fn a1_the_greatest_delays_do_not_wrap() {
+        let most = (1 << 63) + (1 << 62) - 1;
+        for tick in [most, most - 1, 1 << 63, 1 << 62] {
+            assert!(rounded(tick, 1 << 62) >= tick);
+        }
+        assert_eq!(rounded(NEVER, 5), NEVER);
+        assert!(word().armed(NEVER, 5).is_armed());
+        assert!(!word().armed(NEVER, 5).is_shut());
+    }
+
+    proptest! {
+        #[test]
+        fn never_early_and_late_by_less_than_a_hundred_millionth(
+            hand in 0u64..1 << 62, bits in 0u32..63, low: u64,
+        ) {
+            let delay = (1 << bits) | (low & ((1 << bits) - 1));
+            let tick = rounded(hand + delay, hand);
+            prop_assert!(tick >= hand + delay);
+            let late = tick - (hand + delay);
+            prop_assert!(late == 0 || (delay >= 1 << 36 && late <= delay / 100_000_000));
+        }
+
+        #[test]
+        fn a_handle_has_index_and_generation(index in 0u32..1 << 26, generation in 0..=GEN_MASK) {
+            let h = handle_of(index, generation);
+            let s = StateWord::free(generation).resting(Traits::default());
+            prop_assert_eq!(index_of(h), index);
+            prop_assert_eq!(high_of(h), high_part(generation));
+            prop_assert!(s.is_of(h) && s.differs_from(h) == 0 && s.differs_from_armed(h) != 0);
+            prop_assert_eq!(s.generation(high_of(h)), generation);
+            let armed = s.armed(77, 5);
+            prop_assert_eq!(armed, StateWord::plain_armed(h, 77));
+            prop_assert!(armed.differs_from_armed(h) == 0 && may_be_a_handle(h));
+            let (next, ended) = armed.freed();
+            prop_assert_eq!(ended, Ended::Freed);
+            prop_assert!(!next.is_of(h) && !next.is_live());
+        }
+    }
+
+    #[test]
+    fn flags_do_not_touch_deadline_or_generation() {
+        let s = word().armed(5, 0).with_rare().running();
+        assert_eq!(s.deadline(0), 5);
+        assert_eq!(s.generation(0) & 0x1ffff, 0x1234_5678 & 0x1ffff);
+        let (shut, _) = s.cancelled(true);
+        assert!(shut.is_shut() && !shut.is_armed() && shut.is_running());
+        let (zombie, ended) = shut.freed();
+        assert!(ended == Ended::Kept && !zombie.is_live() && zombie.is_running());
+        assert_eq!(zombie.finished().1, Ended::Freed);
+    }
+}

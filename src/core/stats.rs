@@ -1,0 +1,57 @@
+//! Statistics: each thread counts in its shard, the driver in words of its own,
+//! so no count is a contended line. Reading sums them up.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A count. Not from [`crate::sync`]: nothing is published by it, so the model
+/// checkers need not know it. Relaxed throughout.
+#[derive(Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    /// Counts, where one thread writes and others read.
+    #[inline(always)]
+    pub fn bump(&self, by: u64) {
+        let n = self.0.load(Ordering::Relaxed);
+        self.0.store(n.wrapping_add(by), Ordering::Relaxed);
+    }
+
+    /// Counts, where several threads write.
+    pub fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What the owner of a shard has done.
+#[derive(Default)]
+#[repr(C)]
+pub(crate) struct Count {
+    /// Arms: of timers that rested, and of timers that were pending.
+    pub armed: [Tally; 2],
+    /// Pending timers that a call has ended: deleted, shut down or freed.
+    pub cancels: Tally,
+    /// Entries pushed; of these, those pushed because the hand had passed.
+    pub pushes: Tally,
+    pub repeats: Tally,
+    pub setups: Tally,
+    pub frees: Tally,
+    pub kicks: Tally,
+}
+
+/// What the driver has done, beside what it counts in its shard.
+#[derive(Default)]
+pub(crate) struct Driven {
+    pub sweeps: Tally,
+    pub fired: Tally,
+    /// Of these, those that were armed again for their next period.
+    pub periods: Tally,
+    pub missed: Tally,
+    pub drained: Tally,
+    /// Entries placed anew, and taken out of buckets.
+    pub placed: Tally,
+    pub taken: Tally,
+}

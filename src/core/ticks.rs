@@ -1,0 +1,172 @@
+//! Nanoseconds and ticks, without a division on the usual path.
+//!
+//! Inside the core a tick is counted from a *bias* before the clock's zero, a
+//! power of two between 2^61 and 2^62 nanoseconds long. So no tick that a call
+//! can name is small, and the gate has room for values that no tick passes
+//! (`gate.rs`). The bias is added to the nanoseconds, by the same constant that
+//! rounds them up, and costs nothing.
+
+use super::state::NEVER;
+
+/// Times from here on are negative numbers that were cast.
+pub(crate) const END_OF_TIME: u64 = 1 << 63;
+/// Below this the reciprocal is exact, bias and rounding included.
+const EXACT_BELOW: u64 = 1 << 61;
+/// The longest tick, 2^46 ns: nineteen hours.
+pub(crate) const LONGEST_TICK: u64 = 1 << 46;
+
+/// The length of a tick, with its reciprocal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticks {
+    /// Added before the division that rounds up: the bias and a tick less 1.
+    up: u64,
+    /// 2^(63 + bits) / tick_ns, rounded up; bits are those of a tick.
+    reciprocal: u64,
+    shift: u32,
+    /// Bits of a tick that a promise does not keep (`node.rs`), and the ticks
+    /// of a unit less 1.
+    pub unit_bits: u32,
+    pub unit_rest: u64,
+    /// How far the shortest way to arm reaches, and up to which hand.
+    near: u64,
+    near_until: u64,
+    tick_ns: u64,
+    bias: u64,
+}
+
+impl Ticks {
+    /// `tick_ns` is from 1 to [`LONGEST_TICK`].
+    pub fn new(tick_ns: u64) -> Self {
+        debug_assert!((1..=LONGEST_TICK).contains(&tick_ns));
+        // The least one with tick_ns <= 2^log.
+        let log = 64 - (tick_ns - 1).leading_zeros();
+        let bits = log.max(1);
+        let bias = 1 << (62 - log);
+        let wide = (1u128 << (63 + bits)).div_ceil(u128::from(tick_ns));
+        // Only a tick of 1 ns has a reciprocal of 2^64. One less will do, if
+        // what it is multiplied with is one more.
+        let (reciprocal, more) = u64::try_from(wide).map_or((u64::MAX, 1), |r| (r, 0));
+        let unit_bits = super::node::unit_bits(tick_ns);
+        let far = EXACT_BELOW / 2 / tick_ns;
+        Ticks {
+            up: bias * tick_ns + tick_ns - 1 + more,
+            reciprocal,
+            shift: bits - 1,
+            unit_bits,
+            unit_rest: (1 << unit_bits) - 1,
+            near: far.min(super::entry::HORIZON),
+            near_until: bias + far,
+            tick_ns,
+            bias,
+        }
+    }
+
+    #[inline(always)]
+    fn divide(&self, biased: u64) -> u64 {
+        ((u128::from(biased) * u128::from(self.reciprocal)) >> 64) as u64 >> self.shift
+    }
+
+    /// The first tick at or after `ns`, if that is below [`EXACT_BELOW`]; some
+    /// tick that is not near the hand otherwise.
+    #[inline(always)]
+    pub fn at_or_after_near(&self, ns: u64) -> u64 {
+        self.divide(ns.wrapping_add(self.up))
+    }
+
+    /// The first tick at or after `ns`: a timer is never early.
+    #[inline]
+    pub fn at_or_after(&self, ns: u64) -> u64 {
+        if ns < EXACT_BELOW {
+            self.at_or_after_near(ns)
+        } else {
+            ns.div_ceil(self.tick_ns) + self.bias
+        }
+    }
+
+    /// The last tick at or before `ns`: where a clock that shows `ns` is.
+    #[inline]
+    pub fn at_or_before(&self, ns: u64) -> u64 {
+        if ns < EXACT_BELOW {
+            self.divide(ns + (self.up + 1 - self.tick_ns))
+        } else {
+            ns / self.tick_ns + self.bias
+        }
+    }
+
+    /// When a tick begins; [`NEVER`] for what is after the end of time.
+    #[inline]
+    pub fn ns(&self, tick: u64) -> u64 {
+        tick.wrapping_sub(self.bias)
+            .checked_mul(self.tick_ns)
+            .filter(|ns| *ns < END_OF_TIME)
+            .unwrap_or(NEVER)
+    }
+
+    /// The length of a tick in nanoseconds.
+    pub fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
+    /// Deadlines of the shortest way to arm are less than this many ticks
+    /// ahead, while the hand is at `hand`: as far as words, entries and the
+    /// reciprocal are exact.
+    pub fn near(&self, hand: u64) -> u64 {
+        if hand < self.near_until {
+            self.near
+        } else {
+            0
+        }
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_reciprocal_divides_exactly(ns in 0..END_OF_TIME, short in 0u32..63, bits in 0u32..46, low: u64) {
+            let ns = ns >> short;
+            let tick_ns = (1u64 << bits) | (low & ((1 << bits) - 1));
+            let t = Ticks::new(tick_ns);
+            prop_assert_eq!(t.at_or_before(ns) - t.bias, ns / tick_ns);
+            prop_assert_eq!(t.at_or_after(ns) - t.bias, ns.div_ceil(tick_ns));
+            prop_assert_eq!(t.ns(t.at_or_before(ns)), ns / tick_ns * tick_ns);
+        }
+    }
+
+    #[test]
+    fn a11_the_ends_of_the_range() {
+        for tick_ns in [1, 2, 3, 999, 1000, 1_000_000, 1 << 45, LONGEST_TICK] {
+            let t = Ticks::new(tick_ns);
+            for ns in [
+                0,
+                1,
+                tick_ns - 1,
+                tick_ns,
+                EXACT_BELOW - 1,
+                EXACT_BELOW,
+                END_OF_TIME - 1,
+            ] {
+                assert_eq!(t.at_or_after(ns) - t.bias, ns.div_ceil(tick_ns));
+                assert_eq!(t.at_or_before(ns) - t.bias, ns / tick_ns);
+            }
+        }
+    }
+
+    /// What is no time does not look like one that is near.
+    #[test]
+    fn a_negative_number_is_not_near_any_hand() {
+        for tick_ns in [1, 1000, 1_000_000, LONGEST_TICK] {
+            let t = Ticks::new(tick_ns);
+            for hand_ns in [0, 1 << 40, EXACT_BELOW / 2, END_OF_TIME - 1] {
+                let hand = t.at_or_before(hand_ns);
+                for ns in [END_OF_TIME, END_OF_TIME + 1, u64::MAX - (1 << 40), u64::MAX] {
+                    let ahead = t.at_or_after_near(ns).wrapping_sub(hand + 1);
+                    assert!(ahead >= t.near(hand), "{tick_ns} {hand_ns} {ns}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! The wheel: what all threads share, and how a thread gets a shard.
+//!
+//! The operations are elsewhere: `arm.rs`, `cancel.rs` and `life.rs` for any
+//! thread, `driver/` for the one that drives.
+
+use super::buckets::Buckets;
+use super::driver::Driver;
+use super::error::Error;
+use super::gate::Gate;
+use super::levels::Levels;
+use super::memory::Memory;
+use super::node::Hot;
+use super::shard::Producer;
+pub(crate) use super::shard::Shard;
+use super::slab::Slab;
+use super::state::{high_of, index_of, Handle, StateWord, GEN_MASK, NEVER};
+use super::stats::{Count, Driven, Tally};
+use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK};
+use crate::sync::{fence, AtomicPtr, AtomicU32, AtomicU64, Guarded, Ordering};
+
+/// A shape, a limit and a start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config {
+    pub levels: u32,
+    pub slot_bits: u32,
+    pub limit: u32,
+    pub tick_ns: u64,
+    /// Where the hand starts, in nanoseconds.
+    pub start_ns: u64,
+    /// Makes the handles of different wheels differ.
+    pub salt: u64,
+    /// Callbacks run in other threads than the driver's.
+    pub pooled: bool,
+}
+
+/// The calling thread, as the wheel needs it.
+pub(crate) trait Caller {
+    /// The calling thread's shard; it takes one if it has none.
+    fn token(&self) -> Result<Token, Error>;
+    /// The same, if it is at hand.
+    fn token_at_hand(&self) -> Option<Token>;
+    /// On a clock of the caller's, the first tick after its time: a deadline that has
+    /// passed is due then. It may be ahead of the hand, which lags while nothing is
+    /// due.
+    fn first_ns(&self) -> u64 {
+        0
+    }
+    /// Wakes the driver, which is asleep: it looks again, however late it is.
+    fn wake_driver(&self);
+}
+
+/// Where a thread sleeps until a word changes.
+pub(crate) trait Park {
+    /// Returns, at the latest, soon after `word` is no longer `seen`.
+    fn wait(&self, word: &AtomicU64, seen: u64);
+    fn wake(&self, word: &AtomicU64);
+}
+
+/// The right to push into one shard, held by one thread at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Token(pub(crate) *mut Shard);
+
+/// A timing wheel; see the crate's documentation.
+#[repr(C)]
+pub(crate) struct Wheel<M: Memory> {
+    pub(super) gate: Gate,
+    // Written once, read by every call.
+    pub(super) ticks: Ticks,
+    pub(super) salt: u32,
+    pub(super) pooled: bool,
+    limit: u32,
+    pub(super) buckets: Buckets,
+    pub(super) levels: Levels,
+    pub(super) memory: M,
+    pub(super) slab: Slab,
+    pub(super) shared: Shared,
+    pub(super) driver: Guarded<Driver>,
+}
+
+/// What pushing threads and the driver both write.
+#[repr(C, align(128))]
+pub(crate) struct Shared {
+    /// No entry wants a visit before this tick.
+    pub next_visit: AtomicU64,
+    /// 0 while the driver is awake; the tick that it sleeps until; NEVER while
+    /// no promise may be relied upon.
+    pub alarm: AtomicU64,
+    /// Odd while a thread drives; so a reader can tell that nobody did.
+    pub driving: AtomicU32,
+    /// A promise could not be kept for want of memory: the driver looks at
+    /// every node until all promises are good again.
+    pub rescue: AtomicU32,
+    /// 1 if the last sweep has stopped before its goal.
+    pub stopped: AtomicU32,
+    /// The tick that the driver has come to.
+    pub hand: AtomicU64,
+    /// Requests for a clean-up of dead entries since the last one finished.
+    pub clean: AtomicU32,
+    shards: AtomicPtr<Shard>,
+    shard_count: AtomicU32,
+    /// What threads have done that had no shard at hand.
+    pub strays: Count,
+    pub callback: Callback,
+    pub count: Driven,
+}
+
+/// The callback that the driver runs itself, and who waits for its end.
+#[repr(C, align(128))]
+#[derive(Default)]
+pub(crate) struct Callback {
+    /// The timer whose callback the driver runs, or 0.
+    pub running: AtomicU64,
+    pub waiters: AtomicU32,
+}
+
+impl<M: Memory> Wheel<M> {
+    /// A wheel whose hand starts at `config.start_ns`.
+    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
+        let Config {
+            levels,
+            slot_bits,
+            tick_ns,
+            ..
+        } = config;
+        if !(1..=8).contains(&levels)
+            || !(1..=16).contains(&slot_bits)
+            || levels * slot_bits > 48
+            || config.start_ns >= END_OF_TIME
+            || !(1..=LONGEST_TICK).contains(&tick_ns)
+            || config.limit == 0
+        {
+            return Err(Error::Invalid);
+        }
+        let ticks = Ticks::new(tick_ns);
+        let hand = ticks.at_or_before(config.start_ns);
+        let levels = Levels::new(levels, slot_bits);
+        let buckets = Buckets::new(&memory, &levels).ok_or(Error::Memory)?;
+        let mut wheel = Wheel {
+            gate: Gate::new(hand, &ticks),
+            ticks,
+            salt: config.salt as u32 & GEN_MASK,
+            pooled: config.pooled,
+            limit: config.limit,
+            buckets,
+            levels,
+            memory,
+            slab: Slab::new(config.limit),
+            shared: Shared {
+                next_visit: AtomicU64::new(NEVER),
+                alarm: AtomicU64::new(0),
+                driving: AtomicU32::new(0),
+                rescue: AtomicU32::new(0),
+                stopped: AtomicU32::new(0),
+                hand: AtomicU64::new(hand),
+                clean: AtomicU32::new(0),
+                shards: AtomicPtr::new(std::ptr::null_mut()),
+                shard_count: AtomicU32::new(0),
+                strays: Count::default(),
+                callback: Callback::default(),
+                count: Driven::default(),
+            },
+            driver: Guarded::new(Driver::new(hand)),
+        };
+        // The driver's own shard is the first.
+        let own = wheel.attach()?;
+        wheel.driver.get_mut().own = own.0;
+        Ok(wheel)
+    }
+
+    /// A shard for the calling thread: one that was given up, or a new one.
+    pub fn attach(&self) -> Result<Token, Error> {
+        let given_up = self.find_shard(|s| {
+            // Relaxed: a look. Acquire: pairs with the Release in `detach`.
+            s.owned.load(Ordering::Relaxed) == 0
+                && s.owned
+                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+        });
+        if let Some(shard) = given_up {
+            return Ok(Token(shard));
+        }
+        // Relaxed: a number of its own.
+        let id = self.shared.shard_count.fetch_add(1, Ordering::Relaxed);
+        let fresh = Shard::make(
+            &self.memory,
+            id,
+            self.buckets.urgent() + super::tunables::WORD,
+        );
+        if fresh.is_null() {
+            return Err(Error::Memory);
+        }
+        self.buckets.adopt(fresh);
+        let shards = &self.shared.shards;
+        // Relaxed: only compared.
+        let mut head = shards.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: a shard that this thread has made.
+            unsafe { &*fresh }.next.store(head, Ordering::Relaxed);
+            // AcqRel: publishes the shard, and those behind it; pairs with
+            // `find_shard`.
+            match shards.compare_exchange(head, fresh, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Ok(Token(fresh)),
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// Gives a shard back; its entries stay in force.
+    pub fn detach(&self, token: Token) {
+        // SAFETY: a token is a shard of this wheel.
+        // Release: hands the owner's words to the next one, in `attach`.
+        unsafe { &*token.0 }.owned.store(0, Ordering::Release);
+    }
+
+    #[inline(always)]
+    pub(super) fn producer(&self, token: Token) -> Producer<'_> {
+        // SAFETY: tokens are made by `attach` of this wheel, whose shards live
+        // as long as it, and are the calling thread's.
+        unsafe { Producer::new(token.0) }
+    }
+
+    /// The first shard for which `f` holds.
+    pub(crate) fn find_shard(&self, mut f: impl FnMut(&Shard) -> bool) -> Option<*mut Shard> {
+        // Acquire: pairs with the exchange in `attach`.
+        let mut at = self.shared.shards.load(Ordering::Acquire);
+        while !at.is_null() {
+            // SAFETY: shards live as long as the wheel.
+            let shard = unsafe { &*at };
+            if f(shard) {
+                return Some(at);
+            }
+            // Relaxed: written before the shard was published.
+            at = shard.next.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// The hot record of a handle whose high generation is the node's, with its
+    /// index. The rest of the generation is checked with the state word.
+    #[inline]
+    pub(super) fn node(&self, handle: Handle) -> Result<(u32, &Hot), Error> {
+        let index = index_of(handle);
+        let hot = self.slab.hot(index).ok_or(Error::Stale)?;
+        // Relaxed: a generation that is out of date belongs to a word that is,
+        // and the exchange of that fails.
+        let link = super::node::Link(hot.link.load(Ordering::Relaxed));
+        if link.high() != high_of(handle) {
+            return Err(Error::Stale);
+        }
+        Ok((index, hot))
+    }
+
+    /// The node and the state word of a timer that exists.
+    #[inline]
+    pub(super) fn live_node(&self, handle: Handle) -> Result<(u32, &Hot, StateWord), Error> {
+        if self.gate.is_wiped() {
+            return Err(Error::Shutdown);
+        }
+        let (index, hot) = self.node(handle)?;
+        // Acquire: pairs with the Release of the thread that changed it last.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        if !state.is_of(handle) {
+            return Err(Error::Stale);
+        }
+        Ok((index, hot, state))
+    }
+
+    /// Asks for the record of a timer that a call will soon be about.
+    #[inline]
+    pub fn prefetch(&self, handle: Handle) {
+        if let Some(hot) = self.slab.hot(index_of(handle)) {
+            crate::sync::prefetch(hot);
+        }
+    }
+
+    /// Counts, for a thread that may have no shard.
+    pub(super) fn count(
+        &self,
+        own: Option<Producer<'_>>,
+        which: impl Fn(&Count) -> &Tally,
+        by: u64,
+    ) {
+        match own {
+            Some(own) => which(&own.count).bump(by),
+            None => which(&self.shared.strays).add(by),
+        }
+    }
+
+    pub(super) fn owned(&self, caller: &impl Caller) -> Option<Producer<'_>> {
+        caller.token().ok().map(|token| self.producer(token))
+    }
+
+    /// A count of all threads together; exact when nobody counts.
+    pub fn total(&self, which: impl Fn(&Count) -> &Tally) -> u64 {
+        let mut sum = which(&self.shared.strays).get();
+        self.find_shard(|s| {
+            sum = sum.wrapping_add(which(&s.count).get());
+            false
+        });
+        sum
+    }
+
+    /// What the driver has done.
+    pub fn driven(&self) -> &Driven {
+        &self.shared.count
+    }
+
+    /// Timers that exist; exact when nobody makes or frees any.
+    pub fn live(&self) -> u64 {
+        let freed = self.total(|c| &c.frees);
+        self.total(|c| &c.setups).saturating_sub(freed)
+    }
+
+    /// Timers that are pending; exact when nothing happens to any.
+    pub fn pending(&self) -> u64 {
+        let d = self.driven();
+        let ended = self.total(|c| &c.cancels) + d.drained.get() + d.fired.get();
+        (self.total(|c| &c.armed[0]) + d.periods.get()).saturating_sub(ended)
+    }
+
+    /// Entries in buckets.
+    pub fn entries(&self) -> u64 {
+        let d = self.driven();
+        let taken = d.taken.get();
+        (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(taken)
+    }
+
+    /// Whether the limit on live timers is still to be reached.
+    pub(super) fn is_below_limit(&self) -> bool {
+        self.live() < u64::from(self.limit.min(super::slab::MOST))
+    }
+
+    /// Bytes that the records of timers take.
+    pub fn slab_bytes(&self) -> u64 {
+        self.slab.bytes()
+    }
+
+    /// The page that the kernel wipes in a forked child.
+    pub fn page_to_wipe(&self) -> *mut u8 {
+        self.gate.page()
+    }
+
+    /// The time that the hand has come to, in nanoseconds: the clock never
+    /// shows less.
+    #[inline]
+    pub fn hand_ns(&self) -> u64 {
+        self.ticks.ns(self.gate.hand())
+    }
+
+    /// Nanoseconds and ticks of this wheel.
+    pub fn ticks(&self) -> &Ticks {
+        &self.ticks
+    }
+
+    /// Whether a drain has begun.
+    pub fn is_drained(&self) -> bool {
+        self.gate.is_closed()
+    }
+}
+
+impl<M: Memory> Drop for Wheel<M> {
+    fn drop(&mut self) {
+        fence(Ordering::SeqCst);
+        // Acquire: pairs with the exchange in `attach`.
+        let mut at = self.shared.shards.load(Ordering::Acquire);
+        while !at.is_null() {
+            // SAFETY: `&mut self`: nobody uses the shards any more.
+            unsafe {
+                let next = (*at).next.load(Ordering::Relaxed);
+                Shard::unmap(at, &self.memory);
+                at = next;
+            }
+        }
+        // SAFETY: as above; made from this memory.
+        unsafe {
+            self.buckets.unmap(&self.memory);
+            self.slab.unmap(&self.memory);
+        }
+    }
+}

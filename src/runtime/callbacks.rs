@@ -1,0 +1,222 @@
+//! Running callbacks, here or in the pool; and whether this thread is inside of one.
+
+use super::pool::{Offer, Pool};
+use super::waits::Wait;
+use super::{Errno, Host};
+use crate::core::driver::Fired;
+use crate::core::node::KEYED;
+use crate::core::state::Handle;
+use crate::core::wheel::{Park, Wheel};
+use crate::sync::{thread_local, AtomicU64, Ordering};
+use crate::sys::futex::Futex;
+use crate::sys::maps::Mmap;
+use std::cell::Cell;
+
+/// A call of the caller's that runs on this thread: a callback, or the executor.
+pub(super) struct Frame {
+    host: u64,
+    /// The timer; 0 in the executor.
+    timer: Handle,
+    outer: *const Frame,
+}
+
+thread_local! {
+    static FRAME: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
+}
+
+impl Frame {
+    /// Calls `f` as the callback of a timer.
+    fn enter<R>(host: &Host, timer: Handle, f: impl FnOnce() -> R) -> R {
+        let outer = FRAME.with(Cell::get);
+        let frame = Frame {
+            host: host.id,
+            timer,
+            outer,
+        };
+        FRAME.with(|innermost| innermost.set(&raw const frame));
+        let result = f();
+        FRAME.with(|innermost| innermost.set(outer));
+        result
+    }
+
+    /// The innermost of this thread.
+    pub(super) fn innermost() -> *const Frame {
+        FRAME.with(Cell::get)
+    }
+
+    /// Whether one of these is the callback of that timer.
+    ///
+    /// # Safety
+    /// `at` is the innermost frame of a thread that does not leave it.
+    pub(super) unsafe fn any(
+        mut at: *const Frame,
+        mut is: impl FnMut(u64, Handle) -> bool,
+    ) -> bool {
+        // SAFETY: frames live on their thread's stack, outer ones longer.
+        while let Some(frame) = unsafe { at.as_ref() } {
+            if is(frame.host, frame.timer) {
+                return true;
+            }
+            at = frame.outer;
+        }
+        false
+    }
+}
+
+impl Host {
+    /// Whether this thread is inside a callback of this wheel, or its executor.
+    #[inline(never)]
+    pub(super) fn is_inside(&self) -> bool {
+        // SAFETY: this thread's own.
+        unsafe { Frame::any(Frame::innermost(), |host, _| host == self.id) }
+    }
+
+    /// Whether this thread is inside the callback of that timer.
+    #[inline(never)]
+    fn is_inside_of(&self, timer: Handle) -> bool {
+        let index = Wheel::<Mmap>::index_of;
+        let is = |host, inside| host == self.id && inside != 0 && index(inside) == index(timer);
+        // SAFETY: as above.
+        unsafe { Frame::any(Frame::innermost(), is) }
+    }
+
+    /// Calls the callback of a timer.
+    pub(super) fn run(&self, fired: &Fired) {
+        // The handle of a timer with a key is not the caller's.
+        let shown = Fired {
+            handle: if fired.kind & KEYED == 0 {
+                fired.handle
+            } else {
+                0
+            },
+            ..*fired
+        };
+        // SAFETY: `func` was given to `setup` for this very call.
+        Frame::enter(self, fired.handle, || unsafe { (self.call)(self, &shown) });
+    }
+
+    /// The same for one that was queued.
+    pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) {
+        self.run(fired);
+        self.wheel.finish(self, fired.handle, self);
+        pool.finished();
+    }
+
+    /// Has the callback of a timer run, here or in the pool.
+    pub(super) fn dispatch(&self, fired: &Fired) {
+        let Some(pool) = &self.pool else {
+            return self.run(fired);
+        };
+        match pool.offer(fired) {
+            Offer::Taken => {
+                if let Some(executor) = self.executor {
+                    // SAFETY: made together with its `func`.
+                    Frame::enter(self, 0, || unsafe { (executor.call)(self, executor) });
+                }
+            }
+            Offer::Refused => {
+                self.run(fired);
+                self.wheel.finish(self, fired.handle, self);
+            }
+            Offer::Dropped => self.wheel.finish(self, fired.handle, self),
+            Offer::Revoked => {}
+        }
+    }
+
+    /// Runs one queued callback; false if there is none.
+    pub fn work(&self) -> Result<bool, Errno> {
+        self.check()?;
+        let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
+        let fired = pool.take();
+        if let Some(fired) = &fired {
+            self.run_queued(pool, fired);
+        }
+        Ok(fired.is_some())
+    }
+
+    /// How many callbacks are queued, were dropped, and were taken out again.
+    pub fn queue(&self) -> (u64, u64, u64) {
+        self.pool.as_ref().map_or((0, 0, 0), |pool| {
+            // Relaxed, both: counts.
+            let [dropped, revoked] =
+                [&pool.dropped, &pool.revoked].map(|n| n.load(Ordering::Relaxed));
+            (pool.queued(), dropped, revoked)
+        })
+    }
+
+    /// Whether this is a callback in another thread than the one that drives.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.pool.is_some() && self.is_inside()
+    }
+
+    /// Cancels a timer and waits for the end of its callback: 1 if it was armed, or
+    /// if its callback waited in the queue and does not run any more.
+    pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<i32, Errno> {
+        self.check()?;
+        if self.is_inside_of(timer) {
+            // A stale handle is that first of all.
+            self.wheel.due(timer)?;
+            return Err(-libc::EDEADLK);
+        }
+        let end = End {
+            host: self,
+            timer,
+            from: Cell::new(0),
+            revoked: Cell::new(false),
+        };
+        let cancel = || self.wheel.cancel_sync(self, timer, shut, &end);
+        let was = match Frame::innermost() {
+            inside if inside.is_null() => cancel(),
+            inside => Wait::during(self.process, inside, (self.id, timer), cancel)
+                .ok_or(-libc::EDEADLK)?,
+        };
+        if end.revoked.get() {
+            return Ok(1);
+        }
+        Ok(was?.into())
+    }
+}
+
+/// Waits for the end of one timer's callback, or takes it out of the queue.
+struct End<'a> {
+    host: &'a Host,
+    timer: Handle,
+    /// Where the queue was looked through to.
+    from: Cell<u64>,
+    revoked: Cell<bool>,
+}
+
+impl Park for End<'_> {
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        let Some(pool) = &self.host.pool else {
+            return Futex.wait(word, seen);
+        };
+        let mut from = self.from.get();
+        // Acquire: pairs with the exchange in `finish`.
+        let over = || word.load(Ordering::Acquire) != seen;
+        if pool.wait_for(self.timer, &mut from, over) {
+            self.revoked.set(true);
+            self.host.wheel.finish(self.host, self.timer, self.host);
+            pool.finished();
+        }
+        self.from.set(from);
+    }
+
+    fn wake(&self, word: &AtomicU64) {
+        self.host.wake(word);
+    }
+}
+
+/// A callback is over: wakes who waits for that.
+impl Park for Host {
+    fn wait(&self, word: &AtomicU64, seen: u64) {
+        Futex.wait(word, seen);
+    }
+
+    fn wake(&self, word: &AtomicU64) {
+        match &self.pool {
+            Some(pool) => pool.stir(),
+            None => Futex.wake(word),
+        }
+    }
+}

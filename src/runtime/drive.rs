@@ -1,0 +1,261 @@
+//! Driving: advance, poll and drain, and what a sweep does with what it fires.
+//!
+//! # Sleep against arm
+//!
+//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for before the alarm
+//! sets it to *now*; the driver wakes and looks again.
+
+use super::host::LATENESS;
+use super::thread::STOP;
+use super::{Budget, Errno, Host};
+use crate::core::driver::{Drive, Fired, Sink};
+use crate::core::node::KEYED;
+use crate::core::wheel::Park;
+use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sys::alarm::Alarm;
+use crate::sys::clock;
+use crate::sys::maps::Mmap;
+
+/// `drive`: nobody, or the tick thread, drives.
+pub(super) const IDLE: u32 = 0;
+pub(super) const DRIVEN: u32 = 1;
+pub(super) const STOPPING: u32 = 2;
+
+impl Host {
+    /// Runs what is due by `now`. Callbacks are called; the rest goes to
+    /// `event`, which says whether there is room for one more, or is dropped
+    /// and counted without one. True if all is done.
+    pub(super) fn sweep(
+        &self,
+        drive: &mut Drive<'_, Mmap>,
+        now: u64,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> bool {
+        drive.advance(
+            now,
+            Firing {
+                host: self,
+                now,
+                event,
+                items: 0,
+                most: budget.items,
+                end: match budget.ns {
+                    0 => u64::MAX,
+                    ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+                },
+            },
+        )
+    }
+
+    fn may_drive(&self) -> Result<(), Errno> {
+        self.check()?;
+        // Relaxed: a refusal made early; `take` decides.
+        if self.drive.load(Ordering::Relaxed) != IDLE || self.is_elsewhere() {
+            return Err(-libc::EBUSY);
+        }
+        Ok(())
+    }
+
+    /// The driver's lock, where no tick thread is being started. Either this finds
+    /// that, or `start` finds the lock taken.
+    fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
+        let drive = self.wheel.drive()?;
+        fence(Ordering::SeqCst);
+        // Relaxed: fenced; pairs with the fence in `start`.
+        if self.drive.load(Ordering::Relaxed) != IDLE {
+            return Err(-libc::EBUSY);
+        }
+        Ok(drive)
+    }
+
+    /// The caller's time is now `now`, or remains what it is: steps back are held.
+    pub(super) fn set_time(&self, now: u64) -> u64 {
+        // AcqRel, both: pairs with `now`. Of two threads none sets it back.
+        let now = now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel));
+        let ticks = self.wheel.ticks();
+        let first = ticks.ns(ticks.at_or_before(now) + 1);
+        self.first_ns.fetch_max(first, Ordering::AcqRel);
+        now
+    }
+
+    /// Drives to `now`; true if all that was due is done. A callback, or a thread beside one that drives, is refused
+    /// and does not move the clock.
+    pub fn advance(
+        &self,
+        now: u64,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<bool, Errno> {
+        self.may_drive()?;
+        if self.clock.id().is_some() {
+            return Err(-libc::EINVAL);
+        }
+        // Acquire: pairs with `set_time`.
+        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
+        if self.wheel.nothing_due(goal) {
+            self.set_time(now);
+            return Ok(true);
+        }
+        let mut drive = self.take()?;
+        let now = self.set_time(now);
+        Ok(self.sweep(&mut drive, now, budget, event))
+    }
+
+    /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
+    /// if all that was due is done.
+    pub fn poll(
+        &self,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<bool, Errno> {
+        self.may_drive()?;
+        if self.clock.id().is_none() {
+            return Err(-libc::EINVAL);
+        }
+        let mut drive = self.take()?;
+        let done = self.sweep(&mut drive, self.now(), budget, event);
+        if self.fd.load(Ordering::Acquire) < 0 {
+            return Ok(done);
+        }
+        if done {
+            self.sleep(&mut drive);
+        } else {
+            self.alarm_now();
+        }
+        Ok(done)
+    }
+
+    /// Sets the alarm for the next visit; false if the system refuses.
+    pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> bool {
+        let mut set = true;
+        drive.sleep(|ns| self.alarm(|a| set = a.set(Some(ns)).is_ok()));
+        set
+    }
+
+    /// Whoever sleeps on the alarm wakes. If the system refuses, it does not
+    /// sleep either.
+    pub(super) fn alarm_now(&self) {
+        self.alarm(|a| _ = a.set_now());
+    }
+
+    pub(super) fn alarm(&self, f: impl FnOnce(&Alarm)) {
+        // Acquire: pairs with the exchange in `descriptor`.
+        let fd = self.fd.load(Ordering::Acquire);
+        if let (true, Some(clock)) = (fd >= 0, self.clock.id()) {
+            f(&Alarm::borrow(fd, clock));
+        }
+    }
+
+    /// The alarm's descriptor, made when first asked for.
+    pub fn descriptor(&self) -> Result<i32, Errno> {
+        self.check()?;
+        let Some(clock) = self.clock.id() else {
+            return Err(-libc::EINVAL);
+        };
+        let fd = self.fd.load(Ordering::Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        let alarm = Alarm::new(clock).map_err(|e| -e)?;
+        // What is armed already is found by a first poll.
+        alarm.set_now().map_err(|e| -e)?;
+        match self
+            .fd
+            .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
+        {
+            Ok(_) => Ok(std::mem::ManuallyDrop::new(alarm).fd()),
+            Err(seen) => Ok(seen),
+        }
+    }
+
+    /// When the next timer fires, if any does; perhaps too early, never late. Disturbs
+    /// no driver.
+    pub fn next_expiry(&self) -> Result<Option<u64>, Errno> {
+        self.check()?;
+        Ok(self.wheel.next_expiry())
+    }
+
+    /// Hands back every armed timer; from now on the wheel refuses arms.
+    pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
+        self.check()?;
+        if self.is_inside() {
+            return Err(-libc::EDEADLK);
+        }
+        self.may_drive()?;
+        let mut drive = self.take()?;
+        Ok(drive.drain(|fired| self.named(fired, &mut take)))
+    }
+}
+
+/// What a sweep does with what it fires.
+struct Firing<'h, 'e> {
+    host: &'h Host,
+    /// The time of the sweep.
+    now: u64,
+    event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
+    items: u32,
+    /// The number of items that the budget has; 0 is no limit.
+    most: u32,
+    /// When the budget is used up.
+    end: u64,
+}
+
+impl Sink for Firing<'_, '_> {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
+        host.lateness[(late as usize).min(LATENESS - 1)].bump(1);
+        self.items += 1;
+        let room = if fired.kind & KEYED == 0 {
+            self.hand_over(fired)
+        } else {
+            self.hand_over_keyed(fired)
+        };
+        room && self.items != self.most && !self.is_enough()
+    }
+
+    fn is_enough(&mut self) -> bool {
+        self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
+    }
+
+    fn wake(&self, word: &AtomicU64) {
+        Park::wake(self.host, word);
+    }
+}
+
+impl Firing<'_, '_> {
+    pub(super) fn hand_over(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        if fired.func != 0 {
+            host.dispatch(fired);
+            // Relaxed: a stop that is seen late is seen by the next one.
+            host.stop.load(Ordering::Relaxed) & STOP == 0
+        } else if let Some(event) = &mut self.event {
+            event(fired)
+        } else {
+            host.unclaimed.bump(1);
+            true
+        }
+    }
+
+    #[inline(never)]
+    pub(super) fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
+        let host = self.host;
+        match host.fetch(fired) {
+            // It goes on by its handle, until the callback sees it.
+            Some(named) if fired.func != 0 => self.hand_over(&Fired {
+                handle: fired.handle,
+                ..named
+            }),
+            Some(named) => self.hand_over(&named),
+            None => {
+                // Armed by somebody who guessed its handle.
+                if fired.func != 0 && host.pool.is_some() {
+                    host.wheel.finish(host, fired.handle, host);
+                }
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A wheel and its surroundings: how it is made, told apart and given up.
+
+use super::drive::IDLE;
+use super::keys::Keys;
+use super::pool::Pool;
+use super::thread::Worker;
+use super::{local, Call, Errno, Executor, Options};
+use crate::core::memory::{Memory, Pages};
+use crate::core::state::GEN_BITS;
+use crate::core::stats::Tally;
+use crate::core::wheel::{Config, Wheel};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::sys::alarm::Alarm;
+use crate::sys::clock::{self, Clock};
+use crate::sys::counter::Counter;
+use crate::sys::event::Event;
+use crate::sys::fork::Process;
+use crate::sys::maps::Mmap;
+use crate::sys::thread::Thread;
+use crate::sys::{quietly, seed};
+use std::cell::UnsafeCell;
+
+/// Powers of two of nanoseconds that lateness is counted by.
+pub(crate) const LATENESS: usize = 40;
+
+/// A wheel and its surroundings: what `struct hwheel` is.
+#[repr(C)]
+pub(crate) struct Host {
+    pub(super) wheel: Wheel<Mmap>,
+    pub(super) id: u64,
+    pub(super) process: Process,
+    pub(super) clock: Clock,
+    pub(super) pool: Option<Pool>,
+    pub(super) executor: Option<Executor>,
+    /// The caller's time, on a manual clock.
+    pub(super) manual_ns: AtomicU64,
+    /// On a manual clock, the first tick after the caller's time: what has passed
+    /// is due then. Otherwise 0.
+    pub(super) first_ns: AtomicU64,
+    /// The alarm's descriptor, or -1.
+    pub(super) fd: AtomicI32,
+    pub(super) drive: AtomicU32,
+    pub(super) stop: AtomicU32,
+    /// The tick thread was started.
+    pub(super) ready: Event,
+    pub(super) thread: UnsafeCell<Option<Thread>>,
+    /// How the C layer calls a callback.
+    pub(super) call: Call,
+    /// The driver's counts.
+    pub wakeups: Tally,
+    pub unclaimed: Tally,
+    /// By powers of two.
+    pub lateness: [Tally; LATENESS],
+    pub(super) keys: Keys,
+}
+
+// SAFETY: `thread` is used by whoever has moved `drive` to STOPPING or out of
+// IDLE, one at a time; the rest is atomic.
+unsafe impl Sync for Host {}
+// SAFETY: as above.
+unsafe impl Send for Host {}
+
+/// 0 before the first wheel.
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// A number that no other wheel has. They count on from the time at which the first
+/// one began, so that none of a former process had it either.
+fn next_id(begin: u64) -> u64 {
+    // Half of it: to count on without end. Relaxed, both: only uniqueness matters.
+    _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Where the generations of a wheel begin, from which its handles count on. That of
+/// each wheel of the process is as far from all others as so many can be, for the
+/// multiples of the golden ratio are (Knuth, TAOCP 6.4). So a handle of another wheel
+/// is stale.
+fn salt(id: u64) -> u64 {
+    id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GEN_BITS)
+}
+
+impl Host {
+    /// A wheel in memory of its own.
+    pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
+        quietly(|| Host::make(options, call))
+    }
+
+    fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
+        let process = Process::current().ok_or(-libc::ENOMEM)?;
+        let start = options.clock.id().map_or(options.start_ns, clock::now);
+        let id = next_id(start);
+        if !options.slots.is_power_of_two() || options.slots < 2 {
+            return Err(-libc::EINVAL);
+        }
+        let wheel = Wheel::new(
+            Mmap,
+            Config {
+                levels: options.levels,
+                slot_bits: options.slots.trailing_zeros(),
+                limit: options.max_timers,
+                tick_ns: options.tick_ns,
+                start_ns: start,
+                pooled: options.crew.is_some(),
+                salt: salt(id),
+            },
+        )?;
+        let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
+        if at.is_null() {
+            return Err(-libc::ENOMEM);
+        }
+        let counter = options.coarse.then(Counter::measure).flatten();
+        let pool = options.crew.as_ref().map(Pool::new);
+        let no_pool = matches!(pool, Some(None));
+        // SAFETY: mapped for it, page-aligned.
+        unsafe {
+            at.write(Host {
+                wheel,
+                id,
+                process,
+                clock: counter.map_or(options.clock, Clock::Coarse),
+                pool: pool.flatten(),
+                executor: options.executor,
+                manual_ns: AtomicU64::new(start),
+                first_ns: AtomicU64::new(0),
+                fd: AtomicI32::new(-1),
+                drive: AtomicU32::new(IDLE),
+                stop: AtomicU32::new(0),
+                ready: Event::default(),
+                thread: UnsafeCell::new(None),
+                call,
+                wakeups: Tally::default(),
+                unclaimed: Tally::default(),
+                lateness: std::array::from_fn(|_| Tally::default()),
+                keys: Keys::new(seed() ^ id),
+            });
+        }
+        // SAFETY: just written.
+        let host = unsafe { &*at };
+        crate::sys::fork::wipe_in_child(host.wheel.page_to_wipe());
+        if options.clock == Clock::Manual {
+            host.set_time(start);
+        }
+        let mut made = Ok(());
+        if no_pool || !local::enter(host) {
+            made = Err(-libc::ENOMEM);
+        } else if let (Some(pool), Some(crew)) = (&host.pool, &options.crew) {
+            // SAFETY: the first and only time.
+            made = unsafe { pool.hire::<Worker>(crew.workers, at.cast()) }.map_err(|e| -e);
+            if made.is_err() {
+                local::leave(host);
+            }
+        }
+        if let Err(e) = made {
+            // SAFETY: nobody else has seen it, or the threads have ended.
+            unsafe { Host::unmap(at) };
+            return Err(e);
+        }
+        Ok(at)
+    }
+
+    /// # Safety
+    /// The host is used no more and its thread has ended.
+    pub(super) unsafe fn unmap(at: *mut Host) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let fd = (*at).fd.load(Ordering::Relaxed);
+            if fd >= 0 {
+                drop(std::mem::ManuallyDrop::into_inner(Alarm::borrow(fd, 0)));
+            }
+            if let Some(pool) = &(*at).pool {
+                pool.unmap();
+            }
+            std::ptr::drop_in_place(at);
+            Mmap.unmap(at.cast(), size_of::<Host>());
+        }
+    }
+
+    /// Ends the tick thread and gives everything back.
+    ///
+    /// # Safety
+    /// `at` came from `create` and nobody else uses it.
+    pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        let host = unsafe { &*at };
+        if host.is_inside() {
+            return Err(-libc::EDEADLK);
+        }
+        if host.is_ours() {
+            host.stop()?;
+        }
+        quietly(|| {
+            if host.is_ours() {
+                if let Some(pool) = &host.pool {
+                    pool.dismiss();
+                }
+                local::leave(host);
+            }
+            // A child has no tick thread; its copy of the memory goes all the same.
+            // SAFETY: the caller's promise, and the thread has ended.
+            unsafe { Host::unmap(at) };
+        });
+        Ok(())
+    }
+
+    pub fn wheel(&self) -> &Wheel<Mmap> {
+        &self.wheel
+    }
+
+    #[inline]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Not a forked child.
+    #[inline]
+    pub fn is_ours(&self) -> bool {
+        self.process.is_current()
+    }
+
+    /// Whether it was drained: it refuses arms.
+    pub(super) fn is_drained(&self) -> bool {
+        self.wheel.is_drained()
+    }
+
+    #[inline]
+    pub fn check(&self) -> Result<(), Errno> {
+        if self.is_ours() {
+            Ok(())
+        } else {
+            Err(-libc::ESHUTDOWN)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::state::GEN_MASK;
+
+    const GENERATION_MASK: u64 = GEN_MASK as u64;
+
+    #[test]
+    pub(super) fn the_handles_of_wheels_begin_far_from_each_other() {
+        const WHEELS: u64 = 10_000;
+        let first = next_id(0);
+        let ids = (0..WHEELS).map(|n| first.wrapping_add(n));
+        let mut begins: Vec<_> = ids.map(|id| salt(id) & GENERATION_MASK).collect();
+        begins.sort_unstable();
+        begins.push(begins[0] + GENERATION_MASK + 1);
+        let nearest = begins.windows(2).map(|two| two[1] - two[0]).min().unwrap();
+        assert!(nearest > GENERATION_MASK / WHEELS / 3, "{nearest}");
+    }
+}

@@ -1,0 +1,283 @@
+//! Timers with a name: a key of the caller's instead of a handle.
+//!
+//! A table tells which handle a key has, with the caller's cookie beside it. It
+//! is in parts, each under a lock that is held for a look and a change, and
+//! never while a callback runs. Whether the timer is pending, the table does not
+//! say: its state word does, as of every timer, and who takes ARMED away has it.
+//!
+//! # An entry goes with its timer
+//!
+//! - Set, move and delete act on the timer of a key under the lock of its part.
+//!   Who ends a pending timer there takes its entry out there.
+//! - The driver, having fired or drained a timer, takes the lock and fetches the
+//!   entry by its *handle*; the node keeps the hash of the key to find it with.
+//!   Only then comes the callback, which may set the same key again.
+//!
+//! ```text
+//!   set(k)                                driver
+//!                                         V2  state of t: ARMED -> fired (RMW)
+//!   lock; k is t; move t: not pending
+//!   t loses its key; k is u; unlock
+//!                                         lock; fetch t, by handle; unlock
+//!                                         t's callback, with t's cookie
+//! ```
+//! Before V2 the move of t succeeds instead: k keeps its timer, with another
+//! deadline and another cookie, and the driver, which waits for the lock, sees
+//! both. Either way each set ends in one way: fired, deleted, replaced, drained.
+//!
+//! # Why this table
+//!
+//! To set a key is to change the table and a timer as one; so a lock is held over
+//! both, whatever the map. What else was weighed:
+//!
+//! | map    | why not                                                         |
+//! |--------|-----------------------------------------------------------------|
+//! | dashmap| is this same thing, hashbrown in parts behind locks; but as it  |
+//! |        | is shared it reserves no room ahead, and without memory aborts  |
+//! |        | where a C library owes -ENOMEM                                  |
+//! | scc    | aborts likewise, and has old arrays freed some time later       |
+//! | papaya | for many reads and few changes, where here each call is a       |
+//! |        | change; frees later; the lock would still be needed             |
+//! | flurry | as papaya, which its own documentation recommends instead       |
+//!
+//! # Linearization and progress
+//!
+//! At the exchange of the state word, under the lock. A call blocks while another
+//! thread works in the same part, on one key in sixty-four: for a look and a
+//! change, or until a part that grows has moved. The wheel below stays lock-free.
+
+mod name;
+
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::node::{AUTO, KEYED};
+use crate::core::state::Handle;
+use crate::sync::{planted, Mutex, MutexGuard};
+use hashbrown::HashTable;
+use name::Name;
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::PoisonError;
+
+const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
+/// An empty table of no more room than this is kept.
+const KEPT: usize = 64;
+/// The longest key, in bytes.
+pub(crate) const LONGEST: usize = 255;
+
+/// What a key stands for.
+struct Entry {
+    hash: u64,
+    handle: Handle,
+    func: usize,
+    cookie: u64,
+    /// None once the timer has fired and the key is another's.
+    name: Name,
+}
+
+#[repr(align(64))]
+struct Part(Mutex<HashTable<Entry>>);
+
+/// The names of a wheel's keyed timers.
+pub(crate) struct Keys {
+    seed: u64,
+    parts: [Part; PARTS],
+}
+
+/// The wheel, as the table needs it. Nothing here waits for the driver, which
+/// may be waiting for the table.
+pub(crate) trait Timers {
+    type When: Copy;
+    type Error: From<Error> + PartialEq;
+    /// Makes a timer and arms it.
+    fn make(&self, spec: Spec, when: Self::When) -> Result<Handle, Self::Error>;
+    /// Moves it if it is pending: then true.
+    fn shift(&self, timer: Handle, when: Self::When) -> Result<bool, Self::Error>;
+    /// Ends and frees it if it is pending: then true.
+    fn end(&self, timer: Handle) -> bool;
+    fn is_pending(&self, timer: Handle) -> bool;
+}
+
+/// The callback and the cookie of a keyed timer.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub func: usize,
+    pub cookie: u64,
+}
+
+impl Keys {
+    /// No names. The seed makes it hard to choose keys that collide.
+    pub fn new(seed: u64) -> Self {
+        Keys {
+            seed,
+            parts: [(); PARTS].map(|()| Part(Mutex::new(HashTable::new()))),
+        }
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.seed);
+        hasher.write(key);
+        hasher.finish()
+    }
+
+    /// The part of a hash; not by the bits that the table goes by.
+    fn lock(&self, hash: u64) -> MutexGuard<'_, HashTable<Entry>> {
+        let part = &self.parts[(hash >> 40) as usize % PARTS];
+        part.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives `key` a timer: true if it replaces a pending one. If that has the
+    /// same function it is moved, which needs no memory.
+    pub fn set<T: Timers>(
+        &self,
+        timers: &T,
+        key: &[u8],
+        target: Target,
+        when: T::When,
+    ) -> Result<bool, T::Error> {
+        let Target { func, cookie } = target;
+        let hash = self.hash(key);
+        let mut table = self.lock(hash);
+        if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {
+            if old.func == func && shift(timers, old.handle, when)? {
+                old.cookie = cookie;
+                return Ok(true);
+            }
+        }
+        // Reserve before committing. The new timer is there before the old one
+        // goes; should it fire at once, the driver waits for this lock.
+        table
+            .try_reserve(1, |e| e.hash)
+            .map_err(|_| Error::Memory)?;
+        let name = Name::of(key).ok_or(Error::Memory)?;
+        let spec = Spec {
+            func,
+            cookie: hash,
+            period: 0,
+            kind: AUTO | KEYED,
+        };
+        let handle = timers.make(spec, when)?;
+        let mut replaced = false;
+        if let Ok(mut old) = table.find_entry(hash, |e| e.name.is(key)) {
+            replaced = timers.end(old.get().handle);
+            if replaced || planted("set_drops_an_entry_that_has_fired") {
+                old.remove();
+            } else {
+                // Fired: the driver comes for it.
+                old.get_mut().name = Name::NONE;
+            }
+        }
+        let entry = Entry {
+            hash,
+            handle,
+            func,
+            cookie,
+            name,
+        };
+        table.insert_unique(hash, entry, |e| e.hash);
+        Ok(replaced)
+    }
+
+    /// Moves the pending timer of `key`; false if there is none.
+    pub fn shift<T: Timers>(
+        &self,
+        timers: &T,
+        key: &[u8],
+        when: T::When,
+    ) -> Result<bool, T::Error> {
+        let hash = self.hash(key);
+        let table = self.lock(hash);
+        match table.find(hash, |e| e.name.is(key)) {
+            Some(entry) => shift(timers, entry.handle, when),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends the pending timer of `key`; false if there is none.
+    pub fn delete(&self, timers: &impl Timers, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let mut table = self.lock(hash);
+        let Ok(entry) = table.find_entry(hash, |e| e.name.is(key)) else {
+            return false;
+        };
+        // If not: it has fired, and the driver comes for the entry.
+        let deleted = timers.end(entry.get().handle);
+        if deleted {
+            entry.remove();
+            trim(&mut table);
+        }
+        deleted
+    }
+
+    /// Whether `key` has a pending timer.
+    pub fn pending(&self, timers: &impl Timers, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let table = self.lock(hash);
+        table
+            .find(hash, |e| e.name.is(key))
+            .is_some_and(|e| timers.is_pending(e.handle))
+    }
+
+    #[cfg(checked)]
+    pub fn is_empty(&self) -> bool {
+        self.parts.iter().all(|p| p.0.lock().unwrap().is_empty())
+    }
+
+    /// A timer as the caller knows it: without its handle, and with the caller's
+    /// cookie in place of the hash.
+    pub fn peek(&self, pending: &Fired) -> Option<Fired> {
+        let hash = pending.cookie;
+        let table = self.lock(hash);
+        let entry = table.find(hash, |e| e.handle == pending.handle)?;
+        Some(Fired {
+            handle: 0,
+            cookie: entry.cookie,
+            ..*pending
+        })
+    }
+
+    /// Takes the entry of a timer that was fired or drained: the same, without
+    /// its handle, and with the caller's cookie in place of the hash.
+    pub fn fetch(&self, fired: &Fired) -> Option<Fired> {
+        let hash = fired.cookie;
+        let mut table = self.lock(hash);
+        let entry = table.find_entry(hash, |e| e.handle == fired.handle).ok()?;
+        let cookie = entry.remove().0.cookie;
+        trim(&mut table);
+        Some(Fired {
+            handle: 0,
+            cookie,
+            ..*fired
+        })
+    }
+}
+
+/// Moves a timer if it is pending; one that has fired may be gone.
+fn shift<T: Timers>(timers: &T, timer: Handle, when: T::When) -> Result<bool, T::Error> {
+    match timers.shift(timer, when) {
+        Err(e) if e == Error::Stale.into() => Ok(false),
+        other => other,
+    }
+}
+
+/// Gives the memory of a table back that is no longer used.
+fn trim(table: &mut HashTable<Entry>) {
+    if table.is_empty() && table.capacity() > KEPT {
+        *table = HashTable::new();
+    }
+}
+
+impl Drop for Keys {
+    /// A child may have been forked in the middle of a change: a table whose lock
+    /// is held by nobody who still exists is left alone.
+    fn drop(&mut self) {
+        for Part(part) in &mut self.parts {
+            if part.try_lock().is_err() {
+                if let Ok(table) = part.get_mut() {
+                    std::mem::forget(std::mem::take(table));
+                }
+            }
+        }
+    }
+}

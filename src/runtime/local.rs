@@ -1,0 +1,147 @@
+//! Which shard the calling thread owns in which wheel.
+//!
+//! The last wheel used is found with one comparison ([`at_hand`]), the others in a
+//! [`table`]. No allocator is called, ever. What falls out of the table goes back to
+//! its wheel, and is found again by the next thread that needs a shard there; so does
+//! all of it when the thread ends.
+//!
+//! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
+//! new one at the same address; a shard is given back only to a wheel that is
+//! still in the [`register`] of living wheels.
+
+mod at_hand;
+mod register;
+mod table;
+
+use crate::core::error::Error;
+use crate::core::wheel::Token;
+use crate::runtime::Host;
+use crate::sys::counter::Counter;
+use crate::sys::end::{self, AtEnd};
+use crate::sys::fork::Process;
+use register::Wheels;
+use table::{Held, NONE};
+
+/// Enters a wheel into the register. False without memory or keys.
+pub(crate) fn enter(host: &Host) -> bool {
+    end::prepare::<ThreadEnds>() && Wheels::lock(host.process().mark()).add(host)
+}
+
+/// Takes a wheel out of the register, before it goes.
+pub(crate) fn leave(host: &Host) {
+    Wheels::lock(host.process().mark()).remove(host);
+}
+
+/// The calling thread's shard in `host`.
+#[inline]
+pub(crate) fn token(host: &Host) -> Result<Token, Error> {
+    last(host).map_or_else(|| look_up(host), Ok)
+}
+
+/// The same, if this was the last wheel that the thread has used.
+#[inline(always)]
+pub(crate) fn last(host: &Host) -> Option<Token> {
+    let last = at_hand::last();
+    (last.id == host.id()).then_some(last.token)
+}
+
+fn set_last(held: Held) {
+    at_hand::with(|mine| mine.last.set(held));
+}
+
+/// The time of a coarse clock.
+#[inline(always)]
+pub(crate) fn coarse_now(counter: &Counter) -> u64 {
+    at_hand::with(|mine| counter.now(&mine.base))
+}
+
+#[cold]
+fn look_up(host: &Host) -> Result<Token, Error> {
+    if let Some(held) = table::find(host.id()) {
+        set_last(held);
+        return Ok(held.token);
+    }
+    if !end::call_at_end() {
+        return Err(Error::Memory);
+    }
+    let token = host.wheel().attach()?;
+    let held = Held {
+        id: host.id(),
+        token,
+    };
+    // Last: what is given up for it may be what was used last.
+    table::hold(held, host.process().mark()).inspect_err(|_| host.wheel().detach(token))?;
+    set_last(held);
+    Ok(token)
+}
+
+/// A thread ends.
+struct ThreadEnds;
+
+impl AtEnd for ThreadEnds {
+    fn call() {
+        set_last(NONE);
+        if let Some(process) = Process::current() {
+            table::end(process.mark());
+        }
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+    use crate::api::Wheel;
+    use crate::sync::Ordering;
+    use std::sync::mpsc::channel;
+    use std::thread;
+    use std::time::Duration;
+
+    fn owned(wheel: &Wheel) -> usize {
+        let mut n = 0;
+        wheel.host().wheel().find_shard(|shard| {
+            n += usize::from(shard.owned.load(Ordering::Relaxed) != 0);
+            false
+        });
+        n
+    }
+
+    /// As if the thread that holds the lock were stopped.
+    #[test]
+    fn an_arm_waits_for_no_lock() {
+        // Three pages.
+        const MANY: usize = 600;
+        let wheels: Vec<_> = (0..table::PLACES + MANY)
+            .map(|_| Wheel::new().unwrap())
+            .collect();
+        let one_more = Wheel::new().unwrap();
+        let (wheels, one_more) = (&wheels, &one_more);
+        let usual = owned(one_more);
+        let arm = |wheel: &Wheel| wheel.once(Duration::from_secs(3600), 0).unwrap();
+        let (all_armed, wait_for_arms) = channel();
+        let (unlocked, wait_for_lock) = channel();
+        thread::scope(|s| {
+            let locked = Wheels::lock(Process::current().unwrap().mark());
+            let arms = s.spawn(move || {
+                for _ in 0..2 {
+                    wheels.iter().for_each(|w| _ = arm(w));
+                    assert_eq!(table::beyond(), MANY);
+                }
+                all_armed.send(()).unwrap();
+                wait_for_lock.recv().unwrap();
+                arm(one_more);
+                assert_eq!(table::beyond(), 0);
+                // One was given up for that, and all beyond; none else.
+                let kept = wheels.iter().filter(|w| owned(w) > usual).count();
+                assert_eq!(kept, table::PLACES - 1);
+                wheels.iter().for_each(|w| _ = arm(w));
+            });
+            wait_for_arms.recv().unwrap();
+            drop(locked);
+            unlocked.send(()).unwrap();
+            // Not before the end of the thread, as the scope may be.
+            arms.join().unwrap();
+        });
+        assert!(wheels.iter().all(|w| owned(w) == usual));
+        assert_eq!(owned(one_more), usual);
+    }
+}

@@ -1,0 +1,146 @@
+//! What a thread has at hand, in thread-local memory: its last wheel and its shard
+//! there, which every arm and cancel reads, where the coarse clock counts from, and
+//! where its table is.
+//!
+//! Where the platform has it they lie in the static part of thread-local memory
+//! (the initial-exec model), two instructions away also in a shared library,
+//! where the usual model calls a function. With that all thread-local memory of the
+//! library comes out of the reserve that the C library keeps for those which are
+//! loaded late, some hundreds of bytes for all of them: `make check-exports` sees
+//! that it stays small. Stable Rust has no other way to ask for it than to define the
+//! symbol in assembly.
+
+use super::table::{Held, Page};
+use crate::sys::counter::Base;
+use std::cell::Cell;
+
+#[repr(C)]
+pub(super) struct AtHand {
+    pub last: Cell<Held>,
+    pub base: Cell<Base>,
+    pub table: Cell<*const Page>,
+}
+
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(miri, shuttle))
+))]
+mod place {
+    use super::{AtHand, Held};
+    use crate::core::wheel::{Shard, Token};
+
+    // Zeros: no wheel has the id 0, no base the time 0, and no page the address 0.
+    std::arch::global_asm!(
+        ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
+        ".globl hwheel_at_hand",
+        ".hidden hwheel_at_hand",
+        ".type hwheel_at_hand, %object",
+        ".size hwheel_at_hand, 40",
+        ".p2align 4",
+        "hwheel_at_hand:",
+        ".zero 40",
+        ".popsection",
+    );
+
+    const _: () = assert!(size_of::<AtHand>() == 40 && align_of::<AtHand>() <= 16);
+
+    /// The last wheel and the shard there, in the fewest instructions.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub fn last() -> Held {
+        let (id, shard): (u64, *mut Shard);
+        // SAFETY: reads the first two words of the calling thread's
+        // `hwheel_at_hand`.
+        unsafe {
+            std::arch::asm!(
+                "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
+                "mov {1}, qword ptr fs:[{0}]",
+                "mov {0}, qword ptr fs:[{0} + 8]",
+                out(reg) shard,
+                out(reg) id,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        Held {
+            id,
+            token: Token(shard),
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    #[inline(always)]
+    pub fn last() -> Held {
+        with(|mine| mine.last.get())
+    }
+
+    #[inline(always)]
+    pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
+        let at: *const AtHand;
+        // SAFETY: computes the address of the calling thread's `hwheel_at_hand`.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(
+                "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
+                "add {0}, qword ptr fs:[0]",
+                out(reg) at,
+                options(pure, readonly, nostack),
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(
+                "mrs {0}, tpidr_el0",
+                "adrp {1}, :gottprel:hwheel_at_hand",
+                "ldr {1}, [{1}, #:gottprel_lo12:hwheel_at_hand]",
+                "add {0}, {0}, {1}",
+                out(reg) at,
+                out(reg) _,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        // SAFETY: forty bytes of this thread, which lives while this runs;
+        // zeros are no wheel with a null token, no base, and a null pointer.
+        f(unsafe { &*at })
+    }
+}
+
+#[cfg(not(shuttle))]
+#[cfg(not(all(
+    target_os = "linux",
+    target_env = "gnu",
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    not(any(miri, shuttle))
+)))]
+mod place {
+    use super::super::table::NONE;
+    use super::{AtHand, Base, Cell};
+
+    thread_local! {
+        static AT_HAND: AtHand = const {
+            AtHand {
+                last: Cell::new(NONE),
+                base: Cell::new(Base::NONE),
+                table: Cell::new(std::ptr::null()),
+            }
+        };
+    }
+
+    #[inline(always)]
+    pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
+        AT_HAND.with(f)
+    }
+
+    #[inline(always)]
+    pub fn last() -> super::Held {
+        with(|mine| mine.last.get())
+    }
+}
+
+#[cfg(shuttle)]
+#[path = "../../tests/shuttle/sys/at_hand.rs"]
+mod place;
+
+pub(super) use place::{last, with};

@@ -1,0 +1,162 @@
+//! The shards that a thread holds, by the wheel. In a page of its own, not in
+//! thread-local memory: of that a library which is loaded late gets little.
+//!
+//! Sixteen places are for good. A seventeenth wheel takes the place of another,
+//! whose shard goes back, for which the register must be locked. It is, for moments,
+//! by others, and a thread may be stopped in one of them; an arm does not wait for it.
+//! Then the wheel gets one of the places beyond the sixteen, in further pages if need
+//! be, until the next time that the lock is free. So there are no more of them than
+//! the thread meets wheels while another one is stopped.
+
+use super::at_hand;
+use super::register::Wheels;
+use crate::core::error::Error;
+use crate::core::memory::{Memory, Pages};
+use crate::core::wheel::Token;
+use crate::sys::maps::Mmap;
+use std::cell::Cell;
+
+pub(super) const PLACES: usize = 16;
+const BYTES: usize = 4096;
+const ALL: usize = BYTES / size_of::<Held>() - 1;
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Held {
+    /// The wheel's; 0: of none.
+    pub id: u64,
+    pub token: Token,
+}
+
+pub(super) const NONE: Held = Held {
+    id: 0,
+    token: Token(std::ptr::null_mut()),
+};
+
+/// Zeros are an empty one.
+pub(super) struct Page {
+    next: Cell<*const Page>,
+    /// How many places are taken: the first ones.
+    used: Cell<u32>,
+    /// Of the first page: which place is given up next.
+    turn: Cell<u32>,
+    held: [Cell<Held>; ALL],
+}
+
+const _: () = assert!(size_of::<Page>() == BYTES);
+
+impl Page {
+    /// Lives until this thread unmaps it.
+    fn map() -> Option<&'static Page> {
+        // SAFETY: null, or mapped for it, and zeros are a page.
+        unsafe { Mmap.map(BYTES, Pages::Small).cast::<Page>().as_ref() }
+    }
+
+    fn unmap(&'static self) {
+        let at = std::ptr::from_ref(self).cast_mut().cast();
+        // SAFETY: mapped by `map`, for this thread, whose callers use it no more.
+        unsafe { Mmap.unmap(at, BYTES) };
+    }
+
+    fn places(&self) -> &[Cell<Held>] {
+        &self.held[..self.used.get() as usize]
+    }
+
+    /// One more place, if so many are not taken yet.
+    fn take(&self, limit: usize) -> Option<&Cell<Held>> {
+        let n = self.places().len();
+        (n < limit).then(|| {
+            self.used.set(n as u32 + 1);
+            &self.held[n]
+        })
+    }
+
+    fn next(&self) -> Option<&'static Page> {
+        // SAFETY: null, or what `map` has returned.
+        unsafe { self.next.get().as_ref() }
+    }
+
+    /// Gives back what is beyond the first so many, and the pages for it.
+    fn cut(&self, keep: usize, wheels: &mut Wheels) {
+        for place in self.places().iter().skip(keep) {
+            give_back(place.get(), wheels);
+        }
+        self.used.set(self.used.get().min(keep as u32));
+        while let Some(page) = self.next() {
+            self.next.set(page.next.get());
+            for place in page.places() {
+                give_back(place.get(), wheels);
+            }
+            page.unmap();
+        }
+    }
+}
+
+fn give_back(held: Held, wheels: &mut Wheels) {
+    if let Some(host) = wheels.find(held.id) {
+        host.wheel().detach(held.token);
+    }
+}
+
+fn first() -> Option<&'static Page> {
+    // SAFETY: null, or what `map` has returned.
+    unsafe { at_hand::with(|mine| mine.table.get()).as_ref() }
+}
+
+fn pages() -> impl Iterator<Item = &'static Page> {
+    std::iter::successors(first(), |page| page.next())
+}
+
+/// What the calling thread holds of a wheel.
+pub(super) fn find(id: u64) -> Option<Held> {
+    let mut places = pages().flat_map(Page::places).map(Cell::get);
+    places.find(|held| held.id == id)
+}
+
+/// Holds one more.
+pub(super) fn hold(held: Held, mark: u64) -> Result<(), Error> {
+    place(mark).ok_or(Error::Memory)?.set(held);
+    Ok(())
+}
+
+fn place(mark: u64) -> Option<&'static Cell<Held>> {
+    let first = match first() {
+        Some(page) => page,
+        None => {
+            let page = Page::map()?;
+            at_hand::with(|mine| mine.table.set(page));
+            page
+        }
+    };
+    if let Some(place) = first.take(PLACES) {
+        return Some(place);
+    }
+    if let Some(mut wheels) = Wheels::try_lock(mark) {
+        let turn = first.turn.get();
+        first.turn.set((turn + 1) % PLACES as u32);
+        let place = &first.held[turn as usize];
+        give_back(place.get(), &mut wheels);
+        first.cut(PLACES, &mut wheels);
+        return Some(place);
+    }
+    pages().find_map(|page| page.take(ALL)).or_else(|| {
+        let page = Page::map()?;
+        page.next.set(first.next.replace(page));
+        page.take(ALL)
+    })
+}
+
+/// Gives back all that the calling thread holds.
+pub(super) fn end(mark: u64) {
+    if let Some(first) = first() {
+        first.cut(0, &mut Wheels::lock(mark));
+        at_hand::with(|mine| mine.table.set(std::ptr::null()));
+        first.unmap();
+    }
+}
+
+/// How many places beyond the sixteen are taken.
+#[cfg(test)]
+pub(super) fn beyond() -> usize {
+    pages().flat_map(Page::places).skip(PLACES).count()
+}

@@ -1,0 +1,320 @@
+//! Callbacks in other threads than the one that drives: workers of the wheel's
+//! own, or the caller's executor.
+//!
+//! The driver puts a fired timer, which is in RUNNING, into a bounded queue and
+//! goes on. Whoever takes it out calls the callback and ends RUNNING. So one
+//! timer is never in the queue twice, nor in two threads: what comes due while
+//! RUNNING is left out or owed (race 6 in `core/driver/visit.rs`).
+//!
+//! `unfinished` counts what is queued and what runs. Stop and destroy run what
+//! is queued themselves, and wait until it is zero. While one of them is under way
+//! the queue is closed: the driver runs callbacks itself, and does not wait for room.
+//! So the number goes down, whatever workers and executor do.
+//!
+//! # Taken out again
+//!
+//! A thread that cancels a timer and waits for its callback takes it out of the
+//! queue, or out of the hands of the driver that waits for room. So it only ever
+//! waits for a callback that runs.
+//!
+//! ```text
+//!   canceller                          driver, worker
+//!   C1  state: waited      (RMW)       D1  state: running     (RMW)
+//!   C2  wait until the state has       D2  push
+//!       changed, or it is in the           --- fence ---
+//!       queue: then take it out        D3  wake who waits in C2
+//! ```
+//! Either C2 sees the push, or D3 sees who waits (`Event`).
+
+use crate::core::driver::Fired;
+use crate::core::state::Handle;
+use crate::runtime::ring::Ring;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::event::Event;
+use crate::sys::maps::Mmap;
+use crate::sys::thread::{self, Body, Thread};
+use std::cell::UnsafeCell;
+
+/// The most workers of a wheel.
+pub(crate) const MOST_WORKERS: u32 = 256;
+/// The longest queue.
+pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
+
+/// What happens to a callback for which the queue has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overload {
+    /// The driver runs it.
+    Run,
+    /// The driver waits for room.
+    Block,
+    /// It is not run; that is counted.
+    Drop,
+}
+
+/// How a pool is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crew {
+    /// Threads of the wheel's own; 0 with an executor.
+    pub workers: u32,
+    /// The length of the queue, a power of two.
+    pub queue: u32,
+    pub overload: Overload,
+}
+
+/// What the driver does with a fired timer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    Taken,
+    /// The driver runs it itself.
+    Refused,
+    Dropped,
+    /// Another thread has taken it and ends it.
+    Revoked,
+}
+
+pub(crate) struct Pool {
+    ring: Ring,
+    overload: Overload,
+    quit: AtomicU32,
+    unfinished: AtomicU64,
+    /// The number of stops that are under way.
+    closed: AtomicU32,
+    /// The timer for which the driver waits for room, or 0.
+    offered: AtomicU64,
+    pub dropped: AtomicU64,
+    pub revoked: AtomicU64,
+    /// Something is in the queue, or all is over.
+    work: Event,
+    /// There is room in the queue.
+    room: Event,
+    /// Nothing is unfinished; or, for a stop, something is in the queue.
+    rest: Event,
+    /// Something was put into the queue, or a callback is over: for those who wait
+    /// for one.
+    end: Event,
+    /// Those that were started.
+    threads: UnsafeCell<[Option<Thread>; MOST_WORKERS as usize]>,
+}
+
+// SAFETY: `threads` is used by the thread that creates or destroys the wheel.
+unsafe impl Sync for Pool {}
+// SAFETY: as above.
+unsafe impl Send for Pool {}
+
+impl Pool {
+    /// A pool without threads; `None` without memory.
+    pub fn new(crew: &Crew) -> Option<Self> {
+        Some(Pool {
+            ring: Ring::new(&Mmap, crew.queue)?,
+            overload: crew.overload,
+            quit: AtomicU32::new(0),
+            unfinished: AtomicU64::new(0),
+            closed: AtomicU32::new(0),
+            offered: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            revoked: AtomicU64::new(0),
+            work: Event::default(),
+            room: Event::default(),
+            rest: Event::default(),
+            end: Event::default(),
+            threads: UnsafeCell::new([None; MOST_WORKERS as usize]),
+        })
+    }
+
+    /// Starts `n` threads that run `B::run(arg)`; or none, and the error.
+    ///
+    /// # Safety
+    /// Called once, before the pool is used.
+    pub unsafe fn hire<B: Body>(&self, n: u32, arg: *mut libc::c_void) -> Result<(), i32> {
+        // SAFETY: the caller's promise.
+        let threads = unsafe { &mut *self.threads.get() };
+        for place in &mut threads[..n as usize] {
+            match thread::start::<B>(arg) {
+                Ok(thread) => *place = Some(thread),
+                Err(e) => {
+                    self.dismiss();
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the workers, when nothing is unfinished. Only once.
+    pub fn dismiss(&self) {
+        // Release: pairs with the Acquire in `next`.
+        self.quit.store(1, Ordering::Release);
+        self.work.notify(i32::MAX);
+        // SAFETY: the only thread left that knows the pool, or the one that
+        // has just made it.
+        for place in unsafe { &mut *self.threads.get() } {
+            if let Some(thread) = place.take() {
+                thread::join(thread);
+            }
+        }
+    }
+
+    /// Offers a timer in RUNNING, as its driver.
+    pub fn offer(&self, fired: &Fired) -> Offer {
+        // AcqRel: counted before anybody can finish it.
+        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        let closed = self.is_closed();
+        if !closed && self.push(fired) {
+            return Offer::Taken;
+        }
+        if !closed && self.overload == Overload::Block {
+            return self.offer_until_there_is_room(fired);
+        }
+        self.finished();
+        if !closed && self.overload == Overload::Drop {
+            // Relaxed: a count.
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return Offer::Dropped;
+        }
+        Offer::Refused
+    }
+
+    fn push(&self, fired: &Fired) -> bool {
+        let pushed = self.ring.push(fired);
+        if pushed {
+            self.work.notify(1);
+            // The fence of `notify` serves both.
+            self.end.notify_fenced(i32::MAX);
+            if self.is_closed() {
+                self.rest.notify_fenced(i32::MAX);
+            }
+        }
+        pushed
+    }
+
+    fn offer_until_there_is_room(&self, fired: &Fired) -> Offer {
+        // Release: what the driver did to the timer; pairs with `revoke`.
+        self.offered.store(fired.handle, Ordering::Release);
+        self.end.notify(i32::MAX);
+        self.room.wait(|| {
+            // Relaxed: the exchange below decides.
+            self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
+        });
+        // AcqRel: against `revoke`, one of us has it.
+        if self.offered.swap(0, Ordering::AcqRel) == 0 {
+            return Offer::Revoked;
+        }
+        if !self.is_closed() && self.push(fired) {
+            return Offer::Taken;
+        }
+        self.finished();
+        Offer::Refused
+    }
+
+    /// Takes a timer out of the queue, or out of the driver's hands: true if its
+    /// callback was not to begin yet, and then nobody else runs it. `from` is where
+    /// the queue was looked through to.
+    fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
+        // AcqRel: pairs with the store in `offer_until_there_is_room`.
+        let revoked = self.ring.revoke(handle, from)
+            || self
+                .offered
+                .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if revoked {
+            // Relaxed: a count.
+            self.revoked.fetch_add(1, Ordering::Relaxed);
+            self.room.notify(1);
+        }
+        revoked
+    }
+
+    /// Waits until `over`, or until the timer could be taken out: then true.
+    pub fn wait_for(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
+        let mut revoked = false;
+        self.end.wait(|| {
+            revoked = self.revoke(timer, from);
+            revoked || over()
+        });
+        revoked
+    }
+
+    /// What somebody waits for in `wait_for` has perhaps come.
+    pub fn stir(&self) {
+        self.end.notify(i32::MAX);
+    }
+
+    /// The next of the queue; its callback runs, then comes `finished`.
+    pub fn take(&self) -> Option<Fired> {
+        let fired = self.ring.pop()?;
+        self.room.notify(1);
+        Some(fired)
+    }
+
+    /// The same for a worker: sleeps until there is one; `None` at the end.
+    pub fn next(&self) -> Option<Fired> {
+        loop {
+            if let Some(fired) = self.take() {
+                return Some(fired);
+            }
+            // Acquire: pairs with the Release in `dismiss`.
+            if self.quit.load(Ordering::Acquire) != 0 {
+                return None;
+            }
+            self.work
+                .wait(|| self.ring.len() != 0 || self.quit.load(Ordering::Acquire) != 0);
+        }
+    }
+
+    /// A callback is over.
+    pub fn finished(&self) {
+        // AcqRel: what the callback did is seen by whoever waits for all.
+        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.rest.notify(i32::MAX);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        // Relaxed: whoever closes it looks at the queue afterwards, and both sides
+        // have a fence in between.
+        self.closed.load(Ordering::Relaxed) != 0
+    }
+
+    /// From here on the driver neither fills the queue nor waits for room.
+    pub fn close(&self) {
+        // AcqRel: a chain of read-modify-writes; `notify` has the fence.
+        self.closed.fetch_add(1, Ordering::AcqRel);
+        self.room.notify(1);
+    }
+
+    pub fn open(&self) {
+        // AcqRel: as in `close`.
+        self.closed.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Runs what is queued by `run`, and waits until nothing runs that was queued.
+    /// Of a closed pool: bounded by the callbacks that run, whatever the executor does.
+    pub fn empty(&self, mut run: impl FnMut(&Fired)) {
+        loop {
+            while let Some(fired) = self.take() {
+                run(&fired);
+            }
+            let mut over = false;
+            self.rest.wait(|| {
+                // Acquire: pairs with `finished`.
+                over = self.unfinished.load(Ordering::Acquire) == 0;
+                over || self.ring.len() != 0
+            });
+            if over {
+                return;
+            }
+        }
+    }
+
+    /// How many are waiting in the queue.
+    pub fn queued(&self) -> u64 {
+        self.ring.len()
+    }
+
+    /// # Safety
+    /// Nobody uses the pool any more.
+    pub unsafe fn unmap(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.ring.unmap(&Mmap) };
+    }
+}

@@ -1,0 +1,30 @@
+//! The rule for a number of nanoseconds, for C and for Rust.
+//!
+//! A time is below 2^63, or it is [`NEVER`]. Any other value is a negative number
+//! that was cast, and an error.
+
+use crate::runtime::Errno;
+
+pub(crate) const NEVER: u64 = u64::MAX;
+/// The longest time that is not never: 292 years.
+pub(crate) const LONGEST: u64 = i64::MAX as u64;
+
+/// A delay, a deadline, a period or a slack.
+#[inline]
+pub(crate) fn time(ns: u64) -> Result<u64, Errno> {
+    if ns <= LONGEST || ns == NEVER {
+        Ok(ns)
+    } else {
+        Err(-libc::EINVAL)
+    }
+}
+
+/// What a clock shows: it never reaches never.
+#[inline]
+pub(crate) fn clock(ns: u64) -> Result<u64, Errno> {
+    if ns <= LONGEST {
+        Ok(ns)
+    } else {
+        Err(-libc::EINVAL)
+    }
+}

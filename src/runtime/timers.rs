@@ -1,0 +1,254 @@
+//! The calls on timers and keys: is this the wheel's process, which tick is meant,
+//! then the core's call.
+
+use super::keys::{Target, Timers};
+use super::{local, number, Errno, Host};
+use crate::core::arm::How;
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::node::KEYED;
+use crate::core::state::{Handle, NEVER};
+use crate::core::ticks::END_OF_TIME;
+use crate::core::wheel::{Caller, Token};
+use crate::sync::Ordering;
+use crate::sys::clock::{self, Clock};
+use crate::sys::quietly;
+
+/// How many timers of a batch are fetched ahead.
+const AHEAD: usize = 16;
+
+/// A point or a span of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    After(u64),
+    At(u64),
+}
+
+impl Caller for Host {
+    #[inline]
+    fn token(&self) -> Result<Token, Error> {
+        local::token(self)
+    }
+
+    #[inline(always)]
+    fn token_at_hand(&self) -> Option<Token> {
+        local::last(self)
+    }
+
+    #[inline(always)]
+    fn first_ns(&self) -> u64 {
+        // Relaxed: of an advance beside this call either may come first.
+        self.first_ns.load(Ordering::Relaxed)
+    }
+
+    fn wake_driver(&self) {
+        self.alarm_now();
+    }
+}
+
+impl Timers for Host {
+    type When = When;
+    type Error = Errno;
+
+    fn make(&self, spec: Spec, when: When) -> Result<Handle, Errno> {
+        self.setup(spec, Some(when))
+    }
+
+    fn shift(&self, timer: Handle, when: When) -> Result<bool, Errno> {
+        match number(self.arm(timer, when, How::Pending)) {
+            n if n < 0 => Err(n),
+            n => Ok(n == 1),
+        }
+    }
+
+    fn end(&self, timer: Handle) -> bool {
+        number(self.cancel(timer, false)) == 1
+    }
+
+    fn is_pending(&self, timer: Handle) -> bool {
+        self.deadline(timer).is_ok_and(|d| d.is_some())
+    }
+}
+
+impl Host {
+    /// The wheel's time. Steps back are held at what the hand has seen.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match self.clock.id() {
+            Some(c) => self.held(clock::now(c)),
+            // Acquire: pairs with the Release in `advance`.
+            None => self.manual_ns.load(Ordering::Acquire),
+        }
+    }
+
+    /// The time that delays are counted from: not before `now`.
+    #[inline]
+    pub fn arming_now(&self) -> u64 {
+        match &self.clock {
+            Clock::System(c) => self.held(clock::now(*c)),
+            Clock::Coarse(counter) => self.held(local::coarse_now(counter)),
+            Clock::Manual => self.now(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn held(&self, ns: u64) -> u64 {
+        ns.max(self.wheel.hand_ns())
+    }
+
+    /// The deadline that `when` asks for; out of range is never.
+    #[inline]
+    pub(super) fn due(&self, when: When) -> u64 {
+        match when {
+            When::At(ns) | When::After(ns) if ns >= END_OF_TIME => NEVER,
+            When::At(ns) => ns,
+            When::After(delay) => match self.arming_now() + delay {
+                ns if ns >= END_OF_TIME => NEVER,
+                ns => ns,
+            },
+        }
+    }
+
+    pub fn setup(&self, spec: Spec, when: Option<When>) -> Result<Handle, Errno> {
+        self.check()?;
+        let due = when.map(|w| self.due(w));
+        Ok(self.wheel.setup(self, spec, due)?)
+    }
+
+    /// Arms to a deadline, the short way if that will do.
+    #[inline(always)]
+    pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
+        self.wheel.arm_at(self, timer, ns).number()
+    }
+
+    pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<i32, Errno> {
+        self.check()?;
+        let due = self.due(when);
+        Ok(self.wheel.arm(self, timer, due, how)?.into())
+    }
+
+    /// Arms to a deadline or up to `slack` nanoseconds later: to a tick in between.
+    /// If there is none, to the first one after the deadline.
+    pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<i32, Errno> {
+        self.arm(timer, when, How::Within(slack))
+    }
+
+    /// The slack of a period as part of a timer's kind: no more than lets each
+    /// period have a tick of its own, and each deadline, which need not be the
+    /// begin of a tick, one within its slack.
+    pub fn slack(&self, slack: u64, period: u64) -> u16 {
+        let tick_ns = self.wheel.ticks().tick_ns();
+        let ticks = slack.saturating_sub(tick_ns - 1) / tick_ns;
+        crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
+    }
+
+    /// Cancels, the short way if that will do.
+    #[inline(always)]
+    pub fn delete(&self, timer: Handle) -> i32 {
+        self.wheel.cancel_plain(self, timer).number()
+    }
+
+    /// Acts on `n` timers, one after another; how often that succeeded. The node
+    /// of each is fetched while those before it are acted on.
+    pub fn each(
+        &self,
+        n: usize,
+        timer: impl Fn(usize) -> Handle,
+        mut act: impl FnMut(usize, Handle) -> i32,
+    ) -> Result<usize, Errno> {
+        self.check()?;
+        let mut done = 0;
+        for i in 0..n.min(AHEAD) {
+            self.wheel.prefetch(timer(i));
+        }
+        for i in 0..n {
+            if i + AHEAD < n {
+                self.wheel.prefetch(timer(i + AHEAD));
+            }
+            done += usize::from(act(i, timer(i)) >= 0);
+        }
+        Ok(done)
+    }
+
+    pub fn cancel(&self, timer: Handle, shut: bool) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(self.wheel.cancel(self, timer, shut)?.into())
+    }
+
+    pub fn free(&self, timer: Handle) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(self.wheel.free(self, timer)?.into())
+    }
+
+    /// The deadline in nanoseconds, if it is armed.
+    pub fn deadline(&self, timer: Handle) -> Result<Option<u64>, Errno> {
+        self.check()?;
+        Ok(self.wheel.due(timer)?)
+    }
+
+    // Keyed timers. A lock or the allocator may change errno.
+
+    pub fn key_set(&self, key: &[u8], target: Target, when: When) -> Result<i32, Errno> {
+        self.check()?;
+        quietly(|| self.keys.set(self, key, target, when)).map(i32::from)
+    }
+
+    pub fn key_move(&self, key: &[u8], when: When) -> Result<i32, Errno> {
+        self.check()?;
+        if self.is_drained() {
+            return Err(-libc::ESHUTDOWN);
+        }
+        quietly(|| self.keys.shift(self, key, when)).map(i32::from)
+    }
+
+    pub fn key_delete(&self, key: &[u8]) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(quietly(|| self.keys.delete(self, key)).into())
+    }
+
+    pub fn key_pending(&self, key: &[u8]) -> Result<i32, Errno> {
+        self.check()?;
+        Ok(quietly(|| self.keys.pending(self, key)).into())
+    }
+
+    /// Hands what has fired or was drained on as the caller knows it: a keyed
+    /// timer without a handle, and from here on its key is free. Dropped if it
+    /// has no key: armed by somebody who guessed its handle.
+    pub(super) fn named(&self, fired: &Fired, take: impl FnOnce(&Fired) -> bool) -> bool {
+        if fired.kind & KEYED != 0 {
+            return self.fetch(fired).is_none_or(|named| take(&named));
+        }
+        take(fired)
+    }
+
+    /// Shows the pending timers from `index` on, as the caller knows them, until
+    /// `see` has enough; where to go on.
+    pub fn list(&self, mut index: u32, mut see: impl FnMut(&Fired) -> bool) -> Result<u32, Errno> {
+        self.check()?;
+        while let Some((next, pending)) = self.wheel.next_pending(index) {
+            index = next;
+            let room = match pending.kind & KEYED {
+                0 => see(&pending),
+                _ => quietly(|| self.keys.peek(&pending)).is_none_or(|named| see(&named)),
+            };
+            if !room {
+                break;
+            }
+        }
+        Ok(index)
+    }
+
+    /// Sets the period of a timer.
+    pub fn set_period(&self, timer: Handle, period: u64) -> Result<i32, Errno> {
+        self.check()?;
+        self.wheel.set_period(timer, period)?;
+        Ok(0)
+    }
+
+    /// Not inlined: no part of what a timer without a key costs.
+    #[inline(never)]
+    pub(super) fn fetch(&self, fired: &Fired) -> Option<Fired> {
+        quietly(|| self.keys.fetch(fired))
+    }
+}

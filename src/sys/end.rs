@@ -1,0 +1,54 @@
+//! A call at the end of each thread that asked for it.
+
+use super::quietly;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is called: one type in the whole library.
+pub(crate) trait AtEnd {
+    fn call();
+}
+
+/// 1 + the key whose destructor calls; 0 before it is made.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+fn key() -> Option<libc::pthread_key_t> {
+    // Relaxed: the number is all there is to it.
+    let made = KEY.load(Ordering::Relaxed).checked_sub(1)?;
+    libc::pthread_key_t::try_from(made).ok()
+}
+
+extern "C" fn thread_ends<E: AtEnd>(_: *mut libc::c_void) {
+    E::call();
+}
+
+/// Makes ready to call it at the end of threads. False if the system has no key left;
+/// asked again next time.
+pub(crate) fn prepare<E: AtEnd>() -> bool {
+    if key().is_some() {
+        return true;
+    }
+    let mut fresh = 0;
+    // SAFETY: a valid pointer and a function that lives as long as the library,
+    // which is never unloaded.
+    if quietly(|| unsafe { libc::pthread_key_create(&mut fresh, Some(thread_ends::<E>)) }) == 0 {
+        // Relaxed: as above.
+        let exchanged = KEY.compare_exchange(
+            0,
+            u64::from(fresh) + 1,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if exchanged.is_err() {
+            // SAFETY: made above, and known to nobody.
+            unsafe { libc::pthread_key_delete(fresh) };
+        }
+    }
+    key().is_some()
+}
+
+/// Has the calling thread call it at its end. False without memory.
+pub(crate) fn call_at_end() -> bool {
+    let value = std::ptr::dangling::<u8>().cast();
+    // SAFETY: our own key. Any value but null makes the destructor run.
+    key().is_some_and(|key| quietly(|| unsafe { libc::pthread_setspecific(key, value) }) == 0)
+}

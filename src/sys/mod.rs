@@ -1,0 +1,52 @@
+//! What the library needs of the operating system, each in its own file.
+
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/alarm.rs")]
+pub(crate) mod alarm;
+pub(crate) mod clock;
+pub(crate) mod counter;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/end.rs")]
+pub(crate) mod end;
+pub(crate) mod event;
+pub(crate) mod fork;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/futex.rs")]
+pub(crate) mod futex;
+pub(crate) mod lock;
+pub(crate) mod maps;
+pub(crate) mod ready;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/thread.rs")]
+pub(crate) mod thread;
+
+/// The error number of the call that has just failed.
+pub(crate) fn errno() -> i32 {
+    std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EIO)
+}
+
+/// Random bits that the kernel left for this process when it began.
+pub(crate) fn seed() -> u64 {
+    quietly(|| {
+        // SAFETY: the address of sixteen bytes that stay, or 0.
+        unsafe {
+            let at = libc::getauxval(libc::AT_RANDOM) as *const u64;
+            if at.is_null() {
+                0
+            } else {
+                at.read_unaligned()
+            }
+        }
+    })
+}
+
+/// Runs system calls and leaves the caller's `errno` as it was: the library
+/// returns its errors.
+pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
+    // SAFETY: the calling thread's own `errno`.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let result = f();
+        *errno = before;
+        result
+    }
+}

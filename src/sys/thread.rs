@@ -1,0 +1,74 @@
+//! A thread that leaves the program's signals to its other threads, started
+//! fallibly.
+
+use super::quietly;
+
+/// A started thread, to be joined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Thread(pub libc::pthread_t);
+
+/// What is not blocked: the signals that a thread sends itself by what it does, which
+/// go to the program's handler from a callback as well, and that of profilers.
+const OPEN: [libc::c_int; 7] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGPROF,
+];
+
+/// What a thread does.
+pub(crate) trait Body {
+    /// # Safety
+    /// `arg` is what `start` was given.
+    unsafe fn run(arg: *mut libc::c_void);
+}
+
+extern "C" fn run<B: Body>(arg: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: handed on by `start`.
+    unsafe { B::run(arg) };
+    std::ptr::null_mut()
+}
+
+/// Starts `B::run(arg)` in a thread with all other signals blocked.
+pub(crate) fn start<B: Body>(arg: *mut libc::c_void) -> Result<Thread, i32> {
+    // SAFETY: plain old data, filled by the calls below.
+    let (mut most, mut old): (libc::sigset_t, libc::sigset_t) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    // SAFETY: as above; not a number everywhere.
+    let mut thread: libc::pthread_t = unsafe { std::mem::zeroed() };
+    // SAFETY: valid pointers to locals; the new thread inherits the mask. A name for
+    // ps and top, whose failure is nobody's trouble, and a thread that has not been
+    // joined.
+    let error = quietly(|| unsafe {
+        libc::sigfillset(&mut most);
+        for signal in OPEN {
+            libc::sigdelset(&mut most, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &most, &mut old);
+        let error = libc::pthread_create(&mut thread, std::ptr::null(), run::<B>, arg);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        if error == 0 {
+            libc::pthread_setname_np(thread, c"hwheel".as_ptr());
+        }
+        error
+    });
+    if error == 0 {
+        Ok(Thread(thread))
+    } else {
+        Err(error)
+    }
+}
+
+/// Waits for the end of a thread.
+pub(crate) fn join(thread: Thread) {
+    // SAFETY: started by `start` and joined once.
+    quietly(|| unsafe { libc::pthread_join(thread.0, std::ptr::null_mut()) });
+}
+
+/// Sleeps for a millisecond.
+pub(crate) fn nap() {
+    quietly(|| std::thread::sleep(std::time::Duration::from_millis(1)));
+}

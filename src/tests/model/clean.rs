@@ -1,0 +1,91 @@
+//! Dead entries are cleaned up while timers are armed, with pushes and relying
+//! on promises: drawn in `core/driver/clean.rs`.
+
+use super::{duel, explore, one, report, World};
+use crate::core::arm::How;
+use crate::core::state::Handle;
+use crate::tests::checker::at;
+use crate::tests::Waking;
+use loom::sync::Arc;
+use loom::thread;
+
+/// A timer that was moved earlier so often that a clean-up was asked for. It is
+/// due at tick 7.
+fn moved() -> (World, Handle) {
+    let (w, t) = one(None);
+    for tick in [12, 11, 10, 9, 8, 7] {
+        arm(&w, 1, t, tick);
+    }
+    (w, t)
+}
+
+/// Promises are suspended during a clean-up, so an arm may call the driver.
+fn arm(w: &World, n: usize, t: Handle, tick: u64) -> bool {
+    let own = Waking(w.tokens[n], || ());
+    w.wheel.arm(&own, t, at(tick), How::Always).unwrap()
+}
+
+/// Two pieces of the clean-up; nothing is due.
+fn clean_up(w: &World) {
+    assert!(!w.wheel.nothing_due(at(1)), "it was not asked for");
+    assert_eq!(w.advance(1) + w.advance(2), 0);
+}
+
+/// Fires it: at its deadline and not before.
+fn judge(w: &World, t: Handle) {
+    let due = w.due(t);
+    assert!(due > 2);
+    assert_eq!(w.advance(due - 1), 0, "early");
+    assert_eq!(w.advance(due), 1, "late or lost");
+    assert_eq!(w.advance(20), 0, "twice");
+}
+
+/// An entry that is being pushed or published is kept.
+#[test]
+fn clean_up_against_a_push() {
+    for shard in [0, 1] {
+        duel(
+            moved,
+            move |(w, t)| arm(w, shard, *t, 3),
+            |(w, _)| clean_up(w),
+            |(w, t), _, ()| judge(w, *t),
+        );
+    }
+}
+
+/// A timer that rests is armed, relying on a promise whose entry is looked at
+/// meanwhile.
+#[test]
+fn clean_up_against_a_thread_that_relies() {
+    for tick in [7, 8] {
+        duel(
+            || {
+                let (w, t) = moved();
+                w.cancel(0, t);
+                (w, t)
+            },
+            move |(w, t)| arm(w, 0, *t, tick),
+            |(w, _)| clean_up(w),
+            |(w, t), _, ()| judge(w, *t),
+        );
+    }
+}
+
+/// One thread relies on a promise that another writes over with a later one. At
+/// two preemptions.
+#[test]
+fn clean_up_against_a_promise_that_is_written_over() {
+    report(explore(Some(2), || {
+        let w = Arc::new(moved());
+        let (v, x) = (w.clone(), w.clone());
+        let later = thread::spawn(move || arm(&v.0, 1, v.1, 5));
+        let relies = thread::spawn(move || {
+            arm(&x.0, 0, x.1, 3);
+            arm(&x.0, 0, x.1, 4)
+        });
+        clean_up(&w.0);
+        later.join().unwrap();
+        relies.join().unwrap();
+        judge(&w.0, w.1);
+    }));
+}

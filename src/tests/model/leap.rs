@@ -1,0 +1,76 @@
+//! A long leap over nothing while timers are armed: drawn in
+//! `core/driver/leap.rs`.
+
+use super::{duel, one, two, World};
+use crate::core::state::{Handle, LEAP};
+
+/// It is due at once or later: it fires once, in time.
+fn judge(w: &World, t: Handle, hand: u64) {
+    let mut fired = w.fired() + w.advance(hand) + w.advance(hand + 1);
+    let due = w.due(t);
+    if due != 0 {
+        fired += w.advance(due - 1);
+        assert_eq!(fired, 0, "early");
+        fired += w.advance(due);
+    }
+    assert_eq!(fired, 1, "late or lost");
+}
+
+/// A timer is armed for a tick that the hand leaps over, or beyond. The thread
+/// calls the leap off if it finds one under way.
+#[test]
+fn leap_against_arm() {
+    for tick in [3, LEAP + 3, 2 * LEAP + 3, 4 * LEAP] {
+        duel(
+            || one(None),
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(2 * LEAP),
+            |(w, t), _, ()| judge(w, *t, 2 * LEAP),
+        );
+    }
+}
+
+/// The short way to arm.
+#[test]
+fn leap_against_short_arm() {
+    for tick in [3, LEAP / 2] {
+        duel(
+            || one(None),
+            move |(w, t)| w.short_arm(1, *t, tick),
+            |(w, _)| _ = w.advance(2 * LEAP),
+            |(w, t), _, ()| judge(w, *t, 2 * LEAP),
+        );
+    }
+}
+
+/// A timer is set up while the hand leaps.
+#[test]
+fn leap_against_setup() {
+    duel(
+        || one(None).0,
+        |w| w.make(Default::default(), Some(3)),
+        |w| _ = w.advance(2 * LEAP),
+        |w, t, ()| judge(w, t, 2 * LEAP),
+    );
+}
+
+/// A thread finds a leap under way and calls off the next one, which begins
+/// elsewhere: the hand does not go back.
+#[test]
+fn leap_against_a_thread_that_saw_the_one_before() {
+    for tick in [3, 4 * LEAP + 3] {
+        duel(
+            || {
+                let (w, t, u) = two();
+                w.arm(0, u, 4 * LEAP);
+                (w, t)
+            },
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(8 * LEAP),
+            |(w, t), _, ()| {
+                w.advance(8 * LEAP + 1);
+                assert_eq!(w.fired(), 2, "late or lost: due {:x}", w.due(*t));
+            },
+        );
+    }
+}

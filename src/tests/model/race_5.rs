@@ -1,0 +1,189 @@
+//! Race 5: a thread waits until a callback is over.
+
+use super::{duel, Futex, World};
+use crate::core::driver::Fired;
+use crate::core::state::Handle;
+use crate::core::wheel::Config;
+use crate::sync::{AtomicU32, Ordering};
+use crate::tests::checker::{at, shape, Waker};
+use crate::tests::Spin;
+
+/// A timer whose callback takes a while.
+struct Slow {
+    world: World,
+    timer: Handle,
+    pooled: bool,
+    futex: Futex,
+    inside: AtomicU32,
+    ran: AtomicU32,
+}
+
+impl Slow {
+    fn new(pooled: bool) -> Slow {
+        let world = World::of(Config {
+            pooled,
+            ..shape(2, 1, 0)
+        });
+        Slow {
+            timer: world.called(1),
+            world,
+            pooled,
+            futex: Futex::default(),
+            inside: AtomicU32::new(0),
+            ran: AtomicU32::new(0),
+        }
+    }
+
+    fn run(&self) {
+        self.inside.store(1, Ordering::Relaxed);
+        self.ran.fetch_add(1, Ordering::Relaxed);
+        self.inside.store(0, Ordering::Relaxed);
+    }
+
+    /// What the callback is seen to have done, by a thread for which it is over.
+    fn over(&self) -> u32 {
+        assert_eq!(self.inside.load(Ordering::Relaxed), 0, "still running");
+        self.ran.load(Ordering::Relaxed)
+    }
+
+    /// A sweep. In a pooled wheel the caller runs what is due.
+    fn advance(&self, target: u64) -> Vec<Handle> {
+        let mut fired = Vec::new();
+        let take = |f: &Fired| {
+            fired.push(f.handle);
+            if !self.pooled {
+                self.run();
+            }
+            true
+        };
+        let mut drive = self.world.wheel.drive().unwrap();
+        drive.advance(at(target), Waker(&self.futex, take));
+        fired
+    }
+
+    /// A worker has taken a fired timer out of the queue.
+    fn work(&self, timer: Handle) {
+        self.run();
+        let worker = self.world.own(0);
+        self.world.wheel.finish(&worker, timer, &self.futex);
+    }
+
+    fn delete(&self, shut: bool) -> Result<bool, crate::core::error::Error> {
+        let caller = self.world.own(1);
+        self.world
+            .wheel
+            .cancel_sync(&caller, self.timer, shut, &self.futex)
+    }
+}
+
+/// After a sync delete the callback is over and does not begin: the running
+/// word, or RUNNING in a pooled wheel.
+#[test]
+fn race_5_sync_delete_against_callback() {
+    for (shut, pooled) in [(false, false), (true, false), (false, true), (true, true)] {
+        duel(
+            move || Slow::new(pooled),
+            move |s| (s.delete(shut).unwrap(), s.over()),
+            move |s| {
+                for timer in s.advance(1) {
+                    if pooled {
+                        s.work(timer);
+                    }
+                }
+            },
+            |s, (was, before), ()| {
+                assert_eq!(s.over(), before, "it began afterwards");
+                assert_eq!(before, u32::from(!was));
+            },
+        );
+    }
+}
+
+/// The callback is already running, in a worker, when a thread begins to wait.
+#[test]
+fn race_5_sync_delete_against_the_end_of_a_callback() {
+    duel(
+        || {
+            let s = Slow::new(true);
+            assert_eq!(s.advance(1), [s.timer]);
+            s
+        },
+        |s| (s.delete(false), s.over()),
+        |s| s.work(s.timer),
+        |_, (was, before), ()| {
+            assert_eq!(was, Ok(false));
+            assert_eq!(before, 1, "it was not waited for");
+        },
+    );
+}
+
+/// The timer is freed while a thread waits for its callback, and its node may be
+/// in use again: the thread does not wait for that, and not for ever.
+#[test]
+fn race_5_sync_delete_against_free_and_reuse() {
+    for pooled in [false, true] {
+        duel(
+            move || {
+                let s = Slow::new(pooled);
+                s.world.wheel.free(&s.world.own(0), s.timer).unwrap();
+                // The next life of the node.
+                let next = s.world.called(1);
+                (s, next)
+            },
+            |(s, _)| s.delete(false),
+            |(s, next)| {
+                for timer in s.advance(1) {
+                    assert_eq!(timer, *next);
+                    if s.pooled {
+                        s.work(timer);
+                    }
+                }
+            },
+            |(s, _), was, ()| {
+                assert!(was.is_err(), "stale");
+                assert_eq!(s.over(), 1);
+            },
+        );
+    }
+}
+
+/// A timer waits for nobody: it is deleted, and its callback waited for, while
+/// another callback runs.
+#[test]
+fn race_5_sync_delete_beside_another_callback() {
+    duel(
+        || {
+            let s = Slow::new(false);
+            let other = s.world.called(1);
+            s.world.cancel(0, s.timer);
+            (s, other)
+        },
+        |(s, _)| s.delete(false),
+        |(s, other)| assert_eq!(s.advance(1), [*other]),
+        |_, was, ()| assert_eq!(was, Ok(false)),
+    );
+}
+
+/// The driver waits as well, when the callback is over.
+#[test]
+fn race_5_two_threads_delete() {
+    duel(
+        || Slow::new(false),
+        |s| {
+            let was = s.delete(false).unwrap();
+            (was, s.over())
+        },
+        |s| {
+            s.advance(1);
+            let own = s.world.own(0);
+            s.world
+                .wheel
+                .cancel_sync(&own, s.timer, false, &Spin)
+                .unwrap()
+        },
+        |s, (first, _), second| {
+            assert!(!second, "it has fired, or was cancelled before");
+            assert_eq!(s.over(), u32::from(!first));
+        },
+    );
+}

@@ -1,0 +1,121 @@
+//! Race 6: a timer comes due again while its callback runs in another thread.
+
+use super::{duel, World};
+use crate::core::driver::Fired;
+use crate::core::life::Spec;
+use crate::core::node::BURST;
+use crate::core::state::Handle;
+use crate::core::wheel::Config;
+use crate::tests::checker::{at, func, shape};
+use crate::tests::{Collect, Spin};
+
+/// A pooled wheel with a timer that a worker has.
+fn taken(spec: Spec) -> (World, Handle) {
+    let w = World::of(Config {
+        pooled: true,
+        ..shape(2, 1, 0)
+    });
+    let t = w.make(
+        Spec {
+            func: func(1),
+            ..spec
+        },
+        Some(1),
+    );
+    assert_eq!(w.advance(1), 1);
+    (w, t)
+}
+
+/// Fires what is due, and runs it at once.
+fn run(w: &World, target: u64) -> u64 {
+    let mut ran = 0;
+    if !w.wheel.nothing_due(at(target)) {
+        let mut fired = Vec::new();
+        let take = |f: &Fired| {
+            fired.push(f.handle);
+            true
+        };
+        w.wheel.drive().unwrap().advance(at(target), Collect(take));
+        for timer in fired {
+            w.wheel.finish(&w.own(0), timer, &Spin);
+            ran += 1;
+        }
+    }
+    ran
+}
+
+/// It is fired after the callback, in time, and never in two threads at once.
+#[test]
+fn race_6_due_again_against_finish() {
+    duel(
+        || {
+            let (w, t) = taken(Spec::default());
+            w.arm(0, t, 2);
+            (w, t)
+        },
+        |(w, t)| w.wheel.finish(&w.own(1), *t, &Spin),
+        |(w, _)| w.advance(2),
+        |(w, _), (), early| {
+            assert!(early <= 1);
+            assert_eq!(early + w.advance(2), 1, "late or lost");
+        },
+    );
+}
+
+/// The same of a timer that is armed just then, by a third thread, for a time
+/// that has passed.
+#[test]
+fn race_6_arm_against_finish() {
+    duel(
+        || taken(Spec::default()),
+        |(w, t)| w.wheel.finish(&w.own(1), *t, &Spin),
+        |(w, t)| {
+            w.arm(0, *t, 1);
+            w.advance(2)
+        },
+        |(w, _), (), early| {
+            assert!(early <= 1);
+            assert_eq!(early + w.advance(2), 1, "late or lost");
+        },
+    );
+}
+
+/// A period that comes due meanwhile is owed, or left out.
+#[test]
+fn race_6_period_against_finish() {
+    for kind in [0, BURST] {
+        duel(
+            move || {
+                taken(Spec {
+                    period: at(1),
+                    kind,
+                    ..Spec::default()
+                })
+            },
+            |(w, t)| w.wheel.finish(&w.own(1), *t, &Spin),
+            |(w, _)| run(w, 2),
+            move |(w, t), (), early| {
+                let all = early + run(w, 2) + run(w, 3);
+                assert!(all == 2 || kind != BURST && all == 1, "{all} of 2");
+                assert!(w.due(*t) > 3);
+            },
+        );
+    }
+}
+
+/// It is freed while its callback runs: the node is given back once, by the end
+/// of the callback.
+#[test]
+fn race_6_free_against_finish() {
+    duel(
+        || taken(Spec::default()),
+        |(w, t)| w.wheel.finish(&w.own(1), *t, &Spin),
+        |(w, t)| w.wheel.free(&w.own(0), *t),
+        |(w, _), (), was| {
+            assert_eq!(was, Ok(false));
+            assert_eq!(w.wheel.live(), 0);
+            let made = [(); 2].map(|()| w.timer(None));
+            assert_ne!(made[0], made[1]);
+        },
+    );
+}

@@ -1,0 +1,518 @@
+//! A wheel on a clock, from its beginning to its end: what starts, stops, drives, asks,
+//! arms, waits, drains and destroys, in three threads, beside the tick thread, workers
+//! or an executor. The code is what ships; clock, alarm, threads and futex are those of
+//! the test (`sys`), and adversaries: the system refuses, alarms go off for nothing, time
+//! leaps; the executor works late, inside of the call, or not at all, and calls back.
+//!
+//! That a call does not return is seen as well: a thread that waits for ever is a
+//! deadlock, and one that goes round for ever takes too many steps.
+
+mod life;
+mod waits;
+
+use super::{add, check, thread, Rng, Tally};
+use crate::runtime::pool::{Crew, Overload};
+use crate::runtime::{Budget, Errno, Executor, Host, Options, When};
+use crate::slab::{AUTO, KEYED};
+use crate::sweep::Fired;
+use crate::sys::clock::Clock;
+use crate::wheel::{Handle, Spec};
+use shuttle::sync::{Condvar, Mutex, MutexGuard};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+// What the stubs of `sys` share.
+
+pub(crate) struct State {
+    pub now: u64,
+    pub alarms: Vec<Option<u64>>,
+    pub threads: Vec<Option<thread::JoinHandle<()>>>,
+}
+
+pub(crate) struct System {
+    state: Mutex<State>,
+    /// Time has passed, or an alarm was set.
+    pub changed: Condvar,
+    /// It may refuse what it is asked for.
+    hostile: AtomicBool,
+}
+
+shuttle::lazy_static! {
+    static ref SYSTEM: System = System {
+        state: Mutex::new(State {
+            now: BEGIN,
+            alarms: Vec::new(),
+            threads: Vec::new(),
+        }),
+        changed: Condvar::new(),
+        hostile: AtomicBool::new(false),
+    };
+}
+
+pub(crate) fn system() -> &'static System {
+    &SYSTEM
+}
+
+/// The time.
+pub(crate) fn now() -> u64 {
+    system().lock().now
+}
+
+impl System {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// A wake-up for nothing.
+    pub fn disturbed(&self) -> bool {
+        self.hostile.load(Ordering::Relaxed) && self.one_in(8)
+    }
+
+    pub fn one_in(&self, n: u64) -> bool {
+        use shuttle::rand::RngCore;
+        shuttle::rand::thread_rng().next_u64() % n == 0
+    }
+
+    /// Says no, now and then.
+    pub fn refused(&self) -> Option<i32> {
+        (self.hostile.load(Ordering::Relaxed) && self.one_in(8)).then_some(libc::EAGAIN)
+    }
+
+    fn pass(&self, ns: u64) {
+        self.lock().now += ns;
+        self.changed.notify_all();
+    }
+}
+
+// What the tests share.
+
+const BEGIN: u64 = 1 << 20;
+const TICK: u64 = 4;
+/// Delays are below this.
+const SOON: u64 = 10 * TICK;
+/// Later than everything.
+const FAR: u64 = 1 << 12;
+const SHARED: usize = 3;
+
+/// What an executor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// Nothing, for ever.
+    Refuses,
+    /// Runs it inside of the call.
+    Inside,
+    /// Has a thread run it, some time.
+    Late,
+}
+
+/// One wheel and its books.
+struct World {
+    host: *mut Host,
+    manner: Manner,
+    /// A thread that drives may have to wait for room until somebody stops the wheel.
+    blocks: bool,
+    /// Somebody stops it then.
+    is_freed: bool,
+    /// The threads of the test that have not ended.
+    busy: AtomicU64,
+    /// Timers that all threads use.
+    shared: [AtomicU64; SHARED],
+    /// Arms less how they have ended.
+    books: AtomicI64,
+    ended: AtomicU64,
+    /// Sync deletes that have ended one or more arms.
+    synced: AtomicU64,
+    /// Callbacks that ran, and events.
+    fired: AtomicU64,
+    drained: AtomicBool,
+    /// The callbacks of the first two timers wait for each other, and do nothing else.
+    mutual: AtomicBool,
+    /// What was asked of the executor's thread, and whether that is to end.
+    asked: Mutex<(u64, bool)>,
+    ask: Condvar,
+}
+
+// SAFETY: the host is for all threads until it is destroyed.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+std::thread_local! {
+    /// That of the execution: the threads of one run in one of the system's.
+    static WORLD: Cell<*const World> = const { Cell::new(std::ptr::null()) };
+}
+
+fn world<'a>() -> &'a World {
+    // SAFETY: set for as long as there are threads.
+    unsafe { &*WORLD.get() }
+}
+
+/// A result that one of these errors is among the right ones.
+#[track_caller]
+fn right(result: Result<i32, Errno>, errors: &[i32]) -> i32 {
+    match result {
+        Ok(n) => n,
+        Err(e) if errors.contains(&-e) => e,
+        Err(e) => panic!("error {e}"),
+    }
+}
+
+const STOPPED: [i32; 3] = [libc::EBUSY, libc::EAGAIN, libc::ESHUTDOWN];
+
+/// Calls that are wrong inside of a callback or the executor.
+fn is_refused_inside(host: &Host) {
+    assert_eq!(host.stop(), Err(-libc::EDEADLK));
+    assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
+    let driven = match is_manual(host) {
+        true => host.advance(FAR * FAR, None),
+        false => host.poll(None),
+    };
+    assert_eq!(driven, Err(-libc::EBUSY));
+}
+
+fn is_manual(host: &Host) -> bool {
+    host.descriptor() == Err(-libc::EINVAL)
+}
+
+fn numbers() -> Rng {
+    use shuttle::rand::RngCore;
+    Rng(shuttle::rand::thread_rng().next_u64() | 1)
+}
+
+/// The callback of all timers: now and then it calls back.
+unsafe fn callback(host: &Host, fired: &Fired) {
+    let w = world();
+    w.fires();
+    assert!(fired.func != 0 && (fired.handle == 0) == (fired.kind & KEYED != 0));
+    let mut rng = numbers();
+    if w.mutual.load(Ordering::Relaxed) {
+        let [a, b] = [0, 1].map(|n| w.shared[n].load(Ordering::Relaxed));
+        let other = if fired.handle == a { b } else { a };
+        return w.await_end(host, other);
+    }
+    match rng.below(10) {
+        0 => is_refused_inside(host),
+        1 => w.wait_for_another(host, &mut rng),
+        2 => w.arm(host, &mut rng),
+        3 => _ = host.next_expiry().unwrap(),
+        4 => _ = host.work(),
+        5 => w.arm_one_call(host, &mut rng),
+        _ => thread::yield_now(),
+    }
+}
+
+unsafe fn execute(host: &Host, _: Executor) {
+    let w = world();
+    if system().one_in(4) {
+        is_refused_inside(host);
+        host.next_expiry().unwrap();
+    }
+    match w.manner {
+        Manner::Refuses => {}
+        Manner::Inside => _ = host.work().unwrap(),
+        Manner::Late => {
+            w.asked.lock().unwrap().0 += 1;
+            w.ask.notify_all();
+        }
+    }
+}
+
+impl World {
+    fn new(clock: Clock, crew: Option<Crew>, manner: Manner) -> World {
+        let executor = crew.is_some_and(|crew| crew.workers == 0);
+        let host = Host::create(
+            &Options {
+                clock,
+                tick_ns: TICK,
+                levels: 2,
+                slots: 2,
+                max_timers: crate::slab::MOST,
+                start_ns: BEGIN,
+                coarse: false,
+                budget: Budget::default(),
+                crew,
+                executor: executor.then_some(Executor {
+                    call: execute,
+                    func: std::ptr::null(),
+                    arg: std::ptr::null_mut(),
+                }),
+            },
+            callback,
+        )
+        .unwrap();
+        let w = World {
+            host,
+            manner,
+            blocks: executor
+                && manner != Manner::Inside
+                && crew.is_some_and(|crew| crew.overload == Overload::Block),
+            is_freed: true,
+            busy: AtomicU64::new(0),
+            shared: Default::default(),
+            books: AtomicI64::new(0),
+            ended: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            fired: AtomicU64::new(0),
+            drained: AtomicBool::new(false),
+            mutual: AtomicBool::new(false),
+            asked: Mutex::new((0, false)),
+            ask: Condvar::new(),
+        };
+        for timer in &w.shared {
+            timer.store(w.host().setup(kept(), None).unwrap(), Ordering::Relaxed);
+        }
+        w
+    }
+
+    fn host(&self) -> &Host {
+        // SAFETY: destroyed by `destroy` alone.
+        unsafe { &*self.host }
+    }
+
+    fn book(&self, by: i64) {
+        self.books.fetch_add(by, Ordering::Relaxed);
+    }
+
+    fn fires(&self) {
+        add(&self.fired, 1);
+        self.ends();
+    }
+
+    fn ends(&self) {
+        self.book(-1);
+        add(&self.ended, 1);
+    }
+
+    fn pick(&self, rng: &mut Rng) -> Handle {
+        self.shared[rng.below(SHARED as u64) as usize].load(Ordering::Relaxed)
+    }
+
+    fn arm(&self, host: &Host, rng: &mut Rng) {
+        let after = When::After(rng.below(SOON));
+        let timer = self.pick(rng);
+        // Before it can end.
+        self.book(1);
+        let armed = match rng.below(3) {
+            0 => host.arm_range(timer, after, rng.below(SOON)),
+            _ => host.arm(timer, after, crate::wheel::How::Always),
+        };
+        if right(armed, &[libc::ESHUTDOWN]) != 0 {
+            self.book(-1);
+        }
+    }
+
+    fn arm_one_call(&self, host: &Host, rng: &mut Rng) {
+        let spec = Spec {
+            kind: AUTO,
+            func: rng.below(2) as usize,
+            ..kept()
+        };
+        self.book(1);
+        let made = host.setup(spec, Some(When::After(rng.below(SOON))));
+        // There is not always room in so small a slab.
+        if right(made.map(|_| 0), &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
+            self.book(-1);
+        }
+    }
+
+    fn key(&self, host: &Host, rng: &mut Rng) {
+        let key = [rng.below(2) as u8];
+        let after = When::After(rng.below(SOON));
+        match rng.below(3) {
+            0 => _ = right(host.key_move(&key, after), &[libc::ESHUTDOWN]),
+            1 => self.book(-i64::from(host.key_delete(&key).unwrap())),
+            _ => {
+                let target = crate::runtime::keys::Target { func: 1, cookie: 0 };
+                self.book(1);
+                let set = host.key_set(&key, target, after);
+                if right(set, &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
+                    self.book(-1);
+                }
+            }
+        }
+    }
+
+    fn wait_for_another(&self, host: &Host, rng: &mut Rng) {
+        self.await_end(host, self.pick(rng));
+    }
+
+    fn await_end(&self, host: &Host, timer: Handle) {
+        let was = host.cancel_sync(timer, 0);
+        let was = right(was, &[libc::EDEADLK]) == 1;
+        self.book(-i64::from(was));
+        add(&self.synced, was.into());
+    }
+
+    /// Drives; false if that was refused.
+    fn drive(&self, host: &Host, rng: &mut Rng) -> bool {
+        let mut room = 1 + rng.below(3);
+        let mut event = |_: &Fired| {
+            self.fires();
+            room -= 1;
+            room != 0
+        };
+        let driven = match is_manual(host) {
+            true => host.advance(host.now() + rng.below(SOON), Some(&mut event)),
+            false => host.poll(Some(&mut event)),
+        };
+        right(driven.map(|()| 0), &[libc::EBUSY]) == 0
+    }
+
+    fn drain(&self, host: &Host) {
+        let done = host.drain(|_| {
+            self.ends();
+            true
+        });
+        if right(done.map(i32::from), &[libc::EBUSY]) >= 0 {
+            self.drained.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Any call by any thread.
+    fn call(&self, rng: &mut Rng) {
+        let host = self.host();
+        match rng.below(20) {
+            0 | 1 if !is_manual(host) => {
+                let started = right(host.start().map(|()| 0), &STOPPED);
+                assert!(started != -libc::ESHUTDOWN || self.drained.load(Ordering::Relaxed));
+            }
+            2 | 3 => _ = right(host.stop().map(|()| 0), &[libc::EBUSY]),
+            4..=7 => _ = self.drive(host, rng),
+            8 => _ = host.next_expiry().unwrap(),
+            9 | 10 => self.key(host, rng),
+            11 => self.wait_for_another(host, rng),
+            12 => self.arm_one_call(host, rng),
+            13 if rng.below(8) == 0 => self.drain(host),
+            14 => _ = right(host.work().map(i32::from), &[libc::EINVAL]),
+            15 => {
+                let was = right(host.cancel(self.pick(rng), 0), &[]);
+                self.book(-i64::from(was));
+            }
+            16 => system().pass(rng.below(2 * TICK)),
+            _ => self.arm(host, rng),
+        }
+    }
+
+    /// The executor's thread; it may tire of its work.
+    fn work_late(&self, rng: &mut Rng) {
+        let mut left = rng.below(12);
+        loop {
+            let mut asked = self.asked.lock().unwrap();
+            while asked.0 == 0 && !asked.1 {
+                asked = self.ask.wait(asked).unwrap();
+            }
+            if asked.0 == 0 || left == 0 {
+                return;
+            }
+            asked.0 -= 1;
+            left -= 1;
+            drop(asked);
+            self.host().work().unwrap();
+        }
+    }
+
+    /// Frees whoever waits for room.
+    fn stop_until_all_are_done(&self) {
+        while self.busy.load(Ordering::Relaxed) != 0 {
+            right(self.host().stop().map(|()| 0), &[libc::EBUSY]);
+            thread::yield_now();
+        }
+    }
+
+    fn dismiss_executor(&self) {
+        self.asked.lock().unwrap().1 = true;
+        self.ask.notify_all();
+    }
+
+    /// The end: nothing waits for ever, and the books balance.
+    fn close(&self, tally: &Tally, rng: &mut Rng) {
+        let host = self.host();
+        system().hostile.store(false, Ordering::Relaxed);
+        system().pass(FAR);
+        assert_eq!(host.stop(), Ok(()));
+        if self.blocks || rng.below(2) == 0 {
+            while !host
+                .drain(|_| {
+                    self.ends();
+                    true
+                })
+                .unwrap()
+            {}
+        } else {
+            // Callbacks may arm again, a few times.
+            while host.wheel().survey().0 != 0 && !self.drained.load(Ordering::Relaxed) {
+                system().pass(FAR);
+                match is_manual(host) {
+                    true => host.advance(host.now() + FAR, None).unwrap(),
+                    false => host.poll(None).unwrap(),
+                }
+                assert_eq!(host.stop(), Ok(()));
+            }
+            host.next_expiry().unwrap();
+        }
+        assert_eq!(host.stop(), Ok(()));
+        let (queued, dropped, revoked) = host.queue();
+        assert_eq!(queued, 0);
+        let lost = host.unclaimed.get() + dropped;
+        let fired = self.fired.load(Ordering::Relaxed) + lost + revoked;
+        assert_eq!(host.wheel().driver.count.fired.get(), fired, "fired");
+        // A sync delete that waits for a callback also ends what is armed meanwhile,
+        // and says so once.
+        let open = self.books.load(Ordering::Relaxed) - lost as i64;
+        let most = self.synced.load(Ordering::Relaxed) as i64;
+        assert!((0..=most).contains(&open), "books: {open} of {most}");
+        // SAFETY: the other threads are gone.
+        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        add(&tally.ended, self.ended.load(Ordering::Relaxed) + lost);
+    }
+}
+
+/// A timer that is kept, with a callback.
+fn kept() -> Spec {
+    Spec {
+        func: 1,
+        cookie: 0,
+        period: 0,
+        kind: 0,
+    }
+}
+
+/// A pool of some kind, or none.
+fn crew(rng: &mut Rng) -> Option<Crew> {
+    (rng.below(4) != 0).then(|| Crew {
+        workers: rng.below(3) as u32,
+        queue: 1 << rng.below(2),
+        overload: [Overload::Run, Overload::Block, Overload::Drop][rng.below(3) as usize],
+    })
+}
+
+fn manner(rng: &mut Rng) -> Manner {
+    [Manner::Refuses, Manner::Inside, Manner::Late][rng.below(3) as usize]
+}
+
+/// Runs `body` in threads, each with numbers of its own, with the world as theirs; and
+/// the executor's, if that has one.
+fn together(w: &World, rng: &mut Rng, threads: usize, body: impl Fn(usize, &mut Rng) + Sync) {
+    WORLD.set(w);
+    let body = &body;
+    w.busy.store(threads as u64, Ordering::Relaxed);
+    // The caller's thread may wait for nothing else in here.
+    thread::scope(|s| {
+        if w.manner == Manner::Late {
+            let mut rng = Rng(rng.next() | 1);
+            s.spawn(move || w.work_late(&mut rng));
+        }
+        if w.blocks && w.is_freed {
+            s.spawn(move || w.stop_until_all_are_done());
+        }
+        for n in 0..threads {
+            let mut rng = Rng(rng.next() | 1);
+            s.spawn(move || {
+                body(n, &mut rng);
+                if w.busy.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    w.dismiss_executor();
+                }
+            });
+        }
+    });
+}

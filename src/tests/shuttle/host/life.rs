@@ -1,0 +1,179 @@
+//! Lives of wheels.
+
+use super::*;
+
+fn clock(rng: &mut Rng) -> Clock {
+    match rng.below(3) {
+        0 => Clock::Manual,
+        _ => Clock::System(libc::CLOCK_MONOTONIC),
+    }
+}
+
+/// Every call in any order, by three threads: each returns what the header says, stop
+/// and destroy return, and each arm ends once.
+#[test]
+fn three_threads_in_any_calls() {
+    check(|rng, tally| {
+        let w = World::new(clock(rng), crew(rng), manner(rng));
+        system().hostile.store(rng.below(2) == 0, Ordering::Relaxed);
+        together(&w, rng, 3, |_, rng| {
+            for _ in 0..12 {
+                w.call(rng);
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// An executor that does nothing, in front of which the driver waits for room: stop
+/// and destroy return.
+#[test]
+fn stop_beside_an_executor_that_refuses() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 0,
+            queue: 1,
+            overload: Overload::Block,
+        };
+        let w = World::new(clock(rng), Some(crew), Manner::Refuses);
+        together(&w, rng, 2, |n, rng| {
+            let host = w.host();
+            if !is_manual(host) {
+                right(host.start().map(|()| 0), &[libc::EBUSY]);
+            }
+            for _ in 0..4 {
+                w.arm_one_call(host, rng);
+            }
+            system().pass(FAR);
+            // Waits for room inside of it until the wheel is stopped.
+            if is_manual(host) && n == 0 {
+                w.drive(host, rng);
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// What three threads wait for fires, whoever of them arms first and however the
+/// tick thread sleeps; and then it is stopped.
+#[test]
+fn the_tick_thread_sleeps_past_nothing() {
+    check(|rng, tally| {
+        let w = World::new(Clock::System(libc::CLOCK_MONOTONIC), None, Manner::Inside);
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 3, |_, rng| {
+            for _ in 0..3 {
+                w.arm_one_call(host, rng);
+                if rng.below(2) == 0 {
+                    host.next_expiry().unwrap();
+                }
+                // Callbacks may arm again, a few times.
+                let mut patience = 1000;
+                while host.wheel().survey().0 != 0 {
+                    system().pass(TICK);
+                    thread::yield_now();
+                    patience -= 1;
+                    assert!(patience != 0, "overslept");
+                }
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// One thread drives, the others ask: it is never refused, and what they are told is
+/// not after what is armed.
+#[test]
+fn a_query_disturbs_no_driver() {
+    check(|rng, tally| {
+        let w = World::new(clock(rng), None, Manner::Inside);
+        let host = w.host();
+        let timer = w.shared[0].load(Ordering::Relaxed);
+        let latest = host.now() + FAR;
+        w.book(1);
+        host.arm(timer, When::At(latest), crate::wheel::How::Always)
+            .unwrap();
+        together(&w, rng, 3, |n, rng| {
+            for _ in 0..10 {
+                if n == 0 {
+                    system().pass(rng.below(TICK));
+                    assert!(w.drive(host, rng), "refused");
+                } else if rng.below(2) == 0 {
+                    let next = host.next_expiry().unwrap();
+                    assert!(next.is_some_and(|ns| ns <= latest + TICK), "late");
+                } else {
+                    w.arm_one_call(host, rng);
+                }
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// Two threads advance. One that is told that it has room left has left nothing that
+/// was due before it called; and the clock does not go back.
+#[test]
+fn two_that_advance() {
+    check(|rng, tally| {
+        let w = World::new(Clock::Manual, None, Manner::Inside);
+        let host = w.host();
+        together(&w, rng, 2, |_, rng| {
+            for _ in 0..6 {
+                let before = host.now();
+                let due = before + rng.below(SOON);
+                let spec = Spec {
+                    kind: AUTO,
+                    func: 0,
+                    ..kept()
+                };
+                w.book(1);
+                let timer = host.setup(spec, Some(When::At(due))).unwrap();
+                // If not: it may have been armed when its time had passed.
+                let ahead = host.now() < due;
+                let mut event = |_: &Fired| {
+                    w.fires();
+                    true
+                };
+                let goal = due + TICK;
+                let advanced = host.advance(goal, Some(&mut event));
+                if right(advanced.map(|()| 0), &[libc::EBUSY]) == 0 && ahead {
+                    let left = host.deadline(timer);
+                    assert_eq!(left, Err(-libc::ESTALE), "not fired, and said to be");
+                }
+                assert!(host.now() >= before, "back");
+                assert!(advanced.is_err() || host.now() >= goal, "behind");
+                // And where nothing is due.
+                let goal = host.now() + 1;
+                let advanced = host.advance(goal, None);
+                assert!(advanced.is_err() || host.now() >= goal, "back");
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// Threads that come and go in two wheels, one of which is made and destroyed
+/// meanwhile: the register and the shards of threads.
+#[test]
+fn threads_and_wheels_that_come_and_go() {
+    check(|rng, tally| {
+        let w = World::new(Clock::Manual, None, Manner::Inside);
+        let host = w.host();
+        together(&w, rng, 3, |_, rng| {
+            for _ in 0..2 {
+                thread::scope(|s| {
+                    let mut rng = Rng(rng.next() | 1);
+                    let w = &w;
+                    s.spawn(move || w.arm(host, &mut rng));
+                });
+                let other = World::new(Clock::Manual, None, Manner::Inside);
+                w.arm(host, rng);
+                other.host().setup(kept(), None).unwrap();
+                // SAFETY: nobody else knows it.
+                assert_eq!(unsafe { Host::destroy(other.host) }, Ok(()));
+            }
+        });
+        w.close(tally, rng);
+    });
+}

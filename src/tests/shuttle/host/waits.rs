@@ -1,0 +1,93 @@
+//! Callbacks that wait for others.
+
+use super::*;
+
+/// In two workers, an executor's thread and the driver callbacks wait for each other's
+/// timers, at random: nobody waits for ever, and what is taken out of the queue is
+/// counted as cancelled.
+#[test]
+fn callbacks_wait_for_each_other() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: rng.below(3) as u32,
+            queue: 1 << rng.below(2),
+            overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
+        };
+        let w = World::new(
+            Clock::System(libc::CLOCK_MONOTONIC),
+            Some(crew),
+            Manner::Late,
+        );
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 2, |_, rng| {
+            for _ in 0..8 {
+                match rng.below(4) {
+                    0 => w.wait_for_another(host, rng),
+                    1 => system().pass(rng.below(4 * TICK)),
+                    _ => w.arm(host, rng),
+                }
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// Two callbacks that do nothing but wait for each other: one is refused.
+#[test]
+fn of_two_that_wait_for_each_other_one_is_refused() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 2,
+            queue: 2,
+            overload: Overload::Run,
+        };
+        let w = World::new(
+            Clock::System(libc::CLOCK_MONOTONIC),
+            Some(crew),
+            Manner::Inside,
+        );
+        w.mutual.store(true, Ordering::Relaxed);
+        let host = w.host();
+        together(&w, rng, 1, |_, _| {
+            host.start().unwrap();
+            for timer in &w.shared[..2] {
+                w.book(1);
+                let timer = timer.load(Ordering::Relaxed);
+                host.arm(timer, When::After(0), crate::wheel::How::Always)
+                    .unwrap();
+            }
+            system().pass(FAR);
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// Wherever it is, in the queue, in the hands of a driver that waits for room, or
+/// running: who deletes it and waits gets it, though the executor refuses.
+#[test]
+fn a_sync_delete_beside_an_executor_that_refuses() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 0,
+            queue: 1,
+            overload: Overload::Block,
+        };
+        let mut w = World::new(
+            Clock::System(libc::CLOCK_MONOTONIC),
+            Some(crew),
+            Manner::Refuses,
+        );
+        w.is_freed = false;
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 2, |_, rng| {
+            for _ in 0..4 {
+                w.arm(host, rng);
+                system().pass(rng.below(4 * TICK));
+                w.wait_for_another(host, rng);
+            }
+        });
+        w.close(tally, rng);
+    });
+}

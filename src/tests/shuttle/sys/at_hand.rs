@@ -1,0 +1,30 @@
+//! What a thread of the model checker has at hand. Not in a thread-local value of the
+//! checker's: those are dropped in the order in which they were made, and the end of
+//! a thread still needs this.
+
+use super::super::table::NONE;
+use super::{AtHand, Base, Cell};
+use shuttle::thread::{current, ThreadId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+std::thread_local! {
+    static ALL: RefCell<HashMap<ThreadId, &'static AtHand>> = RefCell::default();
+}
+
+pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
+    let id = current().id();
+    let fresh = || -> &'static AtHand {
+        // One for each number of a thread: those of the next execution are the same.
+        Box::leak(Box::new(AtHand {
+            last: Cell::new(NONE),
+            base: Cell::new(Base::NONE),
+            table: Cell::new(std::ptr::null()),
+        }))
+    };
+    f(ALL.with_borrow_mut(|all| *all.entry(id).or_insert_with(fresh)))
+}
+
+pub fn last() -> super::Held {
+    with(|mine| mine.last.get())
+}

@@ -1,0 +1,20 @@
+# 64 threads, three wheels, lives, forks and clock steps: an hour; SOAK=60 is a minute.
+.PHONY: soak soak-short
+VERIFY_SHORT += soak-short
+VERIFY_LONG += soak
+
+SOAK ?= 3600
+
+soak: $(BUILD)/verify/soak
+	$(call say,SOAK,$(SOAK) seconds)
+	$(Q)$< $(SOAK)
+
+soak-short: $(BUILD)/verify/soak
+	$(call say,SOAK,10 seconds)
+	$(Q)$< 10
+
+# Linked with the static library, which finds the program's clock.
+$(BUILD)/verify/soak: verify/soak.c $(STAGE)/.done
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
