@@ -57,6 +57,7 @@ pub(crate) const fn planted(_: &str) -> bool {
 }
 
 /// A static, which the executions of a model checker do not share.
+#[cfg(not(loom))]
 macro_rules! each_execution {
     (static $name:ident: $type:ty = $value:expr;) => {
         #[cfg(not(shuttle))]
@@ -67,6 +68,7 @@ macro_rules! each_execution {
         }
     };
 }
+#[cfg(not(loom))]
 pub(crate) use each_execution;
 
 /// A sequentially consistent fence that directly follows a read-modify-write

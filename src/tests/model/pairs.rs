@@ -2,6 +2,8 @@
 //! operations begin together, on one timer, and the books must balance when
 //! both have ended. What was armed has ended once: fired, cancelled, freed or
 //! handed back; and the next visit and the alarm are not after the deadline.
+//! Who cancelled a timer is told so, each time; a synchronous cancel, which may
+//! meet its timer again after the wait for the callback, at least once.
 //!
 //! Each pair meets on two wheels: one of two levels, where the deadline is on
 //! the upper one and the sweep cascades, and a hashed one whose hand goes over
@@ -49,11 +51,13 @@ const OPS: [Op; 10] = [
 /// Two levels, from tick 0; and one level before a wrap of many bits.
 const WHEELS: [(u32, u64); 2] = [(2, 0), (1, (1 << 32) - 1)];
 
-/// How many arms an operation has begun, and how many it has ended.
+/// How many arms an operation has begun, how many fired in it or were handed
+/// back, and how many it says that it cancelled.
 #[derive(Clone, Copy, Default)]
 struct Books {
     armed: u64,
-    ended: u64,
+    fired: u64,
+    told: u64,
 }
 
 impl std::ops::Add for Books {
@@ -61,17 +65,24 @@ impl std::ops::Add for Books {
     fn add(self, other: Books) -> Books {
         Books {
             armed: self.armed + other.armed,
-            ended: self.ended + other.ended,
+            fired: self.fired + other.fired,
+            told: self.told + other.told,
         }
     }
 }
 
-fn armed(n: u64) -> Books {
-    Books { armed: n, ended: 0 }
+fn armed(armed: u64) -> Books {
+    Books {
+        armed,
+        ..Books::default()
+    }
 }
 
-fn ended(n: u64) -> Books {
-    Books { armed: 0, ended: n }
+fn fired(fired: u64) -> Books {
+    Books {
+        fired,
+        ..Books::default()
+    }
 }
 
 /// An answer as the long way gives it.
@@ -163,12 +174,16 @@ impl Scene {
         result(self.wheel.cancel_plain(caller, self.timer))
     }
 
-    /// What has ended, of an operation that says whether a timer was pending.
+    /// What an operation says that it cancelled.
     fn ending(&self, was: Result<bool, Error>) -> Books {
-        match was {
-            Ok(was) => ended(u64::from(was)),
-            Err(Error::Stale) => Books::default(),
+        let told = match was {
+            Ok(was) => was.into(),
+            Err(Error::Stale) => 0,
             Err(e) => panic!("{e:?}"),
+        };
+        Books {
+            told,
+            ..Books::default()
         }
     }
 
@@ -176,10 +191,10 @@ impl Scene {
         let target = at(self.base + ahead);
         let mut n = 0;
         if self.wheel.nothing_due(target) {
-            return ended(0);
+            return fired(0);
         }
         let Ok(mut drive) = self.wheel.drive() else {
-            return ended(0);
+            return fired(0);
         };
         let take = |f: &Fired| {
             assert!(f.deadline_ns <= target, "early");
@@ -191,7 +206,7 @@ impl Scene {
             true
         };
         drive.advance(target, Waker(&self.futex, take));
-        ended(n)
+        fired(n)
     }
 
     fn drain(&self) -> Books {
@@ -202,7 +217,7 @@ impl Scene {
                 true
             });
         }
-        ended(n)
+        fired(n)
     }
 
     fn sleep(&self) {
@@ -248,7 +263,7 @@ impl Scene {
     }
 
     fn judge(&self, ops: &[Op], books: Books) {
-        let mut ended = books.ended;
+        let mut fired = books.fired;
         if let Ok(Some(due)) = self.wheel.due(self.timer) {
             // Armed for a tick that the hand came to: the next sweep.
             let due = due.max(self.wheel.hand_ns());
@@ -256,14 +271,20 @@ impl Scene {
             if ops.contains(&Sleep) {
                 assert!(at(self.alarm.get()) <= due, "asleep over a deadline");
             }
-            ended += self.advance((due >> TICK_BITS) - self.base).ended;
+            fired += self.advance((due >> TICK_BITS) - self.base).fired;
             assert!(self.wheel.due(self.timer).unwrap().is_none(), "late");
         }
         if ops.contains(&Drain) {
-            assert_eq!(self.drain().ended, 0, "left to a second drain");
+            assert_eq!(self.drain().fired, 0, "left to a second drain");
         }
-        ended += self.advance(9).ended;
-        assert_eq!(books.armed, ended, "lost, or twice");
+        fired += self.advance(9).fired;
+        let cancelled = self.wheel.total(|c| &c.cancels);
+        let told = match ops.contains(&SyncDelete) {
+            true => books.told > 0 || cancelled == 0,
+            false => books.told == cancelled,
+        };
+        assert!(told, "cancelled {cancelled}, told {}", books.told);
+        assert_eq!(books.armed, fired + cancelled, "lost, or twice");
     }
 }
 
