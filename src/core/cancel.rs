@@ -79,25 +79,7 @@ impl<M: Memory> Wheel<M> {
     /// `shut` says so. A timer that frees itself is freed. Lock-free; linearizes
     /// at the exchange of the state word.
     pub fn cancel(&self, caller: &impl Caller, handle: Handle, shut: bool) -> Result<bool, Error> {
-        let (index, hot, mut state) = self.live_node(handle)?;
-        loop {
-            let (next, ended) = state.cancelled(shut);
-            if next == state {
-                return Ok(false);
-            }
-            // cancel.exchange
-            match self.exchange(hot, state, next) {
-                Ok(()) => {
-                    probe!(cancel, self, handle, state.is_armed());
-                    let own = self.owned(caller);
-                    self.count(own, |c| &c.cancels, state.is_armed().into());
-                    self.give_back(own, index, hot, next, ended);
-                    return Ok(state.is_armed());
-                }
-                Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
-                Err(seen) => state = seen,
-            }
-        }
+        self.end(caller, handle, |state| state.cancelled(shut))
     }
 
     /// As `cancel`, and waits until the timer's callback is over, also if the timer

@@ -137,9 +137,24 @@ impl<M: Memory> Wheel<M> {
     /// another thread, the node is given back when that is over. Linearizes at
     /// the exchange of the state word. Lock-free.
     pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
+        self.end(caller, handle, StateWord::freed)
+    }
+
+    /// A step that ends what was armed: true if the timer was pending.
+    #[inline]
+    pub(super) fn end(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        step: impl Fn(StateWord) -> (StateWord, Ended),
+    ) -> Result<bool, Error> {
         let (index, hot, mut state) = self.live_node(handle)?;
         loop {
-            let (next, ended) = state.freed();
+            let (next, ended) = step(state);
+            if next == state {
+                return Ok(false);
+            }
+            // cancel.exchange
             match self.exchange(hot, state, next) {
                 Ok(()) => {
                     probe!(cancel, self, handle, state.is_armed());

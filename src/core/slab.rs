@@ -142,29 +142,31 @@ impl Slab {
     /// The fire record of a node whose hot record was found.
     #[inline(always)]
     pub fn fire(&self, index: u32) -> &Fire {
+        // SAFETY: there are Fire records at FIRE_AT.
+        unsafe { self.record(index, FIRE_AT) }
+    }
+
+    /// The rare record of a node whose hot record was found.
+    #[inline]
+    pub fn rare(&self, index: u32) -> &Rare {
+        // SAFETY: there are Rare records at RARE_AT.
+        unsafe { self.record(index, RARE_AT) }
+    }
+
+    /// A record of a node whose hot record was found.
+    ///
+    /// # Safety
+    /// A block has BLOCK records of type `T` at the offset `kind`.
+    #[inline(always)]
+    unsafe fn record<T>(&self, index: u32, kind: usize) -> &T {
         let at = index as usize % BLOCK;
         // SAFETY: as in `hot`; the block of a node that was found is there.
         unsafe {
             &*self
                 .base(index)
                 .unwrap_unchecked()
-                .add(FIRE_AT)
-                .cast::<Fire>()
-                .add(at)
-        }
-    }
-
-    /// The rare record of a node whose hot record was found.
-    #[inline]
-    pub fn rare(&self, index: u32) -> &Rare {
-        let at = index as usize % BLOCK;
-        // SAFETY: as in `fire`.
-        unsafe {
-            &*self
-                .base(index)
-                .unwrap_unchecked()
-                .add(RARE_AT)
-                .cast::<Rare>()
+                .add(kind)
+                .cast::<T>()
                 .add(at)
         }
     }

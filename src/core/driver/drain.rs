@@ -2,9 +2,9 @@
 
 use super::{Drive, Fired};
 use crate::core::memory::Memory;
-use crate::core::node::{self, Hot, Link, AUTO};
+use crate::core::node::{self, Hot};
 use crate::core::shard::Producer;
-use crate::core::state::{handle_of, Ended, StateWord, NEVER};
+use crate::core::state::{Ended, StateWord, NEVER};
 use crate::core::wheel::{Token, Wheel};
 use crate::sync::Ordering;
 
@@ -44,17 +44,7 @@ impl<M: Memory> Wheel<M> {
         // drain.read. Acquire: pairs with arm.exchange.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         while state.is_armed() {
-            let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
-            let fire = self.slab.fire(index);
-            // Relaxed, all: published by the exchange that was acquired.
-            let mut fired = Fired {
-                handle: handle_of(index, generation),
-                func: fire.func.load(Ordering::Relaxed),
-                cookie: fire.cookie.load(Ordering::Relaxed),
-                deadline_ns: self.due_ns(state),
-                missed: 0,
-                kind: if state.is_auto() { AUTO } else { 0 },
-            };
+            let (generation, mut fired) = self.fired(index, hot, state, self.due_ns(state));
             if state.is_rare() {
                 let rare = self.slab.rare(index);
                 fired.kind |= node::read(&rare.kind, generation).unwrap_or(0) as u16;

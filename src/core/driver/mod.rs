@@ -17,8 +17,9 @@ mod visit;
 
 use super::error::Error;
 use super::memory::Memory;
+use super::node::{Hot, Link, AUTO};
 use super::shard::{Producer, Shard};
-use super::state::{Handle, LEAP, NEVER};
+use super::state::{handle_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Token, Wheel};
 use crate::sync::{fence, AtomicU64, Opened, Ordering};
@@ -36,6 +37,28 @@ pub(crate) struct Fired {
     pub missed: u64,
     /// AUTO, BURST, DELAY, KEYED.
     pub kind: u16,
+}
+
+impl<M: Memory> Wheel<M> {
+    /// The generation of an armed timer and what is to be handed over of it,
+    /// apart from what is rare.
+    #[inline(always)]
+    fn fired(&self, index: u32, hot: &Hot, state: StateWord, deadline_ns: u64) -> (u32, Fired) {
+        // Relaxed, all: published by the exchange that visit.read or drain.read
+        // has acquired. If the node goes to another life meanwhile, the exchange
+        // that ends this one fails.
+        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
+        let fire = self.slab.fire(index);
+        let fired = Fired {
+            handle: handle_of(index, generation),
+            func: fire.func.load(Ordering::Relaxed),
+            cookie: fire.cookie.load(Ordering::Relaxed),
+            deadline_ns,
+            missed: 0,
+            kind: if state.is_auto() { AUTO } else { 0 },
+        };
+        (generation, fired)
+    }
 }
 
 /// Where a sweep hands over what has fired.

@@ -22,11 +22,11 @@
 //! Either the driver finds the timer without RUNNING and fires it, or the worker
 //! sees that it is due and makes an urgent entry.
 
-use super::{Fired, Sink, Sweep};
+use super::{Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
-use crate::core::node::{self, period_tick, Hot, Link, Period, AUTO, BURST, DELAY};
-use crate::core::state::{handle_of, Ended, Found, StateWord, LEAP, NEVER};
+use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
+use crate::core::state::{Ended, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::sync::Ordering;
 
@@ -114,18 +114,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         tick: u64,
     ) -> Result<(), StateWord> {
         let wheel = self.wheel;
-        // Relaxed, all: published by the exchange that visit.read has acquired.
-        // If the node goes to another life meanwhile, visit.claim fails.
-        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
-        let fire = wheel.slab.fire(index);
-        let mut fired = Fired {
-            handle: handle_of(index, generation),
-            func: fire.func.load(Ordering::Relaxed),
-            cookie: fire.cookie.load(Ordering::Relaxed),
-            deadline_ns: wheel.ticks.ns(due),
-            missed: 0,
-            kind: if state.is_auto() { AUTO } else { 0 },
-        };
+        let (generation, mut fired) = wheel.fired(index, hot, state, wheel.ticks.ns(due));
         let called = fired.func != 0;
         let elsewhere = called && wheel.pooled;
         let mut again = None;
