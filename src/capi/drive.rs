@@ -230,9 +230,16 @@ pub unsafe extern "C" fn hwheel_advance(
     run: *mut hwheel_run,
 ) -> c_int {
     // SAFETY: the caller's promise.
+    let idle = run.is_null()
+        && Batch::new(events, max, 0).is_ok()
+        && unsafe { host(wheel) }.is_ok_and(|h| h.advance_idly(now_ns));
+    if idle {
+        return 0;
+    }
+    // SAFETY: the caller's promise.
     unsafe {
         drive(wheel, events, max, run, |host, budget, room| {
-            host.advance(time::clock(now_ns)?, budget, room)
+            host.advance_busily(time::clock(now_ns)?, budget, room)
         })
     }
 }

@@ -229,12 +229,18 @@ impl Buckets {
         shards
     }
 
+    /// Which buckets are marked, in the word of a bucket.
+    #[inline(always)]
+    pub fn word(&self, bucket: u32) -> u64 {
+        // Acquire: pairs with `mark`.
+        self.summary(bucket).load(Ordering::Acquire)
+    }
+
     /// The first marked slot of a level, all the way round from slot `from`:
     /// its distance from there.
     #[inline]
     pub fn next_slot(&self, base: u32, slots: u32, from: u32) -> Option<u32> {
-        // Acquire, all: pair with `mark`.
-        let first = self.summary(base + from).load(Ordering::Acquire) >> (from % WORD);
+        let first = self.word(base + from) >> (from % WORD);
         if first != 0 {
             return Some(first.trailing_zeros());
         }
@@ -242,7 +248,7 @@ impl Buckets {
         let words = slots.div_ceil(WORD);
         for n in 1..=words {
             let word = (from / WORD + n) % words;
-            let bits = self.summary(base + word * WORD).load(Ordering::Acquire);
+            let bits = self.word(base + word * WORD);
             if bits != 0 {
                 let slot = word * WORD + bits.trailing_zeros();
                 let round = slot.wrapping_sub(from) & (slots - 1);

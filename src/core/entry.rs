@@ -60,6 +60,12 @@ impl Entry {
         self.0 as u32 & ((1 << INDEX_BITS) - 1)
     }
 
+    /// Whether it is for `tick`, which lies within half the range.
+    #[inline(always)]
+    pub fn is_for(self, tick: u64) -> bool {
+        self.0 ^ Entry::near(0, tick).0 < 1 << INDEX_BITS
+    }
+
     /// The whole tick, which lies within half the range of `near`.
     #[inline(always)]
     pub fn tick(self, near: u64) -> u64 {
@@ -90,6 +96,8 @@ mod tests {
                 assert_eq!(e.tick(hand - LEAP.min(hand)), tick);
                 assert_eq!(e.tick(hand + (tick - hand).min(LEAP)), tick);
                 assert_eq!(e.tick(tick), tick);
+                assert_eq!(e.is_for(tick), tick == hand + ahead && ahead <= HORIZON);
+                assert!(!e.is_for(tick - 1) && !e.is_for(tick + 1));
             }
         }
     }

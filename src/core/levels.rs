@@ -95,6 +95,12 @@ impl Levels {
         (l.base, l.mask + 1)
     }
 
+    /// Whether a bucket is one of the lowest level.
+    #[inline(always)]
+    pub fn is_lowest(&self, bucket: u32) -> bool {
+        bucket <= self.levels[0].mask
+    }
+
     /// The level that an entry for tick `k` belongs to while the hand is at
     /// `hand`, which is another tick.
     #[inline(always)]
@@ -119,6 +125,16 @@ impl Levels {
             bucket: l.base + (slot as u32 & l.mask),
             entered: slot << l.shift,
         }
+    }
+
+    /// The first marked tick after the hand, if it is of the lowest level, in the same
+    /// turn and in the word of bits that the next tick is in. `word` has the bits.
+    #[inline]
+    pub fn next_lowest(&self, hand: u64, word: impl FnOnce(u32) -> u64) -> Option<u64> {
+        let next = hand + 1;
+        let digit = next as u32 & self.levels[0].mask;
+        let marked = word(digit) >> (digit % WORD);
+        (digit != 0 && marked != 0).then(|| next + u64::from(marked.trailing_zeros()))
     }
 
     /// The slot after the one under the hand, on a level.

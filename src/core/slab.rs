@@ -20,7 +20,7 @@
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
-use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a node's index.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -151,6 +151,24 @@ impl Slab {
     pub fn rare(&self, index: u32) -> &Rare {
         // SAFETY: there are Rare records at RARE_AT.
         unsafe { self.record(index, RARE_AT) }
+    }
+
+    #[inline(always)]
+    pub fn prefetch_hot(&self, index: u32) {
+        self.prefetch::<Hot>(index, 0);
+    }
+
+    #[inline(always)]
+    pub fn prefetch_fire(&self, index: u32) {
+        self.prefetch::<Fire>(index, FIRE_AT);
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(&self, index: u32, kind: usize) {
+        let at = kind + index as usize % BLOCK * size_of::<T>();
+        if let Some(base) = self.base(index) {
+            prefetch(base.wrapping_add(at));
+        }
     }
 
     /// A record of a node whose hot record was found.

@@ -39,9 +39,9 @@ pub(crate) trait Caller {
     fn token(&self) -> Result<Token, Error>;
     /// The same, if it is at hand.
     fn token_at_hand(&self) -> Option<Token>;
-    /// On a clock of the caller's, the first tick after its time: a deadline that has
-    /// passed is due then. It may be ahead of the hand, which lags while nothing is
-    /// due.
+    /// On a clock of the caller's, what is just after its time: a deadline that has
+    /// passed is due at the first tick from there. That may be ahead of the hand,
+    /// which lags while nothing is due.
     fn first_ns(&self) -> u64 {
         0
     }
@@ -268,9 +268,7 @@ impl<M: Memory> Wheel<M> {
     /// Asks for the record of a timer that a call will soon be about.
     #[inline]
     pub fn prefetch(&self, handle: Handle) {
-        if let Some(hot) = self.slab.hot(index_of(handle)) {
-            crate::sync::prefetch(hot);
-        }
+        self.slab.prefetch_hot(index_of(handle));
     }
 
     /// Counts, for a thread that may have no shard.

@@ -12,11 +12,12 @@ use crate::sys::futex::Futex;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
 
-/// A call of the caller's that runs on this thread: a callback, or the executor.
+/// Where this thread calls the caller's functions: callbacks, or the executor. A
+/// sweep has one for all of its calls.
 pub(super) struct Frame {
     host: u64,
-    /// The timer; 0 in the executor.
-    timer: Handle,
+    /// The timer whose callback runs; 0 in the executor.
+    timer: Cell<Handle>,
     outer: *const Frame,
 }
 
@@ -25,16 +26,16 @@ thread_local! {
 }
 
 impl Frame {
-    /// Calls `f` as the callback of a timer.
-    fn enter<R>(host: &Host, timer: Handle, f: impl FnOnce() -> R) -> R {
+    /// Runs `f`, which calls the caller's functions.
+    pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
         let outer = FRAME.with(Cell::get);
         let frame = Frame {
             host: host.id,
-            timer,
+            timer: Cell::new(0),
             outer,
         };
         FRAME.with(|innermost| innermost.set(&raw const frame));
-        let result = f();
+        let result = f(&frame);
         FRAME.with(|innermost| innermost.set(outer));
         result
     }
@@ -54,7 +55,7 @@ impl Frame {
     ) -> bool {
         // SAFETY: frames live on their thread's stack, outer ones longer.
         while let Some(frame) = unsafe { at.as_ref() } {
-            if is(frame.host, frame.timer) {
+            if is(frame.host, frame.timer.get()) {
                 return true;
             }
             at = frame.outer;
@@ -81,41 +82,52 @@ impl Host {
     }
 
     /// Calls the callback of a timer.
-    pub(super) fn run(&self, fired: &Fired) {
-        // The handle of a timer with a key is not the caller's.
-        let shown = Fired {
-            handle: if fired.kind & KEYED == 0 {
-                fired.handle
-            } else {
-                0
-            },
-            ..*fired
+    #[inline]
+    fn run(&self, frame: &Frame, fired: &Fired) {
+        frame.timer.set(fired.handle);
+        let nameless;
+        let shown = if fired.kind & KEYED == 0 {
+            fired
+        } else {
+            // The handle of a timer with a key is not the caller's.
+            nameless = Fired {
+                handle: 0,
+                ..*fired
+            };
+            &nameless
         };
         // SAFETY: `func` was given to `setup` for this very call.
-        Frame::enter(self, fired.handle, || unsafe { (self.call)(self, &shown) });
+        unsafe { (self.call)(self, shown) };
+        frame.timer.set(0);
     }
 
     /// The same for one that was queued.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) {
-        self.run(fired);
+        Frame::enter(self, |frame| self.run(frame, fired));
         self.wheel.finish(self, fired.handle, self);
         pool.finished();
     }
 
     /// Has the callback of a timer run, here or in the pool.
-    pub(super) fn dispatch(&self, fired: &Fired) {
-        let Some(pool) = &self.pool else {
-            return self.run(fired);
-        };
+    #[inline]
+    pub(super) fn dispatch(&self, frame: &Frame, fired: &Fired) {
+        match &self.pool {
+            None => self.run(frame, fired),
+            Some(pool) => self.queue_up(frame, pool, fired),
+        }
+    }
+
+    #[inline(never)]
+    fn queue_up(&self, frame: &Frame, pool: &Pool, fired: &Fired) {
         match pool.offer(fired) {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
                     // SAFETY: made together with its `func`.
-                    Frame::enter(self, 0, || unsafe { (executor.call)(self, executor) });
+                    unsafe { (executor.call)(self, executor) };
                 }
             }
             Offer::Refused => {
-                self.run(fired);
+                self.run(frame, fired);
                 self.wheel.finish(self, fired.handle, self);
             }
             Offer::Dropped => self.wheel.finish(self, fired.handle, self),

@@ -2,16 +2,18 @@
 //!
 //! # Sleep against arm
 //!
-//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for before the alarm
-//! sets it to *now*; the driver wakes and looks again.
+//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for
+//! before the alarm sets it to *now*; the driver wakes and looks again.
 
+use super::callbacks::Frame;
 use super::host::LATENESS;
 use super::thread::STOP;
 use super::{Budget, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
+use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::Park;
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
@@ -32,20 +34,24 @@ impl Host {
         budget: Budget,
         event: Option<&mut dyn FnMut(&Fired) -> bool>,
     ) -> bool {
-        drive.advance(
-            now,
-            Firing {
-                host: self,
+        let end = match budget.ns {
+            0 => u64::MAX,
+            ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+        };
+        Frame::enter(self, |frame| {
+            drive.advance(
                 now,
-                event,
-                items: 0,
-                most: budget.items,
-                end: match budget.ns {
-                    0 => u64::MAX,
-                    ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+                Firing {
+                    host: self,
+                    frame,
+                    now,
+                    event,
+                    items: 0,
+                    most: budget.items,
+                    end,
                 },
-            },
-        )
+            )
+        })
     }
 
     fn may_drive(&self) -> Result<(), Errno> {
@@ -61,7 +67,7 @@ impl Host {
     /// that, or `start` finds the lock taken.
     fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
         let drive = self.wheel.drive()?;
-        fence(Ordering::SeqCst);
+        fence_after_rmw();
         // Relaxed: fenced; pairs with the fence in `start`.
         if self.drive.load(Ordering::Relaxed) != IDLE {
             return Err(-libc::EBUSY);
@@ -70,18 +76,43 @@ impl Host {
     }
 
     /// The caller's time is now `now`, or remains what it is: steps back are held.
+    #[inline]
     pub(super) fn set_time(&self, now: u64) -> u64 {
-        // AcqRel, both: pairs with `now`. Of two threads none sets it back.
-        let now = now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel));
-        let ticks = self.wheel.ticks();
-        let first = ticks.ns(ticks.at_or_before(now) + 1);
-        self.first_ns.fetch_max(first, Ordering::AcqRel);
-        now
+        // AcqRel: pairs with `now`. Of two threads none sets it back.
+        now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel))
     }
 
-    /// Drives to `now`; true if all that was due is done. A callback, or a thread beside one that drives, is refused
-    /// and does not move the clock.
+    /// The whole of an advance with which nothing comes due; false if this is none.
+    #[inline]
+    pub fn advance_idly(&self, now: u64) -> bool {
+        // Acquire: pairs with `set_time`.
+        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
+        let idle = now < END_OF_TIME
+            && self.clock.id().is_none()
+            && self.may_drive().is_ok()
+            && self.wheel.nothing_due(goal);
+        if idle {
+            self.set_time(now);
+        }
+        idle
+    }
+
+    /// Drives to `now`; true if all that was due is done. A callback, or a thread
+    /// beside one that drives, is refused and does not move the clock.
     pub fn advance(
+        &self,
+        now: u64,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> Result<bool, Errno> {
+        if self.advance_idly(now) {
+            return Ok(true);
+        }
+        self.advance_busily(now, budget, event)
+    }
+
+    /// The same, for an advance that is known not to be idle.
+    pub fn advance_busily(
         &self,
         now: u64,
         budget: Budget,
@@ -90,12 +121,6 @@ impl Host {
         self.may_drive()?;
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
-        }
-        // Acquire: pairs with `set_time`.
-        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
-        if self.wheel.nothing_due(goal) {
-            self.set_time(now);
-            return Ok(true);
         }
         let mut drive = self.take()?;
         let now = self.set_time(now);
@@ -191,6 +216,7 @@ impl Host {
 /// What a sweep does with what it fires.
 struct Firing<'h, 'e> {
     host: &'h Host,
+    frame: &'h Frame,
     /// The time of the sweep.
     now: u64,
     event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
@@ -225,10 +251,11 @@ impl Sink for Firing<'_, '_> {
 }
 
 impl Firing<'_, '_> {
+    #[inline]
     pub(super) fn hand_over(&mut self, fired: &Fired) -> bool {
         let host = self.host;
         if fired.func != 0 {
-            host.dispatch(fired);
+            host.dispatch(self.frame, fired);
             // Relaxed: a stop that is seen late is seen by the next one.
             host.stop.load(Ordering::Relaxed) & STOP == 0
         } else if let Some(event) = &mut self.event {

@@ -34,9 +34,6 @@ pub(crate) struct Host {
     pub(super) executor: Option<Executor>,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,
-    /// On a manual clock, the first tick after the caller's time: what has passed
-    /// is due then. Otherwise 0.
-    pub(super) first_ns: AtomicU64,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,
@@ -121,7 +118,6 @@ impl Host {
                 pool: pool.flatten(),
                 executor: options.executor,
                 manual_ns: AtomicU64::new(start),
-                first_ns: AtomicU64::new(0),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 stop: AtomicU32::new(0),

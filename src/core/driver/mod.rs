@@ -22,7 +22,7 @@ use super::shard::{Producer, Shard};
 use super::state::{handle_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Token, Wheel};
-use crate::sync::{fence, AtomicU64, Opened, Ordering};
+use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
 use clean::Cleaning;
 use scan::Tick;
 
@@ -227,6 +227,8 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             let next = self.sweep_to(goal);
             // sweep.end. AcqRel: pairs with arm.wake.
             shared.next_visit.fetch_min(next, Ordering::AcqRel);
+            // Also the fence of the last visit.end.
+            fence_after_rmw();
             if self.stop {
                 break;
             }
@@ -300,9 +302,9 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         self.d.hand
     }
 
-    /// Wakes those who wait for a callback that is over: the fence of visit.end.
+    /// Wakes those who wait for a callback that is over: behind the fence of
+    /// visit.end.
     fn wake_waiters(&mut self) {
-        fence(Ordering::SeqCst);
         let callback = &self.wheel.shared.callback;
         if callback.waiters.load(Ordering::Relaxed) != 0 {
             self.sink.wake(&callback.running);

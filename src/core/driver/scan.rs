@@ -24,6 +24,10 @@ impl Taken {
         at: 0,
         len: 0,
     };
+
+    fn entries(&self) -> &[Entry] {
+        &self.batch[..self.len.min(ENTRIES)]
+    }
 }
 
 /// A tick in which buckets are emptied, from the top level down. A sweep that
@@ -40,6 +44,8 @@ pub(super) struct Tick {
     /// which is which.
     taken: [Taken; 2],
     now: usize,
+    /// The bucket that was looked into ahead of its tick.
+    ahead: u32,
 }
 
 impl Tick {
@@ -51,7 +57,13 @@ impl Tick {
             shard: std::ptr::null_mut(),
             taken: [Taken::NONE; 2],
             now: 0,
+            ahead: u32::MAX,
         }
+    }
+
+    /// Whether so many entries of a bucket were asked for ahead of its tick.
+    fn is_at_hand(&self, bucket: u32, entries: usize) -> bool {
+        bucket == self.ahead && entries <= LOOK_AHEAD
     }
 
     /// Whether a sweep has stopped in it.
@@ -66,6 +78,10 @@ impl<M: Memory> Wheel<M> {
     /// all slots above.
     pub(super) fn next_entered(&self, hand: u64) -> u64 {
         let mut first = NEVER;
+        // Mostly the lowest level has one, in the word and the turn of the hand.
+        if let Some(entered) = self.levels.next_lowest(hand, |b| self.buckets.word(b)) {
+            return entered;
+        }
         for level in 0..self.levels.count() {
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.next_digit(hand, level);
@@ -134,15 +150,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let Some((bucket, tick)) = self.d.tick.bucket else {
             return;
         };
-        while !self.stop {
-            let t = &mut self.d.tick;
-            let now = &mut t.taken[t.now];
-            if now.at < now.len {
-                let entry = now.batch[now.at];
-                now.at += 1;
-                self.meet(entry, tick);
-                continue;
+        loop {
+            self.meet_all(tick);
+            if self.stop {
+                return;
             }
+            let t = &mut self.d.tick;
             if t.taken[t.now ^ 1].len == 0 {
                 self.fetch(bucket);
             }
@@ -161,7 +174,22 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
+    /// Meets the entries that were taken out, up to where the sweep stops.
     #[inline]
+    fn meet_all(&mut self, tick: u64) {
+        let now = self.d.tick.now;
+        let mut at = self.d.tick.taken[now].at;
+        while let (false, Some(&entry)) = (self.stop, self.d.tick.taken[now].entries().get(at)) {
+            at += 1;
+            if entry.is_for(tick) {
+                self.visit(entry.index(), tick);
+            } else {
+                self.meet(entry, tick);
+            }
+        }
+        self.d.tick.taken[now].at = at;
+    }
+
     fn meet(&mut self, entry: Entry, tick: u64) {
         let k = entry.tick(tick);
         if k > tick {
@@ -176,6 +204,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn fetch(&mut self, bucket: u32) {
         let tick = &mut self.d.tick;
         let ahead = &mut tick.taken[tick.now ^ 1];
+        let ahead_len;
         loop {
             if tick.shard.is_null() {
                 let Some(bit) = tick.shards.next() else {
@@ -199,6 +228,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let n = unsafe { front.take(&mut ahead.batch, free) };
             if n != 0 {
                 (ahead.at, ahead.len) = (0, n);
+                ahead_len = n;
                 self.wheel.shared.count.taken.bump(n as u64);
                 prefetch_chunk(front.second_chunk());
                 break;
@@ -207,30 +237,26 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             tick.shard = unsafe { &*tick.shard }.next_of_bit.load(Ordering::Relaxed);
         }
         // Only on the lowest level are most entries visits.
-        let (_, lowest) = self.wheel.levels.slots(0);
-        if bucket < lowest {
-            for entry in &ahead.batch[..ahead.len] {
-                if let Some(hot) = self.wheel.slab.hot(entry.index()) {
-                    prefetch(hot);
-                }
+        if self.wheel.levels.is_lowest(bucket) && !tick.is_at_hand(bucket, ahead_len) {
+            for entry in tick.taken[tick.now ^ 1].entries() {
+                self.wheel.slab.prefetch_hot(entry.index());
             }
         }
     }
 
     /// Asks for the callbacks of those that will fire.
     fn fetch_callbacks(&self, bucket: u32, tick: u64) {
-        let (_, lowest) = self.wheel.levels.slots(0);
-        if bucket >= lowest {
+        let now = &self.d.tick.taken[self.d.tick.now];
+        if !self.wheel.levels.is_lowest(bucket) || self.d.tick.is_at_hand(bucket, now.len) {
             return;
         }
-        let now = &self.d.tick.taken[self.d.tick.now];
-        for entry in &now.batch[..now.len] {
+        for entry in now.entries() {
             let Some(hot) = self.wheel.slab.hot(entry.index()) else {
                 continue;
             };
             // Relaxed: a guess.
             if StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick) {
-                prefetch(self.wheel.slab.fire(entry.index()));
+                self.wheel.slab.prefetch_fire(entry.index());
             }
         }
     }
@@ -256,7 +282,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Asks for the first nodes of the next tick while there is time.
-    pub(super) fn look_ahead(&self, next: u64) {
+    pub(super) fn look_ahead(&mut self, next: u64) {
         if next == NEVER || next <= self.d.hand {
             return;
         }
@@ -265,16 +291,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         }
         let bucket = levels.place_on(next, 0).bucket;
+        self.d.tick.ahead = bucket;
         let mut shards = self.wheel.buckets.look(bucket);
         while let Some(bit) = shards.next() {
             let shard = self.wheel.buckets.first_shard(bit);
             // SAFETY: shards live as long as the wheel.
             let front = unsafe { Shard::front(shard, bucket) };
             front.peek(LOOK_AHEAD, |entry| {
-                if let Some(hot) = self.wheel.slab.hot(entry.index()) {
-                    prefetch(hot);
-                    prefetch(self.wheel.slab.fire(entry.index()));
-                }
+                self.wheel.slab.prefetch_hot(entry.index());
+                self.wheel.slab.prefetch_fire(entry.index());
             });
         }
     }

@@ -53,18 +53,38 @@ struct Next {
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
+    /// Looks at a timer that was promised a visit: the short way is for a plain
+    /// one, which the compiler gets a claim of its own for.
     #[inline]
     pub(super) fn visit(&mut self, index: u32, tick: u64) {
         let Some(hot) = self.wheel.slab.hot(index) else {
             return;
         };
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        if !state.is_armed() {
+            return;
+        }
+        let due = state.near_deadline(tick);
+        if !state.is_plain_armed()
+            || due > tick
+            || self.wheel.pooled
+            || self.claim(index, hot, state, due, tick, false).is_err()
+        {
+            self.visit_slowly(index, hot, tick);
+        }
+    }
+
+    #[inline(never)]
+    fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) {
+        // visit.read, again: as above.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
+        let pooled = self.wheel.pooled;
         loop {
             let seen = match state.found(tick) {
                 Found::Resting | Found::Later(NEVER) => return,
                 Found::Later(due) => return self.keep_promise(index, hot, due, tick),
-                Found::Due(due) => self.claim(index, hot, state, due, tick),
+                Found::Due(due) => self.claim(index, hot, state, due, tick, pooled),
                 Found::Busy(due) => self.pass_over(index, hot, state, due, tick),
             };
             match seen {
@@ -104,7 +124,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Fires a timer that is due; the word if that has changed meanwhile.
-    #[inline]
+    #[inline(always)]
     fn claim(
         &mut self,
         index: u32,
@@ -112,11 +132,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         state: StateWord,
         due: u64,
         tick: u64,
+        pooled: bool,
     ) -> Result<(), StateWord> {
         let wheel = self.wheel;
         let (generation, mut fired) = wheel.fired(index, hot, state, wheel.ticks.ns(due));
         let called = fired.func != 0;
-        let elsewhere = called && wheel.pooled;
+        let elsewhere = called && pooled;
         let mut again = None;
         if state.is_rare() {
             let extra = self.extra(index, generation);
