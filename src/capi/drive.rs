@@ -237,6 +237,20 @@ pub unsafe extern "C" fn hwheel_advance(
         return 0;
     }
     // SAFETY: the caller's promise.
+    unsafe { advance_busily(wheel, now_ns, events, max, run) }
+}
+
+/// # Safety
+/// As of hwheel_advance().
+#[inline(never)]
+unsafe fn advance_busily(
+    wheel: *mut hwheel,
+    now_ns: u64,
+    events: *mut hwheel_event,
+    max: u32,
+    run: *mut hwheel_run,
+) -> c_int {
+    // SAFETY: the caller's promise.
     unsafe {
         drive(wheel, events, max, run, |host, budget, room| {
             host.advance_busily(time::clock(now_ns)?, budget, room)

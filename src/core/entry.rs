@@ -96,7 +96,7 @@ mod tests {
                 assert_eq!(e.tick(hand - LEAP.min(hand)), tick);
                 assert_eq!(e.tick(hand + (tick - hand).min(LEAP)), tick);
                 assert_eq!(e.tick(tick), tick);
-                assert_eq!(e.is_for(tick), tick == hand + ahead && ahead <= HORIZON);
+                assert_eq!(e.is_for(tick), e.0 >> FAR_SHIFT == 0);
                 assert!(!e.is_for(tick - 1) && !e.is_for(tick + 1));
             }
         }

@@ -18,8 +18,10 @@ pub(crate) const LONGEST_TICK: u64 = 1 << 46;
 /// The length of a tick, with its reciprocal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
-    /// Added before the division that rounds up: the bias and a tick less 1.
+    /// Added before the division that rounds up: the bias and a tick less 1; and
+    /// before one that rounds down.
     up: u64,
+    down: u64,
     /// 2^(63 + bits) / tick_ns, rounded up; bits are those of a tick.
     reciprocal: u64,
     shift: u32,
@@ -50,6 +52,7 @@ impl Ticks {
         let far = EXACT_BELOW / 2 / tick_ns;
         Ticks {
             up: bias * tick_ns + tick_ns - 1 + more,
+            down: bias * tick_ns + more,
             reciprocal,
             shift: bits - 1,
             unit_bits,
@@ -87,9 +90,10 @@ impl Ticks {
     #[inline]
     pub fn at_or_before(&self, ns: u64) -> u64 {
         if ns < EXACT_BELOW {
-            self.divide(ns + (self.up + 1 - self.tick_ns))
+            self.divide(ns + self.down)
         } else {
-            ns / self.tick_ns + self.bias
+            // A tick is not 0; this spares the check.
+            ns / self.tick_ns.max(1) + self.bias
         }
     }
 

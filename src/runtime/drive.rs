@@ -82,19 +82,26 @@ impl Host {
         now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel))
     }
 
-    /// The whole of an advance with which nothing comes due; false if this is none.
+    /// The whole of an advance with which nothing comes due; false if this is none,
+    /// or one that other threads run callbacks for. Calls nothing, so that it is
+    /// short.
     #[inline]
     pub fn advance_idly(&self, now: u64) -> bool {
         // Acquire: pairs with `set_time`.
-        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
-        let idle = now < END_OF_TIME
+        let before = self.manual_ns.load(Ordering::Acquire);
+        let goal = now.max(before);
+        now < END_OF_TIME
             && self.clock.id().is_none()
-            && self.may_drive().is_ok()
-            && self.wheel.nothing_due(goal);
-        if idle {
-            self.set_time(now);
-        }
-        idle
+            && self.pool.is_none()
+            && self.check().is_ok()
+            // Relaxed: as in `may_drive`.
+            && self.drive.load(Ordering::Relaxed) == IDLE
+            && self.wheel.nothing_due(goal)
+            // AcqRel: as `set_time`.
+            && self
+                .manual_ns
+                .compare_exchange(before, goal, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// Drives to `now`; true if all that was due is done. A callback, or a thread

@@ -150,12 +150,13 @@ impl<M: Memory> Wheel<M> {
         Ok(Drive { wheel: self, state })
     }
 
-    /// Whether an advance to `now_ns` would find nothing to do.
+    /// Whether an advance to `now_ns`, a time before the end of time, would find
+    /// nothing to do.
     #[inline]
     pub fn nothing_due(&self, now_ns: u64) -> bool {
         // Acquire: pairs with the Release in `Drive::drop`.
         let before = self.shared.driving.load(Ordering::Acquire);
-        let target = self.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
+        let target = self.ticks.at_or_before(now_ns);
         // Acquire: what happened before this call has lowered it.
         let next = self.shared.next_visit.load(Ordering::Acquire);
         // The tick after the hand counts 0: one that is not after it is far.
