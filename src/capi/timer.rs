@@ -137,9 +137,10 @@ pub unsafe extern "C" fn hwheel_timer_mod(
     // SAFETY: the caller's promise.
     match unsafe { host(wheel) } {
         Err(e) => e,
-        // The short way. Both terms are below 2^63: no overflow.
+        // The short way. Both terms are below 2^63: no overflow, and a sum that is
+        // not is never.
         Ok(host) if flags == 0 && time_ns <= LONGEST => {
-            host.arm_at(timer, (host.arming_now() + time_ns).min(LONGEST + 1))
+            host.arm_at(timer, host.arming_now() + time_ns)
         }
         Ok(host) if flags == HWHEEL_ABS && time_ns <= LONGEST => host.arm_at(timer, time_ns),
         Ok(host) => arm(host, timer, time_ns, flags),

@@ -169,7 +169,7 @@ impl<M: Memory> Wheel<M> {
         }
         let promise = link.promise(self.ticks.unit_bits);
         if gate.beyond(promise) > beyond {
-            return self.arm_with_push(caller, handle, tick);
+            return self.arm_with_push(caller, handle, tick, hot, state);
         }
         // Before the exchange: a store behind it would wait for it.
         self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
@@ -188,24 +188,28 @@ impl<M: Memory> Wheel<M> {
         Answer::was_pending(state.is_armed())
     }
 
-    /// The same where a push is needed.
+    /// The same where a push is needed. What does not fit into registers is read
+    /// again.
     #[inline(never)]
-    fn arm_with_push(&self, caller: &impl Caller, handle: Handle, tick: u64) -> Answer {
+    fn arm_with_push(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        tick: u64,
+        hot: &Hot,
+        state: StateWord,
+    ) -> Answer {
         let gate = self.gate.seen();
-        let (Some(hot), Some(token)) = (self.slab.hot(index_of(handle)), caller.token_at_hand())
-        else {
+        let Some(token) = caller.token_at_hand() else {
             return self.arm_slowly_at(caller, handle, tick);
         };
-        let own = self.producer(token);
-        let index = index_of(handle);
-        // arm.read, again: orderings as in `arm_at`.
-        let state = StateWord(hot.state.load(Ordering::Acquire));
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        if state.differs_from(handle) | link.differs_from(handle) != 0
-            || gate.beyond(tick) >= self.gate.near()
-        {
+        if gate.beyond(tick) >= self.gate.near() {
             return self.arm_slowly_at(caller, handle, tick);
         }
+        let own = self.producer(token);
+        let index = index_of(handle);
+        // Relaxed: the high part, which the exchange confirms.
+        let link = Link(hot.link.load(Ordering::Relaxed));
         let place = self.levels.place(tick, gate.hand());
         // Relaxed: the exchange publishes it, see `life.rs`.
         own.publishing.store(index, Ordering::Relaxed);

@@ -84,9 +84,18 @@ impl Host {
     }
 
     /// The time that delays are counted from: not before `now`.
-    #[inline]
+    #[inline(always)]
     pub fn arming_now(&self) -> u64 {
         match &self.clock {
+            // Acquire: as in `now`.
+            Clock::Manual => self.manual_ns.load(Ordering::Acquire),
+            clock => self.arming_now_of(clock),
+        }
+    }
+
+    #[inline(never)]
+    fn arming_now_of(&self, clock: &Clock) -> u64 {
+        match clock {
             Clock::System(c) => self.held(clock::now(*c)),
             Clock::Coarse(counter) => self.held(local::coarse_now(counter)),
             Clock::Manual => self.now(),
