@@ -27,7 +27,8 @@ check-man:
 	$(call say,CHECK,man)
 	$(Q)for example in man/examples/*.c; do \
 		$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -Werror -Iinclude -include hwheel.h \
-			-include poll.h -include stdio.h -include string.h \
+			-include errno.h -include poll.h -include semaphore.h \
+			-include stdio.h -include stdlib.h -include string.h \
 			'-Dtimed_out(object)=(void)(object)' -fsyntax-only $$example || exit 1; done
 	$(Q)man/check.sh $(MAN_PAGES)
 	$(Q)command -v python3 >/dev/null || \
