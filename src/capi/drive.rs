@@ -1,4 +1,4 @@
-//! Driving a wheel, what comes of it, and the end.
+//! Driving a wheel, events, and the end.
 
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
@@ -133,7 +133,7 @@ impl Batch {
         })
     }
 
-    /// True if there is room for one more.
+    /// Writes an event; true if there is room for one more.
     pub fn put(&mut self, fired: &Fired) -> bool {
         // SAFETY: the array has `max` events and is asked for none when full.
         unsafe {

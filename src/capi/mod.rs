@@ -84,7 +84,7 @@ unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     }
 }
 
-/// What a time means, with no flag but HWHEEL_ABS.
+/// A time of a call whose only flag is HWHEEL_ABS.
 #[inline]
 fn when(ns: u64, flags: u32) -> Result<When, Errno> {
     match flags {

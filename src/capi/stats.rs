@@ -1,4 +1,4 @@
-//! What a wheel shows: its time, its timers, its counts.
+//! The time of a wheel, its pending timers, and its counts.
 
 use super::drive::{hwheel_event, Batch, HWHEEL_EVENT_LISTED};
 use super::{host, hwheel, EINVAL};

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn hwheel_timer_setup(
     })())
 }
 
-/// Which timers an arm applies to.
+/// The condition of an arm.
 fn condition(flags: u32) -> Result<How, Errno> {
     match flags & !HWHEEL_ABS {
         0 => Ok(How::Always),
@@ -444,7 +444,7 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
     })())
 }
 
-/// Acts on each of a caller's timers, and writes what that came to.
+/// Acts on each of a caller's timers, and writes the results.
 ///
 /// # Safety
 /// The arrays are null or have `count` members.
