@@ -196,7 +196,7 @@ impl Pool {
             // Relaxed: the exchange below decides.
             self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
         });
-        // AcqRel: either this thread has it, or `revoke` has.
+        // AcqRel: against `revoke`, one of us has it.
         if self.offered.swap(0, Ordering::AcqRel) == 0 {
             return Offer::Revoked;
         }

@@ -48,7 +48,7 @@ impl Host {
     }
 
     fn start_thread(&self) -> Result<Thread, Errno> {
-        // Refused while another thread polls, advances or drains.
+        // Refused while somebody polls, advances or drains.
         drop(self.wheel.drive()?);
         if self.is_drained() {
             return Err(-libc::ESHUTDOWN);
