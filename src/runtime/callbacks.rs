@@ -12,7 +12,7 @@ use crate::sys::futex::Futex;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
 
-/// A function of the caller that runs on this thread: a callback, or the executor.
+/// A call of the caller's that runs on this thread: a callback, or the executor.
 pub(super) struct Frame {
     host: u64,
     /// The timer; 0 in the executor.

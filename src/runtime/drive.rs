@@ -2,9 +2,8 @@
 //!
 //! # Sleep against arm
 //!
-//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms a
-//! timer for a time before the alarm sets it to *now*. The driver wakes and looks
-//! again.
+//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for
+//! before the alarm sets it to *now*; the driver wakes and looks again.
 
 use super::host::LATENESS;
 use super::thread::STOP;
@@ -80,8 +79,8 @@ impl Host {
         now
     }
 
-    /// Drives to `now`; true if all that was due is done. A callback, and a second
-    /// driver, are refused and do not move the clock.
+    /// Drives to `now`; true if all that was due is done. A callback, or a thread beside one that drives, is refused
+    /// and does not move the clock.
     pub fn advance(
         &self,
         now: u64,
@@ -230,7 +229,7 @@ impl Firing<'_, '_> {
         let host = self.host;
         if fired.func != 0 {
             host.dispatch(fired);
-            // Relaxed: if this timer misses the stop, the next one sees it.
+            // Relaxed: a stop that is seen late is seen by the next one.
             host.stop.load(Ordering::Relaxed) & STOP == 0
         } else if let Some(event) = &mut self.event {
             event(fired)

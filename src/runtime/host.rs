@@ -34,8 +34,8 @@ pub(crate) struct Host {
     pub(super) executor: Option<Executor>,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,
-    /// On a manual clock, the first tick after the caller's time: a deadline that
-    /// has passed is due then. Otherwise 0.
+    /// On a manual clock, the first tick after the caller's time: what has passed
+    /// is due then. Otherwise 0.
     pub(super) first_ns: AtomicU64,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,

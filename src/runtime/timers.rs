@@ -37,7 +37,7 @@ impl Caller for Host {
 
     #[inline(always)]
     fn first_ns(&self) -> u64 {
-        // Relaxed: an advance at the same time may come first or second.
+        // Relaxed: of an advance beside this call either may come first.
         self.first_ns.load(Ordering::Relaxed)
     }
 
