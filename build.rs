@@ -72,7 +72,7 @@ mod header {
         String::from_utf8(text).expect("source text is UTF-8")
     }
 
-    /// What cbindgen wrote, by name, formatted.
+    /// The declarations of cbindgen's output, formatted, by name.
     fn items(text: &str) -> BTreeMap<String, String> {
         let mut items = BTreeMap::new();
         let mut rest = text.trim_start();

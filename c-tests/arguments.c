@@ -15,6 +15,7 @@ static void no_wheel_is_refused_everywhere(void)
 	struct hwheel_stats s = { .size = sizeof s };
 	hwheel_timer_t t = JUNK;
 	uint64_t ns = JUNK;
+	int32_t result = 77;
 
 	CHECK_EQ(hwheel_now(NULL, &ns), -EINVAL);
 	CHECK_EQ(hwheel_next_expiry(NULL, &ns), -EINVAL);
@@ -26,6 +27,14 @@ static void no_wheel_is_refused_everywhere(void)
 	CHECK_EQ(hwheel_timer_mod(NULL, 1, 1, HWHEEL_ABS), -EINVAL);
 	CHECK_EQ(hwheel_timer_mod(NULL, 1, 1, HWHEEL_REDUCE), -EINVAL);
 	CHECK_EQ(hwheel_timer_mod(NULL, 1, 1, HWHEEL_IF_PENDING), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_range(NULL, 1, 1, 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_timer_set_period(NULL, 1, 1), -EINVAL);
+	CHECK_EQ(hwheel_timer_mod_many(NULL, &t, &ns, 1, 0, &result), -EINVAL);
+	CHECK_EQ(hwheel_timer_delete_many(NULL, &t, 1, &result), -EINVAL);
+	CHECK_EQ(hwheel_key_set(NULL, NUMBER(1), 1, nothing, 0, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_mod(NULL, NUMBER(1), 1, 0), -EINVAL);
+	CHECK_EQ(hwheel_key_delete(NULL, NUMBER(1)), -EINVAL);
+	CHECK_EQ(hwheel_key_pending(NULL, NUMBER(1)), -EINVAL);
 	CHECK_EQ(hwheel_timer_delete(NULL, 1), -EINVAL);
 	CHECK_EQ(hwheel_timer_delete_sync(NULL, 1), -EINVAL);
 	CHECK_EQ(hwheel_timer_shutdown(NULL, 1), -EINVAL);
@@ -44,6 +53,7 @@ static void no_wheel_is_refused_everywhere(void)
 	CHECK_EQ(hwheel_drain(NULL, &e, 1), -EINVAL);
 	CHECK_EQ(ns, JUNK);
 	CHECK_EQ(t, JUNK);
+	CHECK_EQ(result, 77);
 	CHECK_EQ(s.live, 0);
 }
 

@@ -40,6 +40,23 @@ static void edge_triggered_polling_loses_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* As that of a new descriptor: a poll finds nothing, and ends that. */
+static void a_descriptor_may_be_readable_with_nothing_due(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL);
+	struct epoll_event event = { .events = EPOLLIN };
+	struct hwheel_event e;
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+
+	CHECK(ep >= 0);
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, hwheel_fd(w), &event), 0);
+	CHECK_EQ(epoll_wait(ep, &event, 1, 20000), 1);
+	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
+	CHECK_EQ(epoll_wait(ep, &event, 1, 0), 0);
+	CHECK_EQ(close(ep), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* The pattern of hwheel_timer_delete(): the object's handle of now decides. */
 static void an_event_in_the_array_is_told_by_its_handle(void)
 {
@@ -136,6 +153,42 @@ static void a_callback_that_the_executor_forgot_still_runs(void)
 	CHECK_EQ(ran, 1);
 }
 
+static struct {
+	int results[8];
+	hwheel_timer_t timer;
+} busy;
+
+/* Every kind of call that a callback may make. */
+static void call_everything(struct hwheel *w, void *arg)
+{
+	struct hwheel_event e;
+	uint64_t ns = 0, cursor = 0;
+
+	(void)arg;
+	busy.results[0] = hwheel_timer_setup(w, NULL, 0, &busy.timer);
+	busy.results[1] = hwheel_timer_mod(w, busy.timer, SEC, 0);
+	busy.results[2] = hwheel_timer_delete_sync(w, busy.timer);
+	busy.results[3] = hwheel_key_set(w, NUMBER(1), SEC, NULL, 0, 0);
+	busy.results[4] = hwheel_next_expiry(w, &ns);
+	busy.results[5] = hwheel_list(w, &cursor, &e, 1);
+	busy.results[6] = hwheel_timer_free(w, busy.timer);
+	busy.results[7] = hwheel_run_queued(w);
+}
+
+static void the_executor_may_call_what_a_callback_may(void)
+{
+	static const int want[] = { 0, 0, 1, 0, 1, 1, 0, 1 };
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL, call_everything, NULL);
+
+	ran = 0;
+	CHECK_EQ(hwheel_once(w, MS, note_thread, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		CHECK_EQ(busy.results[i], want[i]);
+	CHECK_EQ(ran, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static int inside;
 
 static void make_another(struct hwheel *w, const struct hwheel_event *e)
@@ -164,9 +217,11 @@ static void a_timer_is_live_until_its_callback_has_returned(void)
 
 static const struct ktap_test tests[] = {
 	TEST(edge_triggered_polling_loses_nothing),
+	TEST(a_descriptor_may_be_readable_with_nothing_due),
 	TEST(an_event_in_the_array_is_told_by_its_handle),
 	TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so),
 	TEST(a_callback_that_the_executor_forgot_still_runs),
+	TEST(the_executor_may_call_what_a_callback_may),
 	TEST(a_timer_is_live_until_its_callback_has_returned),
 };
 KTAP_MAIN(tests)

@@ -43,7 +43,48 @@ static void its_keys_cannot_be_set_or_moved(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Every function that makes or arms a timer, with every flag. */
+static void it_takes_no_timer_and_arms_none(void)
+{
+	static const uint32_t flags[] = {
+		0, HWHEEL_ABS, HWHEEL_REDUCE, HWHEEL_IF_PENDING,
+		HWHEEL_ABS | HWHEEL_REDUCE, HWHEEL_ABS | HWHEEL_IF_PENDING,
+	};
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t = 0, none = 77;
+	uint64_t time = SEC;
+	struct hwheel_event e;
+	int32_t result;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 0);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 1);
+	CHECK_EQ(e.timer, t);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &none), -ESHUTDOWN);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, &none), -ESHUTDOWN);
+	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, 0, 0, &none), -ESHUTDOWN);
+	CHECK_EQ(none, 77);
+	for (size_t f = 0; f < sizeof flags / sizeof flags[0]; f++) {
+		CHECK_EQ(hwheel_timer_mod(w, t, SEC, flags[f]), -ESHUTDOWN);
+		result = 77;
+		CHECK_EQ(hwheel_timer_mod_many(w, &t, &time, 1, flags[f], &result), 0);
+		CHECK_EQ(result, -ESHUTDOWN);
+	}
+	CHECK_EQ(hwheel_timer_mod_range(w, t, SEC, SEC, 0), -ESHUTDOWN);
+	/* the timer still exists, and a period alone arms nothing */
+	CHECK_EQ(hwheel_timer_set_period(w, t, SEC), 0);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 0);
+	CHECK_EQ(hwheel_timer_delete_many(w, &t, 1, &result), 1);
+	CHECK_EQ(result, 0);
+	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
+	CHECK_EQ(hwheel_timer_free(w, t), 0);
+	CHECK_EQ(stats(w).live, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
+	TEST(it_takes_no_timer_and_arms_none),
 	TEST(it_cannot_be_started),
 	TEST(its_keys_cannot_be_set_or_moved),
 };

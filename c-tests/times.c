@@ -28,6 +28,7 @@ static void a_negative_time_arms_nothing(void)
 			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], MS, 0), -EINVAL);
 			CHECK_EQ(hwheel_timer_mod_range(w, t, MS, negative[i], 0), -EINVAL);
 			CHECK_EQ(hwheel_timer_mod_range(w, t, negative[i], 0, HWHEEL_ABS), -EINVAL);
+			CHECK_EQ(hwheel_timer_set_period(w, t, negative[i]), -EINVAL);
 		}
 		CHECK_EQ(hwheel_timer_pending(w, t), pending);
 		CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), pending);
@@ -115,11 +116,40 @@ static void a_manual_clock_takes_no_negative_time_and_no_never(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Nor can a wheel be made of one, and no call is bounded by one. */
+static void an_option_or_a_bound_is_not_negative(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0), *system = NULL, *none = NULL;
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_create(NULL, &system), 0);
+	CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+	EACH(i) {
+		struct hwheel_options start = {
+			.size = sizeof start, .clock = HWHEEL_CLOCK_MANUAL,
+			.start_ns = negative[i],
+		};
+		struct hwheel_options tick = { .size = sizeof tick, .tick_ns = negative[i] };
+		struct hwheel_run run = { .size = sizeof run, .left = JUNK, .max_ns = negative[i] };
+
+		CHECK_EQ(hwheel_create(&start, &none), -EINVAL);
+		CHECK_EQ(hwheel_create(&tick, &none), -EINVAL);
+		CHECK_EQ(hwheel_advance(w, MS, &e, 1, &run), -EINVAL);
+		CHECK_EQ(hwheel_poll(system, &e, 1, &run), -EINVAL);
+		CHECK_EQ(run.left, JUNK);
+	}
+	CHECK(none == NULL);
+	CHECK_EQ(stats(w).fired, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(system), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_negative_time_arms_nothing),
 	TEST(a_negative_time_makes_nothing),
 	TEST(a_negative_time_does_not_move_a_key),
 	TEST(a_negative_time_among_many_stops_none_of_the_others),
 	TEST(a_manual_clock_takes_no_negative_time_and_no_never),
+	TEST(an_option_or_a_bound_is_not_negative),
 };
 KTAP_MAIN(tests)

@@ -421,7 +421,8 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  * hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
  * @wheel: the wheel.
  * @timer: the timer.
- * @time_ns: the earliest time, as in hwheel_timer_mod().
+ * @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
+ *   point on the wheel's clock. HWHEEL_NEVER is never.
  * @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
  * @flags: 0 or HWHEEL_ABS.
  *
@@ -453,9 +454,13 @@ int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
  * @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
  *   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
  *
- * The period counts from the next time that the timer fires; hwheel_timer_mod()
- * sets that time. Periods that are missed are left out, or as hwheel_every()
- * was told.
+ * This call does not arm the timer: hwheel_timer_mod() sets the next time. When
+ * the timer has fired at that time, it is pending again, one period later.
+ * Without a period a timer of hwheel_timer_setup() is then not pending, and a
+ * timer of hwheel_once() or hwheel_every() frees itself.
+ *
+ * Missed periods are left out and counted, unless hwheel_every() was given
+ * another HWHEEL_MISSED_* for this timer.
  *
  * Return:
  * * 0 - the period is set.
@@ -571,10 +576,12 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * running on any thread and never starts again.
  *
  * Return:
- * * 1 - the timer was pending and will not fire.
+ * * 1 - the timer was pending and will not fire, or its callback was taken out
+ *   of the queue.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - as hwheel_timer_delete_sync() returns it; nothing has changed.
+ * * -EDEADLK - the caller is this timer's callback, or a callback for which
+ *   this timer's callback waits; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -679,12 +686,12 @@ int hwheel_stop(struct hwheel *wheel);
  *
  * @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
  *   hwheel_options.
- * @left: receives 1 if the call stopped at a bound, so that timers may be due
- *   still; 0 if no timer is due.
- * @max_fired: maximum number of timers to fire; 0 for no limit. @max events are
- *   a bound of their own.
- * @max_ns: nanoseconds after which to stop; 0 for no limit. A callback that
- *   runs is not interrupted.
+ * @left: receives 1 if the call stopped at a bound, so that due timers may be
+ *   left; 0 if no due timer is left.
+ * @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
+ *   call is a bound, too.
+ * @max_ns: nanoseconds after which to stop; 0 for no limit. A running callback
+ *   is not interrupted.
  */
 struct hwheel_run {
 	uint32_t size;
@@ -822,8 +829,8 @@ int hwheel_now(const struct hwheel *wheel, uint64_t *now_ns);
  * @wheel: a wheel with workers or an executor.
  *
  * The executor's threads call this once for each request. Any other thread may
- * call it to help. Less may be waiting than was requested, after hwheel_stop()
- * or hwheel_timer_delete_sync().
+ * call it to help. After hwheel_stop() or hwheel_timer_delete_sync() there may
+ * be fewer callbacks than requests.
  *
  * Return:
  * * 1 - one callback has run.
@@ -869,10 +876,11 @@ int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
  * hwheel_timer_mod_many() - Arm or move many timers.
  * @wheel: the wheel.
  * @timers: array of @count timers; may be NULL if @count is 0.
- * @times_ns: array of @count times, each as in hwheel_timer_mod(); may be NULL
- *   if @count is 0.
+ * @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
+ *   on the wheel's clock; may be NULL if @count is 0.
  * @count: number of timers, at most 2147483647.
- * @flags: as in hwheel_timer_mod(), for all of them.
+ * @flags: flags for all of them: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and
+ *   HWHEEL_IF_PENDING.
  * @results: array of @count results, each as returned by hwheel_timer_mod();
  *   may be NULL.
  *
@@ -920,8 +928,7 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
 /**
  * hwheel_key_set() - Give a key a timer that fires once.
  * @wheel: the wheel.
- * @key: any bytes; the wheel copies them. The address of a number is a key,
- *   too.
+ * @key: any bytes, for example those of a number; the wheel copies them.
  * @key_len: number of bytes, 1 to 255.
  * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
  *   clock. HWHEEL_NEVER is never.
@@ -934,9 +941,9 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * another @fn both timers count as live until this call returns.
  *
  * A keyed timer has no handle: @timer of its event is 0. Its key is free before
- * the callback starts, so the callback can set the key again. When this call
- * meets the firing of the old timer, one of them comes first: either the old
- * timer is replaced, or it fires and this one is new.
+ * the callback starts, so the callback can set the key again. If the old timer
+ * fires during this call, one of them comes first: the old timer is replaced,
+ * or it fires and this one is new.
  *
  * Return:
  * * 1 - a pending timer of this key was replaced.
@@ -961,7 +968,8 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * @wheel: the wheel.
  * @key: the key, as in hwheel_key_set().
  * @key_len: number of bytes, 1 to 255.
- * @time_ns: the new time, as in hwheel_key_set().
+ * @time_ns: the new time: a delay in nanoseconds, or with HWHEEL_ABS a point on
+ *   the wheel's clock. HWHEEL_NEVER is never.
  * @flags: 0 or HWHEEL_ABS.
  *
  * The timer keeps its callback and its cookie.
@@ -1066,12 +1074,12 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  *   counts. @armed is @fired + @cancelled + @drained + @pending.
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
- * @quiet: number of those that put no entry into a bucket.
+ * @quiet: number of these arms that put no entry into a bucket.
  * @cancelled: number of pending timers that were cancelled.
  * @drained: number of timers that hwheel_drain() has handed back.
  * @pending: number of timers that are pending now.
  * @entries: number of entries in buckets now.
- * @dead: number of those beyond one for each pending timer.
+ * @dead: number of these entries beyond one for each pending timer.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
  *   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one

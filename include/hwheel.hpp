@@ -301,6 +301,12 @@ public:
 			slack.ns(), when.flags()));
 	}
 
+	/** Make it periodic from its next firing on; Time() or Time::never() for once. */
+	Result set_period(Time period) const noexcept
+	{
+		return Result(::hwheel_timer_set_period(wheel_, handle_, period.ns()));
+	}
+
 	/** hwheel_timer_delete(). value() is 1 if it was pending and will not fire. */
 	Result cancel() const noexcept
 	{

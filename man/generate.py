@@ -196,7 +196,8 @@ def attributes(function):
         threads = "MT-Unsafe race:wheel"
     else:
         sys.exit(f"{function.name}: Context: is not understood: {context}")
-    return [".SH ATTRIBUTES", ".TS", "lb lb", "l l.", "Attribute\tValue", "_",
+    # A table stays on one page.
+    return [".SH ATTRIBUTES", ".ne 9", ".TS", "lb lb", "l l.", "Attribute\tValue", "_",
             f"Thread safety\t{threads}", "Async-signal safety\tAS-Unsafe",
             "Async-cancel safety\tAC-Unsafe", ".TE"]
 

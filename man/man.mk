@@ -8,17 +8,18 @@ man:
 	$(call say,MAN,man/*.3)
 	$(Q)man/generate.py include/hwheel.h man/hwheel.7 man
 
-# The same pages for a browser, as mandoc renders them: build/html/index.html.
+# A reference for a browser, which Doxygen makes from the header:
+# build/html/index.html. Its own manual pages would lack the lists of return values.
 .PHONY: html
-html:
-	$(call say,HTML,$(BUILD)/html)
-	$(Q)command -v mandoc >/dev/null || \
-		{ echo 'mandoc is not installed (apt-get install mandoc)'; exit 1; }
-	$(Q)rm -rf $(BUILD)/html && mkdir -p $(BUILD)/html
-	$(Q)for page in $(MAN_PAGES); do \
-		mandoc -T html -O man=%N.%S.html $$page > $(BUILD)/html/$${page##*/}.html || \
-			exit 1; done
-	$(Q)cp $(BUILD)/html/hwheel.7.html $(BUILD)/html/index.html
+html: | $(BUILD)
+	$(call say,HTML,$(BUILD)/html/index.html)
+	$(Q)command -v doxygen >/dev/null || \
+		{ echo 'doxygen is not installed (apt-get install doxygen)'; exit 1; }
+	$(Q)rm -rf $(BUILD)/html
+	$(Q){ cat man/Doxyfile && echo 'OUTPUT_DIRECTORY = $(BUILD)'; } | doxygen -
+	$(Q)for name in $$(sed -n 's/^\t\(hwheel_.*\);/\1/p' hwheel.map); do \
+		grep -q "title\">.*$$name()" $(BUILD)/html/group__*.html || \
+			{ echo "$$name() is not in the reference"; exit 1; }; done
 
 # The pages are what the header says, nothing is left out, all render, and the
 # examples compile.
@@ -27,7 +28,8 @@ check-man:
 	$(call say,CHECK,man)
 	$(Q)for example in man/examples/*.c; do \
 		$(CC) -std=c11 -D_GNU_SOURCE $(WARN) -Werror -Iinclude -include hwheel.h \
-			-include poll.h -include stdio.h -include string.h \
+			-include errno.h -include poll.h -include semaphore.h \
+			-include stdio.h -include stdlib.h -include string.h \
 			'-Dtimed_out(object)=(void)(object)' -fsyntax-only $$example || exit 1; done
 	$(Q)man/check.sh $(MAN_PAGES)
 	$(Q)command -v python3 >/dev/null || \

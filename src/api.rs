@@ -14,6 +14,7 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
 use crate::runtime::stats::{stats, Stats};
+use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host};
 use crate::sys::ready::ready;
 use error::Error;
@@ -121,7 +122,8 @@ impl Wheel {
         Ok(self.host().next_expiry()?.map(Time::from_nanos))
     }
 
-    /// The counts of the wheel. Visits every timer once: milliseconds for a million.
+    /// The counts of the wheel. Sums the counts of all threads, however many timers
+    /// there are.
     ///
     /// # Errors
     /// As [`now`](Wheel::now).
@@ -299,6 +301,35 @@ impl Wheel {
     ) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
         truth(self.host().arm_range(timer.0, when, nanos(slack)))
+    }
+
+    /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
+    /// [`Duration::MAX`] for none. It does not arm the timer: the period counts from
+    /// the next time that the timer fires.
+    ///
+    /// ```
+    /// # use hwheel::{Clock, Event, Options, Time};
+    /// # use std::time::Duration;
+    /// # let wheel = Options::new().clock(Clock::Manual).create()?;
+    /// # let mut events = [Event::default(); 8];
+    /// let second = Duration::from_secs(1);
+    /// let beat = wheel.setup(1)?;
+    /// wheel.set_period(beat, second)?;
+    /// wheel.arm(beat, second)?;
+    /// assert_eq!(wheel.advance(Time::default() + second, &mut events)?.len(), 1);
+    /// assert!(wheel.pending(beat)?);
+    /// # Ok::<(), hwheel::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Stale`]; [`Error::Shutdown`] if the timer was shut down.
+    pub fn set_period(&self, timer: Timer, period: Duration) -> Result<(), Error> {
+        let period = match nanos(period) {
+            NEVER => 0,
+            ns => ns,
+        };
+        self.host().set_period(timer.0, period)?;
+        Ok(())
     }
 
     /// Cancels a timer. True: the timer was pending and will not fire. False, or

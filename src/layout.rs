@@ -1,7 +1,6 @@
-//! The layout of what C sees, which never changes: offsets and sizes in bytes.
-//! Members may be appended to the structs that begin with their size; so only
-//! the least size of these is here.
-//! `c-tests/layout.c` says the same of the header.
+//! The layout of the C structs, which never changes: offsets and sizes in bytes.
+//! Structs that begin with their size may grow at the end, so only their minimum
+//! size is here. `c-tests/layout.c` checks the same in the header.
 
 use crate::capi::drive::{hwheel_event, hwheel_run};
 use crate::capi::options::hwheel_options;

@@ -1,4 +1,4 @@
-//! Static probes for tracers (USDT): what docs/PROBES.md describes.
+//! Static probes for tracers (USDT); docs/PROBES.md describes them.
 //!
 //! With the feature `probes` each is a `nop`, and a note in the library that
 //! tells where it is and which registers hold its arguments. Without it there is

@@ -412,6 +412,30 @@ fn a_time_is_a_duration_an_instant_or_a_time() {
 }
 
 #[test]
+fn a_period_is_set_changed_and_taken_away() {
+    let wheel = manual().create().unwrap();
+    let timer = wheel.setup(7).unwrap();
+    wheel.set_period(timer, 10 * MS).unwrap();
+    assert!(!wheel.pending(timer).unwrap());
+    wheel.arm(timer, 5 * MS).unwrap();
+    assert_eq!(advance(&wheel, 5).len(), 1);
+    assert_eq!(wheel.deadline(timer), Ok(Some(START + 15 * MS)));
+    wheel.set_period(timer, 20 * MS).unwrap();
+    assert_eq!(advance(&wheel, 15).len(), 1);
+    for none in [Duration::ZERO, Duration::MAX] {
+        wheel.arm(timer, 10 * MS).unwrap();
+        wheel.set_period(timer, none).unwrap();
+        let now = wheel.now().unwrap().as_nanos() / 1_000_000;
+        assert_eq!(advance(&wheel, now as u32 + 10).len(), 1);
+        assert_eq!(wheel.deadline(timer), Ok(None));
+    }
+    wheel.shutdown(timer).unwrap();
+    assert_eq!(wheel.set_period(timer, MS), Err(Error::Shutdown));
+    wheel.free(timer).unwrap();
+    assert_eq!(wheel.set_period(timer, MS), Err(Error::Stale));
+}
+
+#[test]
 fn pending_timers_are_listed() {
     let wheel = manual().create().unwrap();
     let timers = [1, 2, 3].map(|cookie| wheel.once(MS, cookie).unwrap());

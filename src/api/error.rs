@@ -1,4 +1,4 @@
-//! Errors, by what a caller can do about them.
+//! Errors as an enum.
 
 use crate::runtime::words::words;
 use crate::runtime::Errno;

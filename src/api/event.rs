@@ -1,4 +1,4 @@
-//! Timers and what they become when they are due.
+//! Handles of timers, and events.
 
 use super::time::Time;
 use crate::core::driver::Fired;

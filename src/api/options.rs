@@ -124,8 +124,8 @@ impl Options {
         self
     }
 
-    /// The number of slots of each level: a power of two from 2 to 65536; 256 by default.
-    /// `levels` times the logarithm of `slots` is at most 48.
+    /// The number of slots of each level: a power of two from 2 to 65536; 256 by
+    /// default. `levels` times the logarithm of `slots` is at most 48.
     pub fn slots(mut self, slots: u32) -> Options {
         self.given.slots = or(slots, 256);
         self

@@ -1,4 +1,4 @@
-//! One call that drives: its bounds, and what came of it.
+//! One call that drives: its bounds and its result.
 
 use super::event::Event;
 use super::time::nanos;
@@ -31,7 +31,7 @@ impl Bounds {
     }
 }
 
-/// What came of one call that drives.
+/// The result of one call that drives.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'e> {
     /// The events, for timers that the handler does not get.

@@ -1,4 +1,4 @@
-//! Driving a wheel, what comes of it, and the end.
+//! Driving a wheel, events, and the end.
 
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
@@ -37,12 +37,12 @@ pub struct hwheel_event {
 ///
 /// @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
 ///   hwheel_options.
-/// @left: receives 1 if the call stopped at a bound, so that timers may be due
-///   still; 0 if no timer is due.
-/// @max_fired: maximum number of timers to fire; 0 for no limit. @max events are
-///   a bound of their own.
-/// @max_ns: nanoseconds after which to stop; 0 for no limit. A callback that
-///   runs is not interrupted.
+/// @left: receives 1 if the call stopped at a bound, so that due timers may be
+///   left; 0 if no due timer is left.
+/// @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
+///   call is a bound, too.
+/// @max_ns: nanoseconds after which to stop; 0 for no limit. A running callback
+///   is not interrupted.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hwheel_run {
@@ -99,7 +99,8 @@ fn event(fired: &Fired, flags: u32) -> hwheel_event {
 /// Calls the C function of a timer.
 ///
 /// # Safety
-/// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was given.
+/// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was
+/// given.
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     // SAFETY: the caller's promise; a null one is `None`.
     let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(fired.func)) };
@@ -132,7 +133,7 @@ impl Batch {
         })
     }
 
-    /// True if there is room for one more.
+    /// Writes an event; true if there is room for one more.
     pub fn put(&mut self, fired: &Fired) -> bool {
         // SAFETY: the array has `max` events and is asked for none when full.
         unsafe {
@@ -388,8 +389,8 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// @wheel: a wheel with workers or an executor.
 ///
 /// The executor's threads call this once for each request. Any other thread may
-/// call it to help. Less may be waiting than was requested, after hwheel_stop()
-/// or hwheel_timer_delete_sync().
+/// call it to help. After hwheel_stop() or hwheel_timer_delete_sync() there may
+/// be fewer callbacks than requests.
 ///
 /// Return:
 /// * 1 - one callback has run.

@@ -21,8 +21,7 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 
 /// hwheel_key_set() - Give a key a timer that fires once.
 /// @wheel: the wheel.
-/// @key: any bytes; the wheel copies them. The address of a number is a key,
-///   too.
+/// @key: any bytes, for example those of a number; the wheel copies them.
 /// @key_len: number of bytes, 1 to 255.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never.
@@ -35,9 +34,9 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// another @fn both timers count as live until this call returns.
 ///
 /// A keyed timer has no handle: @timer of its event is 0. Its key is free before
-/// the callback starts, so the callback can set the key again. When this call
-/// meets the firing of the old timer, one of them comes first: either the old
-/// timer is replaced, or it fires and this one is new.
+/// the callback starts, so the callback can set the key again. If the old timer
+/// fires during this call, one of them comes first: the old timer is replaced,
+/// or it fires and this one is new.
 ///
 /// Return:
 /// * 1 - a pending timer of this key was replaced.
@@ -78,7 +77,8 @@ pub unsafe extern "C" fn hwheel_key_set(
 /// @wheel: the wheel.
 /// @key: the key, as in hwheel_key_set().
 /// @key_len: number of bytes, 1 to 255.
-/// @time_ns: the new time, as in hwheel_key_set().
+/// @time_ns: the new time: a delay in nanoseconds, or with HWHEEL_ABS a point on
+///   the wheel's clock. HWHEEL_NEVER is never.
 /// @flags: 0 or HWHEEL_ABS.
 ///
 /// The timer keeps its callback and its cookie.

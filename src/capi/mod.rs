@@ -57,8 +57,8 @@ unsafe fn host<'a>(wheel: *const hwheel) -> Result<&'a Host, Errno> {
 /// completed with zeros, and what is beyond this version must be zero.
 ///
 /// # Safety
-/// `from` points to the number of bytes that its first word says, and `T` is plain
-/// integers and pointers.
+/// `from` points to the number of bytes that its first word says, and `T` is
+/// plain integers and pointers.
 unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     let ours = size_of::<T>();
     // SAFETY: the caller's promise covers at least the first word.
@@ -70,8 +70,8 @@ unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
         return Err(-libc::E2BIG);
     }
     let mut read = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: `size` bytes are readable, and at most `ours` are written; all zero
-    // is a value.
+    // SAFETY: `size` bytes are readable, and at most `ours` are written; all
+    // zero is a value.
     unsafe {
         let (from, to) = (from.cast::<u8>(), read.as_mut_ptr().cast::<u8>());
         std::ptr::copy_nonoverlapping(from, to, size.min(ours));
@@ -84,7 +84,7 @@ unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     }
 }
 
-/// What a time means, with no flag but HWHEEL_ABS.
+/// A time of a call whose only flag is HWHEEL_ABS.
 #[inline]
 fn when(ns: u64, flags: u32) -> Result<When, Errno> {
     match flags {

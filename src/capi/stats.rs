@@ -1,4 +1,4 @@
-//! What a wheel shows: its time, its timers, its counts.
+//! The time of a wheel, its pending timers, and its counts.
 
 use super::drive::{hwheel_event, Batch, HWHEEL_EVENT_LISTED};
 use super::{host, hwheel, EINVAL};
@@ -27,12 +27,12 @@ use std::ffi::c_int;
 ///   counts. @armed is @fired + @cancelled + @drained + @pending.
 /// @rearmed: number of arms that moved a pending timer. When several threads
 ///   move one timer at the same time, some of them may not count.
-/// @quiet: number of those that put no entry into a bucket.
+/// @quiet: number of these arms that put no entry into a bucket.
 /// @cancelled: number of pending timers that were cancelled.
 /// @drained: number of timers that hwheel_drain() has handed back.
 /// @pending: number of timers that are pending now.
 /// @entries: number of entries in buckets now.
-/// @dead: number of those beyond one for each pending timer.
+/// @dead: number of these entries beyond one for each pending timer.
 /// @queued: number of callbacks that wait for a worker or the executor.
 /// @lateness: number of timers by lateness, from the deadline to the start of
 ///   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn hwheel_timer_setup(
     })())
 }
 
-/// Which timers an arm applies to.
+/// The condition of an arm.
 fn condition(flags: u32) -> Result<How, Errno> {
     match flags & !HWHEEL_ABS {
         0 => Ok(How::Always),
@@ -150,7 +150,8 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 /// hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
 /// @wheel: the wheel.
 /// @timer: the timer.
-/// @time_ns: the earliest time, as in hwheel_timer_mod().
+/// @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
+///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
 /// @flags: 0 or HWHEEL_ABS.
 ///
@@ -194,9 +195,13 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 /// @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
 ///   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
 ///
-/// The period counts from the next time that the timer fires; hwheel_timer_mod()
-/// sets that time. Periods that are missed are left out, or as hwheel_every()
-/// was told.
+/// This call does not arm the timer: hwheel_timer_mod() sets the next time. When
+/// the timer has fired at that time, it is pending again, one period later.
+/// Without a period a timer of hwheel_timer_setup() is then not pending, and a
+/// timer of hwheel_once() or hwheel_every() frees itself.
+///
+/// Missed periods are left out and counted, unless hwheel_every() was given
+/// another HWHEEL_MISSED_* for this timer.
 ///
 /// Return:
 /// * 0 - the period is set.
@@ -325,10 +330,12 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// running on any thread and never starts again.
 ///
 /// Return:
-/// * 1 - the timer was pending and will not fire.
+/// * 1 - the timer was pending and will not fire, or its callback was taken out
+///   of the queue.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - as hwheel_timer_delete_sync() returns it; nothing has changed.
+/// * -EDEADLK - the caller is this timer's callback, or a callback for which
+///   this timer's callback waits; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running.
 /// * -ESHUTDOWN - this is a forked child.
 ///
@@ -438,7 +445,7 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
     })())
 }
 
-/// Acts on each of a caller's timers, and writes what that came to.
+/// Acts on each of a caller's timers, and writes the results.
 ///
 /// # Safety
 /// The arrays are null or have `count` members.
@@ -471,10 +478,11 @@ unsafe fn many(
 /// hwheel_timer_mod_many() - Arm or move many timers.
 /// @wheel: the wheel.
 /// @timers: array of @count timers; may be NULL if @count is 0.
-/// @times_ns: array of @count times, each as in hwheel_timer_mod(); may be NULL
-///   if @count is 0.
+/// @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
+///   on the wheel's clock; may be NULL if @count is 0.
 /// @count: number of timers, at most 2147483647.
-/// @flags: as in hwheel_timer_mod(), for all of them.
+/// @flags: flags for all of them: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and
+///   HWHEEL_IF_PENDING.
 /// @results: array of @count results, each as returned by hwheel_timer_mod();
 ///   may be NULL.
 ///

@@ -1,13 +1,13 @@
 //! Arming, from any thread: promises, and who may rely on them.
 //!
-//! A bucket does not hold timers, it holds *entries*: promises that the driver
-//! will look at a node at a tick. The truth is the node's state word, so an
-//! entry may be stale, doubled or early and nothing breaks.
+//! A bucket holds *entries*, not timers. An entry promises that the driver visits
+//! a node at a tick. The truth is the node's state word, so an entry may be stale,
+//! doubled or early and nothing breaks.
 //!
 //! # Invariant
 //!
-//! A timer that is armed for tick D has an entry that the driver will meet at or
-//! before D; or a thread is inside an arm of it and will see to that.
+//! A timer that is armed for tick D has an entry that the driver meets at or before
+//! D; or a thread is inside an arm of it and will make one.
 //!
 //! # The steps
 //!
@@ -25,10 +25,10 @@
 //!   arm.publish   link := promise
 //! ```
 //! The push comes before the exchange, so a push that finds no memory changes
-//! nothing. The promise is published last and by a plain store: when it can be
-//! seen, all that it says is true already. So another thread may rely on it even
-//! if the one that made it is stopped for ever; and if that thread is stopped
-//! before it publishes, others just push entries of their own.
+//! nothing. The promise is published last, by a plain store, when all that it says
+//! is true. So another thread may rely on it even if the thread that made it is
+//! stopped for ever. If that thread is stopped before it publishes, other threads
+//! push entries of their own.
 //!
 //! A promise counts only while the hand is before it. Nobody takes it back when
 //! it is met, and a visit decides by the state word alone.
@@ -41,8 +41,9 @@
 //!   --- fence ---                        --- fence ---
 //!   arm.rely      read gate              visit.read      read state
 //! ```
-//! Lost if the thread does not see the goal and the driver does not see D: the
-//! fences forbid it. If the gate has changed, the thread makes an urgent entry.
+//! The timer would be lost if the thread did not see the goal and the driver did
+//! not see D. The fences forbid that. If the gate has changed, the thread makes an
+//! urgent entry.
 //!
 //! # Race 2: a push against the hand
 //!
@@ -53,9 +54,9 @@
 //!   arm.mark      set the bits           sweep.scan      read the bits, drain
 //!   arm.check     read gate              visit.read      read state
 //! ```
-//! If the driver misses the mark or the exchange, the thread sees the goal; if
-//! that is not before the tick at which the hand enters the bucket, the entry
-//! may have been passed over or dropped, and the thread makes an urgent one.
+//! If the driver misses the mark or the exchange, the thread sees the goal. If the
+//! goal is at or after the tick at which the hand enters the bucket, the entry may
+//! have been passed over or dropped. Then the thread makes an urgent entry.
 //!
 //! # Race 3: an arm against sleep
 //!
@@ -69,15 +70,15 @@
 //!   --- fence ---                        --- fence ---
 //!   arm.check, arm.rely   read gate      drain.read      read state
 //! ```
-//! Either the drain finds the timer and hands it back, or the thread sees that
-//! the wheel is closed, takes its arm back and is refused.
+//! Either the drain finds the timer and hands it back, or the thread sees that the
+//! wheel is closed. The thread then disarms the timer, and the call is refused.
 //!
 //! # Urgent entries
 //!
-//! One bucket belongs to no tick: the driver empties it at the start of each
-//! sweep. An arm whose bucket the hand has passed meanwhile, or whose promise may
-//! be gone, makes an entry there. Nothing passes the urgent bucket, so an arm
-//! takes two pushes, and more only if the hand leaps each time.
+//! One bucket belongs to no tick: the driver empties it at the start of each sweep.
+//! An arm makes an entry there if the hand has passed its bucket, or if its promise
+//! may be gone. The hand never passes the urgent bucket, so an arm takes at most
+//! two pushes, and more only if the hand leaps each time.
 
 use super::entry::{promise_tick, Entry};
 use super::error::{Answer, Error};
@@ -91,7 +92,7 @@ use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
 
-/// When an arm applies.
+/// The condition and the range of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
     Always,
@@ -99,37 +100,37 @@ pub(crate) enum How {
     Earlier,
     /// If the timer is pending.
     Pending,
-    /// Always, and up to so many nanoseconds later, where other timers with
-    /// slack are due as well. A timer that is due in that range is left alone.
+    /// Always, and at most this number of nanoseconds later, at a tick that other
+    /// timers with slack share. A timer that is due in this range stays.
     Within(u64),
 }
 
-/// An entry that was pushed, and is not upheld yet.
+/// An entry that was pushed, and whose promise is not checked yet.
 #[derive(Clone, Copy, Debug)]
 struct Pushed {
     bucket: u32,
-    /// What is promised.
+    /// The tick that is promised.
     tick: u64,
     /// When the hand enters the bucket.
     entered: u64,
 }
 
-/// What an arm relies on.
+/// What makes sure that the driver visits the timer.
 #[derive(Clone, Copy, Debug)]
 enum Basis {
-    /// It needs no visit: due never.
+    /// Nothing has to: the timer is due never.
     Nothing,
     Promise(Link),
     Entry(Pushed),
 }
 
-/// One arm: whose it is, and what it has written.
+/// One arm under way.
 #[derive(Clone, Copy)]
 struct Arm<'a> {
     own: Producer<'a>,
     index: u32,
     hot: &'a Hot,
-    /// The word of the exchange, and the tick in it.
+    /// The word that the exchange wrote, and its tick.
     word: StateWord,
     tick: u64,
     /// The hand that the word was made for.
@@ -137,13 +138,12 @@ struct Arm<'a> {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Arms a timer for a point in time: the shortest way, for a plain timer,
-    /// a deadline that is not far away, and a shard at hand. All else takes
-    /// [`Wheel::arm`]. Lock-free; linearizes at the exchange.
+    /// Arms a timer for a point in time. This is the short way, for a plain timer
+    /// and a near deadline, in a thread that has used the wheel before. All other
+    /// arms take [`Wheel::arm`]. Lock-free; linearizes at the exchange.
     ///
-    /// The fewer instructions, the more calls overlap their cache misses. Each
-    /// way out is a call in tail position, so that none of them costs the short
-    /// way a register.
+    /// The fewer instructions, the more calls overlap their cache misses. Each way
+    /// out is a call in tail position, so that it costs the short way no register.
     #[inline(always)]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let Some(token) = caller.token_at_hand() else {
@@ -152,7 +152,7 @@ impl<M: Memory> Wheel<M> {
         // arm.read
         let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_near(ns.max(caller.first_ns()));
-        // A promise is good if its whole unit is in time.
+        // A promise is good if its whole unit lies before the deadline.
         let beyond = gate.beyond(tick.wrapping_sub(self.ticks.unit_rest));
         if beyond >= self.gate.near() || !may_be_a_handle(handle) {
             return self.arm_slowly(caller, handle, ns);
@@ -171,7 +171,7 @@ impl<M: Memory> Wheel<M> {
         if gate.beyond(promise) > beyond {
             return self.arm_with_push(caller, handle, tick, hot, state);
         }
-        // Before the exchange: a store behind it would wait for it.
+        // Before the exchange: a store after it would wait for it.
         self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
         let word = StateWord::plain_armed(handle, tick);
         // arm.exchange
@@ -255,7 +255,7 @@ impl<M: Memory> Wheel<M> {
         self.arm(caller, handle, ns, How::Always).into()
     }
 
-    /// The same to a tick: as good as to the time that was rounded up to it.
+    /// The same for a tick, as good as the time that was rounded up to it.
     #[inline(never)]
     fn arm_slowly_at(&self, caller: &impl Caller, handle: Handle, tick: u64) -> Answer {
         self.arm_slowly(caller, handle, self.ticks.ns(tick))
@@ -265,7 +265,7 @@ impl<M: Memory> Wheel<M> {
     #[cold]
     #[inline(never)]
     fn arm_again(&self, caller: &impl Caller, handle: Handle, tick: u64, was: bool) -> Answer {
-        // It was counted too early.
+        // Takes the count back: the exchange has failed.
         self.count(self.owned(caller), |c| &c.armed[usize::from(was)], u64::MAX);
         self.arm_slowly_at(caller, handle, tick)
     }
@@ -279,8 +279,8 @@ impl<M: Memory> Wheel<M> {
         let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index)) else {
             return Answer::was_pending(was);
         };
-        // The hand that the word was made for is not known any more; it was
-        // less than a leap before the tick.
+        // The hand that the word was made for is no longer known. It was less than
+        // a leap before the tick.
         let hand = tick.saturating_sub(LEAP);
         let arm = Arm {
             own,
@@ -294,8 +294,8 @@ impl<M: Memory> Wheel<M> {
         self.unless_closed(arm, was).into()
     }
 
-    /// Arms a timer: true if it was pending. `ns` is a point in time;
-    /// one after the end of time is never. Lock-free; linearizes at the exchange of the state word.
+    /// Arms a timer: true if it was pending. `ns` is a point in time; one after the
+    /// end of time is never. Lock-free; linearizes at the exchange of the state word.
     pub fn arm(
         &self,
         caller: &impl Caller,
@@ -322,8 +322,8 @@ impl<M: Memory> Wheel<M> {
                 break Ok(Err(was));
             }
             let tick = wish.tick;
-            // A hand that has moved makes another basis: the one before is then
-            // a spare entry.
+            // If the hand has moved, the arm needs another basis. The entry that it
+            // has pushed before is then spare.
             let fresh = match basis {
                 Some((basis, of)) if of == (hand, tick) => Ok(basis),
                 _ => self.basis(own, index, hot, tick, hand),
@@ -366,7 +366,7 @@ impl<M: Memory> Wheel<M> {
         result
     }
 
-    /// Arms a timer that nobody knows yet; it is freed again if that fails.
+    /// Arms a new timer, whose handle no thread knows yet. On failure it is freed.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn arm_first(
         &self,
@@ -423,14 +423,14 @@ impl<M: Memory> Wheel<M> {
         match self.unless_closed(arm, false) {
             Ok(_) => Ok(handle),
             Err(e) => {
-                // Not if the drain has handed it back already.
+                // Unless the drain has handed it back already.
                 _ = self.free(caller, handle);
                 Err(e)
             }
         }
     }
 
-    /// The hand, of a gate that is open. A leap that is under way is called off:
+    /// The hand, if the gate is open. Calls off a leap that is under way, because
     /// its driver may be stopped.
     fn open_hand(&self) -> Result<u64, Error> {
         loop {
@@ -442,7 +442,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// What the caller asks for, in ticks.
+    /// The caller's wish in ticks.
     fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> Wish {
         if ns >= END_OF_TIME {
             return Wish {
@@ -451,8 +451,8 @@ impl<M: Memory> Wheel<M> {
                 tick: NEVER,
             };
         }
-        // One that has passed is the next tick: what arms itself again at once
-        // must not go on for ever at one time.
+        // A deadline that has passed is the next tick, so that a timer which arms
+        // itself in its callback does not fire for ever at one time.
         let asked = self.ticks.at_or_after(ns.max(first_ns)).max(hand + 1);
         let latest = match how {
             How::Within(slack) => {
@@ -468,7 +468,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Whether an arm leaves the timer as it is: then whether that is pending.
+    /// If an arm leaves the timer as it is: whether the timer is pending.
     fn is_left_alone(state: StateWord, how: How, wish: &Wish, hand: u64) -> Option<bool> {
         let now = state.is_armed().then(|| state.deadline(hand));
         match (how, now) {
@@ -483,7 +483,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// A promise that is there, or an entry: arm.push.
+    /// An existing promise, or a new entry: step arm.push.
     fn basis(
         &self,
         own: Producer<'_>,
@@ -517,7 +517,7 @@ impl<M: Memory> Wheel<M> {
         Ok(Basis::Entry(pushed))
     }
 
-    /// Sees to the invariant, after the exchange and a fence.
+    /// Establishes the invariant, after the exchange and a fence.
     fn uphold(&self, caller: &impl Caller, arm: Arm<'_>, basis: Basis) {
         let upheld = match basis {
             Basis::Nothing => true,
@@ -546,14 +546,14 @@ impl<M: Memory> Wheel<M> {
     fn check_and_publish(&self, arm: Arm<'_>, pushed: Pushed) -> bool {
         let hand = match self.gate.view() {
             View::Open(hand) => hand,
-            // Nobody visits it any more.
+            // No driver visits it any more.
             View::Closed => return true,
             View::Leaping(_) => return false,
         };
         if hand >= pushed.entered {
             return false;
         }
-        // Relaxed: the high part, which changes for no thread that publishes.
+        // Relaxed: the high part does not change while a thread publishes.
         let high = Link(arm.hot.link.load(Ordering::Relaxed)).high();
         let link = Link::new(pushed.tick, self.ticks.unit_bits, high);
         // Release: pairs with arm.read.
@@ -561,7 +561,7 @@ impl<M: Memory> Wheel<M> {
         true
     }
 
-    /// Makes an urgent entry: the driver looks at the node in its next sweep.
+    /// Makes an urgent entry: the driver visits the node in its next sweep.
     #[cold]
     fn uphold_urgently(&self, caller: &impl Caller, mut arm: Arm<'_>) {
         arm.own.count.repeats.bump(1);
@@ -574,12 +574,12 @@ impl<M: Memory> Wheel<M> {
                 }
                 View::Closed => return,
             };
-            // The hand was moved so far meanwhile that the word does not read
-            // right: it is due now.
+            // The hand has moved so far that the word no longer reads right. The
+            // timer is due now.
             if hand.saturating_sub(arm.tick) > LEAP || hand.saturating_sub(arm.hand) > LEAP {
                 let word = arm.word.armed(arm.tick.max(hand), hand);
                 if self.exchange(arm.hot, arm.word, word).is_err() {
-                    // Another thread, or the driver, has taken it over.
+                    // Another thread, or the driver, has changed it since.
                     return;
                 }
                 arm.word = word;
@@ -605,7 +605,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Step arm.wake: the driver will come by at `tick`. Follows a fence.
+    /// Step arm.wake: the driver wakes by `tick`. Follows a fence.
     #[inline(always)]
     pub(super) fn wake_for(&self, caller: &impl Caller, own: Producer<'_>, tick: u64) {
         let shared = &self.shared;
@@ -614,8 +614,8 @@ impl<M: Memory> Wheel<M> {
             shared.next_visit.fetch_min(tick, Ordering::AcqRel);
             fence_after_rmw();
         } else {
-            // Another thread that has lowered it may be stopped before it
-            // kicks: each goes by the alarm itself.
+            // Another thread that has lowered it may be stopped before it kicks. So
+            // each thread compares with the alarm itself.
             fence_between_loads();
         }
         // Relaxed: fenced; pairs with the fence in `Drive::sleep`.
@@ -632,27 +632,27 @@ impl<M: Memory> Wheel<M> {
         own.count.kicks.bump(1);
     }
 
-    /// What an arm returns that has done its exchange; race 4.
+    /// The result of an arm after its exchange; race 4.
     fn unless_closed(&self, arm: Arm<'_>, was: bool) -> Result<bool, Error> {
         if was || self.gate.view() != View::Closed {
             return Ok(was);
         }
         let mut word = arm.word;
         loop {
-            // Of two, this and the drain, one has it.
+            // Either this thread has the timer, or the drain has.
             match self.exchange(arm.hot, word, word.disarmed()) {
                 Ok(()) => {
                     arm.own.count.armed[0].bump(u64::MAX);
                     return Err(Error::Shutdown);
                 }
-                // Its callback has ended meanwhile, and no more.
+                // Only its callback has ended.
                 Err(seen) if seen == word.finished().0 => word = seen,
                 Err(_) => return Ok(false),
             }
         }
     }
 
-    /// The driver has something to do, whatever the time.
+    /// Wakes the driver, whatever the time is.
     #[cold]
     pub(super) fn call_driver(&self, caller: &impl Caller) {
         // AcqRel: pairs with the driver's look before it sleeps.
@@ -664,8 +664,8 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// An entry could not be kept for want of memory: until the promises are
-    /// good again the driver looks at every node.
+    /// An entry found no memory. Until all promises are good again, the driver
+    /// looks at every node.
     #[cold]
     fn call_rescue(&self, caller: &impl Caller) {
         // Release: pairs with the Acquire in the sweep.
@@ -673,7 +673,7 @@ impl<M: Memory> Wheel<M> {
         self.call_driver(caller);
     }
 
-    /// A visit to a timer whose callback has ended, and that came due meanwhile.
+    /// Asks for a visit to a timer that came due while its callback ran.
     pub(super) fn visit_soon(&self, caller: &impl Caller, index: u32, hot: &Hot, word: StateWord) {
         let Some(own) = self.owned(caller) else {
             return self.call_rescue(caller);
@@ -691,10 +691,10 @@ impl<M: Memory> Wheel<M> {
     }
 }
 
-/// What a caller asks for.
+/// The ticks that a caller allows.
 struct Wish {
     earliest: u64,
     latest: u64,
-    /// The one that is chosen of them.
+    /// The tick that the wheel has chosen.
     tick: u64,
 }

@@ -1,8 +1,8 @@
-//! Which buckets have entries, and in whose shards: one bit a bucket over all
-//! shards, the *summary*, and for each bucket a mask with one bit a shard.
+//! Which buckets have entries, and in which shards. The *summary* has one bit for
+//! each bucket, over all shards. Each bucket has a mask with one bit for each shard.
 //!
-//! A scan reads the summary alone, so its cost does not grow with the number of
-//! threads, and a drain goes only to the shards that have something there.
+//! A scan reads the summary only, so its cost does not grow with the number of
+//! threads. To empty a bucket the driver visits only the shards that are marked.
 //!
 //! # Who sets and who clears
 //!
@@ -13,17 +13,17 @@
 //!   arm.mark      set the mask bit                  --- fence ---
 //!                 set the summary bit               drain the queues
 //! ```
-//! A bit that is set already is not set again. If the thread finds its mask bit
-//! set, the driver has not taken the mask yet, and the fences make it see the
-//! entry. The summary is checked whether or not the mask bit was set: more than
-//! 256 shards share bits, and the thread that has set a shared bit may be
-//! stopped before it comes to the summary. The driver clears the summary first,
-//! so a mask bit that it does not take is set before its summary bit is.
+//! A thread does not set a bit that is set already. If it finds its mask bit set,
+//! the driver has not taken the mask yet, and the fences make the driver see the
+//! entry. The thread checks the summary in any case: more than 256 shards share
+//! bits, and the thread that has set a shared bit may be stopped before it comes to
+//! the summary. The driver clears the summary first, so a mask bit that the driver
+//! does not take is set before its summary bit.
 //!
 //! # The urgent bucket
 //!
-//! One bucket belongs to no tick. Each sweep empties it before the hand moves.
-//! Entries go there whose tick the hand has come to already.
+//! One bucket belongs to no tick. Each sweep empties it before the hand moves. An
+//! entry goes there if the hand has passed its tick already.
 
 use super::levels::Levels;
 use super::memory::{Memory, Pages};
@@ -49,7 +49,7 @@ impl Fresh for Mask {
 pub(crate) struct Shards([u64; MASK_WORDS]);
 
 impl Shards {
-    /// Takes out the first bit.
+    /// Clears and returns the first bit.
     #[inline]
     pub fn next(&mut self) -> Option<u32> {
         for (n, word) in self.0.iter_mut().enumerate() {
@@ -63,7 +63,7 @@ impl Shards {
     }
 }
 
-/// What all threads know of the buckets.
+/// The summary and the masks, which all threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct Buckets {
     summary: *mut AtomicU64,
@@ -125,25 +125,25 @@ impl Buckets {
     #[inline(always)]
     fn summary(&self, bucket: u32) -> &AtomicU64 {
         debug_assert!(bucket < self.count);
-        // SAFETY: one word for so many buckets.
+        // SAFETY: one word for each WORD buckets.
         unsafe { &*self.summary.add((bucket / WORD) as usize) }
     }
 
     #[inline(always)]
     fn mask(&self, bucket: u32, word: usize) -> &AtomicU64 {
         debug_assert!(bucket < self.count);
-        // SAFETY: one mask a bucket.
+        // SAFETY: one mask for each bucket.
         &unsafe { &*self.masks.add(bucket as usize) }.0[word]
     }
 
     fn owner(&self, bit: u32) -> &AtomicPtr<Shard> {
-        // SAFETY: one word a bit.
+        // SAFETY: one word for each bit.
         unsafe { &*self.owners.add((bit % BITS) as usize) }
     }
 
-    /// Enters a shard that is not shared yet.
+    /// Adds a shard that no other thread knows yet.
     pub fn adopt(&self, shard: *mut Shard) {
-        // SAFETY: not shared yet.
+        // SAFETY: no other thread knows it yet.
         let s = unsafe { &*shard };
         let owner = self.owner(s.id);
         // Relaxed: only compared.
@@ -190,8 +190,8 @@ impl Buckets {
         fence_after_rmw();
     }
 
-    /// Step `bucket.take`: the shards that are marked in a bucket, marked no
-    /// more. Driver only.
+    /// Step `bucket.take`: clears the marks of a bucket and returns its marked
+    /// shards. Driver only.
     #[inline]
     pub fn take(&self, bucket: u32) -> Option<Shards> {
         let summary = self.summary(bucket);
@@ -219,7 +219,7 @@ impl Buckets {
         self.summary(bucket).load(Ordering::Acquire) >> (bucket % WORD) & 1 == 0
     }
 
-    /// The shards that are marked in a bucket, and stay so.
+    /// The marked shards of a bucket; the marks stay.
     pub fn look(&self, bucket: u32) -> Shards {
         let mut shards = Shards::default();
         for (word, seen) in shards.0.iter_mut().enumerate() {

@@ -1,8 +1,8 @@
 //! Cancelling, from any thread, and waiting for callbacks.
 //!
-//! One exchange of the state word decides between a cancel and a visit: it takes
-//! ARMED away, and whoever does that has the timer. Nothing is unlinked; the
-//! entry stays in its bucket and is found dead, or serves the next arm.
+//! One exchange of the state word decides between a cancel and a visit: the thread
+//! that takes ARMED away has the timer. Nothing is unlinked. The entry stays in its
+//! bucket; the driver drops it, or a later arm relies on it.
 //!
 //! # Race 5: waiting for a callback
 //!
@@ -15,11 +15,11 @@
 //!                 --- fence ---
 //!                 waiters? wake them
 //! ```
-//! If the exchange of the driver comes first, the waiting thread acquires it and
-//! sees `running`, or a later value. If the cancel comes first, the driver does
-//! not run the callback. `running` holds the whole handle, so a thread does not
-//! wait for the next user of a node. The fence of `visit.end` is the exchange of
-//! the next visit, or stands at the end of the sweep.
+//! If the driver's exchange comes first, the waiting thread acquires it and sees
+//! `running`, or a later value. If the cancel comes first, the driver does not run
+//! the callback. `running` holds the whole handle, so a thread does not wait for
+//! the next timer in the same node. The fence of `visit.end` is the exchange of the
+//! next visit, or the one at the end of the sweep.
 //!
 //! Where workers or an executor run callbacks, RUNNING in the state word stands
 //! for `running`, and [`Wheel::finish`] for `visit.end`.
@@ -33,8 +33,8 @@ use super::wheel::{Caller, Park, Wheel};
 use crate::sync::{fence, fence_after_rmw, Ordering};
 
 impl<M: Memory> Wheel<M> {
-    /// Cancels a timer: the shortest way, for a plain armed one and a shard at
-    /// hand. All else takes [`Wheel::cancel`]. Lock-free.
+    /// Cancels a timer. This is the short way, for a plain armed timer, in a thread
+    /// that has used the wheel before. All others take [`Wheel::cancel`]. Lock-free.
     #[inline(always)]
     pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
         let Some(token) = caller.token_at_hand() else {
@@ -70,14 +70,14 @@ impl<M: Memory> Wheel<M> {
     #[cold]
     #[inline(never)]
     fn cancel_again(&self, caller: &impl Caller, handle: Handle) -> Answer {
-        // It was counted too early.
+        // Takes the count back: the exchange has failed.
         self.count(self.owned(caller), |c| &c.cancels, u64::MAX);
         self.cancel(caller, handle, false).into()
     }
 
-    /// Ends a pending timer: true if it was pending. Shuts it down as well if
-    /// `shut` says so. A timer that frees itself is freed. Lock-free; linearizes
-    /// at the exchange of the state word.
+    /// Cancels a timer: true if it was pending. With `shut` also shuts it down. A
+    /// timer that frees itself is freed. Lock-free; linearizes at the exchange of the
+    /// state word.
     pub fn cancel(&self, caller: &impl Caller, handle: Handle, shut: bool) -> Result<bool, Error> {
         self.end(caller, handle, |state| state.cancelled(shut))
     }
@@ -96,7 +96,7 @@ impl<M: Memory> Wheel<M> {
             return was;
         }
         loop {
-            // The exchange of `cancel`, or this if it had nothing to do.
+            // For a `cancel` that had nothing to exchange.
             fence(Ordering::SeqCst);
             if !self.wait_for_callback(handle, park) {
                 return was;
@@ -106,7 +106,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Waits until the callback of a timer is over; whether there was one.
+    /// Waits until the callback of a timer is over; true if there was one.
     fn wait_for_callback(&self, handle: Handle, park: &impl Park) -> bool {
         let callback = &self.shared.callback;
         let mut waited = false;
@@ -144,8 +144,8 @@ impl<M: Memory> Wheel<M> {
         Link(hot.link.load(Ordering::Relaxed)).high() == high_of(handle)
     }
 
-    /// The end of a callback that another thread than the driver has run, or
-    /// that a pool has dropped.
+    /// The end of a callback that the driver did not run itself, or that a pool has
+    /// dropped.
     pub fn finish(&self, caller: &impl Caller, handle: Handle, park: &impl Park) {
         probe!(expire_exit, self, handle);
         let index = index_of(handle);
@@ -166,7 +166,7 @@ impl<M: Memory> Wheel<M> {
         };
         fence_after_rmw();
         if next.is_armed() && next.is_live() {
-            // Race 6, in `driver/visit.rs`: due meanwhile?
+            // Race 6, in `driver/visit.rs`: has it come due?
             let hand = self.gate.hand();
             if next.deadline(hand) <= hand {
                 self.visit_soon(caller, index, hot, next);
@@ -178,7 +178,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The driver's own count of the end of a timer that freed itself.
+    /// Frees a timer that frees itself, after its callback. Driver only.
     pub(super) fn free_fired(&self, own: Producer<'_>, handle: Handle) {
         let index = index_of(handle);
         let Some(hot) = self.slab.hot(index) else {

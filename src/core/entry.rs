@@ -1,5 +1,5 @@
-//! An entry: the promise in a bucket that the driver will look at a node at a
-//! tick. It carries no truth of its own, so it may be stale, doubled or early.
+//! An entry: the promise, in a bucket, that the driver visits a node at a tick. The
+//! truth is in the node, so an entry may be stale, doubled or early.
 //!
 //! ```text
 //!  63    62               26 25        0
@@ -7,10 +7,9 @@
 //! | far | tick              |   index   |
 //! +-----+-------------------+-----------+
 //! ```
-//! The tick is kept modulo 2^37. An entry for a deadline beyond the
-//! [`HORIZON`] is *far*: it counts units of 2^24 ticks, so it names a tick at
-//! most 2^24 before the deadline, where the node gets an entry for the deadline
-//! itself. An entry is never 0: the slab has no node 0.
+//! The tick is kept modulo 2^37. An entry for a deadline beyond the [`HORIZON`] is *far*: it counts
+//! units of 2^24 ticks, and names a tick less than 2^24 before the deadline. There the node gets an
+//! entry for the deadline itself. An entry is never 0: the slab has no node 0.
 
 use super::slab::INDEX_BITS;
 
@@ -23,7 +22,7 @@ pub(crate) const HORIZON: u64 = (1 << (TICK_BITS - 2)) - 1;
 /// No promise is further away than this.
 const FARTHEST: u64 = 1 << (TICK_BITS + FAR_UNIT_BITS - 3);
 
-/// A promise: which node is looked at, and when. Never 0.
+/// A promise: a node and the tick of its visit. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub u64);
 
@@ -91,7 +90,7 @@ mod tests {
                 assert!(tick == hand + ahead || ahead > HORIZON);
                 let e = Entry::new(INDEX, tick, hand);
                 assert_eq!(e.index(), INDEX);
-                // From where the hand was, and from where it goes.
+                // From the old hand, and from the new one.
                 assert_eq!(e.tick(hand), tick);
                 assert_eq!(e.tick(hand - LEAP.min(hand)), tick);
                 assert_eq!(e.tick(hand + (tick - hand).min(LEAP)), tick);

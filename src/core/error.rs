@@ -19,9 +19,8 @@ pub(crate) enum Error {
     Shutdown = -libc::ESHUTDOWN,
 }
 
-/// What a call on a timer says, in one register: 1 the timer was pending, 0 it
-/// was not, or an [`Error`]. It is a number and not a `Result` because the
-/// shortest calls of the library return it.
+/// The answer of a call on a timer: 1 the timer was pending, 0 it was not, or an
+/// [`Error`]. It is the number that the C functions return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Answer(i32);

@@ -1,15 +1,15 @@
 //! The gate: one word that every arm compares its deadline with.
 //!
-//! The word is the complement of the hand. So `tick + word` is the number of
-//! ticks from the one after the hand to `tick`, and one comparison with a limit
-//! says that the deadline is in the future and not far. Some values are no
-//! hand; with each of them that sum is beyond every limit:
+//! The word is the complement of the hand. So `tick + word` is the number of ticks
+//! between the hand and `tick`. One comparison with a limit then says whether the
+//! deadline is in the future and not far. Some values are no hand; each makes that
+//! sum larger than every limit:
 //!
 //! | value    | meaning                                                       |
 //! |----------|---------------------------------------------------------------|
 //! | `WIPED`  | this process is a forked child: the kernel has cleared the page |
 //! | `CLOSED` | the wheel is drained                                          |
-//! | 2 to 2^16| the driver is about to take a long leap (`driver/leap.rs`)    |
+//! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
 //! The gate lies on a page of its own, so that the page can be wiped on fork.
 
@@ -19,8 +19,8 @@ use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 
 const WIPED: u64 = 0;
 const CLOSED: u64 = 1;
-/// The words of leaps, one after the other, so that a thread which has found
-/// one under way does not call off another.
+/// The words of leaps, used in turn. So a thread that has seen one leap does not
+/// call off a later one.
 const FIRST_LEAP: u64 = 2;
 const LAST_LEAP: u64 = (1 << 16) - 1;
 
@@ -31,14 +31,14 @@ pub(crate) struct Leap {
     from: u64,
 }
 
-/// What the gate says.
+/// The meaning of the gate's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     /// Open, with the hand.
     Open(u64),
     /// A long leap is under way.
     Leaping(Leap),
-    /// Nothing can be armed any more.
+    /// No timer can be armed any more.
     Closed,
 }
 
@@ -67,8 +67,8 @@ impl Seen {
         tick.wrapping_add(self.0)
     }
 
-    /// Whether the gate is not open, or the hand is not before `tick` any more.
-    /// `tick` was less than a leap after the hand.
+    /// Whether the gate is not open, or the hand has come to `tick`, which was less
+    /// than a leap after the hand.
     #[inline(always)]
     pub fn has_passed(self, tick: u64) -> bool {
         self.beyond(tick) > LEAP || self.0 <= LAST_LEAP
@@ -122,14 +122,14 @@ impl Gate {
         self.word.load(Ordering::Acquire) == CLOSED
     }
 
-    /// What the gate says now.
+    /// The meaning of the word now.
     #[inline]
     pub fn view(&self) -> View {
         // Acquire: pairs with `announce`.
         match self.word.load(Ordering::Acquire) {
             WIPED | CLOSED => View::Closed,
-            // Relaxed: written before the word. Once it is written again, this
-            // leap cannot be called off any more.
+            // Relaxed: written before the word. After the next write this leap can
+            // no longer be called off.
             word @ FIRST_LEAP..=LAST_LEAP => View::Leaping(Leap {
                 word,
                 from: self.hand.load(Ordering::Relaxed),
@@ -148,16 +148,16 @@ impl Gate {
         }
     }
 
-    /// Step `sweep.announce`: from now on the hand counts as having come to
-    /// `goal`. Followed by a fence. Driver only.
+    /// Step `sweep.announce`: for arms the hand is at `goal` from now on. Followed by
+    /// a fence. Driver only.
     pub fn announce(&self, goal: u64, ticks: &Ticks) {
         // Relaxed, both: written by the driver alone, before the word.
         if self.near.load(Ordering::Relaxed) != 0 {
             self.near.store(ticks.near(goal), Ordering::Relaxed);
         }
         self.hand.store(goal, Ordering::Relaxed);
-        // A read-modify-write, as it is the cheapest fence there is. Release:
-        // pairs with `seen` and `view`. Wiped or closed, it stays so.
+        // A read-modify-write is the cheapest fence. Release: pairs with `seen` and
+        // `view`. A gate that is wiped or closed stays so.
         let old = self.word.load(Ordering::Relaxed);
         if old != WIPED && old != CLOSED {
             self.word.swap(!goal, Ordering::AcqRel);
@@ -165,8 +165,8 @@ impl Gate {
         fence_after_rmw();
     }
 
-    /// Step `leap.suspend`: no arm passes until `finish_leap`, or until an arm
-    /// has called the leap off. Followed by a fence. Driver only.
+    /// Step `leap.suspend`: no arm passes until `finish_leap`, or until an arm has
+    /// called the leap off. Followed by a fence. Driver only.
     pub fn begin_leap(&self) {
         // Relaxed, all: the driver's own words unless they are wiped.
         let last = self.leap.load(Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl Gate {
         let near = self.near.load(Ordering::Relaxed);
         self.near
             .store(ticks.near(goal).min(near), Ordering::Relaxed);
-        // Relaxed: the driver's own word. Wiped, it is not that of the gate.
+        // Relaxed: the driver's own word. If it is wiped, the exchange fails.
         let leap = self.leap.load(Ordering::Relaxed);
         let landed = leap != WIPED
             && self
@@ -196,7 +196,7 @@ impl Gate {
                 .compare_exchange(leap, !goal, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok();
         if landed {
-            // Relaxed: read only where the word is no hand.
+            // Relaxed: read only if the word is no hand.
             self.hand.store(goal, Ordering::Relaxed);
         }
         fence_after_rmw();

@@ -1,20 +1,20 @@
 //! Levels and slots: pure arithmetic.
 //!
 //! A tick belongs to the level of the highest bit in which it differs from the
-//! hand. The caller asks for so many levels of so many slots; one is the hashed
-//! wheel, more are the hierarchical wheel (Varghese and Lauck, schemes 6 and
-//! 7). Ticks further away than these reach go to *overflow levels* of 64 slots
-//! above them, up to the last of 64 bits. The original hashed wheel counts
-//! rounds instead and looks at each far timer once a round; here it moves down
-//! once for each level that it has above it, however far it is.
+//! hand. The caller chooses the number of levels and of slots. One level is the
+//! hashed wheel, more are the hierarchical wheel (Varghese and Lauck, schemes 6 and
+//! 7). Ticks further away go to *overflow levels* of 64 slots above, up to the last
+//! tick of 64 bits. The original hashed wheel counts rounds, and touches each far
+//! timer once in every round. Here an entry moves down once for each level below
+//! its own, however far away it is.
 //!
 //! # Why nothing is passed over
 //!
 //! An entry for tick `k`, placed when the hand was at `h < k`, lies in the slot
 //! of `k` on its level. The hand *enters* that slot at [`Place::entered`], which
-//! is after `h` and not after `k`. When the hand goes from `a` to `b`, it enters
-//! the slot that it lands in on each level whose digit has changed; it goes over
-//! slots in between only when they are empty.
+//! is after `h` and at or before `k`. When the hand moves from `a` to `b`, it
+//! enters the slot where it lands on each level whose digit changes. It passes over
+//! a slot only if the slot is empty.
 
 use super::tunables::{OVERFLOW_BITS, WORD};
 
@@ -49,7 +49,7 @@ pub(crate) struct Place {
 }
 
 impl Levels {
-    /// `levels` levels of `2^slot_bits` slots, and what is above them. At least
+    /// `levels` levels of `2^slot_bits` slots, and the overflow levels. At least
     /// one level, at least one bit, at most 48 bits in all.
     pub fn new(levels: u32, slot_bits: u32) -> Self {
         let mut all = Levels {
@@ -106,7 +106,7 @@ impl Levels {
     #[inline(always)]
     pub fn level(&self, k: u64, hand: u64) -> u32 {
         debug_assert_ne!(k, hand);
-        // A difference of 0 cannot be; `| 1` spares the check.
+        // The difference is never 0; `| 1` spares the check.
         u32::from(self.of_bit[63 - ((k ^ hand) | 1).leading_zeros() as usize])
     }
 
@@ -144,8 +144,8 @@ impl Levels {
         ((hand >> l.shift) + 1) as u32 & l.mask
     }
 
-    /// When the hand enters the slot `distance` after the next one, and whether
-    /// that is in the same turn of the level.
+    /// The tick at which the hand enters the slot `distance` after the next one, and
+    /// whether that is in the same turn of the level.
     #[inline]
     pub fn entered(&self, hand: u64, level: u32, distance: u32) -> (u64, bool) {
         let l = self.levels[level as usize];

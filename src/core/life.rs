@@ -14,11 +14,10 @@
 //!   arm.publish   link := promise        free.look      read publishing, of all
 //!                 publishing := 0        free.high      link := next high part
 //! ```
-//! An exchange of the arming thread that succeeds comes before the one that
-//! frees, which acquires it. So `free.look` sees the node's number, or what the
-//! thread wrote after it had published. In the first case, which takes a thread
-//! that is stopped between two instructions at one in 2^17 reuses, the node is
-//! not used again.
+//! If the arming thread's exchange succeeds, it comes before the one that frees,
+//! which acquires it. So `free.look` sees the node's number, or the 0 that follows
+//! the publishing. If it sees the number, the node is not used again. That takes a
+//! thread which is stopped between two instructions at one in 2^17 reuses.
 
 use super::driver::Fired;
 use super::error::Error;
@@ -34,7 +33,7 @@ use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
-/// What a timer is, apart from when it is due.
+/// A timer to be made, apart from its deadline.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spec {
     /// The callback as a number, or 0 for an event.
@@ -47,7 +46,7 @@ pub(crate) struct Spec {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// A new timer, armed for the time `due` if there is one. Lock-free; linearizes at the
+    /// A new timer, armed for `due` if there is one. Lock-free; linearizes at the
     /// exchange of the state word.
     pub fn setup(
         &self,
@@ -60,7 +59,7 @@ impl<M: Memory> Wheel<M> {
         }
         let own = self.producer(caller.token()?);
         let index = self.alloc(own)?;
-        // The block is mapped: there is a node.
+        // The node's block is mapped.
         let Some(hot) = self.slab.hot(index) else {
             return Err(Error::Memory);
         };
@@ -104,8 +103,8 @@ impl<M: Memory> Wheel<M> {
             match self.slab.alloc(&self.memory, (&own.free, &own.run), others) {
                 Ok(index) => return Ok(index),
                 Err(NoNode::Memory) => return Err(Error::Memory),
-                // A list that one thread takes from another is in neither for a
-                // moment. Such a thread may be stopped: not for ever.
+                // While a thread takes another thread's list, neither has it. That
+                // thread may be stopped, so the search has a bound.
                 Err(NoNode::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
                 Err(NoNode::Limit) => return Err(Error::Limit),
             }
@@ -114,11 +113,11 @@ impl<M: Memory> Wheel<M> {
 
     /// The generation of a node that is this thread's.
     fn generation(&self, hot: &Hot) -> u32 {
-        // Relaxed, both: the node's words as the thread that freed it left them,
-        // which the free list has handed over.
+        // Relaxed, both: the free list has handed over the words of the thread that
+        // freed the node.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
         if state == StateWord(0) && hot.link.load(Ordering::Relaxed) == 0 {
-            // Never used. It begins where this wheel's generations begin.
+            // Never used: the first generation of this wheel.
             let link = Link::new(0, 0, high_part(self.salt));
             hot.link.store(link.0, Ordering::Relaxed);
             return self.salt;
@@ -126,21 +125,21 @@ impl<M: Memory> Wheel<M> {
         state.generation(Link(hot.link.load(Ordering::Relaxed)).high())
     }
 
-    /// Gives back the node of a timer whose setup was refused before its
-    /// exchange: the node is free still.
+    /// Gives back the node of a timer whose setup was refused before its exchange.
+    /// The node is still free.
     pub(super) fn abandon(&self, own: Producer<'_>, index: u32) {
         own.count.frees.bump(1);
         self.slab.push(Some(&own.free), index);
     }
 
-    /// Ends a timer for good: true if it was pending. If its callback runs in
-    /// another thread, the node is given back when that is over. Linearizes at
-    /// the exchange of the state word. Lock-free.
+    /// Frees a timer: true if it was pending. If its callback runs on another
+    /// thread, the end of the callback gives the node back. Lock-free; linearizes at
+    /// the exchange of the state word.
     pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
         self.end(caller, handle, StateWord::freed)
     }
 
-    /// A step that ends what was armed: true if the timer was pending.
+    /// Changes the state by `step`, which disarms: true if the timer was pending.
     #[inline]
     pub(super) fn end(
         &self,
@@ -169,8 +168,8 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Exchanges a state word. AcqRel: what the thread did before is seen by
-    /// whoever finds the timer so.
+    /// Exchanges a state word. AcqRel: a thread that sees the new word also sees
+    /// what this thread did before.
     #[inline]
     pub(super) fn exchange(
         &self,
@@ -184,7 +183,7 @@ impl<M: Memory> Wheel<M> {
             .map_err(StateWord)
     }
 
-    /// Gives a node to its next life, if its state word says that it is free.
+    /// Gives a node back if its state word says that it is free.
     pub(super) fn give_back(
         &self,
         own: Option<Producer<'_>>,
@@ -218,8 +217,8 @@ impl<M: Memory> Wheel<M> {
         }
         let mut link = hot.link.load(Ordering::Acquire);
         loop {
-            // The driver may publish for an entry of the life before; by a
-            // read-modify-write, which is why this is one.
+            // The driver may publish for an entry of the earlier life, by a
+            // read-modify-write. So this is one, too.
             let high = (Link(link).high() + 1) & high_part(GEN_MASK);
             let next = Link(link).with_high(high);
             match hot
@@ -234,8 +233,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Sets the period of a timer, 0 for none, from its next firing on.
-    /// Lock-free.
+    /// Sets the period of a timer from its next firing on; 0 for none. Lock-free.
     pub fn set_period(&self, handle: Handle, period: u64) -> Result<(), Error> {
         let (index, hot, mut state) = self.live_node(handle)?;
         let word = &self.slab.rare(index).period;
@@ -244,9 +242,9 @@ impl<M: Memory> Wheel<M> {
         let value = node::tagged(Period::encode(period), generation);
         let mut seen = word.load(Ordering::Acquire);
         loop {
-            // A thread of an earlier life may come this far; then either the
-            // word has the tag of the present one, and the exchange fails, or
-            // nobody reads it before it has.
+            // The handle may have become stale. Then either the word has the tag of
+            // the present life, and the exchange fails, or no thread reads the word
+            // before it has.
             state = StateWord(hot.state.load(Ordering::Acquire));
             if !state.is_of(handle) {
                 return Err(Error::Stale);
@@ -269,9 +267,8 @@ impl<M: Memory> Wheel<M> {
         Ok(())
     }
 
-    /// The next pending timer at or after a place in the slab, and the place after
-    /// it. A timer that is pending during a whole walk is shown once, as it keeps
-    /// its place. Lock-free.
+    /// The next pending timer at or after an index, and the index after it. A timer
+    /// keeps its index, so a walk shows it once. Lock-free.
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
         let indices = self.slab.indices();
         for index in from.max(indices.start)..indices.end {
@@ -299,7 +296,7 @@ impl<M: Memory> Wheel<M> {
                 kind,
             };
             crate::sync::fence(Ordering::Acquire);
-            // Of another life by now: what was read may be either's.
+            // The node has another life by now: the reads may be of either.
             let now = StateWord(hot.state.load(Ordering::Relaxed));
             let same = Link(hot.link.load(Ordering::Relaxed)).high() == high;
             if same && now.generation(high) == generation && now.is_live() {

@@ -1,10 +1,10 @@
-//! The one interface through which the core takes memory: zeroed, in large
-//! steps, and fallibly. The operating-system side implements it.
+//! The interface through which the core takes memory: zeroed, in large steps, and
+//! with an answer if there is none. `sys/maps.rs` implements it.
 
 /// How large mappings lie in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// Small pages: what is not touched takes no memory.
+    /// Small pages: a page that is not touched takes no memory.
     Small,
     /// Huge pages where the system has them.
     Huge,

@@ -1,5 +1,5 @@
-//! The core: no operating system, generic over memory; all that the model
-//! checkers see of the protocol.
+//! The core: no operating system, generic over memory. The model checkers run it
+//! as it is.
 
 pub(crate) mod arm;
 mod buckets;

@@ -16,25 +16,25 @@
 //! +-----------+-------------------------------------------------+
 //! ```
 //! The promise says that an entry for this node lies in a bucket: the driver
-//! will look at the node in the unit of ticks that begins at the promise. It
-//! counts only while the hand is before that unit, so nobody takes it back when
-//! it is met. The tick is whole: 52 bits of units name every tick of the
-//! clock's range, so a promise that was met stays met for ever, whatever a
-//! thread that was stopped for years publishes when it goes on.
+//! visits the node in the unit of ticks that begins at the promise. A promise
+//! counts only while the hand is before that unit, so no thread takes it back. The
+//! 52 bits name every unit of the clock's range. So a promise that was met stays
+//! met, even if a thread publishes it years later.
 //!
-//! A unit is one tick where ticks are 8 us or longer, and about 8 us where they
-//! are shorter. Then a promise is trusted only if the whole unit is in time.
+//! A unit is one tick if ticks are 8 us or longer, and about 8 us if they are
+//! shorter. In the second case a thread relies on a promise only if the whole unit
+//! lies before the deadline.
 //!
-//! A promise is published by a plain store of the link, so a thread that
-//! publishes must not write an old generation over a new one. The high part of
-//! a generation changes once in 2^17 lives of a node, and then only if no
-//! thread is about to publish for that node (`slab.rs`).
+//! A promise is published by a plain store of the link, so a thread that publishes
+//! must not write an old generation over a new one. The high part of a generation
+//! changes once in 2^17 lives of a node, and only if no thread is about to publish
+//! for that node (`life.rs`).
 //!
 //! # The rare record
 //!
 //! Its words carry 16 bits of the generation as a tag. A word with the tag of
-//! another life is as good as none. So no word is cleared when a timer is set
-//! up, and what a thread of an earlier life still writes does no harm.
+//! another life counts as absent. So the setup of a timer clears no word, and a
+//! late write for an earlier life does no harm.
 
 use super::state::{Handle, GEN_HIGH_BITS};
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
@@ -42,13 +42,13 @@ use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
 const PROMISE_BITS: u32 = 64 - GEN_HIGH_BITS;
 const PROMISE: u64 = (1 << PROMISE_BITS) - 1;
 
-/// Bits of a tick that a promise leaves out, for ticks of a length: as many as
-/// let 52 bits name every biased tick.
+/// The number of low bits of a tick that a promise leaves out, by the length of a
+/// tick: the rest fits into 52 bits.
 pub(crate) const fn unit_bits(tick_ns: u64) -> u32 {
     (64 - tick_ns.ilog2()).saturating_sub(PROMISE_BITS)
 }
 
-/// What is read and written by every call on a timer.
+/// The words that every call on a timer reads and writes.
 #[repr(C, align(16))]
 pub(crate) struct Hot {
     /// The truth: `state.rs`.
@@ -57,8 +57,8 @@ pub(crate) struct Hot {
     pub link: AtomicU64,
 }
 
-/// What a firing needs. Written while one thread owns the node, and published
-/// by the exchange of the state word.
+/// The callback and the cookie. Written while one thread owns the node, and
+/// published by the exchange of the state word.
 #[repr(C, align(16))]
 pub(crate) struct Fire {
     pub func: AtomicUsize,
@@ -66,7 +66,7 @@ pub(crate) struct Fire {
     pub cookie: AtomicU64,
 }
 
-/// What only periodic and keyed timers have. Each word is tagged.
+/// The words of periodic and keyed timers. Each one has a tag.
 #[repr(C, align(32))]
 pub(crate) struct Rare {
     /// The period: see [`Period`].
@@ -145,14 +145,14 @@ impl Link {
         self.0 << GEN_HIGH_BITS >> (GEN_HIGH_BITS - unit_bits)
     }
 
-    /// Whether an entry is sure to be met after `hand` and not after `tick`.
+    /// Whether the driver meets an entry after `hand` and at or before `tick`.
     #[inline]
     pub fn promises(self, hand: u64, tick: u64, unit_bits: u32) -> bool {
         let first = self.promise(unit_bits);
         hand < first && first | ((1 << unit_bits) - 1) <= tick
     }
 
-    /// Whether the promise is about the unit of `tick`.
+    /// Whether the promise names the unit of `tick`.
     pub fn is_about(self, tick: u64, unit_bits: u32) -> bool {
         self.0 & PROMISE == tick >> unit_bits
     }
@@ -193,9 +193,8 @@ pub(crate) fn write(word: &AtomicU64, value: u64, generation: u32) {
     word.store(tagged(value, generation), Ordering::Relaxed);
 }
 
-/// A period in 48 bits: below 2^47 ns (39 hours) to the nanosecond, above that
-/// in units of 2^16 ns, rounded up: never early, and less late in a year than
-/// the clock of the machine is wrong in a second.
+/// A period in 48 bits. Below 2^47 ns (39 hours) it is exact. Above that it is in
+/// units of 2^16 ns, rounded up, so that a timer is never early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Period;
 
@@ -216,7 +215,7 @@ impl Period {
             return value;
         }
         match (value & !COARSE) << COARSE_BITS {
-            // 292 years, and nobody waits for two of them.
+            // The largest value stands for the longest period, 292 years.
             most if most >> COARSE_BITS == COARSE - 1 => (1 << 63) - 1,
             ns => ns,
         }
@@ -225,13 +224,13 @@ impl Period {
 
 /// The node frees itself when it has fired for the last time.
 pub(crate) const AUTO: u16 = 1;
-/// Missed periods are made up for, one by one.
+/// Missed periods fire one by one.
 pub(crate) const BURST: u16 = 2;
-/// The next period begins when this one is fired.
+/// After a miss, the next period begins when this one fires.
 pub(crate) const DELAY: u16 = 4;
-/// A key names it, and no handle that the caller knows.
+/// The caller knows it by a key, not by its handle.
 pub(crate) const KEYED: u16 = 8;
-/// From here on up: the slack of a period, as a power of two of ticks.
+/// The bits from here on: the slack of a period, as a power of two of ticks.
 const SLACK_SHIFT: u32 = 8;
 
 /// The slack of a period in a timer's kind: up to `ticks`, at most 2^47.
@@ -239,8 +238,8 @@ pub(crate) fn slack(ticks: u64) -> u16 {
     ((ticks.min((1 << 47) - 1) + 1).ilog2() as u16) << SLACK_SHIFT
 }
 
-/// The tick from `first` to `last` that most timers with slack share: the
-/// multiple of the greatest power of two.
+/// The tick from `first` to `last` that other timers with slack pick, too: the one
+/// that is divisible by the largest power of two.
 #[inline]
 pub(crate) fn shared_tick(first: u64, last: u64) -> u64 {
     let differ = first.wrapping_sub(1) ^ last;

@@ -1,12 +1,12 @@
 //! The queue of a bucket: entries from one producer, the thread that owns the
 //! shard, to one consumer, the driver.
 //!
-//! A queue is a chain of chunks. The producer has a position behind the last
-//! entry, the consumer one before the first. A push is one release store. An
-//! entry is never 0 and the consumer leaves zeros behind, so a zero says that
-//! the producer has come no further, and an emptied chunk is ready for use.
+//! A queue is a chain of chunks. The producer's position is after the last entry,
+//! the consumer's at the first. A push is one release store. An entry is never 0,
+//! and the consumer writes zeros over the entries that it takes. So a zero is where
+//! the producer will write next, and an emptied chunk is ready for use.
 //!
-//! The last chunk stays in its queue, so the two never contend for an end.
+//! The last chunk stays in its queue, so the two threads never contend for an end.
 
 use super::entry::Entry;
 use super::tunables::ENTRIES;
@@ -33,7 +33,7 @@ impl Fresh for Chunk {
 }
 
 impl Chunk {
-    /// A number kept in a chunk that is in no queue. Relaxed: its owner's.
+    /// A number in a chunk that is in no queue. Relaxed: its owner's.
     pub fn note(&self) -> u64 {
         self.entries[0].load(Ordering::Relaxed)
     }
@@ -48,8 +48,8 @@ impl Chunk {
 #[repr(transparent)]
 pub(crate) struct Position(*mut Chunk);
 
-/// A position is the address of its entry. The end of a chunk is a multiple of
-/// the size of chunks, and so is null: one test tells both.
+/// A position is the address of its entry. The end of a chunk, and null, are
+/// multiples of the size of a chunk: one test finds both.
 #[cfg(not(checked))]
 impl Position {
     const STEP: usize = size_of::<AtomicU64>();
@@ -175,8 +175,8 @@ pub(crate) unsafe fn push_chunk(
 pub(crate) type Batch = [Entry; ENTRIES];
 
 impl Front {
-    /// Takes the entries of one chunk, as far as they are there, and passes a
-    /// chunk that became free to `free`. The number taken, 0 for an empty queue.
+    /// Takes the entries of one chunk that are there, and passes a chunk that became
+    /// free to `free`. Returns the number of entries, 0 for an empty queue.
     ///
     /// # Safety
     /// The caller is the consumer.
@@ -218,9 +218,9 @@ impl Front {
         n
     }
 
-    /// Shows the entries without taking them, at most `most`; false if there
-    /// are more. Exact for the consumer. Another thread may read what the
-    /// consumer has taken or moved, and must check that there was no consumer.
+    /// Shows at most `most` entries without taking them; false if there are more.
+    /// Exact for the consumer. Another thread may see entries that the consumer has
+    /// taken or moved, and must check that no consumer was at work.
     pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {
         // Orderings as in `take`.
         let mut at = Position(self.0.load(Ordering::Acquire));

@@ -3,7 +3,7 @@
 //! read-modify-write.
 //!
 //! In memory: the header, the producer's ends of all buckets, the driver's ends.
-//! Which bucket has anything, the wheel knows (`buckets.rs`).
+//! The wheel knows which buckets have entries (`buckets.rs`).
 
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
@@ -41,7 +41,7 @@ pub(crate) struct Shard {
     returned: Returned,
 }
 
-/// Chunks that the driver gives back; the owner takes all at once.
+/// Chunks that the driver has given back; the owner takes all at once.
 #[repr(C, align(128))]
 struct Returned(AtomicPtr<Chunk>);
 
@@ -60,8 +60,8 @@ impl Fresh for Cell<Position> {
     }
 }
 
-/// Chunks of a region. The first one is none: it has the link to the region
-/// before and the size.
+/// Chunks of a region. The first one holds no entries: it has the size of the
+/// region and the link to the one before.
 const fn chunks(bytes: usize) -> usize {
     bytes / size_of::<Chunk>()
 }
@@ -173,8 +173,8 @@ impl Shard {
     }
 }
 
-/// The right to push into a shard. One thread has it at a time: whoever owns
-/// the shard, or drives if it is the driver's. Not for other threads.
+/// The right to push into a shard. Only its owner has it; the owner of the driver's
+/// shard is the thread that drives.
 #[derive(Clone, Copy)]
 pub(crate) struct Producer<'a> {
     at: *mut Shard,
@@ -271,7 +271,7 @@ impl<'a> Producer<'a> {
     #[cold]
     fn new_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
         let list = &self.returned.0;
-        // Relaxed: a look that spares the exchange.
+        // Relaxed: spares the exchange if there are none.
         if !list.load(Ordering::Relaxed).is_null() {
             // Acquire: pairs with the Release in `give_back`.
             let chunk = list.swap(std::ptr::null_mut(), Ordering::Acquire);
@@ -304,7 +304,7 @@ impl<'a> Producer<'a> {
         if first.is_null() {
             return None;
         }
-        // SAFETY: mapped for so many, and seen by nobody else.
+        // SAFETY: mapped for this number of chunks; no other thread knows it.
         unsafe {
             init(first, chunks(bytes));
             (*first)

@@ -1,21 +1,20 @@
-//! The slab: the records of all timers. They never move and stay mapped until
-//! the wheel is destroyed, so any handle, however stale, can be looked at.
+//! The slab: the records of all timers. They never move, and stay mapped until the
+//! wheel is destroyed. So the node of any handle, however stale, can be read.
 //!
-//! A node is found through a directory of blocks. A freed node goes to the
-//! [`FreeList`] of the shard whose thread freed it and is the first to be used
-//! again there, while it is warm. A thread whose list is empty takes another
-//! list whole before it takes fresh nodes, so that memory follows the number of
-//! live timers even where one thread makes them and another frees them. Fresh
-//! nodes are taken in a [`Run`] of whole cache lines, so that threads do not
-//! share lines.
+//! A directory of blocks leads to a node. A freed node goes to the [`FreeList`] of
+//! the thread that freed it, which uses it again first, while it is in the cache. A
+//! thread whose list is empty takes the whole list of another thread before it
+//! takes fresh nodes. So memory follows the number of live timers even if one
+//! thread makes them and another one frees them. A thread takes fresh nodes in a
+//! [`Run`] of whole cache lines, so that threads do not share lines.
 //!
 //! # The free list
 //!
-//! Anybody may push and anybody may take the whole list; only the owner pops. A
-//! pop reads `head -> i`, `i.next -> j` and exchanges `i` for `j`. In between
-//! the list can only be taken whole or grow, and `i` comes back to it only
-//! through the owner, who is busy popping: the exchange cannot succeed on a
-//! wrong `j` (no ABA), and no tag is needed.
+//! Any thread may push, and any thread may take the whole list; only the owner
+//! pops. A pop reads `head -> i` and `i.next -> j`, and exchanges `i` for `j`. In
+//! between, other threads can only take the whole list or push. After a take, only
+//! the owner puts nodes back, and the owner is in the pop. So the exchange cannot
+//! succeed with a wrong `j` (no ABA), and needs no tag.
 
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
@@ -27,7 +26,7 @@ pub(crate) const INDEX_BITS: u32 = 26;
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The first index that is used: an entry must not be 0.
 const FIRST: u32 = RUN;
-/// The most nodes that a slab can hold: 67 million.
+/// The maximum number of nodes of a slab: 67 million.
 pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32 - FIRST;
 
 /// Where the arrays of a block lie.
@@ -44,7 +43,7 @@ pub(crate) struct FreeList {
 }
 
 impl FreeList {
-    /// Whether there are nodes to take. Relaxed: a look; the taking decides.
+    /// Whether there are nodes to take. Relaxed: a guess; the taking decides.
     pub fn has_any(&self) -> bool {
         self.head.load(Ordering::Relaxed) != 0
     }
@@ -89,7 +88,7 @@ impl Run {
     }
 }
 
-/// Why no node was to be had.
+/// Why there is no node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoNode {
     Limit,
@@ -120,7 +119,7 @@ impl Slab {
     #[inline(always)]
     fn base(&self, index: u32) -> Option<*mut u8> {
         let block = (index >> BLOCK_BITS) as usize;
-        // With all bits of an index there is a block for each.
+        // The directory has a block for every index.
         if block >= BLOCKS {
             return None;
         }
@@ -197,7 +196,7 @@ impl Slab {
         if !slot.load(Ordering::Acquire).is_null() {
             return Ok(());
         }
-        // A wheel of few timers must not take megabytes: small pages first.
+        // Small pages first: a wheel with few timers takes little memory.
         let pages = if block == 0 {
             Pages::Small
         } else {
@@ -296,7 +295,7 @@ impl Slab {
             let stolen = self.steal(&self.strays, free)
                 || others(&|list, _| !std::ptr::eq(list, free) && self.steal(list, free));
             if stolen {
-                // The list can have been stolen again.
+                // Another thread may have taken the list again.
                 if let Some(index) = self.pop(free) {
                     return Ok(index);
                 }
@@ -346,13 +345,13 @@ impl Slab {
         }
     }
 
-    /// The indices that were ever handed out.
+    /// The indices that were handed out so far.
     pub fn indices(&self) -> std::ops::Range<u32> {
         // Acquire: pairs with the exchange in `take_run`.
         FIRST..self.bump.load(Ordering::Acquire)
     }
 
-    /// Bytes of the records that were ever handed out, but for the rare ones.
+    /// Bytes of the hot and fire records that were handed out so far.
     pub fn bytes(&self) -> u64 {
         let one = size_of::<Hot>() + size_of::<Fire>();
         (self.indices().len() * one) as u64

@@ -7,9 +7,9 @@
 //! +------------------+-----------+-----+----------+
 //! ```
 //!
-//! A word changes by compare-exchange; only the thread that has just taken a
-//! free node stores it. The modification order of the word is the history of
-//! the timer. Each transition is one method of [`StateWord`].
+//! A thread changes the word by compare-exchange. Only a thread that has just taken
+//! a free node stores it. The modification order of the word is the history of the
+//! timer. Each transition is one method of [`StateWord`].
 //!
 //! # Handles
 //!
@@ -38,12 +38,11 @@
 //! | 2   | 2^18         | below 1.5 * 2^54        | 5 * 10^-9 of the delay  |
 //! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
 //!
-//! Completing is exact while the hand is within half the range, 2^37 units, of
-//! the deadline. The hand does not run away from a pending timer, because a
-//! visit is promised at or before its deadline, and one step of the hand is at
-//! most [`LEAP`] long while anything is armed. The words of a thread that is
-//! stopped between its exchange and its check are repaired by that thread
-//! (`arm.rs`).
+//! Completing is exact while the hand is within half the range, 2^37 units, of the
+//! deadline. The hand stays that near to a pending timer: a visit is promised at or
+//! before the deadline, and the hand moves at most [`LEAP`] ticks at once while a
+//! timer is armed. A thread may be stopped between its exchange and its check. It
+//! repairs its word when it continues (`arm.rs`).
 //!
 //! # Flags
 //!
@@ -90,13 +89,13 @@ const UNIT_BITS: u32 = 9;
 
 /// Deadlines nearer than this are exact in the word.
 const NEAR: u64 = 3 << (MANTISSA_BITS - 3);
-/// The hand never goes further than this at once over anything that is armed,
-/// and lags behind the clock by no more.
+/// The maximum step of the hand while a timer is armed, and the maximum distance
+/// between the hand and the clock.
 pub(crate) const LEAP: u64 = 1 << (MANTISSA_BITS - 3);
 /// The tick of a timer that is due never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Generations: a node is used so often, and then no more.
+/// The number of generations. After these lives a node is not used again.
 pub(crate) const GEN_BITS: u32 = GEN_LOW_BITS + GEN_HIGH_BITS;
 pub(crate) const GEN_MASK: u32 = (1 << GEN_BITS) - 1;
 const INDEX_MASK: u64 = (1 << (64 - LOW_BITS - GEN_HIGH_BITS)) - 1;
@@ -142,7 +141,7 @@ pub(crate) fn high_part(generation: u32) -> u64 {
     u64::from(generation >> GEN_LOW_BITS)
 }
 
-/// What kind of timer a word is made for.
+/// The kind of a timer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traits {
     /// It frees itself.
@@ -151,11 +150,11 @@ pub(crate) struct Traits {
     pub rare: bool,
 }
 
-/// What a thread that ends a timer does next.
+/// What the thread that has ended a timer must do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Ended {
-    /// Nothing: the timer rests, or its callback still runs.
+    /// Nothing: the timer rests, or its callback is still running.
     Kept,
     /// The node is free: give it back.
     Freed,
@@ -319,7 +318,7 @@ impl StateWord {
         }
     }
 
-    /// Whether a visit at `tick` will perhaps fire it: a guess.
+    /// Whether a visit at `tick` may fire the timer: a guess.
     #[inline(always)]
     pub fn may_fire(self, tick: u64) -> bool {
         self.0 & ARMED != 0 && self.0 >> LOW_BITS == tick << LOW_BITS >> LOW_BITS
@@ -346,12 +345,12 @@ impl StateWord {
         self.fired().running()
     }
 
-    /// With a callback that another thread will run, and otherwise as it is.
+    /// The same word, with a callback that another thread will run.
     pub fn running(self) -> Self {
         StateWord(self.0 | RUNNING)
     }
 
-    /// Cancelled, and shut down if `shut` says so.
+    /// Cancelled; with `shut` also shut down.
     pub fn cancelled(self, shut: bool) -> (Self, Ended) {
         if self.is_auto() {
             return self.freed();
@@ -360,7 +359,7 @@ impl StateWord {
         (StateWord(self.disarmed().0 | end), Ended::Kept)
     }
 
-    /// Not armed any more, and otherwise as it is.
+    /// The same word, not armed.
     pub fn disarmed(self) -> Self {
         let cleared = if self.is_armed() {
             ARMED | EXACT | END
@@ -385,7 +384,7 @@ impl StateWord {
         }
     }
 
-    /// The callback has ended, in whichever thread.
+    /// The callback has ended.
     pub fn finished(self) -> (Self, Ended) {
         if !self.is_live() || (self.is_auto() && !self.is_armed()) {
             (self.next_life(), Ended::Freed)
@@ -394,8 +393,8 @@ impl StateWord {
         }
     }
 
-    /// Free, in the next generation as far as the low part goes. `release`
-    /// completes the high part.
+    /// Free, with the low part of the next generation. `release` completes the high
+    /// part.
     fn next_life(self) -> Self {
         StateWord((self.0 + (1 << GEN_SHIFT)) & GEN | self.0 & !LOW)
     }

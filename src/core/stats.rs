@@ -3,8 +3,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A count. Not from [`crate::sync`]: nothing is published by it, so the model
-/// checkers need not know it. Relaxed throughout.
+/// A count. Not from [`crate::sync`]: it publishes nothing, so the model checkers
+/// need not know it. Relaxed throughout.
 #[derive(Default)]
 pub(crate) struct Tally(AtomicU64);
 
@@ -26,7 +26,7 @@ impl Tally {
     }
 }
 
-/// What the owner of a shard has done.
+/// The counts of the owner of a shard.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Count {
@@ -42,7 +42,7 @@ pub(crate) struct Count {
     pub kicks: Tally,
 }
 
-/// What the driver has done, beside what it counts in its shard.
+/// The counts of the driver, beside those in its shard.
 #[derive(Default)]
 pub(crate) struct Driven {
     pub sweeps: Tally,

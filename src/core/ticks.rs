@@ -1,10 +1,10 @@
 //! Nanoseconds and ticks, without a division on the usual path.
 //!
-//! Inside the core a tick is counted from a *bias* before the clock's zero, a
-//! power of two between 2^61 and 2^62 nanoseconds long. So no tick that a call
-//! can name is small, and the gate has room for values that no tick passes
-//! (`gate.rs`). The bias is added to the nanoseconds, by the same constant that
-//! rounds them up, and costs nothing.
+//! The core counts ticks from a point before the clock's zero. The distance, the
+//! *bias*, is a power of two between 2^61 and 2^62 nanoseconds. So no caller can
+//! name a small tick, and the gate has room for values that are no hand
+//! (`gate.rs`). One addition to the nanoseconds adds the bias and rounds up, so the
+//! bias costs nothing.
 
 use super::state::NEVER;
 
@@ -40,7 +40,7 @@ impl Ticks {
     /// `tick_ns` is from 1 to [`LONGEST_TICK`].
     pub fn new(tick_ns: u64) -> Self {
         debug_assert!((1..=LONGEST_TICK).contains(&tick_ns));
-        // The least one with tick_ns <= 2^log.
+        // The smallest one with tick_ns <= 2^log.
         let log = 64 - (tick_ns - 1).leading_zeros();
         let bits = log.max(1);
         let bias = 1 << (62 - log);

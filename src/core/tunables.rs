@@ -53,9 +53,9 @@ pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 512 };
 /// Entries of the next tick whose records are fetched at the end of a sweep.
 pub(crate) const LOOK_AHEAD: usize = 8;
 
-/// Pushes of a thread between two looks whether most entries are dead.
+/// Pushes of a thread between two checks whether most entries are dead.
 pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };
 /// Entries that one sweep cleans up.
 pub(crate) const CLEAN_PIECE: usize = if CHECKED { 4 } else { 4096 };
-/// Times that an allocation at the limit looks again for a free node.
+/// Tries of an allocation at the limit to find a free node.
 pub(crate) const LIMIT_TRIES: u32 = if CHECKED { 1 } else { 64 };

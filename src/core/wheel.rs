@@ -1,4 +1,4 @@
-//! The wheel: what all threads share, and how a thread gets a shard.
+//! The wheel: the words that all threads share, and how a thread gets a shard.
 //!
 //! The operations are elsewhere: `arm.rs`, `cancel.rs` and `life.rs` for any
 //! thread, `driver/` for the one that drives.
@@ -77,18 +77,18 @@ pub(crate) struct Wheel<M: Memory> {
     pub(super) driver: Guarded<Driver>,
 }
 
-/// What pushing threads and the driver both write.
+/// The words that both arming threads and the driver write.
 #[repr(C, align(128))]
 pub(crate) struct Shared {
     /// No entry wants a visit before this tick.
     pub next_visit: AtomicU64,
-    /// 0 while the driver is awake; the tick that it sleeps until; NEVER while
-    /// no promise may be relied upon.
+    /// 0 while the driver is awake; the tick until which it sleeps; NEVER while no
+    /// thread may rely on a promise.
     pub alarm: AtomicU64,
-    /// Odd while a thread drives; so a reader can tell that nobody did.
+    /// Odd while a thread drives. A reader sees from it that no thread drove.
     pub driving: AtomicU32,
-    /// A promise could not be kept for want of memory: the driver looks at
-    /// every node until all promises are good again.
+    /// A promise has found no memory: the driver goes through all nodes until all
+    /// promises are good again.
     pub rescue: AtomicU32,
     /// 1 if the last sweep has stopped before its goal.
     pub stopped: AtomicU32,
@@ -98,13 +98,13 @@ pub(crate) struct Shared {
     pub clean: AtomicU32,
     shards: AtomicPtr<Shard>,
     shard_count: AtomicU32,
-    /// What threads have done that had no shard at hand.
+    /// The counts of threads without a shard.
     pub strays: Count,
     pub callback: Callback,
     pub count: Driven,
 }
 
-/// The callback that the driver runs itself, and who waits for its end.
+/// The callback that the driver runs itself, and the threads that wait for its end.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Callback {
@@ -265,7 +265,7 @@ impl<M: Memory> Wheel<M> {
         Ok((index, hot, state))
     }
 
-    /// Asks for the record of a timer that a call will soon be about.
+    /// Prefetches the record of a timer.
     #[inline]
     pub fn prefetch(&self, handle: Handle) {
         self.slab.prefetch_hot(index_of(handle));
@@ -288,7 +288,7 @@ impl<M: Memory> Wheel<M> {
         caller.token().ok().map(|token| self.producer(token))
     }
 
-    /// A count of all threads together; exact when nobody counts.
+    /// The sum of a count over all threads; exact while no thread counts.
     pub fn total(&self, which: impl Fn(&Count) -> &Tally) -> u64 {
         let mut sum = which(&self.shared.strays).get();
         self.find_shard(|s| {
@@ -298,18 +298,18 @@ impl<M: Memory> Wheel<M> {
         sum
     }
 
-    /// What the driver has done.
+    /// The driver's counts.
     pub fn driven(&self) -> &Driven {
         &self.shared.count
     }
 
-    /// Timers that exist; exact when nobody makes or frees any.
+    /// Timers that exist; exact while no thread makes or frees one.
     pub fn live(&self) -> u64 {
         let freed = self.total(|c| &c.frees);
         self.total(|c| &c.setups).saturating_sub(freed)
     }
 
-    /// Timers that are pending; exact when nothing happens to any.
+    /// Timers that are pending; exact while no thread uses the wheel.
     pub fn pending(&self) -> u64 {
         let d = self.driven();
         let ended = self.total(|c| &c.cancels) + d.drained.get() + d.fired.get();
@@ -323,12 +323,12 @@ impl<M: Memory> Wheel<M> {
         (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(taken)
     }
 
-    /// Whether the limit on live timers is still to be reached.
+    /// Whether there are fewer live timers than the limit.
     pub(super) fn is_below_limit(&self) -> bool {
         self.live() < u64::from(self.limit.min(super::slab::MOST))
     }
 
-    /// Bytes that the records of timers take.
+    /// Bytes of the records of timers.
     pub fn slab_bytes(&self) -> u64 {
         self.slab.bytes()
     }

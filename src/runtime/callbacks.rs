@@ -1,4 +1,4 @@
-//! Running callbacks, here or in the pool; and whether this thread is inside of one.
+//! Running callbacks, here or in the pool; and whether this thread is in one.
 
 use super::pool::{Offer, Pool};
 use super::waits::Wait;
@@ -40,12 +40,12 @@ impl Frame {
         result
     }
 
-    /// The innermost of this thread.
+    /// The innermost frame of this thread.
     pub(super) fn innermost() -> *const Frame {
         FRAME.with(Cell::get)
     }
 
-    /// Whether one of these is the callback of that timer.
+    /// Whether `is` holds for one of these frames.
     ///
     /// # Safety
     /// `at` is the innermost frame of a thread that does not leave it.
@@ -101,7 +101,7 @@ impl Host {
         frame.timer.set(0);
     }
 
-    /// The same for one that was queued.
+    /// The same for a timer that was in the queue.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) {
         Frame::enter(self, |frame| self.run(frame, fired));
         self.wheel.finish(self, fired.handle, self);
@@ -146,7 +146,7 @@ impl Host {
         Ok(fired.is_some())
     }
 
-    /// How many callbacks are queued, were dropped, and were taken out again.
+    /// The numbers of callbacks that are queued, were dropped, and were taken out.
     pub fn queue(&self) -> (u64, u64, u64) {
         self.pool.as_ref().map_or((0, 0, 0), |pool| {
             // Relaxed, both: counts.
@@ -156,17 +156,17 @@ impl Host {
         })
     }
 
-    /// Whether this is a callback in another thread than the one that drives.
+    /// Whether this thread is in a callback that the driver does not run itself.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.pool.is_some() && self.is_inside()
     }
 
     /// Cancels a timer and waits for the end of its callback: 1 if it was armed, or
-    /// if its callback waited in the queue and does not run any more.
+    /// if its callback was taken out of the queue.
     pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<i32, Errno> {
         self.check()?;
         if self.is_inside_of(timer) {
-            // A stale handle is that first of all.
+            // A stale handle is -ESTALE, whoever asks.
             self.wheel.due(timer)?;
             return Err(-libc::EDEADLK);
         }
@@ -193,7 +193,7 @@ impl Host {
 struct End<'a> {
     host: &'a Host,
     timer: Handle,
-    /// Where the queue was looked through to.
+    /// The position up to which the queue was searched.
     from: Cell<u64>,
     revoked: Cell<bool>,
 }
@@ -219,7 +219,7 @@ impl Park for End<'_> {
     }
 }
 
-/// A callback is over: wakes who waits for that.
+/// For the end of a callback: wakes the threads that wait for it.
 impl Park for Host {
     fn wait(&self, word: &AtomicU64, seen: u64) {
         Futex.wait(word, seen);

@@ -1,4 +1,4 @@
-//! Driving: advance, poll and drain, and what a sweep does with what it fires.
+//! Driving: advance, poll and drain, and where fired timers go.
 //!
 //! # Sleep against arm
 //!
@@ -24,9 +24,9 @@ pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
 
 impl Host {
-    /// Runs what is due by `now`. Callbacks are called; the rest goes to
-    /// `event`, which says whether there is room for one more, or is dropped
-    /// and counted without one. True if all is done.
+    /// Fires what is due by `now`. A timer without a callback goes to `event`,
+    /// which says whether there is room for one more. Without `event` it is dropped
+    /// and counted. True if all is done.
     pub(super) fn sweep(
         &self,
         drive: &mut Drive<'_, Mmap>,
@@ -56,15 +56,15 @@ impl Host {
 
     fn may_drive(&self) -> Result<(), Errno> {
         self.check()?;
-        // Relaxed: a refusal made early; `take` decides.
+        // Relaxed: an early refusal; `take` decides.
         if self.drive.load(Ordering::Relaxed) != IDLE || self.is_elsewhere() {
             return Err(-libc::EBUSY);
         }
         Ok(())
     }
 
-    /// The driver's lock, where no tick thread is being started. Either this finds
-    /// that, or `start` finds the lock taken.
+    /// The driver's lock, unless a tick thread is being started. Either this call
+    /// sees the start, or `start` sees that the lock is taken.
     fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
         let drive = self.wheel.drive()?;
         fence_after_rmw();
@@ -165,8 +165,8 @@ impl Host {
         set
     }
 
-    /// Whoever sleeps on the alarm wakes. If the system refuses, it does not
-    /// sleep either.
+    /// Wakes the thread that sleeps on the alarm. If the system refuses, that
+    /// thread does not sleep either.
     pub(super) fn alarm_now(&self) {
         self.alarm(|a| _ = a.set_now());
     }
@@ -179,7 +179,7 @@ impl Host {
         }
     }
 
-    /// The alarm's descriptor, made when first asked for.
+    /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
         let Some(clock) = self.clock.id() else {
@@ -190,7 +190,7 @@ impl Host {
             return Ok(fd);
         }
         let alarm = Alarm::new(clock).map_err(|e| -e)?;
-        // What is armed already is found by a first poll.
+        // A first poll finds the timers that are armed already.
         alarm.set_now().map_err(|e| -e)?;
         match self
             .fd
@@ -208,7 +208,7 @@ impl Host {
         Ok(self.wheel.next_expiry())
     }
 
-    /// Hands back every armed timer; from now on the wheel refuses arms.
+    /// Hands back every armed timer. From now on the wheel refuses arms.
     pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
         self.check()?;
         if self.is_inside() {
@@ -220,7 +220,7 @@ impl Host {
     }
 }
 
-/// What a sweep does with what it fires.
+/// Where a sweep hands fired timers over.
 struct Firing<'h, 'e> {
     host: &'h Host,
     frame: &'h Frame,
@@ -277,7 +277,7 @@ impl Firing<'_, '_> {
     pub(super) fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
         let host = self.host;
         match host.fetch(fired) {
-            // It goes on by its handle, until the callback sees it.
+            // It keeps its handle until the callback sees it.
             Some(named) if fired.func != 0 => self.hand_over(&Fired {
                 handle: fired.handle,
                 ..named

@@ -20,7 +20,7 @@ use crate::sys::thread::Thread;
 use crate::sys::{quietly, seed};
 use std::cell::UnsafeCell;
 
-/// Powers of two of nanoseconds that lateness is counted by.
+/// Counts of lateness, one for each power of two of nanoseconds.
 pub(crate) const LATENESS: usize = 40;
 
 /// A wheel and its surroundings: what `struct hwheel` is.
@@ -41,7 +41,7 @@ pub(crate) struct Host {
     /// The tick thread was started.
     pub(super) ready: Event,
     pub(super) thread: UnsafeCell<Option<Thread>>,
-    /// How the C layer calls a callback.
+    /// Calls the callback of a timer, of C or of Rust.
     pub(super) call: Call,
     /// The driver's counts.
     pub wakeups: Tally,
@@ -51,8 +51,8 @@ pub(crate) struct Host {
     pub(super) keys: Keys,
 }
 
-// SAFETY: `thread` is used by whoever has moved `drive` to STOPPING or out of
-// IDLE, one at a time; the rest is atomic.
+// SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
+// out of IDLE; the rest is atomic.
 unsafe impl Sync for Host {}
 // SAFETY: as above.
 unsafe impl Send for Host {}
@@ -60,18 +60,17 @@ unsafe impl Send for Host {}
 /// 0 before the first wheel.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// A number that no other wheel has. They count on from the time at which the first
-/// one began, so that none of a former process had it either.
+/// A number that no other wheel has. The first one is taken from the clock, so that
+/// no wheel of an earlier process had it either.
 fn next_id(begin: u64) -> u64 {
-    // Half of it: to count on without end. Relaxed, both: only uniqueness matters.
+    // Half of the time: the numbers never wrap. Relaxed, both: only unique.
     _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
     NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Where the generations of a wheel begin, from which its handles count on. That of
-/// each wheel of the process is as far from all others as so many can be, for the
-/// multiples of the golden ratio are (Knuth, TAOCP 6.4). So a handle of another wheel
-/// is stale.
+/// The first generation of a wheel, which is part of its handles. Multiples of the
+/// golden ratio spread evenly (Knuth, TAOCP 6.4). So the generations of two wheels
+/// are far apart, and a handle of another wheel is stale.
 fn salt(id: u64) -> u64 {
     id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GEN_BITS)
 }
@@ -171,7 +170,7 @@ impl Host {
         }
     }
 
-    /// Ends the tick thread and gives everything back.
+    /// Ends the tick thread and frees everything.
     ///
     /// # Safety
     /// `at` came from `create` and nobody else uses it.

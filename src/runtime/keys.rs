@@ -1,50 +1,50 @@
-//! Timers with a name: a key of the caller's instead of a handle.
+//! Timers by key: the caller names a timer by bytes, not by a handle.
 //!
-//! A table tells which handle a key has, with the caller's cookie beside it. It
-//! is in parts, each under a lock that is held for a look and a change, and
-//! never while a callback runs. Whether the timer is pending, the table does not
-//! say: its state word does, as of every timer, and who takes ARMED away has it.
+//! A table has the handle of each key and the caller's cookie. It has 64 parts,
+//! each with a lock. A thread holds the lock for one look and one change, and no
+//! callback runs under it. The table does not say whether the timer is pending:
+//! the state word does, and the thread that takes ARMED away has the timer.
 //!
 //! # An entry goes with its timer
 //!
 //! - Set, move and delete act on the timer of a key under the lock of its part.
-//!   Who ends a pending timer there takes its entry out there.
-//! - The driver, having fired or drained a timer, takes the lock and fetches the
-//!   entry by its *handle*; the node keeps the hash of the key to find it with.
-//!   Only then comes the callback, which may set the same key again.
+//!   The thread that ends a pending timer there also removes its entry.
+//! - After the driver has fired or drained a timer, it takes the lock and fetches
+//!   the entry by its *handle*. The node keeps the hash of the key for that. Then
+//!   the callback runs, and may set the same key again.
 //!
 //! ```text
-//!   set(k)                                driver
-//!                                         V2  state of t: ARMED -> fired (RMW)
+//!   set(k)                               driver
+//!                                        visit.claim  state of t: fired (RMW)
 //!   lock; k is t; move t: not pending
 //!   t loses its key; k is u; unlock
-//!                                         lock; fetch t, by handle; unlock
-//!                                         t's callback, with t's cookie
+//!                                        lock; fetch t, by handle; unlock
+//!                                        t's callback, with t's cookie
 //! ```
-//! Before V2 the move of t succeeds instead: k keeps its timer, with another
-//! deadline and another cookie, and the driver, which waits for the lock, sees
-//! both. Either way each set ends in one way: fired, deleted, replaced, drained.
+//! Before visit.claim the move of t succeeds instead: k keeps its timer, with
+//! another deadline and another cookie. The driver waits for the lock and then
+//! sees both. Either way each set ends once: fired, deleted, replaced or drained.
 //!
 //! # Why this table
 //!
-//! To set a key is to change the table and a timer as one; so a lock is held over
-//! both, whatever the map. What else was weighed:
+//! Setting a key changes the table and a timer together, so a lock covers both,
+//! whatever the map is. The other maps:
 //!
 //! | map    | why not                                                         |
 //! |--------|-----------------------------------------------------------------|
-//! | dashmap| is this same thing, hashbrown in parts behind locks; but as it  |
-//! |        | is shared it reserves no room ahead, and without memory aborts  |
-//! |        | where a C library owes -ENOMEM                                  |
-//! | scc    | aborts likewise, and has old arrays freed some time later       |
-//! | papaya | for many reads and few changes, where here each call is a       |
-//! |        | change; frees later; the lock would still be needed             |
+//! | dashmap| the same: hashbrown in parts behind locks. It cannot reserve    |
+//! |        | room ahead, and aborts without memory, where a C library        |
+//! |        | returns -ENOMEM                                                 |
+//! | scc    | aborts as well, and frees old arrays later                      |
+//! | papaya | for many reads and few changes; here each call is a change. It  |
+//! |        | frees later, and the lock is still needed                       |
 //! | flurry | as papaya, which its own documentation recommends instead       |
 //!
 //! # Linearization and progress
 //!
 //! At the exchange of the state word, under the lock. A call blocks while another
-//! thread works in the same part, on one key in sixty-four: for a look and a
-//! change, or until a part that grows has moved. The wheel below stays lock-free.
+//! thread works in the same part: for one look and one change, or until a growing
+//! part has moved. The wheel below stays lock-free.
 
 mod name;
 
@@ -60,25 +60,25 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::PoisonError;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
-/// An empty table of no more room than this is kept.
+/// An empty table is kept if it has at most this room.
 const KEPT: usize = 64;
 /// The longest key, in bytes.
 pub(crate) const LONGEST: usize = 255;
 
-/// What a key stands for.
+/// The timer of a key.
 struct Entry {
     hash: u64,
     handle: Handle,
     func: usize,
     cookie: u64,
-    /// None once the timer has fired and the key is another's.
+    /// `Name::NONE` once the timer has fired and the key has another timer.
     name: Name,
 }
 
 #[repr(align(64))]
 struct Part(Mutex<HashTable<Entry>>);
 
-/// The names of a wheel's keyed timers.
+/// The keys of a wheel and their timers.
 pub(crate) struct Keys {
     seed: u64,
     parts: [Part; PARTS],
@@ -106,7 +106,7 @@ pub(crate) struct Target {
 }
 
 impl Keys {
-    /// No names. The seed makes it hard to choose keys that collide.
+    /// An empty table. The seed makes it hard to choose keys that collide.
     pub fn new(seed: u64) -> Self {
         Keys {
             seed,
@@ -121,7 +121,7 @@ impl Keys {
         hasher.finish()
     }
 
-    /// The part of a hash; not by the bits that the table goes by.
+    /// The part of a hash, by other bits than those that hashbrown uses.
     fn lock(&self, hash: u64) -> MutexGuard<'_, HashTable<Entry>> {
         let part = &self.parts[(hash >> 40) as usize % PARTS];
         part.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -145,8 +145,8 @@ impl Keys {
                 return Ok(true);
             }
         }
-        // Reserve before committing. The new timer is there before the old one
-        // goes; should it fire at once, the driver waits for this lock.
+        // Reserve before committing. The new timer exists before the old one
+        // goes. If it fires at once, the driver waits for this lock.
         table
             .try_reserve(1, |e| e.hash)
             .map_err(|_| Error::Memory)?;
@@ -164,7 +164,7 @@ impl Keys {
             if replaced || planted("set_drops_an_entry_that_has_fired") {
                 old.remove();
             } else {
-                // Fired: the driver comes for it.
+                // It has fired: the driver will fetch it.
                 old.get_mut().name = Name::NONE;
             }
         }
@@ -201,7 +201,7 @@ impl Keys {
         let Ok(entry) = table.find_entry(hash, |e| e.name.is(key)) else {
             return false;
         };
-        // If not: it has fired, and the driver comes for the entry.
+        // If not, it has fired, and the driver will fetch the entry.
         let deleted = timers.end(entry.get().handle);
         if deleted {
             entry.remove();
@@ -261,7 +261,7 @@ fn shift<T: Timers>(timers: &T, timer: Handle, when: T::When) -> Result<bool, T:
     }
 }
 
-/// Gives the memory of a table back that is no longer used.
+/// Frees the memory of a table that is empty.
 fn trim(table: &mut HashTable<Entry>) {
     if table.is_empty() && table.capacity() > KEPT {
         *table = HashTable::new();

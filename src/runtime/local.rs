@@ -1,13 +1,13 @@
 //! Which shard the calling thread owns in which wheel.
 //!
-//! The last wheel used is found with one comparison ([`at_hand`]), the others in a
-//! [`table`]. No allocator is called, ever. What falls out of the table goes back to
-//! its wheel, and is found again by the next thread that needs a shard there; so does
-//! all of it when the thread ends.
+//! The last wheel that the thread used is found with one comparison ([`at_hand`]),
+//! the others in a [`table`]. This calls no allocator. A shard that loses its place
+//! in the table goes back to its wheel, for the next thread that needs one there.
+//! When the thread ends, all its shards go back.
 //!
-//! Wheel ids are never used twice, so a destroyed wheel cannot be taken for a
-//! new one at the same address; a shard is given back only to a wheel that is
-//! still in the [`register`] of living wheels.
+//! No wheel id is used twice, so a destroyed wheel cannot be confused with a new
+//! one at the same address. A shard goes back only to a wheel that is still in the
+//! [`register`] of living wheels.
 
 mod at_hand;
 mod register;
@@ -69,7 +69,7 @@ fn look_up(host: &Host) -> Result<Token, Error> {
         id: host.id(),
         token,
     };
-    // Last: what is given up for it may be what was used last.
+    // Last: the place that is given up may be that of the last wheel.
     table::hold(held, host.process().mark()).inspect_err(|_| host.wheel().detach(token))?;
     set_last(held);
     Ok(token)

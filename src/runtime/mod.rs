@@ -48,8 +48,7 @@ impl From<Error> for i32 {
     }
 }
 
-/// A result as C has it. Where all callers of a function ask for no more, its
-/// registers hold no more.
+/// A result as C has it.
 #[inline(always)]
 pub(crate) fn number(result: Result<i32, Errno>) -> i32 {
     match result {

@@ -25,8 +25,7 @@ pub(crate) struct Options {
     pub executor: Option<Executor>,
 }
 
-/// When a sweep stops that is not done: after so many items, after so many
-/// nanoseconds. Zero is no limit.
+/// Bounds of a sweep: a number of timers, and nanoseconds. Zero is no limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Budget {
     pub items: u32,

@@ -1,30 +1,32 @@
-//! Callbacks in other threads than the one that drives: workers of the wheel's
-//! own, or the caller's executor.
+//! Callbacks that do not run on the driving thread: the wheel's own workers run
+//! them, or the caller's executor.
 //!
-//! The driver puts a fired timer, which is in RUNNING, into a bounded queue and
-//! goes on. Whoever takes it out calls the callback and ends RUNNING. So one
-//! timer is never in the queue twice, nor in two threads: what comes due while
-//! RUNNING is left out or owed (race 6 in `core/driver/visit.rs`).
+//! The driver sets RUNNING in the state of a fired timer, puts the timer into a
+//! bounded queue and continues. The thread that takes it out calls the callback
+//! and clears RUNNING. So one timer is never in the queue twice, and its callback
+//! never runs on two threads. A period that comes due meanwhile is left out or
+//! owed (race 6 in `core/driver/visit.rs`).
 //!
-//! `unfinished` counts what is queued and what runs. Stop and destroy run what
-//! is queued themselves, and wait until it is zero. While one of them is under way
-//! the queue is closed: the driver runs callbacks itself, and does not wait for room.
-//! So the number goes down, whatever workers and executor do.
+//! `unfinished` counts the queued and the running callbacks. Stop and destroy run
+//! the queued ones themselves, and wait until the count is zero. Meanwhile the
+//! queue is closed: the driver runs callbacks itself and does not wait for room.
+//! So the count falls, whatever the workers and the executor do.
 //!
 //! # Taken out again
 //!
-//! A thread that cancels a timer and waits for its callback takes it out of the
-//! queue, or out of the hands of the driver that waits for room. So it only ever
-//! waits for a callback that runs.
+//! A thread that waits for a timer's callback takes the timer out of the queue,
+//! or away from a driver that waits for room. So it waits only for a callback
+//! that runs.
 //!
 //! ```text
-//!   canceller                          driver, worker
-//!   C1  state: waited      (RMW)       D1  state: running     (RMW)
-//!   C2  wait until the state has       D2  push
-//!       changed, or it is in the           --- fence ---
-//!       queue: then take it out        D3  wake who waits in C2
+//!   waiting thread                      driver
+//!   cancel.exchange  state     (RMW)    visit.claim  state: RUNNING   (RMW)
+//!   pool.wait   until RUNNING is gone,  pool.push    into the queue
+//!               or the timer is in      --- fence ---
+//!               the queue: take it out  pool.stir    wake who is in pool.wait
 //! ```
-//! Either C2 sees the push, or D3 sees who waits (`Event`).
+//! Either pool.wait sees the push, or pool.stir sees that a thread waits
+//! (`Event`).
 
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
@@ -35,33 +37,33 @@ use crate::sys::maps::Mmap;
 use crate::sys::thread::{self, Body, Thread};
 use std::cell::UnsafeCell;
 
-/// The most workers of a wheel.
+/// The maximum number of workers of a wheel.
 pub(crate) const MOST_WORKERS: u32 = 256;
-/// The longest queue.
+/// The maximum length of the queue.
 pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
 
-/// What happens to a callback for which the queue has no room.
+/// What happens to a callback when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Overload {
     /// The driver runs it.
     Run,
     /// The driver waits for room.
     Block,
-    /// It is not run; that is counted.
+    /// No thread runs it. A count says so.
     Drop,
 }
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Crew {
-    /// Threads of the wheel's own; 0 with an executor.
+    /// The number of threads; 0 with an executor.
     pub workers: u32,
     /// The length of the queue, a power of two.
     pub queue: u32,
     pub overload: Overload,
 }
 
-/// What the driver does with a fired timer.
+/// What became of a fired timer that was offered to the pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Taken,
@@ -83,16 +85,15 @@ pub(crate) struct Pool {
     offered: AtomicU64,
     pub dropped: AtomicU64,
     pub revoked: AtomicU64,
-    /// Something is in the queue, or all is over.
+    /// A callback is in the queue, or the workers are to end.
     work: Event,
     /// There is room in the queue.
     room: Event,
-    /// Nothing is unfinished; or, for a stop, something is in the queue.
+    /// Nothing is unfinished; for a stop also: a callback is in the queue.
     rest: Event,
-    /// Something was put into the queue, or a callback is over: for those who wait
-    /// for one.
+    /// A callback was put into the queue, or has ended: for threads in pool.wait.
     end: Event,
-    /// Those that were started.
+    /// The threads that were started.
     threads: UnsafeCell<[Option<Thread>; MOST_WORKERS as usize]>,
 }
 
@@ -154,7 +155,7 @@ impl Pool {
         }
     }
 
-    /// Offers a timer in RUNNING, as its driver.
+    /// Offers a timer that is RUNNING. Driver only.
     pub fn offer(&self, fired: &Fired) -> Offer {
         // AcqRel: counted before anybody can finish it.
         self.unfinished.fetch_add(1, Ordering::AcqRel);
@@ -206,9 +207,9 @@ impl Pool {
         Offer::Refused
     }
 
-    /// Takes a timer out of the queue, or out of the driver's hands: true if its
-    /// callback was not to begin yet, and then nobody else runs it. `from` is where
-    /// the queue was looked through to.
+    /// Takes a timer out of the queue, or away from a driver that waits for room:
+    /// true if it was there, and then nobody else runs its callback. `from` is the
+    /// position up to which the queue was searched.
     fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
         // AcqRel: pairs with the store in `offer_until_there_is_room`.
         let revoked = self.ring.revoke(handle, from)
@@ -224,7 +225,7 @@ impl Pool {
         revoked
     }
 
-    /// Waits until `over`, or until the timer could be taken out: then true.
+    /// Step pool.wait: until `over`, or until the timer was taken out: then true.
     pub fn wait_for(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
         let mut revoked = false;
         self.end.wait(|| {
@@ -234,12 +235,13 @@ impl Pool {
         revoked
     }
 
-    /// What somebody waits for in `wait_for` has perhaps come.
+    /// Step pool.stir: threads in pool.wait look again.
     pub fn stir(&self) {
         self.end.notify(i32::MAX);
     }
 
-    /// The next of the queue; its callback runs, then comes `finished`.
+    /// The next timer of the queue. The caller runs its callback, then calls
+    /// `finished`.
     pub fn take(&self) -> Option<Fired> {
         let fired = self.ring.pop()?;
         self.room.notify(1);
@@ -263,19 +265,19 @@ impl Pool {
 
     /// A callback is over.
     pub fn finished(&self) {
-        // AcqRel: what the callback did is seen by whoever waits for all.
+        // AcqRel: a thread that waits for all sees what the callback did.
         if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.rest.notify(i32::MAX);
         }
     }
 
     fn is_closed(&self) -> bool {
-        // Relaxed: whoever closes it looks at the queue afterwards, and both sides
-        // have a fence in between.
+        // Relaxed: a thread that closes the queue looks at it afterwards. Both
+        // sides have a fence in between.
         self.closed.load(Ordering::Relaxed) != 0
     }
 
-    /// From here on the driver neither fills the queue nor waits for room.
+    /// From now on the driver neither fills the queue nor waits for room.
     pub fn close(&self) {
         // AcqRel: a chain of read-modify-writes; `notify` has the fence.
         self.closed.fetch_add(1, Ordering::AcqRel);
@@ -287,8 +289,8 @@ impl Pool {
         self.closed.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Runs what is queued by `run`, and waits until nothing runs that was queued.
-    /// Of a closed pool: bounded by the callbacks that run, whatever the executor does.
+    /// Runs the queued callbacks by `run`, and waits until all have ended. In a
+    /// closed pool that takes as long as the callbacks, whatever the executor does.
     pub fn empty(&self, mut run: impl FnMut(&Fired)) {
         loop {
             while let Some(fired) = self.take() {
@@ -306,7 +308,7 @@ impl Pool {
         }
     }
 
-    /// How many are waiting in the queue.
+    /// The number of timers in the queue.
     pub fn queued(&self) -> u64 {
         self.ring.len()
     }

@@ -1,23 +1,23 @@
-//! A bounded queue of fired timers, from the driver to whoever runs their
+//! A bounded queue of fired timers, from the driver to the threads that run
 //! callbacks: Dmitry Vyukov's, with one producer.
 //!
-//! Each slot has a turn, by which it goes round the queue: `2 r` while it may be
-//! filled in the round that begins at position `r`, `2 r + 1` while it may be
-//! emptied, then `2 (r + size)`. Zeroed memory is a queue in its first round, and a
-//! queue may have a single slot. A consumer that is stopped between taking a
-//! position and giving the slot back holds up nobody, until the producer comes
-//! round to that very slot and finds the queue full.
+//! Each slot has a *turn*. In the lap that begins at position `r` the turn is `2 r`
+//! while the slot may be filled, and `2 r + 1` while it may be emptied. Then it is
+//! `2 (r + size)`. Zeroed memory is a queue in its first lap, and a queue may have a
+//! single slot. A consumer may be stopped after it has taken a position and before
+//! it gives the slot back. It holds up no thread until the producer comes to that
+//! slot again, which finds the queue full.
 //!
-//! A timer can be taken out of the middle. Whoever exchanges its handle in the slot
-//! for zero has it: the consumer of the slot, or a thread that cancels the timer. The
-//! slot stays in its place, and consumers pass over it.
+//! A timer can be taken out of the middle. The thread that exchanges its handle in
+//! the slot for zero has it: the consumer of the slot, or a thread that cancels the
+//! timer. The slot stays in its place, and consumers pass over it.
 
 use crate::core::driver::Fired;
 use crate::core::memory::{Memory, Pages};
 use crate::core::state::Handle;
 use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
 
-/// A fired timer in seven words, and the turn.
+/// A fired timer in seven words, and the turn of the slot.
 #[repr(C, align(64))]
 struct Slot {
     turn: AtomicU64,
@@ -81,8 +81,7 @@ impl Ring {
         (slot, 2 * (position - number))
     }
 
-    /// Whether one more has room; it stays true until the producer puts one in.
-    /// For the producer.
+    /// Whether there is room. It stays true until the producer pushes. Producer only.
     pub fn has_room(&self) -> bool {
         // Relaxed: the producer's own word.
         let (slot, filling) = self.slot(self.tail.load(Ordering::Relaxed));
@@ -124,7 +123,7 @@ impl Ring {
         loop {
             let (slot, filling) = self.claim(|_| true)?;
             let words = &slot.words;
-            // AcqRel: against `revoke`, one of us has it.
+            // AcqRel: either this thread has it, or `revoke` has.
             let handle = words[0].swap(0, Ordering::AcqRel);
             // Relaxed: acquired by the turn.
             let word = |i: usize| words[i].load(Ordering::Relaxed);
@@ -143,8 +142,8 @@ impl Ring {
         }
     }
 
-    /// Takes the position of the oldest slot, if that is filled and `wanted`. With
-    /// the turn in which it was free to be filled.
+    /// Takes the position of the oldest slot, if that is filled and `wanted`; also
+    /// returns the turn in which it was filled.
     fn claim(&self, wanted: impl Fn(&Slot) -> bool) -> Option<(&Slot, u64)> {
         // Relaxed: the exchange decides.
         let mut head = self.head.0.load(Ordering::Relaxed);
@@ -153,12 +152,11 @@ impl Ring {
             // Acquire: pairs with the Release in `push`.
             let turn = slot.turn.load(Ordering::Acquire);
             if turn <= filling {
-                // Not filled; or not given back yet by who took it in the round
-                // before, and so not filled either.
+                // Not filled, or its last consumer has not given it back yet.
                 return None;
             }
-            // Relaxed, both: who has the position has the slot; its words are
-            // handed on by the turn.
+            // Relaxed, both: the thread that has the position has the slot. The
+            // turn hands its words on.
             let exchanged = match turn == filling + 1 {
                 true if !wanted(slot) => return None,
                 true => self.head.0.compare_exchange_weak(
@@ -167,7 +165,7 @@ impl Ring {
                     Ordering::Relaxed,
                     Ordering::Relaxed,
                 ),
-                // Somebody else has taken it meanwhile.
+                // Another thread has taken it.
                 false => Err(self.head.0.load(Ordering::Relaxed)),
             };
             match exchanged {
@@ -192,7 +190,7 @@ impl Ring {
     pub fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
         // Acquire: pairs with the Release in `push`.
         let tail = self.tail.load(Ordering::Acquire);
-        // Relaxed: what was taken since is seen by its handle.
+        // Relaxed: the handle shows what was taken since.
         let head = self.head.0.load(Ordering::Relaxed);
         let mut found = false;
         for position in head.max(*from)..tail {
@@ -207,7 +205,7 @@ impl Ring {
             }
         }
         *from = tail.max(*from);
-        // What stands first makes room at once.
+        // Empty slots at the front make room at once.
         // Relaxed: a filled slot without a handle stays so until it is taken.
         let revoked = |slot: &Slot| slot.words[0].load(Ordering::Relaxed) == 0;
         while let (true, Some((slot, filling))) = (found, self.claim(revoked)) {
@@ -216,7 +214,7 @@ impl Ring {
         found
     }
 
-    /// How many are waiting; exact when nobody pushes or pops.
+    /// The number of filled slots; exact while no thread pushes or pops.
     pub fn len(&self) -> u64 {
         // Acquire: pairs with the Release in `push`.
         let tail = self.tail.load(Ordering::Acquire);

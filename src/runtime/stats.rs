@@ -1,10 +1,10 @@
-//! What a wheel has done so far.
+//! The counts of a wheel.
 
 use super::host::LATENESS;
 use super::Host;
 
-/// What a wheel has done. Each count is that of `struct hwheel_stats` in `hwheel.h`,
-/// which explains it; they are exact while no thread uses the wheel.
+/// The counts of a wheel. `struct hwheel_stats` in `hwheel.h` explains each of them.
+/// They are exact while no thread uses the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)]

@@ -57,8 +57,8 @@ impl Host {
         thread::start::<Ticks>(std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
     }
 
-    /// Ends the tick thread, if there is one, and runs what is queued. Bounded by the
-    /// callbacks that run and by the executor's function, if they return.
+    /// Ends the tick thread, if there is one, and runs what is queued. It ends when
+    /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
         if self.is_inside() {
@@ -81,7 +81,7 @@ impl Host {
                 Err(_) => Err(-libc::EBUSY),
             };
         if let Some(pool) = &self.pool {
-            // What is queued has fired: it runs, here if nobody else takes it.
+            // The queued timers have fired: their callbacks run, here or elsewhere.
             if stopped.is_ok() {
                 pool.empty(|fired| self.run_queued(pool, fired));
             }
@@ -100,7 +100,7 @@ impl Host {
             thread::join(thread);
         }
         self.stop.store(0, Ordering::Relaxed);
-        // What was left is found by a first poll.
+        // A first poll finds what is left.
         self.alarm_now();
         self.drive.store(IDLE, Ordering::Release);
     }
@@ -109,8 +109,8 @@ impl Host {
     fn live(&self) {
         while self.stop.load(Ordering::Acquire) & STOP == 0 {
             let Ok(mut drive) = self.wheel.drive() else {
-                // A poll that is about to find that this thread drives. It may have
-                // a lower priority.
+                // A poll has the lock, and is about to find that this thread drives.
+                // Its thread may have a lower priority.
                 thread::nap();
                 continue;
             };
@@ -127,8 +127,8 @@ impl Host {
             }
             self.alarm(|a| slept = slept && a.wait());
             if !slept {
-                // The descriptor is broken, say closed by mistake, or may not
-                // be set: timers still fire, by looking again.
+                // The descriptor is broken, for example closed by mistake. Timers
+                // still fire, because this thread looks again.
                 thread::nap();
             }
             self.wakeups.bump(1);

@@ -19,7 +19,7 @@ pub(crate) fn time(ns: u64) -> Result<u64, Errno> {
     }
 }
 
-/// What a clock shows: it never reaches never.
+/// A time that a clock can show: not never.
 #[inline]
 pub(crate) fn clock(ns: u64) -> Result<u64, Errno> {
     if ns <= LONGEST {

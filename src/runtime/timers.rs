@@ -1,5 +1,4 @@
-//! The calls on timers and keys: is this the wheel's process, which tick is meant,
-//! then the core's call.
+//! The calls on timers and keys: check the process, convert the time, call the core.
 
 use super::keys::{Target, Timers};
 use super::{local, number, Errno, Host};
@@ -15,7 +14,7 @@ use crate::sync::Ordering;
 use crate::sys::clock::{self, Clock};
 use crate::sys::quietly;
 
-/// How many timers of a batch are fetched ahead.
+/// The number of timers of a batch that are fetched ahead.
 const AHEAD: usize = 16;
 
 /// A point or a span of time.
@@ -73,7 +72,7 @@ impl Timers for Host {
 }
 
 impl Host {
-    /// The wheel's time. Steps back are held at what the hand has seen.
+    /// The wheel's time. If the clock steps back, it stays at the hand.
     #[inline]
     pub fn now(&self) -> u64 {
         match self.clock.id() {
@@ -107,7 +106,7 @@ impl Host {
         ns.max(self.wheel.hand_ns())
     }
 
-    /// The deadline that `when` asks for; out of range is never.
+    /// The deadline for `when`; never if it is out of range.
     #[inline]
     pub(super) fn due(&self, when: When) -> u64 {
         match when {
@@ -126,7 +125,7 @@ impl Host {
         Ok(self.wheel.setup(self, spec, due)?)
     }
 
-    /// Arms to a deadline, the short way if that will do.
+    /// Arms for a deadline, the short way if possible.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
         self.wheel.arm_at(self, timer, ns).number()
@@ -138,29 +137,29 @@ impl Host {
         Ok(self.wheel.arm(self, timer, due, how)?.into())
     }
 
-    /// Arms to a deadline or up to `slack` nanoseconds later: to a tick in between.
-    /// If there is none, to the first one after the deadline.
+    /// Arms for a tick from the deadline to `slack` nanoseconds later. If there is
+    /// none, for the first tick after the deadline.
     pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<i32, Errno> {
         self.arm(timer, when, How::Within(slack))
     }
 
-    /// The slack of a period as part of a timer's kind: no more than lets each
-    /// period have a tick of its own, and each deadline, which need not be the
-    /// begin of a tick, one within its slack.
+    /// The slack of a period as part of a timer's kind. It is short enough that each
+    /// period has a tick of its own, and that each deadline, which may lie inside a
+    /// tick, has a tick within its slack.
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
         let tick_ns = self.wheel.ticks().tick_ns();
         let ticks = slack.saturating_sub(tick_ns - 1) / tick_ns;
         crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
     }
 
-    /// Cancels, the short way if that will do.
+    /// Cancels, the short way if possible.
     #[inline(always)]
     pub fn delete(&self, timer: Handle) -> i32 {
         self.wheel.cancel_plain(self, timer).number()
     }
 
-    /// Acts on `n` timers, one after another; how often that succeeded. The node
-    /// of each is fetched while those before it are acted on.
+    /// Acts on `n` timers in order; returns the number of successes. The memory of
+    /// the next timers is fetched ahead.
     pub fn each(
         &self,
         n: usize,
@@ -222,9 +221,9 @@ impl Host {
         Ok(quietly(|| self.keys.pending(self, key)).into())
     }
 
-    /// Hands what has fired or was drained on as the caller knows it: a keyed
-    /// timer without a handle, and from here on its key is free. Dropped if it
-    /// has no key: armed by somebody who guessed its handle.
+    /// Hands on a timer that has fired or was drained, as the caller knows it: a
+    /// keyed timer has no handle, and its key is free from now on. A keyed timer
+    /// without a key is dropped: the caller armed it by a guessed handle.
     pub(super) fn named(&self, fired: &Fired, take: impl FnOnce(&Fired) -> bool) -> bool {
         if fired.kind & KEYED != 0 {
             return self.fetch(fired).is_none_or(|named| take(&named));
@@ -233,7 +232,7 @@ impl Host {
     }
 
     /// Shows the pending timers from `index` on, as the caller knows them, until
-    /// `see` has enough; where to go on.
+    /// `see` returns false. Returns the index to continue at.
     pub fn list(&self, mut index: u32, mut see: impl FnMut(&Fired) -> bool) -> Result<u32, Errno> {
         self.check()?;
         while let Some((next, pending)) = self.wheel.next_pending(index) {
@@ -256,7 +255,7 @@ impl Host {
         Ok(0)
     }
 
-    /// Not inlined: no part of what a timer without a key costs.
+    /// Not inlined, so that a timer without a key does not pay for it.
     #[inline(never)]
     pub(super) fn fetch(&self, fired: &Fired) -> Option<Fired> {
         quietly(|| self.keys.fetch(fired))

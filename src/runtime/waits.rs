@@ -1,10 +1,10 @@
-//! Callbacks that wait for the end of others, in all wheels of the process: no two
-//! wait for each other.
+//! Callbacks that wait for other callbacks, in all wheels of the process: a wait
+//! that would close a ring is refused.
 //!
-//! A callback runs in one thread, and that waits for one timer at a time. So whoever
-//! is waited for waits for one other at most, and to follow them from the timer that
-//! is to be waited for comes to an end, or to the thread that asks. Then all of these
-//! would wait for ever, and it is refused.
+//! A callback runs on one thread, and that thread waits for at most one timer. So
+//! from the timer that a thread wants to wait for, one chain leads from callback
+//! to callback. The chain ends, or it comes back to the thread. In the second case
+//! all of them would wait for ever.
 
 use super::callbacks::Frame;
 use crate::core::state::Handle;
@@ -16,16 +16,16 @@ use std::cell::Cell;
 /// A timer: the wheel's id, and the handle.
 type Timer = (u64, Handle);
 
-/// A thread that waits inside a callback. It lies on its stack.
+/// A thread that waits inside a callback. This lies on the thread's stack.
 pub(super) struct Wait {
-    /// The callbacks that it is inside of.
+    /// The callbacks that the thread is in.
     inside: *const Frame,
-    /// What it waits for.
+    /// The timer that it waits for.
     target: Timer,
     next: Cell<*const Wait>,
 }
 
-/// The first of those that wait.
+/// The list of the threads that wait.
 struct First(*const Wait);
 // SAFETY: used under the lock.
 unsafe impl Send for First {}
@@ -41,7 +41,7 @@ fn none() -> First {
 impl First {
     fn find(&self, is: impl Fn(&Wait) -> bool) -> Option<&Wait> {
         let mut at = self.0;
-        // SAFETY: a thread takes its own out, under the lock, before it goes on.
+        // SAFETY: a thread removes its own, under the lock, before it continues.
         while let Some(wait) = unsafe { at.as_ref() } {
             if is(wait) {
                 return Some(wait);
@@ -52,7 +52,7 @@ impl First {
     }
 }
 
-/// Whether a thread that is inside of these runs that timer's callback.
+/// Whether a thread that is in these frames runs that timer's callback.
 ///
 /// # Safety
 /// As `Frame::any`.
@@ -62,8 +62,8 @@ unsafe fn runs(inside: *const Frame, timer: Timer) -> bool {
 }
 
 impl Wait {
-    /// Has this thread, which is inside of callbacks, wait for that of `target` in `f`;
-    /// `None`, and `f` is not called, if that waits for this thread, directly or not.
+    /// Calls `f`, in which this thread waits for the callback of `target`. `None`,
+    /// without a call, if that callback waits for this thread, directly or not.
     pub fn during<R>(
         process: Process,
         inside: *const Frame,

@@ -1,5 +1,5 @@
-//! What an error means here, in words. The C library's words for the same numbers
-//! are about files and locks.
+//! Words for errors. The C library's words for the same numbers are about files and
+//! locks.
 
 use std::ffi::CStr;
 

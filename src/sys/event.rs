@@ -1,10 +1,10 @@
-//! Sleeping until something is there.
+//! Sleeping until a condition holds.
 
 use super::futex::{wait, wake};
 use crate::sync::{fence, AtomicU32, Ordering};
 
-/// Something that threads wait for, which costs one load where nobody does: an
-/// eventcount.
+/// An eventcount: threads wait on it for a condition. A notification costs one
+/// load if no thread waits.
 #[derive(Default)]
 pub(crate) struct Event {
     epoch: AtomicU32,
@@ -15,15 +15,15 @@ impl Event {
     /// Sleeps until `is_there`.
     ///
     /// ```text
-    ///   waiting thread                 notifying thread
-    ///   E1  waiters + 1   (RMW)        N1  makes it so
-    ///   E2  read epoch                 --- fence ---
-    ///   --- fence ---                  N2  read waiters; if any,
-    ///   E3  is it there?                   epoch + 1, wake
-    ///   E4  wait while epoch is the one read
+    ///   waiting thread                     notifying thread
+    ///   wait.enter  waiters + 1  (RMW)     notify.set    make it true
+    ///   wait.epoch  read epoch             --- fence ---
+    ///   --- fence ---                      notify.wake   read waiters; if any,
+    ///   wait.look   is it true?                          epoch + 1, wake
+    ///   wait.sleep  while epoch is the one read
     /// ```
-    /// Either E3 sees N1, or N2 sees E1; then the epoch changes after E2, or E2
-    /// has acquired N1.
+    /// Either wait.look sees notify.set, or notify.wake sees wait.enter. Then the
+    /// epoch changes after wait.epoch, or wait.epoch has acquired notify.set.
     pub fn wait(&self, mut is_there: impl FnMut() -> bool) {
         while !is_there() {
             // AcqRel, Acquire and a fence: as drawn.
@@ -42,17 +42,17 @@ impl Event {
         }
     }
 
-    /// Wakes up to `most`, after what they wait for was made so.
+    /// Wakes up to `most` threads, after their condition was made true.
     pub fn notify(&self, most: i32) {
         fence(Ordering::SeqCst);
         self.notify_fenced(most);
     }
 
-    /// The same for a caller that has had a fence since it made it so.
+    /// The same for a caller that has had a fence since then.
     pub fn notify_fenced(&self, most: i32) {
         // Relaxed: fenced.
         if self.waiters.load(Ordering::Relaxed) != 0 {
-            // AcqRel: N1; pairs with E2.
+            // AcqRel: notify.set; pairs with wait.epoch.
             self.epoch.fetch_add(1, Ordering::AcqRel);
             wake(std::ptr::from_ref(&self.epoch).cast(), most);
         }

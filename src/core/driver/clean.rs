@@ -1,18 +1,18 @@
-//! Dead entries. An entry that an earlier one has superseded stays in its bucket
-//! until its tick, and so memory would follow how often timers are moved to
-//! earlier deadlines, not how many there are. A thread that has pushed for a
-//! while looks whether most entries are dead, and then asks for a clean-up. The
-//! driver goes through the buckets, a bounded number of entries each sweep: it
-//! places those that are needed in its own shard and drops the others.
+//! Dead entries. When a timer moves to an earlier deadline, its old entry stays in
+//! its bucket until its tick. So memory would follow the number of such moves, not
+//! the number of timers. A thread checks from time to time whether most entries are
+//! dead, and then requests a clean-up. The driver goes through the buckets, at most
+//! a fixed number of entries in a sweep. It moves the entries that are needed to
+//! its own shard and drops the others.
 //!
 //! # Which entries are needed
 //!
-//! - One that a thread is about to publish. Each shard says for which node its
-//!   owner is inside an arm, before it pushes: `publishing`. An entry in the
-//!   driver's own shard may come from any thread, so all are asked before.
+//! - One that a thread is about to publish. Before a thread pushes, its shard names
+//!   the node in `publishing`. For an entry in the driver's own shard, which may
+//!   come from any thread, the driver reads `publishing` of all shards.
 //! - One that the link of its node names.
-//! - One of an armed timer whose deadline no other promise covers: another
-//!   thread may have relied on it before the link was written over.
+//! - One of an armed timer whose deadline no other promise covers: another thread
+//!   may have relied on it before the link was overwritten.
 //!
 //! # Relying on a promise meanwhile
 //!
@@ -25,11 +25,11 @@
 //!                 gate as it was?       sweep.announce  gate := goal   (RMW)
 //!                                                       alarm := 0
 //! ```
-//! A thread may have read a link that has been written over since. If its
-//! exchange comes before the fence of the driver, clean.read finds the timer
-//! armed. Otherwise arm.rely finds the alarm never, and pushes; or, if it comes
-//! after the clean-up, it acquires `alarm := 0` and finds another gate. For that
-//! it reads the alarm first, and the driver cleans up only before it announces
+//! A thread may have read a link that was overwritten since. If its exchange comes
+//! before the driver's fence, clean.read finds the timer armed. Otherwise arm.rely
+//! finds the alarm at never, and the thread pushes; or arm.rely comes after the
+//! clean-up, acquires `alarm := 0` and finds another gate. For that arm.rely reads
+//! the alarm before the gate, and the driver cleans up only before it announces
 //! another goal.
 
 use super::{Sink, Sweep};
@@ -43,22 +43,21 @@ use crate::core::tunables::{CLEAN_OFTEN, CLEAN_PIECE, ENTRIES};
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
-/// Where a clean-up goes on.
+/// The position of a clean-up.
 #[derive(Default)]
 pub(super) struct Cleaning {
     /// The number of the shard; those before it are done.
     shard: u32,
     bucket: u32,
-    /// The entries of that bucket that are still to be looked at; 0: all.
+    /// The number of entries of that bucket that are left; 0 for all.
     rest: usize,
-    /// The requests as the clean-up began.
+    /// The number of requests when the clean-up began.
     asked: u32,
     under_way: bool,
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Asks for a clean-up if it is worth while, after so many pushes of the
-    /// calling thread.
+    /// Every `CLEAN_OFTEN` pushes of a thread: requests a clean-up if it is worth it.
     #[inline(always)]
     pub(in crate::core) fn consider_cleaning(&self, caller: &impl Caller, pushes: u64) {
         if pushes % CLEAN_OFTEN == 0 {
@@ -76,14 +75,14 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// A clean-up leaves at most one entry a node, and a few more.
+    /// A clean-up leaves at most one entry for each node, and a few more.
     fn is_worth_cleaning(&self) -> bool {
         self.entries() > 2 * self.slab.indices().len() as u64 + CLEAN_OFTEN
     }
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    /// A piece of a clean-up, if one was asked for. Promises are suspended.
+    /// A piece of a clean-up, if one was requested. Promises are suspended.
     pub(super) fn clean_up(&mut self) {
         // Acquire: pairs with the Release in `ask_to_clean`.
         let asked = self.wheel.shared.clean.load(Ordering::Acquire);
@@ -117,28 +116,29 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.wheel.find_shard(|s| s.id == number)
     }
 
-    /// What was pushed meanwhile, where the clean-up had been already, is not
-    /// gone through. Its thread has asked as well; perhaps nobody asks again.
+    /// A clean-up does not see the entries that were pushed behind it. Their threads
+    /// may have made their last request, so a further clean-up follows if it is
+    /// worth it.
     fn end_cleaning(&mut self) {
         self.d.cleaning.under_way = false;
         let clean = &self.wheel.shared.clean;
         // Acquire: as in `clean_up`, for the counts.
         let asked = clean.load(Ordering::Acquire);
         if asked == self.d.cleaning.asked || !self.wheel.is_worth_cleaning() {
-            // Relaxed, both: what was asked just now stays.
+            // Relaxed, both: a new request makes this fail, and stays.
             _ = clean.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
-    /// Goes on in a bucket of a shard; false if the piece ends before it does.
+    /// Continues in a bucket of a shard; false if the piece ends first.
     fn clean_bucket(&mut self, shard: *mut Shard, left: &mut usize) -> bool {
         let bucket = self.d.cleaning.bucket;
         // SAFETY: shards live as long as the wheel.
         let front = unsafe { Shard::front(shard, bucket) };
         let mut rest = std::mem::take(&mut self.d.cleaning.rest);
         if rest == 0 {
-            // Those that are there now. What goes back to the driver's shard,
-            // perhaps to this bucket, is not gone through again.
+            // The entries that are there now, without those that go back to this
+            // bucket of the driver's shard.
             front.peek(usize::MAX, |_| rest += 1);
         }
         let own = self.own;

@@ -9,8 +9,8 @@ use crate::core::wheel::{Token, Wheel};
 use crate::sync::Ordering;
 
 impl<M: Memory> Drive<'_, M> {
-    /// Hands back every pending timer, until `take` says stop; the next call
-    /// resumes there. From the first call on the wheel refuses arms. True if all
+    /// Hands back every pending timer, until `take` returns false; the next call
+    /// continues there. From the first call on the wheel refuses arms. True if all
     /// is done.
     pub fn drain(&mut self, mut take: impl FnMut(&Fired) -> bool) -> bool {
         let wheel = self.wheel;
@@ -27,7 +27,7 @@ impl<M: Memory> Drive<'_, M> {
             index += 1;
         }
         let done = index >= indices.end;
-        // A later call looks at all again: an arm may have been under way.
+        // A later call begins anew: an arm may have been under way.
         self.state.drained = if done && room { 0 } else { index };
         room && done
     }

@@ -1,8 +1,8 @@
-//! Long ways over nothing.
+//! Leaps: long steps of the hand over an empty wheel.
 //!
-//! State words and entries keep only some bits of their ticks, so the hand goes
-//! at most [`LEAP`] at once while anything may be armed relative to where it
-//! was. A wheel that was idle for long, or whose clock counts nanoseconds, would
+//! State words and entries keep only some bits of their ticks. So the hand moves at
+//! most [`LEAP`] ticks at once while an arm relative to its old position may be
+//! under way. A wheel that was idle for long, or whose tick is a nanosecond, would
 //! take many such steps over nothing. Instead it leaps:
 //!
 //! ```text
@@ -12,22 +12,21 @@
 //!   arm.mark                            leap.scan     read all bits
 //!   arm.check  gate is not a hand       leap.land     gate: LEAPING -> goal
 //! ```
-//! No arm that was made relative to the old hand passes its check after
-//! leap.suspend. One that has passed before has set its marks, and leap.scan
-//! sees them; so the hand lands before the first of them. An arm that fails its
-//! check finds how far the hand has gone and repairs its own word (`arm.rs`).
+//! After leap.suspend, no arm relative to the old hand passes its check. An arm
+//! that passed before has set its marks, and leap.scan sees them. So the hand lands
+//! before the first mark. An arm that fails its check sees how far the hand has
+//! moved and repairs its own word (`arm.rs`).
 //!
-//! A driver that is stopped in the middle holds up nobody: a thread that must
-//! arm calls the leap off, by putting the old hand back. Then leap.land fails,
-//! and the driver goes on step by step.
+//! A driver that is stopped in the middle holds up no thread: a thread that must
+//! arm calls the leap off and restores the old hand. Then leap.land fails, and the
+//! driver continues step by step.
 
 use super::{Sink, Sweep};
 use crate::core::memory::Memory;
 use crate::core::state::{LEAP, NEVER};
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    /// Moves the hand over nothing, if there is nothing for more than a step;
-    /// true if it has moved.
+    /// Leaps if no slot is marked for more than a step; true if the hand has moved.
     pub(super) fn leap(&mut self, target: u64) -> bool {
         if self.d.tick.is_open() || self.is_rescuing() || self.landing(target) - self.d.hand <= LEAP
         {
@@ -41,7 +40,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         } else {
             self.d.hand
         };
-        // leap.land, perhaps where it began.
+        // leap.land, perhaps at the old hand.
         let landed = gate.finish_leap(goal.max(self.d.goal), &self.wheel.ticks);
         if !landed || goal <= self.d.goal {
             return false;
@@ -52,7 +51,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         true
     }
 
-    /// How far the hand can go without entering a slot.
+    /// The last tick that the hand can move to without entering a slot.
     fn landing(&self, target: u64) -> u64 {
         match self.scan(self.d.hand) {
             NEVER => target,

@@ -1,10 +1,10 @@
 //! The driver: one thread at a time moves the hand.
 //!
-//! A sweep announces its goal, then goes from marked slot to marked slot, in
-//! order, never through empty ones. At each tick it *enters* one slot on every
-//! level whose digit has changed, from the top down: an entry of a later tick is
-//! placed again, nearer to the hand, without a look at its node (the cascade);
-//! an entry of this tick is a visit.
+//! A sweep announces its goal. Then the hand moves from marked slot to marked slot,
+//! in order, and never through empty ones. At each tick it *enters* one slot on
+//! every level whose digit has changed, from the top down. An entry of a later tick
+//! goes nearer to the hand, without a read of its node (the cascade). An entry of
+//! this tick is a visit.
 
 mod clean;
 mod drain;
@@ -40,8 +40,7 @@ pub(crate) struct Fired {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// The generation of an armed timer and what is to be handed over of it,
-    /// apart from what is rare.
+    /// The generation of an armed timer, and its event without the rare record.
     #[inline(always)]
     fn fired(&self, index: u32, hot: &Hot, state: StateWord, deadline_ns: u64) -> (u32, Fired) {
         // Relaxed, all: published by the exchange that visit.read or drain.read
@@ -61,13 +60,13 @@ impl<M: Memory> Wheel<M> {
     }
 }
 
-/// Where a sweep hands over what has fired.
+/// The receiver of fired timers.
 pub(crate) trait Sink {
     /// Takes one; false if the sweep is to stop after it. In a pooled wheel one
     /// with a callback is RUNNING until [`Wheel::finish`] is called for it.
     fn fire(&mut self, fired: &Fired) -> bool;
 
-    /// Asked now and then while nothing fires; true if the sweep is to stop.
+    /// Called now and then while no timer fires; true if the sweep is to stop.
     fn is_enough(&mut self) -> bool {
         false
     }
@@ -76,17 +75,17 @@ pub(crate) trait Sink {
     fn wake(&self, word: &AtomicU64);
 }
 
-/// What only the driver touches, under its lock.
+/// The driver's own state, under its lock.
 pub(crate) struct Driver {
-    /// The tick up to which everything has been swept, or that is being swept.
+    /// The last tick that was swept, or the tick of the sweep.
     hand: u64,
-    /// Where the present sweep goes: what was announced.
+    /// The goal of the present sweep, as it was announced.
     goal: u64,
-    /// A tick that a sweep has stopped in.
+    /// A tick in which a sweep has stopped.
     tick: Tick,
-    /// Promises must not be relied upon until another goal is announced.
+    /// No thread may rely on a promise until another goal is announced.
     suspended: bool,
-    /// The next index that a drain looks at.
+    /// The index at which a drain continues.
     drained: u32,
     cleaning: Cleaning,
     /// The driver's own shard.
@@ -142,7 +141,7 @@ impl<M: Memory> Wheel<M> {
                 Ordering::Relaxed,
             )
             .map_err(|_| Error::Busy)?;
-        // Before all that the driver writes: pairs with the fence of a reader that
+        // Before all writes of the driver: pairs with the fence of a reader that
         // checks `driving` afterwards.
         fence(Ordering::Release);
         // SAFETY: the lock is held until the Drive is dropped.
@@ -209,7 +208,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     fn run(&mut self) {
         let shared = &self.wheel.shared;
         shared.count.sweeps.bump(1);
-        // An interrupted sweep has announced its goal; that is finished first.
+        // An interrupted sweep has announced its goal, and is finished first.
         let target = self.target.max(self.d.goal);
         self.maintain();
         loop {
@@ -222,8 +221,8 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
                 continue;
             }
             self.announce(goal);
-            // At each step: sweep.begin forgets what was lowered for one that
-            // came during the step before.
+            // At each step: sweep.begin overwrites the value that an arm has lowered
+            // during the step before.
             self.empty_urgent();
             let next = self.sweep_to(goal);
             // sweep.end. AcqRel: pairs with arm.wake.
@@ -234,7 +233,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
                 break;
             }
             if goal >= target {
-                // A clean-up goes on at once, what finds no memory later.
+                // A clean-up continues at once, a lack of memory later.
                 let clean = shared.clean.load(Ordering::Acquire) != 0;
                 if self.is_maintenance_due() {
                     let again = if clean { goal } else { goal + 1 };
@@ -268,7 +267,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
 
     fn move_to(&mut self, tick: u64) {
         self.d.hand = tick;
-        // Relaxed: read between two loads of `driving`, or as a bound that may be
+        // Relaxed: read between two loads of `driving`, or as a bound, which may be
         // old.
         self.wheel.shared.hand.store(tick, Ordering::Relaxed);
     }
@@ -284,7 +283,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             }
             if next > goal {
                 self.move_to(goal);
-                // Without memory every tick is looked at.
+                // Without memory the hand goes through every tick.
                 return if rescue { goal + 1 } else { next };
             }
             let from = self.d.hand;
@@ -312,8 +311,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         }
     }
 
-    /// What is done while promises are not relied upon, before a new goal is
-    /// announced.
+    /// Work for which promises are suspended, before a new goal is announced.
     fn maintain(&mut self) {
         // What the last sweep has left over is finished first, also of the tick
         // that is its goal: a clean-up drops what is due by then. Relaxed: handed
@@ -352,7 +350,7 @@ impl<M: Memory> Wheel<M> {
         Token(shard.unwrap_or(std::ptr::null_mut()))
     }
 
-    /// Whether the driver looks at every node, for want of memory.
+    /// Whether the driver goes through all nodes, for lack of memory.
     pub fn is_in_rescue(&self) -> bool {
         self.shared.rescue.load(Ordering::Relaxed) != 0
     }

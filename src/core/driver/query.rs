@@ -1,10 +1,10 @@
-//! The next expiry, for a thread that does not drive: no lock is taken, nothing
-//! is changed, and no driver is held up.
+//! The next expiry, for a thread that does not drive. It takes no lock, changes
+//! nothing and holds up no driver.
 //!
-//! The thread reads the buckets as the driver would before a sleep. If nobody
-//! has driven meanwhile, which `driving` tells as a sequence lock does, what it
-//! has read was there. Otherwise it answers with the tick that the driver has
-//! come to, which is never late.
+//! The thread reads the buckets as the driver does before a sleep. If no thread has
+//! driven meanwhile, the result is right; `driving` tells that, as a sequence lock
+//! does. Otherwise the answer is the tick that the driver has come to, which is
+//! never late.
 
 use crate::core::memory::Memory;
 use crate::core::shard::Shard;
@@ -13,12 +13,12 @@ use crate::core::tunables::{PEEK, SETTLE};
 use crate::core::wheel::Wheel;
 use crate::sync::{fence, Ordering};
 
-/// Up to so many nodes are each looked at, where the entries do not say.
+/// The maximum number of nodes that are read if the entries do not say enough.
 const FEW: usize = 4096;
 
 impl<M: Memory> Wheel<M> {
-    /// Shows the marked slots of all levels, each level in the order in which
-    /// the hand enters them, until `see` has enough of a level.
+    /// Shows the marked slots, level by level, in the order in which the hand enters
+    /// them. If `see` returns false, continues with the next level.
     pub(super) fn each_slot(&self, hand: u64, see: &mut dyn FnMut(u32, u64) -> bool) {
         for level in 0..self.levels.count() {
             let (base, slots) = self.levels.slots(level);
@@ -50,10 +50,10 @@ impl<M: Memory> Wheel<M> {
         // Acquire: pairs with the Release in `Drive::drop`.
         let before = driving.load(Ordering::Acquire);
         let wanted = (before & 1 == 0).then(|| self.next_wanted());
-        // A sequence lock: what was read is not ordered after this load.
+        // A sequence lock: the reads above come before this load.
         fence(Ordering::Acquire);
         let undisturbed = driving.load(Ordering::Relaxed) == before;
-        // Relaxed: one that is old is earlier.
+        // Relaxed: an old value is an earlier tick.
         let come_to = || self.shared.hand.load(Ordering::Relaxed);
         let next = wanted.filter(|_| undisturbed).unwrap_or_else(come_to);
         (next != NEVER).then(|| self.ticks.ns(next))
@@ -66,7 +66,7 @@ impl<M: Memory> Wheel<M> {
         let hand = shared.hand.load(Ordering::Relaxed);
         if shared.stopped.load(Ordering::Relaxed) != 0 || shared.rescue.load(Ordering::Relaxed) != 0
         {
-            // In the middle of a tick the nodes say more than the entries.
+            // In the middle of a tick the nodes are more exact than the entries.
             return if self.slab.indices().len() <= FEW {
                 self.earliest_of_all(hand)
             } else {
@@ -84,10 +84,10 @@ impl<M: Memory> Wheel<M> {
             first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
             true
         });
-        // Acquire: pairs with arm.wake. Nothing is wanted before that; but what
-        // relies on a promise that comes after the alarm has not lowered it.
+        // Acquire: pairs with arm.wake. No visit is wanted before that tick. An arm
+        // that relies on a promise after the alarm has not lowered it.
         let known = shared.next_visit.load(Ordering::Acquire);
-        // The alarm is 0 while nobody has slept on this wheel.
+        // The alarm is 0 until a driver has slept on this wheel.
         let alarm = shared.alarm.load(Ordering::Relaxed);
         let bound = if alarm == 0 { known } else { known.min(alarm) };
         first.max(bound)
@@ -107,8 +107,7 @@ impl<M: Memory> Wheel<M> {
             .unwrap_or(NEVER)
     }
 
-    /// The first deadline of the nodes in a bucket; `None` if they are too many
-    /// to look at.
+    /// The first deadline of the nodes in a bucket; `None` if there are too many.
     fn earliest_in(&self, bucket: u32, hand: u64, budget: &mut usize) -> Option<u64> {
         let mut first = NEVER;
         let mut shards = self.buckets.look(bucket);

@@ -1,13 +1,13 @@
-//! Promises that found no memory. A cascade that finds none drops the entry, and
-//! an arm that has lost its entry to the hand may find none for another. Then the
-//! driver looks at every node, tick by tick of what is due, until all promises
-//! are good again.
+//! Promises that found no memory. A cascade without memory drops the entry. An arm
+//! whose bucket the hand has passed may find no memory for a second entry. From
+//! then on the driver goes through all nodes, for each tick at which a timer is due,
+//! until all promises are good again.
 //!
-//! To make them good, before another goal is announced and while promises are
-//! suspended (`clean.rs`): no link is left that may speak of a dropped entry, and
-//! each armed timer gets an entry of its own. A thread that is about to publish
-//! may still speak of one; while there is such a thread, the driver goes on
-//! looking at every node.
+//! The driver makes them good before it announces another goal, while promises are
+//! suspended (`clean.rs`). It clears each link that may name a dropped entry, and
+//! gives each armed timer an entry of its own. A thread that is about to publish
+//! may still name a dropped entry. While there is such a thread, the driver
+//! continues to go through all nodes.
 
 use super::{Sink, Sweep};
 use crate::core::memory::Memory;
@@ -21,8 +21,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.wheel.shared.rescue.load(Ordering::Acquire) != 0
     }
 
-    /// The first tick at which a timer is due that can fire, not before the
-    /// hand.
+    /// The first tick, at or after the hand, at which a timer is due that can fire.
     #[cold]
     pub(super) fn earliest_node(&self) -> u64 {
         let hand = self.d.hand;
@@ -52,17 +51,17 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             if let Found::Due(_) = state.found(tick) {
                 self.visit(index, tick);
                 if self.stop {
-                    // The rest is found again.
+                    // The next call finds the rest.
                     return;
                 }
             }
         }
     }
 
-    /// Makes all promises good, if some are not.
+    /// Makes all promises good, if one is not.
     pub(super) fn promise_all(&mut self) {
         let wheel = self.wheel;
-        // AcqRel: what fails from here on sets it again.
+        // AcqRel: a failure from here on sets it again.
         if !self.is_rescuing() || wheel.shared.rescue.swap(0, Ordering::AcqRel) == 0 {
             return;
         }
@@ -70,8 +69,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let Some(hot) = wheel.slab.hot(index) else {
                 continue;
             };
-            // The promise of a tick before all ticks is none. By exchange, for
-            // the sake of the high part.
+            // A promise of tick 0, which has passed, is none. An exchange, because
+            // the high part may change.
             _ = hot
                 .link
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {

@@ -1,4 +1,4 @@
-//! Which slot is next, and emptying its bucket.
+//! Finding the next slot, and emptying its bucket.
 
 use super::{Sink, Sweep};
 use crate::core::buckets::Shards;
@@ -11,7 +11,7 @@ use crate::core::tunables::{ENTRIES, LOOK_AHEAD};
 use crate::core::wheel::Wheel;
 use crate::sync::{prefetch, Ordering};
 
-/// Entries that were taken out of a queue, and how far they are dealt with.
+/// Entries that were taken out of a queue, and the next one to handle.
 struct Taken {
     batch: Batch,
     at: usize,
@@ -30,18 +30,18 @@ impl Taken {
     }
 }
 
-/// A tick in which buckets are emptied, from the top level down. A sweep that
-/// stops leaves it as it is, with all that was taken out already.
+/// A tick whose buckets are being emptied, from the top level down. A sweep that
+/// stops leaves it as it is, with the entries that were taken out.
 pub(super) struct Tick {
-    /// The levels whose slots are still to be entered: below this one.
+    /// The slots of the levels below this one are still to be entered.
     levels: u32,
     /// The bucket that is being emptied, and the tick of its visits.
     bucket: Option<(u32, u64)>,
-    /// Its shards that are still to be emptied, and the one that is.
+    /// Its shards that are still to be emptied, and the present one.
     shards: Shards,
     shard: *mut Shard,
-    /// What is dealt with now, and what was fetched ahead of that: `now` says
-    /// which is which.
+    /// The present entries, and those that were fetched ahead; `now` is the index of
+    /// the present ones.
     taken: [Taken; 2],
     now: usize,
     /// The bucket that was looked into ahead of its tick.
@@ -112,7 +112,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.empty_levels(to);
     }
 
-    /// Goes on with a tick that the last sweep has stopped in.
+    /// Continues a tick in which the last sweep has stopped.
     pub(super) fn resume(&mut self) {
         if self.d.tick.is_open() {
             self.empty_bucket();
@@ -128,10 +128,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Empties the urgent bucket, once: what comes meanwhile waits for the next
+    /// Empties the urgent bucket, once. Entries that come meanwhile wait for the next
     /// sweep.
     pub(super) fn empty_urgent(&mut self) {
-        // A sweep that has stopped there goes on with it.
+        // A sweep that has stopped there continues with it.
         if !self.d.tick.is_open() {
             self.open(self.wheel.buckets.urgent(), self.d.hand);
         }
@@ -200,7 +200,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Takes the entries of the next chunk of the bucket, of whichever shard.
+    /// Takes the entries of the next chunk of the bucket, of any shard.
     fn fetch(&mut self, bucket: u32) {
         let tick = &mut self.d.tick;
         let ahead = &mut tick.taken[tick.now ^ 1];
@@ -261,8 +261,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Places an entry while the hand is at `hand`, without a look at its node;
-    /// false without memory. Then the driver looks at every node.
+    /// Places an entry while the hand is at `hand`, without a read of its node.
+    /// False without memory; then the driver goes through all nodes.
     pub(super) fn place(&mut self, index: u32, tick: u64, hand: u64) -> bool {
         let wheel = self.wheel;
         let bucket = wheel.levels.place(tick, hand).bucket;

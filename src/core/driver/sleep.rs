@@ -16,17 +16,16 @@
 //!   arm.rely   alarm <= promise?                        then set it again
 //! ```
 //! With a push: either sleep.scan sees the mark, or arm.wake finds `never` and
-//! lowers it. Either sleep.set sees what was lowered, or arm.wake sees an alarm
-//! that is too late and kicks. If the kick comes before the system's timer is
-//! set, which undoes it, sleep.look sees what was lowered before the kick.
+//! lowers it. Either sleep.set sees the lowered value, or arm.wake sees an alarm
+//! that is too late and kicks. The driver may set the system's timer after the kick
+//! and so undo it. Then sleep.look sees the value that was lowered before the kick.
 //!
-//! Relying: the driver does not wake for a timer that rests, although there is a
-//! promise that another thread may rely on. Either sleep.scan sees that it is
-//! armed, or arm.rely finds an alarm that is later than the promise, and the
-//! thread pushes.
+//! Relying: the driver does not wake for a timer that rests, although another
+//! thread may rely on its promise. Either sleep.scan sees that the timer is armed,
+//! or arm.rely finds an alarm after the promise, and the thread pushes.
 //!
-//! Each thread goes by the alarm, not by `next_visit`: another that has lowered
-//! that and was stopped before it kicked is not counted on. So there is a fence
+//! Each thread compares with the alarm, not with `next_visit`, because a thread
+//! that has lowered `next_visit` may be stopped before it kicks. So a fence stands
 //! between the two loads of arm.wake in any case.
 
 use super::{Drive, Fired, Sink, Sweep};
@@ -38,7 +37,7 @@ use crate::core::state::{StateWord, LEAP, NEVER};
 use crate::core::tunables::{PEEK, SETTLE};
 use crate::sync::{fence, AtomicU64, Ordering};
 
-/// The sink of a sweep that fires nothing.
+/// A sink for a sweep that fires nothing.
 struct Quiet;
 
 impl Sink for Quiet {
@@ -49,36 +48,35 @@ impl Sink for Quiet {
 }
 
 impl<M: Memory> Drive<'_, M> {
-    /// Finds out when the driver must wake, and has `set` set the system's
-    /// timer to that time in nanoseconds. It is called again if an earlier
-    /// deadline comes meanwhile. From now on an earlier deadline
-    /// wakes the driver, until it sweeps again.
+    /// Finds the time at which the driver must wake, and calls `set` with that time
+    /// in nanoseconds; again if an earlier deadline comes meanwhile. From now on an
+    /// arm for an earlier time wakes the driver, until it sweeps again.
     ///
-    /// The driver looks at the next entries, so that it does not wake for timers
-    /// that were cancelled or moved. It wakes at least every 2^35 ticks, so that
-    /// deadlines near to the clock stay near to the hand: with ticks of 1 ns
-    /// every 34 s, with ticks of 1 ms every year.
+    /// The driver reads the nodes of the next entries, so that it does not wake for
+    /// timers that were cancelled or moved. It wakes at least every 2^35 ticks, so
+    /// that the hand stays near to the clock: with ticks of 1 ns every 34 s, with
+    /// ticks of 1 ms every year.
     pub fn sleep(&mut self, mut set: impl FnMut(u64)) {
         let wheel = self.wheel;
         let shared = &wheel.shared;
         // sleep.begin. AcqRel: pairs with arm.wake.
         let before = shared.next_visit.swap(NEVER, Ordering::AcqRel);
         let mut sweep = Sweep::new(wheel, &mut self.state, Quiet, 0);
-        // A clean-up at a time that has stood still: promises are relied upon
-        // again when the hand moves.
+        // After a clean-up while the clock stood still: arms rely on promises again
+        // when the hand moves.
         let stays = sweep.d.suspended;
         sweep.suspend();
         let next = sweep.wanted();
         sweep.d.suspended = stays;
         let most = sweep.d.goal.saturating_add(if stays { 1 } else { LEAP });
-        // Nothing is wanted before what was known already.
+        // No visit is wanted before the tick that was known already.
         let next = if next == 0 { 0 } else { next.max(before) };
         shared.next_visit.fetch_min(next, Ordering::AcqRel);
         loop {
             // sleep.set. Acquire: pairs with arm.wake.
             let next = shared.next_visit.load(Ordering::Acquire);
             let tick = next.min(most);
-            // Relaxed: seen late, it costs a spare kick.
+            // Relaxed: a thread that sees it late makes a spare kick.
             shared
                 .alarm
                 .store(if stays { NEVER } else { tick }, Ordering::Relaxed);
@@ -93,8 +91,8 @@ impl<M: Memory> Drive<'_, M> {
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    /// Step sleep.scan: the first tick at which a visit is wanted, as exact as
-    /// a bounded amount of work can make it, and never later than the truth.
+    /// Step sleep.scan: the first tick at which a visit is wanted. Never later than
+    /// the truth, and as exact as a bounded amount of work allows.
     fn wanted(&mut self) -> u64 {
         let wheel = self.wheel;
         let urgent = wheel.buckets.urgent();
@@ -115,9 +113,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         first
     }
 
-    /// The first tick for which a bucket's entries promise something that is
-    /// wanted, NEVER if nothing is; `None` if they are too many to look at. The
-    /// entries stay where they are.
+    /// The first tick at which a bucket's entries want a visit, or NEVER; `None` if
+    /// there are too many of them. The entries stay where they are.
     fn wanted_in(&mut self, bucket: u32, budget: &mut usize) -> Option<u64> {
         let wheel = self.wheel;
         let mut first = NEVER;
@@ -142,8 +139,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         Some(first)
     }
 
-    /// The deadline of the node of an entry. If it was moved later than the
-    /// entry's promise, it gets a promise for its deadline.
+    /// The deadline of the node of an entry. If the timer has moved to a later
+    /// deadline, it gets a promise for that.
     fn wanted_by(&mut self, entry: Entry) -> u64 {
         let wheel = self.wheel;
         let hand = self.d.hand;
@@ -168,8 +165,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return k.min(due);
         }
         let moved = Link::new(tick, unit_bits, link.high());
-        // AcqRel: pairs with arm.read. Should it fail, another thread has made
-        // a promise that is as good.
+        // AcqRel: pairs with arm.read. If it fails, another thread has made a promise
+        // that is as good.
         _ = hot
             .link
             .compare_exchange(link.0, moved.0, Ordering::AcqRel, Ordering::Relaxed);

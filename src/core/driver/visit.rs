@@ -1,5 +1,5 @@
-//! A visit: the driver looks at a node because an entry says so. The state word
-//! alone decides; the promise only says whether another entry is needed.
+//! A visit: an entry leads the driver to a node. The state word alone decides; the
+//! promise only says whether another entry is needed.
 //!
 //! ```text
 //!   visit.read    read state; what is due later keeps its promise
@@ -30,11 +30,11 @@ use crate::core::state::{Ended, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::sync::Ordering;
 
-/// A timer that is due and busy is looked at again after so many ticks, so that
-/// its deadline stays readable.
+/// A timer that is due while its callback runs is visited again after this number
+/// of ticks, so that its deadline stays readable.
 const BUSY_AGAIN: u64 = LEAP / 2;
 
-/// What the rare record of a timer says.
+/// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
 struct Extra {
     period: u64,
@@ -45,7 +45,7 @@ struct Extra {
 /// The next deadline of a periodic timer.
 #[derive(Clone, Copy)]
 struct Next {
-    /// The state word for it, the tick there, and how long before that it is.
+    /// The state word, its tick, and how long before that tick the deadline is.
     word: StateWord,
     tick: u64,
     early: u64,
@@ -104,7 +104,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if Link(link).promises(hand, due, unit_bits) {
             return;
         }
-        // A deadline that has passed is owed at the next tick.
+        // A deadline that has passed is due at the next tick.
         let tick = promise_tick(due.max(hand + 1), hand);
         if !self.place(index, tick, hand) {
             return;
@@ -143,7 +143,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let extra = self.extra(index, generation);
             fired.deadline_ns -= self.early(index, state, generation);
             fired.kind |= extra.kind;
-            // Not those before a move.
+            // Without those from before a move.
             fired.missed = if state.is_exact() { extra.left_out } else { 0 };
             if extra.period != 0 {
                 again = Some(self.next_period(state, fired.deadline_ns, due, tick, extra));
@@ -238,8 +238,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             return Ok(());
         }
-        // The end of the callback owes the visit: race 6. Should that last for
-        // so long that the deadline would no longer read right, it is moved.
+        // The end of the callback makes the visit: race 6. If the callback runs for
+        // so long that the deadline would no longer read right, the deadline moves.
         if tick - due > BUSY_AGAIN {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
@@ -265,8 +265,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// The deadline after this one, counted from this one and not from now; as
-    /// seen from the hand.
+    /// The next deadline: this one plus the period, as seen from the hand.
     fn next_period(
         &self,
         state: StateWord,
@@ -276,8 +275,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         extra: Extra,
     ) -> Next {
         let ticks = &self.wheel.ticks;
-        // Missed periods are made up for one by one, from tick to tick; or they
-        // are skipped, up to where the clock is.
+        // With BURST, missed periods fire one by one, from tick to tick. Otherwise
+        // they are left out, up to the clock's time.
         let now = ticks.ns(if extra.kind & BURST != 0 {
             due
         } else {

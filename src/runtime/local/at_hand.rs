@@ -1,14 +1,13 @@
-//! What a thread has at hand, in thread-local memory: its last wheel and its shard
-//! there, which every arm and cancel reads, where the coarse clock counts from, and
-//! where its table is.
+//! The thread-local memory of the library: the thread's last wheel and its shard
+//! there, which every arm and cancel reads; the base of the coarse clock; the table
+//! of further wheels.
 //!
-//! Where the platform has it they lie in the static part of thread-local memory
-//! (the initial-exec model), two instructions away also in a shared library,
-//! where the usual model calls a function. With that all thread-local memory of the
-//! library comes out of the reserve that the C library keeps for those which are
-//! loaded late, some hundreds of bytes for all of them: `make check-exports` sees
-//! that it stays small. Stable Rust has no other way to ask for it than to define the
-//! symbol in assembly.
+//! Where the platform allows it, these words lie in the static part of thread-local
+//! memory (the initial-exec model). A shared library then reads them with two
+//! instructions, where the usual model calls a function. The C library keeps some
+//! hundred bytes of that memory for all libraries that are loaded late, so
+//! `make check-exports` limits its use. Stable Rust can define such a symbol in
+//! assembly only.
 
 use super::table::{Held, Page};
 use crate::sys::counter::Base;

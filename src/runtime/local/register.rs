@@ -1,8 +1,8 @@
-//! The living wheels of the process, under a lock: a wheel that is in the register
-//! is not destroyed while somebody holds that.
+//! The living wheels of the process, under a lock. While a thread holds the lock, no
+//! wheel in the register is destroyed.
 //!
-//! Whoever makes or destroys a wheel waits for the lock, and a thread that ends.
-//! Nobody else does.
+//! Three things wait for the lock: making a wheel, destroying one, and the end of a
+//! thread.
 
 use crate::runtime::Host;
 use crate::sync::each_execution;
@@ -28,7 +28,7 @@ impl Wheels {
         REGISTER.try_lock(mark, none)
     }
 
-    /// The same, and waits for it.
+    /// The same, but waits for the lock.
     pub fn lock(mark: u64) -> Locked<'static, Wheels> {
         REGISTER.lock(mark, none)
     }

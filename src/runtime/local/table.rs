@@ -1,12 +1,11 @@
-//! The shards that a thread holds, by the wheel. In a page of its own, not in
-//! thread-local memory: of that a library which is loaded late gets little.
+//! The shards that a thread holds, by wheel. The table is in a page of its own,
+//! because a library that is loaded late gets little thread-local memory.
 //!
-//! Sixteen places are for good. A seventeenth wheel takes the place of another,
-//! whose shard goes back, for which the register must be locked. It is, for moments,
-//! by others, and a thread may be stopped in one of them; an arm does not wait for it.
-//! Then the wheel gets one of the places beyond the sixteen, in further pages if need
-//! be, until the next time that the lock is free. So there are no more of them than
-//! the thread meets wheels while another one is stopped.
+//! A thread keeps sixteen shards. A seventeenth wheel takes the place of another
+//! one, whose shard goes back. That needs the lock of the register. An arm does not
+//! wait for the lock, because the thread that holds it may be stopped. If the lock is
+//! taken, the wheel gets an extra place, in another page if need be. The extra places
+//! go as soon as the lock is free.
 
 use super::at_hand;
 use super::register::Wheels;
@@ -23,7 +22,7 @@ const ALL: usize = BYTES / size_of::<Held>() - 1;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Held {
-    /// The wheel's; 0: of none.
+    /// The id of the wheel, or 0.
     pub id: u64,
     pub token: Token,
 }
@@ -33,12 +32,12 @@ pub(super) const NONE: Held = Held {
     token: Token(std::ptr::null_mut()),
 };
 
-/// Zeros are an empty one.
+/// All zero is an empty page.
 pub(super) struct Page {
     next: Cell<*const Page>,
-    /// How many places are taken: the first ones.
+    /// The number of places that are taken: the first ones.
     used: Cell<u32>,
-    /// Of the first page: which place is given up next.
+    /// In the first page: the place that is given up next.
     turn: Cell<u32>,
     held: [Cell<Held>; ALL],
 }
@@ -62,7 +61,7 @@ impl Page {
         &self.held[..self.used.get() as usize]
     }
 
-    /// One more place, if so many are not taken yet.
+    /// One more place, if fewer than `limit` are taken.
     fn take(&self, limit: usize) -> Option<&Cell<Held>> {
         let n = self.places().len();
         (n < limit).then(|| {
@@ -76,7 +75,7 @@ impl Page {
         unsafe { self.next.get().as_ref() }
     }
 
-    /// Gives back what is beyond the first so many, and the pages for it.
+    /// Gives back all but the first `keep` places, and the further pages.
     fn cut(&self, keep: usize, wheels: &mut Wheels) {
         for place in self.places().iter().skip(keep) {
             give_back(place.get(), wheels);
@@ -107,7 +106,7 @@ fn pages() -> impl Iterator<Item = &'static Page> {
     std::iter::successors(first(), |page| page.next())
 }
 
-/// What the calling thread holds of a wheel.
+/// The calling thread's place for a wheel.
 pub(super) fn find(id: u64) -> Option<Held> {
     let mut places = pages().flat_map(Page::places).map(Cell::get);
     places.find(|held| held.id == id)
@@ -146,7 +145,7 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
     })
 }
 
-/// Gives back all that the calling thread holds.
+/// Gives back all shards of the calling thread.
 pub(super) fn end(mark: u64) {
     if let Some(first) = first() {
         first.cut(0, &mut Wheels::lock(mark));
@@ -155,7 +154,7 @@ pub(super) fn end(mark: u64) {
     }
 }
 
-/// How many places beyond the sixteen are taken.
+/// The number of extra places that are taken.
 #[cfg(test)]
 pub(super) fn beyond() -> usize {
     pages().flat_map(Page::places).skip(PLACES).count()
