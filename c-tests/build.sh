@@ -6,7 +6,7 @@
 set -eu
 make="$1 --no-print-directory" dir=$2
 mkdir -p "$dir"
-unset MAKEFLAGS MAKELEVEL MFLAGS
+unset MAKEFLAGS MAKELEVEL MFLAGS WERROR
 
 # A target and a target directory of cargo's own configuration.
 host=$(rustc -vV | sed -n 's/^host: //p')
