@@ -120,7 +120,7 @@ static void a_very_long_stall_is_one_event(void)
 	CHECK_EQ(hwheel_every(w, MS, MS, 0, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 3600 * SEC, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, 3600000 - 1);
-	/* more than the member can hold: as many as it can */
+	/* more than the member can hold: its largest value */
 	CHECK_EQ(hwheel_advance(w, 10000000 * SEC, e, 8, NULL), 1);
 	CHECK_EQ(e[0].missed, UINT32_MAX);
 	CHECK_EQ(hwheel_advance(w, 10000000 * SEC + MS, e, 8, NULL), 1);

@@ -197,8 +197,8 @@ static void timers_take_memory(void)
 	for (int i = 0; i < 100000; i++)
 		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK(stats(w).slab_bytes > one);
-	/* not more than 64 bytes each, and what the last step left over */
-	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 64 + one);
+	/* at most 32 bytes each, and the rest of the last step */
+	CHECK(stats(w).slab_bytes <= UINT64_C(100001) * 32 + one);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

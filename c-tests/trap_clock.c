@@ -39,7 +39,7 @@ static struct record {
 static unsigned n_records;
 static unsigned n_fired;
 static uint64_t driven;
-static uint64_t latest;		/* the greatest deadline that has fired */
+static uint64_t latest;		/* the latest deadline that has fired */
 static unsigned disorder;	/* how often one fired after a later one */
 
 static void note(struct hwheel *w, const struct hwheel_event *e)

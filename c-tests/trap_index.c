@@ -283,7 +283,7 @@ static void e3_note(struct hwheel *w, const struct hwheel_event *e)
 	e3_fired++;
 }
 
-/* The tick thread sleeps over cascades and rounds: one wake-up a timer. */
+/* The tick thread sleeps over cascades: one wake-up for each timer. */
 static void e3_thread_wakes_once_a_timer(void)
 {
 	static const struct shape few[] = { { 1000000, 2, 4 }, { 1000000, 1, 4 }, { 100000, 1, 2 } };
@@ -325,7 +325,7 @@ static void e4_buckets_need_not_be_sorted(void)
 			for (uint64_t n = 0; n < 50; n++) {
 				uint64_t round = order == 0 ? n : order == 1 ? 49 - n : n * 17 % 50;
 
-				/* one slot in many rounds, and one bucket above */
+				/* one slot in many turns, and one bucket above */
 				after(w, (3 + round * slots) * t);
 				after(w, (10 * slots + round) * t);
 			}

@@ -68,7 +68,7 @@ static void f1_cancelled_timers_keep_no_memory(void)
 		before = resident();
 		requests(w, open, COUNT(open), 20, &now);
 		CHECK_EQ(stats(w).slab_bytes, slab);
-		/* two million cancelled timers of 64 bytes would be 128 MB */
+		/* two million cancelled timers of 32 bytes would be 64 MB */
 		CHECK(resident() < before + (4 << 20));
 		CHECK_EQ(stats(w).live, COUNT(open));
 		CHECK_EQ(fired, 0);

@@ -85,7 +85,7 @@ static void no_other_callback_runs_on_the_caller_s_stack(void)
 	in_a_child(a_foreign_callback);
 }
 
-/* Callbacks that wait for each other, in a ring of as many as there are workers. */
+/* Callbacks that wait for each other in a ring, one for each worker. */
 enum { MOST = 4 };
 static hwheel_timer_t ring[MOST];
 static atomic_int inside, refused, waited, in_ring;
