@@ -49,7 +49,7 @@ static void *adder(void *arg)
 	return NULL;
 }
 
-/* What a line costs that so many threads write: for each write, of all. */
+/* The time of a write to a line that @threads threads write. */
 static void contended(unsigned threads)
 {
 	double s[MOST_THREADS], most = 0;

@@ -116,7 +116,7 @@ def lateness(runs, directory):
             points = [(share, value / 1000) for share, value in points if value is not None]
             axes.plot(*(zip(*points) if points else ((), ())), marker="o", markersize=3, label=name)
         axes.axhline(0, color="#000000", linewidth=0.8)
-        axes.set(xlabel="per cent of the timers", ylabel="at most so many microseconds late",
+        axes.set(xlabel="per cent of the timers", ylabel="lateness in microseconds, at most",
                  yscale="symlog", title=table.title)
         axes.title.set_size(9)
         axes.legend(fontsize=8)

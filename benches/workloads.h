@@ -29,7 +29,7 @@ static int move_many(struct timer **t, uint64_t *ticks);
 #endif
 /* Arm with TIMEOUT, whether pending or not. */
 static int refresh(struct timer *t);
-/* Pass so many ticks and fire what is due. */
+/* Pass @ticks ticks and fire what is due. */
 static int sweep(uint64_t ticks);
 #ifdef HAS_CLOCK
 /* Make a wheel on the real clock, driven by its own thread if there is one. */

@@ -71,7 +71,7 @@ void histogram_since(struct histogram *h, struct reading *seen,
 	}
 }
 
-/* The greatest value among the least `per_mille` of the values. */
+/* The value that @per_mille thousandths of the values do not exceed. */
 static uint64_t quantile(const struct reading *part, uint64_t count,
 			 unsigned int per_mille)
 {

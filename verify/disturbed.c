@@ -94,7 +94,7 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	return got;
 }
 
-/* What a read of the alarm says: an error, or so many expirations. */
+/* The result of a read of the alarm: an error, or the number of expirations. */
 static atomic_int read_error, reads;
 static _Atomic uint64_t read_times;
 

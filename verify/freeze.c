@@ -361,7 +361,7 @@ struct watch {
 	struct use first, use;
 };
 
-/* Whether it has stood still for long, and not for want of a processor. */
+/* Whether it has stood still for long, though it had a processor. */
 static int is_stalled(struct watch *w, int role, uint64_t n, pid_t pid,
 		      uint64_t now)
 {
@@ -449,7 +449,7 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-/* Freezes one role so many times; how often another one stalled. */
+/* Freezes one role @freezes times; returns how often another one stalled. */
 static int probe(pid_t pid, enum role role, int freezes, uint64_t *rng)
 {
 	pid_t tid = atomic_load(&shared->tid[role]);

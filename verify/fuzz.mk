@@ -4,7 +4,7 @@
 VERIFY_SHORT += fuzz
 VERIFY_LONG += fuzz-long
 
-# The long form ends after so many seconds; 0 is never.
+# The long form ends after this number of seconds; 0 is never.
 FUZZ_SECONDS ?= 0
 FUZZ_JOBS ?= $(shell nproc)
 

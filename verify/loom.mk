@@ -1,6 +1,6 @@
 # How many executions each test of the model checker has. `make loom-table` runs
 # them to the bounds of `make loom`. `make loom-long` then explores every pair of
-# operations without a bound, for at most so many seconds each on either wheel and
+# operations without a bound, for at most LOOM_SECONDS each on either wheel and
 # with either thread first, and to two preemptions, and triples to three. The time
 # for each is such that all of it fits into half an hour on two processors.
 .PHONY: loom-table loom-long

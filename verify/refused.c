@@ -447,8 +447,8 @@ static void each_call_survives_each_refusal(void)
 
 /*
  * Timers of all distances, while the k-th mapping, or each from the k-th on, is
- * refused: as many fire as were armed. Fewer for the latter: where the driver
- * gets no memory at all it looks at every timer, at every tick that fires one.
+ * refused: all that were armed fire. There are fewer timers for the latter: without
+ * any memory the driver goes through all timers at every tick that fires one.
  */
 #define HORIZON (3600 * SEC)
 static int crowd;

@@ -1,7 +1,7 @@
 # The core in many orders of the steps of four threads, drawn at random: each test
-# so many times in either of two ways. A failure prints its order; with that in a
-# file, this runs it again, and ends with the failure, or with where the library
-# takes that order no more:
+# SHUTTLE_ITERATIONS times in either of two ways. A failure prints its order. With
+# that order in a file, this runs it again until it fails, or until the library no
+# longer takes that order:
 #
 #	HWHEEL_SCHEDULE=file make shuttle SHUTTLE_TEST=name
 .PHONY: shuttle shuttle-long

@@ -20,7 +20,7 @@ verify-each = $(Q)n=0; bad=; for target in $(1); do \
 	echo "[$$n/$(words $(1))] $$target: $$(($$(date +%s) - begin)) s"; \
 	done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
-# $(call need,test for a tool,how to install it): for the begin of a recipe of
+# $(call need,test for a tool,how to install it): for the start of a recipe of
 # one shell command; ends it aloud where the tool is missing.
 need = $(1) >/dev/null 2>&1 || { \
 	echo '  SKIPPED $@: needs $(2)'; exit $(or $(VERIFY_STRICT),0); };

@@ -116,7 +116,7 @@ static void start(const char *program)
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	if (shared == MAP_FAILED)
 		die("mmap");
-	/* All of it is there from the begin on, so that it is not counted later. */
+	/* Touched now, so that its pages do not count later. */
 	memset(shared->late, 1, sizeof shared->late);
 	snprintf(fd, sizeof fd, "%d", memory);
 	server = fork();
@@ -193,7 +193,7 @@ static unsigned reply(uint32_t i)
 	return 1;
 }
 
-/* Requests on the first so many connections, for so many seconds. */
+/* Requests on the first @talking connections, for @length seconds. */
 static void talk(unsigned talking, double length)
 {
 	static struct rng r = { SEED };

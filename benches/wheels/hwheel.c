@@ -73,7 +73,7 @@ static struct timer *make_table(uint64_t n)
 }
 
 #ifdef AT_HAND
-/* A pointer to a timer is its handle: the first one, and so many strides on. */
+/* A pointer to a timer is its handle. Handles are one stride apart. */
 static uint64_t stride;
 
 static int by_handle(const void *a, const void *b)

@@ -22,7 +22,7 @@ struct Size {
 
 const NODES: usize = 3;
 
-/// What one run showed.
+/// The figures of one run.
 struct Figures {
     name: String,
     done: i64,

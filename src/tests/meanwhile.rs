@@ -408,7 +408,7 @@ fn a_full_batch_before_a_clean_up() {
     assert_eq!(fired(&w, (1 << 20) - 19_999, 9), [moved]);
 }
 
-/// How many entries are left of a clean-up that so many pushes overtake.
+/// The number of entries that are left after a clean-up with pushes behind it.
 fn left_of_a_clean_up(overtaken_by: u64) -> u64 {
     let w = wheel();
     let own = &Own(w.attach().unwrap());
@@ -432,8 +432,8 @@ fn left_of_a_clean_up(overtaken_by: u64) -> u64 {
     w.entries()
 }
 
-/// What is pushed behind a clean-up under way is gone through as well, though nobody
-/// asks again; unless it is not worth while.
+/// A further clean-up takes the entries that were pushed behind one under way, though
+/// no thread requests it; unless it is not worth it.
 #[test]
 fn pushes_that_overtake_a_clean_up() {
     assert!(left_of_a_clean_up(100_000) < 20_000);

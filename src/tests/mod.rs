@@ -66,7 +66,7 @@ impl<F: FnMut(&Fired) -> bool> Sink for Collect<F> {
     fn wake(&self, _: &AtomicU64) {}
 }
 
-/// How late a timer may be, in ticks, that is armed so many ahead.
+/// How late a timer may be, in ticks, by its distance when it was armed.
 #[cfg(not(checked))]
 fn may_be_late(delay: u64) -> u64 {
     if delay < 1 << 36 {

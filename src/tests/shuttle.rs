@@ -270,7 +270,7 @@ impl World {
         self.watches[n].lock().unwrap().end(was, self.now());
     }
 
-    /// What a thread does that begins, uses the wheel and ends, so many times.
+    /// A thread that begins, uses the wheel and ends, `lives` times.
     fn live(&self, n: usize, rng: &mut Rng, lives: u64, calls: u64) {
         for _ in 0..lives {
             let token = self.wheel.attach().unwrap();

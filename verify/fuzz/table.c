@@ -135,7 +135,7 @@ void goes_on(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack
 		t->vague = 1;
 }
 
-/* The period after this one: after so many that were missed. */
+/* The next period, after @missed missed ones. */
 static uint64_t next_period(const struct world *w, const struct timer *t,
 			    uint32_t missed)
 {

@@ -44,7 +44,7 @@ struct world {
 	uint64_t now, tick_ns, limit, last_tick;
 	/* The longest sweep so far, in ticks. */
 	uint64_t longest;
-	/* A sweep stops after so many, and has fired so many. */
+	/* A sweep stops after @budget timers, and has fired @swept. */
 	uint32_t budget, swept;
 	/* Where the hand may still be, in ticks: from there it is far or near. */
 	uint64_t hand;

@@ -55,7 +55,7 @@ impl Keyed {
         drive.advance(at(target), Collect(take));
     }
 
-    /// Fires what is left: so many of the sets must have ended so.
+    /// Fires the rest; `fired` sets have ended with that.
     fn end(&self, fired: u32) {
         self.advance(9);
         assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);

@@ -5,7 +5,7 @@
 use super::{check, together, Tally, World};
 use crate::tests::Rng;
 
-/// Three threads of so many lives, of so many calls each.
+/// Three threads, each with a number of lives, and of calls in a life.
 fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
     let w = World::new(rng);
     together(

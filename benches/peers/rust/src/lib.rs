@@ -58,7 +58,7 @@ impl Stopwatch {
     }
 }
 
-/// Nanoseconds for each of so many operations.
+/// Nanoseconds for each of `OPS` operations.
 pub fn each(mut operation: impl FnMut()) {
     let start = Stopwatch::start();
     for _ in 0..OPS {
@@ -91,8 +91,8 @@ pub fn quantiles(mut late: Vec<i64>) {
     figure("max", late[late.len() - 1] as f64);
 }
 
-/// Runs `work(thread)` in so many threads at once; nanoseconds for each of the
-/// operations of all, by the slowest thread.
+/// Runs `work(thread)` in `count` threads at once. The time of the slowest thread,
+/// in nanoseconds for each operation of all threads.
 pub fn threads(count: usize, work: impl Fn(usize) + Sync) {
     let barrier = Barrier::new(count);
     let longest = std::thread::scope(|scope| {
