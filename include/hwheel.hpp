@@ -301,7 +301,7 @@ public:
 			slack.ns(), when.flags()));
 	}
 
-	/** Make it periodic from its next firing on; Time() or Time::never() for once. */
+	/** hwheel_timer_set_period(). A period of 0 or Time::never() is none. */
 	Result set_period(Time period) const noexcept
 	{
 		return Result(::hwheel_timer_set_period(wheel_, handle_, period.ns()));
