@@ -9,7 +9,7 @@ use crate::core::life::Spec;
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST};
 use crate::core::state::{Handle, LEAP, NEVER};
-use crate::core::wheel::{Config, Wheel};
+use crate::core::wheel::{Config, Token, Wheel};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -141,34 +141,47 @@ fn an_arm_in_the_middle_of_falling_asleep() {
     assert_eq!(woken.get(), 1);
 }
 
-/// Race 4, in each order: the drain comes between A1 and A3, and stops before
-/// the timer or takes it.
+/// Each order of a drain in the middle of an arm: whether the timer was pending, and
+/// whether the drain has come to it.
+const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+/// A wheel with two timers: one is pending, the other one if `was` says so.
+fn two_timers(was: bool) -> (Wheel<Heap>, Token, [Handle; 2]) {
+    let w = wheel();
+    let token = w.attach().unwrap();
+    let timers = [Some(at(1000)), was.then_some(at(900))]
+        .map(|due| w.setup(&Own(token), Spec::default(), due).unwrap());
+    (w, token, timers)
+}
+
+/// Calls `arm`, in the middle of which a drain takes `most` timers. The answer, and
+/// these timers.
+fn drain_during<R>(
+    w: &Wheel<Heap>,
+    token: Token,
+    most: usize,
+    arm: impl FnOnce(&Waking<&dyn Fn()>) -> R,
+) -> (R, Vec<Handle>) {
+    let given = RefCell::new(Vec::new());
+    asleep(w);
+    let drain = || _ = given.replace(drained(w, most));
+    (arm(&Waking(token, &drain)), given.take())
+}
+
+/// Race 4: the drain comes between arm.exchange and arm.check.
 #[test]
 fn a_drain_in_the_middle_of_an_arm() {
-    for (was, reached) in [(false, false), (false, true), (true, false), (true, true)] {
-        let w = wheel();
-        let token = w.attach().unwrap();
-        let own = &Own(token);
-        let other = w.setup(own, Spec::default(), Some(at(1000))).unwrap();
-        let h = w
-            .setup(own, Spec::default(), was.then_some(at(900)))
-            .unwrap();
-        let given = RefCell::new(Vec::new());
-        asleep(&w);
-        let drains = Waking(token, || {
-            given.replace(drained(&w, if reached { 2 } else { 1 }));
-        });
-        let answer = w.arm(&drains, h, at(10), How::Always);
+    for (was, reached) in ORDERS {
+        let (w, token, both) = two_timers(was);
+        let (taken, h) = (1 + usize::from(reached), both[1]);
+        let (answer, given) = drain_during(&w, token, taken, |c| w.arm(c, h, at(10), How::Always));
         let (want, rest) = match (was, reached) {
             (_, true) => (Ok(was), vec![]),
             (true, false) => (Ok(true), vec![h]),
             (false, false) => (Err(Error::Shutdown), vec![]),
         };
         assert_eq!(answer, want);
-        assert_eq!(
-            given.take(),
-            if reached { vec![other, h] } else { vec![other] }
-        );
+        assert_eq!(given, both[..taken]);
         assert_eq!(drained(&w, 9), rest);
         assert_eq!(w.due(h).unwrap(), None);
     }
@@ -176,22 +189,18 @@ fn a_drain_in_the_middle_of_an_arm() {
 
 #[test]
 fn a_drain_in_the_middle_of_a_setup() {
-    for reached in [false, true] {
+    for taken in [1, 2] {
         let w = wheel();
         let token = w.attach().unwrap();
-        let other = w
+        let pending = w
             .setup(&Own(token), Spec::default(), Some(at(1000)))
             .unwrap();
-        let given = RefCell::new(Vec::new());
-        asleep(&w);
-        let drains = Waking(token, || {
-            given.replace(drained(&w, if reached { 2 } else { 1 }));
+        let (answer, given) = drain_during(&w, token, taken, |c| {
+            w.setup(c, Spec::default(), Some(at(10)))
         });
-        let answer = w.setup(&drains, Spec::default(), Some(at(10)));
-        let given = given.take();
-        assert_eq!(given[0], other);
+        assert_eq!(given[0], pending);
         assert_eq!(answer, given.get(1).copied().ok_or(Error::Shutdown));
-        assert_eq!(given.len(), if reached { 2 } else { 1 });
+        assert_eq!(given.len(), taken);
         assert_eq!(drained(&w, 9), []);
         assert_eq!(w.live(), given.len() as u64);
     }
@@ -200,29 +209,18 @@ fn a_drain_in_the_middle_of_a_setup() {
 /// Race 4 in the short way to arm, which pushes, and finds the gate closed.
 #[test]
 fn a_drain_in_the_middle_of_a_short_arm() {
-    for (was, reached) in [(false, false), (false, true), (true, false), (true, true)] {
-        let w = wheel();
-        let token = w.attach().unwrap();
-        let own = &Own(token);
-        let other = w.setup(own, Spec::default(), Some(at(1000))).unwrap();
-        let h = w
-            .setup(own, Spec::default(), was.then_some(at(900)))
-            .unwrap();
-        let given = RefCell::new(Vec::new());
-        asleep(&w);
-        let drains = Waking(token, || {
-            given.replace(drained(&w, if reached { 2 } else { 1 }));
-        });
-        let answer = w.arm_at(&drains, h, at(10)).number();
+    for (was, reached) in ORDERS {
+        let (w, token, both) = two_timers(was);
+        let (taken, h) = (1 + usize::from(reached), both[1]);
+        let (answer, given) = drain_during(&w, token, taken, |c| w.arm_at(c, h, at(10)).number());
         let taken_back = !was && !reached;
         let shutdown = Error::Shutdown as i32;
         assert_eq!(answer, if taken_back { shutdown } else { was.into() });
-        let both = [other, h];
-        assert_eq!(given.take(), both[..if reached { 2 } else { 1 }]);
+        assert_eq!(given, both[..taken]);
         let rest = if was && !reached { vec![h] } else { vec![] };
         assert_eq!(drained(&w, 9), rest);
         assert_eq!((w.due(h), w.pending()), (Ok(None), 0));
-        assert_eq!(w.arm_at(own, h, at(20)).number(), shutdown);
+        assert_eq!(w.arm_at(&Own(token), h, at(20)).number(), shutdown);
     }
 }
 
