@@ -27,13 +27,13 @@
 //!
 //! The truth about a timer is one 64-bit word, its *state*. A thread changes the
 //! state by compare-exchange. The buckets of the wheel do not hold timers. They
-//! hold *entries*: promises that the driver will look at a timer at a tick. An
-//! entry may be stale, doubled or early, and nothing breaks: the driver reads
-//! the state and decides. The rest follows from this:
+//! hold *entries*: promises that the driver visits a timer at a tick. An entry may
+//! be stale, doubled or early, and nothing breaks: the driver reads the state and
+//! decides. The rest follows from this:
 //!
 //! - A cancel is one compare-exchange. Nothing is unlinked.
 //! - A move to a later deadline is one compare-exchange. The earlier promise is
-//!   still good, and the driver makes a new one when it meets that.
+//!   still good. When the driver meets it, the driver makes a new one.
 //! - A node that is freed keeps its promise. The next timer in that node may
 //!   rely on it.
 //! - A cascade moves entries. It reads no timer.
@@ -57,8 +57,8 @@
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
 //! Wheels*, 1987): with one level the hashed wheel, with more the hierarchical
-//! wheel (schemes 6 and 7). One core serves both. No wheel counts rounds: what is
-//! further away than the levels reach goes to overflow levels above them.
+//! wheel (schemes 6 and 7). One core serves both. No wheel counts rounds: a timer
+//! beyond the last level goes to overflow levels above it.
 //!
 //! # Levels, by default: four of 256 slots, a tick of 1 ms
 //!
@@ -82,7 +82,7 @@
 //! # Invariants
 //!
 //! - Promise: a timer that is armed for tick D has an entry that the driver meets
-//!   at or before D; or a thread is inside an arm of it and sees to that
+//!   at or before D; or a thread is inside an arm of it and will make one
 //!   (`core/arm.rs`).
 //! - Never lost, never twice: the exchange that takes ARMED away decides who has
 //!   the timer: a cancel, a visit or a drain.
@@ -112,9 +112,9 @@
 //! | `core/levels.rs`         | levels and slots as arithmetic                |
 //! | `core/entry.rs`          | an entry: which node, which tick              |
 //! | `core/queue.rs`          | the queue of a bucket, from one thread to the driver |
-//! | `core/shard.rs`          | what one thread owns: queues, free nodes, counts |
+//! | `core/shard.rs`          | one thread's queues, free nodes and counts    |
 //! | `core/buckets.rs`        | which buckets have entries, in which shards   |
-//! | `core/wheel.rs`          | what all threads share; getting a shard       |
+//! | `core/wheel.rs`          | the words that all threads share; getting a shard |
 //! | `core/arm.rs`            | arming: the promise, and races 1 to 4         |
 //! | `core/cancel.rs`         | cancelling; waiting for a callback, race 5    |
 //! | `core/life.rs`           | setup, free, generations, the walk over timers |
@@ -125,7 +125,7 @@
 //! | `core/driver/mod.rs`     | the right to drive; one sweep                 |
 //! | `core/driver/scan.rs`    | the next marked slot; emptying a bucket       |
 //! | `core/driver/visit.rs`   | one timer: fire it or keep its promise; periods; race 6 |
-//! | `core/driver/leap.rs`    | long ways over nothing                        |
+//! | `core/driver/leap.rs`    | long steps over an empty wheel                |
 //! | `core/driver/sleep.rs`   | when to wake; race 3                          |
 //! | `core/driver/query.rs`   | the next expiry, for a thread that does not drive |
 //! | `core/driver/clean.rs`   | dead entries                                  |
@@ -143,33 +143,33 @@
 //! | `runtime/timers.rs`      | the calls on timers and keys: check, convert, call |
 //! | `runtime/drive.rs`       | advance, poll, drain, the alarm, the next expiry |
 //! | `runtime/thread.rs`      | the tick thread and the workers: start, stop  |
-//! | `runtime/callbacks.rs`   | running a callback; being inside of one       |
-//! | `runtime/waits.rs`       | callbacks that wait for each other are refused |
-//! | `runtime/foreign.rs`     | calls of functions that are not the library's |
+//! | `runtime/callbacks.rs`   | running a callback; whether a thread is in one |
+//! | `runtime/waits.rs`       | refusing callbacks that wait for each other   |
+//! | `runtime/foreign.rs`     | calls of the caller's functions               |
 //! | `runtime/pool.rs`        | callbacks in workers or an executor           |
 //! | `runtime/ring.rs`        | the queue from the driver to them             |
 //! | `runtime/keys.rs`        | timers by key: the table from keys to handles |
 //! | `runtime/keys/name.rs`   | the bytes of a key                            |
 //! | `runtime/local.rs`       | which shard the calling thread owns           |
-//! | `runtime/local/at_hand.rs` | what a thread has in thread-local memory    |
+//! | `runtime/local/at_hand.rs` | the library's thread-local memory           |
 //! | `runtime/local/table.rs` | the shards of a thread, by wheel              |
 //! | `runtime/local/register.rs` | the living wheels of the process           |
-//! | `runtime/stats.rs`       | the counts of a wheel, taken together         |
+//! | `runtime/stats.rs`       | the counts of a wheel                         |
 //! | `runtime/words.rs`       | errors in words                               |
-//! | `sys/mod.rs`             | what the library needs of the operating system |
+//! | `sys/mod.rs`             | the operating system, as the library needs it |
 //! | `sys/clock.rs`           | clocks in nanoseconds                         |
 //! | `sys/counter.rs`         | the coarse clock: the processor's counter     |
 //! | `sys/alarm.rs`           | the timerfd                                   |
 //! | `sys/ready.rs`           | waiting for a descriptor                      |
 //! | `sys/thread.rs`          | a thread that takes no signals                |
 //! | `sys/end.rs`             | a call at the end of a thread                 |
-//! | `sys/event.rs`           | sleeping until something is there             |
+//! | `sys/event.rs`           | sleeping until a condition holds              |
 //! | `sys/futex.rs`           | sleeping until a word changes                 |
 //! | `sys/lock.rs`            | a lock that a forked child finds free         |
 //! | `sys/fork.rs`            | telling a forked child with one load          |
 //! | `sys/maps.rs`            | memory from the operating system              |
 //!
-//! The interfaces, and what all parts use.
+//! The interfaces, and the files that all parts use.
 //!
 //! | file                     | what                                          |
 //! |--------------------------|-----------------------------------------------|
@@ -180,6 +180,7 @@
 //! | `capi/key.rs`            | C: timers by key                              |
 //! | `capi/drive.rs`          | C: driving, events, the end                   |
 //! | `capi/stats.rs`          | C: the wheel's time, timers and counts        |
+//! | `capi/hwheel.h.in`       | C: the order of the header                    |
 //! | `api.rs`                 | the same for Rust: [`Wheel`]                  |
 //! | `api/options.rs`         | Rust: how a wheel is made                     |
 //! | `api/time.rs`            | Rust: times on a wheel's clock                |
@@ -190,7 +191,7 @@
 //! | `api/run.rs`             | Rust: bounds of a call that drives, and its result |
 //! | `api/error.rs`           | Rust: errors as an enum                       |
 //! | `lib.rs`                 | this page                                     |
-//! | `layout.rs`              | offsets and sizes of what C sees              |
+//! | `layout.rs`              | offsets and sizes of the C structs            |
 //! | `probes.rs`              | static probes for tracers, off by default     |
 //! | `sync.rs`                | atomics and fences; the one place that knows the model checkers |
 //! | `sync/weak.rs`           | for tests: one ordering weakened              |
