@@ -71,6 +71,24 @@ static void arms_and_cancels()
 	CHECK(timer.mod(seconds(1)).words() == std::string(hwheel_strerror(-ESHUTDOWN)));
 }
 
+static void gets_and_loses_a_period()
+{
+	Wheel wheel = manual();
+	Timer timer;
+	Event events[4];
+
+	CHECK(timer.setup(wheel, Cookie(1)).ok());
+	CHECK(is(timer.set_period(milliseconds(-1)), EINVAL));
+	CHECK(timer.set_period(milliseconds(2)).ok());
+	CHECK(timer.mod(milliseconds(1)).value() == 0);
+	CHECK(wheel.advance(milliseconds(1), events).value() == 1);
+	CHECK(wheel.advance(milliseconds(3), events).value() == 1);
+	CHECK(timer.set_period(hwheelpp::Time()).ok());
+	CHECK(wheel.advance(milliseconds(5), events).value() == 1);
+	CHECK(wheel.advance(milliseconds(9), events).value() == 0);
+	CHECK(timer.pending().value() == 0);
+}
+
 static void frees_at_the_end_of_its_scope()
 {
 	Wheel wheel = manual();
@@ -172,6 +190,7 @@ static void stays_good_when_its_wheel_is_moved()
 int main()
 {
 	arms_and_cancels();
+	gets_and_loses_a_period();
 	frees_at_the_end_of_its_scope();
 	has_one_owner_at_a_time();
 	is_an_error_while_empty();
