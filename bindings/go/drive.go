@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -17,23 +18,43 @@ import (
 // ticks, and returns the number of events. A full slice means that there may be
 // more. An empty slice drops the events.
 func (w *Wheel) Poll(events []Event) (int, error) {
-	return result(C.hwheel_poll(w.c, pointer(events), C.uint32_t(len(events)), nil))
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
+	p, room := array(events)
+	n := C.hwheel_poll(c, p, room, nil)
+	w.leave(e)
+	return count(n)
 }
 
 // Advance is Poll for a manual clock, which moves to nowNs.
 func (w *Wheel) Advance(nowNs uint64, events []Event) (int, error) {
-	return result(C.hwheel_advance(w.c, C.uint64_t(nowNs), pointer(events), C.uint32_t(len(events)), nil))
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
+	p, room := array(events)
+	n := C.hwheel_advance(c, C.uint64_t(nowNs), p, room, nil)
+	w.leave(e)
+	return count(n)
 }
 
 // List writes pending timers into the slice and returns the number of timers. The
 // cursor is 0 before the first call, and each call moves it on. Fewer timers than
 // the slice has room for mean the end.
 func (w *Wheel) List(cursor *uint64, events []Event) (int, error) {
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
+	defer w.leave(e)
 	if cursor == nil {
-		return result(-C.int(syscall.EINVAL))
+		return 0, Error(syscall.EINVAL)
 	}
 	at := C.uint64_t(*cursor)
-	n, err := result(C.hwheel_list(w.c, &at, pointer(events), C.uint32_t(len(events))))
+	p, room := array(events)
+	n, err := count(C.hwheel_list(c, &at, p, room))
 	*cursor = uint64(at)
 	return n, err
 }
@@ -41,17 +62,20 @@ func (w *Wheel) List(cursor *uint64, events []Event) (int, error) {
 // Drain shuts the wheel down, and hands the pending timers back, which will not
 // fire. A full slice means that there may be more.
 func (w *Wheel) Drain(events []Event) (int, error) {
-	return result(C.hwheel_drain(w.c, pointer(events), C.uint32_t(len(events))))
+	return w.call(func(c *C.struct_hwheel) C.int {
+		p, room := array(events)
+		return C.hwheel_drain(c, p, room)
+	})
 }
 
 // Fd is a descriptor that becomes readable when a timer is due; then call Poll. It
 // may be readable with nothing due. It belongs to the wheel: do not read or close it.
 func (w *Wheel) Fd() (int, error) {
-	return result(C.hwheel_fd(w.c))
+	return w.call(func(c *C.struct_hwheel) C.int { return C.hwheel_fd(c) })
 }
 
-// Run drives the wheel until the context is done, and returns the context's error.
-// It calls handle with batches of events, each as long as the slice at most. In
+// Run drives the wheel until the context is done, and returns the context's error, or
+// until the wheel is closed, which is ErrClosed. It calls handle with batches of events, each as long as the slice at most. In
 // between the goroutine sleeps in the runtime's poller and takes up no thread.
 func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) error {
 	if len(events) == 0 {
@@ -71,9 +95,11 @@ func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) e
 	go func() {
 		select {
 		case <-ctx.Done():
-			file.SetReadDeadline(time.Unix(1, 0)) // wakes the sleeper
+		case <-w.done:
 		case <-ended:
+			return
 		}
+		file.SetReadDeadline(time.Unix(1, 0)) // wakes the sleeper
 	}()
 	var failed error
 	err = conn.Read(func(uintptr) bool {
@@ -97,14 +123,24 @@ func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) e
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return err
+	select {
+	case <-w.done:
+		return ErrClosed
+	default:
+		return err
+	}
 }
 
 // A file of our own on the wheel's descriptor, in the runtime's poller.
 func (w *Wheel) file() (*os.File, error) {
-	fd, err := w.Fd()
-	if err != nil {
-		return nil, err
+	c, e := w.enter()
+	if c == nil {
+		return nil, ErrClosed
+	}
+	defer w.leave(e)
+	fd := C.hwheel_fd(c)
+	if fd < 0 {
+		return nil, failure(fd)
 	}
 	own, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
 	if errno != 0 {
@@ -117,9 +153,21 @@ func (w *Wheel) file() (*os.File, error) {
 	return os.NewFile(own, "hwheel"), nil
 }
 
-func pointer(events []Event) *C.struct_hwheel_event {
-	if len(events) == 0 {
-		return nil
+// array lends a slice to C for the length of a call.
+func array(events []Event) (*C.struct_hwheel_event, C.uint32_t) {
+	n := len(events)
+	if n == 0 {
+		return nil, 0
 	}
-	return (*C.struct_hwheel_event)(unsafe.Pointer(&events[0]))
+	if n > math.MaxInt32 {
+		n = math.MaxInt32
+	}
+	return (*C.struct_hwheel_event)(unsafe.Pointer(&events[0])), C.uint32_t(n)
+}
+
+func count(n C.int) (int, error) {
+	if n < 0 {
+		return 0, failure(n)
+	}
+	return int(n), nil
 }

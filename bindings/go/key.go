@@ -13,29 +13,53 @@ import "unsafe"
 // KeySet gives a key a timer. True if it replaced a pending timer, which then does
 // not fire.
 func (w *Wheel) KeySet(key []byte, when When, cookie uint64) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	p, n := keyOf(key)
 	ns, flags := when.times()
-	return yes(C.hwheel_key_set(w.c, p, n, ns, nil, C.uint64_t(cookie), flags))
+	r := C.hwheel_key_set(c, p, n, ns, nil, C.uint64_t(cookie), flags)
+	w.leave(e)
+	return yes(r, ns)
 }
 
 // KeyMod moves the pending timer of a key, which keeps its cookie. False if the key
 // has none.
 func (w *Wheel) KeyMod(key []byte, when When) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	p, n := keyOf(key)
 	ns, flags := when.times()
-	return yes(C.hwheel_key_mod(w.c, p, n, ns, flags))
+	r := C.hwheel_key_mod(c, p, n, ns, flags)
+	w.leave(e)
+	return yes(r, ns)
 }
 
 // KeyDelete cancels the pending timer of a key. False if the key has none.
 func (w *Wheel) KeyDelete(key []byte) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	p, n := keyOf(key)
-	return yes(C.hwheel_key_delete(w.c, p, n))
+	r := C.hwheel_key_delete(c, p, n)
+	w.leave(e)
+	return yes(r)
 }
 
 // KeyPending says whether a key has a pending timer.
 func (w *Wheel) KeyPending(key []byte) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	p, n := keyOf(key)
-	return yes(C.hwheel_key_pending(w.c, p, n))
+	r := C.hwheel_key_pending(c, p, n)
+	w.leave(e)
+	return yes(r)
 }
 
 // KeyOf makes a key of a number.

@@ -37,7 +37,10 @@ static struct made setup(struct hwheel *w, uint64_t cookie)
 */
 import "C"
 
-import "time"
+import (
+	"syscall"
+	"time"
+)
 
 // Timer is the handle of a timer. Zero is none; a stale one is an error.
 type Timer uint64
@@ -48,7 +51,7 @@ type When struct {
 	flags uint32
 }
 
-// In is a delay. A negative one is EINVAL in the call that takes it.
+// In is a delay. A negative one is ErrNegative in the call that takes it.
 func In(delay time.Duration) When {
 	return When{uint64(nanoseconds(delay)), 0}
 }
@@ -97,20 +100,47 @@ type Period struct {
 
 // Once arms a timer that fires once and frees itself.
 func (w *Wheel) Once(when When, cookie uint64) (Timer, error) {
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
 	ns, flags := when.times()
-	return made(C.once(w.c, ns, C.uint64_t(cookie), flags))
+	m := C.once(c, ns, C.uint64_t(cookie), flags)
+	w.leave(e)
+	if m.result < 0 {
+		return 0, failure(m.result, ns)
+	}
+	return Timer(m.timer), nil
 }
 
 // Every arms a timer that fires again and again, until Delete.
 func (w *Wheel) Every(first When, period Period, cookie uint64) (Timer, error) {
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
 	ns, flags := first.times()
-	return made(C.every(w.c, ns, nanoseconds(period.Length), nanoseconds(period.Slack),
-		C.uint64_t(cookie), flags|C.uint32_t(period.Missed)))
+	length, slack := nanoseconds(period.Length), nanoseconds(period.Slack)
+	m := C.every(c, ns, length, slack, C.uint64_t(cookie), flags|C.uint32_t(period.Missed))
+	w.leave(e)
+	if m.result < 0 {
+		return 0, failure(m.result, ns, length, slack)
+	}
+	return Timer(m.timer), nil
 }
 
 // Setup makes a timer that can be armed again and again, and lives until Free.
 func (w *Wheel) Setup(cookie uint64) (Timer, error) {
-	return made(C.setup(w.c, C.uint64_t(cookie)))
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
+	m := C.setup(c, C.uint64_t(cookie))
+	w.leave(e)
+	if m.result < 0 {
+		return 0, failure(m.result)
+	}
+	return Timer(m.timer), nil
 }
 
 // Mod arms a timer, or moves it. True if it was pending.
@@ -119,54 +149,102 @@ func (w *Wheel) Mod(t Timer, when When) (bool, error) {
 }
 
 // ModIf is Mod under a condition.
-func (w *Wheel) ModIf(c Condition, t Timer, when When) (bool, error) {
+func (w *Wheel) ModIf(condition Condition, t Timer, when When) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	ns, flags := when.times()
-	return yes(C.hwheel_timer_mod(w.c, C.uint64_t(t), ns, flags|C.uint32_t(c)))
+	n := C.hwheel_timer_mod(c, C.uint64_t(t), ns, flags|C.uint32_t(condition))
+	w.leave(e)
+	return yes(n, ns)
 }
 
 // ModRange is Mod to any time up to slack later, so that timers share wake-ups.
 func (w *Wheel) ModRange(t Timer, when When, slack time.Duration) (bool, error) {
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
 	ns, flags := when.times()
-	return yes(C.hwheel_timer_mod_range(w.c, C.uint64_t(t), ns, nanoseconds(slack), flags))
+	range_ := nanoseconds(slack)
+	n := C.hwheel_timer_mod_range(c, C.uint64_t(t), ns, range_, flags)
+	w.leave(e)
+	return yes(n, ns, range_)
+}
+
+// SetPeriod makes a timer periodic, from the next time that it fires; 0 ends that.
+func (w *Wheel) SetPeriod(t Timer, period time.Duration) error {
+	ns := nanoseconds(period)
+	_, err := w.call(func(c *C.struct_hwheel) C.int {
+		return C.hwheel_timer_set_period(c, C.uint64_t(t), ns)
+	})
+	if err == Error(syscall.EINVAL) && period < 0 {
+		return ErrNegative
+	}
+	return err
 }
 
 // Delete cancels a timer. True if it was pending and will not fire. False or
 // ESTALE: Poll has handed over its event already.
 func (w *Wheel) Delete(t Timer) (bool, error) {
-	return yes(C.hwheel_timer_delete(w.c, C.uint64_t(t)))
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
+	n := C.hwheel_timer_delete(c, C.uint64_t(t))
+	w.leave(e)
+	return yes(n)
 }
 
 // Shutdown is Delete, and arming the timer again is ESHUTDOWN.
 func (w *Wheel) Shutdown(t Timer) (bool, error) {
-	return yes(C.hwheel_timer_shutdown(w.c, C.uint64_t(t)))
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
+	n := C.hwheel_timer_shutdown(c, C.uint64_t(t))
+	w.leave(e)
+	return yes(n)
 }
 
 // Free is Delete, and frees the timer.
 func (w *Wheel) Free(t Timer) (bool, error) {
-	return yes(C.hwheel_timer_free(w.c, C.uint64_t(t)))
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
+	n := C.hwheel_timer_free(c, C.uint64_t(t))
+	w.leave(e)
+	return yes(n)
 }
 
 // Pending says whether a timer is pending.
 func (w *Wheel) Pending(t Timer) (bool, error) {
-	return yes(C.hwheel_timer_pending(w.c, C.uint64_t(t)))
+	c, e := w.enter()
+	if c == nil {
+		return false, ErrClosed
+	}
+	n := C.hwheel_timer_pending(c, C.uint64_t(t))
+	w.leave(e)
+	return yes(n)
 }
 
 // Remaining is the time until a timer fires, and whether it is pending.
 func (w *Wheel) Remaining(t Timer) (left time.Duration, pending bool, err error) {
 	var ns C.uint64_t
-	pending, err = yes(C.hwheel_timer_remaining(w.c, C.uint64_t(t), &ns))
+	n, err := w.call(func(c *C.struct_hwheel) C.int {
+		return C.hwheel_timer_remaining(c, C.uint64_t(t), &ns)
+	})
 	if ns > C.uint64_t(Never) {
-		return Never, pending, err
+		return Never, n == 1, err
 	}
-	return time.Duration(ns), pending, err
+	return time.Duration(ns), n == 1, err
 }
 
-func made(m C.struct_made) (Timer, error) {
-	_, err := result(m.result)
-	return Timer(m.timer), err
-}
-
-func yes(n C.int) (bool, error) {
-	one, err := result(n)
-	return one == 1, err
+func yes(n C.int, times ...C.uint64_t) (bool, error) {
+	if n < 0 {
+		return false, failure(n, times...)
+	}
+	return n == 1, nil
 }

@@ -5,12 +5,12 @@
 //
 // Errors are of type Error, in the library's words; errors.Is(err, syscall.ESTALE)
 // tells them apart: ESTALE the timer no longer exists, ENOSPC too many timers,
-// EBUSY another goroutine drives, EINVAL a bad argument, a negative duration or a
-// closed wheel, ESHUTDOWN drained or a forked child, ENOMEM no memory.
+// EBUSY another goroutine drives, EINVAL a bad argument, ESHUTDOWN drained, ENOMEM no
+// memory. A negative duration is ErrNegative, a closed wheel ErrClosed.
 //
-// Any goroutine may arm and cancel, without a lock. One at a time calls Poll,
-// Advance, Drain or Run; another gets EBUSY. No other goroutine may use the wheel
-// during Close.
+// Any goroutine may make any call at any time, Close included. To arm and to cancel
+// takes no lock. One goroutine at a time calls Poll, Advance, Drain or Run; another
+// gets EBUSY.
 package hwheel
 
 /*
@@ -21,6 +21,8 @@ import "C"
 
 import (
 	"math"
+	"runtime"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -103,11 +105,18 @@ type Stats struct {
 
 // Wheel is a timing wheel, made by New.
 type Wheel struct {
-	c *C.struct_hwheel
+	c         *C.struct_hwheel
+	done      chan struct{} // closed by Close
+	closing   atomic.Bool
+	left      atomic.Int32 // entrances that are open or not empty
+	entrances [entrances]entrance
 }
 
 // New makes a wheel.
 func New(options Options) (*Wheel, error) {
+	if options.Tick < 0 {
+		return nil, ErrNegative
+	}
 	var o C.struct_hwheel_options
 	o.size = C.sizeof_struct_hwheel_options
 	o.clock = C.uint32_t(options.Clock)
@@ -116,27 +125,19 @@ func New(options Options) (*Wheel, error) {
 	o.slots = C.uint32_t(options.Slots)
 	o.max_timers = C.uint32_t(options.MaxTimers)
 	o.start_ns = C.uint64_t(options.StartNs)
-	w := new(Wheel)
-	_, err := result(C.hwheel_create(&o, &w.c))
-	if err != nil {
-		return nil, err
+	w := &Wheel{done: make(chan struct{})}
+	w.left.Store(entrances)
+	if n := C.hwheel_create(&o, &w.c); n < 0 {
+		return nil, failure(n)
 	}
+	runtime.SetFinalizer(w, (*Wheel).Close)
 	return w, nil
-}
-
-// Close frees the wheel; pending timers do not fire. The second call does nothing.
-func (w *Wheel) Close() error {
-	_, err := result(C.hwheel_destroy(w.c))
-	if err == nil {
-		w.c = nil
-	}
-	return err
 }
 
 // Now is the time on the wheel's clock in nanoseconds.
 func (w *Wheel) Now() (uint64, error) {
 	var now C.uint64_t
-	_, err := result(C.hwheel_now(w.c, &now))
+	_, err := w.call(func(c *C.struct_hwheel) C.int { return C.hwheel_now(c, &now) })
 	return uint64(now), err
 }
 
@@ -144,7 +145,9 @@ func (w *Wheel) Now() (uint64, error) {
 // pending at all. The time is never later than the next timer.
 func (w *Wheel) NextExpiry() (timeNs uint64, pending bool, err error) {
 	var deadline C.uint64_t
-	n, err := result(C.hwheel_next_expiry(w.c, &deadline))
+	n, err := w.call(func(c *C.struct_hwheel) C.int {
+		return C.hwheel_next_expiry(c, &deadline)
+	})
 	return uint64(deadline), n == 1, err
 }
 
@@ -152,7 +155,10 @@ func (w *Wheel) NextExpiry() (timeNs uint64, pending bool, err error) {
 func (w *Wheel) Stats() (Stats, error) {
 	var s C.struct_hwheel_stats
 	s.size = C.sizeof_struct_hwheel_stats
-	_, err := result(C.hwheel_get_stats(w.c, &s))
+	_, err := w.call(func(c *C.struct_hwheel) C.int { return C.hwheel_get_stats(c, &s) })
+	if err != nil {
+		return Stats{}, err
+	}
 	stats := Stats{
 		Live:      uint64(s.live),
 		Fired:     uint64(s.fired),
@@ -178,7 +184,7 @@ func (w *Wheel) Stats() (Stats, error) {
 	for i, n := range s.lateness {
 		stats.Lateness[i] = uint64(n)
 	}
-	return stats, err
+	return stats, nil
 }
 
 // Version is the version of the library that the program runs with.
@@ -186,13 +192,13 @@ func Version() string {
 	return C.GoString(C.hwheel_version_string())
 }
 
-// nanoseconds gives the library a negative duration as it is, which it refuses.
+// nanoseconds makes a negative duration a number that the library refuses.
 func nanoseconds(d time.Duration) C.uint64_t {
 	switch {
 	case d == Never:
 		return C.HWHEEL_NEVER
 	case d < 0:
-		return 1 << 63
+		return negative
 	}
 	return C.uint64_t(d)
 }
@@ -210,9 +216,38 @@ func (e Error) Unwrap() error {
 	return syscall.Errno(e)
 }
 
-func result(n C.int) (int, error) {
+// ErrNegative is the error of a negative duration. errors.Is(err, syscall.EINVAL) is
+// true, too.
+var ErrNegative error = negativeDuration{}
+
+type negativeDuration struct{}
+
+func (negativeDuration) Error() string { return "hwheel: a negative duration" }
+func (negativeDuration) Unwrap() error { return syscall.EINVAL }
+
+// negative is what nanoseconds makes of a negative duration.
+const negative = 1 << 63
+
+// failure is the error of a negative result. The times say what was not valid.
+func failure(n C.int, times ...C.uint64_t) error {
+	for _, ns := range times {
+		if ns == negative && n == -C.int(syscall.EINVAL) {
+			return ErrNegative
+		}
+	}
+	return Error(-n)
+}
+
+// call is for calls that need not be fast.
+func (w *Wheel) call(f func(*C.struct_hwheel) C.int) (int, error) {
+	c, e := w.enter()
+	if c == nil {
+		return 0, ErrClosed
+	}
+	defer w.leave(e)
+	n := f(c)
 	if n < 0 {
-		return 0, Error(-n)
+		return 0, failure(n)
 	}
 	return int(n), nil
 }
