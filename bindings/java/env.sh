@@ -9,7 +9,8 @@ if [ ! -e /usr/share/java/jna.jar ]; then
 fi
 jna=$root/usr/share/java/jna.jar
 # Debian's name for JNA's own library.
-jni=$(find "$root/usr/lib" -name libjnidispatch.system.so)
+jni=$(find "$root/usr/lib" -name libjnidispatch.system.so 2>/dev/null | head -n 1)
+[ -n "$jni" ] || skip "no library of JNA's: apt-get install libjna-jni"
 rm -rf "$SCRATCH/classes"
 javac --release 17 -Xlint:all -Werror -cp "$jna" -d "$SCRATCH/classes" src/hwheel/*.java test/*.java
 run="java -cp $SCRATCH/classes:$jna -Djna.library.path=$HWHEEL_PREFIX/lib

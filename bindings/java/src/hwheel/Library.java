@@ -9,7 +9,7 @@ import java.nio.ByteBuffer;
  */
 final class Library {
     static {
-        Native.register(Library.class, "hwheel");
+        Native.register(Library.class, System.getProperty("hwheel.library", "hwheel"));
     }
 
     static native int hwheel_create(ByteBuffer options, long[] wheel);
@@ -27,6 +27,11 @@ final class Library {
     static native int hwheel_timer_mod(long wheel, long timer, long timeNs, int flags);
     static native int hwheel_timer_mod_range(
             long wheel, long timer, long timeNs, long slackNs, int flags);
+    static native int hwheel_timer_set_period(long wheel, long timer, long periodNs);
+    static native int hwheel_timer_mod_many(
+            long wheel, long[] timers, long[] timesNs, int count, int flags, int[] results);
+    static native int hwheel_timer_delete_many(
+            long wheel, long[] timers, int count, int[] results);
     static native int hwheel_timer_delete(long wheel, long timer);
     static native int hwheel_timer_shutdown(long wheel, long timer);
     static native int hwheel_timer_free(long wheel, long timer);

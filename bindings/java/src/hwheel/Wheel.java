@@ -2,6 +2,8 @@ package hwheel;
 
 import static hwheel.HwheelException.check;
 
+import java.lang.ref.Cleaner;
+import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
@@ -14,10 +16,11 @@ import java.time.Duration;
  * a long; a stale one is ESTALE and never touches another timer.
  *
  * <p>Any thread may arm and cancel, without a lock. One thread at a time calls
- * {@code poll}, {@code advance} or {@code drain}; another gets EBUSY. No other thread
- * may use the wheel during {@code close}. Only {@code await} blocks.
+ * {@code poll}, {@code advance} or {@code drain}; another gets EBUSY. Any thread may
+ * {@code close} at any time. Only {@code await} blocks.
  *
- * <p>Every method may throw {@link HwheelException}.
+ * <p>Every method may throw {@link HwheelException}, and {@link IllegalStateException} if
+ * the wheel is closed.
  */
 public final class Wheel implements AutoCloseable {
     /** A time that never comes. */
@@ -37,7 +40,10 @@ public final class Wheel implements AutoCloseable {
     private static final long NO_FUNCTION = 0;
     private static final long NO_BOUNDS = 0;
 
-    private long wheel;
+    private static final Cleaner CLEANER = Cleaner.create();
+
+    private final Handle handle;
+    private final Cleaner.Cleanable closing;
 
     /** The clock of a wheel. */
     public enum Clock { MONOTONIC, BOOTTIME, REALTIME, MANUAL }
@@ -95,14 +101,19 @@ public final class Wheel implements AutoCloseable {
                 .putLong(time(options.startNs));
         long[] out = new long[1];
         check(Library.hwheel_create(o.rewind(), out));
-        wheel = out[0];
+        handle = new Handle(out[0]);
+        closing = CLEANER.register(this, handle);
     }
 
-    /** Frees the wheel; pending timers do not fire. The second call does nothing. */
+    /**
+     * Frees the wheel; pending timers do not fire. Any thread may call it at any time:
+     * {@code await} wakes, calls that have begun come to their end, and later ones are an
+     * {@link IllegalStateException}. The second call does nothing. The collector closes a
+     * wheel that nothing refers to.
+     */
     @Override
     public void close() {
-        check(Library.hwheel_destroy(wheel));
-        wheel = 0;
+        closing.clean();
     }
 
     /** The version of the library that is loaded. */
@@ -113,14 +124,14 @@ public final class Wheel implements AutoCloseable {
     /** The time on the wheel's clock. */
     public long now() {
         long[] out = new long[1];
-        check(Library.hwheel_now(wheel, out));
+        call(c -> Library.hwheel_now(c, out));
         return out[0];
     }
 
     /** The time at which to drive the wheel next; NEVER if no timer is pending. */
     public long nextExpiry() {
         long[] out = {-1};
-        check(Library.hwheel_next_expiry(wheel, out));
+        call(c -> Library.hwheel_next_expiry(c, out));
         return fromC(out[0]);
     }
 
@@ -128,7 +139,7 @@ public final class Wheel implements AutoCloseable {
     public Stats stats() {
         ByteBuffer s = struct(Stats.BYTES);
         s.putInt(0, s.capacity());
-        check(Library.hwheel_get_stats(wheel, s));
+        call(c -> Library.hwheel_get_stats(c, s));
         return Stats.read(s);
     }
 
@@ -141,7 +152,7 @@ public final class Wheel implements AutoCloseable {
         if (cursor.length < 1) {
             throw new IllegalArgumentException("the cursor has no element");
         }
-        return check(Library.hwheel_list(wheel, cursor, events.buffer, events.room()));
+        return call(c -> Library.hwheel_list(c, cursor, events.buffer, events.room()));
     }
 
     // Timers that free themselves when they have fired for the last time.
@@ -154,7 +165,7 @@ public final class Wheel implements AutoCloseable {
     /** Fires once. Flags: ABS. Returns the timer. */
     public long once(long timeNs, long cookie, int flags) {
         long[] out = new long[1];
-        check(Library.hwheel_once(wheel, time(timeNs), NO_FUNCTION, cookie, flags, out));
+        call(c -> Library.hwheel_once(c, time(timeNs), NO_FUNCTION, cookie, flags, out));
         return out[0];
     }
 
@@ -169,7 +180,7 @@ public final class Wheel implements AutoCloseable {
      */
     public long every(long firstNs, long periodNs, long slackNs, long cookie, int flags) {
         long[] out = new long[1];
-        check(Library.hwheel_every(wheel, time(firstNs), time(periodNs), time(slackNs),
+        call(c -> Library.hwheel_every(c, time(firstNs), time(periodNs), time(slackNs),
                 NO_FUNCTION, cookie, flags, out));
         return out[0];
     }
@@ -179,7 +190,7 @@ public final class Wheel implements AutoCloseable {
     /** Makes a timer that is not pending, and lives until {@link #free}. */
     public long setup(long cookie) {
         long[] out = new long[1];
-        check(Library.hwheel_timer_setup(wheel, NO_FUNCTION, cookie, out));
+        call(c -> Library.hwheel_timer_setup(c, NO_FUNCTION, cookie, out));
         return out[0];
     }
 
@@ -190,13 +201,40 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS, and REDUCE or IF_PENDING. */
     public boolean mod(long timer, long timeNs, int flags) {
-        return check(Library.hwheel_timer_mod(wheel, timer, time(timeNs), flags)) == 1;
+        return call(c -> Library.hwheel_timer_mod(c, timer, time(timeNs), flags)) == 1;
     }
 
     /** As mod, to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
     public boolean modRange(long timer, long timeNs, long slackNs, int flags) {
-        return check(Library.hwheel_timer_mod_range(
-                wheel, timer, time(timeNs), time(slackNs), flags)) == 1;
+        return call(c -> Library.hwheel_timer_mod_range(
+                c, timer, time(timeNs), time(slackNs), flags)) == 1;
+    }
+
+    /** Makes a timer periodic from the next time that it fires; 0 ends that. */
+    public void setPeriod(long timer, long periodNs) {
+        call(c -> Library.hwheel_timer_set_period(c, timer, time(periodNs)));
+    }
+
+    /**
+     * Does what mod does for each timer, with one crossing into C. Returns the number of
+     * timers that were armed or moved. A timer that fails does not stop the others:
+     * results, unless null, receives 1, 0 or the negative errno of each.
+     */
+    public int modMany(long[] timers, long[] timesNs, int flags, int[] results) {
+        same(timers.length, timesNs.length);
+        same(timers.length, results == null ? timers.length : results.length);
+        long[] times = new long[timesNs.length];
+        for (int i = 0; i < times.length; i++) {
+            times[i] = time(timesNs[i]);
+        }
+        return call(c -> Library.hwheel_timer_mod_many(
+                c, timers, times, timers.length, flags, results));
+    }
+
+    /** Does what delete does for each timer, as modMany. */
+    public int deleteMany(long[] timers, int[] results) {
+        same(timers.length, results == null ? timers.length : results.length);
+        return call(c -> Library.hwheel_timer_delete_many(c, timers, timers.length, results));
     }
 
     /**
@@ -204,28 +242,28 @@ public final class Wheel implements AutoCloseable {
      * late, its event has been fetched.
      */
     public boolean delete(long timer) {
-        return check(Library.hwheel_timer_delete(wheel, timer)) == 1;
+        return call(c -> Library.hwheel_timer_delete(c, timer)) == 1;
     }
 
     /** As delete, and arming the timer again is ESHUTDOWN. */
     public boolean shutdown(long timer) {
-        return check(Library.hwheel_timer_shutdown(wheel, timer)) == 1;
+        return call(c -> Library.hwheel_timer_shutdown(c, timer)) == 1;
     }
 
     /** As delete, and frees the timer. */
     public boolean free(long timer) {
-        return check(Library.hwheel_timer_free(wheel, timer)) == 1;
+        return call(c -> Library.hwheel_timer_free(c, timer)) == 1;
     }
 
     /** Whether a timer is pending. */
     public boolean pending(long timer) {
-        return check(Library.hwheel_timer_pending(wheel, timer)) == 1;
+        return call(c -> Library.hwheel_timer_pending(c, timer)) == 1;
     }
 
     /** Nanoseconds until a timer fires; NEVER also if it is not pending. */
     public long remaining(long timer) {
         long[] out = {-1};
-        check(Library.hwheel_timer_remaining(wheel, timer, out));
+        call(c -> Library.hwheel_timer_remaining(c, timer, out));
         return fromC(out[0]);
     }
 
@@ -244,8 +282,8 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS. */
     public boolean keySet(byte[] key, long timeNs, long cookie, int flags) {
-        return check(Library.hwheel_key_set(
-                wheel, key, key.length, time(timeNs), NO_FUNCTION, cookie, flags)) == 1;
+        return call(c -> Library.hwheel_key_set(
+                c, key, key.length, time(timeNs), NO_FUNCTION, cookie, flags)) == 1;
     }
 
     /** Moves the pending timer of a key, which keeps its cookie. False if it has none. */
@@ -255,17 +293,18 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS. */
     public boolean keyMod(byte[] key, long timeNs, int flags) {
-        return check(Library.hwheel_key_mod(wheel, key, key.length, time(timeNs), flags)) == 1;
+        return call(c -> Library.hwheel_key_mod(
+                c, key, key.length, time(timeNs), flags)) == 1;
     }
 
     /** Cancels the pending timer of a key. False if it has none. */
     public boolean keyDelete(byte[] key) {
-        return check(Library.hwheel_key_delete(wheel, key, key.length)) == 1;
+        return call(c -> Library.hwheel_key_delete(c, key, key.length)) == 1;
     }
 
     /** Whether a key has a pending timer. */
     public boolean keyPending(byte[] key) {
-        return check(Library.hwheel_key_pending(wheel, key, key.length)) == 1;
+        return call(c -> Library.hwheel_key_pending(c, key, key.length)) == 1;
     }
 
     // Drive.
@@ -275,18 +314,18 @@ public final class Wheel implements AutoCloseable {
      * number of events. A full batch means that there may be more.
      */
     public int poll(Events events) {
-        return check(Library.hwheel_poll(wheel, events.buffer, events.room(), NO_BOUNDS));
+        return call(c -> Library.hwheel_poll(c, events.buffer, events.room(), NO_BOUNDS));
     }
 
     /** As poll, for a manual clock that moves to nowNs. */
     public int advance(long nowNs, Events events) {
-        return check(Library.hwheel_advance(
-                wheel, time(nowNs), events.buffer, events.room(), NO_BOUNDS));
+        return call(c -> Library.hwheel_advance(
+                c, time(nowNs), events.buffer, events.room(), NO_BOUNDS));
     }
 
     /** Shuts the wheel down and fetches its pending timers. */
     public int drain(Events events) {
-        return check(Library.hwheel_drain(wheel, events.buffer, events.room()));
+        return call(c -> Library.hwheel_drain(c, events.buffer, events.room()));
     }
 
     /**
@@ -294,7 +333,7 @@ public final class Wheel implements AutoCloseable {
      * may be readable with nothing due.
      */
     public int fd() {
-        return check(Library.hwheel_fd(wheel));
+        return call(c -> Library.hwheel_fd(c));
     }
 
     /**
@@ -302,7 +341,19 @@ public final class Wheel implements AutoCloseable {
      * limit. Wakes when another thread arms an earlier timer.
      */
     public boolean await(int timeoutMs) {
-        return Descriptor.await(fd(), timeoutMs);
+        try {
+            return handle.await(timeoutMs);
+        } finally {
+            Reference.reachabilityFence(this); // or the collector would close it
+        }
+    }
+
+    private int call(Handle.Call call) {
+        try {
+            return check(handle.call(call));
+        } finally {
+            Reference.reachabilityFence(this); // or the collector might close it
+        }
     }
 
     /** A duration too long for a long is NEVER. */
@@ -328,6 +379,12 @@ public final class Wheel implements AutoCloseable {
     /** A time of C, for which never is the greatest unsigned number. */
     static long fromC(long ns) {
         return ns < 0 ? NEVER : ns;
+    }
+
+    private static void same(int length, int other) {
+        if (length != other) {
+            throw new IllegalArgumentException("arrays of " + length + " and " + other);
+        }
     }
 
     private static ByteBuffer struct(int bytes) {

@@ -1,0 +1,180 @@
+import hwheel.Events;
+import hwheel.HwheelException;
+import hwheel.Wheel;
+import java.io.File;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+
+/** No call, in any order, from any thread, ends the process. main runs all tests. */
+class HostileTest {
+    static final Duration MS = Duration.ofMillis(1);
+
+    /** Every call of a wheel. */
+    static List<Runnable> everyCall(Wheel w, long timer, Events events) {
+        byte[] key = Wheel.keyOf(7);
+        return List.of(
+                () -> w.once(MS, 1), () -> w.every(MS, 2), () -> w.setup(3),
+                () -> w.mod(timer, MS), () -> w.modRange(timer, 0, 1000, 0),
+                () -> w.setPeriod(timer, 0),
+                () -> w.modMany(new long[] {timer}, new long[] {0}, 0, new int[1]),
+                () -> w.deleteMany(new long[] {timer}, null),
+                () -> w.pending(timer), () -> w.remaining(timer), () -> w.delete(timer),
+                () -> w.shutdown(timer), () -> w.free(timer), () -> w.keySet(key, MS, 4),
+                () -> w.keyMod(key, MS), () -> w.keyPending(key), () -> w.keyDelete(key),
+                w::now, w::nextExpiry, w::stats, () -> w.poll(events),
+                () -> w.advance(1, events), () -> w.list(new long[1], events), w::fd,
+                () -> w.await(0));
+    }
+
+    static void oneClosesWhileOthersUseIt() throws Exception {
+        for (int round = 0; round < 60; round++) {
+            Wheel wheel = new Wheel();
+            List<Thread> threads = new ArrayList<>();
+            AtomicReference<Throwable> failed = new AtomicReference<>();
+            for (int i = 0; i < 4; i++) {
+                threads.add(new Thread(() -> {
+                    Events events = new Events(4);
+                    try {
+                        while (true) {
+                            for (Runnable call : everyCall(wheel, wheel.setup(1), events)) {
+                                try {
+                                    call.run();
+                                } catch (HwheelException e) {
+                                    // EBUSY, EINVAL or ESTALE.
+                                }
+                            }
+                        }
+                    } catch (IllegalStateException e) {
+                        // The wheel is closed.
+                    } catch (Throwable e) {
+                        failed.set(e);
+                    }
+                }));
+            }
+            long delay = round % 10;
+            for (int i = 0; i < 2; i++) {
+                threads.add(new Thread(() -> {
+                    sleep(delay);
+                    wheel.close();
+                }));
+            }
+            threads.forEach(Thread::start);
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            if (failed.get() != null) {
+                throw new AssertionError(failed.get());
+            }
+        }
+    }
+
+    static void useAfterClose() {
+        Wheel wheel = new Wheel();
+        long timer = wheel.setup(1);
+        wheel.close();
+        wheel.close();
+        int n = 0;
+        for (Runnable call : everyCall(wheel, timer, new Events(1))) {
+            try {
+                call.run();
+                throw new AssertionError("call " + n + " of a closed wheel works");
+            } catch (IllegalStateException e) {
+                WheelTest.equal(e.getMessage(), "the wheel is closed");
+            }
+            n++;
+        }
+    }
+
+    static void closeWakesAwait() throws Exception {
+        for (boolean drained : new boolean[] {false, true}) {
+            Wheel wheel = new Wheel();
+            if (drained) {
+                wheel.drain(new Events(1));
+            }
+            Throwable[] thrown = new Throwable[1];
+            Thread[] waiting = new Thread[3];
+            for (int i = 0; i < waiting.length; i++) {
+                waiting[i] = new Thread(() -> {
+                    try {
+                        while (true) {
+                            wheel.await(-1);
+                        }
+                    } catch (Throwable e) {
+                        thrown[0] = e;
+                    }
+                });
+                waiting[i].start();
+            }
+            sleep(50);
+            wheel.close();
+            for (Thread thread : waiting) {
+                thread.join(10_000);
+                if (thread.isAlive()) {
+                    throw new AssertionError("await still sleeps");
+                }
+            }
+            WheelTest.equal(thrown[0].getClass(), IllegalStateException.class);
+        }
+    }
+
+    static void theCollectorClosesAForgottenWheel() {
+        int before = descriptors();
+        for (int i = 0; i < 50; i++) {
+            Wheel wheel = new Wheel();
+            wheel.await(0);
+            wheel.once(Duration.ofHours(1), 1);
+        }
+        for (int i = 0; i < 200 && descriptors() > before + 10; i++) {
+            System.gc();
+            sleep(10);
+        }
+        if (descriptors() > before + 10) {
+            throw new AssertionError("the wheels are still open");
+        }
+    }
+
+    static void hostileArguments() {
+        try (Wheel wheel = new Wheel()) {
+            for (long timer : new long[] {0, 1, 12345, Long.MIN_VALUE, -1}) {
+                WheelTest.fails(HwheelException.ESTALE, () -> wheel.mod(timer, MS));
+                WheelTest.fails(HwheelException.ESTALE, () -> wheel.free(timer));
+                WheelTest.fails(HwheelException.ESTALE, () -> wheel.remaining(timer));
+            }
+            long timer = wheel.setup(1);
+            WheelTest.fails(HwheelException.EINVAL, () -> wheel.mod(timer, 1, -1));
+            WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[256], MS, 1));
+            WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1));
+            WheelTest.refuses(() -> wheel.setPeriod(timer, -1));
+            WheelTest.refuses(() -> wheel.modMany(new long[2], new long[1], 0, null));
+            WheelTest.refuses(() -> wheel.modMany(new long[1], new long[] {-1}, 0, null));
+            WheelTest.refuses(() -> wheel.deleteMany(new long[1], new int[2]));
+            int[] results = new int[2];
+            WheelTest.equal(
+                    wheel.modMany(new long[] {timer, 5}, new long[] {5, 5}, 0, results), 1);
+            WheelTest.equal(results[1], -HwheelException.ESTALE);
+        }
+    }
+
+    static int descriptors() {
+        return new File("/proc/self/fd").list().length;
+    }
+
+    static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        useAfterClose();
+        oneClosesWhileOthersUseIt();
+        closeWakesAwait();
+        theCollectorClosesAForgottenWheel();
+        hostileArguments();
+        System.out.println("hostile calls: 5 tests passed");
+    }
+}
