@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import Any, Optional
+from types import TracebackType
+from typing import Any, Optional, Type, TypeVar
 
 from .events import Clock
 from .wheel import Timer, Wheel
+
+
+Self = TypeVar("Self", bound="AsyncioWheel")
 
 
 def _wake(future: "asyncio.Future[None]") -> None:
@@ -40,9 +44,21 @@ class AsyncioWheel(Wheel):
     def close(self) -> None:
         """Leaves the loop and frees the wheel; what is armed is not called."""
         if self._watched >= 0:
-            self._loop.remove_reader(self._watched)
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._watched)
             self._watched = -1
         super().close()
+
+    async def __aenter__(self: Self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
 
     async def sleep(self, delay: float) -> None:
         """Returns after `delay` seconds."""

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import enum
 import errno
+import os
 import select
 import struct
 import sys
 import threading
 from types import TracebackType
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Type, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Type,
+    TypeVar,
+    Union,
+)
 
 from ._native import ffi, lib
 
@@ -42,6 +55,7 @@ _STATS = ffi.typeof("struct hwheel_stats *")
 _WHEEL = ffi.typeof("struct hwheel **")
 _U64 = ffi.typeof("uint64_t *")
 _NULL = ffi.NULL
+_LONGEST = 2**31 - 1  # milliseconds of poll(2)
 
 assert _EVENT.size == ffi.sizeof("struct hwheel_event")
 
@@ -84,6 +98,35 @@ def _bytes(key: Key) -> bytes:
     return key.to_bytes(8, sys.byteorder) if isinstance(key, int) else key
 
 
+class _Bell:
+    """Wakes who waits when the wheel is closed. Makes its pipe for the first of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pipe: Tuple[int, ...] = ()
+        self._rung = False
+        self._process = os.getpid()
+
+    def descriptor(self) -> int:
+        with self._lock:
+            if not self._pipe:
+                self._pipe = os.pipe()
+                if self._rung:
+                    os.write(self._pipe[1], b"!")
+            return self._pipe[0]
+
+    def ring(self) -> None:
+        with self._lock:
+            # The child of a fork has its parent's pipe.
+            if self._pipe and not self._rung and self._process == os.getpid():
+                os.write(self._pipe[1], b"!")
+            self._rung = True
+
+    def __del__(self) -> None:
+        for end in self._pipe:
+            os.close(end)
+
+
 Self = TypeVar("Self", bound="EventWheel")
 
 
@@ -93,8 +136,9 @@ class EventWheel:
     An option of 0 has the library's default: ticks of a millisecond, four levels of
     256 slots. `batch` is the maximum number of events that one `poll` fetches.
 
-    Any thread may arm and cancel. One thread at a time drives; another gets EBUSY. No
-    other thread may use the wheel during `close`. A negative time is a ValueError.
+    Any thread may make any call at any time, `close` included. One thread at a time
+    drives; another gets EBUSY. A negative time is a ValueError, and so is every call
+    of a closed wheel.
     """
 
     def __init__(
@@ -110,6 +154,9 @@ class EventWheel:
     ) -> None:
         if batch < 1:
             raise ValueError("batch must be at least 1")
+        for name, value in (("levels", levels), ("slots", slots), ("max_timers", max_timers)):
+            if value < 0:
+                raise ValueError(f"{name} is negative")
         options = ffi.new(_OPTIONS)
         options.size = ffi.sizeof(options[0])
         options.clock = clock
@@ -125,14 +172,20 @@ class EventWheel:
         self._events = ffi.new("struct hwheel_event[]", batch)
         self._view = memoryview(ffi.buffer(self._events))
         self._driving = threading.Lock()
-        self._waiting: Optional[select.poll] = None
+        self._bell = _Bell()
 
     def close(self) -> None:
-        """Frees the wheel; pending timers do not fire. The second call does
-        nothing."""
+        """Frees the wheel; pending timers do not fire. A `wait` of another thread ends.
+        The second call does nothing."""
         # Destroyed with the last reference: a call that another thread is in
         # holds one.
-        self._wheel = _NULL
+        self.__dict__.pop("_wheel", None)
+        self._bell.ring()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_wheel":
+            raise ValueError("the wheel is closed")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self: Self) -> Self:
         return self
@@ -198,6 +251,32 @@ class EventWheel:
         ABS."""
         mod = lib.hwheel_timer_mod_range
         return check(mod(self._wheel, timer, _time(time_ns), _time(slack_ns), flags)) == 1
+
+    def set_period(self, timer: int, period_ns: int) -> None:
+        """Makes a timer periodic from the next time that it fires; 0 ends that."""
+        check(lib.hwheel_timer_set_period(self._wheel, timer, _time(period_ns)))
+
+    def mod_many(
+        self, timers: Sequence[int], times_ns: Sequence[int], flags: int = 0
+    ) -> List[int]:
+        """As `mod` for each timer, with one call of the library. Returns the result of
+        each: 1, 0, or the negative errno."""
+        count = len(timers)
+        if len(times_ns) != count or any(ns < 0 for ns in times_ns):
+            raise ValueError("a negative time, or not one time for each timer")
+        results = ffi.new("int32_t[]", count)
+        mod = lib.hwheel_timer_mod_many
+        arrays = ffi.new("uint64_t[]", timers), ffi.new("uint64_t[]", times_ns)
+        check(mod(self._wheel, *arrays, count, flags, results))
+        return list(results)
+
+    def delete_many(self, timers: Sequence[int]) -> List[int]:
+        """As `delete` for each timer, with one call of the library. Returns the result
+        of each: 1, 0, or the negative errno."""
+        results = ffi.new("int32_t[]", len(timers))
+        handles = ffi.new("uint64_t[]", timers)
+        check(lib.hwheel_timer_delete_many(self._wheel, handles, len(timers), results))
+        return list(results)
 
     def delete(self, timer: int) -> bool:
         """Cancels a timer. True if it was pending and will not fire."""
@@ -267,11 +346,16 @@ class EventWheel:
     def wait(self, timeout: Optional[float] = None) -> bool:
         """Blocks until a timer is due, or for `timeout` seconds. True if one
         is due."""
-        if self._waiting is None:
-            waiting = select.poll()
-            waiting.register(self.fileno(), select.POLLIN)
-            self._waiting = waiting
-        return bool(self._waiting.poll(None if timeout is None else timeout * 1000))
+        if timeout is not None and not timeout >= 0:
+            raise ValueError(f"not a time: {timeout}")
+        wheel = self._wheel  # This reference keeps the descriptor open.
+        descriptor, bell = check(lib.hwheel_fd(wheel)), self._bell.descriptor()
+        both = select.poll()
+        both.register(descriptor, select.POLLIN)
+        both.register(bell, select.POLLIN)
+        ready = both.poll(None if timeout is None else min(timeout * 1000, _LONGEST))
+        self._wheel  # Or the error of a closed wheel.
+        return any(which == descriptor for which, _ in ready)
 
     def poll(self) -> List[Event]:
         """The events that are due now, with one call of the library. As many as

@@ -143,9 +143,12 @@ class Wheel:
         self._armed: Dict[int, Timer] = {}
         self._due: Deque[Event] = deque()
         self._stopped = False
+        self._closed = False
 
     def close(self) -> None:
-        """Frees the wheel; what is armed is not called."""
+        """Frees the wheel; what is armed is not called. Any thread may call it at any
+        time; `run` then returns."""
+        self._closed = True
         self._events.close()
         self._armed.clear()
         self._due.clear()
@@ -227,11 +230,15 @@ class Wheel:
         return self._drive(lambda: self._events.advance(now_ns))
 
     def run(self) -> None:
-        """Sleeps and polls until nothing is armed or `stop` is called."""
+        """Sleeps and polls until nothing is armed, or `stop` or `close` is called."""
         self._stopped = False
-        while self._armed and not self._stopped:
-            self._events.wait()
-            self.poll()
+        try:
+            while self._armed and not self._stopped:
+                self._events.wait()
+                self.poll()
+        except ValueError:
+            if not self._closed:
+                raise
 
     def stop(self) -> None:
         """Ends `run`, from any thread."""

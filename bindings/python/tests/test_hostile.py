@@ -1,0 +1,206 @@
+"""No call, in any order, from any thread, ends the process."""
+
+import asyncio
+import gc
+import os
+import threading
+import time
+
+import pytest
+
+from hwheel import AsyncioWheel, Clock, EventWheel, Wheel
+
+
+def every_call(wheel, timer):
+    """Every call of a wheel."""
+    return [
+        lambda: wheel.once(1_000_000, 1),
+        lambda: wheel.every(0, 1_000_000, 2),
+        lambda: wheel.setup(3),
+        lambda: wheel.mod(timer, 1_000_000),
+        lambda: wheel.mod_range(timer, 0, 1_000_000),
+        lambda: wheel.mod_many([timer], [5]),
+        lambda: wheel.delete_many([timer]),
+        lambda: wheel.set_period(timer, 0),
+        lambda: wheel.pending(timer),
+        lambda: wheel.remaining(timer),
+        lambda: wheel.delete(timer),
+        lambda: wheel.shutdown(timer),
+        lambda: wheel.free(timer),
+        lambda: wheel.key_set(7, 0, 4),
+        lambda: wheel.key_mod(7, 0),
+        lambda: wheel.key_pending(7),
+        lambda: wheel.key_delete(7),
+        wheel.now,
+        wheel.next_expiry,
+        wheel.stats,
+        wheel.poll,
+        lambda: wheel.advance(1),
+        lambda: list(wheel.list()),
+        wheel.fileno,
+        lambda: wheel.wait(0),
+    ]
+
+
+def test_one_closes_while_others_use_it():
+    for round in range(40):
+        wheel = EventWheel()
+        failed = []
+
+        def use():
+            try:
+                while True:
+                    for call in every_call(wheel, wheel.setup(1)):
+                        try:
+                            call()
+                        except OSError:
+                            pass  # EBUSY, EINVAL or ESTALE.
+            except ValueError:
+                pass  # The wheel is closed.
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        time.sleep(round % 10 / 1000)
+        wheel.close()
+        for thread in threads:
+            thread.join()
+        assert not failed
+
+
+def test_use_after_close():
+    wheel = EventWheel()
+    timer = wheel.setup(1)
+    wheel.close()
+    wheel.close()
+    for call in every_call(wheel, timer):
+        with pytest.raises(ValueError, match="^the wheel is closed$"):
+            call()
+
+
+@pytest.mark.parametrize("drained", [False, True])
+def test_close_wakes_those_that_wait(drained):
+    wheel = EventWheel()
+    if drained:
+        wheel.drain()
+
+    def wait():
+        with pytest.raises(ValueError):
+            while True:
+                wheel.wait()
+
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.02)
+    wheel.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_close_ends_run():
+    wheel = Wheel()
+    wheel.call_later(3600, print)
+    thread = threading.Thread(target=wheel.run)
+    thread.start()
+    time.sleep(0.02)
+    wheel.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_function_may_close_its_wheel():
+    wheel = Wheel()
+    wheel.call_later(0, wheel.close)
+    wheel.call_later(0, wheel.close)
+    wheel.run()
+    with pytest.raises(ValueError):
+        wheel.call_later(0, print)
+
+
+def test_the_collector_closes_a_forgotten_wheel():
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        wheel = EventWheel()
+        wheel.wait(0)
+        wheel.once(10**12, 1)
+    del wheel
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) < before + 10
+
+
+def test_the_child_of_a_fork():
+    wheel, manual = EventWheel(), EventWheel(clock=Clock.MANUAL)
+    timer = wheel.setup(1)
+    wheel.once(10**12, 1)
+    wheel.wait(0)
+    child = os.fork()
+    if child == 0:
+        code = 0
+        for each in wheel, manual:
+            for call in every_call(each, timer):
+                try:
+                    call()
+                except (OSError, ValueError):
+                    continue
+                code = 1
+            each.close()
+            each.close()
+        del wheel, manual
+        gc.collect()
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    wheel.poll()
+    assert not wheel.wait(0.001)
+    assert wheel.once(0, 2)
+
+
+def test_hostile_arguments():
+    with EventWheel() as wheel:
+        for timer in 0, 1, 12345, 2**63, 2**64 - 1:
+            for call in wheel.delete, wheel.free, wheel.shutdown, wheel.pending:
+                with pytest.raises(OSError, match="the timer no longer exists"):
+                    call(timer)
+        for arguments in (-1, 0), (2**64, 0), ("1", 0), (None, 0):
+            with pytest.raises((OverflowError, TypeError)):
+                wheel.mod(*arguments)
+        for key in b"", b"x" * 256, -1, 2**64, "text", None:
+            with pytest.raises((OSError, OverflowError, TypeError)):
+                wheel.key_set(key, 0, 1)
+        with pytest.raises(ValueError):
+            wheel.mod_many([1], [1, 2])
+        with pytest.raises(ValueError):
+            wheel.mod_many([1], [-1])
+        with pytest.raises(ValueError):
+            wheel.set_period(1, -1)
+        with pytest.raises(ValueError):
+            wheel.wait(-1)
+    for option in {"levels": -1}, {"slots": -1}, {"max_timers": -1}, {"tick_ns": -1}:
+        with pytest.raises(ValueError):
+            EventWheel(**option)
+    with pytest.raises(TypeError):
+        EventWheel(ticks=1)
+    with pytest.raises(ValueError, match="closed"):
+        EventWheel.__new__(EventWheel).now()
+
+
+def test_a_loop_that_closes_before_its_wheel():
+    async def main():
+        return AsyncioWheel()
+
+    wheel = asyncio.run(main())
+    wheel.close()
+    wheel.close()
+
+
+def test_async_with():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            await wheel.sleep(0.001)
+        with pytest.raises(ValueError):
+            await wheel.sleep(0.001)
+
+    asyncio.run(main())
