@@ -1,7 +1,23 @@
 // The C functions, and the error of a negative result.
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 
-const lib = koffi.load("libhwheel.so.0");
+const PREBUILT = fileURLToPath(
+  new URL(`../prebuilds/${process.platform}-${process.arch}/libhwheel.so.0`, import.meta.url));
+const LIBRARY = process.env.HWHEEL_LIBRARY ?? (existsSync(PREBUILT) ? PREBUILT : "libhwheel.so.0");
+
+function load() {
+  try {
+    return koffi.load(LIBRARY);
+  } catch (error) {
+    throw new Error(`hwheel: cannot load the library ${LIBRARY} on ${process.platform}-` +
+      `${process.arch}: ${error.message}; install it, or set HWHEEL_LIBRARY to its path`,
+      { cause: error });
+  }
+}
+
+const lib = load();
 const libc = koffi.load("libc.so.6");
 
 // Pointers are void *: a typed array for the length of a call, or a wheel's address.
@@ -19,6 +35,11 @@ export const setup = lib.func("int hwheel_timer_setup(void *wheel, void *fn, uin
 export const mod = lib.func("int hwheel_timer_mod(void *wheel, uint64_t timer, uint64_t time, uint32_t flags)");
 export const modRange = lib.func(
   "int hwheel_timer_mod_range(void *wheel, uint64_t timer, uint64_t time, uint64_t slack, uint32_t flags)");
+export const setPeriod = lib.func("int hwheel_timer_set_period(void *wheel, uint64_t timer, uint64_t period)");
+export const modMany = lib.func(
+  "int hwheel_timer_mod_many(void *wheel, void *timers, void *times, uint32_t n, uint32_t flags, void *results)");
+export const deleteMany = lib.func(
+  "int hwheel_timer_delete_many(void *wheel, void *timers, uint32_t n, void *results)");
 export const cancel = lib.func("int hwheel_timer_delete(void *wheel, uint64_t timer)");
 export const shutdown = lib.func("int hwheel_timer_shutdown(void *wheel, uint64_t timer)");
 export const free = lib.func("int hwheel_timer_free(void *wheel, uint64_t timer)");
@@ -37,6 +58,9 @@ export const drain = lib.func("int hwheel_drain(void *wheel, void *events, uint3
 export const fd = lib.func("int hwheel_fd(void *wheel)");
 const strerror = lib.func("const char *hwheel_strerror(int error)");
 export const version = lib.func("const char *hwheel_version_string()");
+export const eventfd = libc.func("int eventfd(unsigned int value, int flags)");
+export const write = libc.func("long write(int fd, void *bytes, unsigned long n)");
+export const closeDescriptor = libc.func("int close(int fd)");
 export const pollDescriptors = libc.func("int poll(void *fds, unsigned long n, int timeout)");
 
 // The members of struct hwheel_stats after size and reserved, in their order: these,
@@ -57,6 +81,15 @@ export class HwheelError extends Error {
     this.name = "HwheelError";
     this.code = code;
     this.errno = result;
+  }
+}
+
+/** Every call of a closed wheel. */
+export class ClosedError extends Error {
+  constructor() {
+    super("hwheel: the wheel is closed");
+    this.name = "ClosedError";
+    this.code = "ERR_HWHEEL_CLOSED";
   }
 }
 

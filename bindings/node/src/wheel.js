@@ -1,8 +1,67 @@
 import { Clock } from "./constants.js";
 import * as c from "./native.js";
-import { bytes, check, u64 } from "./native.js";
+import { ClosedError, bytes, check, u64 } from "./native.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+const EFD_CLOEXEC = 0o2000000;
+
+/** A wheel of C, and those that wait for its descriptor: the last to end frees it. */
+class Handle {
+  #wheel;
+  #bell = -1;
+  #waiting = 0;
+  #closed = false;
+
+  constructor(wheel) {
+    this.#wheel = wheel;
+  }
+
+  close() {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#waiting === 0) this.#free();
+    else c.write(this.#bell, BigUint64Array.of(1n), 8);
+  }
+
+  get closed() {
+    return this.#closed;
+  }
+
+  async readable(timeoutMs) {
+    const fd = check(c.fd(this.#wheel));
+    if (this.#bell < 0) {
+      this.#bell = c.eventfd(0, EFD_CLOEXEC);
+      if (this.#bell < 0) throw new Error("hwheel: no descriptor is left");
+    }
+    const both = new DataView(new ArrayBuffer(16)); // struct pollfd
+    [fd, this.#bell].forEach((descriptor, i) => {
+      both.setInt32(8 * i, descriptor, true);
+      both.setInt16(8 * i + 4, 1, true);
+    });
+    this.#waiting++;
+    try {
+      await new Promise((resolve, reject) => {
+        c.pollDescriptors.async(both.buffer, 2, timeoutMs, (error) => error ? reject(error) : resolve());
+      });
+    } finally {
+      if (--this.#waiting === 0 && this.#closed) this.#free();
+    }
+    if (this.#closed) throw new ClosedError();
+    return both.getInt16(6, true) !== 0;
+  }
+
+  #free() {
+    c.destroy(this.#wheel);
+    if (this.#bell >= 0) c.closeDescriptor(this.#bell);
+  }
+}
+
+const forgotten = new FinalizationRegistry((handle) => handle.close());
+
+function words(array) {
+  if (!(array instanceof BigUint64Array)) throw new TypeError("not a BigUint64Array");
+  return array;
+}
 
 /**
  * A timing wheel. It belongs to one thread of JavaScript.
@@ -13,15 +72,15 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
  */
 export class Wheel {
   #wheel;
+  #handle;
   #out = new BigUint64Array(1);
   #batch;
   #halves;
   #handler = null;
   #timeout = null;
   #planning = false;
-
-  /** Room for a batch of events. */
-  events;
+  #unref = false;
+  #events;
 
   /** An option that is left out has the library's default. */
   constructor({
@@ -36,30 +95,69 @@ export class Wheel {
     options.setBigUint64(8, BigInt(u64(tickNs)), true);
     [levels, slots, maxTimers].forEach((x, i) => options.setUint32(16 + 4 * i, x, true));
     options.setBigUint64(32, BigInt(u64(startNs)), true);
+    // Before the wheel, as this may fail.
+    this.#events = new BigUint64Array(4 * batch);
+    this.#halves = new Uint32Array(this.#events.buffer);
+    this.#batch = batch;
     check(c.create(options.buffer, this.#out));
     this.#wheel = this.#out[0];
-    this.#batch = batch;
-    this.events = new BigUint64Array(4 * batch);
-    this.#halves = new Uint32Array(this.events.buffer);
+    this.#handle = new Handle(this.#wheel);
+    forgotten.register(this, this.#handle, this);
   }
 
-  /** Frees the wheel; pending timers do not fire. */
+  /** Room for a batch of events. */
+  get events() { return this.#events; }
+
+  /**
+   * Frees the wheel; pending timers do not fire. readable() rejects, and every later call
+   * is a ClosedError. The second close does nothing.
+   */
   close() {
     this.#handler = null;
     clearTimeout(this.#timeout);
-    check(c.destroy(this.#wheel));
     this.#wheel = null;
+    forgotten.unregister(this);
+    this.#handle.close();
+  }
+
+  /** Whether the wheel is closed. */
+  get closed() { return this.#wheel === null; }
+
+  /** The pending timers of drive() no longer keep the process alive. */
+  unref() {
+    this.#unref = true;
+    this.#timeout?.unref();
+    return this;
+  }
+
+  /** They do again. */
+  ref() {
+    this.#unref = false;
+    this.#timeout?.ref();
+    return this;
+  }
+
+  // The wheel of C.
+  get #c() {
+    if (this.#wheel === null) throw new ClosedError();
+    return this.#wheel;
+  }
+
+  // The events, unless the program has given their memory away.
+  #buffer() {
+    if (this.#events.length === 0) throw new TypeError("the buffer of events is detached");
+    return this.#events;
   }
 
   /** The time on the wheel's clock. */
   now() {
-    check(c.now(this.#wheel, this.#out));
+    check(c.now(this.#c, this.#out));
     return this.#out[0];
   }
 
   /** The time at which to drive the wheel next, null if no timer is pending. */
   nextExpiry() {
-    return check(c.nextExpiry(this.#wheel, this.#out)) ? this.#out[0] : null;
+    return check(c.nextExpiry(this.#c, this.#out)) ? this.#out[0] : null;
   }
 
   /**
@@ -70,7 +168,7 @@ export class Wheel {
     const from = 1 + c.STATS.length, to = from + c.LATENESS;
     const words = new BigUint64Array(to + 1);
     new Uint32Array(words.buffer)[0] = words.byteLength;
-    check(c.getStats(this.#wheel, words));
+    check(c.getStats(this.#c, words));
     const counts = c.STATS.map((name, i) => [name, words[1 + i]]);
     return { ...Object.fromEntries(counts), lateness: words.subarray(from, to), dropped: words[to] };
   }
@@ -79,7 +177,7 @@ export class Wheel {
 
   /** Fires once. Flags: ABS. Returns the timer. */
   once(timeNs, cookie, flags = 0) {
-    return this.#made(c.once(this.#wheel, u64(timeNs), null, u64(cookie), flags, this.#out));
+    return this.#made(c.once(this.#c, u64(timeNs), null, u64(cookie), flags, this.#out));
   }
 
   /**
@@ -88,49 +186,75 @@ export class Wheel {
    */
   every(firstNs, periodNs, cookie, flags = 0, slackNs = 0) {
     return this.#made(c.every(
-      this.#wheel, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), flags, this.#out));
+      this.#c, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), flags, this.#out));
   }
 
   // Timers to arm again and again.
 
   /** Makes a timer that is not pending and lives until free(). */
   setup(cookie) {
-    return this.#made(c.setup(this.#wheel, null, u64(cookie), this.#out));
+    return this.#made(c.setup(this.#c, null, u64(cookie), this.#out));
   }
 
   /** Arms a timer, or moves it. True if it was pending. Flags: ABS, REDUCE or IF_PENDING. */
   mod(timer, timeNs, flags = 0) {
-    return this.#armed(c.mod(this.#wheel, timer, u64(timeNs), flags));
+    return this.#armed(c.mod(this.#c, u64(timer), u64(timeNs), flags));
   }
 
   /** As mod(), to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
   modRange(timer, timeNs, slackNs, flags = 0) {
-    return this.#armed(c.modRange(this.#wheel, timer, u64(timeNs), u64(slackNs), flags));
+    return this.#armed(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), flags));
+  }
+
+  /** Makes a timer periodic from the next time that it fires; 0 ends that. */
+  setPeriod(timer, periodNs) {
+    check(c.setPeriod(this.#c, u64(timer), u64(periodNs)));
+  }
+
+  /**
+   * Does what mod() does for each timer, with one call of C. Timers and times are
+   * BigUint64Arrays of one length. Returns an Int32Array: 1, 0 or the negative errno of
+   * each.
+   */
+  modMany(timers, timesNs, flags = 0) {
+    words(timers);
+    if (words(timesNs).length !== timers.length) throw new RangeError("not one time for each timer");
+    const results = new Int32Array(timers.length);
+    check(c.modMany(this.#c, timers, timesNs, timers.length, flags, results));
+    this.#planSoon();
+    return results;
+  }
+
+  /** Does what delete() does for each timer, as modMany(). */
+  deleteMany(timers) {
+    const results = new Int32Array(words(timers).length);
+    check(c.deleteMany(this.#c, timers, timers.length, results));
+    return results;
   }
 
   /** Cancels a timer. True if it was pending and will not fire. */
   delete(timer) {
-    return check(c.cancel(this.#wheel, timer)) === 1;
+    return check(c.cancel(this.#c, u64(timer))) === 1;
   }
 
   /** As delete(), and arming the timer again is ESHUTDOWN. */
   shutdown(timer) {
-    return check(c.shutdown(this.#wheel, timer)) === 1;
+    return check(c.shutdown(this.#c, u64(timer))) === 1;
   }
 
   /** As delete(), and frees the timer. */
   free(timer) {
-    return check(c.free(this.#wheel, timer)) === 1;
+    return check(c.free(this.#c, u64(timer))) === 1;
   }
 
   /** Whether a timer is pending. */
   pending(timer) {
-    return check(c.pending(this.#wheel, timer)) === 1;
+    return check(c.pending(this.#c, u64(timer))) === 1;
   }
 
   /** Nanoseconds until a timer fires, null if it is not pending. */
   remaining(timer) {
-    return check(c.remaining(this.#wheel, timer, this.#out)) ? this.#out[0] : null;
+    return check(c.remaining(this.#c, u64(timer), this.#out)) ? this.#out[0] : null;
   }
 
   // Timers by key: a string or Uint8Array of 1 to 255 bytes, or an integer. They fire
@@ -140,42 +264,42 @@ export class Wheel {
   keySet(key, timeNs, cookie, flags = 0) {
     const b = bytes(key);
     return this.#armed(
-      c.keySet(this.#wheel, b, b.length, u64(timeNs), null, u64(cookie), flags));
+      c.keySet(this.#c, b, b.length, u64(timeNs), null, u64(cookie), flags));
   }
 
   /** Moves the pending timer of a key, which keeps its cookie. False without one. Flags: ABS. */
   keyMod(key, timeNs, flags = 0) {
     const b = bytes(key);
-    return this.#armed(c.keyMod(this.#wheel, b, b.length, u64(timeNs), flags));
+    return this.#armed(c.keyMod(this.#c, b, b.length, u64(timeNs), flags));
   }
 
   /** Cancels the pending timer of a key. False without one. */
   keyDelete(key) {
     const b = bytes(key);
-    return check(c.keyDelete(this.#wheel, b, b.length)) === 1;
+    return check(c.keyDelete(this.#c, b, b.length)) === 1;
   }
 
   /** Whether a key has a pending timer. */
   keyPending(key) {
     const b = bytes(key);
-    return check(c.keyPending(this.#wheel, b, b.length)) === 1;
+    return check(c.keyPending(this.#c, b, b.length)) === 1;
   }
 
   // Driving by hand.
 
   /** Fetches the events that are due. A full batch means that there may be more. */
   poll() {
-    return check(c.poll(this.#wheel, this.events, this.#batch, null));
+    return check(c.poll(this.#c, this.#buffer(), this.#batch, null));
   }
 
   /** As poll(), for a manual clock that moves to nowNs. */
   advance(nowNs) {
-    return check(c.advance(this.#wheel, u64(nowNs), this.events, this.#batch, null));
+    return check(c.advance(this.#c, u64(nowNs), this.#buffer(), this.#batch, null));
   }
 
   /** Shuts the wheel down and fetches its pending timers. */
   drain() {
-    return check(c.drain(this.#wheel, this.events, this.#batch));
+    return check(c.drain(this.#c, this.#buffer(), this.#batch));
   }
 
   /**
@@ -185,7 +309,7 @@ export class Wheel {
   list(cursor) {
     if (!(cursor instanceof BigUint64Array) || cursor.length < 1)
       throw new TypeError("the cursor is no BigUint64Array of one");
-    return check(c.list(this.#wheel, cursor, this.events, this.#batch));
+    return check(c.list(this.#c, cursor, this.#buffer(), this.#batch));
   }
 
   timer(i) { return this.events[4 * i]; }
@@ -202,6 +326,8 @@ export class Wheel {
    * alive while a timer is pending that is not due never.
    */
   drive(handler) {
+    if (typeof handler !== "function") throw new TypeError("the handler is no function");
+    this.#c;
     this.#handler = handler;
     this.#planSoon();
   }
@@ -209,18 +335,13 @@ export class Wheel {
   /**
    * A promise that tells whether the descriptor becomes readable within timeoutMs; -1 is
    * no limit. It waits in poll(2) and occupies one of libuv's threads; so keep the time
-   * short, and await the promise before close().
+   * short. It rejects when the wheel is closed.
    */
   readable(timeoutMs = -1) {
-    const descriptor = new DataView(new ArrayBuffer(8)); // struct pollfd
-    descriptor.setInt32(0, check(c.fd(this.#wheel)), true);
-    descriptor.setInt16(4, 1, true);
-    return new Promise((resolve, reject) => {
-      c.pollDescriptors.async(descriptor.buffer, 1, timeoutMs, (error, n) => {
-        if (error) reject(error);
-        else resolve(n > 0 && descriptor.getInt16(6, true) !== 0);
-      });
-    });
+    this.#c;
+    if (!Number.isInteger(timeoutMs) || timeoutMs < -1 || timeoutMs > LONGEST_TIMEOUT_MS)
+      throw new RangeError(`not a number of milliseconds: ${timeoutMs}`);
+    return this.#handle.readable(timeoutMs).finally(() => this); // reachable until then
   }
 
   #made(result) {
@@ -251,6 +372,7 @@ export class Wheel {
     if (next === null) return;
     const left = (next - this.now() + 999_999n) / 1_000_000n;
     this.#timeout = setTimeout(() => this.#turn(), Math.min(Number(left), LONGEST_TIMEOUT_MS));
+    if (this.#unref) this.#timeout.unref();
   }
 
   #turn() {
@@ -262,3 +384,6 @@ export class Wheel {
     }
   }
 }
+
+// Node 18 has no Symbol.dispose.
+if (Symbol.dispose) Wheel.prototype[Symbol.dispose] = Wheel.prototype.close;

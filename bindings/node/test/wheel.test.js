@@ -161,13 +161,6 @@ describe("errors", () => {
       assert.throws(() => wheel.once(bad, 1), RangeError);
     assert.equal(wheel.stats().live, 0n);
   }));
-
-  it("meet whoever uses a closed wheel", () => {
-    const wheel = new Wheel();
-    wheel.close();
-    wheel.close();
-    fails("EINVAL", () => wheel.once(MS, 1));
-  });
 });
 
 describe("the event loop", () => {

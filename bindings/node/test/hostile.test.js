@@ -1,0 +1,159 @@
+// No call, in any order, ends the process.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
+import { ClosedError, Clock, HwheelError, Timers, Wheel } from "../src/index.js";
+
+/** Every call of a wheel. */
+function everyCall(wheel, timer) {
+  return [
+    () => wheel.once(1, 1), () => wheel.every(0, 1000, 2), () => wheel.setup(3),
+    () => wheel.mod(timer, 1), () => wheel.modRange(timer, 0, 1),
+    () => wheel.modMany(BigUint64Array.of(timer), BigUint64Array.of(5n)),
+    () => wheel.deleteMany(BigUint64Array.of(timer)), () => wheel.setPeriod(timer, 0),
+    () => wheel.pending(timer), () => wheel.remaining(timer), () => wheel.delete(timer),
+    () => wheel.shutdown(timer), () => wheel.free(timer), () => wheel.keySet(7, 0, 4),
+    () => wheel.keyMod(7, 0), () => wheel.keyPending(7), () => wheel.keyDelete(7),
+    () => wheel.now(), () => wheel.nextExpiry(), () => wheel.stats(), () => wheel.poll(),
+    () => wheel.advance(1), () => wheel.drain(), () => wheel.list(new BigUint64Array(1)),
+    () => wheel.drive(() => {}), () => wheel.readable(0),
+  ];
+}
+
+it("use after close", () => {
+  const wheel = new Wheel();
+  const timer = wheel.setup(1);
+  wheel.close();
+  wheel.close();
+  assert.equal(wheel.closed, true);
+  for (const call of everyCall(wheel, timer)) assert.throws(call, ClosedError);
+});
+
+it("close wakes who waits for the descriptor", async () => {
+  for (let round = 0; round < 20; round++) {
+    const wheel = new Wheel();
+    wheel.readable(0).catch(() => {});
+    if (round % 2) wheel.drain();
+    const wait = async () => { for (;;) await wheel.readable(); };
+    const waiting = [wait(), wait(), wait()];
+    await sleep(round % 5);
+    wheel.close();
+    for (const result of await Promise.allSettled(waiting))
+      assert.ok(result.reason instanceof ClosedError, result.reason);
+  }
+});
+
+it("a handler may close its wheel", async () => {
+  const wheel = new Wheel();
+  await new Promise((resolve) => {
+    wheel.drive(() => {
+      wheel.close();
+      resolve();
+    });
+    wheel.once(0, 1);
+  });
+  assert.throws(() => wheel.once(0, 1), ClosedError);
+});
+
+it("workers use wheels of their own and end in the middle", async () => {
+  const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
+  const source = `import(${JSON.stringify(index)}).then(({ Wheel }) => {
+    const wheel = new Wheel();
+    wheel.drive(() => {});
+    wheel.every(0, 1000, 1);
+    wheel.readable().catch(() => {});
+    wheel.readable(20);
+  });`;
+  const workers = Array.from({ length: 4 }, () => new Worker(source, { eval: true }));
+  await sleep(300);
+  await Promise.all(workers.map((worker) => worker.terminate()));
+});
+
+it("the collector closes a forgotten wheel", async () => {
+  const { setFlagsFromString } = await import("node:v8");
+  setFlagsFromString("--expose-gc");
+  const gc = (await import("node:vm")).runInNewContext("gc");
+  const count = () => readdirSync("/proc/self/fd").length;
+  const before = count();
+  await (async () => {
+    for (let i = 0; i < 50; i++) {
+      const wheel = new Wheel({ batch: 1 });
+      await wheel.readable(0);
+      wheel.once(10 ** 12, 1);
+    }
+  })();
+  for (let i = 0; i < 100 && count() > before + 10; i++) {
+    gc();
+    await sleep(10);
+  }
+  assert.ok(count() <= before + 10);
+});
+
+it("hostile arguments", () => {
+  const wheel = new Wheel({ clock: Clock.MANUAL, batch: 2 });
+  for (const timer of [0, 1n, 12345, 2n ** 64n - 1n])
+    for (const call of ["delete", "free", "shutdown", "pending", "remaining"])
+      assert.throws(() => wheel[call](timer), { code: "ESTALE", message: /no longer exists/ });
+  for (const bad of [-1, 1.5, NaN, 2n ** 64n, "1", null, undefined, {}]) {
+    assert.throws(() => wheel.delete(bad), RangeError);
+    assert.throws(() => wheel.once(bad, 1), RangeError);
+    assert.throws(() => wheel.once(1, bad), RangeError);
+  }
+  assert.throws(() => wheel.keySet("", 0, 1), HwheelError);
+  assert.throws(() => wheel.keySet("x".repeat(256), 0, 1), HwheelError);
+  assert.throws(() => wheel.modMany([1n], [1n]), TypeError);
+  assert.throws(() => wheel.modMany(new BigUint64Array(2), new BigUint64Array(1)), RangeError);
+  assert.throws(() => wheel.list(new BigUint64Array(0)), TypeError);
+  assert.throws(() => wheel.drive(), TypeError);
+  assert.throws(() => { wheel.events = new BigUint64Array(1); }, TypeError);
+  structuredClone(wheel.events, { transfer: [wheel.events.buffer] });
+  assert.throws(() => wheel.advance(1), /detached/);
+  wheel.close();
+  assert.throws(() => new Wheel({ tick: 1 }), /unknown option: tick/);
+  assert.throws(() => new Wheel({ tickNs: -1 }), RangeError);
+});
+
+it("a missing library is named", () => {
+  const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
+  const run = spawnSync(process.execPath, [index], {
+    env: { ...process.env, HWHEEL_LIBRARY: "/nowhere/libhwheel.so.0" }, encoding: "utf8",
+  });
+  assert.equal(run.status, 1);
+  assert.match(run.stderr, /cannot load the library \/nowhere\/libhwheel.so.0/);
+});
+
+it("functions may cancel, refresh, throw and close", async () => {
+  const timers = new Timers();
+  const log = [];
+  const others = Array.from({ length: 10 }, (_, i) => timers.setTimeout(() => log.push(i), 5));
+  timers.setTimeout(() => others[3].cancel(), 0);
+  const again = timers.setTimeout(() => log.push("again"), 1);
+  await timers.sleep(20);
+  assert.deepEqual(log, ["again", 0, 1, 2, 4, 5, 6, 7, 8, 9]);
+  assert.equal(again.pending, false);
+  assert.equal(again.refresh(1).pending, true);
+  assert.equal(await timers.sleep(10, "value"), "value");
+  assert.equal(log.at(-1), "again");
+  assert.equal(again.cancel(), false);
+
+  const controller = new AbortController();
+  const aborted = timers.sleep(10_000, null, { signal: controller.signal });
+  controller.abort();
+  await assert.rejects(aborted, { name: "AbortError" });
+  await assert.rejects(timers.sleep(1, 0, { signal: controller.signal }), { name: "AbortError" });
+  await assert.rejects(timers.sleep(-1), RangeError);
+  await assert.rejects(timers.sleep(1, 0, { singal: 1 }), TypeError);
+  const signal = timers.signal(1);
+  await timers.sleep(10);
+  assert.equal(signal.reason.name, "TimeoutError");
+  timers.setTimeout(() => {}, 10 ** 9);
+  timers.unref();
+  timers.close();
+  assert.throws(() => timers.setTimeout(() => {}, 1), ClosedError);
+  assert.throws(() => again.refresh(1), ClosedError);
+  if (Symbol.dispose) assert.equal(typeof timers[Symbol.dispose], "function");
+});
