@@ -8,4 +8,5 @@ awk -v to="$SCRATCH/readme" '
 [ "$("$luajit" "$SCRATCH/readme1.lua")" = 'hello 42' ]
 [ "$("$luajit" "$SCRATCH/readme2.lua")" = 'all timed out: 500500' ]
 ulimit -n 256
+"$luajit" test/hostile.lua
 "$luajit" test/wheel.lua

@@ -83,6 +83,12 @@ local function u64(value)
 	return ffi.cast("uint64_t", value)
 end
 
+-- Makes sure that an array has room for n: C cannot.
+local function holds(array, kind, n)
+	assert(type(array) == "cdata" and ffi.istype(kind .. "[?]", array), "not an array of " .. kind)
+	assert(n >= 0 and n * ffi.sizeof(kind) <= ffi.sizeof(array), "the array is too short")
+end
+
 local OPTIONS = {
 	clock = true, tick_ns = true, levels = true, slots = true, max_timers = true,
 	start_ns = true,
@@ -124,14 +130,25 @@ function hwheel.version()
 	return ffi.string(C.hwheel_version_string())
 end
 
---- Frees the wheel. Pending timers do not fire. The second call does nothing.
+-- A wheel that is closed: every method but close fails.
+local function closed()
+	return nil, "the wheel is closed", "EINVAL", 22
+end
+
+local Closed = {}
+function Closed.__index(_, name)
+	if name == "close" then return function() return true end end
+	return Wheel[name] and closed
+end
+
+--- Frees the wheel. Pending timers do not fire. The second call does nothing, and
+-- every other method fails.
 function Wheel:close()
-	if self.wheel then
-		local result = C.hwheel_destroy(self.wheel)
-		if result < 0 then return failure(result) end
-		ffi.gc(self.wheel, nil)
-		self.wheel = nil
-	end
+	local result = C.hwheel_destroy(self.wheel)
+	if result < 0 then return failure(result) end
+	ffi.gc(self.wheel, nil)
+	self.wheel = nil
+	setmetatable(self, Closed)
 	return true
 end
 
@@ -192,6 +209,28 @@ end
 function Wheel:mod_range(timer, time_ns, slack_ns, flags)
 	return truth(C.hwheel_timer_mod_range(self.wheel, timer, u64(time_ns), u64(slack_ns),
 		flags or 0))
+end
+
+--- Makes a timer periodic from the next time that it fires; 0 ends that.
+function Wheel:set_period(timer, period_ns)
+	return number(C.hwheel_timer_set_period(self.wheel, timer, u64(period_ns)))
+end
+
+--- Does what mod does for n timers, with one call. timers and times are uint64_t[?]
+-- with room for n; results, if given, an int32_t[?], which receives 1, 0 or the
+-- negative errno of each. Returns the number of timers that were armed or moved.
+function Wheel:mod_many(timers, times, n, flags, results)
+	holds(timers, "uint64_t", n)
+	holds(times, "uint64_t", n)
+	if results then holds(results, "int32_t", n) end
+	return number(C.hwheel_timer_mod_many(self.wheel, timers, times, n, flags or 0, results))
+end
+
+--- Does what delete does for n timers, with one call, as mod_many.
+function Wheel:delete_many(timers, n, results)
+	holds(timers, "uint64_t", n)
+	if results then holds(results, "int32_t", n) end
+	return number(C.hwheel_timer_delete_many(self.wheel, timers, n, results))
 end
 
 --- Cancels a timer. True: the timer was pending and will not fire. False, or nil
@@ -256,7 +295,10 @@ function Wheel:key_pending(key)
 	return truth(C.hwheel_key_pending(self.wheel, b, n))
 end
 
+-- The number of events in an array; of a pointer nobody knows it.
+local Events = ffi.typeof "struct hwheel_event[?]"
 local function room(events)
+	assert(ffi.istype(Events, events), "not an array of events")
 	return ffi.sizeof(events) / ffi.sizeof "struct hwheel_event"
 end
 
@@ -279,6 +321,7 @@ end
 --- Fetches the pending timers, which stay pending. cursor is a uint64_t[1] that is 0
 -- before the first call; fewer than there is room for means the end.
 function Wheel:list(cursor, events)
+	assert(ffi.istype("uint64_t[1]", cursor), "the cursor is not a uint64_t[1]")
 	return number(C.hwheel_list(self.wheel, cursor, events, room(events)))
 end
 
@@ -291,6 +334,7 @@ end
 --- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is
 -- no limit. False after the timeout.
 function Wheel:wait(timeout_ms)
+	assert(timeout_ms == nil or timeout_ms >= 0, "a negative time")
 	local fd, words, name, errno = self:fd()
 	if not fd then return nil, words, name, errno end
 	local pollfd = ffi.new("struct hwheel_pollfd", fd, POLLIN)

@@ -1,0 +1,108 @@
+-- No call, in any order, ends the process.
+local ffi = require "ffi"
+local hwheel = require "hwheel"
+ffi.cdef "int fork(void); int waitpid(int, int *, int); void _exit(int);"
+
+local MS = 1e6
+local handles = ffi.typeof "uint64_t[?]"
+
+-- Every method of a wheel but close.
+local function every_call(wheel, timer)
+	local events, timers, times = hwheel.events(4), handles(1, timer), handles(1, 5)
+	return {
+		now = function() return wheel:now() end,
+		next_expiry = function() return wheel:next_expiry() end,
+		stats = function() return wheel:stats() end,
+		once = function() return wheel:once(MS, 1) end,
+		every = function() return wheel:every(0, MS, 2) end,
+		setup = function() return wheel:setup(3) end,
+		mod = function() return wheel:mod(timer, MS) end,
+		mod_range = function() return wheel:mod_range(timer, 0, MS) end,
+		set_period = function() return wheel:set_period(timer, 0) end,
+		mod_many = function() return wheel:mod_many(timers, times, 1) end,
+		delete_many = function() return wheel:delete_many(timers, 1) end,
+		delete = function() return wheel:delete(timer) end,
+		shutdown = function() return wheel:shutdown(timer) end,
+		free = function() return wheel:free(timer) end,
+		pending = function() return wheel:pending(timer) end,
+		remaining = function() return wheel:remaining(timer) end,
+		key_set = function() return wheel:key_set("key", 0, 4) end,
+		key_mod = function() return wheel:key_mod("key", 0) end,
+		key_delete = function() return wheel:key_delete("key") end,
+		key_pending = function() return wheel:key_pending("key") end,
+		poll = function() return wheel:poll(events) end,
+		advance = function() return wheel:advance(1, events) end,
+		drain = function() return wheel:drain(events) end,
+		list = function() return wheel:list(ffi.new "uint64_t[1]", events) end,
+		fd = function() return wheel:fd() end,
+		wait = function() return wheel:wait(0) end,
+	}
+end
+
+-- Every call of a wheel whose owner is gone or closed fails, and names the reason.
+local function all_fail(wheel, timer, want)
+	local n = 0
+	for name, call in pairs(every_call(wheel, timer)) do
+		local value, words = call()
+		assert(value == nil and (words == want or not want), name .. ": " .. tostring(words))
+		n = n + 1
+	end
+	assert(n == 26)
+end
+
+-- Use after close, close twice.
+local wheel = assert(hwheel.new())
+local timer = wheel:setup(1)
+for name in pairs(getmetatable(wheel)) do
+	assert(name == "__index" or name == "close" or every_call(wheel, timer)[name],
+		"the test leaves out " .. name)
+end
+for _ = 1, 3 do assert(wheel:close() == true) end
+all_fail(wheel, timer, "the wheel is closed")
+
+-- The child of a fork.
+wheel = assert(hwheel.new())
+timer = wheel:setup(1)
+local child = ffi.C.fork()
+if child == 0 then
+	local ok, words = pcall(all_fail, wheel, timer)
+	if not ok then io.stderr:write(words, "\n") end
+	ffi.C._exit(ok and wheel:close() and wheel:close() and 0 or 1)
+end
+local status = ffi.new "int[1]"
+assert(ffi.C.waitpid(child, status, 0) == child and status[0] == 0)
+assert(wheel:once(0, 1))
+
+-- Arguments.
+for _, bad in ipairs { 0, 1, 12345, -1ULL } do
+	for _, name in ipairs { "delete", "free", "shutdown", "pending", "remaining" } do
+		local value, words, code = wheel[name](wheel, bad)
+		assert(value == nil and words == "the timer no longer exists" and code == "ESTALE")
+	end
+end
+local function raises(call, ...)
+	assert(not pcall(call, wheel, ...))
+end
+for _, bad in ipairs { -1, -1LL, 0 / 0, "1", {}, 2 ^ 64 } do
+	raises(wheel.once, bad, 1)
+	raises(wheel.mod, timer, bad)
+	raises(wheel.set_period, timer, bad)
+	raises(wheel.key_set, bad ~= "1" and bad or {}, 0, 1)
+end
+raises(wheel.poll, nil)
+raises(wheel.poll, ffi.cast("struct hwheel_event *", hwheel.events(1)))
+raises(wheel.poll, handles(100))
+raises(wheel.list, handles(2), hwheel.events(1))
+raises(wheel.list, ffi.new "uint32_t[1]", hwheel.events(1))
+raises(wheel.mod_many, handles(2), handles(1), 2)
+raises(wheel.mod_many, handles(2), handles(2), 2, 0, ffi.new("int32_t[?]", 1))
+raises(wheel.delete_many, handles(1), 2)
+raises(wheel.wait, -1)
+assert(not pcall(hwheel.new, { tick = 1 }) and not pcall(hwheel.new, { tick_ns = -1 }))
+assert(wheel:mod_many(handles(2, timer), handles(2), 1) == 1)
+
+-- The collector closes forgotten wheels.
+for _ = 1, 1000 do assert(assert(hwheel.new { tick_ns = 1e6 }):once(1, 1)) end
+collectgarbage()
+-- An open wheel at the end of the program, and methods after the collector.
+_G.kept = wheel
