@@ -21,14 +21,14 @@ enum Rhythm {
     Cron { expression: String, zone: String },
 }
 
-/// What becomes of runs that no node made in time.
+/// What happens to runs that no node made in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Missed {
     /// A run that is late by more than the grace is left out.
     Skip,
-    /// One run stands for all that were missed.
+    /// One run makes up for all that were missed.
     Once,
-    /// Each is made up for, one after another.
+    /// Each missed run is made, one after another.
     All,
 }
 
@@ -165,26 +165,27 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn every(seconds: i64, missed: Missed) -> Recurrence {
+    fn recurrence(rhythm: Rhythm, missed: Missed) -> Recurrence {
         let grace = SignedDuration::from_secs(60);
-        Recurrence {
-            rhythm: Rhythm::Every(SignedDuration::from_secs(seconds)),
-            missed,
-            grace,
-        }
-    }
-
-    fn cron(expression: &str, zone: &str, missed: Missed) -> Recurrence {
-        let grace = SignedDuration::from_secs(60);
-        let rhythm = Rhythm::Cron {
-            expression: expression.into(),
-            zone: zone.into(),
-        };
         Recurrence {
             rhythm,
             missed,
             grace,
         }
+    }
+
+    fn every(seconds: i64, missed: Missed) -> Recurrence {
+        recurrence(Rhythm::Every(SignedDuration::from_secs(seconds)), missed)
+    }
+
+    fn cron(expression: &str, zone: &str, missed: Missed) -> Recurrence {
+        let (expression, zone) = (expression.into(), zone.into());
+        recurrence(Rhythm::Cron { expression, zone }, missed)
+    }
+
+    fn step(next: &str, skipped: i32) -> Step {
+        let next = Some(at(next));
+        Step { next, skipped }
     }
 
     /// The runs of an expression after a time, if each is made in time.
@@ -209,38 +210,17 @@ mod tests {
     #[test]
     fn an_interval_does_not_drift() {
         let start = at("2026-01-01T00:00:00.25Z");
-        let step = every(10, Missed::Once).step(start, at("2026-01-01T00:00:03Z"));
-        let next = Some(at("2026-01-01T00:00:10.25Z"));
-        assert_eq!(step.unwrap(), Step { next, skipped: 0 });
+        let next = every(10, Missed::Once).step(start, at("2026-01-01T00:00:03Z"));
+        assert_eq!(next.unwrap(), step("2026-01-01T00:00:10.25Z", 0));
     }
 
     #[test]
     fn missed_runs_of_an_interval() {
         let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
-        let after_now = Some(at("2026-01-01T00:05:10Z"));
-        let step = |missed| every(10, missed).step(start, now).unwrap();
-        assert_eq!(
-            step(Missed::Once),
-            Step {
-                next: after_now,
-                skipped: 30
-            }
-        );
-        assert_eq!(
-            step(Missed::Skip),
-            Step {
-                next: after_now,
-                skipped: 30
-            }
-        );
-        let following = Some(at("2026-01-01T00:00:10Z"));
-        assert_eq!(
-            step(Missed::All),
-            Step {
-                next: following,
-                skipped: 0
-            }
-        );
+        let next = |missed| every(10, missed).step(start, now).unwrap();
+        assert_eq!(next(Missed::Once), step("2026-01-01T00:05:10Z", 30));
+        assert_eq!(next(Missed::Skip), step("2026-01-01T00:05:10Z", 30));
+        assert_eq!(next(Missed::All), step("2026-01-01T00:00:10Z", 0));
     }
 
     #[test]
@@ -256,30 +236,10 @@ mod tests {
     #[test]
     fn missed_runs_of_a_cron_expression() {
         let (start, now) = (at("2026-01-01T00:00:00Z"), at("2026-01-01T00:05:05Z"));
-        let step = |missed| cron("* * * * *", "UTC", missed).step(start, now).unwrap();
-        let after_now = Some(at("2026-01-01T00:06:00Z"));
-        assert_eq!(
-            step(Missed::Once),
-            Step {
-                next: after_now,
-                skipped: 5
-            }
-        );
-        assert_eq!(
-            step(Missed::Skip),
-            Step {
-                next: after_now,
-                skipped: 5
-            }
-        );
-        let following = Some(at("2026-01-01T00:01:00Z"));
-        assert_eq!(
-            step(Missed::All),
-            Step {
-                next: following,
-                skipped: 0
-            }
-        );
+        let next = |missed| cron("* * * * *", "UTC", missed).step(start, now).unwrap();
+        assert_eq!(next(Missed::Once), step("2026-01-01T00:06:00Z", 5));
+        assert_eq!(next(Missed::Skip), step("2026-01-01T00:06:00Z", 5));
+        assert_eq!(next(Missed::All), step("2026-01-01T00:01:00Z", 0));
     }
 
     /// On 29 March 2026 the clocks of Berlin go from 02:00 to 03:00.
