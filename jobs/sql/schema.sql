@@ -89,10 +89,10 @@ CREATE INDEX IF NOT EXISTS job_dead ON hwheel.job (key) WHERE state = 'dead';
 
 INSERT INTO hwheel.settings (version) VALUES (1) ON CONFLICT DO NOTHING;
 
--- Tells the nodes of a job that is due within the window. It is deferred: what
--- counts is the distance to the due time when the transaction commits. The
--- payload is that time in milliseconds, rounded down to 100, so that PostgreSQL
--- merges the notifications of a transaction.
+-- Tells the nodes of a job that is due within the window. The trigger is deferred:
+-- the window begins when the transaction commits. The payload is the due time in
+-- milliseconds, rounded down to 100, so that PostgreSQL merges the notifications of
+-- a transaction.
 CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	IF NEW.due < clock_timestamp() + (SELECT window_length FROM hwheel.settings) THEN

@@ -38,7 +38,7 @@ pub fn run(run: &Run) -> Result<(), String> {
     }
 }
 
-/// Files stand for the input and the output, so that neither side waits for the other.
+/// The input and the output are files, so that neither side waits for the other.
 fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     let mut input = tempfile::tempfile()?;
     input.write_all(run.payload.as_deref().unwrap_or("").as_bytes())?;

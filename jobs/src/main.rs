@@ -1,8 +1,8 @@
 //! hwheel-jobs: timers that outlive the process and the machine.
 //!
 //! PostgreSQL keeps the jobs. Nodes, which are processes on any number of machines,
-//! claim the jobs that are due soon and arm each in a timing wheel. So the table is
-//! asked a few times per window, and a job fires to the millisecond.
+//! claim the jobs that are due soon and arm each in a timing wheel. So the nodes query
+//! the table a few times per window, and a job fires to the millisecond.
 //!
 //! # Vocabulary
 //!
@@ -92,7 +92,7 @@
 //! | `recur.rs`    | intervals, cron expressions, missed runs                   |
 //! | `sql_jobs.rs` | firing of SQL jobs                                         |
 //! | `outside.rs`  | begin and end of commands and requests                     |
-//! | `outcome.rs`  | what becomes of a job that is due, for both kinds          |
+//! | `outcome.rs`  | the outcome of a job that is due, for both kinds           |
 //! | `command.rs`, `http.rs` | how one of them runs                             |
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |

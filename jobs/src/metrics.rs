@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Ten buckets per decade, from 0.1 ms to 10^4 s; the last one has the rest.
+/// Ten buckets per decade, from 0.1 ms to 10^4 s; the last one has no upper bound.
 const BUCKETS: usize = 81;
 
 /// The highest lateness of a bucket.
@@ -21,8 +21,8 @@ fn bucket_of(late_us: i64) -> usize {
         .unwrap_or(BUCKETS - 1)
 }
 
-/// The lateness that this part of all attempts does not exceed, in microseconds: the
-/// bound of its bucket, which is up to a quarter higher than the truth.
+/// The lateness in microseconds that a part of all attempts does not exceed. It is the
+/// upper bound of a bucket, up to a quarter too high.
 pub fn percentile(buckets: &[i64], part: f64) -> Option<f64> {
     let total: i64 = buckets.iter().sum();
     let wanted = (total as f64 * part).ceil().max(1.0) as i64;
@@ -33,14 +33,14 @@ pub fn percentile(buckets: &[i64], part: f64) -> Option<f64> {
     })
 }
 
-/// Counts, each by itself: relaxed is enough.
+/// Counters. No other memory depends on them, so relaxed is enough.
 pub struct Metrics {
     lateness: [AtomicU64; BUCKETS],
     late_us: AtomicU64,
     pub done: AtomicU64,
     pub retried: AtomicU64,
     pub dead: AtomicU64,
-    /// Not fired, since the fence had changed.
+    /// Not fired, because the fence had changed.
     pub gone: AtomicU64,
     /// Refused by the database as not yet due.
     pub early: AtomicU64,
@@ -61,7 +61,7 @@ impl Metrics {
         }
     }
 
-    /// An attempt has started so late.
+    /// Counts an attempt that started this late.
     pub fn late(&self, us: i64) {
         self.lateness[bucket_of(us)].fetch_add(1, Relaxed);
         self.late_us.fetch_add(us.max(0) as u64, Relaxed);
@@ -142,7 +142,7 @@ pub fn family(text: &mut String, name: &str, kind: &str, help: &str, samples: &[
     }
 }
 
-/// Appends the histogram of lateness. Without a sum it has none.
+/// Appends the histogram of lateness, with the sum if it is known.
 pub fn histogram(text: &mut String, buckets: &[i64], sum_s: Option<f64>) {
     let name = "hwheel_jobs_lateness_seconds";
     let help = "From the due time of an attempt to its start.";

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// What one run has to know.
+/// One run of a command or request.
 pub struct Run {
     pub id: i64,
     pub key: String,
