@@ -3,7 +3,7 @@
 #   make jobs         build/hwheel-jobs
 #   make demo-jobs    a job that fires on the second of two nodes
 #   make test-jobs    against a real server, under three minutes
-#   make bench-jobs   a million jobs; writes jobs/BENCHMARK.md, eight minutes
+#   make bench-jobs   a million jobs; writes the end of README.md, eight minutes
 #
 # The tests and the benchmark start a server of their own.
 JOBS_CARGO = $(CARGO) $(1) $(if $(V),,-q) --locked --manifest-path jobs/Cargo.toml \
@@ -29,4 +29,4 @@ test-jobs: have-postgres
 
 bench-jobs: have-postgres
 	$(call say,BENCH,jobs)
-	$(Q)$(call JOBS_CARGO,bench) --bench storm -- $(abspath jobs/BENCHMARK.md)
+	$(Q)$(call JOBS_CARGO,bench) --bench storm -- $(abspath jobs/README.md)

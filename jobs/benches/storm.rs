@@ -1,6 +1,7 @@
 //! A million jobs, 100,000 of them due within a minute, on three nodes: undisturbed,
-//! and with a node killed and the server restarted. Beside it plain pollers of the same
-//! table. Prints a page of Markdown, to a file too if one is named.
+//! and with a node killed and the server restarted. Plain pollers then run the same
+//! jobs of the same table. Prints the last section of the README, and replaces it in
+//! the file that is named.
 //!
 //! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial.
 
@@ -22,22 +23,28 @@ struct Size {
 
 const NODES: usize = 3;
 
+/// The line with which the section begins.
+const HEADING: &str = "## A million jobs\n";
+
 /// The figures of one run.
 struct Figures {
     name: String,
     done: i64,
     twice: i64,
     early: i64,
+    /// The median, the 99th percentile and the maximum.
     late_ms: [f64; 3],
+    /// The number of runs in the second with the most.
     per_second: i64,
     queries: i64,
-    idle_queries: i64,
+    /// Per minute, while nothing was due. None: not measured.
+    idle_queries: Option<i64>,
     took: Duration,
 }
 
 fn main() {
     // cargo passes --bench.
-    let page_file = std::env::args()
+    let readme = std::env::args()
         .skip(1)
         .find(|argument| !argument.starts_with("--"));
     let number = |name: &str, usual| {
@@ -48,9 +55,9 @@ fn main() {
         due: number("HWHEEL_DUE", 100_000),
         seconds: number("HWHEEL_SECONDS", 60),
     };
-    let begin = Instant::now();
+    let (begin, load) = (Instant::now(), load());
     let server = Server::start_with(
-        // As on a machine that is to keep its data; sized for this one.
+        // A server that keeps its data, and memory for a million jobs.
         &[
             "fsync = on",
             "shared_buffers = '1GB'",
@@ -80,10 +87,12 @@ fn main() {
     for (name, period) in [("poller, 1 s", 1000), ("poller, 100 ms", 100)] {
         all.push(poller(&db, &size, name, Duration::from_millis(period)));
     }
-    let page = page(&db, &size, &all, begin.elapsed());
-    println!("{page}");
-    if let Some(file) = page_file {
-        std::fs::write(&file, &page).expect("the page");
+    let section = section(&db, &size, &all, begin.elapsed(), &load);
+    println!("{section}");
+    if let Some(file) = readme {
+        let text = std::fs::read_to_string(&file).expect("the README");
+        let (before, _) = text.split_once(HEADING).expect("the heading");
+        std::fs::write(&file, format!("{before}{section}")).expect("the README");
         eprintln!("written to {file}");
     }
     let is_right = |f: &Figures| f.done == size.due && f.twice == 0 && f.early == 0;
@@ -93,14 +102,14 @@ fn main() {
     );
 }
 
-/// Fills the table with jobs that are due tomorrow, and makes the functions.
+/// Fills the table with jobs that are due tomorrow, and creates the functions.
 fn prepare(db: &Database, size: &Size) {
     db.execute(
         "CREATE TABLE run (key text, at timestamptz);
         CREATE FUNCTION note(key text, due timestamptz, payload jsonb) RETURNS void
         LANGUAGE sql AS 'INSERT INTO run VALUES (key, clock_timestamp())';
 
-        -- What a plain poller does: take what is due, run it, write that it is done.
+        -- A plain poller takes jobs that are due, runs them and writes that they are done.
         CREATE FUNCTION poll(at_most int) RETURNS bigint LANGUAGE plpgsql AS $$
         DECLARE
             j hwheel.job;
@@ -129,11 +138,12 @@ fn prepare(db: &Database, size: &Size) {
     ));
 }
 
-/// Makes some of the jobs due within the next minute, evenly, and waits for the first.
+/// Makes some of the jobs due within the next minute, evenly, and waits until the
+/// first is due.
 fn make_due(db: &Database, size: &Size) {
     let mut client = db.client();
     let mut ahead = 15.0;
-    // Again with more time if the machine needs more to write them.
+    // Starts again with more time if the machine needs more to write them.
     loop {
         let begin = Instant::now();
         let mut transaction = client.transaction().expect("a transaction");
@@ -159,7 +169,7 @@ fn make_due(db: &Database, size: &Size) {
     }
 }
 
-/// Calls of clients since the server was installed: each is a transaction of its own.
+/// The number of calls of clients so far: each is a transaction of its own.
 fn queries(client: &mut Client) -> i64 {
     let sql = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
     client.query_one(sql, &[]).expect("statistics").get(0)
@@ -168,7 +178,7 @@ fn queries(client: &mut Client) -> i64 {
 /// Queries per minute while nothing is due.
 fn idle_queries(db: &Database) -> i64 {
     let mut client = db.client();
-    // The server counts what a session did up to ten seconds later.
+    // The server counts the calls of a session up to ten seconds later.
     thread::sleep(Duration::from_secs(11));
     let before = queries(&mut client);
     thread::sleep(Duration::from_secs(10));
@@ -180,7 +190,7 @@ fn hwheel_jobs(db: &Database, size: &Size, name: &str, disturb: bool) -> Figures
     db.execute("VACUUM ANALYZE hwheel.job");
     let node = |n: usize| db.node_with(&format!("node-{n}-{disturb}"), &["--capacity", "1000000"]);
     let mut nodes: Vec<_> = (0..NODES).map(node).collect();
-    let idle_queries = if disturb { 0 } else { idle_queries(db) };
+    let idle_queries = (!disturb).then(|| idle_queries(db));
     make_due(db, size);
     let (before, begin) = (queries(&mut db.client()), Instant::now());
     if disturb {
@@ -221,11 +231,11 @@ fn poller(db: &Database, size: &Size, name: &str, period: Duration) -> Figures {
     };
     thread::scope(|scope| {
         for _ in 0..NODES {
-            // As nodes that were started at different times.
+            // Pollers on several machines do not keep step either.
             thread::sleep(period / NODES as u32);
             scope.spawn(poll);
         }
-        let idle_queries = idle_queries(db);
+        let idle_queries = Some(idle_queries(db));
         make_due(db, size);
         let before = queries(&mut db.client());
         let took = wait_until_done(db, size, Instant::now());
@@ -254,7 +264,13 @@ fn wait_until_done(db: &Database, size: &Size, begin: Instant) -> Duration {
     }
 }
 
-fn figures(db: &Database, name: &str, queries: i64, idle_queries: i64, took: Duration) -> Figures {
+fn figures(
+    db: &Database,
+    name: &str,
+    queries: i64,
+    idle_queries: Option<i64>,
+    took: Duration,
+) -> Figures {
     let row = &db.rows(
         "WITH late AS (SELECT extract(epoch FROM fired_at - due)::float8 * 1000 AS ms
             FROM hwheel.job WHERE state = 'done')
@@ -285,7 +301,19 @@ fn figures(db: &Database, name: &str, queries: i64, idle_queries: i64, took: Dur
     figures
 }
 
-fn page(db: &Database, size: &Size, all: &[Figures], took: Duration) -> String {
+/// The number of processes that ran or wanted to, on average over the last minute.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
+fn section(
+    db: &Database,
+    size: &Size,
+    all: &[Figures],
+    took: Duration,
+    load_before: &str,
+) -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cpu = cpu
         .lines()
@@ -293,17 +321,17 @@ fn page(db: &Database, size: &Size, all: &[Figures], took: Duration) -> String {
         .unwrap_or("unknown");
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let version: String = db.value("SHOW server_version");
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let mut page = format!(
-        "# hwheel-jobs: a million jobs\n\n\
-        Written by `make bench-jobs`, which took {:.0} s.\n\n\
-        The table has {} jobs. {} of them are due within {} s, evenly, and each is a SQL\n\
-        function that inserts a row. There are {NODES} nodes. PostgreSQL {version} with\n\
-        fsync, the nodes and the benchmark share {cores} cores ({cpu}). The load\n\
-        of the machine at the end was {}.\n\n\
-        | | done | twice | early | late p50 | p99 | worst | most in 1 s | queries | idle, per minute |\n\
+    let version = version.split(' ').next().unwrap_or_default();
+    let mut section = format!(
+        "{HEADING}\n\
+        `make bench-jobs` measured this in {:.0} s and wrote this section. The table has {}\n\
+        jobs. {} of them are due within {} s, evenly; each is a SQL function that inserts a\n\
+        row. PostgreSQL {version} with fsync, {NODES} nodes or pollers, and the benchmark share\n\
+        {cores} cores ({cpu}).\n\
+        The load average of the machine was {load_before} before and {} at the end.\n\n\
+        | | done | twice | early | late p50 | p99 | worst | runs in the busiest second | queries per minute | when idle |\n\
         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-        took.as_secs_f64(), size.jobs, size.due, size.seconds, load.split(' ').next().unwrap_or("unknown"),
+        took.as_secs_f64(), size.jobs, size.due, size.seconds, load(),
     );
     for f in all {
         let ms = |ms: f64| {
@@ -313,15 +341,11 @@ fn page(db: &Database, size: &Size, all: &[Figures], took: Duration) -> String {
                 format!("{:.2} s", ms / 1000.0)
             }
         };
-        let idle = if f.idle_queries == 0 {
-            "-".to_owned()
-        } else {
-            f.idle_queries.to_string()
-        };
+        let idle = f.idle_queries.map_or("-".to_owned(), |n| n.to_string());
         let per_minute = f.queries as f64 * 60.0 / f.took.as_secs_f64();
         let _ = writeln!(
-            page,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {per_minute:.0} per minute | {idle} |",
+            section,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {per_minute:.0} | {idle} |",
             f.name,
             f.done,
             f.twice,
@@ -332,10 +356,10 @@ fn page(db: &Database, size: &Size, all: &[Figures], took: Duration) -> String {
             f.per_second,
         );
     }
-    page += "\nThe killed node holds jobs of the next 10 s. They pass on when its lease of 15 s has run\n\
-        out, and then wait for each other. A query is a call of a client, which is a transaction.\n\
-        A poller asks for up to 1,000 jobs at once, and again at once if it gets them. The nodes\n\
-        have four connections each that fire, the pollers one each. Late is from the due time\n\
-        to the start of the function, by the database's clock.\n";
-    page
+    section += "\nA job is late from its due time to the start of its function, by the database's clock.\n\
+        The killed node holds jobs of the next 10 s. They pass on when its lease of 15 s has run\n\
+        out. A poller takes up to 1,000 jobs per query, and asks again at once if it gets 1,000.\n\
+        A node has four connections that fire, a poller one. A query is a call of a client,\n\
+        which is a transaction.\n";
+    section
 }
