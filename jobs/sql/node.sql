@@ -1,10 +1,10 @@
 -- The functions for nodes, one for each step of the protocol in src/main.rs.
 -- All decisions about time use clock_timestamp(): the database's clock.
 --
--- Some functions switch sequential scans off. Their questions are about a few jobs
--- among many, and a plan that was made while the table was small must not outlive
--- that. The planner takes the price of that for a long query, so they switch its
--- compiler off as well. _fire() does neither, because it runs the user's functions.
+-- Some functions switch sequential scans off. They read a few jobs among many, and
+-- must not keep a plan that was made while the table was small. The switch makes
+-- queries look expensive to the planner, so the functions switch its compiler off as
+-- well. _fire() does neither, because it runs the user's functions.
 
 -- Returns the node's id. HW002: this program and this schema do not fit.
 CREATE OR REPLACE FUNCTION hwheel._enter(name text, version int,
@@ -112,15 +112,16 @@ BEGIN
 		SELECT a.* FROM claimed c, LATERAL hwheel._as_claim(c.job) a;
 END $$;
 
--- What a node has claimed: after a lost connection it may have missed an answer.
+-- Returns the jobs that a node has claimed. After a lost connection it may have
+-- missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._owned(node_id bigint) RETURNS SETOF hwheel.claim
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
--- Locks the jobs that the fences still admit and that are due. Waits for nobody, and
--- answers once for a job that is named twice; n is its place.
+-- Locks the jobs that are due and whose fence is as claimed. Waits for nobody, and
+-- answers once for a job that is named twice. n is the place of a job in the arrays.
 -- taken: locked. early: not due yet. busy: locked by another. gone: not the node's.
 CREATE OR REPLACE FUNCTION hwheel._take(ids bigint[], fences bigint[], states text[])
 RETURNS TABLE (n bigint, id bigint, fence bigint, outcome text, key text,
@@ -151,8 +152,9 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	SELECT EXISTS (SELECT FROM hwheel.job j WHERE j.id = _valid.id AND j.fence = _valid.fence);
 $$;
 
--- Ends attempts. nexts is when a recurring job runs next. What comes next within
--- the window stays claimed by its owner, and is returned with its new fence.
+-- Ends attempts. nexts has the times at which recurring jobs run next. A job whose
+-- next run or attempt is within the window stays claimed by its owner, and is
+-- returned with its new fence.
 CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
 	nexts timestamptz[], skips int[], started timestamptz[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
@@ -182,7 +184,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			occurrence = CASE WHEN v.is_over THEN coalesce(v.new_due, j.occurrence)
 				ELSE j.occurrence END,
 			attempts = CASE WHEN v.ok OR v.is_over AND v.new_due IS NOT NULL THEN 0
-				ELSE j.attempts + 1 END,
+				ELSE least(j.attempts + 1, j.max_attempts) END,
 			runs = j.runs + v.ok::int,
 			skipped = j.skipped + CASE WHEN v.is_over THEN v.skip ELSE 0 END,
 			fired_at = coalesce(v.started, j.fired_at),

@@ -1,6 +1,6 @@
 //! Connections to the database: statements, errors, back-off.
 
-use postgres::error::SqlState;
+use postgres::error::Severity;
 use postgres::types::ToSql;
 use postgres::{Client, Config, Error, NoTls, Row, Statement};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub fn configure(text: &str) -> Result<Config, String> {
     config.keepalives_interval(Duration::from_secs(2));
     config.keepalives_retries(3);
     config.tcp_user_timeout(Duration::from_secs(10));
-    // The protocol relies on it that a statement sees what others have committed.
+    // The protocol needs statements that see what others have committed.
     let ours = r"-c default_transaction_isolation=read\ committed -c statement_timeout=0";
     let options = match config.get_options() {
         Some(theirs) => format!("{theirs} {ours}"),
@@ -51,12 +51,12 @@ pub fn describe(error: &Error) -> String {
     text
 }
 
-/// What an error asks for.
+/// How to treat an error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Failure {
-    /// The connection is of no more use, and the answer may be lost.
+    /// The connection is lost, and the answer may be too.
     Connection,
-    /// The server cannot work now, as with a full disk.
+    /// The server cannot work now, as with a full disk, or has broken a deadlock.
     Server,
     /// The statement is wrong.
     Statement,
@@ -66,15 +66,16 @@ pub fn failure(error: &Error) -> Failure {
     let Some(db) = error.as_db_error() else {
         return Failure::Connection;
     };
-    let code = db.code();
-    if *code == SqlState::QUERY_CANCELED {
-        return Failure::Statement;
+    // After a fatal error the server closes the connection.
+    if matches!(
+        db.parsed_severity(),
+        Some(Severity::Fatal | Severity::Panic)
+    ) {
+        return Failure::Connection;
     }
-    match &code.code()[..2] {
-        // Connection exceptions; an administrator's or a starting server's refusal.
-        "08" | "57" | "28" | "3D" => Failure::Connection,
-        // Resources; errors of the system; a standby.
-        "53" | "58" | "25" => Failure::Server,
+    match &db.code().code()[..2] {
+        // Resources; errors of the system; a standby; deadlocks.
+        "53" | "58" | "25" | "40" => Failure::Server,
         _ => Failure::Statement,
     }
 }
@@ -181,15 +182,21 @@ impl Link {
         }
         let session = self.session.as_mut().expect("just made");
         let answer = ask(session);
-        match &answer {
-            Ok(_) => self.backoff.reset(),
-            Err(e) if failure(e) == Failure::Connection => self.session = None,
-            Err(_) => {}
+        if answer
+            .as_ref()
+            .is_err_and(|e| failure(e) == Failure::Connection)
+        {
+            self.session = None;
         }
         answer
     }
 
-    /// Logs an error and waits, longer each time until an `ask` succeeds.
+    /// The link does its work: the next wait is short again.
+    pub fn works(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// Logs an error and waits, longer each time until the link works.
     pub fn back_off(&mut self, error: &Error) {
         let pause = self.backoff.next();
         log::error!("{}: {}; again in {pause:?}", self.name, describe(error));

@@ -1,8 +1,8 @@
 //! The jobs that a node holds, from the claim to the call that settles them.
 //!
-//! A job is armed, and its timer's expiry puts it into one of two queues. What leaves
-//! a queue belongs to the thread that took it. The database may have given any of them
-//! to another node meanwhile: then the fence says so when it fires.
+//! A job is armed, and when its timer expires it goes into one of two queues. A job
+//! that leaves a queue belongs to the thread that took it. The database may have given
+//! any of them to another node meanwhile. The fence shows that when the job fires.
 
 use crate::clock::Bounds;
 use crate::job::{Job, Kind};
@@ -10,14 +10,14 @@ use crate::metrics::Metrics;
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::Duration;
 
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
 
-/// How long a job waits at most whose row is locked.
-const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// How long a job waits at least and at most that could not be fired.
+pub type Pause = RangeInclusive<SignedDuration>;
 
 /// A command or request that has ended.
 pub struct Ended {
@@ -27,9 +27,9 @@ pub struct Ended {
 
 pub struct Held {
     state: Mutex<State>,
-    /// There are SQL jobs due, or the node closes.
+    /// SQL jobs are due, or the node closes.
     sql_due: Condvar,
-    /// There are others due or ended, or the node closes.
+    /// Other jobs are due or have ended, or the node closes.
     outside_due: Condvar,
     /// For the closures of the wheel.
     me: Weak<Held>,
@@ -45,7 +45,7 @@ struct State {
     ended: Vec<Ended>,
     /// The database's clock less this machine's.
     offset: SignedDuration,
-    /// An answer of the database was lost: what does this node own?
+    /// An answer of the database was lost, so the node may own more than it knows.
     is_unsure: bool,
     is_closing: bool,
 }
@@ -87,14 +87,13 @@ impl Held {
         }
     }
 
-    /// Arms a job that could not be fired now. The later it is, the longer it waits.
-    pub fn arm_later(&self, job: Job, at_least: Duration) {
+    /// Arms a job that could not be fired now. It waits for a quarter of its lateness.
+    pub fn arm_later(&self, job: Job, pause: Pause) {
         let mut state = self.lock();
         let now = state.now();
         let late = now.duration_since(job.due.unwrap_or(now));
-        let pause = (late / 4).min(LONGEST_PAUSE);
-        let pause = pause.max(SignedDuration::try_from(at_least).unwrap_or(LONGEST_PAUSE));
-        state.arm(job, Some(now + pause), self);
+        let wait = (late / 4).clamp(*pause.start(), *pause.end());
+        state.arm(job, Some(now + wait), self);
     }
 
     /// The job is no longer this node's.
@@ -123,7 +122,7 @@ impl Held {
     /// A timer has expired.
     fn expired(&self, id: i64) {
         let mut state = self.lock();
-        // It is not there if it was revoked or forgotten just now.
+        // A job that was revoked or forgotten just now is not there.
         let Some(job) = state.armed.remove(&id) else {
             return;
         };
@@ -147,9 +146,9 @@ impl Held {
         self.lock().offset
     }
 
-    /// Takes in a measurement of the offset. If it refutes the offset by much, a clock
-    /// was set, and a new wheel gets all jobs: a wheel holds its time where its clock
-    /// is set back, and its timers were computed with the old offset.
+    /// Takes in a measurement of the offset. If the offset was wrong by much, a clock
+    /// was set, and a new wheel gets all jobs: the timers of the old one were computed
+    /// with the old offset, and a wheel whose clock is set back holds its time.
     pub fn measured(&self, bounds: Bounds) {
         let mut state = self.lock();
         let offset = bounds.correct(state.offset);
@@ -270,8 +269,7 @@ impl State {
         }
     }
 
-    /// Arms the timer of a job. A node that cannot is of no use, and ends; its lease
-    /// passes on.
+    /// Arms the timer of a job. A node that cannot do that ends, and its jobs pass on.
     fn set(&mut self, job: &Job, not_before: Option<Timestamp>, held: &Held) {
         let due = job
             .due

@@ -1,4 +1,4 @@
-//! What a person asks: install, list, stats.
+//! The commands other than run: install, list, stats.
 
 use crate::args::{List, Stats};
 use crate::db;
@@ -106,8 +106,14 @@ const STATES: [&str; 5] = ["waiting", "claimed", "running", "done", "dead"];
 pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let mut client = connect(config)?;
     let counts = client
-        .query("SELECT state, count(*), count(*) FILTER (WHERE state IN ('waiting', 'claimed')
-            AND due < clock_timestamp() AND due > '-infinity') AS late FROM hwheel.job GROUP BY state", &[])
+        .query(
+            "SELECT state, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
+                AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
+            FROM hwheel.job, hwheel.settings,
+                LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n
+            GROUP BY state",
+            &[],
+        )
         .map_err(|e| explain(&e))?;
     let count = |state: &str| -> i64 {
         counts
@@ -115,7 +121,8 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
             .find(|row| row.get::<_, &str>(0) == state)
             .map_or(0, |row| row.get(1))
     };
-    let late: i64 = counts.iter().map(|row| row.get::<_, i64>(2)).sum();
+    let sum = |column: usize| -> i64 { counts.iter().map(|row| row.get::<_, i64>(column)).sum() };
+    let (due, late) = (sum(2), sum(3));
     let nodes = client
         .query(
             "SELECT name, left_at IS NULL AS lives, lateness, failed,
@@ -145,6 +152,14 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
             &states,
         );
         let one = |value: f64| [(String::new(), value)];
+        let help = "Jobs due within the window, or late.";
+        family(
+            &mut text,
+            "hwheel_jobs_due",
+            "gauge",
+            help,
+            &one(due as f64),
+        );
         let help = "Jobs whose due time has passed and that no node has started.";
         family(
             &mut text,
@@ -175,6 +190,7 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     for state in STATES {
         println!("{state:9} {}", count(state));
     }
+    println!("due       {due} within the window, or late");
     println!("late      {late}");
     println!("failed    {failed} attempts, of nodes seen in the last day");
     let ms = |part| {

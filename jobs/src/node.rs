@@ -48,8 +48,8 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
 
     let link = |purpose: &str| Link::new(&config, format!("hwheel-jobs {name}{purpose}"));
     let mut node = Node::new(held.clone(), link(""), name.clone(), &options);
-    // What can only be wrong with the command line or the schema ends the program now.
-    // A server that is away does not.
+    // A mistake in the command line or the schema ends the program now. A server that
+    // cannot be reached does not.
     if let Err(e) = node.enter() {
         if db::failure(&e) == Failure::Statement {
             return Err(explain(&e));
@@ -78,7 +78,7 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     while workers.iter().any(|worker| !worker.is_finished()) && Instant::now() < end {
         thread::sleep(Duration::from_millis(10));
     }
-    // It looks up at its next turn; the node leaves before that.
+    // That thread ends at its next turn. The node leaves before.
     drop(control);
     leave(link(" leave"), &held)
 }
@@ -212,6 +212,7 @@ impl Node {
             }
             if now >= next_claim {
                 let is_full = self.claim(id)?;
+                self.link.works();
                 next_claim = if is_full {
                     now + self.turn / 20
                 } else {
@@ -248,7 +249,7 @@ impl Node {
             metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
             self.arm(&rows);
             if rows.len() < BATCH {
-                return Ok(room > 0 && rows.len() == room);
+                return Ok(rows.len() == room);
             }
         }
     }

@@ -1,18 +1,17 @@
-//! What becomes of a job that is due: it runs or is skipped, and what the database
-//! says of it then.
+//! The outcome of a job that is due: it runs or is skipped, and the database answers
+//! what follows.
 
 use crate::clock;
 use crate::db::{self, Failure, Link, Session};
-use crate::held::Held;
+use crate::held::{Held, Pause};
 use crate::job::{Job, Kind};
 use crate::recur::{Step, LAST};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use postgres::{Error, Row};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-/// How long a job waits at least that is locked, or early by a little.
-pub const SHORTLY: Duration = Duration::from_millis(2);
+/// How long a job waits that is locked, or early by a little.
+pub const SHORTLY: Pause = SignedDuration::from_millis(2)..=SignedDuration::from_secs(1);
 
 /// A job that does not run now: its next run, or why it has none.
 pub type Planned = (Job, Result<Step, String>);
@@ -176,7 +175,10 @@ pub fn until_answered(
             ask(session)
         });
         match answer {
-            Ok(rows) => return Some(rows),
+            Ok(rows) => {
+                link.works();
+                return Some(rows);
+            }
             Err(e) if db::failure(&e) == Failure::Statement => {
                 log::error!("{}", db::describe(&e));
                 held.unsure();

@@ -1,24 +1,23 @@
 //! Firing of SQL jobs: a batch is one call of `hwheel._fire`.
 
 use crate::db::{self, Failure, Link, Session};
-use crate::held::Held;
+use crate::held::{Held, Pause};
 use crate::job::Job;
 use crate::outcome::{plan, settle, steps, take_in};
 use crate::recur::Step;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use postgres::{Error, Row};
-use std::time::Duration;
 
-/// PostgreSQL keeps up to 64 subtransactions of a transaction at hand, and each job
-/// is one.
+/// Each job is a subtransaction, and PostgreSQL keeps up to 64 of a transaction in
+/// shared memory.
 const BATCH: usize = 60;
 
 /// How long a job waits if the server cannot work, as with a full disk.
-const DISABLED: Duration = Duration::from_secs(2);
+const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs(10);
 
 /// Fires batches until the node closes.
 pub fn work(held: &Held, mut link: Link) {
-    // The first batch finds a connection and plans. An error will come again.
+    // So the first batch finds a connection and plans. An error will come again.
     let _ = link.ask(|session| call(session, &[]));
     while let Some(batch) = held.take_sql(BATCH) {
         fire(held, &mut link, batch);
@@ -48,6 +47,7 @@ fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
     };
     match answer {
         Ok(rows) => {
+            link.works();
             let jobs = running.iter().map(|(job, _)| job);
             take_in(held, link, jobs, &rows);
         }

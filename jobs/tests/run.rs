@@ -4,17 +4,9 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use std::sync::{mpsc, OnceLock};
+use std::sync::mpsc;
 use std::time::Duration;
-use support::{Database, Server};
-
-fn database() -> Database<'static> {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER
-        .get_or_init(Server::start)
-        .database()
-        .with_functions()
-}
+use support::{database, Database};
 
 /// Runs of the job that are recorded in the table `run`.
 fn runs(db: &Database, key: &str) -> i64 {
@@ -37,9 +29,8 @@ fn a_function_gets_its_job_and_runs_once_and_never_early() {
     }
     let exact = "SELECT bool_and(r.due = j.due AND r.at >= j.due AND j.fired_at >= j.due
         AND r.payload IS NOT DISTINCT FROM j.payload) FROM run r JOIN hwheel.job j USING (key)";
-    assert!(db.value::<bool>(exact));
-    let late: f64 = db.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run");
-    assert!(late < 1.0, "late by {late} s");
+    assert!(db.is(exact));
+    db.none_later_than(1.0);
 }
 
 #[test]
@@ -74,20 +65,20 @@ fn a_function_that_fails_leaves_nothing_and_is_dead_in_the_end() {
     assert_eq!((row.get(0), row.get(1)), (3, "it does not work (P0001)"));
     assert_eq!(runs(&db, "bad"), 0);
     // 100 ms and 200 ms, each less a fifth at most.
-    assert!(db.value::<bool>(
-        "SELECT fired_at - created_at > interval '240 ms' FROM hwheel.job WHERE key = 'bad'"
-    ));
+    assert!(
+        db.is("SELECT fired_at - created_at > interval '240 ms' FROM hwheel.job WHERE key = 'bad'")
+    );
 
     // The cause is repaired, and the job is revived.
     db.execute(
         "CREATE OR REPLACE FUNCTION fail(key text, due timestamptz, payload jsonb) RETURNS void
         LANGUAGE sql AS 'INSERT INTO run VALUES (key, due, payload)'",
     );
-    assert!(db.value::<bool>("SELECT hwheel.revive('bad')"));
+    assert!(db.is("SELECT hwheel.revive('bad')"));
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'bad'");
     assert_eq!(runs(&db, "bad"), 1);
-    assert!(!db.value::<bool>("SELECT hwheel.revive('bad')"));
-    assert_eq!(db.value::<i64>("SELECT hwheel.prune('0')"), 21);
+    assert!(!db.is("SELECT hwheel.revive('bad')"));
+    assert_eq!(db.number("SELECT hwheel.prune('0')"), 21);
 }
 
 #[test]
@@ -270,7 +261,7 @@ fn moves_and_cancels_count_inside_and_outside_the_window() {
         AND hwheel.move('in-later', now() + interval '7 s')
         AND hwheel.move('in-out', now() + interval '60 s')
         AND hwheel.move('out-out', now() + interval '120 s')";
-    assert!(db.value::<bool>(changed));
+    assert!(db.is(changed));
     db.wait("SELECT count(*) = 3 FROM hwheel.job WHERE state = 'done'");
 
     let ran = db.rows(
@@ -296,8 +287,8 @@ fn an_interval_keeps_its_rhythm() {
     db.wait("SELECT count(*) >= 12 FROM run");
     let rhythm = "SELECT bool_and(step = interval '250 ms') FROM
         (SELECT due - lag(due) OVER (ORDER BY due) AS step FROM run) s WHERE step IS NOT NULL";
-    assert!(db.value::<bool>(rhythm));
-    assert!(db.value::<bool>("SELECT hwheel.cancel('tick')"));
+    assert!(db.is(rhythm));
+    assert!(db.is("SELECT hwheel.cancel('tick')"));
     let count = runs(&db, "tick");
     std::thread::sleep(Duration::from_millis(700));
     assert_eq!(runs(&db, "tick"), count);
@@ -316,16 +307,16 @@ fn missed_runs_are_skipped_made_up_for_by_one_or_all_made() {
     for (key, ran, skipped) in [("skip", 0, 6), ("once", 1, 5), ("all", 6, 0)] {
         assert_eq!(runs(&db, key), ran, "{key}");
         assert_eq!(
-            db.value::<i64>(&format!(
+            db.number(&format!(
                 "SELECT skipped FROM hwheel.job WHERE key = '{key}'"
             )),
             skipped
         );
     }
     // The rhythm is kept.
-    assert!(db.value::<bool>(
-        "SELECT bool_and(due - created_at BETWEEN '29 min' AND '31 min') FROM hwheel.job"
-    ));
+    assert!(
+        db.is("SELECT bool_and(due - created_at BETWEEN '29 min' AND '31 min') FROM hwheel.job")
+    );
 }
 
 #[test]
@@ -379,7 +370,7 @@ fn a_cron_job_goes_through_a_change_of_daylight_saving() {
     local("daily");
     db.execute("UPDATE hwheel.job SET due = due - interval '1 day', occurrence = due - interval '1 day' WHERE key = 'daily'");
     db.wait("SELECT runs = 1 FROM hwheel.job WHERE key = 'daily'");
-    assert!(db.value::<bool>(
+    assert!(db.is(
         "SELECT to_char(due AT TIME ZONE 'Europe/Berlin', 'HH24:MI') = '02:30' AND due > now() FROM hwheel.job WHERE key = 'daily'"
     ));
 }
@@ -391,7 +382,7 @@ fn a_cron_job_that_never_occurs_is_dead() {
     db.execute("SELECT hwheel.schedule('never', cron => '0 0 30 2 *', sql => 'note')");
     db.wait("SELECT state = 'dead' FROM hwheel.job");
     assert_eq!(
-        db.value::<String>("SELECT last_error FROM hwheel.job"),
+        db.text("SELECT last_error FROM hwheel.job"),
         "\"0 0 30 2 *\" never occurs"
     );
 }
@@ -422,7 +413,7 @@ fn a_node_runs_only_the_kinds_that_it_is_told_to() {
     db.execute("SELECT hwheel.schedule('c', now(), command => 'true'); SELECT hwheel.schedule('s', now(), sql => 'note')");
     db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 's'");
     assert_eq!(
-        db.value::<String>("SELECT state FROM hwheel.job WHERE key = 'c'"),
+        db.text("SELECT state FROM hwheel.job WHERE key = 'c'"),
         "waiting"
     );
 }
@@ -435,15 +426,16 @@ fn a_node_with_little_room_runs_everything() {
         "SELECT hwheel.schedule('k' || i, now(), sql => 'note') FROM generate_series(1, 50) i",
     );
     db.wait("SELECT count(*) = 50 FROM hwheel.job WHERE state = 'done'");
-    assert_eq!(db.value::<i64>("SELECT count(*) FROM run"), 50);
+    assert_eq!(db.number("SELECT count(*) FROM run"), 50);
 }
 
 #[test]
 fn list_and_stats_show_what_there_is() {
     let db = database();
-    let mut node = db.node_with("one", &["--metrics", "127.0.0.1:0"]);
+    let mut node = db.node_with("one", &["--kinds", "sql", "--metrics", "127.0.0.1:0"]);
     db.execute(
         "SELECT hwheel.schedule('done', now(), sql => 'note');
+        SELECT hwheel.schedule('stuck', now(), command => 'true');
         SELECT hwheel.schedule('bad', now(), sql => 'fail', max_attempts => 1);
         SELECT hwheel.schedule('daily', cron => '0 3 * * *', zone => 'Asia/Tokyo', sql => 'note');
         SELECT hwheel.schedule('later', now() + interval '1 h', http => 'http://x/', every => '1 h')",
@@ -472,10 +464,11 @@ fn list_and_stats_show_what_there_is() {
     assert_eq!(output(&["list", "--key", "la%"]).lines().count(), 2);
     let stats = output(&["stats"]);
     for text in [
-        "waiting   2",
+        "waiting   3",
         "done      1",
         "dead      1",
-        "late      0",
+        "due       1 within the window",
+        "late      1",
         "failed    1",
         "node      one: clock ",
     ] {
@@ -483,8 +476,9 @@ fn list_and_stats_show_what_there_is() {
     }
     let text = output(&["stats", "--prometheus"]);
     for line in [
-        "hwheel_jobs{state=\"waiting\"} 2",
-        "hwheel_jobs_late 0",
+        "hwheel_jobs{state=\"waiting\"} 3",
+        "hwheel_jobs_due 1",
+        "hwheel_jobs_late 1",
         "hwheel_jobs_lateness_seconds_count 2",
     ] {
         assert!(text.contains(line), "{text}");
@@ -514,5 +508,5 @@ fn list_and_stats_show_what_there_is() {
         assert!(answer.contains(line), "{answer}");
     }
     assert!(node.end());
-    assert!(db.value::<bool>("SELECT left_at IS NOT NULL FROM hwheel.node"));
+    assert!(db.is("SELECT left_at IS NOT NULL FROM hwheel.node"));
 }

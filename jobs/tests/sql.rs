@@ -4,18 +4,9 @@
 mod support;
 
 use postgres::fallible_iterator::FallibleIterator;
-use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::Duration;
-use support::{Database, Server};
-
-fn database() -> Database<'static> {
-    static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER
-        .get_or_init(Server::start)
-        .database()
-        .with_functions()
-}
+use support::database;
 
 const NOTE: &str = "now() + interval '1 h', sql => 'note'";
 
@@ -29,7 +20,7 @@ fn a_job_that_is_rolled_back_never_existed() {
     db.execute("BEGIN; SELECT hwheel.move('kept', now() + interval '2 h'); ROLLBACK");
     let row = &db.rows("SELECT key, due < now() + interval '1 h' FROM hwheel.job")[0];
     assert_eq!((row.get("key"), row.get(1)), ("kept", true));
-    assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 1);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 1);
 }
 
 #[test]
@@ -51,11 +42,11 @@ fn a_key_names_one_live_job() {
 fn move_and_cancel_say_whether_there_was_a_job() {
     let db = database();
     db.execute(&format!("SELECT hwheel.schedule('a', {NOTE})"));
-    assert!(db.value::<bool>("SELECT hwheel.move('a', now() + interval '3 h')"));
-    assert!(!db.value::<bool>("SELECT hwheel.move('b', now())"));
-    assert!(db.value::<bool>("SELECT hwheel.cancel('a')"));
-    assert!(!db.value::<bool>("SELECT hwheel.cancel('a')"));
-    assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 0);
+    assert!(db.is("SELECT hwheel.move('a', now() + interval '3 h')"));
+    assert!(!db.is("SELECT hwheel.move('b', now())"));
+    assert!(db.is("SELECT hwheel.cancel('a')"));
+    assert!(!db.is("SELECT hwheel.cancel('a')"));
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
 }
 
 #[test]
@@ -67,7 +58,7 @@ fn a_function_is_stored_by_its_full_name() {
         SET search_path = \"My app\"; SELECT hwheel.schedule('a', now(), sql => '\"Do\"')",
     );
     assert_eq!(
-        db.value::<String>("SELECT target FROM hwheel.job"),
+        db.text("SELECT target FROM hwheel.job"),
         "\"My app\".\"Do\""
     );
 }
@@ -157,7 +148,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     assert!(db
         .refusal("SELECT hwheel.move('a', 'yesterday')")
         .contains("is in the past"));
-    assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 0);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
 }
 
 #[test]
@@ -234,9 +225,9 @@ fn the_schema_is_installed_again_without_harm() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert_eq!(db.value::<i64>("SELECT count(*) FROM hwheel.job"), 1);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 1);
     assert_eq!(
-        db.value::<String>("SELECT window_length::text FROM hwheel.settings"),
+        db.text("SELECT window_length::text FROM hwheel.settings"),
         "00:00:02"
     );
 }

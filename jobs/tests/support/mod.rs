@@ -3,6 +3,7 @@
 
 use postgres::{Client, NoTls, Row};
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,24 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
 /// that ends: a shell waits for the end of a pipe, stops it and removes the directory.
 pub struct Server {
     dir: PathBuf,
-    /// Set for all commands of the server, such as LD_PRELOAD.
+    /// Variables for the processes of the server, such as LD_PRELOAD.
     env: Vec<(String, String)>,
     databases: AtomicU32,
     _pipe: std::process::ChildStdin,
+}
+
+/// A new database with functions for jobs, on the server that the tests of a file share.
+pub fn database() -> Database<'static> {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER
+        .get_or_init(Server::start)
+        .database()
+        .with_functions()
+}
+
+/// Says that a test is skipped. The test harness would hide the line of a macro.
+pub fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
 /// The directory with initdb and pg_ctl.
@@ -153,7 +168,7 @@ impl Server {
         );
     }
 
-    /// `mode` is fast, or immediate: as after a crash.
+    /// `mode` is fast, or immediate, which is a crash for the server.
     pub fn down(&self, mode: &str) {
         self.command("pg_ctl", &["-D", "data", "-m", mode, "-w", "stop"]);
     }
@@ -162,17 +177,27 @@ impl Server {
         &self.dir
     }
 
+    /// A client of the database postgres.
+    pub fn client(&self) -> Client {
+        Client::connect(&self.url("postgres"), NoTls).expect("the server")
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!(
+            "host={} user=postgres dbname={database}",
+            self.dir.display()
+        )
+    }
+
     /// A new database with the schema, a window of 2 s and a lease of 1.5 s.
     pub fn database(&self) -> Database<'_> {
         let name = format!("db{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let url = |name: &str| format!("host={} user=postgres dbname={name}", self.dir.display());
-        let mut client = Client::connect(&url("postgres"), NoTls).expect("the server");
-        client
+        self.client()
             .batch_execute(&format!("CREATE DATABASE {name}"))
             .expect("a database");
         let database = Database {
             server: self,
-            url: url(&name),
+            url: self.url(&name),
         };
         let output = database.program(&["install"]);
         assert!(
@@ -240,6 +265,44 @@ impl Database<'_> {
     /// The first value of the first row.
     pub fn value<T: for<'a> postgres::types::FromSql<'a>>(&self, sql: &str) -> T {
         self.rows(sql)[0].get(0)
+    }
+
+    pub fn is(&self, sql: &str) -> bool {
+        self.value(sql)
+    }
+
+    pub fn number(&self, sql: &str) -> i64 {
+        self.value(sql)
+    }
+
+    pub fn text(&self, sql: &str) -> String {
+        self.value(sql)
+    }
+
+    /// Jobs that note(), evenly over the next seconds.
+    pub fn spread(&self, count: i32, seconds: f64) {
+        self.execute(&format!(
+            "SELECT hwheel.schedule('k' || i, now() + i * interval '1 s' * {seconds} / {count}, sql => 'note')
+            FROM generate_series(1, {count}) i"
+        ));
+    }
+
+    /// Waits until all jobs are done, and checks that each ran once and not early.
+    pub fn all_done_once(&self) {
+        self.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
+        let row = &self.rows(
+            "SELECT (SELECT count(*) FROM hwheel.job WHERE kind = 'sql'), count(*),
+            count(DISTINCT key), bool_and(at >= due) FROM run",
+        )[0];
+        let (jobs, runs, keys, in_time): (i64, i64, i64, bool) =
+            (row.get(0), row.get(1), row.get(2), row.get(3));
+        assert_eq!((runs, keys, in_time), (jobs, jobs, true));
+    }
+
+    /// Checks that no run was later than this.
+    pub fn none_later_than(&self, seconds: f64) {
+        let late: f64 = self.value("SELECT max(extract(epoch FROM at - due))::float8 FROM run");
+        assert!(late < seconds, "late by {late} s");
     }
 
     /// The message of a statement that has to fail.
@@ -311,6 +374,11 @@ impl Database<'_> {
 
     /// A node that may still have to wait for the server.
     pub fn spawn(&self, name: &str, arguments: &[&str]) -> Node {
+        self.spawn_in(name, arguments, &[])
+    }
+
+    /// With variables of the environment.
+    pub fn spawn_in(&self, name: &str, arguments: &[&str], env: &[(&str, &str)]) -> Node {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let log = format!("hwheel-node-{}-{count}-{name}.log", std::process::id());
@@ -320,6 +388,7 @@ impl Database<'_> {
             .args(["run", "--name", name])
             .args(arguments)
             .env("DATABASE_URL", &self.url)
+            .envs(env.iter().copied())
             .stdin(Stdio::null())
             .stdout(output.try_clone().expect("dup"))
             .stderr(output)
@@ -341,13 +410,13 @@ impl Node {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
     }
 
-    /// As a crash or a power failure.
+    /// Ends it as a crash or a power failure does.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks it to end. Returns whether it did so without an error.
+    /// Asks it to end, and returns whether it ended without an error.
     pub fn end(&mut self) -> bool {
         self.signal(libc::SIGTERM);
         self.child.wait().expect("wait").success()
