@@ -66,7 +66,7 @@ fn sync_deletes_against_periodic_timers() {
                 for _ in 0..30 {
                     let target = w.now() + 1 + rng.below(3);
                     w.advance(target, |f| {
-                        let Some(periodic) = f.func.addr().checked_sub(2) else {
+                        let Some(periodic) = f.func.checked_sub(2) else {
                             w.fire(f);
                             return true;
                         };

@@ -11,12 +11,13 @@ mod life;
 mod waits;
 
 use super::{add, check, thread, Rng, Tally};
+use crate::core::driver::Fired;
+use crate::core::life::Spec;
+use crate::core::node::{AUTO, KEYED};
+use crate::core::state::Handle;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{Budget, Errno, Executor, Host, Options, When};
-use crate::slab::{AUTO, KEYED};
-use crate::sweep::Fired;
 use crate::sys::clock::Clock;
-use crate::wheel::{Handle, Spec};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -164,8 +165,8 @@ fn is_refused_inside(host: &Host) {
     assert_eq!(host.stop(), Err(-libc::EDEADLK));
     assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
     let driven = match is_manual(host) {
-        true => host.advance(FAR * FAR, None),
-        false => host.poll(None),
+        true => host.advance(FAR * FAR, Budget::default(), None),
+        false => host.poll(Budget::default(), None),
     };
     assert_eq!(driven, Err(-libc::EBUSY));
 }
@@ -226,10 +227,9 @@ impl World {
                 tick_ns: TICK,
                 levels: 2,
                 slots: 2,
-                max_timers: crate::slab::MOST,
+                max_timers: crate::core::slab::MOST,
                 start_ns: BEGIN,
                 coarse: false,
-                budget: Budget::default(),
                 crew,
                 executor: executor.then_some(Executor {
                     call: execute,
@@ -294,7 +294,7 @@ impl World {
         self.book(1);
         let armed = match rng.below(3) {
             0 => host.arm_range(timer, after, rng.below(SOON)),
-            _ => host.arm(timer, after, crate::wheel::How::Always),
+            _ => host.arm(timer, after, crate::core::arm::How::Always),
         };
         if right(armed, &[libc::ESHUTDOWN]) != 0 {
             self.book(-1);
@@ -337,7 +337,7 @@ impl World {
     }
 
     fn await_end(&self, host: &Host, timer: Handle) {
-        let was = host.cancel_sync(timer, 0);
+        let was = host.cancel_sync(timer, false);
         let was = right(was, &[libc::EDEADLK]) == 1;
         self.book(-i64::from(was));
         add(&self.synced, was.into());
@@ -346,16 +346,21 @@ impl World {
     /// Drives; false if that was refused.
     fn drive(&self, host: &Host, rng: &mut Rng) -> bool {
         let mut room = 1 + rng.below(3);
+        let goal = rng.below(SOON);
         let mut event = |_: &Fired| {
             self.fires();
             room -= 1;
             room != 0
         };
-        let driven = match is_manual(host) {
-            true => host.advance(host.now() + rng.below(SOON), Some(&mut event)),
-            false => host.poll(Some(&mut event)),
+        let budget = Budget {
+            items: rng.below(4) as u32,
+            ns: 0,
         };
-        right(driven.map(|()| 0), &[libc::EBUSY]) == 0
+        let driven = match is_manual(host) {
+            true => host.advance(host.now() + goal, budget, Some(&mut event)),
+            false => host.poll(budget, Some(&mut event)),
+        };
+        right(driven.map(i32::from), &[libc::EBUSY]) >= 0
     }
 
     fn drain(&self, host: &Host) {
@@ -385,7 +390,7 @@ impl World {
             13 if rng.below(8) == 0 => self.drain(host),
             14 => _ = right(host.work().map(i32::from), &[libc::EINVAL]),
             15 => {
-                let was = right(host.cancel(self.pick(rng), 0), &[]);
+                let was = right(host.cancel(self.pick(rng), false), &[]);
                 self.book(-i64::from(was));
             }
             16 => system().pass(rng.below(2 * TICK)),
@@ -440,12 +445,13 @@ impl World {
             {}
         } else {
             // Callbacks may arm again, a few times.
-            while host.wheel().survey().0 != 0 && !self.drained.load(Ordering::Relaxed) {
+            while host.wheel().pending() != 0 && !self.drained.load(Ordering::Relaxed) {
                 system().pass(FAR);
-                match is_manual(host) {
-                    true => host.advance(host.now() + FAR, None).unwrap(),
-                    false => host.poll(None).unwrap(),
-                }
+                let driven = match is_manual(host) {
+                    true => host.advance(host.now() + FAR, Budget::default(), None),
+                    false => host.poll(Budget::default(), None),
+                };
+                driven.unwrap();
                 assert_eq!(host.stop(), Ok(()));
             }
             host.next_expiry().unwrap();
@@ -455,7 +461,7 @@ impl World {
         assert_eq!(queued, 0);
         let lost = host.unclaimed.get() + dropped;
         let fired = self.fired.load(Ordering::Relaxed) + lost + revoked;
-        assert_eq!(host.wheel().driver.count.fired.get(), fired, "fired");
+        assert_eq!(host.wheel().driven().fired.get(), fired, "fired");
         // A sync delete that waits for a callback also ends what is armed meanwhile,
         // and says so once.
         let open = self.books.load(Ordering::Relaxed) - lost as i64;

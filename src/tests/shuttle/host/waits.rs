@@ -54,7 +54,7 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
             for timer in &w.shared[..2] {
                 w.book(1);
                 let timer = timer.load(Ordering::Relaxed);
-                host.arm(timer, When::After(0), crate::wheel::How::Always)
+                host.arm(timer, When::After(0), crate::core::arm::How::Always)
                     .unwrap();
             }
             system().pass(FAR);

@@ -1,8 +1,8 @@
 //! What the kernel has for sleeping until a word changes, for threads of the
 //! model checker: who is not woken sleeps for ever, and the checker says so.
 
+use crate::core::wheel::Park;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
-use crate::wheel::Park;
 use shuttle::thread::{current, park, Thread};
 
 shuttle::lazy_static! {
