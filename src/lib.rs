@@ -197,7 +197,6 @@
 //! | `sync/weak.rs`           | for tests: one ordering weakened              |
 //! | `sync/hooked.rs`         | for tests: a hook before each access          |
 //! | `sync/chaos.rs`          | for tests: atomics that dawdle                |
-//! | `sync/plant.rs`          | for tests: bugs that can be planted           |
 //! | `sync/stopping.rs`       | for tests: a thread stopped at any access     |
 //! | `tests/*`                | oracle, simulation, model checkers, stress    |
 //!

@@ -22,10 +22,10 @@ mod stopping;
 #[cfg(loom)]
 #[allow(unused_imports)]
 pub(crate) use stopping::stopped_before;
-#[cfg(all(loom, not(planted)))]
+#[cfg(all(loom, not(weakened)))]
 #[allow(unused_imports)]
 pub(crate) use stopping::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-#[cfg(all(loom, planted))]
+#[cfg(all(loom, weakened))]
 mod weak;
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::atomic::{
@@ -35,26 +35,13 @@ pub(crate) use shuttle::sync::atomic::{
 pub(crate) use std::sync::atomic::{
     fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
-#[cfg(all(loom, planted))]
+#[cfg(all(loom, weakened))]
 pub(crate) use weak::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::thread_local;
 #[cfg(not(checked))]
 pub(crate) use std::thread_local;
-
-#[cfg(planted)]
-mod plant;
-#[cfg(planted)]
-pub(crate) use plant::planted;
-
-/// Whether the bug of this name is planted, for a test that must catch it:
-/// verify/bugs.txt. Never, but in a build for that.
-#[cfg(not(planted))]
-#[inline(always)]
-pub(crate) const fn planted(_: &str) -> bool {
-    false
-}
 
 /// A static, which the executions of a model checker do not share.
 #[cfg(not(loom))]
@@ -78,7 +65,7 @@ pub(crate) use each_execution;
 /// must be held back: an `mfence` after it would cost ten nanoseconds for
 /// nothing. Elsewhere, and under the tools that check orderings, it is a fence.
 #[inline(always)]
-#[cfg_attr(planted, track_caller)]
+#[cfg_attr(weakened, track_caller)]
 pub(crate) fn fence_after_rmw() {
     #[cfg(all(target_arch = "x86_64", not(checked), not(miri)))]
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
@@ -89,7 +76,7 @@ pub(crate) fn fence_after_rmw() {
 /// A sequentially consistent fence between two loads. x86 keeps loads in order,
 /// so there it is for the compiler alone.
 #[inline(always)]
-#[cfg_attr(planted, track_caller)]
+#[cfg_attr(weakened, track_caller)]
 pub(crate) fn fence_between_loads() {
     fence_after_rmw();
 }

@@ -12,31 +12,39 @@ orderings, or if one that no test catches is not argued in docs/VERIFICATION.md
 
 import collections
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 
-import planted
-
+TOP = pathlib.Path(__file__).resolve().parent.parent
+TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
-FILES = ("wheel", "sweep", "sweep/tidy", "shard", "bucket", "slab", "runtime/ring")
+FILES = (
+    "gate arm cancel life wheel buckets queue shard slab node "
+    "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query "
+    "driver/clean driver/rescue driver/drain"
+).split()
+FILES = [f"core/{name}" for name in FILES] + ["runtime/ring"]
 HEAD = """\
 # Each atomic ordering of the core that is not relaxed, a step weaker, and the
 # test of the model checker that fails then, to one preemption. "=name" is an
 # argument in docs/VERIFICATION.md where none does. Written by `make orderings`.
 """
 CALL = re.compile(
-    r"(?:crate::sync::)?\b(fence|fence_after_rmw)\(|"
-    r"(\w+)(?:\(\))?(?:\.\d)?(?:\((?:[^()]|\([^()]*\))*\))?\s*\.\s*"
-    r"(load|store|swap|compare_exchange(?:_weak)?|fetch_\w+)\("
+    r"(?:crate::sync::)?\b(fence|fence_after_rmw|fence_between_loads)\(|"
+    r"\.\s*(load|store|swap|compare_exchange(?:_weak)?|fetch_\w+)\("
 )
+FENCES = ("fence_after_rmw", "fence_between_loads")
 PREEMPTIONS = int(os.environ.get("HWHEEL_PREEMPTIONS", 1))
+# Seconds that each test explores for at most, and that all of them may take.
+SECONDS = int(os.environ.get("HWHEEL_SECONDS", 10))
+PATIENCE = 3600
 # Too many executions to have them for each ordering, or not about the core: keys
 # have a lock. HWHEEL_SLOW is another pattern of what to leave out.
 SLOW = re.compile(os.environ.get("HWHEEL_SLOW", "^triple_|^pairs_of_|_of_a_key_"))
-PLANTED = re.compile(r'if planted\("\w+"\) \{[^}]*\}')
 STRONG = re.compile(r"Ordering::(?!Relaxed)\w+")
 WEAKER = {
     "SeqCst": ["AcqRel"],
@@ -64,29 +72,43 @@ def arguments(text, at):
     raise ValueError("unbalanced")
 
 
+def receiver(text):
+    """The name of what a method is called on, at the end of the text."""
+    text = text.rstrip()
+    while text[-1] in ")]":
+        depth = 0
+        for i in range(len(text) - 1, -1, -1):
+            depth += (text[i] in ")]") - (text[i] in "([")
+            if depth == 0:
+                break
+        text = text[:i].rstrip()
+    if text[-1] == "}":
+        return receiver(text[:-1])
+    return re.search(r"\w+$", text)[0]
+
+
 def sites(name):
     """The orderings of a file of src/ and what is weaker."""
-    text = (planted.TOP / f"src/{name}.rs").read_text()
+    text = (TOP / f"src/{name}.rs").read_text()
     text = re.split(r"#\[cfg\((?:all\()?test", text)[0]
-    # What is no code, and what is there only to be wrong, made blank.
-    for blank in (re.compile("//.*"), PLANTED):
-        text = blank.sub(lambda m: re.sub(r"\S", " ", m[0]), text)
+    # What is no code made blank.
+    text = re.sub("//.*", lambda m: re.sub(r"\S", " ", m[0]), text)
     found, seen, strong = [], collections.Counter(), 0
     for call in CALL.finditer(text):
         functions = re.findall(r"\bfn (\w+)", text[: call.start()])
         fence = call[1] is not None
-        access = call[1] if fence else f"{call[2]}.{call[3]}"
+        access = call[1] if fence else f"{receiver(text[:call.start()])}.{call[2]}"
         orders = [re.fullmatch(r"\s*Ordering::(\w+)\s*", a) for a in arguments(text, call.end())]
-        orders = [m[1] for m in orders if m] or ["SeqCst"] * (access == "fence_after_rmw")
+        orders = [m[1] for m in orders if m] or ["SeqCst"] * (access in FENCES)
         if not orders:
             continue
-        at = call.start() if fence else call.start(3)
+        at = call.start() if fence else call.start(2)
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
         where = f"{name}.rs {functions[-1]}"
         seen[where, access] += 1
         nth = f"#{seen[where, access]}" if seen[where, access] > 1 else ""
         for n, order in enumerate(orders):
-            strong += bool(WEAKER[order]) and access != "fence_after_rmw"
+            strong += bool(WEAKER[order]) and access not in FENCES
             what = access + nth + ("(failure)" if n else "")
             for to in WEAKER[order]:
                 place = f"src/{name}.rs:{line}:{column}:{n}:{to}"
@@ -94,6 +116,53 @@ def sites(name):
     if strong != len(STRONG.findall(text)):
         sys.exit(f"{name}.rs has orderings that this program does not understand")
     return found
+
+
+class Tests:
+    """The tests of the model checker, built so that the environment can weaken an
+    ordering of the library: src/sync/weak.rs."""
+
+    def __init__(self):
+        env = dict(
+            os.environ,
+            RUSTFLAGS="--cfg weakened --cfg loom",
+            CARGO_TARGET_DIR=str(TARGET / "weakened"),
+            # Built for a few seconds of work.
+            CARGO_PROFILE_RELEASE_LTO="off",
+            CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16",
+        )
+        build = [os.environ.get("CARGO", "cargo"), "test", "-q", "--lib", "--no-run"]
+        build += ["--release", "--message-format=json"]
+        out = subprocess.run(build, cwd=TOP, env=env, check=True, stdout=subprocess.PIPE, text=True)
+        made = map(json.loads, out.stdout.splitlines())
+        self.program = next(m["executable"] for m in made if m.get("executable"))
+        listed = subprocess.run(
+            [self.program, "--list"], check=True, capture_output=True, text=True
+        )
+        lines = [line[:-6] for line in listed.stdout.splitlines() if line.endswith(": test")]
+        self.path = {path.rsplit("::", 1)[1]: path for path in lines}
+
+    def run(self, tests, **weakened):
+        """The first of some tests that fails, or None, and what they said.
+        Fails if they do not end."""
+        env = dict(
+            os.environ,
+            LOOM_MAX_PREEMPTIONS=str(PREEMPTIONS),
+            LOOM_MAX_DURATION=str(SECONDS),
+            RUST_BACKTRACE="0",
+            # The harness has --fail-fast, but does not call it stable.
+            RUSTC_BOOTSTRAP="1",
+            **weakened,
+        )
+        command = [self.program, "--exact", *(self.path[test] for test in tests)]
+        command += ["--nocapture", "--test-threads=1", "-Zunstable-options", "--fail-fast"]
+        run = subprocess.run(
+            command, cwd=TOP, env=env, capture_output=True, text=True, timeout=PATIENCE
+        )
+        begun = re.findall(r"^test (\S+) \.\.\.", run.stdout, re.MULTILINE)
+        if run.returncode == 0 and len(begun) == len(tests):
+            return None, run.stdout
+        return begun[-1].rsplit("::", 1)[1], run.stdout
 
 
 def read_table():
@@ -111,9 +180,9 @@ def write_table(rows):
 def judge(tests, site, names, last):
     """The test that fails with the site weakened; None without any."""
     try:
-        if last and tests.run([last], PREEMPTIONS, HWHEEL_WEAKEN=site.place)[0]:
+        if last and tests.run([last], HWHEEL_WEAKEN=site.place)[0]:
             return last
-        failed, said = tests.run(names, PREEMPTIONS, HWHEEL_WEAKEN=site.place)
+        failed, said = tests.run(names, HWHEEL_WEAKEN=site.place)
     except subprocess.TimeoutExpired:
         print(f"  {site.key}: does not end")
         return None
@@ -124,7 +193,7 @@ def judge(tests, site, names, last):
 
 def run(tests, names, todo, old):
     """Weakens one site after the other; yields the row of each."""
-    failed, _ = tests.run(names, PREEMPTIONS)
+    failed, _ = tests.run(names)
     if failed:
         sys.exit(f"{failed} fails with nothing weakened")
 
@@ -140,20 +209,20 @@ def run(tests, names, todo, old):
 
 def check(found, old):
     """Whether table, sources and document agree, and the fences are needed."""
-    argued = ARGUED.findall((planted.TOP / "docs/VERIFICATION.md").read_text())
+    argued = ARGUED.findall((TOP / "docs/VERIFICATION.md").read_text())
     different = {s.key for s in found} ^ set(old)
     different |= {k for k, v in old.items() if v[0] == "=" and v[1:] not in argued}
     if different:
         sys.exit("not in the table, or only there, or not argued:\n" + "\n".join(different))
     todo = [s for s in found if s.to == "AcqRel" and old[s.key][0] != "="]
     names = sorted({old[s.key] for s in todo})
-    missed = [k for k, verdict in run(planted.Tests("loom"), names, todo, old) if not verdict]
+    missed = [k for k, verdict in run(Tests(), names, todo, old) if not verdict]
     print(f"{len(found)} orderings; {len(todo)} fences weakened, {len(missed)} not caught")
     sys.exit(bool(missed))
 
 
 def weaken(found, old, todo):
-    tests = planted.Tests("loom")
+    tests = Tests()
     names = [name for name, path in tests.path.items() if "::model::" in path]
     names = [name for name in names if not SLOW.search(name)]
     rows = dict(old)

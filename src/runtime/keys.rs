@@ -53,7 +53,7 @@ use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
-use crate::sync::{planted, Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard};
 use hashbrown::HashTable;
 use name::Name;
 use std::hash::{DefaultHasher, Hasher};
@@ -161,7 +161,7 @@ impl Keys {
         let mut replaced = false;
         if let Ok(mut old) = table.find_entry(hash, |e| e.name.is(key)) {
             replaced = timers.end(old.get().handle);
-            if replaced || planted("set_drops_an_entry_that_has_fired") {
+            if replaced {
                 old.remove();
             } else {
                 // It has fired: the driver will fetch it.

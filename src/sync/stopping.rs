@@ -46,7 +46,7 @@ pub(crate) fn stopped_before<R>(n: u32, f: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-#[cfg(not(planted))]
+#[cfg(not(weakened))]
 fn hook(order: Ordering, argument: usize) -> Ordering {
     if argument == 0 {
         access();
@@ -54,12 +54,12 @@ fn hook(order: Ordering, argument: usize) -> Ordering {
     order
 }
 
-#[cfg(not(planted))]
+#[cfg(not(weakened))]
 #[track_caller]
 pub(crate) fn fence(order: Ordering) {
     access();
     real::fence(order);
 }
 
-#[cfg(not(planted))]
+#[cfg(not(weakened))]
 hooked!();

@@ -341,6 +341,55 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     assert_eq!(w.entries(), 0);
 }
 
+/// A callback arms for a tick after the goal of its sweep. On the lowest level the slot
+/// of that tick is behind the hand; it hides no slot of the level above.
+#[test]
+fn an_arm_in_a_callback_hides_no_slot() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let make = |tick| w.setup(own, Spec::default(), Some(at(tick))).unwrap();
+    let [third, second, first] = [400, 300, 250].map(make);
+    let (mut all, mut later) = (Vec::new(), None);
+    w.drive().unwrap().advance(
+        at(1000),
+        Collect(|f: &Fired| {
+            if f.handle == first {
+                later = Some(make(1008));
+            }
+            all.push(f.handle);
+            true
+        }),
+    );
+    assert_eq!(all, [first, second, third]);
+    assert_eq!(fired(&w, 1008, 9), [later.unwrap()]);
+}
+
+/// A callback in another thread ends in the first step of a sweep of two, when its timer
+/// was passed over: the second step fires that.
+#[test]
+fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, called(), Some(at(1))).unwrap();
+    assert_eq!(fired(&w, 1, 9), [h]);
+    assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
+    assert_eq!(fired(&w, 3, 9), []);
+    // The last tick of the first step.
+    let last = w.setup(own, Spec::default(), Some(at(LEAP + 3))).unwrap();
+    let mut all = Vec::new();
+    w.drive().unwrap().advance(
+        at(LEAP + 4),
+        Collect(|f: &Fired| {
+            if f.handle == last {
+                w.finish(own, h, &Spin);
+            }
+            all.push(f.handle);
+            true
+        }),
+    );
+    assert_eq!(all, [last, h]);
+}
+
 /// The end of a callback owes a visit, and its thread gets no memory for it.
 #[test]
 fn no_memory_at_the_end_of_a_callback() {

@@ -1,7 +1,7 @@
 //! Race 3: a promise is pushed while the driver chooses its next visit, and goes to
 //! sleep.
 
-use super::{duel, one, Alarm, World};
+use super::{duel, one, yes, Alarm, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::tests::checker::at;
@@ -13,25 +13,31 @@ fn sleep_against_arm(
     shard: usize,
     tick: u64,
 ) {
-    duel(
-        move || {
-            let (w, t) = make();
-            (w, t, Alarm::new())
-        },
-        move |(w, t, alarm)| {
-            let caller = alarm.caller(w.tokens[shard]);
-            w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
-        },
-        |(w, _, alarm)| {
-            w.sleep(alarm);
-        },
-        move |(w, _, alarm), _, ()| {
-            assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
-            w.sleep(alarm);
-            assert!(alarm.get() <= tick);
-            assert!(w.advance(tick) >= 1);
-        },
-    );
+    for short in [false, true] {
+        duel(
+            move || {
+                let (w, t) = make();
+                (w, t, Alarm::new())
+            },
+            move |(w, t, alarm)| {
+                let caller = alarm.caller(w.tokens[shard]);
+                if short {
+                    yes(w.wheel.arm_at(&caller, *t, at(tick)).number())
+                } else {
+                    w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
+                }
+            },
+            |(w, _, alarm)| {
+                w.sleep(alarm);
+            },
+            move |(w, _, alarm), _, ()| {
+                assert!(alarm.get() <= tick, "asleep until {}", alarm.get());
+                w.sleep(alarm);
+                assert!(alarm.get() <= tick);
+                assert!(w.advance(tick) >= 1);
+            },
+        );
+    }
 }
 
 /// Race 3: a new earliest.

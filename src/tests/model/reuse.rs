@@ -1,6 +1,7 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
 use super::{duel, explore, marked, one, report, World};
+use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
@@ -29,25 +30,35 @@ fn free_and_reuse_against_stale_cancel() {
     );
 }
 
-/// A timer is moved by the short way while it is freed: the node is handed out
-/// once.
+/// A timer is moved while it is freed: the node is handed out once, and its next
+/// timer stays where it is.
 #[test]
-fn free_and_reuse_against_a_short_arm() {
-    duel(
-        || one(Some(2)),
-        |(w, t)| w.wheel.arm_at(&w.own(1), *t, at(3)).number(),
-        |(w, t)| {
-            assert!(w.wheel.free(&w.own(0), *t).is_ok());
-            [w.timer(None), w.timer(Some(2))]
-        },
-        |(w, _), moved, [a, b]| {
-            assert!(moved == 1 || moved == Error::Stale as i32);
-            assert_ne!(index_of(a), index_of(b));
-            assert_eq!(w.wheel.live(), 2);
-            assert_eq!((w.due(a), w.due(b)), (0, 2));
-            assert_eq!(w.advance(2), 1);
-        },
-    );
+fn free_and_reuse_against_an_arm() {
+    for short in [true, false] {
+        duel(
+            || one(Some(2)),
+            move |(w, t)| {
+                let own = w.own(1);
+                if short {
+                    w.wheel.arm_at(&own, *t, at(3)).number()
+                } else {
+                    let armed = w.wheel.arm(&own, *t, at(3), How::Always);
+                    armed.map_or_else(|e| e as i32, i32::from)
+                }
+            },
+            |(w, t)| {
+                assert!(w.wheel.free(&w.own(0), *t).is_ok());
+                [w.timer(None), w.timer(Some(2))]
+            },
+            |(w, _), moved, [a, b]| {
+                assert!(moved == 1 || moved == Error::Stale as i32);
+                assert_ne!(index_of(a), index_of(b));
+                assert_eq!(w.wheel.live(), 2);
+                assert_eq!((w.due(a), w.due(b)), (0, 2), "a stale arm has moved it");
+                assert_eq!(w.advance(2), 1);
+            },
+        );
+    }
 }
 
 /// A timer relies on the promise that its node's last user has left, while the

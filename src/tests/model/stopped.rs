@@ -30,6 +30,15 @@ impl Scene {
         }
     }
 
+    /// The same where two threads share a bit in the masks of buckets.
+    fn crowded() -> Scene {
+        let mut s = Scene::new();
+        for _ in 0..64 {
+            s.world.tokens[0] = s.world.wheel.attach().unwrap();
+        }
+        s
+    }
+
     fn arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
         let caller = self.alarm.caller(self.world.tokens[n]);
         self.world
@@ -132,6 +141,19 @@ fn stopped_arm_against_arm_and_sweep() {
             s.world.advance(3);
             assert!(s.world.fired() >= 2, "late or lost");
         },
+    );
+}
+
+/// Buckets: the other arms into the same bucket, and finds the bit in its mask, which the
+/// thread that is stopped has set as its own.
+#[test]
+fn stopped_arm_against_an_arm_that_shares_its_mark() {
+    beside_a_stopped_thread(
+        Scene::crowded,
+        |s| _ = s.arm(1, s.t, 3),
+        |s| s.arm(0, s.u, 3),
+        |_| (),
+        |s, _| s.fires(s.u, 3),
     );
 }
 
