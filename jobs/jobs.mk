@@ -2,30 +2,42 @@
 #
 #   make jobs         build/hwheel-jobs
 #   make demo-jobs    a job that fires on the second of two nodes
-#   make test-jobs    against a real server, under three minutes
+#   make check-jobs   some of the tests, as part of `make test`
+#   make test-jobs    all of them, against real servers, four minutes
 #   make bench-jobs   a million jobs; writes the end of README.md, eight minutes
 #
 # The tests and the benchmark start a server of their own.
 JOBS_CARGO = $(CARGO) $(1) $(if $(V),,-q) --locked --manifest-path jobs/Cargo.toml \
 	--target-dir $(TARGET)/jobs
 
-.PHONY: jobs demo-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
 	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
 
+NO_POSTGRES = no PostgreSQL server is installed; on Debian: apt-get install postgresql
+find-postgres = PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null
 have-postgres:
-	$(Q)PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null || \
-		{ echo 'no PostgreSQL server is installed; on Debian: apt-get install postgresql'; exit 1; }
+	$(Q)$(find-postgres) || { echo '$(NO_POSTGRES)'; exit 1; }
 
 demo-jobs: have-postgres jobs
 	$(Q)jobs/demo.sh $(BUILD)/hwheel-jobs
 
+# Most of the time the tests wait.
+JOBS_THREADS = --test-threads 4
 test-jobs: have-postgres
 	$(call say,TEST,jobs)
-	$(Q)$(call JOBS_CARGO,test)
+	$(Q)$(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
+
+# The tests in which nothing fails are part of `make test`.
+test check: check-jobs
+check-jobs:
+	$(call say,CHECK,jobs)
+	$(Q)if $(find-postgres); then \
+		$(call JOBS_CARGO,test) --bins --test sql --test run -- $(JOBS_THREADS); \
+	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
 bench-jobs: have-postgres
 	$(call say,BENCH,jobs)
