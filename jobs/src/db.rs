@@ -171,7 +171,8 @@ impl Link {
         &mut self,
         mut ask: impl FnMut(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        if self.session.is_none() {
+        let is_new = self.session.is_none();
+        if is_new {
             let mut client = connect(&self.config, &self.name)?;
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
@@ -182,11 +183,11 @@ impl Link {
         }
         let session = self.session.as_mut().expect("just made");
         let answer = ask(session);
-        if answer
-            .as_ref()
-            .is_err_and(|e| failure(e) == Failure::Connection)
-        {
-            self.session = None;
+        match &answer {
+            // The connection was the trouble, and it works again.
+            Ok(_) if is_new => self.backoff.reset(),
+            Err(e) if failure(e) == Failure::Connection => self.session = None,
+            _ => {}
         }
         answer
     }
