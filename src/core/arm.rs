@@ -230,7 +230,7 @@ impl<M: Memory> Wheel<M> {
             return self.arm_again(caller, handle, tick, state.is_armed());
         }
         fence_after_rmw();
-        probe!(start, self, handle, tick, state.is_armed());
+        probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
         // arm.mark
         if !self.buckets.is_marked(place.bucket, &own) {
             self.buckets.mark(place.bucket, &own);
