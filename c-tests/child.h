@@ -3,6 +3,7 @@
 #define CHILD_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "ktap.h"
@@ -21,6 +22,14 @@
 
 /* Hanging is failing. */
 #define PATIENCE_S 120
+
+/* Waits in a child until a count is high enough. */
+static inline void until(atomic_int *what, int at_least)
+{
+	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
+		ktap_sleep_ms(1);
+	EXPECT(atomic_load(what) >= at_least, 1);
+}
 
 static inline pid_t start_child(void (*run)(void))
 {

@@ -31,14 +31,6 @@ static struct hwheel *on_the_wall(uint64_t ns)
 	return w;
 }
 
-static uint64_t now_of(struct hwheel *w)
-{
-	uint64_t ns = 0;
-
-	CHECK_EQ(hwheel_now(w, &ns), 0);
-	return ns;
-}
-
 #define T0 (UINT64_C(1700000000) * SEC)
 
 static void it_follows_the_wall_clock(void)
@@ -46,12 +38,12 @@ static void it_follows_the_wall_clock(void)
 	struct hwheel *w = on_the_wall(T0);
 	struct hwheel_event e;
 
-	CHECK_EQ(now_of(w), T0);
+	CHECK_EQ(ktap_now(w), T0);
 	CHECK_EQ(hwheel_once(w, 10 * MS, NULL, 0, 0, NULL), 0);
 	atomic_store(&wall_ns, T0 + 10 * MS - 1);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	atomic_store(&wall_ns, T0 + 10 * MS);
-	CHECK_EQ(now_of(w), T0 + 10 * MS);
+	CHECK_EQ(ktap_now(w), T0 + 10 * MS);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 1);
 	CHECK_DUE(e.deadline_ns, T0 + 10 * MS, MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -65,7 +57,7 @@ static void a_step_back_is_held(void)
 	atomic_store(&wall_ns, T0 + 100 * SEC);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	atomic_store(&wall_ns, T0 + 50 * SEC);
-	CHECK_EQ(now_of(w), T0 + 100 * SEC);
+	CHECK_EQ(ktap_now(w), T0 + 100 * SEC);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	/* a delay counts from the held time, and it fires when that has passed */
 	CHECK_EQ(hwheel_once(w, SEC, NULL, 7, 0, NULL), 0);
@@ -84,7 +76,7 @@ static void before_its_start_it_is_held_at_its_start(void)
 	struct hwheel *w = on_the_wall(T0);
 
 	atomic_store(&wall_ns, 0);
-	CHECK_EQ(now_of(w), T0);
+	CHECK_EQ(ktap_now(w), T0);
 	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

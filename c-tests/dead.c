@@ -1,14 +1,6 @@
 /* Dead entries: memory follows the timers, not how often they were moved. */
 #include "ktap.h"
 
-static hwheel_timer_t timer(struct hwheel *w)
-{
-	hwheel_timer_t t = 0;
-
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	return t;
-}
-
 /* What may be dead at any time, whatever happens. */
 #define BOUND 50000
 
@@ -20,7 +12,7 @@ static void ever_shorter_arms_stay_bounded(void)
 	uint64_t most = 0, now = 0;
 
 	for (int i = 0; i < 10; i++)
-		t[i] = timer(w);
+		t[i] = ktap_timer(w);
 	for (uint64_t i = 0; i < 10000000; i++) {
 		uint64_t delay = 1000000 - i / 10 % 1000000;
 
@@ -49,7 +41,7 @@ static void shortened_and_freed_stay_bounded(void)
 	uint64_t now = 0, most = 0;
 
 	for (int i = 0; i < 1000000; i++) {
-		hwheel_timer_t t = timer(w);
+		hwheel_timer_t t = ktap_timer(w);
 
 		CHECK_EQ(hwheel_timer_mod(w, t, 86400 * SEC, 0), 0);
 		CHECK_EQ(hwheel_timer_mod(w, t, 1 * MS, 0), 1);
@@ -109,7 +101,7 @@ static void the_tick_thread_does_it_and_sleeps_again(void)
 	struct hwheel *w = NULL;
 
 	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	hwheel_timer_t t = timer(w);
+	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_start(w), 0);
 	for (uint64_t i = 0; i < 1000000; i++)

@@ -109,6 +109,23 @@ static inline struct hwheel *ktap_manual(uint64_t tick_ns, uint32_t levels,
 	return w;
 }
 
+/* A timer that becomes an event, with the cookie 0. */
+static inline hwheel_timer_t ktap_timer(struct hwheel *w)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	return t;
+}
+
+static inline uint64_t ktap_now(struct hwheel *w)
+{
+	uint64_t ns = 0;
+
+	CHECK_EQ(hwheel_now(w, &ns), 0);
+	return ns;
+}
+
 static inline struct hwheel_stats stats(struct hwheel *w)
 {
 	struct hwheel_stats s;
@@ -158,6 +175,8 @@ static inline int ktap_is_asleep(int tid)
 	fclose(file);
 	return state == 'S';
 }
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
 
 #define MS HWHEEL_MSEC
 #define SEC HWHEEL_SEC

@@ -16,33 +16,25 @@ static void never(struct hwheel *w, hwheel_timer_t t)
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
 }
 
-static hwheel_timer_t make(struct hwheel *w)
-{
-	hwheel_timer_t t = 0;
-
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	return t;
-}
-
 static void armed_for_never_it_does_not_fire(void)
 {
 	struct hwheel *w;
 	hwheel_timer_t t;
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = make(w);
+	t = ktap_timer(w);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = make(w);
+	t = ktap_timer(w);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_ABS), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
 
 	w = ktap_manual(0, 0, 0, 5 * SEC);
-	t = make(w);
+	t = ktap_timer(w);
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, HWHEEL_REDUCE), 0);
 	never(w, t);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -70,7 +62,7 @@ static void one_calls_for_never_do_not_fire(void)
 static void a_delay_beyond_the_end_of_time_does_not_wrap(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 5 * SEC);
-	hwheel_timer_t t = make(w);
+	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 	uint64_t left = 0;
 
@@ -86,7 +78,7 @@ static void from_never_to_soon_and_back(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_event e;
-	hwheel_timer_t t = make(w);
+	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);

@@ -1,14 +1,6 @@
 /* Slack: timers that may be late share wake-ups, and often need not be moved. */
 #include "ktap.h"
 
-static hwheel_timer_t timer(struct hwheel *w)
-{
-	hwheel_timer_t t = 0;
-
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	return t;
-}
-
 /* When the only timer fires, in ms, on the way to there. */
 static uint64_t fires_at(struct hwheel *w, uint64_t from_ms, uint64_t to_ms)
 {
@@ -27,7 +19,7 @@ static void it_fires_in_the_range(void)
 	static const uint64_t slacks[] = { 0, 1, 2, 3, 100, 1000 };
 	uint64_t now = 0;
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = timer(w);
+	hwheel_timer_t t = ktap_timer(w);
 
 	for (size_t i = 0; i < sizeof delays / sizeof delays[0]; i++) {
 		for (size_t j = 0; j < sizeof slacks / sizeof slacks[0]; j++) {
@@ -45,7 +37,7 @@ static void it_fires_in_the_range(void)
 static void the_event_says_what_was_asked_for(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = timer(w);
+	hwheel_timer_t t = ktap_timer(w);
 	struct hwheel_event e;
 	uint64_t left;
 
@@ -65,7 +57,7 @@ static void many_share_a_tick(void)
 	struct hwheel_event e[100];
 
 	for (uint64_t i = 0; i < 64; i++)
-		CHECK_EQ(hwheel_timer_mod_range(w, timer(w), (1000 + i) * MS, 127 * MS, 0), 0);
+		CHECK_EQ(hwheel_timer_mod_range(w, ktap_timer(w), (1000 + i) * MS, 127 * MS, 0), 0);
 	/* 1024 is the multiple of 128 for the first, 1152 for the others */
 	CHECK_EQ(hwheel_advance(w, 1023 * MS, e, 100, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 1024 * MS, e, 100, NULL), 25);
@@ -77,7 +69,7 @@ static void many_share_a_tick(void)
 static void a_timer_due_in_the_range_stays(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = timer(w);
+	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
 	uint64_t pushes = stats(w).pushes;
@@ -103,7 +95,7 @@ static void a_timer_due_in_the_range_stays(void)
 static void errors_change_nothing(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	hwheel_timer_t t = timer(w);
+	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(NULL, t, 1, 1, 0), -EINVAL);
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 1, 1, 2), -EINVAL);

@@ -47,13 +47,6 @@ static void fill(struct hwheel *w)
 		EXPECT(hwheel_once(w, MS, count, 0, 0, NULL), 0);
 }
 
-static void until(atomic_int *what, int at_least)
-{
-	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
-		ktap_sleep_ms(1);
-	EXPECT(atomic_load(what) >= at_least, 1);
-}
-
 /* The tick thread waits for room that never comes. */
 static void stop_with_a_full_queue(void)
 {

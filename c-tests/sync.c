@@ -101,6 +101,17 @@ static struct hwheel *started(void)
 	return w;
 }
 
+/* A timer whose callback has begun and is held. */
+static hwheel_timer_t held_timer(struct hwheel *w)
+{
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
+	until_inside();
+	return t;
+}
+
 static void they_wait_for_a_running_callback(void)
 {
 	for (int k = 0; k < 2; k++) {
@@ -108,9 +119,7 @@ static void they_wait_for_a_running_callback(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-		until_inside();
+		t = held_timer(w);
 		CHECK_EQ(cancel_beside(w, t, both[k]), 0);
 		CHECK_EQ(atomic_load(&calls), 1);
 		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), k == 0 ? 0 : -ESHUTDOWN);
@@ -125,9 +134,7 @@ static void they_cancel_what_was_armed_beside_its_callback(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-		until_inside();
+		t = held_timer(w);
 		CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 		CHECK_EQ(cancel_beside(w, t, both[k]), 1);
 		CHECK_EQ(atomic_load(&calls), 1);
@@ -144,9 +151,7 @@ static void delete_sync_cancels_what_arms_itself_again(void)
 
 	reset();
 	atomic_store(&rearm, 1);
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-	until_inside();
+	t = held_timer(w);
 	CHECK_EQ(cancel_beside(w, t, hwheel_timer_delete_sync), 1);
 	CHECK_EQ(atomic_load(&rearmed), 0);
 	CHECK_EQ(atomic_load(&calls), 1);
@@ -161,9 +166,7 @@ static void shutdown_sync_refuses_what_arms_itself_again(void)
 
 	reset();
 	atomic_store(&rearm, 1);
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-	until_inside();
+	t = held_timer(w);
 	CHECK_EQ(cancel_beside(w, t, hwheel_timer_shutdown_sync), 0);
 	CHECK_EQ(atomic_load(&rearmed), -ESHUTDOWN);
 	CHECK_EQ(atomic_load(&calls), 1);
@@ -209,9 +212,7 @@ static void a_freed_timer_is_waited_for_as_well(void)
 		hwheel_timer_t t = 0;
 
 		reset();
-		CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-		CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-		until_inside();
+		t = held_timer(w);
 		CHECK_EQ(hwheel_timer_free(w, t), 0);
 		CHECK_EQ(hwheel_timer_pending(w, t), -ESTALE);
 		CHECK_EQ(cancel_beside(w, t, both[k]), -ESTALE);
@@ -225,9 +226,7 @@ static void delete_and_free_do_not_wait(void)
 	hwheel_timer_t t = 0;
 
 	reset();
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-	until_inside();
+	t = held_timer(w);
 	CHECK_EQ(hwheel_timer_delete(w, t), 0);
 	CHECK_EQ(hwheel_timer_shutdown(w, t), 0);
 	CHECK_EQ(hwheel_timer_free(w, t), 0);
@@ -247,9 +246,7 @@ static void several_threads_wait_for_the_same_callback(void)
 	int too_soon = 0;
 
 	reset();
-	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 0, 0), 0);
-	until_inside();
+	t = held_timer(w);
 	for (int i = 0; i < 4; i++) {
 		many[i].w = w;
 		many[i].t = t;

@@ -3,6 +3,7 @@
  * turned into a tick and a tick into a slot.
  */
 #include <poll.h>
+#include "driven.h"
 #include "shapes.h"
 
 static const struct shape small[] = {
@@ -15,7 +16,6 @@ static struct record {
 	unsigned fired;
 } records[8192];
 static unsigned n_records;
-static uint64_t driven;		/* the time of the last advance */
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -61,12 +61,6 @@ static void after(struct hwheel *w, uint64_t delay)
 	CHECK_EQ(hwheel_once(w, delay, note, cookie, 0, NULL), 0);
 }
 
-static void to(struct hwheel *w, uint64_t now)
-{
-	driven = now;
-	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
-}
-
 static unsigned fired(void)
 {
 	unsigned n = 0;
@@ -81,18 +75,6 @@ static void each_tick(struct hwheel *w, uint64_t until)
 {
 	while (driven < until)
 		to(w, driven / tick * tick + tick);
-}
-
-/* From one expiry to the next; the wheel is empty at the end. */
-static void each_expiry(struct hwheel *w)
-{
-	uint64_t next = 0;
-
-	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
-		CHECK(n < 100000);
-		CHECK(next > driven);
-		to(w, next);
-	}
 }
 
 /* Each has fired once, not before its deadline and less than a tick after. */

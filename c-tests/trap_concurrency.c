@@ -7,8 +7,6 @@
 #include <stdatomic.h>
 #include "ktap.h"
 
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
-
 struct shape {
 	uint64_t tick;
 	uint32_t levels, slots;

@@ -3,6 +3,7 @@
  * occupied, and when to wake next.
  */
 #include <stdatomic.h>
+#include "driven.h"
 #include "shapes.h"
 
 static struct record {
@@ -11,7 +12,6 @@ static struct record {
 } records[70000];
 static unsigned n_records;
 static unsigned n_fired;
-static uint64_t driven;
 
 static void note(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -38,23 +38,6 @@ static hwheel_timer_t after(struct hwheel *w, uint64_t delay)
 	records[n_records].fired = 0;
 	CHECK_EQ(hwheel_once(w, delay, note, n_records++, 0, &timer), 0);
 	return timer;
-}
-
-static void to(struct hwheel *w, uint64_t now)
-{
-	driven = now;
-	CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
-}
-
-static void each_expiry(struct hwheel *w)
-{
-	uint64_t next = 0;
-
-	for (unsigned n = 0; hwheel_next_expiry(w, &next) == 1; n++) {
-		CHECK(n < 200000);
-		CHECK(next > driven);
-		to(w, next);
-	}
 }
 
 static void done(struct hwheel *w)

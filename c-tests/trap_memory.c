@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include "ktap.h"
 
-#define COUNT(a) (sizeof(a) / sizeof(a)[0])
 #define TIMEOUT (300 * SEC)
 
 static _Atomic unsigned fired;

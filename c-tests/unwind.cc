@@ -34,11 +34,13 @@ static hwheel *make(hwheel_options o)
 	return w;
 }
 
-static void advance()
+/* A manual wheel: what the caller of hwheel_advance() would catch. */
+static void advance_with(hwheel_executor_fn executor)
 {
 	hwheel_options o = {};
 
 	o.clock = HWHEEL_CLOCK_MANUAL;
+	o.executor = executor;
 	hwheel *w = make(o);
 	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
 	try {
@@ -48,40 +50,21 @@ static void advance()
 	}
 }
 
-static void tick_thread()
-{
-	hwheel *w = make({});
-
-	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
-	must(hwheel_start(w));
-	sleep(5);
-}
-
-static void worker()
+static void start_with(uint32_t workers)
 {
 	hwheel_options o = {};
 
-	o.workers = 1;
+	o.workers = workers;
 	hwheel *w = make(o);
 	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
 	must(hwheel_start(w));
 	sleep(5);
 }
 
-static void executor()
-{
-	hwheel_options o = {};
-
-	o.clock = HWHEEL_CLOCK_MANUAL;
-	o.executor = throwing_executor;
-	hwheel *w = make(o);
-	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
-	try {
-		hwheel_advance(w, 2000000, nullptr, 0, NULL);
-	} catch (const std::exception &) {
-		_exit(3);
-	}
-}
+static void advance() { advance_with(nullptr); }
+static void executor() { advance_with(throwing_executor); }
+static void tick_thread() { start_with(0); }
+static void worker() { start_with(1); }
 
 int main()
 {

@@ -8,13 +8,6 @@ static struct hwheel *w;
 static hwheel_timer_t a, b, c;
 static atomic_int in_a, in_b, ran_c, a_over, b_over, result_a;
 
-static void until(atomic_int *what, int at_least)
-{
-	for (int i = 0; i < 20000 && atomic_load(what) < at_least; i++)
-		ktap_sleep_ms(1);
-	EXPECT(atomic_load(what) >= at_least, 1);
-}
-
 static void wheel(uint32_t workers, uint32_t queue)
 {
 	struct hwheel_options o = { .size = sizeof o };
