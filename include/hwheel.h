@@ -11,9 +11,9 @@
  *	hwheel_create(NULL, &wheel);
  *	hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL);
  *
- * Somebody must drive the wheel. There are three ways: hwheel_start() starts a
- * thread for it; an event loop watches hwheel_fd() and calls hwheel_poll(); or
- * the caller keeps its own time and calls hwheel_advance().
+ * The program must drive the wheel. There are three ways: hwheel_start() starts
+ * a thread for it; an event loop watches hwheel_fd() and calls hwheel_poll();
+ * or the caller keeps its own time and calls hwheel_advance().
  *
  * Rules for all functions:
  *
@@ -105,7 +105,7 @@ struct hwheel;
 /** Overload: the driving thread waits until the queue has room. */
 #define HWHEEL_OVERLOAD_BLOCK 1
 
-/** Overload: nobody runs the callback. hwheel_stats.dropped counts it. */
+/** Overload: the callback does not run. hwheel_stats.dropped counts it. */
 #define HWHEEL_OVERLOAD_DROP 2
 
 /**
@@ -122,7 +122,7 @@ struct hwheel;
  *
  * The driving thread calls it once for each callback that it has put into the
  * queue, so it must not block for long. It may refuse or lose a request: the
- * callback then waits until somebody calls hwheel_run_queued(). It may call any
+ * callback then waits until a thread calls hwheel_run_queued(). It may call any
  * function of the wheel that a callback may call. It must return, and no
  * exception may leave it.
  *
@@ -185,8 +185,8 @@ struct hwheel_options {
  * @options: how to make it; NULL for the defaults.
  * @wheel: receives the wheel.
  *
- * The new wheel has no timers, and nobody drives it yet. It has no descriptor
- * and no threads but its workers: hwheel_fd() makes the descriptor,
+ * The new wheel has no timers, and no thread drives it yet. It has no
+ * descriptor and no threads but its workers: hwheel_fd() makes the descriptor,
  * hwheel_start() the tick thread.
  *
  * Return:
@@ -331,11 +331,11 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * when the callback ran. The timer is pending for the next period while its
  * callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
  *
- * When nobody drove the wheel for several periods, the timer by default fires
- * once, keeps its rhythm, and reports the others in @missed of its event. With
- * HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the next
- * period starts now. A period that comes due while the callback runs counts as
- * missed, except with HWHEEL_MISSED_BURST.
+ * When no thread drove the wheel for several periods, the timer by default
+ * fires once, keeps its rhythm, and reports the others in @missed of its event.
+ * With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the
+ * next period starts now. A period that comes due while the callback runs
+ * counts as missed, except with HWHEEL_MISSED_BURST.
  *
  * Return:
  * * 0 - the timer is pending.
@@ -525,7 +525,7 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * When this call returns, the callback is not running on any thread. It does
- * not start again, unless somebody arms the timer again. A callback that waits
+ * not start again, unless a thread arms the timer again. A callback that waits
  * in the queue of workers or an executor is taken out of it and does not run.
  * This call runs no callback.
  *

@@ -57,7 +57,7 @@ pub struct hwheel_run {
 ///
 /// The driving thread calls it once for each callback that it has put into the
 /// queue, so it must not block for long. It may refuse or lose a request: the
-/// callback then waits until somebody calls hwheel_run_queued(). It may call any
+/// callback then waits until a thread calls hwheel_run_queued(). It may call any
 /// function of the wheel that a callback may call. It must return, and no
 /// exception may leave it.
 ///

@@ -98,11 +98,11 @@ pub unsafe extern "C" fn hwheel_once(
 /// when the callback ran. The timer is pending for the next period while its
 /// callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
 ///
-/// When nobody drove the wheel for several periods, the timer by default fires
-/// once, keeps its rhythm, and reports the others in @missed of its event. With
-/// HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the next
-/// period starts now. A period that comes due while the callback runs counts as
-/// missed, except with HWHEEL_MISSED_BURST.
+/// When no thread drove the wheel for several periods, the timer by default
+/// fires once, keeps its rhythm, and reports the others in @missed of its event.
+/// With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the
+/// next period starts now. A period that comes due while the callback runs
+/// counts as missed, except with HWHEEL_MISSED_BURST.
 ///
 /// Return:
 /// * 0 - the timer is pending.

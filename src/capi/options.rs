@@ -20,7 +20,7 @@ pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
 pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
 /// Overload: the driving thread waits until the queue has room.
 pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
-/// Overload: nobody runs the callback. hwheel_stats.dropped counts it.
+/// Overload: the callback does not run. hwheel_stats.dropped counts it.
 pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
 
 /// Option flag: count delays from a cheaper reading of CLOCK_MONOTONIC. It is
@@ -124,8 +124,8 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 /// @options: how to make it; NULL for the defaults.
 /// @wheel: receives the wheel.
 ///
-/// The new wheel has no timers, and nobody drives it yet. It has no descriptor
-/// and no threads but its workers: hwheel_fd() makes the descriptor,
+/// The new wheel has no timers, and no thread drives it yet. It has no
+/// descriptor and no threads but its workers: hwheel_fd() makes the descriptor,
 /// hwheel_start() the tick thread.
 ///
 /// Return:

@@ -137,8 +137,8 @@ pub unsafe extern "C" fn hwheel_timer_mod(
     // SAFETY: the caller's promise.
     match unsafe { host(wheel) } {
         Err(e) => e,
-        // The short way. Both terms are below 2^63: no overflow, and a sum that is
-        // not is never.
+        // The short way. Both terms are below 2^63: no overflow, and a sum that
+        // is not is never.
         Ok(host) if flags == 0 && time_ns <= LONGEST => {
             host.arm_at(timer, host.arming_now() + time_ns)
         }
@@ -266,7 +266,7 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// @timer: the timer.
 ///
 /// When this call returns, the callback is not running on any thread. It does
-/// not start again, unless somebody arms the timer again. A callback that waits
+/// not start again, unless a thread arms the timer again. A callback that waits
 /// in the queue of workers or an executor is taken out of it and does not run.
 /// This call runs no callback.
 ///
