@@ -62,7 +62,8 @@ bench-all: $(BENCH_PEERS) server-programs
 	$(Q)$(BENCH_RUN) --limits --tables --server $(FIGURES)
 	$(Q)$(MAKE) -s --no-print-directory bench-report
 
-BENCH_HEADERS := benches/bench.h benches/workloads.h benches/lines.h
+BENCH_HEADERS := benches/bench.h benches/workloads.h benches/lines.h \
+	benches/wheels/in_array.h benches/wheels/arm_moves.h
 $(BENCH)/machine: benches/machine.c benches/bench.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)

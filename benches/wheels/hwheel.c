@@ -134,15 +134,7 @@ static inline int arm_ns(struct timer *t, uint64_t delay_ns)
 	return bench_arm_in(wheel, handle(t), delay_ns);
 }
 
-static inline int move(struct timer *t, uint64_t delay)
-{
-	return arm(t, delay);
-}
-
-static inline int refresh(struct timer *t)
-{
-	return arm(t, TIMEOUT);
-}
+#include "arm_moves.h"
 
 static inline int cancel(struct timer *t)
 {

@@ -38,10 +38,7 @@ static void expired(evutil_socket_t fd, short what, void *arg)
 	event_add(&t->event, repeat == FIFO ? second : &tv);
 }
 
-static void prepare(uint64_t n)
-{
-	(void)n;
-}
+#include "in_array.h"
 
 static void begin_real(int threaded, uint64_t tick_ns)
 {
@@ -72,11 +69,6 @@ static struct timer *make(uint64_t n)
 		t[i].cookie = i;
 	}
 	return t;
-}
-
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return &t[i];
 }
 
 static inline int arm_ns(struct timer *t, uint64_t delay_ns)

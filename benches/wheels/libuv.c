@@ -24,10 +24,7 @@ static void expired(uv_timer_t *handle)
 		uv_timer_start(handle, expired, again, 0);
 }
 
-static void prepare(uint64_t n)
-{
-	(void)n;
-}
+#include "in_array.h"
 
 static void begin(unsigned threads, uint64_t tick_ns)
 {
@@ -54,11 +51,6 @@ static struct timer *make(uint64_t n)
 	}
 	unlock();
 	return t;
-}
-
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return &t[i];
 }
 
 /* uv_timer_start() re-arms a pending timer too; uv_timer_again() does no less. */

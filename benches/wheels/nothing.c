@@ -5,10 +5,7 @@ struct timer {
 	char byte;
 };
 
-static void prepare(uint64_t n)
-{
-	(void)n;
-}
+#include "in_array.h"
 
 static void begin(unsigned threads, uint64_t tick_ns)
 {
@@ -21,11 +18,6 @@ static struct timer *make(uint64_t n)
 	return pages(n * sizeof(struct timer));
 }
 
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return &t[i];
-}
-
 /* The compiler must work out the arguments. */
 static inline int arm(struct timer *t, uint64_t delay)
 {
@@ -34,15 +26,7 @@ static inline int arm(struct timer *t, uint64_t delay)
 	return 0;
 }
 
-static inline int move(struct timer *t, uint64_t delay)
-{
-	return arm(t, delay);
-}
-
-static inline int refresh(struct timer *t)
-{
-	return arm(t, TIMEOUT);
-}
+#include "arm_moves.h"
 
 static inline int cancel(struct timer *t)
 {

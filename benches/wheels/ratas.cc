@@ -19,9 +19,7 @@ struct timer : TimerEventInterface {
 	}
 };
 
-static void prepare(uint64_t)
-{
-}
+#include "in_array.h"
 
 static void begin(unsigned threads, uint64_t)
 {
@@ -40,11 +38,6 @@ static timer *make(uint64_t n)
 	return t;
 }
 
-static inline timer *nth(timer *t, uint64_t i)
-{
-	return &t[i];
-}
-
 static inline int arm(timer *t, uint64_t delay)
 {
 	lock();
@@ -53,15 +46,7 @@ static inline int arm(timer *t, uint64_t delay)
 	return 0;
 }
 
-static inline int move(timer *t, uint64_t delay)
-{
-	return arm(t, delay);
-}
-
-static inline int refresh(timer *t)
-{
-	return arm(t, TIMEOUT);
-}
+#include "arm_moves.h"
 
 static inline int cancel(timer *t)
 {

@@ -143,10 +143,7 @@ static void queue_sweep(void)
 #endif
 #endif
 
-static void prepare(uint64_t n)
-{
-	(void)n;
-}
+#include "in_array.h"
 
 static void begin(unsigned threads, uint64_t tick_ns)
 {
@@ -163,11 +160,6 @@ static struct timer *make(uint64_t n)
 		t[i].cookie = i;
 	}
 	return t;
-}
-
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return &t[i];
 }
 
 static inline int arm(struct timer *t, uint64_t delay)

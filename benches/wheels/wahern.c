@@ -11,10 +11,7 @@ struct timer {
 static struct timeouts *wheel;
 static timeout_t now;
 
-static void prepare(uint64_t n)
-{
-	(void)n;
-}
+#include "in_array.h"
 
 static void begin(unsigned threads, uint64_t tick_ns)
 {
@@ -46,11 +43,6 @@ static struct timer *make(uint64_t n)
 	return t;
 }
 
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return &t[i];
-}
-
 static inline int arm(struct timer *t, uint64_t delay)
 {
 	lock();
@@ -59,15 +51,7 @@ static inline int arm(struct timer *t, uint64_t delay)
 	return 0;
 }
 
-static inline int move(struct timer *t, uint64_t delay)
-{
-	return arm(t, delay);
-}
-
-static inline int refresh(struct timer *t)
-{
-	return arm(t, TIMEOUT);
-}
+#include "arm_moves.h"
 
 static inline int cancel(struct timer *t)
 {
