@@ -227,6 +227,7 @@ check-exports: $(SHARED)
 	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
 	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
 		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
+	$(Q)c-tests/later.sh "$(CC)" $(SHARED) hwheel.map $(SONAME) $(abspath $(BUILD)/later)
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
 	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
 		xargs printf %d)" -le 64 || \
