@@ -11,7 +11,7 @@ AARCH64_LIB := $(TARGET)/$(AARCH64)/release/libhwheel.a
 # the emulator's as well, or have an allocator of their own; that fork, for the
 # emulator ignores MADV_WIPEONFORK; and one that looks at the blocked signals of a
 # thread, of which the emulator keeps some for itself.
-AARCH64_TESTS := $(filter-out errno fork keys noalloc resources thread trap_memory,$(C_TESTS))
+AARCH64_TESTS := $(filter-out errno fork keys noalloc resources small thread trap_memory,$(C_TESTS))
 
 test-aarch64:
 	$(Q)$(call need,$(AARCH64_CC) --version,apt-get install gcc-aarch64-linux-gnu) \

@@ -11,11 +11,14 @@
 //! | `CLOSED` | the wheel is drained                                          |
 //! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
-//! The gate lies on a page of its own, so that the page can be wiped on fork.
+//! The gate fills a page of its own, so that the page can be wiped on fork: it comes
+//! first in the wheel, and that in its mapping.
 
+use super::place::make_at;
 use super::state::LEAP;
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
+use std::mem::MaybeUninit;
 
 const WIPED: u64 = 0;
 const CLOSED: u64 = 1;
@@ -42,9 +45,7 @@ pub(crate) enum View {
     Closed,
 }
 
-// The model checkers' threads have small stacks, and do not fork.
 #[repr(C)]
-#[cfg_attr(not(checked), repr(align(4096)))]
 pub(crate) struct Gate {
     word: AtomicU64,
     /// The limit of the shortest way to arm, in ticks ahead of the hand.
@@ -53,7 +54,13 @@ pub(crate) struct Gate {
     hand: AtomicU64,
     /// The word of the last leap.
     leap: AtomicU64,
+    /// Of the page. Not by alignment, which would make the wheel whole pages long.
+    rest: MaybeUninit<[u8; REST]>,
 }
+
+const PAGE: usize = 4096;
+// The model checkers' threads have small stacks, and do not fork.
+const REST: usize = if cfg!(checked) { 0 } else { PAGE - 32 };
 
 /// The word of the gate as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,18 +89,26 @@ impl Seen {
 }
 
 impl Gate {
-    pub fn new(hand: u64, ticks: &Ticks) -> Self {
-        Gate {
-            word: AtomicU64::new(!hand),
-            near: AtomicU64::new(ticks.near(hand)),
-            hand: AtomicU64::new(hand),
-            leap: AtomicU64::new(LAST_LEAP),
+    /// # Safety
+    /// `at` is the caller's alone to write.
+    pub unsafe fn make(at: *mut Gate, hand: u64, ticks: &Ticks) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            make_at!(at => Gate {
+                word: AtomicU64::new(!hand),
+                near: AtomicU64::new(ticks.near(hand)),
+                hand: AtomicU64::new(hand),
+                leap: AtomicU64::new(LAST_LEAP),
+                ; rest
+            });
         }
     }
 
-    /// The address of the page to be wiped on fork.
+    /// The address of the page to be wiped on fork, of a gate that begins one.
     pub fn page(&self) -> *mut u8 {
-        std::ptr::from_ref(self).cast_mut().cast()
+        let at = std::ptr::from_ref(self).cast_mut();
+        debug_assert_eq!(at.addr() % PAGE, 0);
+        at.cast()
     }
 
     /// Acquire: pairs with `announce`.

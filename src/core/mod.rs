@@ -12,6 +12,7 @@ mod levels;
 pub(crate) mod life;
 pub(crate) mod memory;
 pub(crate) mod node;
+pub(crate) mod place;
 mod queue;
 mod shard;
 pub(crate) mod slab;

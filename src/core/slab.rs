@@ -18,6 +18,7 @@
 
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
+use super::place::make_at;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
 use crate::sync::{init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -95,7 +96,7 @@ pub(crate) enum NoNode {
     Memory,
 }
 
-#[repr(C)]
+#[repr(C, align(128))]
 pub(crate) struct Slab {
     directory: [AtomicPtr<u8>; BLOCKS],
     limit: u32,
@@ -107,12 +108,19 @@ pub(crate) struct Slab {
 
 impl Slab {
     /// A slab of at most `limit` nodes.
-    pub fn new(limit: u32) -> Self {
-        Slab {
-            directory: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())),
-            limit: limit.min(MOST),
-            bump: AtomicU32::new(FIRST),
-            strays: FreeList::default(),
+    ///
+    /// # Safety
+    /// `at` is zeroed, and the caller's alone to write.
+    pub unsafe fn make(at: *mut Slab, limit: u32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
+            make_at!(at => Slab {
+                limit: limit.min(MOST),
+                bump: AtomicU32::new(FIRST),
+                strays: FreeList::default(),
+                ; directory
+            });
         }
     }
 
@@ -375,9 +383,18 @@ mod tests {
     use super::*;
     use crate::tests::Heap;
 
+    fn slab(limit: u32) -> Slab {
+        let mut place = std::mem::MaybeUninit::zeroed();
+        // SAFETY: zeroed, and made before it is used.
+        unsafe {
+            Slab::make(place.as_mut_ptr(), limit);
+            place.assume_init()
+        }
+    }
+
     #[test]
     fn last_in_first_out_and_the_limit_is_an_error() {
-        let mut slab = Slab::new(2);
+        let mut slab = slab(2);
         let (free, run) = (FreeList::default(), Run::default());
         let alloc = || slab.alloc(&Heap, (&free, &run), |_| false);
         let a = alloc().unwrap();
@@ -393,7 +410,7 @@ mod tests {
 
     #[test]
     fn at_the_limit_the_nodes_of_other_threads_are_found() {
-        let mut slab = Slab::new(3);
+        let mut slab = slab(3);
         let (mine, theirs) = Default::default();
         let other: (FreeList, Run) = theirs;
         let own: (FreeList, Run) = mine;

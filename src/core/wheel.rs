@@ -10,6 +10,7 @@ use super::gate::Gate;
 use super::levels::Levels;
 use super::memory::Memory;
 use super::node::Hot;
+use super::place::make_at;
 use super::shard::Producer;
 pub(crate) use super::shard::Shard;
 use super::slab::Slab;
@@ -63,6 +64,7 @@ pub(crate) struct Token(pub(crate) *mut Shard);
 /// A timing wheel; see the crate's documentation.
 #[repr(C)]
 pub(crate) struct Wheel<M: Memory> {
+    /// First, so that it begins a page if the wheel does.
     pub(super) gate: Gate,
     // Written once, read by every call.
     pub(super) ticks: Ticks,
@@ -72,9 +74,10 @@ pub(crate) struct Wheel<M: Memory> {
     pub(super) buckets: Buckets,
     pub(super) levels: Levels,
     pub(super) memory: M,
-    pub(super) slab: Slab,
     pub(super) shared: Shared,
     pub(super) driver: Guarded<Driver>,
+    // Last: of its directory a small wheel touches the beginning alone.
+    pub(super) slab: Slab,
 }
 
 /// The words that both arming threads and the driver write.
@@ -114,8 +117,11 @@ pub(crate) struct Callback {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// A wheel whose hand starts at `config.start_ns`.
-    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
+    /// A wheel whose hand starts at `config.start_ns`; or nothing is left there.
+    ///
+    /// # Safety
+    /// `at` is zeroed, and the caller's alone to write.
+    pub unsafe fn make(at: *mut Self, memory: M, config: Config) -> Result<(), Error> {
         let Config {
             levels,
             slot_bits,
@@ -135,36 +141,62 @@ impl<M: Memory> Wheel<M> {
         let hand = ticks.at_or_before(config.start_ns);
         let levels = Levels::new(levels, slot_bits);
         let buckets = Buckets::new(&memory, &levels).ok_or(Error::Memory)?;
-        let mut wheel = Wheel {
-            gate: Gate::new(hand, &ticks),
-            ticks,
-            salt: config.salt as u32 & GEN_MASK,
-            pooled: config.pooled,
-            limit: config.limit,
-            buckets,
-            levels,
-            memory,
-            slab: Slab::new(config.limit),
-            shared: Shared {
-                next_visit: AtomicU64::new(NEVER),
-                alarm: AtomicU64::new(0),
-                driving: AtomicU32::new(0),
-                rescue: AtomicU32::new(0),
-                stopped: AtomicU32::new(0),
-                hand: AtomicU64::new(hand),
-                clean: AtomicU32::new(0),
-                shards: AtomicPtr::new(std::ptr::null_mut()),
-                shard_count: AtomicU32::new(0),
-                strays: Count::default(),
-                callback: Callback::default(),
-                count: Driven::default(),
-            },
-            driver: Guarded::new(Driver::new(hand)),
+        let shared = Shared {
+            next_visit: AtomicU64::new(NEVER),
+            alarm: AtomicU64::new(0),
+            driving: AtomicU32::new(0),
+            rescue: AtomicU32::new(0),
+            stopped: AtomicU32::new(0),
+            hand: AtomicU64::new(hand),
+            clean: AtomicU32::new(0),
+            shards: AtomicPtr::new(std::ptr::null_mut()),
+            shard_count: AtomicU32::new(0),
+            strays: Count::default(),
+            callback: Callback::default(),
+            count: Driven::default(),
         };
+        // SAFETY: the caller's promise.
+        unsafe {
+            Gate::make(&raw mut (*at).gate, hand, &ticks);
+            Slab::make(&raw mut (*at).slab, config.limit);
+            make_at!(at => Wheel {
+                ticks: ticks,
+                salt: config.salt as u32 & GEN_MASK,
+                pooled: config.pooled,
+                limit: config.limit,
+                buckets: buckets,
+                levels: levels,
+                memory: memory,
+                shared: shared,
+                driver: Guarded::new(Driver::new(hand)),
+                ; gate, slab
+            });
+        }
+        // SAFETY: just made.
+        let wheel = unsafe { &mut *at };
         // The driver's own shard is the first.
-        let own = wheel.attach()?;
-        wheel.driver.get_mut().own = own.0;
-        Ok(wheel)
+        match wheel.attach() {
+            Ok(own) => {
+                wheel.driver.get_mut().own = own.0;
+                Ok(())
+            }
+            Err(e) => {
+                // SAFETY: made, and seen by nobody else.
+                unsafe { std::ptr::drop_in_place(at) };
+                Err(e)
+            }
+        }
+    }
+
+    /// The same, by value.
+    #[cfg(test)]
+    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
+        let mut place = std::mem::MaybeUninit::zeroed();
+        // SAFETY: zeroed, and made before it is used.
+        unsafe {
+            Self::make(place.as_mut_ptr(), memory, config)?;
+            Ok(place.assume_init())
+        }
     }
 
     /// A shard for the calling thread: one that was given up, or a new one.

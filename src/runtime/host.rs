@@ -6,6 +6,7 @@ use super::pool::Pool;
 use super::thread::Worker;
 use super::{local, Call, Errno, Executor, Options};
 use crate::core::memory::{Memory, Pages};
+use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
@@ -51,6 +52,9 @@ pub(crate) struct Host {
     pub(super) keys: Keys,
 }
 
+// The gate, which begins the wheel, is to begin a page.
+const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
+
 // SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
 // out of IDLE; the rest is atomic.
 unsafe impl Sync for Host {}
@@ -88,31 +92,33 @@ impl Host {
         if !options.slots.is_power_of_two() || options.slots < 2 {
             return Err(-libc::EINVAL);
         }
-        let wheel = Wheel::new(
-            Mmap,
-            Config {
-                levels: options.levels,
-                slot_bits: options.slots.trailing_zeros(),
-                limit: options.max_timers,
-                tick_ns: options.tick_ns,
-                start_ns: start,
-                pooled: options.crew.is_some(),
-                salt: salt(id),
-            },
-        )?;
+        let config = Config {
+            levels: options.levels,
+            slot_bits: options.slots.trailing_zeros(),
+            limit: options.max_timers,
+            tick_ns: options.tick_ns,
+            start_ns: start,
+            pooled: options.crew.is_some(),
+            salt: salt(id),
+        };
         let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
         if at.is_null() {
             return Err(-libc::ENOMEM);
         }
+        // SAFETY: zeroed, page-aligned, and seen by nobody else.
+        if let Err(e) = unsafe { Wheel::make(&raw mut (*at).wheel, Mmap, config) } {
+            // SAFETY: as above; nothing was left there.
+            unsafe { Mmap.unmap(at.cast(), size_of::<Host>()) };
+            return Err(e.into());
+        }
         let counter = options.coarse.then(Counter::measure).flatten();
         let pool = options.crew.as_ref().map(Pool::new);
         let no_pool = matches!(pool, Some(None));
-        // SAFETY: mapped for it, page-aligned.
+        // SAFETY: mapped for it, and seen by nobody else.
         unsafe {
-            at.write(Host {
-                wheel,
-                id,
-                process,
+            make_at!(at => Host {
+                id: id,
+                process: process,
                 clock: counter.map_or(options.clock, Clock::Coarse),
                 pool: pool.flatten(),
                 executor: options.executor,
@@ -122,11 +128,12 @@ impl Host {
                 stop: AtomicU32::new(0),
                 ready: Event::default(),
                 thread: UnsafeCell::new(None),
-                call,
+                call: call,
                 wakeups: Tally::default(),
                 unclaimed: Tally::default(),
                 lateness: std::array::from_fn(|_| Tally::default()),
                 keys: Keys::new(seed() ^ id),
+                ; wheel
             });
         }
         // SAFETY: just written.

@@ -53,9 +53,10 @@ use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering};
 use hashbrown::HashTable;
 use name::Name;
+use std::alloc::{alloc, Layout};
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::PoisonError;
 
@@ -75,14 +76,19 @@ struct Entry {
     name: Name,
 }
 
+type Table = HashTable<Entry>;
+
 #[repr(align(64))]
-struct Part(Mutex<HashTable<Entry>>);
+struct Part(Mutex<Table>);
 
 /// The keys of a wheel and their timers.
 pub(crate) struct Keys {
     seed: u64,
-    parts: [Part; PARTS],
+    /// Made when the first key is set.
+    parts: AtomicPtr<Parts>,
 }
+
+type Parts = [Part; PARTS];
 
 /// The wheel, as the table needs it. Nothing here waits for the driver, which
 /// may be waiting for the table.
@@ -110,7 +116,7 @@ impl Keys {
     pub fn new(seed: u64) -> Self {
         Keys {
             seed,
-            parts: [(); PARTS].map(|()| Part(Mutex::new(HashTable::new()))),
+            parts: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
 
@@ -121,10 +127,46 @@ impl Keys {
         hasher.finish()
     }
 
-    /// The part of a hash, by other bits than those that hashbrown uses.
-    fn lock(&self, hash: u64) -> MutexGuard<'_, HashTable<Entry>> {
-        let part = &self.parts[(hash >> 40) as usize % PARTS];
-        part.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> Option<&Parts> {
+        // Acquire: pairs with the Release in `make_parts`.
+        // SAFETY: null, or what `make_parts` has made.
+        unsafe { self.parts.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn make_parts(&self) -> Result<&Parts, Error> {
+        if let Some(parts) = self.parts() {
+            return Ok(parts);
+        }
+        // SAFETY: of some size.
+        let at = unsafe { alloc(Layout::new::<Parts>()) }.cast::<Parts>();
+        if at.is_null() {
+            return Err(Error::Memory);
+        }
+        for n in 0..PARTS {
+            let part = Part(Mutex::new(HashTable::new()));
+            // SAFETY: there are so many, and nobody else sees them.
+            unsafe { at.cast::<Part>().add(n).write(part) };
+        }
+        let null = std::ptr::null_mut();
+        // AcqRel: publishes them; pairs with `parts`.
+        let first = self
+            .parts
+            .compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire)
+            .map_or_else(
+                |first| {
+                    // SAFETY: made above, and nobody has seen it.
+                    drop(unsafe { Box::from_raw(at) });
+                    first
+                },
+                |_| at,
+            );
+        // SAFETY: made, here or by another thread; it goes with `self`.
+        Ok(unsafe { &*first })
+    }
+
+    /// Locks the part of a hash; `None` if there is no key yet.
+    fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Table>> {
+        self.parts().map(|parts| lock(parts, hash))
     }
 
     /// Gives `key` a timer: true if it replaces a pending one. If that has the
@@ -138,7 +180,7 @@ impl Keys {
     ) -> Result<bool, T::Error> {
         let Target { func, cookie } = target;
         let hash = self.hash(key);
-        let mut table = self.lock(hash);
+        let mut table = lock(self.make_parts()?, hash);
         if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {
             if old.func == func && shift(timers, old.handle, when)? {
                 old.cookie = cookie;
@@ -188,7 +230,10 @@ impl Keys {
     ) -> Result<bool, T::Error> {
         let hash = self.hash(key);
         let table = self.lock(hash);
-        match table.find(hash, |e| e.name.is(key)) {
+        let found = table
+            .as_ref()
+            .and_then(|t| t.find(hash, |e| e.name.is(key)));
+        match found {
             Some(entry) => shift(timers, entry.handle, when),
             None => Ok(false),
         }
@@ -197,7 +242,9 @@ impl Keys {
     /// Ends the pending timer of `key`; false if there is none.
     pub fn delete(&self, timers: &impl Timers, key: &[u8]) -> bool {
         let hash = self.hash(key);
-        let mut table = self.lock(hash);
+        let Some(mut table) = self.lock(hash) else {
+            return false;
+        };
         let Ok(entry) = table.find_entry(hash, |e| e.name.is(key)) else {
             return false;
         };
@@ -213,22 +260,23 @@ impl Keys {
     /// Whether `key` has a pending timer.
     pub fn pending(&self, timers: &impl Timers, key: &[u8]) -> bool {
         let hash = self.hash(key);
-        let table = self.lock(hash);
-        table
-            .find(hash, |e| e.name.is(key))
-            .is_some_and(|e| timers.is_pending(e.handle))
+        self.lock(hash).is_some_and(|table| {
+            let found = table.find(hash, |e| e.name.is(key));
+            found.is_some_and(|e| timers.is_pending(e.handle))
+        })
     }
 
     #[cfg(checked)]
     pub fn is_empty(&self) -> bool {
-        self.parts.iter().all(|p| p.0.lock().unwrap().is_empty())
+        let empty = |p: &Part| p.0.lock().unwrap().is_empty();
+        self.parts().is_none_or(|parts| parts.iter().all(empty))
     }
 
     /// A timer as the caller knows it: without its handle, and with the caller's
     /// cookie in place of the hash.
     pub fn peek(&self, pending: &Fired) -> Option<Fired> {
         let hash = pending.cookie;
-        let table = self.lock(hash);
+        let table = self.lock(hash)?;
         let entry = table.find(hash, |e| e.handle == pending.handle)?;
         Some(Fired {
             handle: 0,
@@ -241,7 +289,7 @@ impl Keys {
     /// its handle, and with the caller's cookie in place of the hash.
     pub fn fetch(&self, fired: &Fired) -> Option<Fired> {
         let hash = fired.cookie;
-        let mut table = self.lock(hash);
+        let mut table = self.lock(hash)?;
         let entry = table.find_entry(hash, |e| e.handle == fired.handle).ok()?;
         let cookie = entry.remove().0.cookie;
         trim(&mut table);
@@ -253,6 +301,12 @@ impl Keys {
     }
 }
 
+/// Locks the part of a hash; not by the bits that the table goes by.
+fn lock(parts: &Parts, hash: u64) -> MutexGuard<'_, Table> {
+    let part = &parts[(hash >> 40) as usize % PARTS];
+    part.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Moves a timer if it is pending; one that has fired may be gone.
 fn shift<T: Timers>(timers: &T, timer: Handle, when: T::When) -> Result<bool, T::Error> {
     match timers.shift(timer, when) {
@@ -262,7 +316,7 @@ fn shift<T: Timers>(timers: &T, timer: Handle, when: T::When) -> Result<bool, T:
 }
 
 /// Frees the memory of a table that is empty.
-fn trim(table: &mut HashTable<Entry>) {
+fn trim(table: &mut Table) {
     if table.is_empty() && table.capacity() > KEPT {
         *table = HashTable::new();
     }
@@ -272,7 +326,13 @@ impl Drop for Keys {
     /// A child may have been forked in the middle of a change: a table whose lock
     /// is held by nobody who still exists is left alone.
     fn drop(&mut self) {
-        for Part(part) in &mut self.parts {
+        let at = self.parts.load(Ordering::Acquire);
+        if at.is_null() {
+            return;
+        }
+        // SAFETY: from `make_parts`, and nobody uses it any more.
+        let mut parts = unsafe { Box::from_raw(at) };
+        for Part(part) in &mut *parts {
             if part.try_lock().is_err() {
                 if let Ok(table) = part.get_mut() {
                     std::mem::forget(std::mem::take(table));

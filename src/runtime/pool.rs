@@ -94,7 +94,7 @@ pub(crate) struct Pool {
     /// A callback was put into the queue, or has ended: for threads in pool.wait.
     end: Event,
     /// The threads that were started.
-    threads: UnsafeCell<[Option<Thread>; MOST_WORKERS as usize]>,
+    threads: UnsafeCell<Vec<Thread>>,
 }
 
 // SAFETY: `threads` is used by the thread that creates or destroys the wheel.
@@ -118,7 +118,7 @@ impl Pool {
             room: Event::default(),
             rest: Event::default(),
             end: Event::default(),
-            threads: UnsafeCell::new([None; MOST_WORKERS as usize]),
+            threads: UnsafeCell::new(Vec::new()),
         })
     }
 
@@ -129,9 +129,12 @@ impl Pool {
     pub unsafe fn hire<B: Body>(&self, n: u32, arg: *mut libc::c_void) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         let threads = unsafe { &mut *self.threads.get() };
-        for place in &mut threads[..n as usize] {
+        threads
+            .try_reserve_exact(n as usize)
+            .map_err(|_| libc::ENOMEM)?;
+        for _ in 0..n {
             match thread::start::<B>(arg) {
-                Ok(thread) => *place = Some(thread),
+                Ok(thread) => threads.push(thread),
                 Err(e) => {
                     self.dismiss();
                     return Err(e);
@@ -148,10 +151,8 @@ impl Pool {
         self.work.notify(i32::MAX);
         // SAFETY: the only thread left that knows the pool, or the one that
         // has just made it.
-        for place in unsafe { &mut *self.threads.get() } {
-            if let Some(thread) = place.take() {
-                thread::join(thread);
-            }
+        for thread in unsafe { &mut *self.threads.get() }.drain(..) {
+            thread::join(thread);
         }
     }
 

@@ -5,7 +5,8 @@ use crate::core::memory::{Memory, Pages};
 
 const HUGE: usize = 2 << 20;
 
-/// Maps and unmaps pages. Steps of two megabytes are aligned to that, and the
+/// Maps and unmaps pages. The kernel is asked for small ones where they are to be, as
+/// it may join neighbours and lay a huge page under them. Steps of two megabytes are aligned to that, and the
 /// kernel is asked for huge pages under them: a million timers are then
 /// reached through 32 entries of the translation buffer instead of 16,384.
 #[derive(Clone, Copy, Debug)]
@@ -43,18 +44,19 @@ impl Memory for Mmap {
 }
 
 fn map(bytes: usize, pages: Pages) -> *mut u8 {
-    if bytes % HUGE != 0 {
-        return anonymous(bytes);
+    if pages == Pages::Small {
+        let at = anonymous(bytes);
+        if !at.is_null() {
+            // SAFETY: mapped above. A kernel without huge pages refuses.
+            unsafe { libc::madvise(at.cast(), bytes, libc::MADV_NOHUGEPAGE) };
+        }
+        return at;
     }
     let wide = anonymous(bytes + HUGE);
     if wide.is_null() {
         return anonymous(bytes);
     }
     let before = wide.align_offset(HUGE);
-    let advice = match pages {
-        Pages::Huge => libc::MADV_HUGEPAGE,
-        Pages::Small => libc::MADV_NOHUGEPAGE,
-    };
     // SAFETY: `before` is below HUGE, and both trims lie in the mapping.
     unsafe {
         let at = wide.add(before);
@@ -62,7 +64,7 @@ fn map(bytes: usize, pages: Pages) -> *mut u8 {
             libc::munmap(wide.cast(), before);
         }
         libc::munmap(at.add(bytes).cast(), HUGE - before);
-        libc::madvise(at.cast(), bytes, advice);
+        libc::madvise(at.cast(), bytes, libc::MADV_HUGEPAGE);
         at
     }
 }
