@@ -1,5 +1,7 @@
 /* The limit on live timers. */
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include "ktap.h"
 
 #define JUNK UINT64_C(0x5a5a5a5a5a5a5a5a)
@@ -132,11 +134,112 @@ static void what_another_thread_has_freed_is_room(void)
 	CHECK_EQ(hwheel_destroy(other.w), 0);
 }
 
+/* Makers hold a permit for each timer that lives; one thread frees what they make. */
+enum { MAKERS = 3, ROUNDS = 20000 };
+static _Atomic hwheel_timer_t made[MAKERS];
+static atomic_int permits, makers, refused, wrong;
+
+static int take_permit(void)
+{
+	int n = atomic_load(&permits);
+
+	while (n > 0 && !atomic_compare_exchange_weak(&permits, &n, n - 1))
+		;
+	return n > 0;
+}
+
+static void *make_them(void *arg)
+{
+	_Atomic hwheel_timer_t *mine = arg;
+
+	for (int n = 0; n < ROUNDS;) {
+		hwheel_timer_t t = 0;
+
+		if (atomic_load(mine) != 0 || !take_permit()) {
+			sched_yield();
+			continue;
+		}
+		if (hwheel_timer_setup(other.w, NULL, 0, &t) == 0) {
+			atomic_store(mine, t);
+		} else {
+			atomic_fetch_add(&refused, 1);
+			atomic_fetch_add(&permits, 1);
+		}
+		n++;
+	}
+	atomic_fetch_sub(&makers, 1);
+	return NULL;
+}
+
+static void *free_what_is_made(void *arg)
+{
+	(void)arg;
+	while (atomic_load(&makers) != 0) {
+		for (int i = 0; i < MAKERS; i++) {
+			hwheel_timer_t t = atomic_load(&made[i]);
+
+			if (t == 0)
+				continue;
+			if (hwheel_timer_free(other.w, t) != 0)
+				atomic_fetch_add(&wrong, 1);
+			atomic_fetch_add(&permits, 1);
+			atomic_store(&made[i], 0);
+		}
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* Also while its node goes from the list of one thread to that of another. */
+static void a_timer_that_was_freed_is_room_at_once(void)
+{
+	pthread_t threads[MAKERS + 1];
+
+	other.w = limited(MAKERS - 1);
+	permits = MAKERS - 1;
+	makers = MAKERS;
+	for (int i = 0; i < MAKERS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, make_them, &made[i]), 0);
+	CHECK_EQ(pthread_create(&threads[MAKERS], NULL, free_what_is_made, NULL), 0);
+	for (int i = 0; i <= MAKERS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(wrong, 0);
+	CHECK_EQ(refused, 0);
+	CHECK_EQ(hwheel_destroy(other.w), 0);
+}
+
+static int inside;
+
+static void arm_the_next(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	inside = hwheel_once(w, MS, NULL, 0, 0, NULL);
+}
+
+/* One that frees itself. */
+static void a_timer_lives_until_its_callback_has_returned(void)
+{
+	for (uint32_t limit = 1; limit <= 2; limit++) {
+		struct hwheel *w = limited(limit);
+
+		inside = 1;
+		CHECK_EQ(hwheel_once(w, MS, arm_the_next, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+		CHECK_EQ(inside, limit == 1 ? -ENOSPC : 0);
+		/* and then there is room for one */
+		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+		full(w);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static const struct ktap_test tests[] = {
 	TEST(the_limit_is_exact),
 	TEST(there_is_room_again_after_free),
 	TEST(there_is_room_again_when_one_has_fired),
 	TEST(a_full_wheel_still_moves_its_timers),
 	TEST(what_another_thread_has_freed_is_room),
+	TEST(a_timer_that_was_freed_is_room_at_once),
+	TEST(a_timer_lives_until_its_callback_has_returned),
 };
 KTAP_MAIN(tests)
