@@ -13,7 +13,8 @@ static void *ask(void *w)
 	uint64_t at;
 
 	while (!atomic_load(&over)) {
-		hwheel_next_expiry(w, &at);
+		if (hwheel_next_expiry(w, &at) < 0)
+			abort();
 		atomic_fetch_add(&asked, 1);
 	}
 	return NULL;
