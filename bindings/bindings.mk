@@ -6,7 +6,16 @@ BINDINGS ?= $(patsubst bindings/%/test.sh,%,$(wildcard bindings/*/test.sh))
 test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
-		bindings/run.sh $(abspath $(BUILD)/bindings) $(BINDINGS)
+		bindings/run.sh test.sh $(abspath $(BUILD)/bindings) $(BINDINGS)
+
+# The packages, each built, installed into an empty environment and used there.
+PACKAGES ?= $(patsubst bindings/%/package.sh,%,$(wildcard bindings/*/package.sh))
+.PHONY: test-packages
+test-packages: $(STAGE)/.done
+	$(call say,TEST,packages)
+	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CARGO='$(CARGO)' \
+		HWHEEL_VERSION=$(VERSION) bindings/run.sh package.sh $(abspath $(BUILD)/packages) \
+		$(PACKAGES)
 
 # Events per second of each language, as docs/BINDINGS.md shows them.
 .PHONY: bench-bindings

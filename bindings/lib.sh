@@ -25,3 +25,20 @@ debian() {
 	) || return
 	touch "$SCRATCH/debian/.done"
 }
+
+# For a package.sh: nothing of the library that is installed is found from now on.
+alone() {
+	unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+	rm -rf "$SCRATCH/tree" "$SCRATCH/dist" "$SCRATCH/clean"
+	mkdir -p "$SCRATCH/dist" "$SCRATCH/clean"
+}
+
+# A processor and a C library have packages of their own. Prebuilt is for this one.
+machine() {
+	case $(uname -m)-$(ldd --version 2>&1 | head -n 1) in
+	x86_64-*[Mm]usl* | aarch64-*[Mm]usl*) skip 'prebuilt packages are for glibc so far' ;;
+	x86_64-*) echo x64 ;;
+	aarch64-*) echo arm64 ;;
+	*) skip "no prebuilt package for $(uname -m)" ;;
+	esac
+}

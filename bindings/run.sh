@@ -1,7 +1,9 @@
 #!/bin/sh
-# Runs bindings/<language>/test.sh for each language given, and sums up.
+# Runs bindings/<language>/<script> for each language given, and sums up.
 #
-# A test.sh runs in its own directory, with
+#   run.sh <script> <scratch directory> <language>...
+#
+# The script is test.sh or package.sh. It runs in its own directory, with
 #   HWHEEL_PREFIX    where the library is installed: include/, lib/
 #   HWHEEL_PRIVATE   what the static library wants of the system
 #   PKG_CONFIG_PATH, LD_LIBRARY_PATH   set so that both find that library
@@ -12,8 +14,8 @@
 # its output saying why and what to install, and otherwise with something else.
 # Of what passes only the last line is shown; V=1 shows all.
 set -u
-scratch=$1
-shift
+script=$1 scratch=$2
+shift 2
 limit=${BINDING_TIMEOUT:-900}
 here=$(dirname "$0")
 export PKG_CONFIG_PATH="$HWHEEL_PREFIX/lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}"
@@ -26,8 +28,8 @@ for language in "$@"; do
 	SCRATCH=$scratch/$language
 	export SCRATCH
 	mkdir -p "$SCRATCH"
-	log=$scratch/$language.log
-	(cd "$here/$language" && timeout "$limit" ./test.sh) >"$log" 2>&1
+	log=$scratch/$language.${script%.sh}.log
+	(cd "$here/$language" && timeout "$limit" ./$script) >"$log" 2>&1
 	code=$?
 	last=$(tail -n 1 "$log")
 	if [ -n "${V:-}" ] || { [ $code -ne 0 ] && [ $code -ne 77 ]; }; then

@@ -1,3 +1,12 @@
+import sys
+
 from setuptools import setup
 
-setup(cffi_modules=["build_native.py:ffi"])
+# A source distribution needs no library.
+building = not {"sdist", "egg_info", "--version"}.intersection(sys.argv)
+
+setup(
+    cffi_modules=["build_native.py:ffi"] if building else [],
+    # One wheel for every version of CPython from 3.9.
+    options={"bdist_wheel": {"py_limited_api": "cp39"}},
+)
