@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"hwheel"
+	hwheel "github.com/hwheel/hwheel/bindings/go"
 )
 
 // The smallest program: one timer, waited for.

@@ -1,3 +1,3 @@
-module hwheel
+module github.com/hwheel/hwheel/bindings/go
 
 go 1.19

@@ -14,7 +14,6 @@
 package hwheel
 
 /*
-#cgo pkg-config: hwheel
 #include <hwheel.h>
 */
 import "C"

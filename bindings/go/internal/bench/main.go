@@ -31,7 +31,7 @@ import (
 	"time"
 	"unsafe"
 
-	"hwheel"
+	hwheel "github.com/hwheel/hwheel/bindings/go"
 )
 
 const (

@@ -1,0 +1,6 @@
+package hwheel
+
+/*
+#cgo pkg-config: hwheel
+*/
+import "C"
