@@ -1,0 +1,60 @@
+#!/bin/bash
+# The jar with the library inside and its pom, and a program that has nothing else but
+# JNA on its path.
+set -euo pipefail
+. ./env.sh
+alone
+arch=$(machine) || skip "$arch"
+case $arch in x64) arch=x86-64 ;; arm64) arch=aarch64 ;; esac
+need 'no jar: apt-get install default-jdk-headless' jar --version
+mkdir -p "$SCRATCH/tree/native/linux-$arch" "$SCRATCH/tree/classes"
+cp -r src test pom.xml "$SCRATCH/tree"
+cd "$SCRATCH/tree"
+strip --strip-unneeded -o "native/linux-$arch/libhwheel.so" "$HWHEEL_PREFIX/lib/libhwheel.so.0"
+version=$(sed -n 's|^  <version>\(.*\)</version>|\1|p' pom.xml)
+[ "$version" = "$HWHEEL_VERSION" ] || { echo "the pom has version $version"; exit 1; }
+pom=META-INF/maven/io.github.hwheel/hwheel
+mkdir -p "native/$pom"
+cp pom.xml "native/$pom"
+javac --release 17 -cp "$jna" -d classes src/hwheel/*.java
+jar -c -f "$SCRATCH/dist/hwheel-$version.jar" -C classes . -C native .
+jar -c -f "$SCRATCH/dist/hwheel-$version-sources.jar" -C src .
+cp pom.xml "$SCRATCH/dist/hwheel-$version.pom"
+if command -v mvn >/dev/null; then
+	# Offline, with what Debian has: the model alone.
+	maven=$(mvn -o -q -Dmaven.repo.local=/usr/share/maven-repo validate 2>&1) ||
+		maven="mvn does not take the pom: $maven"
+	case $maven in *'Non-parseable'* | *"'dependencies"*) echo "$maven"; exit 1 ;; esac
+	[ -z "$maven" ] || printf '%s\n' "$maven" | head -n 3
+else
+	echo 'the pom is not checked, as there is no Maven: apt-get install maven'
+fi
+
+cd "$SCRATCH/clean"
+cat >Smallest.java <<'END'
+import hwheel.Events;
+import hwheel.Wheel;
+import java.time.Duration;
+
+class Smallest {
+    public static void main(String[] args) {
+        try (Wheel wheel = new Wheel()) {
+            Events events = new Events(1);
+            wheel.once(Duration.ofMillis(10), 42);
+            while (wheel.poll(events) == 0) {
+                wheel.await(-1);
+            }
+            System.out.println("hello " + events.cookie(0) + " from " + Wheel.version());
+        }
+    }
+}
+END
+path="$SCRATCH/dist/hwheel-$version.jar:$jna"
+java="java -Djna.boot.library.path=$(dirname "$jni") -Djna.boot.library.name=jnidispatch.system"
+[ "$($java -cp "$path" Smallest.java)" = "hello 42 from $HWHEEL_VERSION" ]
+javac -cp "$path" -d . "$SCRATCH"/tree/test/HostileTest.java \
+	"$SCRATCH"/tree/test/WheelTest.java
+$java -cp "$path:." HostileTest >/dev/null
+jar=hwheel-$version.jar
+echo "$jar, $(du -k "$SCRATCH/dist/$jar" | cut -f 1) kB: installed, first timer fired," \
+	"hostile calls passed"
