@@ -7,17 +7,26 @@
 
 local ffi = require "ffi"
 
-local here = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$" or "."
-local cdef = assert(io.open(here .. "/../../hwheel/hwheel.cdef"))
-ffi.cdef(cdef:read "*a")
-cdef:close()
+-- A rock has the declarations and the library inside; otherwise both are installed, the
+-- declarations beside this file.
+local function declarations()
+	local rock, text = pcall(require, "hwheel.cdef")
+	if rock then return text end
+	local here = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$" or "."
+	local file = assert(io.open(here .. "/../../hwheel/hwheel.cdef"))
+	text = file:read "*a"
+	file:close()
+	return text
+end
+
+ffi.cdef(declarations())
 -- poll(2), under names that nobody else declares.
 ffi.cdef [[
 struct hwheel_pollfd { int fd; short events, revents; };
 int hwheel_poll_fd(struct hwheel_pollfd *, unsigned long, int) __asm__("poll");
 ]]
 
-local C = ffi.load "libhwheel.so.0"
+local C = ffi.load(package.searchpath("hwheel.libhwheel", package.cpath) or "libhwheel.so.0")
 local POLLIN = 1
 
 local hwheel = {
