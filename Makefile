@@ -268,7 +268,7 @@ check-subproject:
 test check: check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
-	$(Q)bindings/rust/package.sh "$(CARGO)" $(abspath $(BUILD)/crate)
+	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH=$(abspath $(BUILD)/crate) ./package.sh
 
 # The commands of the documents.
 check-readme: all

@@ -1,11 +1,13 @@
 #!/bin/bash
 # The crate as its users get it: the package holds what it needs and builds, a
-# dependent builds no static library and defines no C function, and cargo refuses two
-# versions of the crate in one program, which would share memory.
-#
-#   package.sh <cargo> <directory>
+# dependent builds no static library and defines no C function, its first timer fires
+# while another thread drops the wheel's last owner, and cargo refuses two versions of
+# the crate in one program, which would share memory.
 set -eu
-cargo=$1 dir=$2
+cargo=${CARGO:-cargo} dir=$SCRATCH
+cd ../..
+"$cargo" --version >/dev/null 2>&1 ||
+	{ echo 'no Rust of version 1.85 or later: rustup install stable'; exit 77; }
 version=$(sed -n '/^version/{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
 rm -rf "$dir"
 mkdir -p "$dir/program/src"
@@ -28,16 +30,47 @@ hwheel = { path = "hwheel" }
 [workspace]
 END
 cat > "$dir/program/src/main.rs" <<'END'
+use hwheel::Options;
+use std::sync::{mpsc, Arc};
+use std::{thread, time::Duration};
+
 fn main() {
-    let wheel = hwheel::Wheel::new().unwrap();
-    wheel.once(std::time::Duration::from_secs(1), 1).unwrap();
-    println!("armed");
+    let (due, fired) = mpsc::channel();
+    let wheel = Options::new()
+        .handler(move |_, event| due.send(event.cookie).unwrap())
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.once(Duration::from_millis(10), 42).unwrap();
+    println!("hello {}", fired.recv().unwrap());
+
+    // Whoever drops the wheel last ends it, in the middle of the work.
+    for round in 0..50 {
+        let wheel = Arc::new(Options::new().handler(|_, _| ()).create().unwrap());
+        wheel.start().unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let wheel = wheel.clone();
+                thread::spawn(move || {
+                    for cookie in 0..100 * round {
+                        let timer = wheel.once(Duration::ZERO, cookie).unwrap();
+                        let _ = wheel.delete(timer);
+                        let _ = wheel.arm(timer, Duration::ZERO);
+                    }
+                })
+            })
+            .collect();
+        drop(wheel);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
 }
 END
 cp Cargo.lock "$dir/program/"
 $cargo build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
 	{ cat "$dir/log"; exit 1; }
-[ "$("$dir/target/debug/program")" = armed ]
+[ "$("$dir/target/debug/program")" = 'hello 42' ]
 ! nm "$dir/target/debug/program" | grep ' T hwheel_' ||
 	{ echo 'a dependent defines C functions'; exit 1; }
 [ -z "$(find "$dir/target/debug" -name '*.a')" ] ||
@@ -51,3 +84,5 @@ sed -i '/^hwheel = /a later = { package = "hwheel", path = "../later" }' "$dir/p
 ! $cargo build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
 	{ echo 'cargo takes two versions'; exit 1; }
 grep -q 'links.*hwheel' "$dir/log" || { cat "$dir/log"; exit 1; }
+echo "hwheel-$version.crate, $(du -k "$dir/target/package/hwheel-$version.crate" | cut -f 1) kB:" \
+	'used by a program, first timer fired, hostile calls passed'
