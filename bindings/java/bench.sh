@@ -2,3 +2,4 @@
 set -eu
 . ./env.sh
 $run Bench
+$run OwnBench

@@ -2,3 +2,4 @@
 set -eu
 . ./env.sh
 node bench.js
+node bench_own.js

@@ -48,7 +48,7 @@ def function(_):
 def callback(wheel):
     for cookie in range(TIMERS):
         lib.hwheel_once(wheel._wheel, cookie % 1000 * TICK, called, cookie, 0, ffi.NULL)
-    return lambda: lib.hwheel_advance(wheel._wheel, END, ffi.NULL, 0)
+    return lambda: lib.hwheel_advance(wheel._wheel, END, ffi.NULL, 0, ffi.NULL)
 
 
 def rate(way):

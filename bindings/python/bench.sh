@@ -2,3 +2,4 @@
 set -eu
 . ./env.sh
 "$python" bench.py
+"$python" bench_own.py

@@ -103,4 +103,5 @@ func check(err error) {
 func main() {
 	fmt.Println("batch", rate(batch))
 	fmt.Println("callback", rate(callback))
+	own()
 }
