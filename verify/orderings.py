@@ -5,9 +5,10 @@ usage: orderings.py all|open|check
 
 "all" weakens one after the other, runs the model checker's tests until one
 fails, and writes verify/orderings.txt. "open" does so only for those that no
-test has caught. "check" fails if the table and the sources do not name the same
-orderings, or if one that no test catches is not argued in docs/VERIFICATION.md
-("- **name.**"), and tries those fences again that a test has caught.
+test has caught. A row ends with the test that fails; with "=name", an argument in
+docs/VERIFICATION.md ("- **name.**"), if none does; with "~name", the same, if it was
+not tried. "check" fails if the table and the sources do not name the same orderings,
+or if an argument is missing, and tries those fences again that a test has caught.
 """
 
 import collections
@@ -31,7 +32,8 @@ FILES = [f"core/{name}" for name in FILES] + ["runtime/ring"]
 HEAD = """\
 # Each atomic ordering of the core that is not relaxed, a step weaker, and the
 # test of the model checker that fails then, to one preemption. "=name" is an
-# argument in docs/VERIFICATION.md where none does. Written by `make orderings`.
+# argument in docs/VERIFICATION.md where none does, and "~name" one where none was
+# tried. Written by `make orderings`.
 """
 CALL = re.compile(
     r"(?:crate::sync::)?\b(fence|fence_after_rmw|fence_between_loads)\(|"
@@ -211,13 +213,15 @@ def check(found, old):
     """Whether table, sources and document agree, and the fences are needed."""
     argued = ARGUED.findall((TOP / "docs/VERIFICATION.md").read_text())
     different = {s.key for s in found} ^ set(old)
-    different |= {k for k, v in old.items() if v[0] == "=" and v[1:] not in argued}
+    different |= {k for k, v in old.items() if v[0] in "=~" and v[1:] not in argued}
     if different:
         sys.exit("not in the table, or only there, or not argued:\n" + "\n".join(different))
-    todo = [s for s in found if s.to == "AcqRel" and old[s.key][0] != "="]
+    todo = [s for s in found if s.to == "AcqRel" and old[s.key][0] not in "=~"]
+    untried = sum(v[0] == "~" for v in old.values())
     names = sorted({old[s.key] for s in todo})
     missed = [k for k, verdict in run(Tests(), names, todo, old) if not verdict]
-    print(f"{len(found)} orderings; {len(todo)} fences weakened, {len(missed)} not caught")
+    print(f"{len(found)} orderings, {untried} of them argued and not tried")
+    print(f"{len(todo)} fences weakened, {len(missed)} not caught")
     sys.exit(bool(missed))
 
 
@@ -228,7 +232,7 @@ def weaken(found, old, todo):
     rows = dict(old)
     for key, verdict in run(tests, names, todo, old):
         was = old.get(key, "=?")
-        rows[key] = verdict or (was if was[0] == "=" else "=?")
+        rows[key] = verdict or ("=" + was[1:] if was[0] in "=~" else "=?")
         write_table([(s.key, rows.get(s.key, "=?")) for s in found])
     missed = [s.key for s in todo if rows[s.key] == "=?"]
     print(f"{len(todo)} of {len(found)} orderings weakened, {len(missed)} neither caught nor argued")
@@ -242,7 +246,7 @@ def main(what):
         check(found, old)
     if what == "all":
         weaken(found, old, found)
-    weaken(found, old, [s for s in found if old.get(s.key, "=")[0] == "="])
+    weaken(found, old, [s for s in found if old.get(s.key, "=")[0] in "=~"])
 
 
 if sys.argv[1:] not in (["all"], ["open"], ["check"]):
