@@ -56,8 +56,9 @@ impl Scene {
 }
 
 /// `maker` is stopped before each of its accesses in turn, beside `other` and
-/// `driver`; then `end` judges.
+/// `driver`, to so many preemptions at most; then `end` judges.
 fn beside_a_stopped_thread<A: Send + 'static>(
+    preemptions: usize,
     make: impl Fn() -> Scene + Copy + Send + Sync + 'static,
     maker: impl Fn(&Scene) + Copy + Send + Sync + 'static,
     other: impl Fn(&Scene) -> A + Copy + Send + Sync + 'static,
@@ -68,7 +69,7 @@ fn beside_a_stopped_thread<A: Send + 'static>(
     for n in 0.. {
         let stopped = std::sync::Arc::new(AtomicBool::new(false));
         let was_stopped = stopped.clone();
-        let more = explore(Some(2), move || {
+        let more = explore(Some(preemptions), move || {
             let s = Arc::new(make());
             let (v, x) = (s.clone(), s.clone());
             let stopped = was_stopped.clone();
@@ -96,6 +97,7 @@ fn beside_a_stopped_thread<A: Send + 'static>(
 #[test]
 fn stopped_arm_against_arm_and_sleep() {
     beside_a_stopped_thread(
+        2,
         Scene::new,
         |s| _ = s.arm(1, s.t, 3),
         |s| s.arm(0, s.u, 4),
@@ -112,6 +114,7 @@ fn stopped_arm_against_arm_and_sleep() {
 #[test]
 fn stopped_arm_against_a_thread_that_relies_and_sleep() {
     beside_a_stopped_thread(
+        2,
         Scene::new,
         |s| _ = s.arm(1, s.t, 3),
         |s| s.arm(0, s.t, 4),
@@ -127,6 +130,7 @@ fn stopped_arm_against_a_thread_that_relies_and_sleep() {
 #[test]
 fn stopped_arm_against_arm_and_sweep() {
     beside_a_stopped_thread(
+        2,
         || {
             let s = Scene::new();
             s.arm(1, s.t, 1);
@@ -149,6 +153,8 @@ fn stopped_arm_against_arm_and_sweep() {
 #[test]
 fn stopped_arm_against_an_arm_that_shares_its_mark() {
     beside_a_stopped_thread(
+        // An execution makes 64 shards, and takes long.
+        1,
         Scene::crowded,
         |s| _ = s.arm(1, s.t, 3),
         |s| s.arm(0, s.u, 3),
@@ -162,6 +168,7 @@ fn stopped_arm_against_an_arm_that_shares_its_mark() {
 #[test]
 fn stopped_free_and_setup_against_setup() {
     beside_a_stopped_thread(
+        2,
         Scene::new,
         |s| {
             let own = Waking(s.world.tokens[1], || ());
