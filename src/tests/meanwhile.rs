@@ -390,6 +390,21 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
     assert_eq!(all, [last, h]);
 }
 
+/// A callback in another thread ends, when its timer was passed over, between a sweep
+/// that has stopped in a tick and the next: that fires both.
+#[test]
+fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, called(), Some(at(1))).unwrap();
+    assert_eq!(fired(&w, 1, 9), [h]);
+    assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
+    let two = [0; 2].map(|_| w.setup(own, Spec::default(), Some(at(3))).unwrap());
+    assert_eq!(fired(&w, 3, 1), two[..1]);
+    w.finish(own, h, &Spin);
+    assert_eq!(fired(&w, 4, 9), [two[1], h]);
+}
+
 /// The end of a callback owes a visit, and its thread gets no memory for it.
 #[test]
 fn no_memory_at_the_end_of_a_callback() {

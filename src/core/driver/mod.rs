@@ -274,7 +274,6 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
 
     /// Visits everything due up to the goal; the tick of the next visit.
     fn sweep_to(&mut self, goal: u64) -> u64 {
-        self.resume();
         while !self.stop {
             let mut next = self.scan(self.d.hand);
             let rescue = self.is_rescuing();

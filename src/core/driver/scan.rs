@@ -113,7 +113,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Continues a tick in which the last sweep has stopped.
-    pub(super) fn resume(&mut self) {
+    fn resume(&mut self) {
         if self.d.tick.is_open() {
             self.empty_bucket();
             self.empty_levels(self.d.hand);
@@ -128,11 +128,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Empties the urgent bucket, once. Entries that come meanwhile wait for the next
-    /// sweep.
+    /// Empties the urgent bucket, once, after a tick in which the last sweep has
+    /// stopped. Entries that come meanwhile lower `next_visit` for good. Those that came
+    /// before sweep.begin do not: so the bucket is not passed over, unless this sweep
+    /// stops and leaves `next_visit` low itself.
     pub(super) fn empty_urgent(&mut self) {
-        // A sweep that has stopped there continues with it.
-        if !self.d.tick.is_open() {
+        self.resume();
+        if !self.stop {
             self.open(self.wheel.buckets.urgent(), self.d.hand);
         }
     }
