@@ -106,6 +106,7 @@
 //! | `core/mod.rs`            | the parts of the core                         |
 //! | `core/state.rs`          | the state word and the handle: bits, transitions |
 //! | `core/node.rs`           | the three records of a timer; the link        |
+//! | `core/place.rs`          | making a large struct where it is to lie      |
 //! | `core/slab.rs`           | where the records lie; free lists             |
 //! | `core/gate.rs`           | the word that every arm compares with         |
 //! | `core/ticks.rs`          | nanoseconds to ticks and back                 |
