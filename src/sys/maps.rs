@@ -6,9 +6,10 @@ use crate::core::memory::{Memory, Pages};
 const HUGE: usize = 2 << 20;
 
 /// Maps and unmaps pages. The kernel is asked for small ones where they are to be, as
-/// it may join neighbours and lay a huge page under them. Steps of two megabytes are aligned to that, and the
-/// kernel is asked for huge pages under them: a million timers are then
-/// reached through 32 entries of the translation buffer instead of 16,384.
+/// it may join neighbours and lay a huge page under them. Multiples of two megabytes
+/// are aligned to that, and the kernel is asked for huge pages under them: a million
+/// timers are then reached through 32 entries of the translation buffer instead of
+/// 16,384.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mmap;
 
@@ -44,7 +45,7 @@ impl Memory for Mmap {
 }
 
 fn map(bytes: usize, pages: Pages) -> *mut u8 {
-    if pages == Pages::Small {
+    if pages == Pages::Small || bytes % HUGE != 0 {
         let at = anonymous(bytes);
         if !at.is_null() {
             // SAFETY: mapped above. A kernel without huge pages refuses.
