@@ -238,13 +238,13 @@ pub unsafe extern "C" fn hwheel_advance(
         return 0;
     }
     // SAFETY: the caller's promise.
-    unsafe { advance_busily(wheel, now_ns, events, max, run) }
+    unsafe { advance_slowly(wheel, now_ns, events, max, run) }
 }
 
 /// # Safety
 /// As of hwheel_advance().
 #[inline(never)]
-unsafe fn advance_busily(
+unsafe fn advance_slowly(
     wheel: *mut hwheel,
     now_ns: u64,
     events: *mut hwheel_event,
@@ -254,7 +254,7 @@ unsafe fn advance_busily(
     // SAFETY: the caller's promise.
     unsafe {
         drive(wheel, events, max, run, |host, budget, room| {
-            host.advance_busily(time::clock(now_ns)?, budget, room)
+            host.advance(time::clock(now_ns)?, budget, room)
         })
     }
 }

@@ -82,9 +82,9 @@ impl Host {
         now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel))
     }
 
-    /// The whole of an advance with which nothing comes due; false if this is none,
-    /// or one that other threads run callbacks for. Calls nothing, so that it is
-    /// short.
+    /// The short way to advance where nothing comes due and there is no pool. False if
+    /// nothing has happened, and `advance` is to be called. Calls nothing itself, which
+    /// keeps it short.
     #[inline]
     pub fn advance_idly(&self, now: u64) -> bool {
         // Acquire: pairs with `set_time`.
@@ -112,22 +112,15 @@ impl Host {
         budget: Budget,
         event: Option<&mut dyn FnMut(&Fired) -> bool>,
     ) -> Result<bool, Errno> {
-        if self.advance_idly(now) {
-            return Ok(true);
-        }
-        self.advance_busily(now, budget, event)
-    }
-
-    /// The same, for an advance that is known not to be idle.
-    pub fn advance_busily(
-        &self,
-        now: u64,
-        budget: Budget,
-        event: Option<&mut dyn FnMut(&Fired) -> bool>,
-    ) -> Result<bool, Errno> {
         self.may_drive()?;
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
+        }
+        // Acquire: pairs with `set_time`.
+        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
+        if self.wheel.nothing_due(goal) {
+            self.set_time(now);
+            return Ok(true);
         }
         let mut drive = self.take()?;
         let now = self.set_time(now);

@@ -206,8 +206,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn fetch(&mut self, bucket: u32) {
         let tick = &mut self.d.tick;
         let ahead = &mut tick.taken[tick.now ^ 1];
-        let ahead_len;
-        loop {
+        let n = loop {
             if tick.shard.is_null() {
                 let Some(bit) = tick.shards.next() else {
                     return;
@@ -230,16 +229,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let n = unsafe { front.take(&mut ahead.batch, free) };
             if n != 0 {
                 (ahead.at, ahead.len) = (0, n);
-                ahead_len = n;
                 self.wheel.shared.count.taken.bump(n as u64);
                 prefetch_chunk(front.second_chunk());
-                break;
+                break n;
             }
             // SAFETY: as above. Relaxed: published with the shard.
             tick.shard = unsafe { &*tick.shard }.next_of_bit.load(Ordering::Relaxed);
-        }
+        };
         // Only on the lowest level are most entries visits.
-        if self.wheel.levels.is_lowest(bucket) && !tick.is_at_hand(bucket, ahead_len) {
+        if self.wheel.levels.is_lowest(bucket) && !tick.is_at_hand(bucket, n) {
             for entry in tick.taken[tick.now ^ 1].entries() {
                 self.wheel.slab.prefetch_hot(entry.index());
             }
