@@ -88,7 +88,7 @@ strip -g -o "$work/bare.so" "$work/now.so"
 ! dump "$work/bare.so" "$work/bare.abi" >/dev/null ||
 	{ echo 'unnoticed: no debug information'; exit 1; }
 
-# What is allowed is let through.
+# Permitted changes pass.
 copy grown
 sed -i -e '/^pub struct hwheel_stats/,/^}/s/^}/    pub more: u64,\n}/' \
 	-e 's/^    hwheel_stats {$/&\n        more: 0,/' "$work/grown/src/capi/stats.rs"

@@ -27,7 +27,7 @@ class Table(NamedTuple):
     """Programs in rows, their arguments in columns."""
 
     title: str
-    # What a cell is, and how to read it.
+    # The unit of a cell, and how to read it.
     note: str
     rows: dict
     # Name of a column: arguments, figure.

@@ -1,4 +1,4 @@
-/* What a leap costs: what it fires, and nothing by its length. */
+/* The cost of a leap: it grows with the timers that fire, not with its length. */
 #include "ktap.h"
 
 static uint64_t rnd_state = 88172645463325252u;

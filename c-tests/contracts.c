@@ -1,4 +1,4 @@
-/* What the header promises about who calls what, when. */
+/* Promises of the header about threads, callbacks and the order of calls. */
 #include <pthread.h>
 #include <sys/epoll.h>
 #include "ktap.h"

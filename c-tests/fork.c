@@ -234,7 +234,7 @@ static void the_parents_tick_thread_goes_on(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* What a child of a callback was told. */
+/* The result that a child of a callback got. */
 static int *inner;
 
 static void fork_inside(struct hwheel *wheel, const struct hwheel_event *e)

@@ -58,7 +58,7 @@ static void a_listed_key_has_its_cookie_and_no_handle(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* What the walk is for: cancel all that match. */
+/* The purpose of the walk: cancel all timers that match. */
 static void all_that_match_can_be_cancelled(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);

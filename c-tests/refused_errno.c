@@ -47,7 +47,7 @@ static void refuse_threads(void)
 		_exit(77);
 }
 
-/* What is there, and so much more. */
+/* Limits the address space to its present size and the given bytes more. */
 static void limit_space(unsigned long more)
 {
 	unsigned long pages = 0;

@@ -1,4 +1,4 @@
-/* What a small wheel takes of memory, and of the caller's stack. */
+/* The memory of a small wheel, and the stack that its creation needs. */
 #include <limits.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ static struct hwheel *of(uint32_t workers)
 	return w;
 }
 
-/* Bytes of each of so many wheels with one timer. */
+/* The mean resident bytes of a wheel with one timer, over the given number of wheels. */
 static long bytes(int wheels, uint32_t workers, int started)
 {
 	static struct hwheel *w[WHEELS];

@@ -10,7 +10,7 @@ static const struct shape small[] = {
 	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1, 4, 2 }, { 7, 1, 8 }, { 13, 2, 8 },
 };
 
-/* What was armed, and when it may fire and did. */
+/* Timers that were armed: when each may fire, and when it did. */
 static struct record {
 	uint64_t first, last, got, due;
 	unsigned fired;
@@ -247,7 +247,7 @@ static void a2_far_deadlines_are_never_early(void)
 	}
 }
 
-/* What is too far to be driven to is at least not forgotten or shortened. */
+/* A deadline too far to be reached is neither forgotten nor shortened. */
 static void a2_remaining_of_the_farthest_is_right(void)
 {
 	for (unsigned bit = 40; bit < 63; bit++) {

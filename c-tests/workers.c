@@ -21,7 +21,7 @@ static struct hwheel *make(const struct hwheel_options *o)
 	return w;
 }
 
-/* What the callbacks saw. */
+/* Records of the callbacks. */
 static atomic_int calls, inside, twice, release;
 static atomic_uint missed;
 static _Atomic uint64_t order;

@@ -1,4 +1,4 @@
-/* What the faults share: a wheel of a child's own, and a count of its callbacks. */
+/* Shared by the programs of faults: a wheel of a child's own, and a count of its callbacks. */
 #ifndef FAULTS_H
 #define FAULTS_H
 

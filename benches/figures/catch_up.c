@@ -1,4 +1,4 @@
-/* What it costs to fire a timer in a leap over timers far beyond the top level: by their
+/* The cost of firing a timer in a leap over timers far beyond the top level: by their
  * number, and by the shape of the wheel. */
 #include "figure.h"
 

@@ -1,4 +1,4 @@
-/* What the programs share that print one figure each. */
+/* Functions that the programs of this directory share. */
 #ifndef FIGURE_H
 #define FIGURE_H
 

@@ -1,4 +1,4 @@
-/* What a leap over nothing costs: by its length, and by the number of threads that have
+/* The cost of a leap over nothing: by its length, and by the number of threads that have
  * used the wheel. */
 #include "figure.h"
 

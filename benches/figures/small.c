@@ -1,4 +1,4 @@
-/* What a small wheel keeps resident, with huge pages where the system has them. */
+/* The resident memory of a small wheel, with huge pages where the system has them. */
 #include "figure.h"
 
 enum { WHEELS = 1000 };

@@ -1,4 +1,4 @@
-/* What a tick with one timer costs, by the number of threads that have armed. */
+/* The cost of a tick with one timer, by the number of threads that have armed. */
 #include "figure.h"
 
 enum { TIMERS = 61440 };

@@ -27,7 +27,7 @@ import "C"
 END
 [ -z "$(gofmt -l "$tree")" ] || { echo "gofmt: $(gofmt -l "$tree")"; exit 1; }
 
-# What a proxy serves.
+# The files that a module proxy serves.
 proxy=$SCRATCH/dist/$path/@v
 mkdir -p "$proxy"
 echo "$version" >"$proxy/list"

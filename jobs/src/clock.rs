@@ -11,7 +11,7 @@ pub fn measure(session: &mut Session) -> Result<Bounds, Error> {
     Ok(Bounds::new(asked, rows[0].get(0), Timestamp::now()))
 }
 
-/// What one question for the database's time says: the offset, which is the
+/// The result of one query for the database's time: the offset, which is the
 /// database's clock less this machine's, lies between the two.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {

@@ -141,7 +141,7 @@ impl Session {
 pub struct Link {
     config: Config,
     name: String,
-    /// What every new connection does first.
+    /// The SQL that every new connection runs first.
     preparation: String,
     session: Option<Session>,
     backoff: Backoff,

@@ -167,7 +167,7 @@ impl Held {
         drop(old);
     }
 
-    // What is due.
+    // Jobs that are due.
 
     /// Waits for SQL jobs that are due, and takes some with the same time limit. None:
     /// the node closes.

@@ -88,7 +88,7 @@ fn default_name() -> String {
     format!("{}:{}", host.trim(), std::process::id())
 }
 
-/// What an error at the start asks the user to do.
+/// An error at the start, with advice for the user.
 pub fn explain(error: &Error) -> String {
     use postgres::error::SqlState;
     match error.code() {

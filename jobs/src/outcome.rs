@@ -16,7 +16,7 @@ pub const SHORTLY: Pause = SignedDuration::from_millis(2)..=SignedDuration::from
 /// A job that does not run now: its next run, or why it has none.
 pub type Planned = (Job, Result<Step, String>);
 
-/// What to do with jobs that are due: those that run, each with its next run, and those
+/// Divides jobs that are due into those that run, each with its next run, and those
 /// that do not.
 pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
     let now = held.now();

@@ -21,7 +21,7 @@ enum Rhythm {
     Cron { expression: String, zone: String },
 }
 
-/// What happens to runs that no node made in time.
+/// How runs are handled that no node made in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Missed {
     /// A run that is late by more than the grace is left out.
@@ -32,7 +32,7 @@ enum Missed {
     All,
 }
 
-/// What follows an occurrence.
+/// The next run after an occurrence.
 #[derive(Debug, PartialEq)]
 pub struct Step {
     /// The next run; none after the last one.
@@ -88,7 +88,7 @@ impl Recurrence {
         self.missed == Missed::Skip && now.duration_since(due) > self.grace
     }
 
-    /// What follows `occurrence`, which runs or is skipped now.
+    /// The step after `occurrence`, which runs or is skipped now.
     pub fn step(&self, occurrence: Timestamp, now: Timestamp) -> Result<Step, String> {
         match self.missed {
             Missed::All => Ok(Step {

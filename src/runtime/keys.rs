@@ -144,7 +144,7 @@ impl Keys {
         }
         for n in 0..PARTS {
             let part = Part(Mutex::new(HashTable::new()));
-            // SAFETY: there are so many, and nobody else sees them.
+            // SAFETY: within the allocation, which nobody else sees.
             unsafe { at.cast::<Part>().add(n).write(part) };
         }
         let null = std::ptr::null_mut();

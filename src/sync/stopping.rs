@@ -15,7 +15,7 @@ thread_local! {
     static LEFT: Cell<Option<(ThreadId, u32)>> = const { Cell::new(None) };
 }
 
-/// What a stopped thread unwinds with.
+/// The payload with which a stopped thread unwinds.
 struct Stopped;
 
 /// Counts an access of the calling thread, which may be its last.

@@ -2,7 +2,7 @@
 
 use crate::sys::counter::Counter;
 
-/// What a wheel's time is.
+/// The clock of a wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// One of the system's.

@@ -3,7 +3,7 @@
 use super::quietly;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is called: one type in the whole library.
+/// The function that is called at the end of a thread; one type in the whole library.
 pub(crate) trait AtEnd {
     fn call();
 }

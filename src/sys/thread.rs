@@ -19,7 +19,7 @@ const OPEN: [libc::c_int; 7] = [
     libc::SIGPROF,
 ];
 
-/// What a thread does.
+/// The body of a thread.
 pub(crate) trait Body {
     /// # Safety
     /// `arg` is what `start` was given.

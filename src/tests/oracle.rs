@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the map knows of one timer. Times are in ticks of the wheel.
+/// The map's record of one timer. Times are in ticks of the wheel.
 #[derive(Clone, Copy, Debug)]
 struct Model {
     handle: u64,

@@ -46,7 +46,7 @@ const DEPTH: usize = 3;
 const LONGEST: u64 = 8;
 const SLACK: u64 = 4;
 
-/// What all executions of a test have done.
+/// The sums over all executions of a test.
 #[derive(Default)]
 struct Tally {
     executions: AtomicU64,

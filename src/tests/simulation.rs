@@ -50,7 +50,7 @@ impl Memory for &Scarce {
     }
 }
 
-/// What the oracle knows of a timer.
+/// The oracle's record of a timer.
 #[derive(Clone, Copy, Debug)]
 struct Timer {
     handle: u64,

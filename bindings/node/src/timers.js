@@ -107,7 +107,7 @@ export class Timers {
     this.#wheel.close();
   }
 
-  // What a Timeout may do.
+  // The operations that a Timeout needs.
   #inside = {
     has: (timeout) => this.#places.has(timeout),
     cancel: (timeout) => this.#cancel(timeout),

@@ -61,7 +61,8 @@ impl Tick {
         }
     }
 
-    /// Whether so many entries of a bucket were asked for ahead of its tick.
+    /// Whether all of this number of entries of a bucket were asked for ahead of its
+    /// tick.
     fn is_at_hand(&self, bucket: u32, entries: usize) -> bool {
         bucket == self.ahead && entries <= LOOK_AHEAD
     }

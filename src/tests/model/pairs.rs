@@ -174,7 +174,7 @@ impl Scene {
         result(self.wheel.cancel_plain(caller, self.timer))
     }
 
-    /// What an operation says that it cancelled.
+    /// The books of an operation that says whether it cancelled.
     fn ending(&self, was: Result<bool, Error>) -> Books {
         let told = match was {
             Ok(was) => was.into(),

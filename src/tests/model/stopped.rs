@@ -56,7 +56,7 @@ impl Scene {
 }
 
 /// `maker` is stopped before each of its accesses in turn, beside `other` and
-/// `driver`, to so many preemptions at most; then `end` judges.
+/// `driver`, to at most the given number of preemptions; then `end` judges.
 fn beside_a_stopped_thread<A: Send + 'static>(
     preemptions: usize,
     make: impl Fn() -> Scene + Copy + Send + Sync + 'static,

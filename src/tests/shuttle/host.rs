@@ -22,7 +22,7 @@ use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-// What the stubs of `sys` share.
+// State that the stubs of `sys` share.
 
 pub(crate) struct State {
     pub now: u64,
@@ -85,7 +85,7 @@ impl System {
     }
 }
 
-// What the tests share.
+// State that the tests share.
 
 const BEGIN: u64 = 1 << 20;
 const TICK: u64 = 4;
@@ -95,7 +95,7 @@ const SOON: u64 = 10 * TICK;
 const FAR: u64 = 1 << 12;
 const SHARED: usize = 3;
 
-/// What an executor does.
+/// How an executor behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// Nothing, for ever.
@@ -128,7 +128,7 @@ struct World {
     drained: AtomicBool,
     /// The callbacks of the first two timers wait for each other, and do nothing else.
     mutual: AtomicBool,
-    /// What was asked of the executor's thread, and whether that is to end.
+    /// The requests to the executor's thread, and whether it is to end.
     asked: Mutex<(u64, bool)>,
     ask: Condvar,
 }

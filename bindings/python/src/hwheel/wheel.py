@@ -280,7 +280,7 @@ class Wheel:
                 self._failed(timer, error)
         return calls
 
-    # What a wheel inside an event loop does its own way.
+    # Methods that a wheel inside an event loop overrides.
 
     def _context(self) -> Any:
         return None
