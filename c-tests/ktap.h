@@ -118,6 +118,18 @@ static inline hwheel_timer_t ktap_timer(struct hwheel *w)
 	return t;
 }
 
+/* A timer or wheel that was shut down refuses to arm it, with each flag. */
+static inline void ktap_refuses_arms(struct hwheel *w, hwheel_timer_t t)
+{
+	const uint64_t ms = 1000000;
+
+	CHECK_EQ(hwheel_timer_mod(w, t, ms, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, HWHEEL_NEVER, 0), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, ms, HWHEEL_ABS), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, ms, HWHEEL_REDUCE), -ESHUTDOWN);
+	CHECK_EQ(hwheel_timer_mod(w, t, ms, HWHEEL_IF_PENDING), -ESHUTDOWN);
+}
+
 static inline uint64_t ktap_now(struct hwheel *w)
 {
 	uint64_t ns = 0;

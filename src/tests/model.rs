@@ -122,6 +122,16 @@ impl World {
         yes(self.wheel.arm_at(&self.own(n), timer, at(tick)).number())
     }
 
+    /// Arms a timer that may be gone, by the short way or the long one; the answer.
+    fn arm_either_way(&self, n: usize, timer: Handle, tick: u64, short: bool) -> i32 {
+        let own = self.own(n);
+        if short {
+            return self.wheel.arm_at(&own, timer, at(tick)).number();
+        }
+        let armed = self.wheel.arm(&own, timer, at(tick), How::Always);
+        armed.map_or_else(|e| e as i32, i32::from)
+    }
+
     fn cancel(&self, n: usize, timer: Handle) -> bool {
         self.wheel.cancel(&self.own(n), timer, false).unwrap()
     }

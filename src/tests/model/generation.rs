@@ -2,7 +2,6 @@
 //! the node: drawn in `core/life.rs`.
 
 use super::{duel, World};
-use crate::core::arm::How;
 use crate::core::error::Error;
 use crate::core::state::{high_of, Handle};
 use crate::core::wheel::Config;
@@ -44,15 +43,7 @@ fn high_part_against_publish() {
     for short in [false, true] {
         duel(
             last,
-            move |(w, t)| {
-                let own = w.own(1);
-                if short {
-                    w.wheel.arm_at(&own, *t, at(3)).number()
-                } else {
-                    let armed = w.wheel.arm(&own, *t, at(3), How::Always);
-                    armed.map_or_else(|e| e as i32, i32::from)
-                }
-            },
+            move |(w, t)| w.arm_either_way(1, *t, 3, short),
             |(w, t)| free_and_reuse(w, *t),
             |(w, t), armed, (was, made)| {
                 assert!(was, "armed before and after");

@@ -1,7 +1,6 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
 use super::{duel, explore, marked, one, report, World};
-use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
@@ -37,15 +36,7 @@ fn free_and_reuse_against_an_arm() {
     for short in [true, false] {
         duel(
             || one(Some(2)),
-            move |(w, t)| {
-                let own = w.own(1);
-                if short {
-                    w.wheel.arm_at(&own, *t, at(3)).number()
-                } else {
-                    let armed = w.wheel.arm(&own, *t, at(3), How::Always);
-                    armed.map_or_else(|e| e as i32, i32::from)
-                }
-            },
+            move |(w, t)| w.arm_either_way(1, *t, 3, short),
             |(w, t)| {
                 assert!(w.wheel.free(&w.own(0), *t).is_ok());
                 [w.timer(None), w.timer(Some(2))]
