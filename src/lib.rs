@@ -195,10 +195,6 @@
 //! | `layout.rs`              | offsets and sizes of the C structs            |
 //! | `probes.rs`              | static probes for tracers, off by default     |
 //! | `sync.rs`                | atomics and fences; the one place that knows the model checkers |
-//! | `sync/weak.rs`           | for tests: one ordering weakened              |
-//! | `sync/hooked.rs`         | for tests: a hook before each access          |
-//! | `sync/chaos.rs`          | for tests: atomics that dawdle                |
-//! | `sync/stopping.rs`       | for tests: a thread stopped at any access     |
 //! | `tests/*`                | oracle, simulation, model checkers, stress    |
 //!
 //! # Progress

@@ -2,41 +2,40 @@
 //! everything concurrent takes its atomics from here, and everything that lives
 //! in zeroed memory is brought to life by [`init`]. `checked` is either of them.
 
-#[cfg(any(all(not(checked), feature = "chaos"), loom))]
+// The atomics of the tests: with a hook before each access.
+#[cfg(any(chaos, loom))]
 #[macro_use]
+#[path = "tests/sync/hooked.rs"]
 mod hooked;
+#[cfg(chaos)]
+#[path = "tests/sync/chaos.rs"]
+mod atomics;
+#[cfg(all(loom, weakened))]
+#[path = "tests/sync/weak.rs"]
+mod atomics;
+#[cfg(loom)]
+#[path = "tests/sync/stopping.rs"]
+mod stopping;
+#[cfg(shuttle)]
+use shuttle::sync::atomic as atomics;
+#[cfg(not(any(checked, chaos)))]
+use std::sync::atomic as atomics;
+#[cfg(all(loom, not(weakened)))]
+use stopping as atomics;
 
-#[cfg(all(not(checked), feature = "chaos"))]
-mod chaos;
-#[cfg(all(not(checked), feature = "chaos"))]
-pub(crate) use chaos::{fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(not(loom))]
+pub(crate) use atomics::AtomicI32;
+pub(crate) use atomics::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+#[cfg(loom)]
+#[allow(unused_imports)]
+pub(crate) use stopping::stopped_before;
+
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 #[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
-
-#[cfg(loom)]
-mod stopping;
-#[cfg(loom)]
-#[allow(unused_imports)]
-pub(crate) use stopping::stopped_before;
-#[cfg(all(loom, not(weakened)))]
-#[allow(unused_imports)]
-pub(crate) use stopping::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-#[cfg(all(loom, weakened))]
-mod weak;
-#[cfg(shuttle)]
-pub(crate) use shuttle::sync::atomic::{
-    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
-#[cfg(all(not(checked), not(feature = "chaos")))]
-pub(crate) use std::sync::atomic::{
-    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
-#[cfg(all(loom, weakened))]
-pub(crate) use weak::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::thread_local;

@@ -122,7 +122,7 @@ def sites(name):
 
 class Tests:
     """The tests of the model checker, built so that the environment can weaken an
-    ordering of the library: src/sync/weak.rs."""
+    ordering of the library: src/tests/sync/weak.rs."""
 
     def __init__(self):
         env = dict(

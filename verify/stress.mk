@@ -16,11 +16,12 @@ stress-long: $(BUILD)/verify/stress
 	$(Q)$< -n $(STRESS_OPERATIONS)
 
 CHAOS := $(TARGET)/chaos/release/libhwheel.a
+IN_CHAOS = RUSTFLAGS="$$RUSTFLAGS --cfg chaos" CARGO_TARGET_DIR=$(TARGET)/chaos
 
 $(CHAOS): $(RUST_SOURCES)
 	$(call say,CARGO,$@)
-	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) rustc $(if $(V),,-q) \
-		--release --lib --crate-type staticlib --features capi,chaos
+	$(Q)$(IN_CHAOS) $(CARGO) rustc $(if $(V),,-q) \
+		--release --lib --crate-type staticlib --features capi
 	$(Q)touch -c $@
 
 $(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/.done
@@ -37,5 +38,4 @@ chaos: $(BUILD)/verify/stress-chaos
 chaos-long: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,$(CHAOS_OPERATIONS) operations and the Rust tests)
 	$(Q)$< -r -n $(CHAOS_OPERATIONS)
-	$(Q)CARGO_TARGET_DIR=$(TARGET)/chaos $(CARGO) test -q --features chaos \
-		-- --skip oracle:: --skip simulation::
+	$(Q)$(IN_CHAOS) $(CARGO) test -q -- --skip oracle:: --skip simulation::

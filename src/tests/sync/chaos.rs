@@ -1,4 +1,4 @@
-//! Atomics that dawdle, for the feature `chaos`: before an access the calling
+//! Atomics that dawdle, for `--cfg chaos`: before an access the calling
 //! thread may yield its processor or spin for a while, so that others overtake
 //! it at every step of a protocol. What an access does is the same.
 
