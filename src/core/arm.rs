@@ -124,12 +124,29 @@ enum Basis {
     Entry(Pushed),
 }
 
+/// The node of a timer, and the calling thread's shard.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    pub own: Producer<'a>,
+    pub index: u32,
+    pub hot: &'a Hot,
+}
+
+impl<'a> Node<'a> {
+    fn armed(self, word: StateWord, tick: u64, hand: u64) -> Arm<'a> {
+        Arm {
+            node: self,
+            word,
+            tick,
+            hand,
+        }
+    }
+}
+
 /// One arm under way.
 #[derive(Clone, Copy)]
 struct Arm<'a> {
-    own: Producer<'a>,
-    index: u32,
-    hot: &'a Hot,
+    node: Node<'a>,
     /// The word that the exchange wrote, and its tick.
     word: StateWord,
     tick: u64,
@@ -282,14 +299,7 @@ impl<M: Memory> Wheel<M> {
         // The hand that the word was made for is no longer known. It was less than
         // a leap before the tick.
         let hand = tick.saturating_sub(LEAP);
-        let arm = Arm {
-            own,
-            index,
-            hot,
-            word,
-            tick,
-            hand,
-        };
+        let arm = Node { own, index, hot }.armed(word, tick, hand);
         self.uphold_urgently(caller, arm);
         self.unless_closed(arm, was).into()
     }
@@ -303,88 +313,85 @@ impl<M: Memory> Wheel<M> {
         ns: u64,
         how: How,
     ) -> Result<bool, Error> {
-        let (index, hot, mut state) = self.live_node(handle)?;
-        let own = self.producer(caller.token()?);
-        let mut basis = None;
-        let armed = loop {
+        let (index, hot, state) = self.live_node(handle)?;
+        let node = Node {
+            own: self.producer(caller.token()?),
+            index,
+            hot,
+        };
+        let result = self.arm_node(caller, node, state, handle, (ns, how));
+        // Release: pairs with free.look.
+        node.own.publishing.store(0, Ordering::Release);
+        result
+    }
+
+    fn arm_node(
+        &self,
+        caller: &impl Caller,
+        node: Node<'_>,
+        mut state: StateWord,
+        handle: Handle,
+        (ns, how): (u64, How),
+    ) -> Result<bool, Error> {
+        let count = &node.own.count;
+        let mut made = None;
+        loop {
             let hand = self.open_hand()?;
-            let wish = self.wish(ns, caller.first_ns(), how, hand);
             if !state.is_of(handle) {
-                break Err(Error::Stale);
+                return Err(Error::Stale);
             }
             if state.is_shut() {
-                break Err(Error::Shutdown);
+                return Err(Error::Shutdown);
             }
+            let wish = self.wish(ns, caller.first_ns(), how, hand);
             if let Some(was) = Self::is_left_alone(state, how, &wish, hand) {
                 if let How::Within(_) = how {
-                    own.count.armed[1].bump(1);
+                    count.armed[1].bump(1);
                 }
-                break Ok(Err(was));
+                return Ok(was);
             }
             let tick = wish.tick;
             // If the hand has moved, the arm needs another basis. The entry that it
             // has pushed before is then spare.
-            let fresh = match basis {
-                Some((basis, of)) if of == (hand, tick) => Ok(basis),
-                _ => self.basis(own, index, hot, tick, hand),
+            let basis = match made {
+                Some((basis, of)) if of == (hand, tick) => basis,
+                _ => self.basis(node, tick, hand)?,
             };
-            let Ok(found) = fresh else {
-                break Err(Error::Memory);
-            };
-            basis = Some((found, (hand, tick)));
+            made = Some((basis, (hand, tick)));
             let word = state.armed(tick, hand);
             // arm.exchange
-            match self.exchange(hot, state, word) {
-                Ok(()) => {
-                    break Ok(Ok(Arm {
-                        own,
-                        index,
-                        hot,
-                        word,
-                        tick,
-                        hand,
-                    }))
-                }
+            match self.exchange(node.hot, state, word) {
                 Err(seen) => state = seen,
-            }
-        };
-        let result = match armed {
-            Err(e) => Err(e),
-            Ok(Err(was)) => Ok(was),
-            Ok(Ok(arm)) => {
-                fence_after_rmw();
-                probe!(start, self, handle, ns, state.is_armed());
-                own.count.armed[usize::from(state.is_armed())].bump(1);
-                if let Some((basis, _)) = basis {
+                Ok(()) => {
+                    fence_after_rmw();
+                    let was = state.is_armed();
+                    probe!(start, self, handle, ns, was);
+                    count.armed[usize::from(was)].bump(1);
+                    let arm = node.armed(word, tick, hand);
                     self.uphold(caller, arm, basis);
+                    return self.unless_closed(arm, was);
                 }
-                self.unless_closed(arm, state.is_armed())
             }
-        };
-        // Release: pairs with free.look.
-        own.publishing.store(0, Ordering::Release);
-        result
+        }
     }
 
     /// Arms a new timer, whose handle no thread knows yet. On failure it is freed.
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn arm_first(
         &self,
         caller: &impl Caller,
-        own: Producer<'_>,
-        hot: &Hot,
+        node: Node<'_>,
         handle: Handle,
         resting: StateWord,
         ns: u64,
         spec: Spec,
     ) -> Result<Handle, Error> {
-        let index = index_of(handle);
+        let Node { own, index, hot } = node;
         let prepared = self.open_hand().and_then(|hand| {
             let mut tick = self.wish(ns, caller.first_ns(), How::Always, hand).tick;
             if tick != NEVER {
                 tick = period_tick(self.ticks.at_or_after(ns), tick, spec.kind);
             }
-            let basis = self.basis(own, index, hot, tick, hand)?;
+            let basis = self.basis(node, tick, hand)?;
             Ok((hand, tick, basis))
         });
         let (hand, tick, basis) = match prepared {
@@ -409,14 +416,7 @@ impl<M: Memory> Wheel<M> {
         hot.state.swap(word.0, Ordering::AcqRel);
         fence_after_rmw();
         probe!(start, self, handle, ns, 0);
-        let arm = Arm {
-            own,
-            index,
-            hot,
-            word,
-            tick,
-            hand,
-        };
+        let arm = node.armed(word, tick, hand);
         self.uphold(caller, arm, basis);
         // Release: pairs with free.look.
         own.publishing.store(0, Ordering::Release);
@@ -484,14 +484,8 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// An existing promise, or a new entry: step arm.push.
-    fn basis(
-        &self,
-        own: Producer<'_>,
-        index: u32,
-        hot: &Hot,
-        tick: u64,
-        hand: u64,
-    ) -> Result<Basis, Error> {
+    fn basis(&self, node: Node<'_>, tick: u64, hand: u64) -> Result<Basis, Error> {
+        let Node { own, index, hot } = node;
         if tick == NEVER {
             return Ok(Basis::Nothing);
         }
@@ -529,17 +523,17 @@ impl<M: Memory> Wheel<M> {
             }
             Basis::Entry(pushed) => {
                 // arm.mark
-                if !self.buckets.is_marked(pushed.bucket, &arm.own) {
-                    self.buckets.mark(pushed.bucket, &arm.own);
+                if !self.buckets.is_marked(pushed.bucket, &arm.node.own) {
+                    self.buckets.mark(pushed.bucket, &arm.node.own);
                 }
-                self.wake_for(caller, arm.own, pushed.tick);
+                self.wake_for(caller, arm.node.own, pushed.tick);
                 self.check_and_publish(arm, pushed)
             }
         };
         if !upheld {
             self.uphold_urgently(caller, arm);
         }
-        self.consider_cleaning(caller, arm.own.count.pushes.get());
+        self.consider_cleaning(caller, arm.node.own.count.pushes.get());
     }
 
     /// Steps arm.check and arm.publish; false if the entry may be passed over.
@@ -554,17 +548,17 @@ impl<M: Memory> Wheel<M> {
             return false;
         }
         // Relaxed: the high part does not change while a thread publishes.
-        let high = Link(arm.hot.link.load(Ordering::Relaxed)).high();
+        let high = Link(arm.node.hot.link.load(Ordering::Relaxed)).high();
         let link = Link::new(pushed.tick, self.ticks.unit_bits, high);
         // Release: pairs with arm.read.
-        arm.hot.link.store(link.0, Ordering::Release);
+        arm.node.hot.link.store(link.0, Ordering::Release);
         true
     }
 
     /// Makes an urgent entry: the driver visits the node in its next sweep.
     #[cold]
     fn uphold_urgently(&self, caller: &impl Caller, mut arm: Arm<'_>) {
-        arm.own.count.repeats.bump(1);
+        arm.node.own.count.repeats.bump(1);
         loop {
             let hand = match self.gate.view() {
                 View::Open(hand) => hand,
@@ -578,7 +572,7 @@ impl<M: Memory> Wheel<M> {
             // timer is due now.
             if hand.saturating_sub(arm.tick) > LEAP || hand.saturating_sub(arm.hand) > LEAP {
                 let word = arm.word.armed(arm.tick.max(hand), hand);
-                if self.exchange(arm.hot, arm.word, word).is_err() {
+                if self.exchange(arm.node.hot, arm.word, word).is_err() {
                     // Another thread, or the driver, has changed it since.
                     return;
                 }
@@ -586,19 +580,19 @@ impl<M: Memory> Wheel<M> {
                 arm.tick = arm.tick.max(hand);
             }
             arm.hand = hand;
-            if !arm.own.push(
+            if !arm.node.own.push(
                 &self.memory,
                 self.buckets.urgent(),
-                Entry::near(arm.index, hand),
+                Entry::near(arm.node.index, hand),
             ) {
                 return self.call_rescue(caller);
             }
-            arm.own.count.pushes.bump(1);
+            arm.node.own.count.pushes.bump(1);
             fence(Ordering::SeqCst);
-            if !self.buckets.is_marked(self.buckets.urgent(), &arm.own) {
-                self.buckets.mark(self.buckets.urgent(), &arm.own);
+            if !self.buckets.is_marked(self.buckets.urgent(), &arm.node.own) {
+                self.buckets.mark(self.buckets.urgent(), &arm.node.own);
             }
-            self.wake_for(caller, arm.own, hand);
+            self.wake_for(caller, arm.node.own, hand);
             if matches!(self.gate.view(), View::Open(now) if now - hand <= LEAP) {
                 return;
             }
@@ -640,9 +634,9 @@ impl<M: Memory> Wheel<M> {
         let mut word = arm.word;
         loop {
             // Either this thread has the timer, or the drain has.
-            match self.exchange(arm.hot, word, word.disarmed()) {
+            match self.exchange(arm.node.hot, word, word.disarmed()) {
                 Ok(()) => {
-                    arm.own.count.armed[0].bump(u64::MAX);
+                    arm.node.own.count.armed[0].bump(u64::MAX);
                     return Err(Error::Shutdown);
                 }
                 // Only its callback has ended.
@@ -679,14 +673,7 @@ impl<M: Memory> Wheel<M> {
             return self.call_rescue(caller);
         };
         let hand = self.gate.hand();
-        let arm = Arm {
-            own,
-            index,
-            hot,
-            word,
-            tick: hand,
-            hand,
-        };
+        let arm = Node { own, index, hot }.armed(word, hand, hand);
         self.uphold_urgently(caller, arm);
     }
 }

@@ -19,6 +19,7 @@
 //! the publishing. If it sees the number, the node is not used again. That takes a
 //! thread which is stopped between two instructions at one in 2^17 reuses.
 
+use super::arm::Node;
 use super::driver::Fired;
 use super::error::Error;
 use super::gate::View;
@@ -89,7 +90,10 @@ impl<M: Memory> Wheel<M> {
                 hot.state.store(resting.0, Ordering::Release);
                 Ok(handle)
             }
-            Some(due) => self.arm_first(caller, own, hot, handle, resting, due, spec),
+            Some(due) => {
+                let node = Node { own, index, hot };
+                self.arm_first(caller, node, handle, resting, due, spec)
+            }
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
-use super::queue::{push, push_chunk, Chunk, Front, Position};
+use super::queue::{push, push_chunk, Batch, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
 use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_WORDS};
@@ -135,8 +135,8 @@ impl Shard {
         }
     }
 
-    /// Takes back a chunk that a drain has emptied. Driver only.
-    pub fn give_back(&self, chunk: *mut Chunk) {
+    /// Takes back a chunk that the driver has emptied. Driver only.
+    fn give_back(&self, chunk: *mut Chunk) {
         let list = &self.returned.0;
         // Relaxed: only compared.
         let mut top = list.load(Ordering::Relaxed);
@@ -260,12 +260,31 @@ impl<'a> Producer<'a> {
     }
 
     /// Keeps an empty chunk for later.
-    pub fn put_chunk(&self, chunk: *mut Chunk) {
+    fn put_chunk(&self, chunk: *mut Chunk) {
         // SAFETY: an empty chunk of this shard, in nobody else's hands.
         unsafe { &*chunk }
             .next
             .store(self.spare.get(), Ordering::Relaxed);
         self.spare.set(chunk);
+    }
+
+    /// Takes the entries of one chunk out of a bucket of any shard, and returns their
+    /// number, 0 for an empty bucket. A chunk that became empty goes back to its shard.
+    ///
+    /// # Safety
+    /// The caller drives, and `self` is the driver's. `from` lives as long.
+    #[inline]
+    pub unsafe fn take_from(&self, from: *mut Shard, bucket: u32, batch: &mut Batch) -> usize {
+        let free = |chunk| {
+            if from == self.at {
+                self.put_chunk(chunk);
+            } else {
+                // SAFETY: the caller's promise.
+                unsafe { &*from }.give_back(chunk);
+            }
+        };
+        // SAFETY: the driver is the consumer of all queues.
+        unsafe { Shard::front(from, bucket).take(batch, free) }
     }
 
     #[cold]

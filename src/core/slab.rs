@@ -359,6 +359,11 @@ impl Slab {
         FIRST..self.bump.load(Ordering::Acquire)
     }
 
+    /// The nodes that were handed out so far.
+    pub fn used(&self) -> impl Iterator<Item = (u32, &Hot)> {
+        self.indices().filter_map(|n| Some((n, self.hot(n)?)))
+    }
+
     /// Bytes of the hot and fire records that were handed out so far.
     pub fn bytes(&self) -> u64 {
         let one = size_of::<Hot>() + size_of::<Fire>();

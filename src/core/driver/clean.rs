@@ -141,24 +141,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // bucket of the driver's shard.
             front.peek(usize::MAX, |_| rest += 1);
         }
-        let own = self.own;
-        let is_own = shard == own.as_ptr();
+        let is_own = shard == self.own.as_ptr();
         let mut batch: Batch = [Entry(0); ENTRIES];
         while rest != 0 {
             if *left == 0 {
                 self.d.cleaning.rest = rest;
                 return false;
             }
-            let free = |chunk| {
-                if is_own {
-                    own.put_chunk(chunk);
-                } else {
-                    // SAFETY: as above.
-                    unsafe { &*shard }.give_back(chunk);
-                }
-            };
-            // SAFETY: the driver is the consumer of all queues.
-            let n = unsafe { front.take(&mut batch, free) };
+            // SAFETY: this thread drives; as above.
+            let n = unsafe { self.own.take_from(shard, bucket, &mut batch) };
             if n == 0 {
                 break;
             }

@@ -6,7 +6,9 @@
 //! does. Otherwise the answer is the tick that the driver has come to, which is
 //! never late.
 
+use crate::core::entry::Entry;
 use crate::core::memory::Memory;
+use crate::core::node::Hot;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
 use crate::core::tunables::{PEEK, SETTLE};
@@ -17,30 +19,66 @@ use crate::sync::{fence, Ordering};
 const FEW: usize = 4096;
 
 impl<M: Memory> Wheel<M> {
-    /// Shows the marked slots, level by level, in the order in which the hand enters
-    /// them. If `see` returns false, continues with the next level.
-    pub(super) fn each_slot(&self, hand: u64, see: &mut dyn FnMut(u32, u64) -> bool) {
+    /// The first tick at which an entry in a slot wants a visit, or `first` if that is
+    /// before. `wanted_in` looks into a bucket; `None`, if that has too many entries,
+    /// stands for the tick at which the hand enters the slot.
+    pub(super) fn first_wanted(
+        &self,
+        hand: u64,
+        mut first: u64,
+        mut wanted_in: impl FnMut(u32) -> Option<u64>,
+    ) -> u64 {
         for level in 0..self.levels.count() {
             let (base, slots) = self.levels.slots(level);
-            let first = self.levels.next_digit(hand, level);
+            let next = self.levels.next_digit(hand, level);
+            // Slots after the next one.
             let mut at = 0;
-            while at < slots {
-                let from = (first + at) & (slots - 1);
-                let Some(distance) = self.buckets.next_slot(base, slots, from) else {
-                    break;
-                };
+            while let Some(distance) =
+                self.buckets
+                    .next_slot(base, slots, (next + at) & (slots - 1))
+            {
                 at += distance;
-                if at >= slots {
+                let (entered, _) = self.levels.entered(hand, level, at);
+                if at >= slots || entered >= first {
                     break;
                 }
-                let (entered, _) = self.levels.entered(hand, level, at);
-                let slot = (first + at) & (slots - 1);
-                if entered > hand && !see(base + slot, entered) {
-                    break;
+                // Past the last tick of 64 bits there is no slot.
+                if entered > hand {
+                    let wanted = wanted_in(base + ((next + at) & (slots - 1)));
+                    first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
                 }
                 at += 1;
             }
         }
+        first
+    }
+
+    /// Shows the entries of a bucket, which stay there; false if they are more than
+    /// `budget` allows.
+    pub(super) fn look_into(
+        &self,
+        bucket: u32,
+        budget: &mut usize,
+        mut see: impl FnMut(Entry),
+    ) -> bool {
+        let mut shards = self.buckets.look(bucket);
+        while let Some(bit) = shards.next() {
+            let mut shard = self.buckets.first_shard(bit);
+            while !shard.is_null() {
+                // SAFETY: shards live as long as the wheel.
+                let front = unsafe { Shard::front(shard, bucket) };
+                let all = front.peek(PEEK.min(*budget), |entry| {
+                    *budget -= 1;
+                    see(entry);
+                });
+                if !all {
+                    return false;
+                }
+                // SAFETY: as above. Relaxed: published with the shard.
+                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+            }
+        }
+        true
     }
 
     /// When the next timer fires, in nanoseconds; `None` if none is pending.
@@ -75,14 +113,9 @@ impl<M: Memory> Wheel<M> {
         }
         let mut budget = SETTLE;
         let urgent = self.earliest_in(self.buckets.urgent(), hand, &mut budget);
-        let mut first = urgent.map_or(hand, |tick| tick.max(hand));
-        self.each_slot(hand, &mut |bucket, entered| {
-            if entered >= first {
-                return false;
-            }
-            let wanted = self.earliest_in(bucket, hand, &mut budget);
-            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
-            true
+        let first = urgent.map_or(hand, |tick| tick.max(hand));
+        let first = self.first_wanted(hand, first, |bucket| {
+            self.earliest_in(bucket, hand, &mut budget)
         });
         // Acquire: pairs with arm.wake. No visit is wanted before that tick. An arm
         // that relies on a promise after the alarm has not lowered it.
@@ -94,44 +127,28 @@ impl<M: Memory> Wheel<M> {
     }
 
     fn earliest_of_all(&self, hand: u64) -> u64 {
-        let deadline = |index| {
-            let hot = self.slab.hot(index)?;
-            // Acquire: pairs with arm.exchange.
-            let state = StateWord(hot.state.load(Ordering::Acquire));
-            state.is_armed().then(|| state.deadline(hand).max(hand))
-        };
-        self.slab
-            .indices()
-            .filter_map(deadline)
-            .min()
-            .unwrap_or(NEVER)
+        let deadline = |(_, hot): (u32, &Hot)| deadline(hot, hand).max(hand);
+        self.slab.used().map(deadline).min().unwrap_or(NEVER)
     }
 
     /// The first deadline of the nodes in a bucket; `None` if there are too many.
     fn earliest_in(&self, bucket: u32, hand: u64, budget: &mut usize) -> Option<u64> {
         let mut first = NEVER;
-        let mut shards = self.buckets.look(bucket);
-        while let Some(bit) = shards.next() {
-            let mut shard = self.buckets.first_shard(bit);
-            while !shard.is_null() {
-                // SAFETY: shards live as long as the wheel.
-                let front = unsafe { Shard::front(shard, bucket) };
-                let all = front.peek(PEEK.min(*budget), |entry| {
-                    *budget -= 1;
-                    let hot = self.slab.hot(entry.index());
-                    // Acquire: pairs with arm.exchange.
-                    let state = hot.map(|hot| StateWord(hot.state.load(Ordering::Acquire)));
-                    if let Some(state) = state.filter(|state| state.is_armed()) {
-                        first = first.min(state.deadline(hand));
-                    }
-                });
-                if !all {
-                    return None;
-                }
-                // SAFETY: as above. Relaxed: published with the shard.
-                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+        let all = self.look_into(bucket, budget, |entry| {
+            if let Some(hot) = self.slab.hot(entry.index()) {
+                first = first.min(deadline(hot, hand));
             }
-        }
-        Some(first)
+        });
+        all.then_some(first)
+    }
+}
+
+/// The deadline of a timer; [`NEVER`] if it is not pending.
+fn deadline(hot: &Hot, hand: u64) -> u64 {
+    // Acquire: pairs with arm.exchange.
+    let state = StateWord(hot.state.load(Ordering::Acquire));
+    match state.is_armed() {
+        true => state.deadline(hand),
+        false => NEVER,
     }
 }

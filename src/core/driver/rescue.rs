@@ -26,10 +26,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     pub(super) fn earliest_node(&self) -> u64 {
         let hand = self.d.hand;
         let mut first = NEVER;
-        for index in self.wheel.slab.indices() {
-            let Some(hot) = self.wheel.slab.hot(index) else {
-                continue;
-            };
+        for (_, hot) in self.wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             match state.found(hand) {
                 Found::Due(_) => return hand,
@@ -43,10 +40,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Fires everything that is due at a tick.
     #[cold]
     pub(super) fn look_at_all(&mut self, tick: u64) {
-        for index in self.wheel.slab.indices() {
-            let Some(hot) = self.wheel.slab.hot(index) else {
-                continue;
-            };
+        for (index, hot) in self.wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if let Found::Due(_) = state.found(tick) {
                 self.visit(index, tick);
@@ -65,10 +59,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if !self.is_rescuing() || wheel.shared.rescue.swap(0, Ordering::AcqRel) == 0 {
             return;
         }
-        for index in wheel.slab.indices() {
-            let Some(hot) = wheel.slab.hot(index) else {
-                continue;
-            };
+        for (_, hot) in wheel.slab.used() {
             // A promise of tick 0, which has passed, is none. An exchange, because
             // the high part may change.
             _ = hot
@@ -86,10 +77,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             wheel.shared.rescue.store(1, Ordering::Release);
         }
         let hand = self.d.hand;
-        for index in wheel.slab.indices() {
-            let Some(hot) = wheel.slab.hot(index) else {
-                continue;
-            };
+        for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if state.is_armed() {
                 match state.deadline(hand) {

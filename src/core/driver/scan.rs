@@ -215,23 +215,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 tick.shard = self.wheel.buckets.first_shard(bit);
                 continue;
             }
-            // SAFETY: shards live as long as the wheel.
-            let front = unsafe { Shard::front(tick.shard, bucket) };
-            let (own, shard) = (self.own, tick.shard);
-            let free = |chunk| {
-                if shard == own.as_ptr() {
-                    own.put_chunk(chunk);
-                } else {
-                    // SAFETY: as above.
-                    unsafe { &*shard }.give_back(chunk);
-                }
-            };
-            // SAFETY: the driver is the consumer of all queues.
-            let n = unsafe { front.take(&mut ahead.batch, free) };
+            // SAFETY: this thread drives, and shards live as long as the wheel.
+            let n = unsafe { self.own.take_from(tick.shard, bucket, &mut ahead.batch) };
             if n != 0 {
                 (ahead.at, ahead.len) = (0, n);
                 self.wheel.shared.count.taken.bump(n as u64);
-                prefetch_chunk(front.second_chunk());
+                // SAFETY: as above.
+                prefetch_chunk(unsafe { Shard::front(tick.shard, bucket) }.second_chunk());
                 break n;
             }
             // SAFETY: as above. Relaxed: published with the shard.

@@ -32,9 +32,8 @@ use super::{Drive, Fired, Sink, Sweep};
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::node::Link;
-use crate::core::shard::Shard;
 use crate::core::state::{StateWord, LEAP, NEVER};
-use crate::core::tunables::{PEEK, SETTLE};
+use crate::core::tunables::SETTLE;
 use crate::sync::{fence, AtomicU64, Ordering};
 
 /// A sink for a sweep that fires nothing.
@@ -99,44 +98,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if self.is_maintenance_due() || self.d.tick.is_open() || !wheel.buckets.is_empty(urgent) {
             return 0;
         }
-        let hand = self.d.hand;
         let mut budget = SETTLE;
-        let mut first = NEVER;
-        wheel.each_slot(hand, &mut |bucket, entered| {
-            if entered >= first {
-                return false;
-            }
-            let wanted = self.wanted_in(bucket, &mut budget);
-            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
-            true
-        });
-        first
-    }
-
-    /// The first tick at which a bucket's entries want a visit, or NEVER; `None` if
-    /// there are too many of them. The entries stay where they are.
-    fn wanted_in(&mut self, bucket: u32, budget: &mut usize) -> Option<u64> {
-        let wheel = self.wheel;
-        let mut first = NEVER;
-        let mut shards = wheel.buckets.look(bucket);
-        while let Some(bit) = shards.next() {
-            let mut shard = wheel.buckets.first_shard(bit);
-            while !shard.is_null() {
-                // SAFETY: shards live as long as the wheel.
-                let front = unsafe { Shard::front(shard, bucket) };
-                let most = PEEK.min(*budget);
-                let all = front.peek(most, |entry| {
-                    *budget -= 1;
-                    first = first.min(self.wanted_by(entry));
-                });
-                if !all {
-                    return None;
-                }
-                // SAFETY: as above. Relaxed: published with the shard.
-                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
-            }
-        }
-        Some(first)
+        wheel.first_wanted(self.d.hand, NEVER, |bucket| {
+            let mut first = NEVER;
+            let all = wheel.look_into(bucket, &mut budget, |entry| {
+                first = first.min(self.wanted_by(entry));
+            });
+            all.then_some(first)
+        })
     }
 
     /// The deadline of the node of an entry. If the timer has moved to a later

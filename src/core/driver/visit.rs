@@ -292,30 +292,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 ns.saturating_add(missed.saturating_mul(extra.period))
             };
         }
-        if ns >= END_OF_TIME {
-            let word = state.armed(NEVER, hand);
-            return Next {
-                word,
-                tick: NEVER,
-                early: 0,
-                missed,
-            };
-        }
-        let tick = ticks.at_or_after(ns);
-        let word = state.armed(period_tick(tick, tick, extra.kind), hand);
-        let tick = word.deadline(hand);
-        let early = ticks.ns(tick).saturating_sub(ns);
-        if !node::fits(early) {
-            return Next {
-                word,
-                tick,
-                early: 0,
-                missed,
-            };
+        let (mut word, mut early) = (state.armed(NEVER, hand), 0);
+        if ns < END_OF_TIME {
+            let tick = ticks.at_or_after(ns);
+            word = state.armed(period_tick(tick, tick, extra.kind), hand);
+            early = ticks.ns(word.deadline(hand)).saturating_sub(ns);
+            match node::fits(early) {
+                true => word = word.exactly(),
+                false => early = 0,
+            }
         }
         Next {
-            word: word.exactly(),
-            tick,
+            word,
+            tick: word.deadline(hand),
             early,
             missed,
         }
