@@ -17,7 +17,7 @@ test-aarch64:
 	$(Q)$(call need,$(AARCH64_CC) --version,apt-get install gcc-aarch64-linux-gnu) \
 		$(call need,qemu-aarch64 --version,apt-get install qemu-user) \
 		$(call need,test -d $(RUST_LIB)/$(AARCH64),rustup target add $(AARCH64)) \
-		$(MAKE) --no-print-directory $@-run
+		$(record) $(again) $@-run
 
 $(AARCH64_LIB): $(RUST_SOURCES)
 	$(call say,CARGO,$@)

@@ -12,4 +12,4 @@ must-find = @mkdir -p $(BUILD)/found; \
 	if $(strip $(2)) >$(BUILD)/found/$@.log 2>&1; then \
 		echo 'not found: $(1)'; exit 1; fi; \
 	grep -q '$(1)' $(BUILD)/found/$@.log || { cat $(BUILD)/found/$@.log; exit 1; }; \
-	echo '    found what was planted: $(1)'
+	echo '    figures: found what was planted: $(1)'

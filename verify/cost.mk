@@ -9,7 +9,7 @@ need-callgrind = $(call need,test -e /usr/include/valgrind/callgrind.h,\
 check-cost: $(STAGE)/.done
 	$(call say,COST,instructions a call)
 	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BENCH)/cost-program && \
-		verify/cost.py $(BENCH)/cost-program check
+		$(record) verify/cost.py $(BENCH)/cost-program check
 
 cost-table: $(BENCH)/cost-program
 	$(call say,COST,verify/cost.txt)

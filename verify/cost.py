@@ -142,7 +142,10 @@ def main(program, what):
     divided = [op for op in ARMS if divisions() & found[op].keys()]
     for op in divided:
         print(f"  {op} divides")
-    return 0 if check(costs) and not divided else 1
+    if divided or not check(costs):
+        return 1
+    print(f"    figures: {len(costs)} operations, none above its limit or grown")
+    return 0
 
 
 if __name__ == "__main__":

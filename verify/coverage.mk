@@ -17,7 +17,7 @@ COVERAGE = RUSTC_BOOTSTRAP=1 LLVM_PROFILE_FILE=/dev/null \
 
 coverage:
 	$(Q)$(call need,$(LLVM_BIN)/llvm-cov --version,rustup component add llvm-tools) \
-		$(COVERAGE) coverage-run
+		$(record) env $(COVERAGE) coverage-run
 
 # A C test that fails, as one may that sleeps on a busy machine, is shown and
 # counts all the same: `make test` is where all must pass. What complains where

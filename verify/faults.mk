@@ -7,4 +7,4 @@ FAULT ?=
 
 faults:
 	$(call say,FAULTS,verify/faults)
-	$(Q)CARGO='$(CARGO)' verify/faults.py $(FAULT)
+	$(Q)CARGO='$(CARGO)' $(record) verify/faults.py $(FAULT)

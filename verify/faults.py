@@ -193,7 +193,7 @@ def main():
         if mine:
             tried += len(mine)
             wrong += try_all(rung, mine)
-    print(f"{tried} times a fault was applied, {wrong} times something was wrong")
+    print(f"figures: {tried} times a fault was applied, {wrong} times something was wrong")
     sys.exit(wrong != 0)
 
 

@@ -36,10 +36,10 @@ $(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/table.c verify/fuzz/mappings.c 
 
 fuzz:
 	$(Q)rm -rf $(BUILD)/fuzz/short
-	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=100000 FUZZ_SECONDS=0 \
+	$(Q)$(need-sanitizers) $(record) $(again) fuzz-run RUNS=100000 FUZZ_SECONDS=0 \
 		FUZZ_CORPUS=$(BUILD)/fuzz/short
 fuzz-long:
-	$(Q)$(need-sanitizers) $(again) fuzz-run RUNS=10000000
+	$(Q)$(need-sanitizers) $(record) $(again) fuzz-run RUNS=10000000
 
 fuzz-run: $(BUILD)/fuzz/api
 	$(call say,FUZZ,$(RUNS) executions)

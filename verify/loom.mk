@@ -3,7 +3,7 @@
 # operations without a bound, for at most LOOM_SECONDS each on either wheel and
 # with either thread first, and to two preemptions, and triples to three. The time
 # for each is such that all of it fits into half an hour on two processors.
-.PHONY: loom-table loom-long
+.PHONY: loom-table loom-long loom-table-run loom-long-run
 VERIFY_LONG += loom-long
 LOOM_SECONDS ?= 20
 
@@ -11,9 +11,15 @@ LOOM_SECONDS ?= 20
 loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(1) \
 	$(CARGO) test -q --release --lib -- --nocapture $(2) > $(BUILD)/loom.out && \
 	{ echo; echo '$(3)'; grep -o '[][a-zA-Z_0-9 ,():]* executions.*' $(BUILD)/loom.out | \
-	sort; } >> $(BUILD)/loom.txt
+	sort; } >> $(BUILD)/loom.txt && \
+	awk '/ executions/ { tests++; sum += $$(NF - (/, cut off/ ? 3 : 1)); cut += /, cut off/ } \
+		END { printf "figures: %s %d tests, %d executions, %d cut off\n", \
+			"$(3)", tests, sum, cut; exit !tests }' $(BUILD)/loom.out
 
-loom-table: | $(BUILD)
+loom-table loom-long:
+	$(Q)$(record) $(again) $@-run
+
+loom-table-run: | $(BUILD)
 	$(call say,LOOM,verify/loom.txt)
 	$(Q)echo '# Written by `make loom-table`, and at more length by `make loom-long`.' > $(BUILD)/loom.txt
 	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=3,model --skip pairs::,Races to three preemptions:)
@@ -21,7 +27,7 @@ loom-table: | $(BUILD)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
 
 for-a-while := LOOM_MAX_DURATION=$(LOOM_SECONDS)
-loom-long: loom-table
+loom-long-run: loom-table-run
 	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions:)

@@ -11,11 +11,11 @@ SIMULATION_SEEDS ?= 1000000
 # $(call oracle-run,operations,profile)
 define oracle-run
 $(call say,ORACLE,$(1) operations)
-$(Q)HWHEEL_OPERATIONS=$(1) $(CARGO) test -q $(2) --lib at_length -- --ignored --nocapture
+$(Q)HWHEEL_OPERATIONS=$(1) $(record) $(CARGO) test -q $(2) --lib at_length -- --ignored --nocapture
 endef
 define simulation-run
 $(call say,SIMULATE,$(1) seeds)
-$(Q)HWHEEL_SEEDS=$(1) $(CARGO) test -q $(2) --lib simulat -- --nocapture
+$(Q)HWHEEL_SEEDS=$(1) $(record) $(CARGO) test -q $(2) --lib simulat -- --nocapture
 endef
 
 oracle:

@@ -6,8 +6,8 @@ VERIFY_LONG += check-orderings
 
 orderings:
 	$(call say,WEAKEN,verify/orderings.txt)
-	$(Q)CARGO='$(CARGO)' verify/orderings.py all
+	$(Q)CARGO='$(CARGO)' $(record) verify/orderings.py all
 
 check-orderings:
 	$(call say,CHECK,verify/orderings.txt)
-	$(Q)CARGO='$(CARGO)' verify/orderings.py check
+	$(Q)CARGO='$(CARGO)' $(record) verify/orderings.py check

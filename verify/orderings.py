@@ -220,8 +220,8 @@ def check(found, old):
     untried = sum(v[0] == "~" for v in old.values())
     names = sorted({old[s.key] for s in todo})
     missed = [k for k, verdict in run(Tests(), names, todo, old) if not verdict]
-    print(f"{len(found)} orderings, {untried} of them argued and not tried")
-    print(f"{len(todo)} fences weakened, {len(missed)} not caught")
+    print(f"figures: {len(found)} orderings, {untried} of them argued and not tried")
+    print(f"figures: {len(todo)} fences weakened, {len(missed)} not caught")
     sys.exit(bool(missed))
 
 
@@ -235,7 +235,8 @@ def weaken(found, old, todo):
         rows[key] = verdict or ("=" + was[1:] if was[0] in "=~" else "=?")
         write_table([(s.key, rows.get(s.key, "=?")) for s in found])
     missed = [s.key for s in todo if rows[s.key] == "=?"]
-    print(f"{len(todo)} of {len(found)} orderings weakened, {len(missed)} neither caught nor argued")
+    print(f"figures: {len(todo)} of {len(found)} orderings weakened, "
+          f"{len(missed)} neither caught nor argued")
     sys.exit(bool(missed))
 
 

@@ -9,6 +9,6 @@ check-probes: $(SHARED) $(BUILD)/verify/probes
 	$(call say,CHECK,probes)
 	$(Q)$(MAKE) -s --no-print-directory PROBES=1 BUILD=$(PROBED) \
 		CARGO_TARGET_DIR=$(TARGET)/probes $(PROBED)/$(notdir $(SHARED))
-	$(Q)verify/probes.py docs/PROBES.md $(PROBED)/$(notdir $(SHARED)) $(SHARED)
+	$(Q)$(record) verify/probes.py docs/PROBES.md $(PROBED)/$(notdir $(SHARED)) $(SHARED)
 	$(Q)$(call need,command -v gdb,apt-get install gdb) \
 		verify/probes.sh $(PROBED) $(BUILD)/verify/probes

@@ -6,13 +6,10 @@ VERIFY_LONG += freeze-long
 
 # How long the long form is.
 FREEZES ?= 10000
+FREEZES_MUTEX := 20
 
-freeze: $(BUILD)/verify/freeze
-	$(call say,FREEZE,200 times a role)
-	$(call verify-run,$< 200)
-	$(call verify-run,$< -m 5)
-
-freeze-long: $(BUILD)/verify/freeze
+freeze: FREEZES := 200
+freeze: FREEZES_MUTEX := 5
+freeze freeze-long: $(BUILD)/verify/freeze
 	$(call say,FREEZE,$(FREEZES) times a role)
-	$(call verify-run,$< $(FREEZES))
-	$(call verify-run,$< -m 20)
+	$(call verify-run,$(record) sh -c '$< $(FREEZES) && $< -m $(FREEZES_MUTEX)')

@@ -50,7 +50,7 @@ $(foreach s,thread address,$(eval $(call sanitized,$(s))))
 
 .PHONY: tsan-run tsan-long-run asan-run asan-long-run
 tsan tsan-long asan asan-long:
-	$(Q)$(need-sanitizers) $(again) $@-run
+	$(Q)$(need-sanitizers) $(record) $(again) $@-run
 
 tsan-run: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/control
 	$(call say,TSAN,10^6 operations)
@@ -77,7 +77,7 @@ RTSAN = $(firstword $(wildcard $(RUST_LIB)/$(RUST_HOST)/lib/librustc-*_rt.rtsan.
 
 rtsan:
 	$(Q)$(call need,test -e "$(RTSAN)",a toolchain of rustup with RealtimeSanitizer) \
-		$(again) $@-run
+		$(record) $(again) $@-run
 
 .PHONY: rtsan-run
 rtsan-run: $(BUILD)/verify/realtime
@@ -100,9 +100,9 @@ MEMCHECK_SHORT := advance arm cancel drain periodic poll
 MEMCHECK_LONG := $(filter-out fork keys,$(SANITIZED_TESTS))
 
 memcheck:
-	$(Q)$(need-valgrind) $(again) $@-run TESTS='$(MEMCHECK_SHORT)'
+	$(Q)$(need-valgrind) $(record) $(again) $@-run TESTS='$(MEMCHECK_SHORT)'
 memcheck-long:
-	$(Q)$(need-valgrind) $(again) memcheck-run TESTS='$(MEMCHECK_LONG)'
+	$(Q)$(need-valgrind) $(record) $(again) memcheck-run TESTS='$(MEMCHECK_LONG)'
 
 .PHONY: memcheck-run
 memcheck-run: $(TESTS:%=$(BUILD)/c-tests/static/%) $(BUILD)/verify/control
@@ -123,9 +123,9 @@ miri-test = CARGO_TARGET_DIR=$(TARGET)/$(1) MIRIFLAGS='$(MIRI_FLAGS) $(2)' \
 	$(CARGO) +nightly miri test -q --lib --
 
 miri:
-	$(Q)$(need-miri) $(again) miri-run SEEDS=2 CASES=2
+	$(Q)$(need-miri) $(record) $(again) miri-run SEEDS=2 CASES=2
 miri-long:
-	$(Q)$(need-miri) $(again) miri-run SEEDS=64 CASES=4
+	$(Q)$(need-miri) $(record) $(again) miri-run SEEDS=64 CASES=4
 
 .PHONY: miri-run
 miri-run:
@@ -135,5 +135,5 @@ miri-run:
 		-Zmiri-env-set=PROPTEST_CASES=$(CASES)) $(MIRI_TESTS) \
 		>$(BUILD)/miri/log 2>&1 || { cat $(BUILD)/miri/log; exit 1; }
 	$(Q)awk '/^test result: ok/ { seeds++; tests = $$4 } \
-		END { print "    " tests " tests on " seeds + 0 " schedules each"; \
+		END { print "    figures: " tests " tests on " seeds + 0 " schedules each"; \
 			exit seeds != $(SEEDS) || tests == 0 }' $(BUILD)/miri/log

@@ -421,8 +421,9 @@ int main(int argc, char **argv)
 			end(i);
 		alarm(0);
 		if (now_ms() - said > 60000 || now_ms() >= end_ms) {
-			printf("  %llu lives of 3 wheels, %llu calls, %llu starts and stops, "
+			printf("  %s%llu lives of 3 wheels, %llu calls, %llu starts and stops, "
 			       "%llu refused, %llu forks, %llu clock steps: the books balance\n",
+			       now_ms() >= end_ms ? "figures: " : "",
 			       (unsigned long long)generations, (unsigned long long)calls,
 			       (unsigned long long)starts, (unsigned long long)refusals,
 			       (unsigned long long)forks, (unsigned long long)steps);

@@ -8,7 +8,7 @@ SOAK ?= 3600
 soak-short: SOAK := 60
 soak soak-short: $(BUILD)/verify/soak
 	$(call say,SOAK,$(SOAK) seconds)
-	$(Q)$< $(SOAK)
+	$(Q)$(record) $< $(SOAK)
 
 # Linked with the static library, which finds the program's clock.
 $(BUILD)/verify/soak: verify/soak.c $(STAGE)/.done

@@ -9,11 +9,11 @@ CHAOS_OPERATIONS ?= 10000000
 
 stress: $(BUILD)/verify/stress
 	$(call say,STRESS,10 seconds)
-	$(Q)$< -s 10
+	$(Q)$(record) $< -s 10
 
 stress-long: $(BUILD)/verify/stress
 	$(call say,STRESS,$(STRESS_OPERATIONS) operations)
-	$(Q)$< -n $(STRESS_OPERATIONS)
+	$(Q)$(record) $< -n $(STRESS_OPERATIONS)
 
 CHAOS := $(TARGET)/chaos/release/libhwheel.a
 IN_CHAOS = RUSTFLAGS="$$RUSTFLAGS --cfg chaos" CARGO_TARGET_DIR=$(TARGET)/chaos
@@ -32,10 +32,14 @@ $(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/
 
 chaos: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,10 seconds)
-	$(Q)$< -r -s 10
+	$(Q)$(record) $< -r -s 10
 
 # The oracle and the simulation are of one thread, which nobody can overtake.
 chaos-long: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,$(CHAOS_OPERATIONS) operations and the Rust tests)
+	$(Q)$(record) $(again) chaos-long-run
+
+.PHONY: chaos-long-run
+chaos-long-run: $(BUILD)/verify/stress-chaos
 	$(Q)$< -r -n $(CHAOS_OPERATIONS)
 	$(Q)$(IN_CHAOS) $(CARGO) test -q -- --skip oracle:: --skip simulation::

@@ -5,7 +5,7 @@ VERIFY_SHORT += system-faults
 VERIFY_LONG += system-faults-long
 
 FAULTS := $(BUILD)/verify/refused $(BUILD)/verify/disturbed $(BUILD)/verify/unload
-system-faults-run = $(Q)for program in $(FAULTS); do $(1) $$program || exit 1; done
+system-faults-run = $(Q)$(1) $(record) sh -ec '$(foreach p,$(FAULTS),$(p);)'
 
 system-faults: $(FAULTS)
 	$(call say,FAULTS,one by one)

@@ -5,4 +5,4 @@ VERIFY_LONG += traps
 TRAP_TESTS := $(filter trap_%,$(C_TESTS))
 
 traps: $(TRAP_TESTS:%=$(BUILD)/c-tests/shared/%) $(TRAP_TESTS:%=$(BUILD)/c-tests/static/%)
-	$(Q)verify/traps.py $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
+	$(Q)$(record) verify/traps.py $(BUILD)/c-tests/shared $(BUILD)/c-tests/static

@@ -66,7 +66,7 @@ def main(directories):
         elif not tests[trap]:
             wrong.append(f"{trap} has neither a test nor an argument")
     covered = sum(bool(t) for t in tests.values())
-    print(f"{len(known)} traps: {covered} with tests, {len(known) - covered} argued; "
+    print(f"figures: {len(known)} traps: {covered} with tests, {len(known) - covered} argued; "
           f"{sum(map(len, tests.values()))} tests, {len(wrong)} wrong")
     for line in wrong:
         print(f"  {line}")

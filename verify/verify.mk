@@ -6,7 +6,7 @@
 #
 # A part whose tool is missing says in one line how to install it. That is a
 # skip here and a failure where VERIFY_STRICT=1, as in continuous integration.
-.PHONY: verify verify-short
+.PHONY: verify verify-short verification-table check-figures
 verify:
 	$(call verify-each,$(VERIFY_LONG))
 verify-short:
@@ -19,6 +19,20 @@ verify-each = $(Q)n=0; bad=; for target in $(1); do \
 	$(MAKE) --no-print-directory $$target || bad="$$bad $$target"; \
 	echo "[$$n/$(words $(1))] $$target: $$(($$(date +%s) - begin)) s"; \
 	done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+
+# $(record) COMMAND: for the part of a recipe that measures. It runs the command, and
+# keeps its figures in verify/figures and docs/VERIFICATION_FIGURES.md.
+record = verify/figures.py record $@
+
+# The document alone, from the figures that are there: after a merge of both.
+verification-table:
+	$(call say,TABLE,docs/VERIFICATION_FIGURES.md)
+	$(Q)verify/figures.py table
+
+test check: check-figures
+check-figures:
+	$(call say,CHECK,figures)
+	$(Q)verify/figures.py check
 
 # $(call need,test for a tool,how to install it): for the start of a recipe of
 # one shell command; ends it aloud where the tool is missing.

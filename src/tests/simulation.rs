@@ -633,7 +633,7 @@ fn a_simulated_machine_loses_nothing() {
         }
     });
     println!(
-        "{} seeds: {} operations, {} refused for lack of memory ({} pieces), {} fired, {} drained",
+        "figures: {} seeds: {} operations, {} refused for lack of memory ({} pieces), {} fired, {} drained",
         tally.seeds.get(),
         tally.operations.get(),
         tally.refused.get(),

@@ -38,11 +38,11 @@ kill $progress
 awk -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findings=$findings '
 	sub(/^stat::/, "") { sum[$1] += $2 }
 	END {
-		printf "    %d executions in %d s by %d jobs\n",
+		printf "    figures: %d executions in %d s by %d jobs\n",
 			sum["number_of_executed_units:"], seconds, jobs
-		printf "    %d calls, %d timers fired, %d of them with callbacks, ",
+		printf "    figures: %d calls, %d timers fired, %d of them with callbacks, ",
 			sum["calls:"], sum["fired:"], sum["callbacks:"]
-		printf "%d errors as expected\n    %d findings\n",
+		printf "%d errors as expected, %d findings\n",
 			sum["errors:"], findings
 	}' "$dir"/job-*.log
 [ $findings -eq 0 ] && exit
