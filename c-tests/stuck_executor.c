@@ -154,6 +154,42 @@ static void delete_sync_does_not_wait_for_what_never_begins(void)
 	in_a_child(delete_sync_beside_an_executor_that_refuses);
 }
 
+/* Each call by its own timer, and both of timers that are gone. */
+static void sync_calls_on_what_is_gone(void)
+{
+	struct hwheel *w = wheel(refuse, HWHEEL_OVERLOAD_RUN, HWHEEL_CLOCK_MANUAL);
+	int (*const calls[])(struct hwheel *, hwheel_timer_t) = {
+		hwheel_timer_delete_sync, hwheel_timer_shutdown_sync,
+	};
+	hwheel_timer_t timers[2], first;
+
+	EXPECT(hwheel_once(w, MS, count, 0, 0, &first), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_setup(w, count, 0, &timers[i]), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_mod(w, timers[i], 2 * MS, 0), 0);
+	EXPECT(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
+	for (int i = 0; i < 2; i++)
+		EXPECT(hwheel_timer_free(w, timers[i]), 0);
+	EXPECT(stats(w).queued, 3);
+	for (int i = 0; i < 2; i++) {
+		EXPECT(hwheel_timer_delete(w, timers[i]), -ESTALE);
+		EXPECT(calls[i](w, timers[i]), 1);
+		EXPECT(calls[i](w, timers[i]), -ESTALE);
+		EXPECT(stats(w).queued, 2 - i);
+	}
+	EXPECT(hwheel_run_queued(w), 1);
+	EXPECT(hwheel_run_queued(w), 0);
+	EXPECT(stats(w).queued, 0);
+	EXPECT(atomic_load(&ran), 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void sync_calls_take_out_what_is_gone(void)
+{
+	in_a_child(sync_calls_on_what_is_gone);
+}
+
 /* Calls that the executor function makes itself. */
 static void call_back(struct hwheel *w, void *arg)
 {
@@ -201,6 +237,7 @@ static const struct ktap_test tests[] = {
 	TEST(destroy_returns_though_the_executor_refuses),
 	TEST(stop_frees_a_thread_that_advances),
 	TEST(delete_sync_does_not_wait_for_what_never_begins),
+	TEST(sync_calls_take_out_what_is_gone),
 	TEST(the_executor_cannot_stop_the_wheel),
 };
 

@@ -311,7 +311,7 @@ impl Pool {
 
     /// The number of timers in the queue.
     pub fn queued(&self) -> u64 {
-        self.ring.len()
+        self.ring.waiting()
     }
 
     /// # Safety

@@ -38,6 +38,8 @@ pub(crate) struct Ring {
     slots: AtomicPtr<Slot>,
     /// The number of slots, a power of two, less one.
     mask: u64,
+    /// The number of slots that `revoke` has emptied and nobody has given back.
+    holes: AtomicU64,
     /// Written by the producer.
     tail: AtomicU64,
     head: Apart,
@@ -53,6 +55,7 @@ impl Ring {
         let ring = Ring {
             slots: AtomicPtr::new(std::ptr::null_mut()),
             mask: u64::from(size) - 1,
+            holes: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             head: Apart(AtomicU64::new(0)),
         };
@@ -139,6 +142,8 @@ impl Ring {
             if handle != 0 {
                 return Some(fired);
             }
+            // Relaxed: a count.
+            self.holes.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -201,6 +206,8 @@ impl Ring {
                     .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok();
             if found {
+                // Relaxed: a count.
+                self.holes.fetch_add(1, Ordering::Relaxed);
                 break;
             }
         }
@@ -210,8 +217,16 @@ impl Ring {
         let revoked = |slot: &Slot| slot.words[0].load(Ordering::Relaxed) == 0;
         while let (true, Some((slot, filling))) = (found, self.claim(revoked)) {
             self.give_back(slot, filling);
+            self.holes.fetch_sub(1, Ordering::Relaxed);
         }
         found
+    }
+
+    /// The number of timers that wait; exact while no thread pushes or takes out.
+    pub fn waiting(&self) -> u64 {
+        // Relaxed: a count.
+        self.len()
+            .saturating_sub(self.holes.load(Ordering::Relaxed))
     }
 
     /// The number of filled slots; exact while no thread pushes or pops.
