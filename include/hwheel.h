@@ -534,7 +534,7 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
- *   was taken out of the queue.
+ *   was taken out of the queue, also that of a timer that no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is this timer's callback, or a callback for which
@@ -577,7 +577,7 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 1 - the timer was pending and will not fire, or its callback was taken out
- *   of the queue.
+ *   of the queue, also that of a timer that no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is this timer's callback, or a callback for which

@@ -275,7 +275,7 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
-///   was taken out of the queue.
+///   was taken out of the queue, also that of a timer that no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
-///   of the queue.
+///   of the queue, also that of a timer that no longer exists.
 /// * 0 - the timer was not pending.
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
