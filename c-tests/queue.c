@@ -1,0 +1,212 @@
+/* The queue of workers and executors: when it is full, at the end, and what is taken out. */
+#include "crew.h"
+
+/* One worker held up, a queue of two, five timers. */
+static struct hwheel *crowd(uint32_t overload)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	o.workers = 1;
+	o.queue = 2;
+	o.overload = overload;
+	struct hwheel *w = make(&o);
+
+	arm(w, hold, 0, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	until(&inside, 1);
+	for (uint64_t i = 1; i <= 5; i++)
+		arm(w, note, i, (1 + i) * MS);
+	return w;
+}
+
+static void without_room_the_driver_runs_it(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&order), 345);
+	CHECK_EQ(stats(w).queued, 2);
+	atomic_store(&release, 1);
+	until(&calls, 6);
+	CHECK_EQ(atomic_load(&order), 34512);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void without_room_it_is_dropped_and_counted(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_DROP);
+
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&order), 0);
+	CHECK_EQ(stats(w).dropped, 3);
+	CHECK_EQ(stats(w).fired, 6);
+	atomic_store(&release, 1);
+	until(&calls, 3);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 12);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_queue_may_have_room_for_one(void)
+{
+	struct hwheel_options o = defaults();
+	atomic_int asked = 0;
+
+	reset();
+	o.queue = 1;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	for (uint64_t i = 1; i <= 2; i++) {
+		arm(w, note, 2 * i - 1, i * MS);
+		arm(w, note, 2 * i, i * MS);
+		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(stats(w).queued, 1);
+		CHECK_EQ(atomic_load(&asked), i);
+		CHECK_EQ(hwheel_run_queued(w), 1);
+		CHECK_EQ(hwheel_run_queued(w), 0);
+	}
+	CHECK_EQ(atomic_load(&order), 2143);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static atomic_int driver, advanced;
+
+static void *advance(void *w)
+{
+	atomic_store(&driver, ktap_tid());
+	if (hwheel_advance(w, 10 * MS, NULL, 0, NULL) == 0)
+		atomic_store(&advanced, 1);
+	return NULL;
+}
+
+static void without_room_the_driver_waits(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK);
+	pthread_t thread;
+
+	atomic_store(&driver, 0);
+	atomic_store(&advanced, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
+	while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
+		ktap_sleep_ms(1);
+	CHECK_EQ(atomic_load(&advanced), 0);
+	CHECK_EQ(atomic_load(&order), 0);
+	atomic_store(&release, 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(atomic_load(&advanced), 1);
+	/* by the worker alone: stop would help, and mix the order */
+	until(&calls, 6);
+	CHECK_EQ(atomic_load(&order), 12345);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void stop_and_destroy_run_what_is_queued(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+
+		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(stats(w).queued, 2);
+		atomic_store(&release, 1);
+		if (i == 0) {
+			CHECK_EQ(hwheel_stop(w), 0);
+			CHECK_EQ(atomic_load(&calls), 3);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK_EQ(atomic_load(&calls), 3);
+	}
+}
+
+static void drain_leaves_what_is_queued(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	struct hwheel_event events[8];
+
+	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_drain(w, events, 8), 3);
+	atomic_store(&release, 1);
+	until(&calls, 3);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 12);
+	struct hwheel_stats s = stats(w);
+
+	CHECK_EQ(s.armed, s.fired + s.cancelled + s.drained + s.pending);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void *release_later(void *arg)
+{
+	(void)arg;
+	ktap_sleep_ms(50);
+	atomic_store(&release, 1);
+	return NULL;
+}
+
+static void sync_delete_takes_out_what_is_queued(void)
+{
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
+	pthread_t thread;
+
+	/* 1 and 9 wait behind the one that runs. */
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 2);
+	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
+	CHECK_EQ(pthread_create(&thread, NULL, release_later, NULL), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 1);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static hwheel_timer_t victim;
+static atomic_int answer;
+
+static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	atomic_store(&inside, 1);
+	until(&release, 1);
+	atomic_store(&answer, hwheel_timer_delete_sync(w, victim));
+	atomic_fetch_add(&calls, 1);
+}
+
+/* The only worker waits for a callback that is queued behind it. */
+static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
+{
+	struct hwheel_options o = defaults();
+
+	reset();
+	atomic_store(&answer, -1);
+	o.workers = 1;
+	struct hwheel *w = make(&o);
+
+	arm(w, delete_victim, 0, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	until(&inside, 1);
+	victim = arm(w, note, 7, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 1);
+	atomic_store(&release, 1);
+	until(&calls, 1);
+	CHECK_EQ(atomic_load(&answer), 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&order), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(without_room_the_driver_runs_it),
+	TEST(without_room_it_is_dropped_and_counted),
+	TEST(without_room_the_driver_waits),
+	TEST(a_queue_may_have_room_for_one),
+	TEST(stop_and_destroy_run_what_is_queued),
+	TEST(drain_leaves_what_is_queued),
+	TEST(sync_delete_takes_out_what_is_queued),
+	TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for),
+};
+
+KTAP_MAIN(tests)
