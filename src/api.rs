@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod futures;
 mod handler;
 mod keyed;
 pub(crate) mod options;
@@ -13,6 +14,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
+use crate::runtime::foreign::PROMPT;
 use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host};
@@ -23,6 +25,7 @@ use handler::Handler;
 use options::Options;
 use period::Period;
 use run::{Bounds, Run};
+use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
@@ -40,8 +43,8 @@ use time::{nanos, Time, When};
 /// is [`Error::Shutdown`].
 ///
 /// A wheel that is dropped stops, waits for a running handler, and frees its timers;
-/// pending timers do not fire. A handler cannot wait for itself: a wheel that its own
-/// handler drops is never freed.
+/// pending timers do not fire. If its own handler drops it, or a future that it has
+/// woken, another thread does this once the handler has returned.
 pub struct Wheel {
     host: *mut Host,
     /// Null, or from a `Box`.
@@ -133,7 +136,8 @@ impl Wheel {
     }
 
     /// Shows every pending timer to `see`, until that returns false. A timer that is
-    /// pending during the whole walk is shown exactly once.
+    /// pending during the whole walk is shown exactly once. Those of futures are not
+    /// shown.
     ///
     /// ```
     /// # use hwheel::{Clock, Options};
@@ -155,8 +159,9 @@ impl Wheel {
     /// # Errors
     /// As [`now`](Wheel::now).
     pub fn list(&self, mut see: impl FnMut(&Event) -> bool) -> Result<(), Error> {
-        self.host()
-            .list(0, |fired| see(&Event::new(fired, false)))?;
+        self.host().list(0, |fired| {
+            fired.func == PROMPT || see(&Event::new(fired, false))
+        })?;
         Ok(())
     }
 
@@ -554,8 +559,9 @@ impl Wheel {
         ready(fd, timeout).map_err(|e| Error::from(-e))
     }
 
-    /// Starts the tick thread, which sleeps until timers are due and calls the
-    /// handler.
+    /// Starts the tick thread, which sleeps until timers are due, calls the handler and
+    /// wakes futures. Without a handler other timers than those of futures are dropped,
+    /// and counted as unclaimed.
     ///
     /// ```
     /// use hwheel::Options;
@@ -572,14 +578,11 @@ impl Wheel {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Invalid`] if there is no handler or the clock is manual;
+    /// [`Error::Invalid`] if the clock is manual;
     /// [`Error::Busy`] if it is started already, or another thread drives;
     /// [`Error::Shutdown`] if the wheel was drained; [`Error::NoMemory`],
     /// [`Error::System`].
     pub fn start(&self) -> Result<(), Error> {
-        if self.handler.is_null() {
-            return Err(Error::Invalid);
-        }
         Ok(self.host().start()?)
     }
 
@@ -601,6 +604,7 @@ impl Wheel {
     /// Shuts the wheel down and hands every pending timer back, exactly once, in no
     /// order. The handler is not called. From the first call on, arming a timer is
     /// [`Error::Shutdown`]. A result that is shorter than `events` is the last one.
+    /// Futures are woken, and end with [`Error::Shutdown`].
     ///
     /// # Errors
     /// [`Error::Busy`] if another thread drives; [`Error::Deadlock`] in the handler;
@@ -610,7 +614,14 @@ impl Wheel {
             return Err(Error::Invalid);
         }
         let mut batch = Batch::new(events, true);
-        self.host().drain(|fired| batch.put(fired))?;
+        self.host().drain(|fired| {
+            if fired.func != PROMPT {
+                return batch.put(fired);
+            }
+            // SAFETY: the drain has ended it.
+            unsafe { futures::wake(fired.cookie) };
+            true
+        })?;
         Ok(batch.filled())
     }
 
@@ -624,10 +635,17 @@ impl Wheel {
 
 impl Drop for Wheel {
     fn drop(&mut self) {
+        let Wheel { host, handler } = *self;
         // SAFETY: nobody else has the wheel, but for its own thread.
-        if unsafe { Host::destroy(self.host) }.is_ok() && !self.handler.is_null() {
+        let ended = unsafe { Host::destroy(host) };
+        if ended == Err(-libc::EDEADLK) {
+            let wheel = ManuallyDrop::new(Wheel { host, handler });
+            let end = move || drop(ManuallyDrop::into_inner(wheel));
+            // If the system starts no thread, the wheel is never freed.
+            _ = std::thread::Builder::new().spawn(end);
+        } else if !handler.is_null() {
             // SAFETY: from a box, and the thread that called it has ended.
-            drop(unsafe { Box::from_raw(self.handler.cast_mut()) });
+            drop(unsafe { Box::from_raw(handler.cast_mut()) });
         }
     }
 }

@@ -186,6 +186,7 @@
 //! | `api/options.rs`         | Rust: how a wheel is made                     |
 //! | `api/time.rs`            | Rust: times on a wheel's clock                |
 //! | `api/event.rs`           | Rust: timers, and events in a batch           |
+//! | `api/futures.rs`         | Rust: futures: sleep, timeout, interval       |
 //! | `api/handler.rs`         | Rust: the closure, and a panic in it          |
 //! | `api/keyed.rs`           | Rust: timers by key                           |
 //! | `api/period.rs`          | Rust: how a periodic timer repeats            |
@@ -236,6 +237,7 @@ mod tests;
 pub use api::{
     error::Error,
     event::{Event, Timer},
+    futures::{Interval, Sleep, Timeout},
     options::{Clock, Missed, Options, Overload},
     period::Period,
     run::{Bounds, Run},

@@ -492,26 +492,30 @@ fn the_handler_is_dropped_with_its_wheel() {
 }
 
 #[test]
-fn a_wheel_that_its_own_handler_drops_goes_on() {
-    let place = Arc::new(Mutex::new(None));
-    let (tell, told) = mpsc::channel();
-    let wheel = Options::new()
-        .handler({
-            let place = place.clone();
-            move |wheel, event| {
-                drop(place.lock().unwrap().take());
-                wheel.once(MS, event.cookie + 1).unwrap();
-                // Nobody listens at the end.
-                _ = tell.send(event.cookie);
-            }
-        })
-        .create()
-        .unwrap();
-    wheel.start().unwrap();
-    let mut held = place.lock().unwrap();
-    wheel.once(MS, 0).unwrap();
-    *held = Some(wheel);
-    drop(held);
-    assert!(told.into_iter().take(3).eq(0..3));
-    assert!(place.lock().unwrap().is_none());
+fn a_wheel_that_its_own_handler_drops_ends_after_that() {
+    for workers in [0, 2] {
+        let place = Arc::new(Mutex::new(None));
+        let (tell, told) = mpsc::channel();
+        let wheel = Options::new()
+            .workers(workers)
+            .handler({
+                let place = place.clone();
+                move |wheel, event| {
+                    drop(place.lock().unwrap().take());
+                    let again = wheel.once(MS, event.cookie + 1);
+                    tell.send(again.and_then(|timer| wheel.delete(timer)))
+                        .unwrap();
+                }
+            })
+            .create()
+            .unwrap();
+        wheel.start().unwrap();
+        let mut held = place.lock().unwrap();
+        wheel.once(MS, 0).unwrap();
+        *held = Some(wheel);
+        drop(held);
+        assert_eq!(told.recv(), Ok(Ok(true)));
+        // The handler is freed, and with it the sender.
+        assert!(told.recv().is_err());
+    }
 }

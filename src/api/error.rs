@@ -22,6 +22,8 @@ pub enum Error {
     Shutdown,
     /// The call would wait for itself.
     Deadlock,
+    /// The time is over, and the future is not ready: [`Wheel::timeout`](crate::Wheel::timeout).
+    TimedOut,
     /// An error of the system: its number, as in `EMFILE`.
     System(i32),
 }
@@ -37,6 +39,7 @@ impl Error {
             Error::Invalid => libc::EINVAL,
             Error::Shutdown => libc::ESHUTDOWN,
             Error::Deadlock => libc::EDEADLK,
+            Error::TimedOut => libc::ETIMEDOUT,
             Error::System(errno) => errno,
         }
     }
@@ -59,6 +62,9 @@ impl From<Errno> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Error::TimedOut = self {
+            return f.write_str("the time is over");
+        }
         match words(-self.errno()).map(|words| words.to_str()) {
             Some(Ok(words)) => f.write_str(words),
             _ => std::io::Error::from_raw_os_error(self.errno()).fmt(f),

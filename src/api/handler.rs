@@ -5,9 +5,9 @@
 //! that drives or stops the wheel, in the caller's thread.
 
 use super::event::Event;
-use super::Wheel;
+use super::{futures, Wheel};
 use crate::core::driver::Fired;
-use crate::runtime::foreign::pointer_of;
+use crate::runtime::foreign::{pointer_of, PROMPT};
 use crate::runtime::Host;
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -57,8 +57,12 @@ impl Handler {
 /// Calls the handler for a timer that has fired.
 ///
 /// # Safety
-/// `fired.func` is the handler of the wheel around `host`.
+/// `fired.func` is the handler of the wheel around `host`, or PROMPT for a future.
 pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
+    if fired.func == PROMPT {
+        // SAFETY: it has fired.
+        return unsafe { futures::wake(fired.cookie) };
+    }
     let handler = pointer_of::<Handler>(fired.func);
     // Another name for the wheel, which its owner drops.
     let wheel = ManuallyDrop::new(Wheel {

@@ -1,5 +1,6 @@
 //! Running callbacks, here or in the pool; and whether this thread is in one.
 
+use super::foreign::PROMPT;
 use super::pool::{Offer, Pool};
 use super::waits::Wait;
 use super::{Errno, Host};
@@ -119,7 +120,11 @@ impl Host {
 
     #[inline(never)]
     fn queue_up(&self, frame: &Frame, pool: &Pool, fired: &Fired) {
-        match pool.offer(fired) {
+        let offer = match fired.func {
+            PROMPT => Offer::Refused,
+            _ => pool.offer(fired),
+        };
+        match offer {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
                     // SAFETY: made together with its `func`.

@@ -1,0 +1,299 @@
+//! Futures: sleeping, timeouts and intervals, on any executor.
+//!
+//! A future arms its timer when it is polled first. The cookie of the timer is the
+//! place of the future's waker, and a pending timer owns one count of that place. The
+//! thread that ends the pending timer takes over the count: a driver, a drain, or the
+//! drop of the future. So a drop waits for no thread.
+//!
+//! The state word of the timer says whether the future is ready.
+//!
+//! ```text
+//!   poll                               driver
+//!   register  the waker    (RMW)       visit.claim  state: fired   (RMW)
+//!   deadline  pending?                 wake         take the waker (RMW)
+//! ```
+//! Both work on the same `AtomicWaker`. If `register` comes first, `wake` takes the
+//! waker. If `wake` comes first, `deadline` sees what came before it.
+
+use super::error::Error;
+use super::event::Timer;
+use super::options::Missed;
+use super::period::Period;
+use super::time::{nanos, When};
+use super::Wheel;
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::runtime;
+use crate::runtime::foreign::{number_of, pointer_of, PROMPT};
+use atomic_waker::AtomicWaker;
+use std::future::{poll_fn, Future, IntoFuture};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{ready, Context, Poll, Waker};
+use std::time::Duration;
+
+/// Wakes the future of a timer that has fired or was drained.
+///
+/// # Safety
+/// `cookie` is that of a timer whose function is PROMPT and which was pending. The
+/// caller has ended it.
+pub(super) unsafe fn wake(cookie: u64) {
+    // SAFETY: from `into_raw`, and the timer owned this count.
+    let place = unsafe { Arc::from_raw(pointer_of::<AtomicWaker>(cookie as usize)) };
+    // A panic must not leave a sweep half done. The panic hook has reported it.
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(move || place.wake())) {
+        std::mem::forget(panic);
+    }
+}
+
+/// Futures run on any executor. Whatever drives the wheel wakes them: the tick thread,
+/// [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A future keeps its wheel alive.
+///
+/// ```
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use hwheel::{Error, Wheel};
+/// use std::{sync::Arc, time::Duration};
+///
+/// let wheel = Arc::new(Wheel::new()?);
+/// wheel.start()?;
+///
+/// wheel.sleep(Duration::from_millis(10)).await?;
+///
+/// let answer = std::future::pending::<()>();
+/// let late = wheel.timeout(Duration::from_millis(10), answer).await;
+/// assert_eq!(late, Err(Error::TimedOut));
+///
+/// let period = Duration::from_millis(10);
+/// let mut interval = wheel.interval(period, period)?;
+/// for _ in 0..3 {
+///     interval.tick().await?;
+/// }
+/// # Ok(())
+/// # }
+/// # use std::future::Future;
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// #     let mut run = std::pin::pin!(run());
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     loop {
+/// #         if let std::task::Poll::Ready(end) = run.as_mut().poll(&mut context) {
+/// #             return end;
+/// #         }
+/// #         std::thread::sleep(std::time::Duration::from_millis(1));
+/// #     }
+/// # }
+/// ```
+impl Wheel {
+    /// A future that is ready at a time, or after a delay from now. It arms its timer
+    /// when it is polled first.
+    pub fn sleep(self: &Arc<Self>, when: impl Into<When>) -> Sleep {
+        Sleep {
+            due: self.due(when),
+            wheel: self.clone(),
+            slack: Duration::ZERO,
+            armed: None,
+        }
+    }
+
+    /// Runs a future until a time, or for a delay from now. A future that is ready
+    /// when it is polled first needs no timer.
+    pub fn timeout<F: IntoFuture>(
+        self: &Arc<Self>,
+        when: impl Into<When>,
+        future: F,
+    ) -> Timeout<F::IntoFuture> {
+        Timeout {
+            sleep: self.sleep(when),
+            future: future.into_future(),
+        }
+    }
+
+    /// Ticks again and again: at `first`, and then once a period. What was missed is
+    /// what passed before a [`tick`](Interval::tick) was waited for.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the period is zero.
+    pub fn interval(
+        self: &Arc<Self>,
+        first: impl Into<When>,
+        period: impl Into<Period>,
+    ) -> Result<Interval, Error> {
+        let period = period.into();
+        if period.length.is_zero() {
+            return Err(Error::Invalid);
+        }
+        let sleep = self.sleep(first);
+        Ok(Interval { sleep, period })
+    }
+
+    /// The deadline in nanoseconds.
+    fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
+        when.into().deadline(self, || self.host().arming_now())
+    }
+}
+
+/// The future of [`Wheel::sleep`].
+///
+/// # Errors
+/// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a
+/// [`Time`](crate::Time) out of range; [`Error::Shutdown`] if the wheel was drained, or
+/// in a forked child. While a wheel is stopped its futures wait.
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is polled"]
+pub struct Sleep {
+    wheel: Arc<Wheel>,
+    due: Result<u64, Error>,
+    slack: Duration,
+    /// The timer, and the place of its waker.
+    armed: Option<(Timer, Arc<AtomicWaker>)>,
+}
+
+impl Sleep {
+    /// Moves it to another time, also if it was ready.
+    pub fn reset(&mut self, when: impl Into<When>) {
+        self.due = self.wheel.due(when);
+        let moved = match (&self.armed, self.due) {
+            (Some((timer, _)), Ok(due)) => {
+                let (when, how) = (runtime::When::At(due), crate::core::arm::How::Pending);
+                self.wheel.host().arm(timer.0, when, how)
+            }
+            _ => Ok(0),
+        };
+        if moved != Ok(1) {
+            self.cancel();
+        }
+    }
+
+    fn arm(&self, waker: &Waker) -> Result<(Timer, Arc<AtomicWaker>), Error> {
+        let due = runtime::When::At(self.due?);
+        let host = self.wheel.host();
+        let place = Arc::new(AtomicWaker::new());
+        place.register(waker);
+        let owned = place.clone();
+        let timer = host.setup(
+            Spec {
+                func: PROMPT,
+                cookie: number_of(Arc::as_ptr(&place)) as u64,
+                period: 0,
+                kind: AUTO,
+            },
+            None,
+        )?;
+        match host.arm_range(timer, due, nanos(self.slack)) {
+            Ok(_) => {
+                // The timer's, and `wake` may have taken it over already.
+                std::mem::forget(owned);
+                Ok((Timer(timer), place))
+            }
+            Err(e) => {
+                _ = host.free(timer);
+                Err(e.into())
+            }
+        }
+    }
+
+    fn cancel(&mut self) {
+        if let Some((timer, place)) = self.armed.take() {
+            if self.wheel.delete(timer) == Ok(true) {
+                // SAFETY: the timer was pending and owned this count.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(&place)) };
+            }
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some((timer, place)) = &self.armed else {
+            self.armed = Some(self.arm(context.waker())?);
+            return Poll::Pending;
+        };
+        place.register(context.waker());
+        match self.wheel.deadline(*timer) {
+            Ok(Some(_)) => return Poll::Pending,
+            Ok(None) | Err(Error::Stale) => {}
+            Err(e) => return Poll::Ready(Err(e)),
+        }
+        // A timer that ended before its time was drained.
+        let early = self.wheel.now()?.as_nanos() < self.due?;
+        Poll::Ready(if early { Err(Error::Shutdown) } else { Ok(()) })
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+/// The future of [`Wheel::timeout`]. Its output is that of the future inside.
+///
+/// # Errors
+/// [`Error::TimedOut`]; and as [`Sleep`], once the future inside was pending.
+#[derive(Debug)]
+#[must_use = "a future does nothing until it is polled"]
+pub struct Timeout<F> {
+    sleep: Sleep,
+    future: F,
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Result<F::Output, Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: nothing is moved out.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: pinned as its owner is.
+        let future = unsafe { Pin::new_unchecked(&mut this.future) };
+        if let Poll::Ready(value) = future.poll(context) {
+            return Poll::Ready(Ok(value));
+        }
+        let slept = ready!(Pin::new(&mut this.sleep).poll(context));
+        Poll::Ready(Err(slept.err().unwrap_or(Error::TimedOut)))
+    }
+}
+
+/// The ticks of [`Wheel::interval`].
+#[derive(Debug)]
+#[must_use = "an interval does nothing until its tick is waited for"]
+pub struct Interval {
+    sleep: Sleep,
+    period: Period,
+}
+
+impl Interval {
+    /// Waits for the next tick. Returns the number of periods that were left out before
+    /// it. A `tick` that is dropped takes no tick away.
+    ///
+    /// # Errors
+    /// As [`Sleep`].
+    pub async fn tick(&mut self) -> Result<u32, Error> {
+        poll_fn(|context| self.poll_tick(context)).await
+    }
+
+    /// The same for a future that is written by hand.
+    ///
+    /// # Errors
+    /// As [`Sleep`].
+    pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Result<u32, Error>> {
+        let (due, now) = (self.sleep.due?, self.sleep.wheel.now()?.as_nanos());
+        // A tick that was missed needs no timer.
+        if due > now || self.sleep.armed.is_some() {
+            ready!(Pin::new(&mut self.sleep).poll(context))?;
+        }
+        // It may have come meanwhile.
+        let now = now.max(due);
+        let (length, late) = (nanos(self.period.length), now - due);
+        let (next, missed) = match self.period.missed {
+            Missed::Skip => (now - late % length, late / length),
+            Missed::Burst => (due, 0),
+            Missed::Delay => (now, late / length),
+        };
+        self.sleep.cancel();
+        self.sleep.due = Ok(next.saturating_add(length));
+        self.sleep.slack = self.period.slack.min(self.period.length);
+        Poll::Ready(Ok(u32::try_from(missed).unwrap_or(u32::MAX)))
+    }
+}

@@ -1,0 +1,480 @@
+//! Futures of a wheel, polled by hand and by a small executor.
+
+#![cfg(not(checked))]
+
+use hwheel::{
+    Clock, Error, Event, Interval, Missed, Options, Overload, Period, Sleep, Time, Wheel, When,
+};
+use std::future::{pending, ready, Future};
+use std::pin::{pin, Pin};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{mpsc, Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const MS: Duration = Duration::from_millis(1);
+const START: Time = Time::from_nanos(0);
+
+fn manual() -> Arc<Wheel> {
+    Arc::new(Options::new().clock(Clock::Manual).create().unwrap())
+}
+
+fn started(options: Options) -> Arc<Wheel> {
+    let wheel = options.create().unwrap();
+    wheel.start().unwrap();
+    Arc::new(wheel)
+}
+
+/// Drives a manual wheel to its `ms`-th millisecond, and says how many events it has.
+fn advance(wheel: &Wheel, ms: u32) -> usize {
+    let mut room = [Event::default(); 8];
+    wheel.advance(START + ms * MS, &mut room).unwrap().len()
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+impl Count {
+    fn woken(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Arc<Count>) -> Poll<F::Output> {
+    let waker = Waker::from(waker.clone());
+    Pin::new(future).poll(&mut Context::from_waker(&waker))
+}
+
+fn tick(interval: &mut Interval) -> Poll<Result<u32, Error>> {
+    interval.poll_tick(&mut Context::from_waker(Waker::noop()))
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Nothing is left of the futures of a wheel, nor of their wakers.
+fn assert_none_left(wheel: &Arc<Wheel>, wakers: &[&Arc<Count>]) {
+    assert_eq!(wheel.stats().unwrap().live, 0);
+    assert_eq!(Arc::strong_count(wheel), 1);
+    assert!(wakers.iter().all(|waker| Arc::strong_count(waker) == 1));
+}
+
+#[test]
+fn a_sleep_ends_at_its_time_and_wakes_once() {
+    let (wheel, waker) = (manual(), Arc::<Count>::default());
+    let late = START + 7 * MS + Duration::from_nanos(1);
+    for (when, ms) in [
+        (When::After(5 * MS), 5),
+        (When::At(START + 7 * MS), 7),
+        (When::At(late), 8),
+        (When::After(Duration::ZERO), 9),
+    ] {
+        let mut sleep = wheel.sleep(when);
+        let before = waker.woken();
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        assert_eq!(advance(&wheel, ms - 1), 0);
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        assert_eq!(waker.woken(), before);
+        assert_eq!(advance(&wheel, ms), 0);
+        assert_eq!(waker.woken(), before + 1);
+        for _ in 0..2 {
+            assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Ok(())));
+        }
+        drop(sleep);
+        assert_none_left(&wheel, &[&waker]);
+    }
+}
+
+#[test]
+fn a_delay_counts_from_the_call() {
+    let (wheel, waker) = (manual(), Arc::default());
+    let mut sleep = wheel.sleep(5 * MS);
+    advance(&wheel, 3);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    advance(&wheel, 5);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn another_waker_replaces_the_first() {
+    let (wheel, first, second) = (manual(), Arc::default(), Arc::default());
+    let mut sleep = wheel.sleep(MS);
+    assert_eq!(poll(&mut sleep, &first), Poll::Pending);
+    assert_eq!(poll(&mut sleep, &second), Poll::Pending);
+    assert_eq!(Arc::strong_count(&first), 1);
+    advance(&wheel, 1);
+    assert_eq!((first.woken(), second.woken()), (0, 1));
+    drop(sleep);
+    assert_none_left(&wheel, &[&first, &second]);
+}
+
+#[test]
+fn a_drop_cancels_at_any_time() {
+    let (wheel, waker) = (manual(), Arc::default());
+    for polled in 0..3 {
+        let mut sleep = wheel.sleep(MS);
+        for _ in 0..polled {
+            assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        }
+        drop(sleep);
+        assert_none_left(&wheel, &[&waker]);
+    }
+    // After it has fired, before it is polled.
+    let mut sleep = wheel.sleep(MS);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    advance(&wheel, 10);
+    drop(sleep);
+    assert_eq!(waker.woken(), 1);
+    assert_none_left(&wheel, &[&waker]);
+}
+
+#[test]
+fn a_reset_moves_it() {
+    let (wheel, waker) = (manual(), Arc::default());
+    let mut sleep = wheel.sleep(10 * MS);
+    sleep.reset(START + 20 * MS);
+    for (to, ms) in [(5, 5), (8, 8), (7, 9), (30, 30)] {
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        sleep.reset(START + 40 * MS);
+        sleep.reset(START + to * MS);
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        advance(&wheel, ms - 1);
+        assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+        advance(&wheel, ms);
+        if to != 8 {
+            assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Ok(())));
+        }
+        sleep.reset(START + 60 * MS);
+    }
+    assert_eq!(wheel.stats().unwrap().pending, 0);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    sleep.reset(Time::from_nanos(1 << 63));
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Err(Error::Invalid)));
+    drop(sleep);
+    assert_none_left(&wheel, &[&waker]);
+}
+
+#[test]
+fn what_the_wheel_refuses_is_the_output() {
+    let waker = Arc::default();
+    let small = Options::new().clock(Clock::Manual).max_timers(1);
+    let wheel = Arc::new(small.create().unwrap());
+    let mut first = wheel.sleep(MS);
+    let mut second = wheel.sleep(MS);
+    assert_eq!(poll(&mut first, &waker), Poll::Pending);
+    assert_eq!(poll(&mut second, &waker), Poll::Ready(Err(Error::Limit)));
+    let mut none = wheel.timeout(MS, pending::<()>());
+    let refused = pin!(&mut none).poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(refused, Poll::Ready(Err(Error::Limit)));
+    // A future that is ready needs no timer.
+    assert_eq!(block_on(wheel.timeout(MS, ready(7))), Ok(7));
+    advance(&wheel, 1);
+    assert_eq!(poll(&mut first, &waker), Poll::Ready(Ok(())));
+    // It is not spoilt.
+    assert_eq!(poll(&mut second, &waker), Poll::Pending);
+    drop((first, second, none));
+    let zero = wheel.interval(MS, Duration::ZERO);
+    assert_eq!(zero.err(), Some(Error::Invalid));
+    assert_none_left(&wheel, &[&waker]);
+}
+
+#[test]
+fn a_drained_wheel_ends_them() {
+    let (wheel, waker) = (manual(), Arc::default());
+    let mut sleeps: Vec<_> = [1, 1000].map(|ms| wheel.sleep(ms * MS)).into();
+    sleeps.push(wheel.sleep(Duration::MAX));
+    let mut interval = wheel.interval(MS, MS).unwrap();
+    for sleep in &mut sleeps {
+        assert_eq!(poll(sleep, &waker), Poll::Pending);
+    }
+    assert_eq!(tick(&mut interval), Poll::Pending);
+    wheel.once(5 * MS, 42).unwrap();
+    advance(&wheel, 1);
+    assert_eq!(tick(&mut interval), Poll::Ready(Ok(0)));
+    assert_eq!(tick(&mut interval), Poll::Pending);
+
+    // Neither a list nor a drain shows them.
+    wheel
+        .list(|event| {
+            assert_eq!(event.cookie, 42);
+            true
+        })
+        .unwrap();
+    let mut room = [Event::default(); 2];
+    let drained = wheel.drain(&mut room).unwrap();
+    assert_eq!((drained.len(), drained[0].cookie), (1, 42));
+
+    assert_eq!(waker.woken(), 3);
+    sleeps.push(wheel.sleep(MS));
+    let ends: Vec<_> = sleeps.iter_mut().map(|s| poll(s, &waker)).collect();
+    let refused = Poll::Ready(Err(Error::Shutdown));
+    assert_eq!(ends, [Poll::Ready(Ok(())), refused, refused, refused]);
+    for _ in 0..2 {
+        assert_eq!(tick(&mut interval), Poll::Ready(Err(Error::Shutdown)));
+    }
+    drop((sleeps, interval));
+    assert_none_left(&wheel, &[&waker]);
+}
+
+#[test]
+fn a_stopped_wheel_lets_them_wait() {
+    let (wheel, waker) = (started(Options::new()), Arc::default());
+    let mut sleep = wheel.sleep(MS);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    wheel.stop().unwrap();
+    let mut late = wheel.sleep(MS);
+    assert_eq!(poll(&mut late, &waker), Poll::Pending);
+    thread::sleep(5 * MS);
+    assert_eq!(poll(&mut late, &waker), Poll::Pending);
+    wheel.start().unwrap();
+    assert_eq!(block_on(sleep), Ok(()));
+    assert_eq!(block_on(late), Ok(()));
+}
+
+#[test]
+fn a_timeout_is_won_or_lost() {
+    let wheel = started(Options::new());
+    let begin = Instant::now();
+    let lost = block_on(wheel.timeout(20 * MS, wheel.sleep(Duration::MAX)));
+    assert_eq!(lost, Err(Error::TimedOut));
+    assert!(begin.elapsed() >= 20 * MS);
+    let system = std::io::Error::from(Error::TimedOut);
+    assert_eq!(system.kind(), std::io::ErrorKind::TimedOut);
+    assert_eq!(Error::TimedOut.to_string(), "the time is over");
+    let hour = Duration::from_secs(3600);
+    let won = block_on(wheel.timeout(Instant::now() + hour, wheel.sleep(MS)));
+    assert_eq!(won, Ok(Ok(())));
+    // It is not `Unpin`, and may borrow.
+    let mut n = 0;
+    let borrowed = block_on(wheel.timeout(hour, async {
+        for _ in 0..3 {
+            wheel.sleep(MS).await?;
+            n += 1;
+        }
+        Ok::<_, Error>(())
+    }));
+    assert_eq!((borrowed, n), (Ok(Ok(())), 3));
+    assert_none_left(&wheel, &[]);
+}
+
+#[test]
+fn an_interval_counts_or_makes_up_for_what_it_has_missed() {
+    for (missed, ticks, left_out, next) in [
+        (Missed::Skip, 1, 2, 13),
+        (Missed::Burst, 3, 0, 13),
+        (Missed::Delay, 1, 2, 15),
+    ] {
+        let wheel = manual();
+        let period = Period::new(4 * MS).missed(missed);
+        let mut interval = wheel.interval(MS, period).unwrap();
+        assert_eq!(tick(&mut interval), Poll::Pending);
+        advance(&wheel, 11);
+        for _ in 0..ticks {
+            assert_eq!(tick(&mut interval), Poll::Ready(Ok(left_out)));
+        }
+        assert_eq!(tick(&mut interval), Poll::Pending);
+        advance(&wheel, next - 1);
+        assert_eq!(tick(&mut interval), Poll::Pending, "{missed:?}");
+        advance(&wheel, next);
+        assert_eq!(tick(&mut interval), Poll::Ready(Ok(0)), "{missed:?}");
+        drop(interval);
+        assert_none_left(&wheel, &[]);
+    }
+}
+
+#[test]
+fn a_tick_that_is_dropped_takes_none_away() {
+    let wheel = manual();
+    let mut interval = wheel.interval(MS, MS).unwrap();
+    for ms in 1..5 {
+        for _ in 0..2 {
+            let tick = &mut pin!(interval.tick());
+            let seen = tick.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(seen, Poll::Pending);
+        }
+        advance(&wheel, ms);
+        assert_eq!(block_on(interval.tick()), Ok(0));
+    }
+}
+
+#[test]
+fn intervals_with_slack_share_their_ticks() {
+    let wheel = manual();
+    let period = Period::new(10 * MS).slack(10 * MS);
+    let mut intervals = [1, 3].map(|ms| wheel.interval(ms * MS, period).unwrap());
+    let mut ticks = [Vec::new(), Vec::new()];
+    for ms in 0..=16 {
+        advance(&wheel, ms);
+        for (interval, ticks) in intervals.iter_mut().zip(&mut ticks) {
+            if tick(interval) == Poll::Ready(Ok(0)) {
+                ticks.push(ms);
+                assert_eq!(tick(interval), Poll::Pending);
+            }
+        }
+    }
+    assert_eq!(ticks, [[1, 16], [3, 16]]);
+}
+
+#[test]
+fn no_period_is_too_long() {
+    let wheel = manual();
+    for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
+        let period = Period::new(Duration::MAX).missed(missed);
+        let mut interval = wheel.interval(START, period).unwrap();
+        assert_eq!(tick(&mut interval), Poll::Ready(Ok(0)));
+        assert_eq!(tick(&mut interval), Poll::Pending);
+    }
+}
+
+#[test]
+fn they_do_not_wait_for_workers_or_room() {
+    let (go, wait) = mpsc::channel::<()>();
+    let (stuck, wait) = (mpsc::channel(), Mutex::new(wait));
+    let handler = move |_: &Wheel, _: &Event| {
+        stuck.0.send(()).unwrap();
+        _ = wait.lock().unwrap().recv();
+    };
+    let options = Options::new().workers(1).queue(2, Overload::Drop);
+    let wheel = started(options.handler(handler));
+    for cookie in 0..4 {
+        wheel.once(Duration::ZERO, cookie).unwrap();
+    }
+    stuck.1.recv().unwrap();
+    assert_eq!(block_on(wheel.sleep(5 * MS)), Ok(()));
+    drop(go);
+}
+
+/// A task that only its waker owns, and the future's wheel that only the task owns.
+struct Lonely(Mutex<Option<Sleep>>);
+
+impl Wake for Lonely {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_waker_may_drop_the_last_owner_of_the_wheel() {
+    let (owned, last) = mpsc::channel::<()>();
+    let options = Options::new().handler(move |_, _| _ = &owned);
+    let wheel = started(options);
+    let task = Arc::new(Lonely(Mutex::new(Some(wheel.sleep(5 * MS)))));
+    drop(wheel);
+    let waker = Waker::from(task.clone());
+    let mut sleep = task.0.lock().unwrap();
+    let seen = Pin::new(sleep.as_mut().unwrap()).poll(&mut Context::from_waker(&waker));
+    assert_eq!(seen, Poll::Pending);
+    drop(sleep);
+    drop((task, waker));
+    // The handler is freed with its wheel.
+    assert!(last.recv().is_err());
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker does");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_stops_nothing() {
+    let wheel = started(Options::new());
+    let mut sleep = wheel.sleep(MS);
+    let panics = Waker::from(Arc::new(Panics));
+    let seen = Pin::new(&mut sleep).poll(&mut Context::from_waker(&panics));
+    assert_eq!(seen, Poll::Pending);
+    assert_eq!(block_on(wheel.sleep(5 * MS)), Ok(()));
+    assert_eq!(block_on(&mut sleep), Ok(()));
+}
+
+#[test]
+fn a_forked_child_gets_an_error() {
+    let (wheel, waker) = (started(Options::new()), Arc::default());
+    let mut before = wheel.sleep(Duration::from_secs(3600));
+    assert_eq!(poll(&mut before, &waker), Poll::Pending);
+    // SAFETY: the child polls, drops and exits.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let refused = Poll::Ready(Err(Error::Shutdown));
+        let mut after = wheel.sleep(MS);
+        let right = poll(&mut before, &waker) == refused && poll(&mut after, &waker) == refused;
+        drop((before, after, wheel));
+        // SAFETY: it does not return.
+        unsafe { libc::_exit(if right { 0 } else { 1 }) };
+    }
+    let mut status = 1;
+    // SAFETY: the process is a child of this one.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0);
+    assert_eq!(poll(&mut before, &waker), Poll::Pending);
+}
+
+/// Sleeps that fire while threads poll them, hand them over and drop them.
+#[test]
+fn threads_poll_hand_over_and_drop() {
+    const ROUNDS: u64 = 5000;
+    let tick = Duration::from_micros(50);
+    for workers in [0, 2] {
+        let options = Options::new().tick(tick).workers(workers);
+        let wheel = started(options.handler(|_, _| ()));
+        let wakers: Vec<Arc<Count>> = (0..4).map(|_| Arc::default()).collect();
+        let (hand_over, taken) = mpsc::channel::<(Sleep, Instant)>();
+        thread::scope(|scope| {
+            for (n, waker) in wakers.iter().enumerate() {
+                let (wheel, hand_over) = (&wheel, hand_over.clone());
+                scope.spawn(move || {
+                    for round in 0..ROUNDS {
+                        let delay = tick * ((round * 7 + n as u64) % 5) as u32;
+                        let due = Instant::now() + delay;
+                        let mut sleep = wheel.sleep(delay);
+                        if round % 9 == 0 {
+                            assert_eq!(block_on(&mut sleep), Ok(()));
+                            assert!(Instant::now() >= due);
+                        }
+                        _ = poll(&mut sleep, waker);
+                        if round % 3 == 0 {
+                            sleep.reset(delay);
+                        }
+                        if round % 2 == 0 {
+                            _ = poll(&mut sleep, waker);
+                            hand_over.send((sleep, due)).unwrap();
+                        }
+                    }
+                });
+            }
+            drop(hand_over);
+            // With another waker, on another thread.
+            for (sleep, due) in taken {
+                assert_eq!(block_on(sleep), Ok(()));
+                assert!(Instant::now() >= due);
+            }
+        });
+        // The last callbacks have ended.
+        wheel.stop().unwrap();
+        assert_none_left(&wheel, &wakers.iter().collect::<Vec<_>>());
+    }
+}
