@@ -1,7 +1,9 @@
 #!/bin/sh
-# The programs of the documentation and of README.md, tests/api.rs and tests/futures.rs.
+# The programs of the documentation and of README.md, and the tests of the crate, without
+# and with tokio.
 set -eu
 . ./env.sh
 cargo test -q --doc
 cargo test -q --test api --test futures
-echo "the documentation, README.md, tests/api.rs and tests/futures.rs"
+cargo test -q --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"
+echo "the documentation, README.md, tests/api.rs, tests/futures.rs, and futures on tokio"

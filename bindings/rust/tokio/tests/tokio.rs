@@ -1,0 +1,185 @@
+//! The futures of a wheel on tokio.
+
+use hwheel::{Error, Options, Wheel};
+use std::future::pending;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+const MS: Duration = Duration::from_millis(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn started() -> Arc<Wheel> {
+    let wheel = Wheel::new().unwrap();
+    wheel.start().unwrap();
+    Arc::new(wheel)
+}
+
+fn live(wheel: &Wheel) -> u64 {
+    wheel.stats().unwrap().live
+}
+
+/// Delays that spread over a range, in no order.
+fn spread(n: u32, most: Duration) -> Duration {
+    most * (n.wrapping_mul(0x9e37_79b9) >> 16) / (1 << 16)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_thousand_sleeps_end_and_none_early() {
+    let wheel = started();
+    let mut tasks = JoinSet::new();
+    for n in 0..100_000 {
+        let wheel = wheel.clone();
+        tasks.spawn(async move {
+            let delay = spread(n, 500 * MS);
+            let due = Instant::now() + delay;
+            wheel.sleep(delay).await.unwrap();
+            assert!(Instant::now() >= due);
+        });
+    }
+    let ended = tasks.join_all().await;
+    assert_eq!(ended.len(), 100_000);
+    // The driver frees a timer after it has woken its future.
+    wheel.stop().unwrap();
+    assert_eq!((live(&wheel), Arc::strong_count(&wheel)), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn timeouts_are_won_and_lost_at_once() {
+    let wheel = started();
+    let mut tasks = JoinSet::new();
+    for n in 0..10_000 {
+        let wheel = wheel.clone();
+        tasks.spawn(async move {
+            let (inside, limit) = match n % 2 {
+                0 => (spread(n, 100 * MS), HOUR),
+                _ => (HOUR, spread(n, 100 * MS)),
+            };
+            let seen = wheel.timeout(limit, wheel.sleep(inside)).await;
+            let want = [Ok(Ok(())), Err(Error::TimedOut)];
+            assert_eq!(seen, want[n as usize % 2]);
+        });
+    }
+    assert_eq!(tasks.join_all().await.len(), 10_000);
+    wheel.stop().unwrap();
+    assert_eq!((live(&wheel), Arc::strong_count(&wheel)), (0, 1));
+}
+
+#[tokio::test]
+async fn a_timeout_ends_a_read() {
+    let wheel = started();
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let mut byte = [0];
+    let late = wheel.timeout(10 * MS, here.read(&mut byte)).await;
+    assert_eq!(late.unwrap_err(), Error::TimedOut);
+    there.write_all(b"x").await.unwrap();
+    let read = wheel.timeout(HOUR, here.read(&mut byte)).await;
+    assert_eq!((read.unwrap().unwrap(), byte), (1, *b"x"));
+}
+
+#[tokio::test]
+async fn an_interval_keeps_its_rhythm_beside_other_work() {
+    let wheel = started();
+    let period = 2 * MS;
+    let begin = wheel.now().unwrap();
+    let mut interval = wheel.interval(begin + period, period).unwrap();
+    let mut periods = 0;
+    for n in 0..50 {
+        tokio::select! {
+            biased;
+            missed = interval.tick() => periods += 1 + missed.unwrap(),
+            // Drops the tick in its middle.
+            () = tokio::task::yield_now() => {}
+        }
+        if n % 10 == 0 {
+            thread::sleep(7 * MS);
+        }
+        periods += 1 + interval.tick().await.unwrap();
+        // The deadline of this tick has passed, and the next may have.
+        assert!(wheel.now().unwrap() >= begin + period * periods);
+    }
+    assert!(periods >= 50 + 5 * 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tasks_that_are_aborted_leave_nothing() {
+    let wheel = started();
+    let mut tasks = JoinSet::new();
+    let mut aborts = Vec::new();
+    for n in 0..20_000 {
+        let wheel = wheel.clone();
+        let abort = tasks.spawn(async move {
+            loop {
+                wheel.sleep(spread(n, 10 * MS)).await.unwrap();
+            }
+        });
+        aborts.push(abort);
+    }
+    tokio::task::spawn_blocking(move || {
+        for abort in aborts {
+            abort.abort();
+        }
+    });
+    while let Some(ended) = tasks.join_next().await {
+        assert!(ended.unwrap_err().is_cancelled());
+    }
+    wheel.stop().unwrap();
+    assert_eq!((live(&wheel), Arc::strong_count(&wheel)), (0, 1));
+}
+
+#[test]
+fn a_runtime_that_ends_drops_its_sleeps() {
+    let wheel = started();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    for n in 0..1000 {
+        let wheel = wheel.clone();
+        runtime.spawn(async move { wheel.sleep(n % 10 * MS + n % 2 * HOUR).await });
+    }
+    thread::sleep(5 * MS);
+    drop(runtime);
+    wheel.stop().unwrap();
+    assert_eq!((live(&wheel), Arc::strong_count(&wheel)), (0, 1));
+}
+
+#[tokio::test]
+async fn a_drain_ends_them_with_an_error() {
+    let wheel = started();
+    let mut tasks = JoinSet::new();
+    for _ in 0..1000 {
+        let wheel = wheel.clone();
+        tasks.spawn(async move { wheel.timeout(HOUR, pending::<()>()).await });
+    }
+    tokio::task::yield_now().await;
+    wheel.stop().unwrap();
+    let mut room = [Default::default(); 8];
+    assert!(wheel.drain(&mut room).unwrap().is_empty());
+    let ended = tasks.join_all().await;
+    assert_eq!(ended, vec![Err(Error::Shutdown); 1000]);
+}
+
+/// Without a thread of the wheel: a task of tokio drives it.
+#[tokio::test]
+async fn tokio_itself_drives_a_wheel() {
+    let wheel = Arc::new(Options::new().create().unwrap());
+    let driven = wheel.clone();
+    let driver = tokio::spawn(async move {
+        // SAFETY: the descriptor is open as long as the wheel, which outlives this.
+        let readable = unsafe { AsyncFd::register(driven.fd().unwrap()) }.unwrap();
+        loop {
+            let mut ready = readable.readable().await.unwrap();
+            // First, as the poll sets the descriptor for the next timer.
+            ready.clear_ready();
+            driven.poll(&mut []).unwrap();
+        }
+    });
+    let begin = Instant::now();
+    for _ in 0..20 {
+        wheel.sleep(2 * MS).await.unwrap();
+    }
+    assert!(begin.elapsed() >= 40 * MS);
+    driver.abort();
+}
