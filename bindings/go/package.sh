@@ -9,7 +9,8 @@ case $arch in x64) arch=amd64 ;; esac
 need 'no Python, which makes the zip file: apt-get install python3' python3 --version
 path=$(sed -n 's/^module //p' go.mod) version=v$HWHEEL_VERSION
 tree="$SCRATCH/tree/$path@$version"
-mkdir -p "$tree"
+mkdir -p "$tree/timers"
+cp timers/*.go "$tree/timers"
 cp ./*.go go.mod README.md ../../LICENSE-* "$HWHEEL_PREFIX/include/hwheel.h" "$tree"
 strip -g -o "$tree/libhwheel_linux_$arch.a" "$HWHEEL_PREFIX/lib/libhwheel.a"
 # The library of the system stays for other machines and for who asks for it.
@@ -73,6 +74,6 @@ go get "$path@$version" >"$SCRATCH/get" 2>&1 || { cat "$SCRATCH/get"; exit 1; }
 [ "$(go run .)" = "hello 42 from $HWHEEL_VERSION" ]
 go mod vendor
 [ "$(go run -mod=vendor .)" = "hello 42 from $HWHEEL_VERSION" ]
-go test -count=1 "$path" >"$SCRATCH/tests" || { cat "$SCRATCH/tests"; exit 1; }
+go test -count=1 "$path" "$path/timers" >"$SCRATCH/tests" || { cat "$SCRATCH/tests"; exit 1; }
 echo "$path@$version, $(du -k "$proxy/$version.zip" | cut -f 1) kB: installed, first timer" \
 	"fired, hostile calls passed"

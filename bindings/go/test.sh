@@ -6,7 +6,7 @@ unformatted=$(gofmt -l .)
 [ -z "$unformatted" ] || { echo "gofmt: $unformatted"; exit 1; }
 go vet ./...
 GODEBUG=cgocheck=2 go test -count=1 ./...
-if go test -count=1 -race . >"$SCRATCH/race" 2>&1; then
+if go test -count=1 -race . ./timers >"$SCRATCH/race" 2>&1; then
 	echo 'passed, also under the race detector'
 elif grep -q 'race is not supported\|-race requires' "$SCRATCH/race"; then
 	echo 'passed; this Go has no race detector'

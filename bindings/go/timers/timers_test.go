@@ -1,0 +1,247 @@
+package timers
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	hwheel "github.com/hwheel/hwheel/bindings/go"
+)
+
+func create(t testing.TB, options hwheel.Options) *Timers {
+	timers, err := New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { timers.Close() })
+	return timers
+}
+
+func receive(t *testing.T, c <-chan time.Duration) time.Duration {
+	t.Helper()
+	select {
+	case d := <-c:
+		return d
+	case <-time.After(20 * time.Second):
+		t.Fatal("the function was not called")
+		return 0
+	}
+}
+
+func TestFunctionsAreCalledOnceAndNeverEarly(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	var calls [2000]atomic.Int32
+	var early atomic.Int32
+	var all sync.WaitGroup
+	for i := range calls {
+		i, d := i, time.Duration(i%50)*time.Millisecond/2
+		all.Add(1)
+		begin := time.Now()
+		timers.AfterFunc(d, func() {
+			if time.Since(begin) < d {
+				early.Add(1)
+			}
+			calls[i].Add(1)
+			all.Done()
+		})
+	}
+	all.Wait()
+	time.Sleep(30 * time.Millisecond)
+	for i := range calls {
+		if n := calls[i].Load(); n != 1 {
+			t.Fatalf("timer %d was called %d times", i, n)
+		}
+	}
+	if n := early.Load(); n != 0 {
+		t.Fatalf("%d timers were early", n)
+	}
+}
+
+// As TestAfterFunc of package time: a function arms the next.
+func TestAFunctionArmsTheNext(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	left, done := 10, make(chan time.Duration)
+	var f func()
+	f = func() {
+		if left--; left >= 0 {
+			timers.AfterFunc(0, f)
+		} else {
+			done <- 0
+		}
+	}
+	timers.AfterFunc(0, f)
+	receive(t, done)
+}
+
+func TestZeroOrLessIsAtOnce(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	for _, d := range []time.Duration{0, -1, -1 << 63} {
+		c, begin := make(chan time.Duration, 1), time.Now()
+		timers.AfterFunc(d, func() { c <- time.Since(begin) })
+		if took := receive(t, c); took > 10*time.Second {
+			t.Errorf("%v took %v", d, took)
+		}
+	}
+}
+
+// As TestStop of package time.
+func TestStop(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	called := make(chan time.Duration, 10)
+	f := func() { called <- 0 }
+	crossed := timers.AfterFunc(50*time.Millisecond, f)
+	time.Sleep(5 * time.Millisecond)
+	gathered := timers.AfterFunc(50*time.Millisecond, f)
+	for _, timer := range []*Timer{crossed, gathered} {
+		if !timer.Stop() {
+			t.Error("it was not pending")
+		}
+		if timer.Stop() {
+			t.Error("it was stopped twice")
+		}
+	}
+	fired := timers.AfterFunc(time.Millisecond, f)
+	receive(t, called)
+	if fired.Stop() {
+		t.Error("it was stopped after the call")
+	}
+	select {
+	case <-called:
+		t.Error("a stopped function was called")
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+// As testReset of package time.
+func TestReset(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	begin, called := time.Now(), make(chan time.Duration, 10)
+	timer := timers.AfterFunc(100*time.Millisecond, func() { called <- time.Since(begin) })
+	time.Sleep(50 * time.Millisecond)
+	if !timer.Reset(150 * time.Millisecond) {
+		t.Error("it was not pending")
+	}
+	if at := receive(t, called); at < 200*time.Millisecond {
+		t.Errorf("called at %v", at)
+	}
+	if timer.Reset(50 * time.Millisecond) {
+		t.Error("it was pending after its call")
+	}
+	if at := receive(t, called); at < 250*time.Millisecond {
+		t.Errorf("called at %v", at)
+	}
+	timer.Reset(time.Hour)
+	if !timer.Reset(time.Millisecond) {
+		t.Error("it was not pending")
+	}
+	receive(t, called)
+	if timer.Stop() {
+		t.Error("it is pending")
+	}
+}
+
+func TestATimerThatIsStoppedSoonNeverCrosses(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	for i := 0; i < 10000; i++ {
+		if !timers.AfterFunc(time.Hour, func() {}).Stop() {
+			t.Fatal("it was not pending")
+		}
+	}
+	stats, err := timers.Wheel().Stats()
+	// A change of the goroutine's processor may give it another slot.
+	if err != nil || stats.Armed > 100 || stats.Live > shards {
+		t.Fatal(stats.Armed, stats.Live, err)
+	}
+}
+
+// As TestAfterStress of package time.
+func TestGoroutinesThatArmResetAndStop(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	var calls, stopped, pending atomic.Int64
+	var all sync.WaitGroup
+	for g := 0; g < 8; g++ {
+		all.Add(1)
+		go func(g int) {
+			defer all.Done()
+			var own [64]*Timer
+			for i := 0; i < 4000; i++ {
+				d := time.Duration((i*31+g)%4000) * time.Microsecond
+				timer := own[i%len(own)]
+				switch {
+				case timer == nil || i%3 == 0:
+					if timer != nil && timer.Stop() {
+						stopped.Add(1)
+					}
+					pending.Add(1)
+					own[i%len(own)] = timers.AfterFunc(d, func() { calls.Add(1) })
+				case !timer.Reset(d):
+					pending.Add(1)
+				}
+			}
+		}(g)
+	}
+	all.Wait()
+	for end := time.Now().Add(20 * time.Second); calls.Load()+stopped.Load() != pending.Load(); {
+		if time.Now().After(end) {
+			t.Fatal(calls.Load(), stopped.Load(), pending.Load())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(20 * time.Millisecond)
+	if calls.Load()+stopped.Load() != pending.Load() {
+		t.Fatal("called too often")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	timers := create(t, hwheel.Options{MaxTimers: 1})
+	first := timers.AfterFunc(time.Hour, func() {})
+	second := timers.AfterFunc(time.Hour, func() {})
+	if first.Err() != nil || !errors.Is(second.Err(), syscall.ENOSPC) || second.Stop() {
+		t.Error(first.Err(), second.Err())
+	}
+	if err := timers.AfterFunc(0, nil).Err(); !errors.Is(err, syscall.EINVAL) {
+		t.Error(err)
+	}
+	if _, err := New(hwheel.Options{Clock: hwheel.Manual}); !errors.Is(err, syscall.EINVAL) {
+		t.Error(err)
+	}
+	if _, err := New(hwheel.Options{Tick: -1}); !errors.Is(err, hwheel.ErrNegative) {
+		t.Error(err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	called := make(chan time.Duration, 10)
+	pending := timers.AfterFunc(20*time.Millisecond, func() { called <- 0 })
+	var users sync.WaitGroup
+	for g := 0; g < 4; g++ {
+		users.Add(1)
+		go func() {
+			defer users.Done()
+			for timers.AfterFunc(time.Hour, func() {}).Err() == nil {
+			}
+		}()
+	}
+	time.Sleep(5 * time.Millisecond)
+	if err := timers.Close(); err != nil {
+		t.Error(err)
+	}
+	users.Wait()
+	timers.Close()
+	late := timers.AfterFunc(0, func() { called <- 0 })
+	for _, timer := range []*Timer{pending, late} {
+		if timer.Stop() || timer.Reset(0) || !errors.Is(timer.Err(), hwheel.ErrClosed) {
+			t.Error("pending on a closed wheel:", timer.Err())
+		}
+	}
+	select {
+	case <-called:
+		t.Error("called after Close")
+	case <-time.After(50 * time.Millisecond):
+	}
+}
