@@ -3,8 +3,9 @@
 //
 // A call into C costs more than a timer. So arming and stopping touch memory of Go's only:
 // what has changed crosses into C at most a millisecond later, many timers in one call. A
-// timer of less than two milliseconds crosses at once. A timer that is stopped before its
-// crossing costs nothing in C.
+// timer of less than two milliseconds crosses at once, and so does the first change after
+// a millisecond without any. A timer that is stopped before its crossing costs nothing in
+// C.
 package timers
 
 import (
@@ -34,6 +35,8 @@ type Timers struct {
 	beginNs uint64 // on the wheel's clock
 	crossed *time.Timer
 	planned atomic.Bool // crossed runs soon
+	limit   int64       // on pending timers, 0 for none
+	pending atomic.Int64
 	shards  [shards]shard
 }
 
@@ -44,6 +47,7 @@ type shard struct {
 	slots   []slot
 	free    []uint32 // slots without an owner
 	changed []uint32 // slots that C does not know yet
+	crossed uint64   // when they did last
 	arm     changes
 	disarm  changes
 	_       [64]byte
@@ -75,16 +79,18 @@ type Timer struct {
 }
 
 // New makes timers with a wheel of their own, which a goroutine drives until Close. The
-// wheel's clock is hwheel.Monotonic.
+// wheel's clock is hwheel.Monotonic. MaxTimers limits the pending timers.
 func New(options hwheel.Options) (*Timers, error) {
 	if options.Clock != hwheel.Monotonic {
 		return nil, hwheel.Error(syscall.EINVAL)
 	}
+	limit := int64(options.MaxTimers)
+	options.MaxTimers = 0 // Slots without an owner stay timers of C.
 	wheel, err := hwheel.New(options)
 	if err != nil {
 		return nil, err
 	}
-	t := &Timers{wheel: wheel, begin: time.Now()}
+	t := &Timers{wheel: wheel, begin: time.Now(), limit: limit}
 	if t.beginNs, err = wheel.Now(); err != nil {
 		wheel.Close()
 		return nil, err
@@ -146,7 +152,11 @@ func (t *Timer) Stop() bool {
 		return false
 	}
 	s.release(t)
-	s.change(t.slot, never)
+	var now uint64
+	if len(s.changed) == 0 {
+		now = s.timers.now()
+	}
+	s.change(t.slot, never, now)
 	return true
 }
 
@@ -157,7 +167,8 @@ func (t *Timer) Reset(d time.Duration) bool {
 		d = 0
 	}
 	s := t.shard
-	deadline := s.timers.now() + uint64(d)
+	now := s.timers.now()
+	deadline := now + uint64(d)
 	if deadline > never {
 		deadline = never
 	}
@@ -170,7 +181,7 @@ func (t *Timer) Reset(d time.Duration) bool {
 		}
 	}
 	t.deadline = deadline
-	s.change(t.slot, uint64(d))
+	s.change(t.slot, uint64(d), now)
 	return was
 }
 
@@ -192,14 +203,20 @@ func (s *shard) own(t *Timer) error {
 	if t.call == nil {
 		return hwheel.Error(syscall.EINVAL)
 	}
+	timers := s.timers
+	if timers.limit > 0 && timers.pending.Add(1) > timers.limit {
+		timers.pending.Add(-1)
+		return hwheel.Error(syscall.ENOSPC)
+	}
 	if n := len(s.free); n > 0 {
 		t.slot, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		n := uint32(len(s.slots))
-		shard := uint64((uintptr(unsafe.Pointer(s)) - uintptr(unsafe.Pointer(&s.timers.shards))) /
+		shard := uint64((uintptr(unsafe.Pointer(s)) - uintptr(unsafe.Pointer(&timers.shards))) /
 			unsafe.Sizeof(shard{}))
-		handle, err := s.timers.wheel.Setup(uint64(n)*shards + shard)
+		handle, err := timers.wheel.Setup(uint64(n)*shards + shard)
 		if err != nil {
+			timers.uncount()
 			return err
 		}
 		t.slot, s.slots = n, append(s.slots, slot{handle: handle})
@@ -211,19 +228,28 @@ func (s *shard) own(t *Timer) error {
 // release takes the slot of a timer that is no longer pending.
 func (s *shard) release(t *Timer) {
 	t.pending = false
+	s.timers.uncount()
 	s.slots[t.slot].owner = nil
 	s.free = append(s.free, t.slot)
 }
 
+func (t *Timers) uncount() {
+	if t.limit > 0 {
+		t.pending.Add(-1)
+	}
+}
+
 // change notes a slot that C does not know any more. The delay is the time until C must.
-func (s *shard) change(i uint32, delay uint64) {
+func (s *shard) change(i uint32, delay, now uint64) {
 	if !s.slots[i].changed {
 		s.slots[i].changed = true
 		s.changed = append(s.changed, i)
 	}
-	if delay < uint64(soon) || len(s.changed) >= gather {
-		s.cross()
-	} else if len(s.changed) == 1 {
+	n := len(s.changed)
+	quiet := n == 1 && now > s.crossed+uint64(later)
+	if delay < uint64(soon) || n >= gather || quiet {
+		s.cross(now)
+	} else if n == 1 {
 		s.timers.plan()
 	}
 }
@@ -237,15 +263,20 @@ func (t *Timers) plan() {
 // cross tells C what has changed.
 func (t *Timers) cross() {
 	t.planned.Store(false)
+	now := t.now()
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		s.cross()
+		s.cross(now)
 		s.Unlock()
 	}
 }
 
-func (s *shard) cross() {
+func (s *shard) cross(now uint64) {
+	if len(s.changed) == 0 {
+		return
+	}
+	s.crossed = now
 	for _, i := range s.changed {
 		slot := &s.slots[i]
 		slot.changed = false

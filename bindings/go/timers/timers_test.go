@@ -92,9 +92,9 @@ func TestStop(t *testing.T) {
 	timers := create(t, hwheel.Options{})
 	called := make(chan time.Duration, 10)
 	f := func() { called <- 0 }
-	crossed := timers.AfterFunc(50*time.Millisecond, f)
+	crossed := timers.AfterFunc(500*time.Millisecond, f)
 	time.Sleep(5 * time.Millisecond)
-	gathered := timers.AfterFunc(50*time.Millisecond, f)
+	gathered := timers.AfterFunc(500*time.Millisecond, f)
 	for _, timer := range []*Timer{crossed, gathered} {
 		if !timer.Stop() {
 			t.Error("it was not pending")
@@ -111,7 +111,7 @@ func TestStop(t *testing.T) {
 	select {
 	case <-called:
 		t.Error("a stopped function was called")
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(600 * time.Millisecond):
 	}
 }
 
@@ -119,18 +119,18 @@ func TestStop(t *testing.T) {
 func TestReset(t *testing.T) {
 	timers := create(t, hwheel.Options{})
 	begin, called := time.Now(), make(chan time.Duration, 10)
-	timer := timers.AfterFunc(100*time.Millisecond, func() { called <- time.Since(begin) })
+	timer := timers.AfterFunc(500*time.Millisecond, func() { called <- time.Since(begin) })
 	time.Sleep(50 * time.Millisecond)
-	if !timer.Reset(150 * time.Millisecond) {
+	if !timer.Reset(600 * time.Millisecond) {
 		t.Error("it was not pending")
 	}
-	if at := receive(t, called); at < 200*time.Millisecond {
+	if at := receive(t, called); at < 650*time.Millisecond {
 		t.Errorf("called at %v", at)
 	}
 	if timer.Reset(50 * time.Millisecond) {
 		t.Error("it was pending after its call")
 	}
-	if at := receive(t, called); at < 250*time.Millisecond {
+	if at := receive(t, called); at < 700*time.Millisecond {
 		t.Errorf("called at %v", at)
 	}
 	timer.Reset(time.Hour)
@@ -203,6 +203,15 @@ func TestErrors(t *testing.T) {
 	if first.Err() != nil || !errors.Is(second.Err(), syscall.ENOSPC) || second.Stop() {
 		t.Error(first.Err(), second.Err())
 	}
+	// The limit is of pending timers, whichever goroutine arms them.
+	first.Stop()
+	for i := 0; i < 20; i++ {
+		done := make(chan *Timer)
+		go func() { done <- timers.AfterFunc(time.Hour, func() {}) }()
+		if timer := <-done; timer.Err() != nil || !timer.Stop() {
+			t.Error(timer.Err())
+		}
+	}
 	if err := timers.AfterFunc(0, nil).Err(); !errors.Is(err, syscall.EINVAL) {
 		t.Error(err)
 	}
@@ -217,7 +226,7 @@ func TestErrors(t *testing.T) {
 func TestClose(t *testing.T) {
 	timers := create(t, hwheel.Options{})
 	called := make(chan time.Duration, 10)
-	pending := timers.AfterFunc(20*time.Millisecond, func() { called <- 0 })
+	pending := timers.AfterFunc(500*time.Millisecond, func() { called <- 0 })
 	var users sync.WaitGroup
 	for g := 0; g < 4; g++ {
 		users.Add(1)
@@ -242,6 +251,6 @@ func TestClose(t *testing.T) {
 	select {
 	case <-called:
 		t.Error("called after Close")
-	case <-time.After(50 * time.Millisecond):
+	case <-time.After(600 * time.Millisecond):
 	}
 }
