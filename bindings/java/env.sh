@@ -1,17 +1,28 @@
-# Sourced by test.sh and bench.sh: everything compiled, and $run, a java that
+# Sourced by test.sh, package.sh and bench.sh: everything compiled, and $run, a java that
 # finds it.
 . ../lib.sh
 need 'no Java of version 17 or later: apt-get install default-jdk-headless' javac --release 17 --version
-root=
-if [ ! -e /usr/share/java/jna.jar ]; then
-	need 'no JNA: apt-get install libjna-java' debian libjna-java libjna-jni
-	root=$SCRATCH/debian
+home=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
+[ -e "$home/include/jni.h" ] || skip 'no jni.h: apt-get install default-jdk-headless'
+need 'no C compiler: apt-get install gcc' "${CC:-cc}" --version
+# Netty's package of the binding is compiled where netty-common is.
+netty=${NETTY_COMMON:-/usr/share/java/netty-common.jar}
+if [ ! -e "$netty" ]; then
+	debian libnetty-java 2>/dev/null || :
+	netty=$(find "$SCRATCH/debian" -name 'netty-common.jar' 2>/dev/null | head -n 1)
 fi
-jna=$root/usr/share/java/jna.jar
-# Debian's name for JNA's own library.
-jni=$(find "$root/usr/lib" -name libjnidispatch.system.so 2>/dev/null | head -n 1)
-[ -n "$jni" ] || skip "no library of JNA's: apt-get install libjna-jni"
-rm -rf "$SCRATCH/classes"
-javac --release 17 -Xlint:all -Werror -cp "$jna" -d "$SCRATCH/classes" src/hwheel/*.java test/*.java
-run="java -cp $SCRATCH/classes:$jna -Djna.library.path=$HWHEEL_PREFIX/lib
-	-Djna.boot.library.path=$(dirname "$jni") -Djna.boot.library.name=jnidispatch.system"
+sources=$(find src test -name '*.java' ! -ipath '*netty*')
+[ -z "$netty" ] || sources=$(find src test -name '*.java')
+rm -rf "$SCRATCH/classes" "$SCRATCH/native"
+mkdir -p "$SCRATCH/native"
+
+# Compiles a file of C into a library for Java: output, file, flags.
+native() {
+	out=$1 file=$2
+	shift 2
+	"${CC:-cc}" -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$home/include" \
+		-I"$home/include/linux" -o "$out" "$file" "$@"
+}
+native "$SCRATCH/native/libhwheel-java.so" jni/hwheel_jni.c $(pkg-config --cflags --libs hwheel)
+javac --release 17 -Xlint:all -Werror -cp "$netty" -d "$SCRATCH/classes" $sources
+run="java -cp $SCRATCH/classes:$netty -Djava.library.path=$SCRATCH/native"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The jar with the library inside and its pom, and a program that has nothing else but
-# JNA on its path.
+# The jar with the library inside and its pom, and a program that has nothing else on its
+# path.
 set -euo pipefail
 . ./env.sh
 alone
@@ -8,15 +8,19 @@ arch=$(machine) || skip "$arch"
 case $arch in x64) arch=x86-64 ;; arm64) arch=aarch64 ;; esac
 need 'no jar: apt-get install default-jdk-headless' jar --version
 mkdir -p "$SCRATCH/tree/native/linux-$arch" "$SCRATCH/tree/classes"
-cp -r src test pom.xml "$SCRATCH/tree"
+cp -r src test jni pom.xml "$SCRATCH/tree"
 cd "$SCRATCH/tree"
-strip --strip-unneeded -o "native/linux-$arch/libhwheel.so" "$HWHEEL_PREFIX/lib/libhwheel.so.0"
+# The library stays loaded once used, and its names are nobody else's.
+(cd "$OLDPWD" && native "$SCRATCH/tree/native/linux-$arch/libhwheel-java.so" jni/hwheel_jni.c \
+	-I"$HWHEEL_PREFIX/include" "$HWHEEL_PREFIX/lib/libhwheel.a" $HWHEEL_PRIVATE \
+	-Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,nodelete,-z,relro,-z,now -s)
 version=$(sed -n 's|^  <version>\(.*\)</version>|\1|p' pom.xml)
 [ "$version" = "$HWHEEL_VERSION" ] || { echo "the pom has version $version"; exit 1; }
 pom=META-INF/maven/io.github.hwheel/hwheel
 mkdir -p "native/$pom"
 cp pom.xml "native/$pom"
-javac --release 17 -cp "$jna" -d classes src/hwheel/*.java
+# The class for Netty is in the jar, Netty is not.
+javac --release 17 -cp "$netty" -d classes $(find src -name '*.java')
 jar -c -f "$SCRATCH/dist/hwheel-$version.jar" -C classes . -C native .
 jar -c -f "$SCRATCH/dist/hwheel-$version-sources.jar" -C src .
 cp pom.xml "$SCRATCH/dist/hwheel-$version.pom"
@@ -49,12 +53,11 @@ class Smallest {
     }
 }
 END
-path="$SCRATCH/dist/hwheel-$version.jar:$jna"
-java="java -Djna.boot.library.path=$(dirname "$jni") -Djna.boot.library.name=jnidispatch.system"
-[ "$($java -cp "$path" Smallest.java)" = "hello 42 from $HWHEEL_VERSION" ]
+path="$SCRATCH/dist/hwheel-$version.jar"
+[ "$(java -cp "$path" Smallest.java)" = "hello 42 from $HWHEEL_VERSION" ]
 javac -cp "$path" -d . "$SCRATCH"/tree/test/HostileTest.java \
 	"$SCRATCH"/tree/test/WheelTest.java
-$java -cp "$path:." HostileTest >/dev/null
+java -cp "$path:." HostileTest >/dev/null
 jar=hwheel-$version.jar
 echo "$jar, $(du -k "$SCRATCH/dist/$jar" | cut -f 1) kB: installed, first timer fired," \
 	"hostile calls passed"

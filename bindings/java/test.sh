@@ -11,10 +11,14 @@ awk -v to="$SCRATCH/readme/" '
 	on { text = text $0 "\n"; if ($1 == "class") name = $2 }' README.md
 [ "$($run "$SCRATCH/readme/Hello.java")" = 'hello 42' ]
 [ "$($run "$SCRATCH/readme/Connections.java")" = 'all timed out: 499500' ]
+[ "$($run "$SCRATCH/readme/Futures.java")" = 'too late' ]
 $run HostileTest
 # A library that is missing is named.
-! java -cp "$SCRATCH/classes:$jna" -Djna.boot.library.path="$(dirname "$jni")" \
-	-Djna.boot.library.name=jnidispatch.system -Djna.library.path=/nowhere \
-	-Dhwheel.library=hwheel-missing HostileTest >"$SCRATCH/missing" 2>&1
-grep -q "hwheel-missing" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
+for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhere/x.so /nowhere/x.so'; do
+	! java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1
+	grep -q "hwheel cannot load.*${named#* }" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
+done
+$run TimersTest
+[ -z "$netty" ] || $run NettyTest
+[ -n "$netty" ] || echo 'no netty-common: apt-get install libnetty-java; its timer is not tested'
 $run WheelTest

@@ -1,10 +1,5 @@
-import com.sun.jna.Callback;
-import com.sun.jna.Native;
-import com.sun.jna.Pointer;
 import hwheel.Events;
 import hwheel.Wheel;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.function.LongSupplier;
 
 /**
@@ -19,23 +14,13 @@ class Bench {
 
     static long total;
 
-    interface Fired extends Callback {
-        void invoke(Pointer wheel, Pointer event);
+    /** C calls this for each timer. */
+    static void fired(long cookie) {
+        total += cookie;
     }
 
-    /** The C functions again, with a callback. */
-    static final class Raw {
-        static {
-            Native.register(Raw.class, "hwheel");
-        }
-
-        static native int hwheel_create(ByteBuffer options, long[] wheel);
-        static native int hwheel_destroy(long wheel);
-        static native int hwheel_once(
-                long wheel, long timeNs, Fired fn, long cookie, int flags, long[] timer);
-        static native int hwheel_advance(
-                long wheel, long nowNs, Pointer events, int max, Pointer run);
-    }
+    /** The nanoseconds that it took, or a negative errno. */
+    static native long callbacks(int timers, long tick, long end);
 
     static long batch() {
         try (Wheel wheel = new Wheel(new Wheel.Options(Wheel.Clock.MANUAL))) {
@@ -56,27 +41,11 @@ class Bench {
     }
 
     static long callback() {
-        ByteBuffer options = ByteBuffer.allocateDirect(40).order(ByteOrder.nativeOrder());
-        options.putInt(0, 40).putInt(4, Wheel.Clock.MANUAL.ordinal());
-        long[] wheel = new long[1];
-        must(Raw.hwheel_create(options, wheel));
-        Fired fired = (w, event) -> total += event.getLong(8);
-        long[] timer = new long[1];
-        for (int cookie = 0; cookie < TIMERS; cookie++) {
-            must(Raw.hwheel_once(
-                    wheel[0], cookie % 1000 * TICK, fired, cookie, Wheel.ABS, timer));
+        long took = callbacks(TIMERS, TICK, END);
+        if (took < 0) {
+            throw new IllegalStateException("errno " + -took);
         }
-        long begin = System.nanoTime();
-        must(Raw.hwheel_advance(wheel[0], END, null, 0, null));
-        long took = System.nanoTime() - begin;
-        must(Raw.hwheel_destroy(wheel[0]));
         return took;
-    }
-
-    static void must(int result) {
-        if (result < 0) {
-            throw new IllegalStateException("errno " + -result);
-        }
     }
 
     static void print(String name, LongSupplier way) {
@@ -92,6 +61,7 @@ class Bench {
     }
 
     public static void main(String[] args) {
+        System.loadLibrary("hwheel-bench");
         print("batch", Bench::batch);
         print("callback", Bench::callback);
     }

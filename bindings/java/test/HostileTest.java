@@ -146,6 +146,21 @@ class HostileTest {
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.mod(timer, 1, -1));
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[256], MS, 1));
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1));
+            WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[1000], MS, 1));
+            for (Runnable call : List.<Runnable>of(
+                    () -> wheel.keySet(null, MS, 1), () -> wheel.keyMod(null, MS),
+                    () -> wheel.keyDelete(null), () -> wheel.keyPending(null),
+                    () -> wheel.poll(null), () -> wheel.list(null, new Events(1)),
+                    () -> wheel.modMany(null, new long[1], 0, null),
+                    () -> wheel.deleteMany(null, null), () -> wheel.once(null, 1))) {
+                try {
+                    call.run();
+                    throw new AssertionError("null is taken");
+                } catch (NullPointerException e) {
+                    // As it should be.
+                }
+            }
+            WheelTest.equal(wheel.modMany(new long[0], new long[0], 0, new int[0]), 0);
             WheelTest.refuses(() -> wheel.setPeriod(timer, -1));
             WheelTest.refuses(() -> wheel.modMany(new long[2], new long[1], 0, null));
             WheelTest.refuses(() -> wheel.modMany(new long[1], new long[] {-1}, 0, null));

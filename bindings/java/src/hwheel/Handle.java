@@ -29,11 +29,25 @@ final class Handle implements Runnable {
         }
     }
 
+    /** A call of C that returns a number of 64 bits, or throws. */
+    interface Make {
+        long on(long wheel);
+    }
+
+    long make(Make make) {
+        int entrance = users.enter();
+        try {
+            return make.on(wheel);
+        } finally {
+            users.leave(entrance);
+        }
+    }
+
     /** True if the descriptor of the wheel became readable. */
     boolean await(int timeoutMs) {
         int entrance = users.enter();
         try {
-            int fd = HwheelException.check(Library.hwheel_fd(wheel));
+            int fd = HwheelException.check(Library.fd(wheel));
             boolean readable = Descriptor.await(fd, bell(), timeoutMs);
             if (closing.get()) {
                 throw new IllegalStateException("the wheel is closed");
@@ -65,7 +79,7 @@ final class Handle implements Runnable {
     }
 
     private void free() {
-        Library.hwheel_destroy(wheel);
+        Library.destroy(wheel);
         synchronized (this) {
             if (bell >= 0) {
                 Descriptor.close(bell);

@@ -20,7 +20,7 @@ public final class HwheelException extends RuntimeException {
     private final int errno;
 
     HwheelException(int errno) {
-        super(Library.hwheel_strerror(-errno));
+        super(Library.strerror(-errno));
         this.errno = errno;
     }
 

@@ -1,54 +1,99 @@
 package hwheel;
 
-import com.sun.jna.Native;
+import java.io.IOException;
+import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 
 /**
- * The C functions. Pointers to a wheel and to a function are longs, which direct
- * mapping passes on as they are; the library is for 64-bit systems.
+ * The C functions. A result below 0 is an errno; those that return a long throw
+ * {@link HwheelException} themselves.
  */
 final class Library {
+    private static final String NAME = "hwheel-java";
+
     static {
-        Native.register(Library.class, System.getProperty("hwheel.library", "hwheel"));
+        load();
     }
 
-    static native int hwheel_create(ByteBuffer options, long[] wheel);
-    static native int hwheel_destroy(long wheel);
-    static native int hwheel_now(long wheel, long[] nowNs);
-    static native int hwheel_next_expiry(long wheel, long[] timeNs);
-    static native int hwheel_get_stats(long wheel, ByteBuffer stats);
-    static native int hwheel_list(long wheel, long[] cursor, ByteBuffer events, int max);
-    static native int hwheel_once(
-            long wheel, long timeNs, long fn, long cookie, int flags, long[] timer);
-    static native int hwheel_every(
-            long wheel, long firstNs, long periodNs, long slackNs, long fn, long cookie, int flags,
-            long[] timer);
-    static native int hwheel_timer_setup(long wheel, long fn, long cookie, long[] timer);
-    static native int hwheel_timer_mod(long wheel, long timer, long timeNs, int flags);
-    static native int hwheel_timer_mod_range(
-            long wheel, long timer, long timeNs, long slackNs, int flags);
-    static native int hwheel_timer_set_period(long wheel, long timer, long periodNs);
-    static native int hwheel_timer_mod_many(
+    /** The library that the property names, or else the jar's, or else the system's. */
+    private static void load() {
+        String named = System.getProperty("hwheel.library");
+        String inside = "/" + platform() + "/lib" + NAME + ".so";
+        try {
+            if (named != null) {
+                System.load(Path.of(named).toAbsolutePath().toString());
+                return;
+            }
+            try (InputStream library = Library.class.getResourceAsStream(inside)) {
+                if (library == null) {
+                    System.loadLibrary(NAME);
+                } else {
+                    loadCopy(library);
+                }
+            }
+        } catch (UnsatisfiedLinkError | IOException e) {
+            String where = named != null ? "the library " + named + " of -Dhwheel.library"
+                    : "a library: neither " + inside + " in the jar nor lib" + NAME
+                            + ".so in -Djava.library.path";
+            UnsatisfiedLinkError error = new UnsatisfiedLinkError(
+                    "hwheel cannot load " + where + ": " + e.getMessage());
+            error.initCause(e);
+            throw error;
+        }
+    }
+
+    /** Loads from a file, which the process needs no longer once it is loaded. */
+    private static void loadCopy(InputStream library) throws IOException {
+        Path copy = Files.createTempFile("lib" + NAME, ".so");
+        try {
+            Files.copy(library, copy, StandardCopyOption.REPLACE_EXISTING);
+            System.load(copy.toString());
+        } finally {
+            Files.delete(copy);
+        }
+    }
+
+    /** As in linux-x86-64. */
+    private static String platform() {
+        String machine = System.getProperty("os.arch");
+        return System.getProperty("os.name").toLowerCase() + "-"
+                + (machine.equals("amd64") ? "x86-64" : machine);
+    }
+
+    static native long create(ByteBuffer options);
+    static native int destroy(long wheel);
+    static native long now(long wheel);
+    static native long nextExpiry(long wheel);
+    static native int stats(long wheel, ByteBuffer stats);
+    static native int list(long wheel, long[] cursor, ByteBuffer events, int max);
+    static native long once(long wheel, long timeNs, long cookie, int flags);
+    static native long every(
+            long wheel, long firstNs, long periodNs, long slackNs, long cookie, int flags);
+    static native long setup(long wheel, long cookie);
+    static native int mod(long wheel, long timer, long timeNs, int flags);
+    static native int modRange(long wheel, long timer, long timeNs, long slackNs, int flags);
+    static native int setPeriod(long wheel, long timer, long periodNs);
+    static native int modMany(
             long wheel, long[] timers, long[] timesNs, int count, int flags, int[] results);
-    static native int hwheel_timer_delete_many(
-            long wheel, long[] timers, int count, int[] results);
-    static native int hwheel_timer_delete(long wheel, long timer);
-    static native int hwheel_timer_shutdown(long wheel, long timer);
-    static native int hwheel_timer_free(long wheel, long timer);
-    static native int hwheel_timer_pending(long wheel, long timer);
-    static native int hwheel_timer_remaining(long wheel, long timer, long[] remainingNs);
-    static native int hwheel_key_set(
-            long wheel, byte[] key, int length, long timeNs, long fn, long cookie, int flags);
-    static native int hwheel_key_mod(long wheel, byte[] key, int length, long timeNs, int flags);
-    static native int hwheel_key_delete(long wheel, byte[] key, int length);
-    static native int hwheel_key_pending(long wheel, byte[] key, int length);
-    static native int hwheel_poll(long wheel, ByteBuffer events, int max, long run);
-    static native int hwheel_advance(
-            long wheel, long nowNs, ByteBuffer events, int max, long run);
-    static native int hwheel_drain(long wheel, ByteBuffer events, int max);
-    static native int hwheel_fd(long wheel);
-    static native String hwheel_strerror(int error);
-    static native String hwheel_version_string();
+    static native int deleteMany(long wheel, long[] timers, int count, int[] results);
+    static native int delete(long wheel, long timer);
+    static native int shutdown(long wheel, long timer);
+    static native int free(long wheel, long timer);
+    static native int pending(long wheel, long timer);
+    static native long remaining(long wheel, long timer);
+    static native int keySet(long wheel, byte[] key, long timeNs, long cookie, int flags);
+    static native int keyMod(long wheel, byte[] key, long timeNs, int flags);
+    static native int keyDelete(long wheel, byte[] key);
+    static native int keyPending(long wheel, byte[] key);
+    static native int poll(long wheel, ByteBuffer events, int max);
+    static native int advance(long wheel, long nowNs, ByteBuffer events, int max);
+    static native int drain(long wheel, ByteBuffer events, int max);
+    static native int fd(long wheel);
+    static native String strerror(int error);
+    static native String version();
 
     private Library() {}
 }

@@ -7,6 +7,8 @@ import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
+import java.util.Objects;
+import java.util.Optional;
 
 /**
  * A lock-free timing wheel that writes a batch of {@link Events}.
@@ -37,9 +39,6 @@ public final class Wheel implements AutoCloseable {
     /** Flag of every: after a miss, count the next period from now. */
     public static final int MISSED_DELAY = 1 << 5;
 
-    private static final long NO_FUNCTION = 0;
-    private static final long NO_BOUNDS = 0;
-
     private static final Cleaner CLEANER = Cleaner.create();
 
     private final Handle handle;
@@ -56,6 +55,16 @@ public final class Wheel implements AutoCloseable {
             Clock clock, long tickNs, int levels, int slots, int maxTimers, long startNs) {
         public Options(Clock clock) {
             this(clock, 0, 0, 0, 0, 0);
+        }
+
+        /** The same with ticks of another length. */
+        public Options withTick(Duration tick) {
+            return new Options(clock, nanoseconds(tick), levels, slots, maxTimers, startNs);
+        }
+
+        /** The same with a limit on live timers. */
+        public Options withMaxTimers(int limit) {
+            return new Options(clock, tickNs, levels, slots, limit, startNs);
         }
     }
 
@@ -99,9 +108,7 @@ public final class Wheel implements AutoCloseable {
         o.putInt(o.capacity()).putInt(options.clock.ordinal()).putLong(time(options.tickNs))
                 .putInt(options.levels).putInt(options.slots).putInt(options.maxTimers).putInt(0)
                 .putLong(time(options.startNs));
-        long[] out = new long[1];
-        check(Library.hwheel_create(o.rewind(), out));
-        handle = new Handle(out[0]);
+        handle = new Handle(Library.create(o));
         closing = CLEANER.register(this, handle);
     }
 
@@ -118,28 +125,24 @@ public final class Wheel implements AutoCloseable {
 
     /** The version of the library that is loaded. */
     public static String version() {
-        return Library.hwheel_version_string();
+        return Library.version();
     }
 
     /** The time on the wheel's clock. */
     public long now() {
-        long[] out = new long[1];
-        call(c -> Library.hwheel_now(c, out));
-        return out[0];
+        return make(Library::now);
     }
 
     /** The time at which to drive the wheel next; NEVER if no timer is pending. */
     public long nextExpiry() {
-        long[] out = {-1};
-        call(c -> Library.hwheel_next_expiry(c, out));
-        return fromC(out[0]);
+        return fromC(make(Library::nextExpiry));
     }
 
     /** The counts of the wheel. */
     public Stats stats() {
         ByteBuffer s = struct(Stats.BYTES);
         s.putInt(0, s.capacity());
-        call(c -> Library.hwheel_get_stats(c, s));
+        call(c -> Library.stats(c, s));
         return Stats.read(s);
     }
 
@@ -152,7 +155,7 @@ public final class Wheel implements AutoCloseable {
         if (cursor.length < 1) {
             throw new IllegalArgumentException("the cursor has no element");
         }
-        return call(c -> Library.hwheel_list(c, cursor, events.buffer, events.room()));
+        return call(c -> Library.list(c, cursor, events.buffer, events.room()));
     }
 
     // Timers that free themselves when they have fired for the last time.
@@ -164,9 +167,8 @@ public final class Wheel implements AutoCloseable {
 
     /** Fires once. Flags: ABS. Returns the timer. */
     public long once(long timeNs, long cookie, int flags) {
-        long[] out = new long[1];
-        call(c -> Library.hwheel_once(c, time(timeNs), NO_FUNCTION, cookie, flags, out));
-        return out[0];
+        long ns = time(timeNs);
+        return make(c -> Library.once(c, ns, cookie, flags));
     }
 
     /** Fires again and again, for the first time after one period. Returns the timer. */
@@ -179,19 +181,15 @@ public final class Wheel implements AutoCloseable {
      * ABS, and MISSED_BURST or MISSED_DELAY. Returns the timer.
      */
     public long every(long firstNs, long periodNs, long slackNs, long cookie, int flags) {
-        long[] out = new long[1];
-        call(c -> Library.hwheel_every(c, time(firstNs), time(periodNs), time(slackNs),
-                NO_FUNCTION, cookie, flags, out));
-        return out[0];
+        return make(c -> Library.every(
+                c, time(firstNs), time(periodNs), time(slackNs), cookie, flags));
     }
 
     // Timers to arm again and again.
 
     /** Makes a timer that is not pending, and lives until {@link #free}. */
     public long setup(long cookie) {
-        long[] out = new long[1];
-        call(c -> Library.hwheel_timer_setup(c, NO_FUNCTION, cookie, out));
-        return out[0];
+        return make(c -> Library.setup(c, cookie));
     }
 
     /** Arms a timer, or moves it. True if it was pending. */
@@ -201,18 +199,28 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS, and REDUCE or IF_PENDING. */
     public boolean mod(long timer, long timeNs, int flags) {
-        return call(c -> Library.hwheel_timer_mod(c, timer, time(timeNs), flags)) == 1;
+        return call(c -> Library.mod(c, timer, time(timeNs), flags)) == 1;
     }
 
     /** As mod, to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
     public boolean modRange(long timer, long timeNs, long slackNs, int flags) {
-        return call(c -> Library.hwheel_timer_mod_range(
+        return call(c -> Library.modRange(
                 c, timer, time(timeNs), time(slackNs), flags)) == 1;
+    }
+
+    /** The same. */
+    public boolean modRange(long timer, Duration delay, Duration slack) {
+        return modRange(timer, nanoseconds(delay), nanoseconds(slack), 0);
+    }
+
+    /** Makes a timer periodic from the next time that it fires; zero ends that. */
+    public void setPeriod(long timer, Duration period) {
+        setPeriod(timer, nanoseconds(period));
     }
 
     /** Makes a timer periodic from the next time that it fires; 0 ends that. */
     public void setPeriod(long timer, long periodNs) {
-        call(c -> Library.hwheel_timer_set_period(c, timer, time(periodNs)));
+        call(c -> Library.setPeriod(c, timer, time(periodNs)));
     }
 
     /**
@@ -227,14 +235,27 @@ public final class Wheel implements AutoCloseable {
         for (int i = 0; i < times.length; i++) {
             times[i] = time(timesNs[i]);
         }
-        return call(c -> Library.hwheel_timer_mod_many(
+        return call(c -> Library.modMany(
                 c, timers, times, timers.length, flags, results));
+    }
+
+    // The same for Timers: deadlines, and the first of each array.
+
+    void armFirst(int count, long[] timers, long[] deadlinesNs, int[] results) {
+        for (int i = 0; i < count; i++) {
+            deadlinesNs[i] = time(deadlinesNs[i]);
+        }
+        call(c -> Library.modMany(c, timers, deadlinesNs, count, ABS, results));
+    }
+
+    void cancelFirst(int count, long[] timers) {
+        call(c -> Library.deleteMany(c, timers, count, null));
     }
 
     /** Does what delete does for each timer, as modMany. */
     public int deleteMany(long[] timers, int[] results) {
         same(timers.length, results == null ? timers.length : results.length);
-        return call(c -> Library.hwheel_timer_delete_many(c, timers, timers.length, results));
+        return call(c -> Library.deleteMany(c, timers, timers.length, results));
     }
 
     /**
@@ -242,29 +263,33 @@ public final class Wheel implements AutoCloseable {
      * late, its event has been fetched.
      */
     public boolean delete(long timer) {
-        return call(c -> Library.hwheel_timer_delete(c, timer)) == 1;
+        return call(c -> Library.delete(c, timer)) == 1;
     }
 
     /** As delete, and arming the timer again is ESHUTDOWN. */
     public boolean shutdown(long timer) {
-        return call(c -> Library.hwheel_timer_shutdown(c, timer)) == 1;
+        return call(c -> Library.shutdown(c, timer)) == 1;
     }
 
     /** As delete, and frees the timer. */
     public boolean free(long timer) {
-        return call(c -> Library.hwheel_timer_free(c, timer)) == 1;
+        return call(c -> Library.free(c, timer)) == 1;
     }
 
     /** Whether a timer is pending. */
     public boolean pending(long timer) {
-        return call(c -> Library.hwheel_timer_pending(c, timer)) == 1;
+        return call(c -> Library.pending(c, timer)) == 1;
     }
 
     /** Nanoseconds until a timer fires; NEVER also if it is not pending. */
     public long remaining(long timer) {
-        long[] out = {-1};
-        call(c -> Library.hwheel_timer_remaining(c, timer, out));
-        return fromC(out[0]);
+        return fromC(make(c -> Library.remaining(c, timer)));
+    }
+
+    /** The time until a timer fires, empty if it is not pending or fires never. */
+    public Optional<Duration> timeLeft(long timer) {
+        long ns = remaining(timer);
+        return ns == NEVER ? Optional.empty() : Optional.of(Duration.ofNanos(ns));
     }
 
     // Timers by key: any 1 to 255 bytes. They fire once, and the timer of their event
@@ -282,8 +307,8 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS. */
     public boolean keySet(byte[] key, long timeNs, long cookie, int flags) {
-        return call(c -> Library.hwheel_key_set(
-                c, key, key.length, time(timeNs), NO_FUNCTION, cookie, flags)) == 1;
+        return call(c -> Library.keySet(
+                c, bytes(key), time(timeNs), cookie, flags)) == 1;
     }
 
     /** Moves the pending timer of a key, which keeps its cookie. False if it has none. */
@@ -293,18 +318,18 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. Flags: ABS. */
     public boolean keyMod(byte[] key, long timeNs, int flags) {
-        return call(c -> Library.hwheel_key_mod(
-                c, key, key.length, time(timeNs), flags)) == 1;
+        return call(c -> Library.keyMod(
+                c, bytes(key), time(timeNs), flags)) == 1;
     }
 
     /** Cancels the pending timer of a key. False if it has none. */
     public boolean keyDelete(byte[] key) {
-        return call(c -> Library.hwheel_key_delete(c, key, key.length)) == 1;
+        return call(c -> Library.keyDelete(c, bytes(key))) == 1;
     }
 
     /** Whether a key has a pending timer. */
     public boolean keyPending(byte[] key) {
-        return call(c -> Library.hwheel_key_pending(c, key, key.length)) == 1;
+        return call(c -> Library.keyPending(c, bytes(key))) == 1;
     }
 
     // Drive.
@@ -314,18 +339,18 @@ public final class Wheel implements AutoCloseable {
      * number of events. A full batch means that there may be more.
      */
     public int poll(Events events) {
-        return call(c -> Library.hwheel_poll(c, events.buffer, events.room(), NO_BOUNDS));
+        return call(c -> Library.poll(c, events.buffer, events.room()));
     }
 
     /** As poll, for a manual clock that moves to nowNs. */
     public int advance(long nowNs, Events events) {
-        return call(c -> Library.hwheel_advance(
-                c, time(nowNs), events.buffer, events.room(), NO_BOUNDS));
+        return call(c -> Library.advance(
+                c, time(nowNs), events.buffer, events.room()));
     }
 
     /** Shuts the wheel down and fetches its pending timers. */
     public int drain(Events events) {
-        return call(c -> Library.hwheel_drain(c, events.buffer, events.room()));
+        return call(c -> Library.drain(c, events.buffer, events.room()));
     }
 
     /**
@@ -333,7 +358,7 @@ public final class Wheel implements AutoCloseable {
      * may be readable with nothing due.
      */
     public int fd() {
-        return call(c -> Library.hwheel_fd(c));
+        return call(c -> Library.fd(c));
     }
 
     /**
@@ -348,6 +373,15 @@ public final class Wheel implements AutoCloseable {
         }
     }
 
+    /** The same. The time is rounded up to milliseconds, at most 24 days. */
+    public boolean await(Duration timeout) {
+        long ms = nanoseconds(timeout) / 1_000_000;
+        if (ms < Integer.MAX_VALUE && nanoseconds(timeout) % 1_000_000 != 0) {
+            ms++;
+        }
+        return await((int) Math.min(ms, Integer.MAX_VALUE));
+    }
+
     private int call(Handle.Call call) {
         try {
             return check(handle.call(call));
@@ -356,8 +390,16 @@ public final class Wheel implements AutoCloseable {
         }
     }
 
+    private long make(Handle.Make make) {
+        try {
+            return handle.make(make);
+        } finally {
+            Reference.reachabilityFence(this); // or the collector might close it
+        }
+    }
+
     /** A duration too long for a long is NEVER. */
-    private static long nanoseconds(Duration duration) {
+    static long nanoseconds(Duration duration) {
         if (duration.isNegative()) {
             throw new IllegalArgumentException("a negative duration: " + duration);
         }
@@ -369,7 +411,7 @@ public final class Wheel implements AutoCloseable {
     }
 
     /** A time for C. */
-    private static long time(long ns) {
+    static long time(long ns) {
         if (ns < 0) {
             throw new IllegalArgumentException("a negative time: " + ns);
         }
@@ -379,6 +421,10 @@ public final class Wheel implements AutoCloseable {
     /** A time of C, for which never is the greatest unsigned number. */
     static long fromC(long ns) {
         return ns < 0 ? NEVER : ns;
+    }
+
+    private static byte[] bytes(byte[] key) {
+        return Objects.requireNonNull(key, "the key is null");
     }
 
     private static void same(int length, int other) {

@@ -1,0 +1,305 @@
+package hwheel;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * Tasks and futures over a wheel, which a daemon thread drives until {@link #close}. Any
+ * thread may make any call at any time.
+ *
+ * <p>A negative delay is an {@link IllegalArgumentException}, a closed wheel an
+ * {@link IllegalStateException}, and no room an {@link HwheelException}.
+ */
+public final class Timers implements AutoCloseable {
+    private static final int SHARDS = 8;
+
+    private final Wheel wheel;
+    private final Executor executor;
+    private final Thread driver;
+    private final Shard[] shards = new Shard[SHARDS];
+    /** Nanoseconds from System.nanoTime() to the wheel's clock. */
+    private final long offset;
+    private final int limit;
+    private final AtomicInteger pending = new AtomicInteger();
+    /** When it fires, changes cross into C. */
+    private final long crossing;
+    private final AtomicBoolean planned = new AtomicBoolean();
+
+    /** What {@link #arm} runs later. Each arming of a task runs it once. */
+    public abstract static class Task {
+        enum State { NEW, PENDING, EXPIRED, CANCELLED }
+
+        private volatile Shard shard;
+        volatile State state = State.NEW;
+        long deadlineNs;
+        int place;
+
+        /** Called by the executor of the timers. */
+        protected abstract void run();
+
+        /** True if the task was pending; it does not run then. */
+        public boolean cancel() {
+            Shard in = shard;
+            return in != null && in.cancel(this);
+        }
+
+        /** Whether the task is still to run. */
+        public boolean isPending() {
+            return state == State.PENDING;
+        }
+
+        /** Whether the task has run, or is about to. */
+        public boolean isExpired() {
+            return state == State.EXPIRED;
+        }
+
+        /** Whether the task was cancelled. */
+        public boolean isCancelled() {
+            return state == State.CANCELLED;
+        }
+    }
+
+    /** Timers on a wheel with the library's defaults; the common pool runs the tasks. */
+    public Timers() {
+        this(new Wheel.Options(Wheel.Clock.MONOTONIC), ForkJoinPool.commonPool());
+    }
+
+    /**
+     * Timers on a wheel that is made with these options, whose clock must be MONOTONIC.
+     * With {@code Runnable::run} as the executor the driving thread runs the tasks, which
+     * must then be short. More pending tasks than {@code maxTimers} are ENOSPC.
+     */
+    public Timers(Wheel.Options options, Executor executor) {
+        this.executor = Objects.requireNonNull(executor);
+        if (options.clock() != Wheel.Clock.MONOTONIC) {
+            throw new IllegalArgumentException("not the clock MONOTONIC: " + options.clock());
+        }
+        if (options.maxTimers() < 0) {
+            throw new IllegalArgumentException("maxTimers is negative");
+        }
+        limit = options.maxTimers();
+        // Places of cancelled tasks stay timers of C: the limit is of pending tasks.
+        wheel = new Wheel(new Wheel.Options(
+                options.clock(), options.tickNs(), options.levels(), options.slots(), 0, 0));
+        long begin = System.nanoTime();
+        offset = wheel.now() - begin;
+        crossing = wheel.setup(cookie(0, SHARDS));
+        for (int i = 0; i < SHARDS; i++) {
+            shards[i] = new Shard(this, i);
+        }
+        driver = new Thread(this::drive, "hwheel-timers");
+        driver.setDaemon(true);
+        driver.start();
+    }
+
+    /** The wheel; it has the counts. Do not drive it. */
+    public Wheel wheel() {
+        return wheel;
+    }
+
+    /** The number of tasks that are pending. */
+    public long pending() {
+        long sum = 0;
+        for (Shard shard : shards) {
+            sum += shard.pending();
+        }
+        return sum;
+    }
+
+    /** The thread that drives the wheel. */
+    public Thread driver() {
+        return driver;
+    }
+
+    /** Runs a task once, after a delay, and returns it; it may be armed again afterwards. */
+    public <T extends Task> T arm(T task, Duration delay) {
+        return arm(task, Wheel.nanoseconds(delay));
+    }
+
+    /** The same, in nanoseconds. */
+    public <T extends Task> T arm(T task, long delayNs) {
+        Wheel.time(delayNs);
+        Shard shard;
+        synchronized (task) {
+            shard = ((Task) task).shard;
+            if (shard == null || shard.timers != this) {
+                if (task.isPending()) {
+                    throw new IllegalStateException("the task is pending on another wheel");
+                }
+                shard = shards[(int) Thread.currentThread().getId() & SHARDS - 1];
+                ((Task) task).shard = shard;
+            }
+        }
+        shard.arm(task, delayNs);
+        return task;
+    }
+
+    /** Runs a function once, after a delay. */
+    public Task schedule(Runnable run, Duration delay) {
+        Objects.requireNonNull(run);
+        return arm(new Task() {
+            @Override
+            protected void run() {
+                run.run();
+            }
+        }, delay);
+    }
+
+    /**
+     * A future that is completed with null after a delay, and is cancelled by
+     * {@link #close}. To complete or to cancel it earlier frees its timer.
+     */
+    public CompletableFuture<Void> delay(Duration delay) {
+        Delay task = new Delay();
+        arm(task, delay);
+        task.future.whenComplete((value, error) -> task.cancel());
+        return task.future;
+    }
+
+    private static final class Delay extends Task {
+        private final CompletableFuture<Void> future = new CompletableFuture<>();
+
+        @Override
+        protected void run() {
+            future.complete(null);
+        }
+    }
+
+    /**
+     * Completes a future with a {@link TimeoutException} if it is not completed before the
+     * delay is over, and returns that future, as {@link CompletableFuture#orTimeout}.
+     */
+    public <T> CompletableFuture<T> orTimeout(CompletableFuture<T> future, Duration delay) {
+        return end(future, delay, () -> future.completeExceptionally(new TimeoutException()));
+    }
+
+    /**
+     * Completes a future with a value if it is not completed before the delay is over, and
+     * returns that future, as {@link CompletableFuture#completeOnTimeout}.
+     */
+    public <T> CompletableFuture<T> completeOnTimeout(
+            CompletableFuture<T> future, T value, Duration delay) {
+        return end(future, delay, () -> future.complete(value));
+    }
+
+    private <T> CompletableFuture<T> end(
+            CompletableFuture<T> future, Duration delay, Runnable end) {
+        if (future.isDone()) {
+            Wheel.nanoseconds(delay);
+            return future;
+        }
+        Task task = schedule(end, delay);
+        future.whenComplete((value, error) -> task.cancel());
+        return future;
+    }
+
+    /**
+     * Frees the wheel. What is pending does not run; a future of {@link #delay} is
+     * cancelled. The second call does nothing.
+     */
+    @Override
+    public void close() {
+        for (Task task : stop()) {
+            if (task instanceof Delay delay) {
+                delay.future.completeExceptionally(new CancellationException("closed"));
+            }
+        }
+    }
+
+    /** As close, and returns the tasks that were pending. */
+    public List<Task> stop() {
+        List<Task> pending = new ArrayList<>();
+        for (Shard shard : shards) {
+            shard.close(pending);
+        }
+        wheel.close();
+        return pending;
+    }
+
+    static long cookie(int place, int shard) {
+        return (long) place << 4 | shard;
+    }
+
+    /** The time on the wheel's clock; at most some microseconds ahead, never behind. */
+    long now() {
+        return System.nanoTime() + offset;
+    }
+
+    /** Counts a task, if there is a limit. */
+    void count() {
+        if (limit > 0 && pending.incrementAndGet() > limit) {
+            pending.decrementAndGet();
+            throw new HwheelException(HwheelException.ENOSPC);
+        }
+    }
+
+    void uncount() {
+        if (limit > 0) {
+            pending.decrementAndGet();
+        }
+    }
+
+    /** Makes the driver tell C soon what has changed. */
+    void plan() {
+        if (!planned.get() && planned.compareAndSet(false, true)) {
+            try {
+                wheel.mod(crossing, 1_000_000, 0);
+            } catch (RuntimeException e) {
+                planned.set(false);
+                throw e;
+            }
+        }
+    }
+
+    private void drive() {
+        Events events = new Events(1024);
+        try {
+            while (true) {
+                int n = wheel.poll(events);
+                long now = now();
+                for (int i = 0; i < n; i++) {
+                    long cookie = events.cookie(i);
+                    int shard = (int) cookie & 15;
+                    if (shard == SHARDS) {
+                        cross(now);
+                        continue;
+                    }
+                    Task task = shards[shard].fired((int) (cookie >> 4), now);
+                    if (task != null) {
+                        run(task);
+                    }
+                }
+                if (n < events.room()) {
+                    wheel.await(-1);
+                }
+            }
+        } catch (IllegalStateException e) {
+            // The wheel is closed.
+        }
+    }
+
+    private void cross(long now) {
+        planned.set(false);
+        for (Shard shard : shards) {
+            shard.cross(now);
+        }
+    }
+
+    /** An exception goes where those of a thread go, and the others run. */
+    private void run(Task task) {
+        try {
+            executor.execute(task::run);
+        } catch (Throwable e) {
+            driver.getUncaughtExceptionHandler().uncaughtException(driver, e);
+        }
+    }
+}

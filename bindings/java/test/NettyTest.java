@@ -1,0 +1,189 @@
+import hwheel.Wheel.Clock;
+import hwheel.Wheel.Options;
+import hwheel.netty.WheelTimer;
+import io.netty.util.Timeout;
+import io.netty.util.Timer;
+import io.netty.util.TimerTask;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/** The scenarios of Netty's HashedWheelTimerTest. main runs all tests. */
+class NettyTest {
+    static final TimerTask NOTHING = timeout -> {};
+
+    static void aTaskDoesNotRunBeforeItsDelay() throws Exception {
+        Timer timer = new WheelTimer();
+        CountDownLatch barrier = new CountDownLatch(1);
+        Timeout timeout = timer.newTimeout(t -> barrier.countDown(), 1, TimeUnit.SECONDS);
+        check(!barrier.await(300, TimeUnit.MILLISECONDS) && !timeout.isExpired());
+        timer.stop();
+    }
+
+    static void aTaskRunsAfterItsDelay() throws Exception {
+        Timer timer = new WheelTimer();
+        CountDownLatch barrier = new CountDownLatch(1);
+        Timeout timeout = timer.newTimeout(t -> barrier.countDown(), 20, TimeUnit.MILLISECONDS);
+        check(timeout.timer() == timer && timeout.task() != null && !timeout.isCancelled());
+        check(barrier.await(20, TimeUnit.SECONDS));
+        check(timeout.isExpired() && !timeout.isCancelled() && !timeout.cancel());
+        check(timer.stop().isEmpty());
+    }
+
+    static void stopReturnsTheUnprocessed() throws Exception {
+        Timer processed = new WheelTimer();
+        for (int i = 0; i < 3; i++) {
+            processed.newTimeout(NOTHING, 1, TimeUnit.MILLISECONDS);
+        }
+        Thread.sleep(200);
+        check(processed.stop().isEmpty());
+
+        Timer unprocessed = new WheelTimer();
+        List<Timeout> timeouts = new ArrayList<>();
+        for (int i = 0; i < 5; i++) {
+            timeouts.add(unprocessed.newTimeout(NOTHING, 5, TimeUnit.SECONDS));
+        }
+        check(timeouts.get(0).cancel() && timeouts.get(0).isCancelled());
+        check(!timeouts.get(0).cancel());
+        Set<Timeout> left = unprocessed.stop();
+        WheelTest.equal(left.size(), 4);
+        check(left.containsAll(timeouts.subList(1, 5)));
+        for (Timeout timeout : left) {
+            check(!timeout.isExpired() && !timeout.isCancelled() && !timeout.cancel());
+        }
+        check(unprocessed.stop().isEmpty());
+    }
+
+    static void aStoppedTimerTakesNoTimeout() {
+        Timer timer = new WheelTimer();
+        timer.stop();
+        try {
+            timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
+            throw new AssertionError("a stopped timer takes a timeout");
+        } catch (IllegalStateException e) {
+            WheelTest.equal(e.getMessage(), "the timer is stopped");
+        }
+    }
+
+    static void aTaskCannotStopItsTimer() throws Exception {
+        Timer timer = new WheelTimer();
+        BlockingQueue<Object> results = new LinkedBlockingQueue<>();
+        timer.newTimeout(t -> {
+            try {
+                results.add(timer.stop());
+            } catch (IllegalStateException e) {
+                results.add(e);
+            }
+        }, 0, TimeUnit.SECONDS);
+        check(results.poll(20, TimeUnit.SECONDS) instanceof IllegalStateException);
+        timer.stop();
+    }
+
+    static void aTaskArmsTheNext() throws Exception {
+        Timer timer = new WheelTimer();
+        AtomicInteger left = new AtomicInteger(20);
+        CountDownLatch done = new CountDownLatch(1);
+        timer.newTimeout(new TimerTask() {
+            @Override
+            public void run(Timeout timeout) {
+                if (left.decrementAndGet() > 0) {
+                    timeout.timer().newTimeout(this, 1, TimeUnit.MILLISECONDS);
+                } else {
+                    done.countDown();
+                }
+            }
+        }, 1, TimeUnit.MILLISECONDS);
+        check(done.await(20, TimeUnit.SECONDS));
+        timer.stop();
+    }
+
+    static void delaysAreKept() throws Exception {
+        Timer timer = new WheelTimer();
+        BlockingQueue<Long> early = new LinkedBlockingQueue<>();
+        int n = 2000;
+        for (int i = 0; i < n; i++) {
+            long delay = i % 40 * 1_000_000L;
+            long begin = System.nanoTime();
+            timer.newTimeout(
+                    t -> early.add(System.nanoTime() - begin - delay), delay, TimeUnit.NANOSECONDS);
+        }
+        for (int i = 0; i < n; i++) {
+            check(early.poll(20, TimeUnit.SECONDS) >= 0);
+        }
+        timer.stop();
+    }
+
+    static void delaysOfAnyLength() throws Exception {
+        Timer timer = new WheelTimer();
+        CountDownLatch barrier = new CountDownLatch(2);
+        timer.newTimeout(t -> barrier.countDown(), 0, TimeUnit.DAYS);
+        timer.newTimeout(t -> barrier.countDown(), -5, TimeUnit.DAYS);
+        Timeout longest = timer.newTimeout(NOTHING, Long.MAX_VALUE, TimeUnit.DAYS);
+        Timeout years = timer.newTimeout(NOTHING, 365 * 200, TimeUnit.DAYS);
+        check(barrier.await(20, TimeUnit.SECONDS));
+        check(!longest.isExpired() && !years.isExpired() && longest.cancel());
+        WheelTest.equal(timer.stop().size(), 1);
+    }
+
+    static void aLimitRejects() throws Exception {
+        WheelTimer timer = new WheelTimer(new Options(Clock.MONOTONIC).withMaxTimers(2));
+        Timeout first = timer.newTimeout(NOTHING, 5, TimeUnit.SECONDS);
+        CountDownLatch second = new CountDownLatch(1);
+        timer.newTimeout(t -> second.countDown(), 50, TimeUnit.MILLISECONDS);
+        WheelTest.equal(timer.pendingTimeouts(), 2L);
+        try {
+            timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
+            throw new AssertionError("no limit");
+        } catch (RejectedExecutionException e) {
+            // As it should be.
+        }
+        check(second.await(20, TimeUnit.SECONDS) && first.cancel());
+        WheelTest.equal(timer.pendingTimeouts(), 0L);
+        timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
+        timer.newTimeout(NOTHING, 1, TimeUnit.SECONDS);
+        WheelTest.equal(timer.stop().size(), 2);
+    }
+
+    static void anExceptionDoesNotStopTheTimer() throws Exception {
+        Timer timer = new WheelTimer();
+        CountDownLatch barrier = new CountDownLatch(1);
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+            if (error.getCause() instanceof java.io.IOException) {
+                barrier.countDown();
+            }
+        });
+        timer.newTimeout(t -> {
+            throw new java.io.IOException("of the task");
+        }, 1, TimeUnit.MILLISECONDS);
+        check(barrier.await(20, TimeUnit.SECONDS));
+        CountDownLatch next = new CountDownLatch(1);
+        timer.newTimeout(t -> next.countDown(), 1, TimeUnit.MILLISECONDS);
+        check(next.await(20, TimeUnit.SECONDS));
+        Thread.setDefaultUncaughtExceptionHandler(null);
+        timer.stop();
+    }
+
+    static void check(boolean condition) {
+        TimersTest.check(condition);
+    }
+
+    public static void main(String[] args) throws Exception {
+        aTaskDoesNotRunBeforeItsDelay();
+        aTaskRunsAfterItsDelay();
+        stopReturnsTheUnprocessed();
+        aStoppedTimerTakesNoTimeout();
+        aTaskCannotStopItsTimer();
+        aTaskArmsTheNext();
+        delaysAreKept();
+        delaysOfAnyLength();
+        aLimitRejects();
+        anExceptionDoesNotStopTheTimer();
+        System.out.println("Netty's timer: 10 tests passed");
+    }
+}

@@ -1,0 +1,260 @@
+import hwheel.HwheelException;
+import hwheel.Timers;
+import hwheel.Wheel;
+import hwheel.Wheel.Clock;
+import hwheel.Wheel.Options;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.function.BooleanSupplier;
+
+/** Tasks and futures. Each method is a test; main runs them all. */
+class TimersTest {
+    static final Duration MS = Duration.ofMillis(1);
+    static final Duration HOUR = Duration.ofHours(1);
+
+    static void tasksRunOnceAndNeverEarly() throws Exception {
+        try (Timers timers = new Timers()) {
+            AtomicIntegerArray runs = new AtomicIntegerArray(2000);
+            AtomicInteger early = new AtomicInteger();
+            CountDownLatch all = new CountDownLatch(runs.length());
+            for (int i = 0; i < runs.length(); i++) {
+                int task = i;
+                Duration delay = Duration.ofNanos(i % 50 * 500_000L);
+                long begin = System.nanoTime();
+                timers.schedule(() -> {
+                    if (System.nanoTime() - begin < delay.toNanos()) {
+                        early.incrementAndGet();
+                    }
+                    runs.incrementAndGet(task);
+                    all.countDown();
+                }, delay);
+            }
+            check(all.await(20, TimeUnit.SECONDS));
+            Thread.sleep(30);
+            for (int i = 0; i < runs.length(); i++) {
+                WheelTest.equal(runs.get(i), 1);
+            }
+            WheelTest.equal(early.get(), 0);
+        }
+    }
+
+    static void aTaskIsCancelledOrArmedAgain() throws Exception {
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+            AtomicInteger runs = new AtomicInteger();
+            Timers.Task[] self = new Timers.Task[1];
+            Timers.Task task = self[0] = new Timers.Task() {
+                @Override
+                protected void run() {
+                    if (runs.incrementAndGet() < 5) {
+                        timers.arm(self[0], MS);
+                    }
+                }
+            };
+            check(!task.cancel() && !task.isPending());
+            timers.arm(task, HOUR);
+            check(task.isPending());
+            try {
+                timers.arm(task, MS);
+                throw new AssertionError("armed twice");
+            } catch (IllegalStateException e) {
+                WheelTest.equal(e.getMessage(), "the task is pending");
+            }
+            check(task.cancel() && !task.cancel() && task.isCancelled() && !task.isPending());
+            timers.arm(task, MS);
+            until(() -> runs.get() == 5);
+            check(task.isExpired() && !task.cancel());
+        }
+    }
+
+    static void aCancelledTaskDoesNotRun() throws Exception {
+        try (Timers timers = new Timers()) {
+            AtomicInteger runs = new AtomicInteger();
+            for (int wait : new int[] {0, 5}) {
+                Timers.Task task =
+                        timers.schedule(runs::incrementAndGet, Duration.ofMillis(500));
+                Thread.sleep(wait);
+                check(task.cancel());
+            }
+            Thread.sleep(600);
+            WheelTest.equal(runs.get(), 0);
+            WheelTest.equal(timers.wheel().stats().pending(), 0);
+        }
+    }
+
+    static void threadsArmAndCancel() throws Exception {
+        try (Timers timers = new Timers()) {
+            AtomicInteger runs = new AtomicInteger();
+            AtomicInteger cancelled = new AtomicInteger();
+            List<Thread> threads = new ArrayList<>();
+            for (int t = 0; t < 8; t++) {
+                int number = t;
+                threads.add(new Thread(() -> {
+                    Timers.Task[] own = new Timers.Task[64];
+                    for (int i = 0; i < 5000; i++) {
+                        if (i >= 64 && own[i % 64].cancel()) {
+                            cancelled.incrementAndGet();
+                        }
+                        own[i % 64] = timers.schedule(runs::incrementAndGet,
+                                Duration.ofNanos((i * 31 + number) % 4000 * 1000L));
+                    }
+                }));
+            }
+            threads.forEach(Thread::start);
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            until(() -> runs.get() + cancelled.get() == 40_000);
+            Thread.sleep(20);
+            WheelTest.equal(runs.get() + cancelled.get(), 40_000);
+        }
+    }
+
+    static void futuresEndAfterADelay() throws Exception {
+        try (Timers timers = new Timers()) {
+            long begin = System.nanoTime();
+            timers.delay(Duration.ofMillis(20)).get(20, TimeUnit.SECONDS);
+            check(System.nanoTime() - begin >= 20_000_000);
+
+            CompletableFuture<String> late = timers.orTimeout(new CompletableFuture<>(), MS);
+            try {
+                late.get(20, TimeUnit.SECONDS);
+                throw new AssertionError("no timeout");
+            } catch (ExecutionException e) {
+                WheelTest.equal(e.getCause().getClass(), TimeoutException.class);
+            }
+            WheelTest.equal(timers.completeOnTimeout(new CompletableFuture<>(), "value", MS)
+                    .get(20, TimeUnit.SECONDS), "value");
+
+            CompletableFuture<String> done =
+                    timers.orTimeout(new CompletableFuture<>(), Duration.ofMillis(40));
+            done.complete("done");
+            CompletableFuture<Void> cancelled = timers.delay(Duration.ofMillis(40));
+            cancelled.cancel(false);
+            until(() -> timers.pending() == 0);
+            WheelTest.equal(done.get(), "done");
+            WheelTest.equal(
+                    timers.orTimeout(CompletableFuture.completedFuture("now"), MS).get(), "now");
+        }
+    }
+
+    static void anExceptionDoesNotStopTheOthers() throws Exception {
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+            List<Throwable> thrown = new ArrayList<>();
+            timers.driver().setUncaughtExceptionHandler((thread, error) -> thrown.add(error));
+            timers.schedule(() -> {
+                throw new IllegalStateException("of the task");
+            }, MS);
+            timers.delay(Duration.ofMillis(10)).get(20, TimeUnit.SECONDS);
+            WheelTest.equal(thrown.get(0).getMessage(), "of the task");
+        }
+    }
+
+    static void closeEndsTheThread() throws Exception {
+        Timers timers = new Timers();
+        AtomicInteger runs = new AtomicInteger();
+        Timers.Task pending = timers.schedule(runs::incrementAndGet, Duration.ofMillis(500));
+        CompletableFuture<Void> delay = timers.delay(HOUR);
+        List<Thread> users = new ArrayList<>();
+        AtomicInteger closed = new AtomicInteger();
+        for (int i = 0; i < 4; i++) {
+            users.add(new Thread(() -> {
+                try {
+                    while (true) {
+                        timers.schedule(() -> {}, HOUR);
+                    }
+                } catch (IllegalStateException e) {
+                    closed.incrementAndGet();
+                }
+            }));
+        }
+        users.forEach(Thread::start);
+        Thread.sleep(5);
+        timers.close();
+        timers.close();
+        for (Thread user : users) {
+            user.join(20_000);
+        }
+        timers.driver().join(20_000);
+        check(!timers.driver().isAlive() && !pending.cancel() && !pending.isPending());
+        WheelTest.equal(closed.get(), 4);
+        try {
+            delay.get(0, TimeUnit.SECONDS);
+            throw new AssertionError("completed");
+        } catch (CancellationException e) {
+            // As it should be.
+        }
+        Thread.sleep(600);
+        WheelTest.equal(runs.get(), 0);
+    }
+
+    static void errorsAreClear() throws Exception {
+        Options options = new Options(Clock.MONOTONIC);
+        try (Timers timers = new Timers(options.withMaxTimers(2), Runnable::run);
+                Wheel wheel = new Wheel()) {
+            WheelTest.refuses(() -> timers.schedule(() -> {}, Duration.ofNanos(-1)));
+            WheelTest.refuses(() -> timers.delay(Duration.ofDays(-1)));
+            WheelTest.refuses(() -> timers.orTimeout(
+                    CompletableFuture.completedFuture(1), Duration.ofNanos(-1)));
+            WheelTest.refuses(() -> new Timers(new Options(Clock.MANUAL), Runnable::run));
+            WheelTest.refuses(() -> new Wheel(options.withTick(Duration.ofMillis(-1))));
+            WheelTest.refuses(() -> wheel.setPeriod(1, Duration.ofNanos(-1)));
+            WheelTest.refuses(() -> wheel.modRange(1, MS, Duration.ofNanos(-1)));
+            WheelTest.refuses(() -> wheel.await(Duration.ofNanos(-1)));
+            WheelTest.refuses(() -> wheel.keySet(new byte[1], Duration.ofNanos(-1), 1));
+            // The limit is of pending tasks, whichever thread arms them.
+            for (int i = 0; i < 20; i++) {
+                Thread thread = new Thread(() -> {
+                    Timers.Task first = timers.schedule(() -> {}, HOUR);
+                    Timers.Task second = timers.schedule(() -> {}, HOUR);
+                    WheelTest.fails(HwheelException.ENOSPC,
+                            () -> timers.schedule(() -> {}, HOUR));
+                    check(first.cancel() && second.cancel());
+                });
+                Throwable[] failed = new Throwable[1];
+                thread.setUncaughtExceptionHandler((t, error) -> failed[0] = error);
+                thread.start();
+                thread.join();
+                if (failed[0] != null) {
+                    throw new AssertionError(failed[0]);
+                }
+            }
+            check(wheel.timeLeft(wheel.setup(1)).isEmpty());
+            check(wheel.timeLeft(wheel.once(HOUR, 1)).orElseThrow().compareTo(HOUR.plus(MS.multipliedBy(2))) <= 0);
+            check(!wheel.await(MS) || wheel.poll(new hwheel.Events(1)) == 0);
+        }
+    }
+
+    static void check(boolean condition) {
+        if (!condition) {
+            throw new AssertionError();
+        }
+    }
+
+    static void until(BooleanSupplier condition) throws InterruptedException {
+        for (int i = 0; i < 20_000 && !condition.getAsBoolean(); i++) {
+            Thread.sleep(1);
+        }
+        check(condition.getAsBoolean());
+    }
+
+    public static void main(String[] args) throws Exception {
+        tasksRunOnceAndNeverEarly();
+        aTaskIsCancelledOrArmedAgain();
+        aCancelledTaskDoesNotRun();
+        threadsArmAndCancel();
+        futuresEndAfterADelay();
+        anExceptionDoesNotStopTheOthers();
+        closeEndsTheThread();
+        errorsAreClear();
+        System.out.println("tasks and futures: 8 tests passed");
+    }
+}
