@@ -48,12 +48,19 @@ const timer: bigint = wheel.once(1, 2n, ABS);
 const moved: boolean = wheel.mod(timer, 5);
 const timers = new Timers();
 const timeout: Timeout = timers.setTimeout((a: number) => console.log(a + 1), 5, 7);
+const again: boolean = timeout.refresh(5).pending || timeout.cancel();
+{ using interval: Timeout = timers.setInterval(() => {}, 5), all = new Timers(); }
 const text: Promise<string> = timers.sleep(1, "text", { signal: timers.signal(5) });
 // @ts-expect-error: an unknown option
 new Wheel({ tick: 1 });
 // @ts-expect-error: not a time
 wheel.once("1", 2);
-export { moved, timeout, text };
+// @ts-expect-error: not a function
+timers.setTimeout("code", 1);
+// @ts-expect-error: an unknown option of sleep
+timers.sleep(1, 2, { singal: timers.signal(1) });
+timers.unref().ref().close();
+export { moved, again, timeout, text };
 END
 npx tsc --noEmit --strict --target es2022 --lib es2022,esnext.disposable,dom --module nodenext types.ts
 # The hostile calls, on what was installed.

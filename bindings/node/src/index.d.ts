@@ -90,7 +90,7 @@ export class Wheel implements Disposable {
 }
 
 /** A function and when to call it; made by Timers. */
-export interface Timeout {
+export interface Timeout extends Disposable {
   readonly pending: boolean;
   cancel(): boolean;
   refresh(ms: number): this;
@@ -100,6 +100,7 @@ export class Timers implements Disposable {
   constructor(options?: Options);
   readonly wheel: Wheel;
   setTimeout<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
+  setInterval<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
   sleep<T = undefined>(ms: number, value?: T, options?: { signal?: AbortSignal }): Promise<T>;
   signal(ms: number): AbortSignal;
   ref(): this;

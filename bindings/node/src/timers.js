@@ -1,50 +1,76 @@
-import { IF_PENDING } from "./constants.js";
 import { Wheel } from "./wheel.js";
+import { ClosedError } from "./native.js";
 
-const FOREVER = 2 ** 53;
+const LONGEST = 2 ** 62; // nanoseconds
+const GATHER = 1024; // changes that cross at once
 
-/** Nanoseconds of a number of milliseconds, rounded up. */
-function nanoseconds(ms) {
+/** A number of milliseconds. */
+function milliseconds(ms) {
   if (!(typeof ms === "number" && ms >= 0)) throw new RangeError(`not a time: ${ms}`);
-  const ns = Math.ceil(ms * 1e6);
-  return ns < FOREVER ? ns : BigInt(Math.min(ns, 2 ** 62));
+  return ms;
 }
+
+function onlyOf(unknown) {
+  for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
+}
+
+// What Timers alone may do with a Timeout.
+let slotOf, place, fire;
 
 /** A function and when to call it; made by Timers. */
 export class Timeout {
   #timers;
   #call;
+  #repeat;
+  #slot = -1;
 
-  constructor(timers, call) {
+  static {
+    slotOf = (timeout) => timeout.#slot;
+    place = (timeout, slot) => { timeout.#slot = slot; };
+    fire = (timeout) => {
+      if (timeout.#repeat >= 0) timeout.#timers.arm(timeout, timeout.#repeat);
+      timeout.#call();
+    };
+  }
+
+  constructor(timers, call, repeat) {
     this.#timers = timers;
     this.#call = call;
+    this.#repeat = repeat;
   }
 
   /** Whether it is still to come. */
-  get pending() { return this.#timers.has(this); }
+  get pending() { return this.#slot >= 0; }
 
   /** True if it was pending; it is not called then. */
   cancel() { return this.#timers.cancel(this); }
 
   /** Calls after `ms` milliseconds from now instead, also if it was called before. */
   refresh(ms) {
-    this.#timers.arm(this, ms);
+    this.#timers.arm(this, milliseconds(ms));
     return this;
   }
-
-  /** For Timers. */
-  fire() { this.#call(); }
 }
 
 /**
  * Functions and promises over a wheel, with times in milliseconds as in setTimeout().
  * Node's event loop drives it.
+ *
+ * To arm and to cancel changes memory of JavaScript's. What has changed crosses into C at
+ * the end of the turn, with one call for all. A timeout that is cancelled in the turn that
+ * made it costs nothing in C.
  */
 export class Timers {
   #wheel;
-  #armed = new Map(); // cookies of pending timeouts
-  #places = new Map(); // timeouts to { cookie, timer }
-  #cookies = 0;
+  // A slot is a timer of C, which one timeout after the other owns.
+  #owners = [];
+  #handles = [];
+  #deadlines = []; // by performance.now()
+  #changed = []; // whether C does not know it yet
+  #free = []; // slots without an owner
+  #changes = []; // slots
+  #planned = false;
+  #handling = false;
 
   /** Options are those of Wheel, without a manual clock. */
   constructor(options) {
@@ -57,16 +83,18 @@ export class Timers {
 
   /** Calls a function once, in `ms` milliseconds. */
   setTimeout(call, ms, ...args) {
-    if (typeof call !== "function") throw new TypeError("not a function");
-    const timeout = new Timeout(this.#inside, () => call(...args));
-    this.#arm(timeout, ms);
-    return timeout;
+    return this.#make(call, ms, args, -1);
+  }
+
+  /** Calls a function every `ms` milliseconds, until it is cancelled. */
+  setInterval(call, ms, ...args) {
+    return this.#make(call, ms, args, ms);
   }
 
   /** A promise that is fulfilled with `value` after `ms` milliseconds. */
   sleep(ms, value, { signal, ...unknown } = {}) {
     return new Promise((resolve, reject) => {
-      for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
+      onlyOf(unknown);
       signal?.throwIfAborted();
       const aborted = () => {
         timeout.cancel();
@@ -102,68 +130,131 @@ export class Timers {
 
   /** Frees the wheel. What is pending is not called, and no promise is settled. */
   close() {
-    this.#armed.clear();
-    this.#places.clear();
+    for (const timeout of this.#owners) if (timeout !== null) place(timeout, -1);
+    this.#owners = [];
+    this.#free = [];
+    this.#changes = [];
     this.#wheel.close();
+  }
+
+  #make(call, ms, args, repeat) {
+    if (typeof call !== "function") throw new TypeError("not a function");
+    milliseconds(ms);
+    const timeout = new Timeout(
+      this.#inside, args.length === 0 ? call : () => call(...args), repeat);
+    this.#arm(timeout, ms);
+    return timeout;
   }
 
   // The operations that a Timeout needs.
   #inside = {
-    has: (timeout) => this.#places.has(timeout),
     cancel: (timeout) => this.#cancel(timeout),
     arm: (timeout, ms) => this.#arm(timeout, ms),
   };
 
   #arm(timeout, ms) {
-    const ns = nanoseconds(ms);
-    const place = this.#places.get(timeout);
-    if (place !== undefined && this.#mod(place.timer, ns)) return;
-    this.#cancel(timeout);
-    // A cookie of its own for each arming: what a batch still holds finds nobody.
-    const cookie = ++this.#cookies;
-    const timer = this.#wheel.once(ns, cookie);
-    this.#armed.set(cookie, timeout);
-    this.#places.set(timeout, { cookie, timer });
+    if (this.#wheel.closed) throw new ClosedError();
+    let slot = slotOf(timeout);
+    if (slot < 0) {
+      slot = this.#free.length > 0 ? this.#free.pop() : this.#fresh();
+      this.#owners[slot] = timeout;
+      place(timeout, slot);
+    }
+    this.#deadlines[slot] = performance.now() + ms;
+    this.#change(slot);
   }
 
-  #mod(timer, ns) {
-    try {
-      return this.#wheel.mod(timer, ns, IF_PENDING);
-    } catch (error) {
-      if (error.code === "ESTALE") return false; // in a batch already
-      throw error;
-    }
+  #fresh() {
+    const slot = this.#owners.length;
+    this.#handles.push(this.#wheel.setup(slot));
+    this.#owners.push(null);
+    this.#deadlines.push(0);
+    this.#changed.push(false);
+    return slot;
   }
 
   #cancel(timeout) {
-    const place = this.#places.get(timeout);
-    if (place === undefined) return false;
-    this.#places.delete(timeout);
-    this.#armed.delete(place.cookie);
-    try {
-      this.#wheel.delete(place.timer);
-    } catch (error) {
-      if (error.code !== "ESTALE") throw error; // in a batch already
-    }
+    const slot = slotOf(timeout);
+    if (slot < 0) return false;
+    this.#release(timeout);
+    this.#change(slot);
     return true;
   }
 
+  #release(timeout) {
+    this.#owners[slotOf(timeout)] = null;
+    this.#free.push(slotOf(timeout));
+    place(timeout, -1);
+  }
+
+  // Notes a slot that C does not know any more.
+  #change(slot) {
+    if (this.#changed[slot]) return;
+    this.#changed[slot] = true;
+    const n = this.#changes.push(slot);
+    // A batch that is being handled tells old from new by what has changed.
+    if (n >= GATHER && !this.#handling) this.#cross();
+    else if (!this.#planned) {
+      this.#planned = true;
+      queueMicrotask(() => {
+        this.#planned = false;
+        this.#cross();
+      });
+    }
+  }
+
+  // Tells C what has changed.
+  #cross() {
+    const changes = this.#changes;
+    if (changes.length === 0 || this.#wheel.closed) return;
+    this.#changes = [];
+    const armed = new BigUint64Array(changes.length), cancelled = new BigUint64Array(changes.length);
+    const halves = new Uint32Array(2 * changes.length); // of nanoseconds
+    const slots = [];
+    let cancels = 0;
+    const now = performance.now();
+    for (const slot of changes) {
+      this.#changed[slot] = false;
+      if (this.#owners[slot] === null) {
+        cancelled[cancels++] = this.#handles[slot];
+        continue;
+      }
+      const ns = Math.min(Math.max(Math.ceil((this.#deadlines[slot] - now) * 1e6), 0), LONGEST);
+      const at = slots.push(slot) - 1;
+      armed[at] = this.#handles[slot];
+      halves[2 * at] = ns % 2 ** 32;
+      halves[2 * at + 1] = ns / 2 ** 32;
+    }
+    if (cancels > 0) this.#wheel.deleteMany(cancelled.subarray(0, cancels));
+    if (slots.length === 0) return;
+    const results = this.#wheel.modMany(
+      armed.subarray(0, slots.length), new BigUint64Array(halves.buffer, 0, slots.length));
+    for (let i = 0; i < slots.length; i++) {
+      // No memory for now: the next turn tries again.
+      if (results[i] < 0) setImmediate(() => this.#wheel.closed || this.#change(slots[i]));
+    }
+  }
+
   #due(n, wheel) {
-    // A function may close the wheel or throw: the cookies are copied before.
-    const cookies = Array.from({ length: n }, (_, i) => Number(wheel.cookie(i)));
-    for (const cookie of cookies) {
-      const timeout = this.#armed.get(cookie);
-      if (timeout === undefined) continue; // cancelled or moved since
-      this.#armed.delete(cookie);
-      this.#places.delete(timeout);
+    // A function may close the wheel or throw: the slots are copied before.
+    const slots = Array.from({ length: n }, (_, i) => Number(wheel.cookie(i)));
+    this.#handling = true;
+    for (const slot of slots) {
+      const timeout = this.#owners[slot] ?? null;
+      if (timeout === null || this.#changed[slot]) continue; // cancelled or moved since
+      this.#release(timeout);
       try {
-        timeout.fire();
+        fire(timeout);
       } catch (error) {
         // As an exception of setTimeout()'s; the others are called.
         queueMicrotask(() => { throw error; });
       }
     }
+    this.#handling = false;
   }
 }
 
-if (Symbol.dispose) Timers.prototype[Symbol.dispose] = Timers.prototype.close;
+if (Symbol.dispose) {
+  Timers.prototype[Symbol.dispose] = Timers.prototype.close;
+  Timeout.prototype[Symbol.dispose] = Timeout.prototype.cancel;
+}

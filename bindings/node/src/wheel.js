@@ -198,12 +198,12 @@ export class Wheel {
 
   /** Arms a timer, or moves it. True if it was pending. Flags: ABS, REDUCE or IF_PENDING. */
   mod(timer, timeNs, flags = 0) {
-    return this.#armed(c.mod(this.#c, u64(timer), u64(timeNs), flags));
+    return this.#moved(c.mod(this.#c, u64(timer), u64(timeNs), flags));
   }
 
   /** As mod(), to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
   modRange(timer, timeNs, slackNs, flags = 0) {
-    return this.#armed(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), flags));
+    return this.#moved(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), flags));
   }
 
   /** Makes a timer periodic from the next time that it fires; 0 ends that. */
@@ -229,22 +229,23 @@ export class Wheel {
   deleteMany(timers) {
     const results = new Int32Array(words(timers).length);
     check(c.deleteMany(this.#c, timers, timers.length, results));
+    this.#planSoon();
     return results;
   }
 
   /** Cancels a timer. True if it was pending and will not fire. */
   delete(timer) {
-    return check(c.cancel(this.#c, u64(timer))) === 1;
+    return this.#moved(c.cancel(this.#c, u64(timer)));
   }
 
   /** As delete(), and arming the timer again is ESHUTDOWN. */
   shutdown(timer) {
-    return check(c.shutdown(this.#c, u64(timer))) === 1;
+    return this.#moved(c.shutdown(this.#c, u64(timer)));
   }
 
   /** As delete(), and frees the timer. */
   free(timer) {
-    return check(c.free(this.#c, u64(timer))) === 1;
+    return this.#moved(c.free(this.#c, u64(timer)));
   }
 
   /** Whether a timer is pending. */
@@ -263,20 +264,20 @@ export class Wheel {
   /** Gives a key a timer. True if it replaced a pending timer. Flags: ABS. */
   keySet(key, timeNs, cookie, flags = 0) {
     const b = bytes(key);
-    return this.#armed(
+    return this.#moved(
       c.keySet(this.#c, b, b.length, u64(timeNs), null, u64(cookie), flags));
   }
 
   /** Moves the pending timer of a key, which keeps its cookie. False without one. Flags: ABS. */
   keyMod(key, timeNs, flags = 0) {
     const b = bytes(key);
-    return this.#armed(c.keyMod(this.#c, b, b.length, u64(timeNs), flags));
+    return this.#moved(c.keyMod(this.#c, b, b.length, u64(timeNs), flags));
   }
 
   /** Cancels the pending timer of a key. False without one. */
   keyDelete(key) {
     const b = bytes(key);
-    return check(c.keyDelete(this.#c, b, b.length)) === 1;
+    return this.#moved(c.keyDelete(this.#c, b, b.length));
   }
 
   /** Whether a key has a pending timer. */
@@ -350,13 +351,14 @@ export class Wheel {
     return this.#out[0];
   }
 
-  #armed(result) {
+  #moved(result) {
     check(result);
     this.#planSoon();
     return result === 1;
   }
 
-  // At the end of a turn, once for all that it has armed.
+  // At the end of a turn, once for all that it has armed and cancelled: nothing pending
+  // lets the process end.
   #planSoon() {
     if (this.#handler === null || this.#planning) return;
     this.#planning = true;
