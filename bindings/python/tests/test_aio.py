@@ -2,6 +2,10 @@
 
 import asyncio
 import contextvars
+import threading
+import time
+
+import pytest
 
 from hwheel import AsyncioWheel
 
@@ -130,5 +134,175 @@ def test_a_closed_wheel_is_watched_no_more():
         assert not asyncio.get_running_loop().remove_reader(fileno)
         await asyncio.sleep(0.01)
         wheel.close()
+
+    asyncio.run(main())
+
+
+def test_a_timeout_ends_its_body():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            begin = time.monotonic()
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout(0.02) as timeout:
+                    await asyncio.sleep(60)
+            assert timeout.expired() and 0.02 <= time.monotonic() - begin < 30
+            await asyncio.sleep(0)  # The task is not cancelled any more.
+
+            async with wheel.timeout(60) as timeout:
+                await wheel.sleep(0.001)
+            assert not timeout.expired() and len(wheel) == 0
+
+            async with wheel.timeout(None) as timeout:
+                assert timeout.when() is None
+                timeout.reschedule(wheel.time() + 60)
+                assert len(wheel) == 1
+                timeout.reschedule(None)
+                assert len(wheel) == 0
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout_at(0):
+                    await asyncio.sleep(60)
+            with pytest.raises(KeyError):
+                async with wheel.timeout(60):
+                    raise KeyError
+            assert len(wheel) == 0
+
+    asyncio.run(main())
+
+
+def test_timeouts_nest():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout(0.01) as outer:
+                    async with wheel.timeout(60) as inner:
+                        await asyncio.sleep(60)
+            assert outer.expired() and not inner.expired()
+            async with wheel.timeout(60) as outer:
+                with pytest.raises(asyncio.TimeoutError):
+                    async with wheel.timeout(0.01) as inner:
+                        await asyncio.sleep(60)
+            assert inner.expired() and not outer.expired()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_body_is_no_timeout():
+    async def main():
+        async with AsyncioWheel() as wheel:
+
+            async def body():
+                async with wheel.timeout(60):
+                    await asyncio.sleep(60)
+
+            task = asyncio.ensure_future(body())
+            await asyncio.sleep(0)
+            assert len(wheel) == 1
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert len(wheel) == 0
+
+    asyncio.run(main())
+
+
+def test_a_timeout_is_entered_once():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            timeout = wheel.timeout(60)
+            with pytest.raises(RuntimeError):
+                timeout.reschedule(1)
+            async with timeout:
+                with pytest.raises(RuntimeError):
+                    await timeout.__aenter__()
+            with pytest.raises(RuntimeError):
+                timeout.reschedule(1)
+            with pytest.raises(RuntimeError):
+                await timeout.__aenter__()
+
+    asyncio.run(main())
+
+
+def test_negative_durations():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            for bad in -1, -1e-9, float("nan"):
+                for call in (
+                    lambda: wheel.timeout(bad),
+                    lambda: wheel.timeout_at(bad),
+                    lambda: wheel.call_later(bad, print),
+                    lambda: wheel.call_at(bad, print),
+                    lambda: wheel.call_every(bad, print),
+                ):
+                    with pytest.raises(ValueError):
+                        call()
+                with pytest.raises(ValueError):
+                    await wheel.sleep(bad)
+            assert len(wheel) == 0
+        with pytest.raises(ValueError):
+            AsyncioWheel(tick=-1)
+        with pytest.raises(TypeError):
+            AsyncioWheel(ticks=1)
+
+    asyncio.run(main())
+
+
+def test_loops_in_threads_and_arms_from_another():
+    done = []
+
+    async def main():
+        async with AsyncioWheel() as wheel:
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            threading.Thread(
+                target=lambda: wheel.call_later(0.01, future.set_result, threading.get_ident())
+            ).start()
+            assert await future != threading.get_ident()
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout(0.005):
+                    await wheel.sleep(60)
+            await asyncio.gather(*(wheel.sleep(n % 10 / 1000) for n in range(200)))
+            done.append(loop)
+
+    threads = [threading.Thread(target=lambda: asyncio.run(main())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(set(done)) == 4
+
+
+def test_a_wheel_belongs_to_its_loop():
+    async def use(wheel):
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await wheel.sleep(0)
+        with pytest.raises(RuntimeError, match="another event loop"):
+            async with wheel.timeout(1):
+                pass
+
+    async def main():
+        async with AsyncioWheel() as wheel:
+            thread = threading.Thread(target=lambda: asyncio.run(use(wheel)))
+            thread.start()
+            while thread.is_alive():
+                await asyncio.sleep(0.001)
+            assert len(wheel) == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["here", "in a thread"])
+def test_close_ends_those_that_sleep(where):
+    async def main():
+        wheel = AsyncioWheel()
+        fileno = wheel.fileno()
+        tasks = [asyncio.ensure_future(wheel.sleep(60)) for _ in range(3)]
+        await asyncio.sleep(0)
+        if where == "here":
+            wheel.close()
+        else:
+            threading.Thread(target=wheel.close).start()
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(result, ValueError) and "closed" in str(result)
+        assert not asyncio.get_running_loop().remove_reader(fileno)
 
     asyncio.run(main())

@@ -10,7 +10,7 @@ exists, ENOSPC too many timers, EBUSY another thread drives, ESHUTDOWN drained o
 forked child, EINVAL a bad argument or a closed wheel. A negative time is a ValueError.
 """
 
-from .aio import AsyncioWheel
+from .aio import AsyncioWheel, Timeout
 from .events import (
     ABS,
     IF_PENDING,
@@ -42,6 +42,7 @@ __all__ = [
     "Clock",
     "Event",
     "EventWheel",
+    "Timeout",
     "Timer",
     "Wheel",
     "version",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
+import contextlib
 from types import TracebackType
-from typing import Any, Optional, Type, TypeVar
+from typing import Any, List, Optional, Type, TypeVar
 
 from .events import Clock
-from .wheel import Timer, Wheel
+from .wheel import Timer, Wheel, nanoseconds
 
 
 Self = TypeVar("Self", bound="AsyncioWheel")
@@ -19,6 +19,69 @@ def _wake(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
+class Timeout:
+    """Cancels the task that is in its `async with` when its time has come, and turns
+    that into a TimeoutError, as asyncio.timeout(). Made by an `AsyncioWheel`."""
+
+    def __init__(self, wheel: "AsyncioWheel", when: Optional[float]) -> None:
+        self._wheel = wheel
+        self._when = when
+        self._timer: Optional[Timer] = None
+        self._task: "Optional[asyncio.Task[Any]]" = None
+        self._requests = 0
+        self._expired = False
+
+    def when(self) -> Optional[float]:
+        """The deadline on the wheel's clock, in seconds; None for none."""
+        return self._when
+
+    def reschedule(self, when: Optional[float]) -> None:
+        """Moves the deadline."""
+        if self._timer is None or self._task is None or self._expired:
+            raise RuntimeError("the timeout is not entered, or over")
+        if when is None:
+            self._timer.cancel()
+        else:
+            self._timer.arm_at(when)
+        self._when = when
+
+    def expired(self) -> bool:
+        """Whether the deadline has come within the `async with`."""
+        return self._expired
+
+    async def __aenter__(self) -> "Timeout":
+        if self._timer is not None:
+            raise RuntimeError("a timeout is entered once")
+        task = self._wheel._current_task()
+        self._timer = self._wheel.timer(self._expire)
+        if self._when is not None:
+            self._timer.arm_at(self._when)
+        # Python before 3.11 does not count requests to cancel.
+        self._requests = task.cancelling() if hasattr(task, "cancelling") else 0
+        self._task = task
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        value: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        task, self._task = self._task, None
+        assert task is not None and self._timer is not None
+        self._timer.cancel()
+        if not self._expired:
+            return
+        left = task.uncancel() if hasattr(task, "uncancel") else 0
+        if left <= self._requests and kind is not None and issubclass(kind, asyncio.CancelledError):
+            raise asyncio.TimeoutError from value
+
+    def _expire(self) -> None:
+        if self._task is not None:
+            self._expired = True
+            self._task.cancel()
+
+
 class AsyncioWheel(Wheel):
     """A wheel whose functions are called by an asyncio event loop.
 
@@ -26,7 +89,11 @@ class AsyncioWheel(Wheel):
     fetches up to `batch` events. What is left waits for the loop's next turn,
     so that other handlers get theirs. Functions run in the context their timer
     was made in; one that raises goes to the loop's exception handler.
+
+    Any thread may arm, cancel and close. Only tasks of its loop may sleep on it.
     """
+
+    _contexts = True
 
     def __init__(
         self,
@@ -42,12 +109,29 @@ class AsyncioWheel(Wheel):
         self._loop.add_reader(self._watched, self._ready)
 
     def close(self) -> None:
-        """Leaves the loop and frees the wheel; what is armed is not called."""
-        if self._watched >= 0:
-            if not self._loop.is_closed():
-                self._loop.remove_reader(self._watched)
-            self._watched = -1
+        """Leaves the loop and frees the wheel; what is armed is not called. A `sleep`
+        raises ValueError."""
+        watched = self.__dict__.pop("_watched", -1)
+        if watched >= 0 and not self._loop.is_closed():
+            sleepers = [t._args[0] for t in list(self._armed.values()) if t._callback is _wake]
+            # Keeps the descriptor open until the loop has left it.
+            wheel = self._events._wheel
+            try:
+                here: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
+            except RuntimeError:
+                here = None
+            if here is self._loop or not self._loop.is_running():
+                self._leave(watched, wheel, sleepers)
+            else:
+                with contextlib.suppress(RuntimeError):  # closed just now
+                    self._loop.call_soon_threadsafe(self._leave, watched, wheel, sleepers)
         super().close()
+
+    def _leave(self, watched: int, wheel: object, sleepers: "List[asyncio.Future[None]]") -> None:
+        self._loop.remove_reader(watched)
+        for sleeper in sleepers:
+            if not sleeper.done():
+                sleeper.set_exception(ValueError("the wheel is closed"))
 
     async def __aenter__(self: Self) -> Self:
         return self
@@ -62,6 +146,7 @@ class AsyncioWheel(Wheel):
 
     async def sleep(self, delay: float) -> None:
         """Returns after `delay` seconds."""
+        self._current_task()
         future = self._loop.create_future()
         timer = self.call_later(delay, _wake, future)
         try:
@@ -69,7 +154,29 @@ class AsyncioWheel(Wheel):
         finally:
             timer.cancel()
 
+    def timeout(self, delay: Optional[float]) -> Timeout:
+        """`async with wheel.timeout(5):` raises TimeoutError if its body takes longer than
+        `delay` seconds, as asyncio.timeout(); None is no limit."""
+        if delay is None:
+            return Timeout(self, None)
+        nanoseconds(delay)
+        return Timeout(self, self.time() + delay)
+
+    def timeout_at(self, when: Optional[float]) -> Timeout:
+        """As `timeout`, to a deadline on the wheel's clock."""
+        if when is not None:
+            nanoseconds(when)
+        return Timeout(self, when)
+
+    def _current_task(self) -> "asyncio.Task[Any]":
+        task = asyncio.current_task()
+        if task is None or asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("the wheel belongs to another event loop")
+        return task
+
     def _ready(self) -> None:
+        if self._closed:
+            return  # The loop leaves it soon.
         try:
             self._due.extend(self._events.poll())
             self._call_due()
@@ -80,9 +187,6 @@ class AsyncioWheel(Wheel):
     def _resume(self) -> None:
         if self._due:
             self._ready()
-
-    def _context(self) -> Any:
-        return contextvars.copy_context()
 
     def _call(self, timer: Timer) -> None:
         timer.context.run(timer._callback, *timer._args)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import math
 from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, Optional, Type, TypeVar
 
+from ._native import lib
 from .events import ABS, IF_PENDING, NEVER, Clock, Event, EventWheel
 from .unraisable import unraisable
 
@@ -42,7 +44,7 @@ class Timer:
         self._handle = 0
         self._period_ns = 0
         self._flags = 0
-        self.context = wheel._context()
+        self.context: Any = wheel._context() if wheel._contexts else None
         self.missed = 0
         """Periods left out before the call that runs now or ran last."""
 
@@ -84,13 +86,15 @@ class Timer:
     def _arm(self, time_ns: int, flags: int) -> bool:
         wheel = self._wheel
         events = wheel._events
-        if not self._period_ns and self._cookie in wheel._armed:
-            try:
-                if events.mod(self._handle, time_ns, flags | IF_PENDING):
-                    return True
-            except OSError:
-                pass  # Collected already. What else is wrong, arming will tell.
-        was_armed = self.cancel()
+        was_armed = self._cookie in wheel._armed
+        if was_armed:
+            if not self._period_ns:
+                try:
+                    if events.mod(self._handle, time_ns, flags | IF_PENDING):
+                        return True
+                except OSError:
+                    pass  # Collected already. What else is wrong, arming will tell.
+            was_armed = self.cancel()
         cookie = self._cookie = next(wheel._cookies)
         wheel._armed[cookie] = self
         try:
@@ -106,10 +110,8 @@ class Timer:
         return was_armed
 
     def _forget(self) -> None:
-        try:
-            self._wheel._events.delete(self._handle)
-        except OSError:
-            pass  # Collected already, and so forgotten by the library.
+        # What was collected already, the library has forgotten.
+        lib.hwheel_timer_delete(self._wheel._events._wheel, self._handle)
 
 
 Self = TypeVar("Self", bound="Wheel")
@@ -280,10 +282,10 @@ class Wheel:
                 self._failed(timer, error)
         return calls
 
-    # Methods that a wheel inside an event loop overrides.
+    # What a wheel inside an event loop overrides.
 
-    def _context(self) -> Any:
-        return None
+    _contexts = False
+    _context: Callable[[], Any] = staticmethod(contextvars.copy_context)
 
     def _call(self, timer: Timer) -> None:
         timer._callback(*timer._args)
