@@ -56,8 +56,9 @@ END
 path="$SCRATCH/dist/hwheel-$version.jar"
 [ "$(java -cp "$path" Smallest.java)" = "hello 42 from $HWHEEL_VERSION" ]
 javac -cp "$path" -d . "$SCRATCH"/tree/test/HostileTest.java \
-	"$SCRATCH"/tree/test/WheelTest.java
+	"$SCRATCH"/tree/test/WheelTest.java "$SCRATCH"/tree/test/TimersTest.java
 java -cp "$path:." HostileTest >/dev/null
+java -cp "$path:." TimersTest >/dev/null
 jar=hwheel-$version.jar
 echo "$jar, $(du -k "$SCRATCH/dist/$jar" | cut -f 1) kB: installed, first timer fired," \
 	"hostile calls passed"
