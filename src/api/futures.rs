@@ -170,31 +170,27 @@ impl Sleep {
         let place = Arc::new(AtomicWaker::new());
         place.register(waker);
         let owned = place.clone();
-        let timer = host.setup(
-            Spec {
-                func: PROMPT,
-                cookie: number_of(Arc::as_ptr(&place)) as u64,
-                period: 0,
-                kind: AUTO,
-            },
-            None,
-        )?;
-        match host.arm_range(timer, due, nanos(self.slack)) {
-            Ok(_) => {
-                // The timer's, and `wake` may have taken it over already.
-                std::mem::forget(owned);
-                Ok((Timer(timer), place))
-            }
-            Err(e) => {
-                _ = host.free(timer);
-                Err(e.into())
-            }
+        let spec = Spec {
+            func: PROMPT,
+            cookie: number_of(Arc::as_ptr(&place)) as u64,
+            period: 0,
+            kind: AUTO,
+        };
+        let slack = nanos(self.slack);
+        let timer = host.setup(spec, (slack == 0).then_some(due))?;
+        if slack != 0 {
+            host.arm_range(timer, due, slack)
+                .inspect_err(|_| _ = host.free(timer))?;
         }
+        // It is the timer's, and `wake` may have taken it over already.
+        std::mem::forget(owned);
+        Ok((Timer(timer), place))
     }
 
     fn cancel(&mut self) {
         if let Some((timer, place)) = self.armed.take() {
-            if self.wheel.delete(timer) == Ok(true) {
+            // A pending timer owns a count.
+            if Arc::strong_count(&place) > 1 && self.wheel.delete(timer) == Ok(true) {
                 // SAFETY: the timer was pending and owned this count.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(&place)) };
             }
