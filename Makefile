@@ -33,8 +33,13 @@ STATIC := $(BUILD)/libhwheel.a
 SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 
 # What the Rust standard library needs of the system; `make check-link`
-# compares it with what rustc says.
-PRIVATE := -lgcc_s -lutil -lrt -lpthread -lm -ldl -lc
+# compares it with what rustc says. The unwinder is the compiler's own, which links
+# it by itself. Only a compiler for glibc that builds for musl has none that fits:
+# there it is Rust's.
+PRIVATE := -lutil -lrt -lpthread -lm -ldl -lc
+unwind = $(if $(findstring -musl,$(1)),$(wildcard $(shell \
+	rustc --print sysroot)/lib/rustlib/$(1)/lib/self-contained/libunwind.a))
+LIBS = $(call unwind,$(CARGO_BUILD_TARGET)) $(PRIVATE)
 
 .PHONY: all lib static
 all: lib
@@ -72,14 +77,13 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 		-Wl,--whole-archive $(STATIC) -Wl,--no-whole-archive \
 		-Wl,--gc-sections -Wl,--version-script=hwheel.map \
 		-Wl,-soname,$(SONAME) -Wl,-z,relro,-z,now,-z,defs,-z,nodelete \
-		$(PRIVATE)
+		$(LIBS)
 	$(Q)ln -sf $(notdir $@) $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(BUILD)/libhwheel.so
 
-# Fills in a template. A program that links the library gets libgcc_s, or what
-# stands for it with -static, from its own compiler.
+# Fills in a template.
 fill = sed -e 's|@VERSION@|$(VERSION)|' \
-	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(filter-out -lgcc_s,$(PRIVATE))|'
+	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(PRIVATE)|'
 
 # In hwheel.pc what lies below the prefix counts from the file, so that the tree
 # can be moved; what lies elsewhere stays where it is.
@@ -115,7 +119,7 @@ $(STAGE)/.done: $(SHARED) $(STATIC) $(wildcard include/*) \
 	$(Q)touch $@
 
 STAGE_SHARED := -I$(STAGE)/include -L$(STAGE)/lib -Wl,-rpath,$(STAGE)/lib -lhwheel
-STAGE_STATIC := -I$(STAGE)/include $(STAGE)/lib/libhwheel.a $(PRIVATE)
+STAGE_STATIC = -I$(STAGE)/include $(STAGE)/lib/libhwheel.a $(LIBS)
 
 # Examples.
 EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
@@ -241,7 +245,7 @@ check-link:
 	$(Q)want="$$(rustc --crate-type staticlib --print native-static-libs \
 		-o $(BUILD)/link/l.a $(BUILD)/link/l.rs 2>&1 | \
 		sed -n 's/.*native-static-libs: //p')"; \
-	for lib in $$want; do case ' $(PRIVATE) ' in *" $$lib "*) ;; \
+	for lib in $$want; do case ' $(PRIVATE) -lgcc_s ' in *" $$lib "*) ;; \
 		*) echo "rustc also wants $$lib"; exit 1;; esac; done
 
 # A program outside the tree, built against the installed header.

@@ -328,6 +328,10 @@ static void each_set_is_counted_by_how_it_ended(void)
 /* What the allocator counts as used, though it only keeps it at hand. */
 #define ALLOCATOR_KEEPS 65536
 
+#ifndef __GLIBC_PREREQ
+#define __GLIBC_PREREQ(major, minor) 0
+#endif
+
 static size_t allocated(void)
 {
 #if __GLIBC_PREREQ(2, 33)

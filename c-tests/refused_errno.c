@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -53,7 +54,12 @@ static void limit_space(unsigned long more)
 	unsigned long pages = 0;
 	struct rlimit limit;
 	FILE *file = fopen("/proc/self/statm", "r");
+	pthread_attr_t stack;
 
+	/* glibc's; musl's is smaller than what is left. */
+	EXPECT(pthread_attr_init(&stack), 0);
+	EXPECT(pthread_attr_setstacksize(&stack, 8 << 20), 0);
+	EXPECT(pthread_setattr_default_np(&stack), 0);
 	EXPECT(file != NULL && fscanf(file, "%lu", &pages) == 1, 1);
 	fclose(file);
 	limit.rlim_cur = limit.rlim_max = pages * 4096 + more;

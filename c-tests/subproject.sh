@@ -59,7 +59,7 @@ if command -v meson >/dev/null && command -v ninja >/dev/null; then
 	grep -q "version: '$version'" meson.build ||
 		{ echo "meson.build is not version $version"; exit 1; }
 	for lib in $(sed -n 's/^PRIVATE := //p' Makefile); do
-		case $lib in -lgcc_s|-lc) ;; *) grep -q "'$lib'" meson.build ||
+		case $lib in -lc) ;; *) grep -q "'$lib'" meson.build ||
 			{ echo "meson.build lacks $lib"; exit 1; };; esac
 	done
 else

@@ -14,7 +14,7 @@ $(BUILD)/early-latency: private CFLAGS += -Dclock_gettime=clock_behind
 $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Iinclude -o $@ \
-		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(PRIVATE)
+		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(LIBS)
 
 # Before the stage, which installs them, and not beside it.
 $(STAGE)/.done: | $(TOOLS)

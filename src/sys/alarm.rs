@@ -43,7 +43,7 @@ impl Alarm {
         let value = libc::itimerspec {
             it_interval: zero,
             it_value: libc::timespec {
-                tv_sec: (ns / 1_000_000_000) as libc::time_t,
+                tv_sec: (ns / 1_000_000_000) as _,
                 tv_nsec: (ns % 1_000_000_000) as _,
             },
         };

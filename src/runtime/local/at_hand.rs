@@ -28,6 +28,7 @@ pub(super) struct AtHand {
 ))]
 mod place {
     use super::{AtHand, Held};
+    #[cfg(target_arch = "x86_64")]
     use crate::core::wheel::{Shard, Token};
 
     // Zeros: no wheel has the id 0, no base the time 0, and no page the address 0.
