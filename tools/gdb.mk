@@ -1,0 +1,45 @@
+# What gdb prints of timers and wheels: tools/gdb/hwheel.py, which gdb finds by itself
+# if the prefix is its own, usually /usr.
+GDB_AUTOLOAD ?= $(PREFIX)/share/gdb/auto-load$(abspath $(LIBDIR))
+GDB_SCRIPT = $(GDB_AUTOLOAD)/$(notdir $(SHARED))-gdb.py
+
+.PHONY: install-gdb uninstall-gdb
+install: install-gdb
+install-gdb:
+	$(Q)$(INSTALL) -d $(DESTDIR)$(GDB_AUTOLOAD)
+	$(Q)$(INSTALL) -m 644 tools/gdb/hwheel.py $(DESTDIR)$(GDB_SCRIPT)
+$(STAGE)/.done: tools/gdb/hwheel.py
+
+uninstall: uninstall-gdb
+uninstall-gdb:
+	$(Q)rm -f $(DESTDIR)$(GDB_SCRIPT)
+
+# The script has the places of words in it, which gdb finds in a library with all
+# debug information.
+.PHONY: gdb-layout check-gdb
+LAYOUT := $(BUILD)/gdb/layout
+$(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
+	$(Q)mkdir -p $(@D)
+	$(Q)CARGO_TARGET_DIR=$(TARGET)/layout CARGO_PROFILE_DEV_DEBUG=2 $(CARGO) rustc -q --lib \
+		--crate-type staticlib --features capi --message-format=json-render-diagnostics \
+		> $(BUILD)/gdb/cargo.json
+	$(Q)$(CC) -shared -o $(BUILD)/gdb/all.so -Wl,--whole-archive "$$(sed -n \
+		's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' $(BUILD)/gdb/cargo.json)" \
+		-Wl,--no-whole-archive -Wl,--gc-sections -Wl,--version-script=hwheel.map $(LIBS)
+	$(Q)gdb -batch -nx -x tools/gdb/layout.py $(BUILD)/gdb/all.so > $@.new
+	$(Q)mv $@.new $@
+
+need-gdb = command -v gdb >/dev/null || { \
+	echo '    skipped: gdb is not installed (apt-get install gdb)'; exit 0; };
+
+gdb-layout: $(LAYOUT)
+	$(call say,LAYOUT,tools/gdb/hwheel.py)
+	$(Q)sed -i -e '/^# layout {/,/^# layout }/{/^# layout/!d}' \
+		-e '/^# layout {/r $(LAYOUT)' tools/gdb/hwheel.py
+
+test check: check-gdb
+check-gdb: $(STAGE)/.done
+	$(call say,CHECK,gdb)
+	$(Q)$(need-gdb) $(MAKE) -s --no-print-directory $(LAYOUT) && \
+		tools/gdb/test.sh '$(CC)' $(STAGE) $(STAGE)/share/gdb/auto-load$(STAGE)/lib/$(notdir \
+			$(SHARED))-gdb.py $(LAYOUT) $(abspath $(BUILD)/gdb)

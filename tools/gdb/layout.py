@@ -1,0 +1,34 @@
+"""In gdb, with the library built with all debug information: where the words are that
+hwheel.py reads, as the text that stands there between its marks."""
+
+import gdb
+
+WORDS = """
+wheel.ticks.up wheel.ticks.down wheel.ticks.tick_ns wheel.ticks.bias
+wheel.shared.hand wheel.shared.shards wheel.shared.callback.running
+wheel.shared.strays.armed wheel.shared.strays.cancels
+wheel.shared.strays.setups wheel.shared.strays.frees
+wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained
+wheel.slab.directory wheel.slab.bump clock manual_ns drive
+""".split()
+SHARD = "next count.armed count.cancels count.setups count.frees".split()
+
+
+def offset(type, path):
+    at = 0
+    for name in path.split("."):
+        field = type[name]
+        at, type = at + field.bitpos // 8, field.type
+    return at
+
+
+host = gdb.lookup_type("hwheel::runtime::host::Host")
+shard = gdb.lookup_type("hwheel::core::shard::Shard")
+system = gdb.lookup_type("hwheel::sys::clock::Clock::System")
+layout = {name: offset(host, name) for name in WORDS}
+layout["clock.id"] = offset(host, "clock") + offset(system, "__0")
+layout.update({"shard." + name: offset(shard, name) for name in SHARD})
+print("LAYOUT = {")
+for name, at in layout.items():
+    print(f'    "{name}": {at},')
+print("}")
