@@ -23,3 +23,15 @@ bench-bindings: $(STAGE)/.done
 	$(call say,BENCH,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) CC='$(CC)' CXX='$(CXX)' \
 		bindings/bench.sh $(abspath $(BUILD)/bindings) docs/BINDINGS.md $(BINDINGS)
+
+# The project has no public address yet: the packages carry one that stands for it.
+# At the release `make address REPOSITORY=<host>/<owner>/<name>` puts in the real one.
+.PHONY: address check-address
+address:
+	$(call say,ADDRESS,$(REPOSITORY))
+	$(Q)tools/address.sh '$(REPOSITORY)'
+
+test check: check-address
+check-address:
+	$(call say,CHECK,address)
+	$(Q)c-tests/address.sh

@@ -2,7 +2,7 @@ rockspec_format = "3.0"
 package = "hwheel"
 version = "0.1.0-1"
 source = {
-	-- Made by package.sh, with the library inside.
+	-- For the root of the source, where `luarocks make` takes this file as well.
 	url = "git+https://github.com/hwheel/hwheel.git",
 	tag = "v0.1.0",
 }
@@ -13,13 +13,11 @@ description = {
 }
 supported_platforms = { "linux" }
 dependencies = { "lua == 5.1" } -- LuaJIT; the module needs its FFI.
+-- The library is inside. Building it needs Rust, GNU make and a C compiler.
 build = {
-	type = "builtin",
-	modules = {
-		["hwheel"] = "src/hwheel.lua",
-		["hwheel.cdef"] = "src/cdef.lua",
-	},
-	install = {
-		lib = { ["hwheel.libhwheel"] = "libhwheel.so" },
-	},
+	type = "make",
+	build_target = "rock",
+	build_variables = { CFLAGS = "$(CFLAGS)" },
+	install_target = "install-rock",
+	install_variables = { ROCK_LUADIR = "$(LUADIR)", ROCK_LIBDIR = "$(LIBDIR)" },
 }

@@ -1,22 +1,21 @@
 #!/bin/bash
-# The rock with the library inside, installed into an empty tree and used there.
+# The rock with the library inside, made at the root of the source, installed into an
+# empty tree and used there.
 set -euo pipefail
 . ./env.sh
 alone
-unset LUA_PATH
+unset LUA_PATH MAKEFLAGS MAKELEVEL
 machine >/dev/null || skip "$(machine)"
 need 'no LuaRocks: apt-get install luarocks' luarocks --version
 rocks='luarocks --lua-version 5.1'
-mkdir -p "$SCRATCH/tree"
-cp -r src ./*.rockspec "$SCRATCH/tree"
-cp test/hostile.lua "$SCRATCH/tree"
-cd "$SCRATCH/tree"
-{ echo 'return [['; cat "$HWHEEL_PREFIX/share/hwheel/hwheel.cdef"; echo ']]'; } >src/cdef.lua
-strip --strip-unneeded -o libhwheel.so "$HWHEEL_PREFIX/lib/libhwheel.so.0"
-$rocks lint ./*.rockspec
-$rocks --tree "$SCRATCH/built" make --pack-binary-rock ./*.rockspec >"$SCRATCH/rocks" 2>&1 ||
+hostile=$PWD/test/hostile.lua
+cd ../..
+rockspec=$(echo bindings/luajit/*.rockspec)
+$rocks lint "$rockspec"
+rm -rf "$SCRATCH/built"
+{ $rocks --tree "$SCRATCH/built" make "$rockspec" && cd "$SCRATCH/dist" &&
+	$rocks --tree "$SCRATCH/built" pack hwheel; } >"$SCRATCH/rocks" 2>&1 ||
 	{ cat "$SCRATCH/rocks"; exit 1; }
-mv ./*.rock "$SCRATCH/dist"
 $rocks --tree "$SCRATCH/clean" install "$SCRATCH"/dist/*.rock >"$SCRATCH/rocks" 2>&1 ||
 	{ cat "$SCRATCH/rocks"; exit 1; }
 
@@ -29,7 +28,7 @@ wheel:once(10e6, 42)
 while wheel:poll(events) == 0 do wheel:wait() end
 print("hello " .. tonumber(events[0].cookie) .. " from " .. hwheel.version())')
 [ "$said" = "hello 42 from $HWHEEL_VERSION" ]
-"$luajit" "$SCRATCH/tree/hostile.lua"
+"$luajit" "$hostile"
 rock=$(basename "$SCRATCH"/dist/*.rock)
 echo "$rock, $(du -k "$SCRATCH/dist/$rock" | cut -f 1) kB: installed, first timer fired," \
 	"hostile calls passed"

@@ -1,0 +1,21 @@
+#!/bin/bash
+# The address of the project can be set by one variable, and nothing names another.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cp -r bindings "$dir/"
+cd "$dir"
+now=$(sed -n 's|^module \(.*\)/bindings/go$|\1|p' bindings/go/go.mod)
+for to in example.org/Some_one/a.wheel gitlab.com/someone/wheel; do
+	"$OLDPWD/tools/address.sh" "$to"
+	! grep -rn -e 'github\.com/hwheel' -e 'io\.github' bindings || exit 1
+	grep -q "^module $to/bindings/go$" bindings/go/go.mod
+	grep -q "https://$to" bindings/luajit/*.rockspec
+done
+grep -q '<groupId>io.gitlab.someone<' bindings/java/pom.xml
+"$OLDPWD/tools/address.sh" "$now"
+diff -r bindings "$OLDPWD/bindings"
+for wrong in '' hwheel example.org/someone 'example.org/a b/c' 'https://example.org/a/b'; do
+	! "$OLDPWD/tools/address.sh" "$wrong" 2>/dev/null || { echo "takes '$wrong'"; exit 1; }
+done
+diff -r bindings "$OLDPWD/bindings"

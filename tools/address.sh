@@ -1,0 +1,24 @@
+#!/bin/bash
+# Gives the project its public address, which go.mod, the rockspec, the pom and the
+# pages of the bindings name. Changes the files of the tree where it is started.
+#
+#   address.sh <host>/<owner>/<name>
+set -euo pipefail
+now=$(sed -n 's|^module \(.*\)/bindings/go$|\1|p' bindings/go/go.mod) to=${1:-}
+[[ $to =~ ^[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9_-]+/[A-Za-z0-9._-]+$ ]] ||
+	{ echo "REPOSITORY is '$to', not <host>/<owner>/<name>, as in $now" >&2; exit 1; }
+
+# Maven's name for the owner: io.github.owner, io.gitlab.owner, otherwise the host
+# backwards.
+group() {
+	local host=${1%%/*} owner
+	owner=$(cut -d / -f 2 <<<"$1" | tr 'A-Z_' 'a-z-')
+	case $host in
+	github.com | gitlab.com) echo "io.${host%.com}.$owner" ;;
+	*) echo "$(tr . '\n' <<<"$host" | tac | paste -sd .).$owner" ;;
+	esac
+}
+from_group=$(group "$now")
+grep -rlF -e "$now" -e "$from_group" bindings | while read -r file; do
+	sed -i -e "s|${now//./\\.}|$to|g" -e "s|${from_group//./\\.}\b|$(group "$to")|g" "$file"
+done
