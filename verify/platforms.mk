@@ -12,7 +12,8 @@ test-platforms-run: $(PLATFORMS:%=test-c-%)
 # allocator of its own; nor fork, as the emulator ignores MADV_WIPEONFORK; nor what
 # looks at the blocked signals of a thread, of which the emulator keeps some.
 left-out = $(if $(findstring musl,$(1)),unwind noalloc) \
-	$(if $(call emulator,$(1)),errno fork keys noalloc resources small thread trap_memory)
+	$(if $(call emulator,$(1)),errno fork keys noalloc refused_errno resources small \
+		thread trap_memory)
 
 # Debian's musl comes without the headers of the kernel.
 kernel-headers = $(if $(findstring musl,$(1)),$(addprefix $(space)-idirafter ,/usr/include \
