@@ -8,17 +8,22 @@
 //!
 //! ```text
 //!   arming thread                     driver
-//!   arm.push      push the entry      bucket.take   clear the summary bit
-//!   --- fence ---                                   take the mask    (RMW)
+//!   arm.push      push the entry      bucket.take   clear the summary bit (RMW)
+//!   --- fence ---                                   --- fence ---
+//!                                                   take the mask    (RMW)
 //!   arm.mark      set the mask bit                  --- fence ---
-//!                 set the summary bit               drain the queues
+//!                 --- fence ---                     drain the queues
+//!                 set the summary bit
 //! ```
 //! A thread does not set a bit that is set already. If it finds its mask bit set,
 //! the driver has not taken the mask yet, and the fences make the driver see the
 //! entry. The thread checks the summary in any case: more than 256 shards share
 //! bits, and the thread that has set a shared bit may be stopped before it comes to
-//! the summary. The driver clears the summary first, so a mask bit that the driver
-//! does not take is set before its summary bit.
+//! the summary.
+//!
+//! The driver reads each word of a mask before it takes it, and does not take an empty
+//! one. So a fence stands between summary and mask on both sides. Either the driver sees
+//! the mask bit, or the thread finds the summary bit cleared, and sets it again.
 //!
 //! # The urgent bucket
 //!
@@ -28,11 +33,13 @@
 use super::levels::Levels;
 use super::memory::{Memory, Pages};
 use super::shard::Shard;
-use super::tunables::{MASK_WORDS, WORD};
-use crate::sync::{fence_after_rmw, init, AtomicPtr, AtomicU64, Fresh, Ordering};
+use super::tunables::{MASK_BITS, MASK_WORDS, WORD};
+use crate::sync::{
+    fence_after_rmw, fence_between_loads, init, AtomicPtr, AtomicU64, Fresh, Ordering,
+};
 
 /// Shards that have a mask bit of their own.
-const BITS: u32 = 64 * MASK_WORDS as u32;
+const BITS: u32 = MASK_BITS * MASK_WORDS as u32;
 
 #[repr(C)]
 pub(crate) struct Mask([AtomicU64; MASK_WORDS]);
@@ -56,7 +63,7 @@ impl Shards {
             if *word != 0 {
                 let bit = word.trailing_zeros();
                 *word &= *word - 1;
-                return Some(n as u32 * 64 + bit);
+                return Some(n as u32 * MASK_BITS + bit);
             }
         }
         None
@@ -169,8 +176,12 @@ impl Buckets {
     /// Relaxed: follows the fence behind the push.
     #[inline(always)]
     pub fn is_marked(&self, bucket: u32, shard: &Shard) -> bool {
-        self.mask(bucket, shard.mask_word).load(Ordering::Relaxed) & shard.mask_bit != 0
-            && self.summary(bucket).load(Ordering::Relaxed) >> (bucket % WORD) & 1 != 0
+        if self.mask(bucket, shard.mask_word).load(Ordering::Relaxed) & shard.mask_bit == 0 {
+            return false;
+        }
+        // The bit may be one that another shard shares, and has just set.
+        fence_between_loads();
+        self.summary(bucket).load(Ordering::Relaxed) >> (bucket % WORD) & 1 != 0
     }
 
     /// Step `arm.mark`, for a shard that is not marked. Followed by a fence.
@@ -182,6 +193,8 @@ impl Buckets {
             // AcqRel: pairs with `take`.
             mask.fetch_or(shard.mask_bit, Ordering::AcqRel);
         }
+        // The summary is read after the mask was set.
+        fence_after_rmw();
         let summary = self.summary(bucket);
         let bit = 1 << (bucket % WORD);
         if summary.load(Ordering::Relaxed) & bit == 0 {
@@ -201,6 +214,8 @@ impl Buckets {
             return None;
         }
         summary.fetch_and(!bit, Ordering::AcqRel);
+        // The masks are read after the summary was cleared.
+        fence_after_rmw();
         let mut shards = Shards::default();
         for (word, taken) in shards.0.iter_mut().enumerate() {
             let mask = self.mask(bucket, word);

@@ -10,7 +10,7 @@ use super::memory::{Memory, Pages};
 use super::queue::{push, push_chunk, Batch, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
-use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_WORDS};
+use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS, MASK_WORDS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -80,8 +80,8 @@ impl Shard {
             at.write(Shard {
                 id,
                 buckets,
-                mask_word: id as usize / 64 % MASK_WORDS,
-                mask_bit: 1 << (id % 64),
+                mask_word: (id / MASK_BITS) as usize % MASK_WORDS,
+                mask_bit: 1 << (id % MASK_BITS),
                 owned: AtomicU32::new(1),
                 publishing: AtomicU32::new(0),
                 free: FreeList::default(),

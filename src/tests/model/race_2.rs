@@ -138,24 +138,27 @@ fn race_2_arm_into_a_bucket_being_emptied() {
 }
 
 /// Race 2 over a turn of the lowest level: an entry for the next turn is pushed into a
-/// bucket that the driver is emptying. The hand counts as behind that bucket already.
+/// bucket that the driver is emptying. The hand counts as behind that bucket already. The
+/// thread's bit in the mask is set already, or it is in another word than the one that is.
 #[test]
 fn race_2_arm_for_the_next_turn_of_a_bucket_being_emptied() {
-    for shard in [0, 1] {
-        duel(
-            || {
-                let (w, t) = one(None);
-                w.timer(Some(1));
-                (w, t)
-            },
-            move |(w, t)| w.arm(shard, *t, 3),
-            |(w, _)| w.advance(2),
-            |(w, _), was, _| {
-                assert!(!was);
-                w.advance(3);
-                assert_eq!(w.fired(), 2, "late or lost");
-            },
-        );
+    for arm in [World::arm, World::short_arm] {
+        for shard in [0, 1] {
+            duel(
+                || {
+                    let (w, t) = one(None);
+                    w.timer(Some(1));
+                    (w, t)
+                },
+                move |(w, t)| arm(w, shard, *t, 3),
+                |(w, _)| w.advance(2),
+                |(w, _), was, _| {
+                    assert!(!was);
+                    w.advance(3);
+                    assert_eq!(w.fired(), 2, "late or lost");
+                },
+            );
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 use super::{explore, report, two, Alarm, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
+use crate::core::tunables::{MASK_BITS, MASK_WORDS};
 use crate::sync::stopped_before;
 use crate::tests::checker::at;
 use crate::tests::Waking;
@@ -30,10 +31,12 @@ impl Scene {
         }
     }
 
-    /// The same where two threads share a bit in the masks of buckets.
+    /// The same where two threads share a bit in the masks of buckets, and a third has a
+    /// timer that is due.
     fn crowded() -> Scene {
         let mut s = Scene::new();
-        for _ in 0..64 {
+        s.world.timer(Some(1));
+        for _ in 0..MASK_BITS * MASK_WORDS as u32 {
             s.world.tokens[0] = s.world.wheel.attach().unwrap();
         }
         s
@@ -153,12 +156,24 @@ fn stopped_arm_against_arm_and_sweep() {
 #[test]
 fn stopped_arm_against_an_arm_that_shares_its_mark() {
     beside_a_stopped_thread(
-        // An execution makes 64 shards, and takes long.
-        1,
+        2,
         Scene::crowded,
         |s| _ = s.arm(1, s.t, 3),
         |s| s.arm(0, s.u, 3),
         |_| (),
+        |s, _| s.fires(s.u, 3),
+    );
+}
+
+/// Buckets: the same while the driver empties that bucket. The entry is for its next turn.
+#[test]
+fn stopped_arm_against_an_arm_that_shares_its_mark_and_sweep() {
+    beside_a_stopped_thread(
+        2,
+        Scene::crowded,
+        |s| _ = s.arm(1, s.t, 3),
+        |s| s.arm(0, s.u, 3),
+        |s| _ = s.world.advance(2),
         |s, _| s.fires(s.u, 3),
     );
 }
