@@ -19,5 +19,5 @@ pub(crate) mod slab;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod ticks;
-pub mod tunables;
+pub(crate) mod tunables;
 pub(crate) mod wheel;

@@ -435,7 +435,10 @@ fn every_operation_agrees_with_an_ordered_map_at_length() {
             });
         }
     });
-    println!("figures: {} operations of {RUNS} settings agree", rounds * STEPS * RUNS);
+    println!(
+        "figures: {} operations of {RUNS} settings agree",
+        rounds * STEPS * RUNS
+    );
 }
 
 proptest::proptest! {
