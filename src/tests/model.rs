@@ -289,20 +289,20 @@ impl Plain {
     }
 }
 
-/// The system's alarm: nanoseconds, 0 for now. Under a mutex, as the kernel's
-/// is.
-struct Alarm(loom::sync::Mutex<u64>);
+/// The system's alarm: nanoseconds, 0 for now. Weaker than the kernel's, which has a
+/// lock: the wheel counts on nothing but that its settings have an order.
+struct Alarm(AtomicU64);
 
 impl Alarm {
     fn new() -> Self {
-        Alarm(loom::sync::Mutex::new(NEVER))
+        Alarm(AtomicU64::new(NEVER))
     }
     fn set(&self, ns: u64) {
-        *self.0.lock().unwrap() = ns;
+        self.0.store(ns, Ordering::Relaxed);
     }
     /// The tick that it rings at.
     fn get(&self) -> u64 {
-        *self.0.lock().unwrap() >> super::checker::TICK_BITS
+        self.0.load(Ordering::Relaxed) >> super::checker::TICK_BITS
     }
     /// A caller whose driver sleeps on it.
     fn caller(&self, token: Token) -> Waking<impl Fn() + '_> {

@@ -25,8 +25,13 @@
 //! or arm.rely finds an alarm after the promise, and the thread pushes.
 //!
 //! Each thread compares with the alarm, not with `next_visit`, because a thread
-//! that has lowered `next_visit` may be stopped before it kicks. So a fence stands
-//! between the two loads of arm.wake in any case.
+//! that has lowered `next_visit` may be stopped before it kicks.
+//!
+//! The fence of drive.suspend orders all but the last case. For that one, a fence
+//! stands between `next_visit` and the kick, and another between the system's timer and
+//! sleep.look. So the wheel needs from the system's timer only that its settings have an
+//! order. If the timer has a lock, as the kernel's has, these two fences change nothing.
+//! The fence of arm.wake is also one between arm.mark and arm.check, see `buckets.rs`.
 
 use super::{Drive, Fired, Sink, Sweep};
 use crate::core::entry::Entry;
