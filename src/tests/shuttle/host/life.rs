@@ -82,6 +82,39 @@ fn the_tick_thread_sleeps_past_nothing() {
     });
 }
 
+/// What is queued runs, whoever is to run it, workers that sleep or an executor that is
+/// asked for it; nobody stops the wheel for that.
+#[test]
+fn what_is_queued_waits_for_no_stop() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: rng.below(3) as u32,
+            queue: 1 << rng.below(2),
+            overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
+        };
+        let w = World::new(
+            Clock::System(libc::CLOCK_MONOTONIC),
+            Some(crew),
+            Manner::Inside,
+        );
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 2, |_, rng| {
+            for _ in 0..3 {
+                w.arm_one_call(host, rng);
+                let mut patience = 1000;
+                while host.wheel().pending() != 0 || host.queue().0 != 0 {
+                    system().pass(TICK);
+                    thread::yield_now();
+                    patience -= 1;
+                    assert!(patience != 0, "overslept");
+                }
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
 /// One thread drives, the others ask: it is never refused, and what they are told is
 /// not after what is armed.
 #[test]

@@ -91,3 +91,38 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
         w.close(tally, rng);
     });
 }
+
+/// A delete that waits for a callback hears that it was put into the queue, if nothing
+/// else happens for ever.
+#[test]
+fn a_sync_delete_hears_of_the_queue() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 0,
+            queue: 2,
+            overload: Overload::Run,
+        };
+        let w = World::new(
+            Clock::System(libc::CLOCK_MONOTONIC),
+            Some(crew),
+            Manner::Refuses,
+        );
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 1, |_, rng| {
+            let timer = w.pick(rng);
+            for _ in 0..8 {
+                w.book(1);
+                let was = host.arm(timer, When::After(0), crate::core::arm::How::Always);
+                assert_eq!(was, Ok(0));
+                system().pass(2 * TICK);
+                // At any point of what the driver does.
+                for _ in 0..rng.below(16) {
+                    thread::yield_now();
+                }
+                w.await_end(host, timer);
+            }
+        });
+        w.close(tally, rng);
+    });
+}
