@@ -44,6 +44,8 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 /// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned.
+///   At the limit a thread that is stopped inside a call may hold freed timers
+///   back. A call that makes a timer then returns -ENOSPC a little early.
 /// @flags: 0 or HWHEEL_COARSE.
 /// @start_ns: first time of a manual clock, below 2^62 ticks and below 2^63 ns;
 ///   0 for the other clocks.
