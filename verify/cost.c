@@ -3,6 +3,7 @@
  * calls, and what these need is made ready outside of it. The clock is
  * the caller's, so that nothing depends on the speed of the machine.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <valgrind/callgrind.h>
@@ -130,6 +131,54 @@ static void op_idle_tick(void)
 	}
 }
 
+/* One timer is due in each tick. */
+static void arm_one_a_tick(void)
+{
+	EACH(bench_arm(w, timers[i], now + (i + 1) * MS));
+}
+
+static void op_tick_1_thread(void)
+{
+	pass(CALLS);
+}
+
+/* The same beside 255 other threads, which have timers that are due much later. */
+static void op_tick_256_threads(void)
+{
+	pass(CALLS);
+}
+
+enum { OTHERS = 255 };
+static pthread_barrier_t all_have_armed, over;
+
+static void *other(void *arg)
+{
+	bench_timer t;
+
+	MUST(bench_once(w, 10000 * SEC, count, 0, &t) >= 0);
+	pthread_barrier_wait(&all_have_armed);
+	pthread_barrier_wait(&over);
+	return arg;
+}
+
+static void count_ticks_beside_others(void)
+{
+	pthread_t threads[OTHERS];
+
+	pthread_barrier_init(&all_have_armed, NULL, OTHERS + 1);
+	pthread_barrier_init(&over, NULL, OTHERS + 1);
+	for (unsigned i = 0; i < OTHERS; i++)
+		MUST(pthread_create(&threads[i], NULL, other, NULL) == 0);
+	pthread_barrier_wait(&all_have_armed);
+	for (unsigned round = 0; round < 2; round++) {
+		arm_one_a_tick();
+		RUN(tick_256_threads);
+	}
+	pthread_barrier_wait(&over);
+	for (unsigned i = 0; i < OTHERS; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int main(void)
 {
 	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
@@ -158,5 +207,11 @@ int main(void)
 		op_free();
 		RUN(idle_tick);
 	}
+	op_setup();
+	for (unsigned round = 0; round < 2; round++) {
+		arm_one_a_tick();
+		RUN(tick_1_thread);
+	}
+	count_ticks_beside_others();
 	return bench_destroy(w) == 0 ? 0 : 1;
 }

@@ -96,7 +96,16 @@ def table(costs):
 
 
 def check(costs):
-    return all([check_growth(costs), check_limits(costs)])
+    return all([check_growth(costs), check_limits(costs), check_threads(costs)])
+
+
+def check_threads(costs):
+    """A tick costs what is due, however many threads there are."""
+    alone, together = costs["tick_1_thread"], costs["tick_256_threads"]
+    good = 0 < together <= alone * GROWTH
+    print(f"    figures: a tick with one timer due: {alone:.1f} instructions with 1 thread, "
+          f"{together:.1f} with 256{'' if good else ': MORE FOR MORE THREADS'}")
+    return good
 
 
 def check_growth(costs):

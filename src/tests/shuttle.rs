@@ -12,6 +12,7 @@
 //! `model` see to; what comes of many steps of many threads is seen here.
 
 mod callbacks;
+mod cost;
 mod drain;
 pub(crate) mod host;
 mod keys;
@@ -20,7 +21,7 @@ mod sleep;
 mod storm;
 mod watch;
 
-use super::checker::{at, func, shape, thread, Futex, Waker, TICK_BITS};
+use super::checker::{at, called, func, shape, thread, Futex, Waker, TICK_BITS};
 use super::{Heap, Rng, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
