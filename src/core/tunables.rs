@@ -59,4 +59,4 @@ pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };
 /// Entries that one sweep cleans up.
 pub(crate) const CLEAN_PIECE: usize = if CHECKED { 4 } else { 4096 };
 /// Tries of an allocation at the limit to find a free node.
-pub(crate) const LIMIT_TRIES: u32 = if CHECKED { 1 } else { 64 };
+pub(crate) const LIMIT_TRIES: u32 = if cfg!(loom) { 1 } else { 64 };

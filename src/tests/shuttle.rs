@@ -16,6 +16,7 @@ mod cost;
 mod drain;
 pub(crate) mod host;
 mod keys;
+mod limit;
 mod pool;
 mod sleep;
 mod storm;
