@@ -193,7 +193,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         } else {
             wheel.give_back(Some(self.own), index, hot, next, ended);
         }
-        probe!(expire_entry, wheel, fired.handle, fired.deadline_ns);
+        probe!(
+            expire_entry,
+            wheel,
+            fired.handle,
+            fired.deadline_ns,
+            fired.func
+        );
         self.stop = !self.sink.fire(&fired);
         if runs_here {
             // visit.end. Release: what the callback did. The fence is that of
