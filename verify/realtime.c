@@ -44,7 +44,8 @@ static void use(struct hwheel *w, uint64_t delay, hwheel_timer_t *timer)
 	MUST(hwheel_timer_mod(w, *timer, 2 * delay, HWHEEL_REDUCE) == 1);
 	MUST(hwheel_timer_mod(w, *timer, delay, HWHEEL_IF_PENDING) == 1);
 	MUST(hwheel_timer_pending(w, *timer) == 1);
-	MUST(hwheel_timer_remaining(w, *timer, &left) == 1 && left <= delay);
+	/* To the tick after it. */
+	MUST(hwheel_timer_remaining(w, *timer, &left) == 1 && left <= delay + MS);
 	MUST(hwheel_once(w, delay, count, 0, 0, &after) == 0);
 	MUST(hwheel_once(w, now + 2 * delay, count, 0, HWHEEL_ABS, &at) == 0);
 	MUST(hwheel_every(w, delay, delay, 0, count, 0, 0, &every) == 0);

@@ -124,7 +124,7 @@ static int has_fired(struct world *w, const struct timer *t)
 {
 	unsigned i = (unsigned)(t - w->timers);
 
-	if (!t->exists || !t->armed || !t->calls || t->running || t->deadline > w->now)
+	if (!t->exists || !t->armed || !t->calls || t->running || t->said > w->now)
 		return 0;
 	if (t->period != 0)
 		return ask(w, t) != w->now;
@@ -139,7 +139,7 @@ static unsigned look(struct world *w, int into_queue)
 
 	for (unsigned i = 0; i < COUNT(w->timers); i++) {
 		struct timer *t = &w->timers[i];
-		uint64_t deadline = t->deadline;
+		uint64_t deadline = t->deadline, tick = t->tick;
 
 		if (!has_fired(w, t))
 			continue;
@@ -148,19 +148,20 @@ static unsigned look(struct world *w, int into_queue)
 		t->exact &= into_queue;
 		fires(w, t);
 		if (into_queue) {
-			t->running = t->queued = 1;
+			enqueue(w, t);
 			t->queued_deadline = deadline;
+			t->queued_tick = tick;
 			t->queued_behind = t->behind;
 			t->exists = i < TIMERS;
-			w->queued++;
 		} else {
 			w->dropped++;
 		}
 		if (t->period == 0)
 			continue;
-		goes_on(w, t, ask(w, t), t->slack);
-		MUST(t->behind || t->missed != 0 || t->deadline >= LATEST ||
-		     (t->deadline - deadline) % t->period == 0);
+		t->leeway = t->slack;
+		goes_on_somewhere(w, t);
+		MUST(t->behind || t->period >= LATEST ||
+		     t->tick >= tick_of(w, deadline + t->period));
 	}
 	return n;
 }
@@ -174,6 +175,8 @@ static void work(struct world *w)
 		refused++;
 	} else {
 		MUST(hwheel_run_queued(w->wheel) == (queued > 0));
+		if (queued == 0)
+			w->places = 0;
 	}
 }
 
@@ -184,23 +187,10 @@ static void queued(struct hwheel *wheel, void *arg)
 
 	MUST(w->wheel == wheel && w->driving);
 	deliver(w);
-	MUST(look(w, 1) == 1 && w->queued <= w->room);
+	MUST(look(w, 1) == 1);
 	if (w->overload == HWHEEL_OVERLOAD_BLOCK ||
 	    (w->overload == HWHEEL_OVERLOAD_RUN && take(1) % 4 == 0))
 		work(w);
-}
-
-/* What was armed again may be cancelled by who waits, between two callbacks. */
-static void retaken(struct world *w)
-{
-	for (unsigned i = 0; i < TIMERS; i++) {
-		struct timer *t = &w->timers[i];
-
-		if (t->awaited && t->armed && hwheel_timer_pending(w->wheel, t->handle) == 0) {
-			cancelled(t);
-			t->taken = 1;
-		}
-	}
 }
 
 static void callback(struct hwheel *wheel, const struct hwheel_event *e)
@@ -212,23 +202,32 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 	MUST(e->flags == 0);
 	if (t->queued) {
 		MUST(e->timer == t->handle);
-		MUST(t->period != 0 || e->missed == 0);
-		MUST(t->queued_behind || e->deadline_ns == t->queued_deadline);
-		t->queued = 0;
-		w->queued--;
+		MUST(t->queued_behind || t->period != 0 || e->missed == 0);
+		MUST(t->queued_behind || (e->deadline_ns >= t->queued_deadline &&
+					  e->deadline_ns <= t->queued_tick * w->tick_ns));
+		dequeue(w, t, 1);
 	} else {
-		MUST(w->driving && w->queued == w->room && !t->running);
+		MUST(w->driving && w->places == w->room && !t->running);
 		deliver(w);
 		expected(w, e);
 		t->running = 1;
 		t->exists = t < w->timers + TIMERS;
 	}
-	retaken(w);
 	nested++;
 	w->inside++;
 	run_program(w, 3);
 	w->inside--;
 	callback_is_over(w, t);
+}
+
+/* Long periods are kept in units. */
+static uint64_t kept(uint64_t period)
+{
+	uint64_t unit = UINT64_C(1) << 16;
+
+	if (period < UINT64_C(1) << 47 || period == HWHEEL_NEVER)
+		return period;
+	return (period / unit + (period % unit != 0)) * unit;
 }
 
 static void make(struct world *w, unsigned op)
@@ -239,7 +238,7 @@ static void make(struct world *w, unsigned op)
 	uint64_t time = a_time(w), given = time, period = 0;
 	int got;
 
-	if (t->exists || t->running || t->awaited)
+	if (t->exists || t->running)
 		return;
 	fresh.calls = fn != NULL;
 	fresh.cookie = ++cookies * COUNT(w->timers) + (uint64_t)(t - w->timers);
@@ -290,7 +289,7 @@ static void make(struct world *w, unsigned op)
 		MUST(got == 0 && fresh.handle != 0);
 		*t = fresh;
 		t->exists = 1;
-		t->period = period;
+		t->period = kept(period);
 		if (op != 0)
 			set_range(w, t, op == 2 ? time : absolute(w, time, flags),
 				  t->slack);
@@ -304,11 +303,13 @@ static void move(struct world *w, unsigned op)
 	struct timer *t = find(w, handle);
 	uint32_t flags = some_flags() & ~(uint32_t)(HWHEEL_REDUCE | HWHEEL_IF_PENDING);
 	uint64_t time = a_time(w), slack = op == 4 ? a_time(w) % LATEST : 0;
-	uint64_t deadline, old;
+	uint64_t deadline, wish, before = 0;
 	int got;
 
 	if (t != NULL && t->behind && (op == 2 || op == 4))
 		return;
+	if (t != NULL && t->armed)
+		before = ask(w, t);
 	got = op == 0 ? hwheel_timer_mod(w->wheel, handle, time, flags) :
 	      op == 1 ? hwheel_timer_mod(w->wheel, handle, time, flags | HWHEEL_ABS) :
 	      op == 2 ? hwheel_timer_mod(w->wheel, handle, time, flags | HWHEEL_REDUCE) :
@@ -323,29 +324,82 @@ static void move(struct world *w, unsigned op)
 	} else {
 		MUST(got == t->armed);
 		deadline = absolute(w, time, op == 1 ? HWHEEL_ABS : flags);
-		old = t->deadline;
-		if (op == 2 && t->armed) {
-			/*
-			 * It compares ticks, far ones coarsely: which of two
-			 * that are equal so, or overdue, it does not say.
-			 */
-			if (deadline <= w->now && (deadline < old || !t->exact)) {
-				deadline = deadline < old ? deadline : old;
-				MUST(hwheel_timer_mod(w->wheel, handle, deadline, HWHEEL_ABS) == 1);
-			}
-			if (old >= LATEST || deadline <= w->now)
-				set(w, t, deadline < old ? deadline : old);
-			else if (ask(w, t) != (old > w->now ? old : w->now))
-				reduced(w, t, deadline);
-			else
-				MUST(t->tick <= tick_of(w, deadline) || !t->exact);
+		wish = tick_of(w, deadline);
+		if (wish <= w->now / w->tick_ns)
+			wish = w->now / w->tick_ns + 1;
+		if (op == 2 && t->armed && (deadline == HWHEEL_NEVER ||
+				(before != HWHEEL_NEVER && before / w->tick_ns <= wish))) {
+			MUST(ask(w, t) == before);
 		} else if (op != 3 || t->armed) {
+			uint64_t old = t->armed ? t->deadline : deadline;
+
 			t->behind = 0;
 			set_range(w, t, deadline, slack);
+			/* A range leaves a timer where it is that fires in it. */
+			if (op == 4 && t->periodic && old < deadline)
+				t->deadline = old;
 		}
 	}
 	if (t != NULL)
 		agree(w, t);
+}
+
+static void set_period(struct world *w)
+{
+	hwheel_timer_t handle = a_handle(w);
+	struct timer *t = find(w, handle);
+	uint64_t period = take(1) % 4 ? a_time(w) : 0;
+	int got;
+
+	if (t != NULL && t->missed == HWHEEL_MISSED_BURST && period < LATEST / 64)
+		period += LATEST / 64;
+	got = hwheel_timer_set_period(w->wheel, handle, period);
+	if (is_negative(period) || t == NULL || t->shut) {
+		MUST(got == (is_negative(period) ? -EINVAL : t == NULL ? -ESTALE : -ESHUTDOWN));
+		refused++;
+	} else {
+		MUST(got == 0);
+		t->period = period == HWHEEL_NEVER ? 0 : kept(period);
+		t->periodic |= t->period != 0;
+		/* What it says of periods that it has left out may be of either. */
+		t->queued_behind = 1;
+		agree(w, t);
+	}
+}
+
+/* All that is armed, once each, a few at a time. */
+static void list(struct world *w)
+{
+	struct hwheel_event events[MOST_EVENTS];
+	uint32_t max = (uint32_t)take(1) % (MOST_EVENTS + 1), seen = 0;
+	uint64_t cursor = 0;
+	int got;
+
+	/* The table may not have seen yet what has fired in a sweep. */
+	if (w->driving)
+		return;
+	if (max == 0) {
+		MUST(hwheel_list(w->wheel, &cursor, events, max) == -EINVAL && cursor == 0);
+		refused++;
+		return;
+	}
+	do {
+		got = hwheel_list(w->wheel, &cursor, events, max);
+		MUST(got >= 0 && (uint32_t)got <= max);
+		for (int i = 0; i < got; i++) {
+			struct timer *t = &w->timers[events[i].cookie % COUNT(w->timers)];
+
+			MUST(t->exists && t->armed && t->cookie == events[i].cookie);
+			MUST(events[i].flags == HWHEEL_EVENT_LISTED);
+			MUST(events[i].timer == t->handle);
+			MUST(t->behind || events[i].deadline_ns >= t->deadline ||
+			     t->deadline >= LATEST);
+			MUST((seen & UINT32_C(1) << (t - w->timers)) == 0);
+			seen |= UINT32_C(1) << (t - w->timers);
+		}
+	} while ((uint32_t)got == max);
+	for (unsigned i = 0; i < COUNT(w->timers); i++)
+		MUST((seen >> i & 1) == (w->timers[i].exists && w->timers[i].armed));
 }
 
 /* Many at once, some of them twice: as one after another. */
@@ -402,32 +456,15 @@ static struct timer *waiting(struct world *w, hwheel_timer_t handle)
 	return NULL;
 }
 
-/* Waits for such a callback, in another one: the call runs it. */
-static void await(struct world *w, struct timer *t, int for_good)
+/* Takes such a callback out of the queue, also that of a timer that is gone. */
+static void take_out(struct world *w, struct timer *t, int for_good)
 {
-	hwheel_timer_t handle = t->handle;
-	int want = t->exists ? t->armed : -ESTALE, got;
-	/* Of those who wait, the last one cancels. */
-	int outer = t->taken;
-
-	t->taken = 0;
+	MUST((for_good ? hwheel_timer_shutdown_sync(w->wheel, t->handle) :
+			 hwheel_timer_delete_sync(w->wheel, t->handle)) == 1);
+	dequeue(w, t, 0);
+	t->running = 0;
 	cancelled(t);
 	t->shut |= for_good;
-	t->awaited++;
-	got = for_good ? hwheel_timer_shutdown_sync(w->wheel, handle) :
-			 hwheel_timer_delete_sync(w->wheel, handle);
-	t->awaited--;
-	MUST(!t->running);
-	/* It has armed itself again, or somebody else has. */
-	if (t->armed) {
-		cancelled(t);
-		want = 1;
-	}
-	if (want == 0)
-		want = t->taken;
-	t->taken = outer;
-	MUST(got == want);
-	refused += want < 0;
 	agree(w, t);
 }
 
@@ -437,13 +474,10 @@ static void cancel(struct world *w, unsigned op)
 	int syncs = op == 1 || op == 3, got;
 	struct timer *t = syncs ? waiting(w, handle) : NULL;
 
-	if (t != NULL && w->inside > 0) {
-		await(w, t, op == 3);
+	if (t != NULL) {
+		take_out(w, t, op == 3);
 		return;
 	}
-	/* Nobody else would. */
-	while (t != NULL && t->queued)
-		work(w);
 	t = find(w, handle);
 	got = op == 0 ? hwheel_timer_delete(w->wheel, handle) :
 	      op == 1 ? hwheel_timer_delete_sync(w->wheel, handle) :
@@ -491,7 +525,7 @@ static void key(struct world *w, unsigned op)
 			hwheel_key_mod(w->wheel, &(uint64_t){ id }, sizeof(uint64_t), time, flags);
 	if (flags & ~(uint32_t)HWHEEL_ABS || is_negative(time)) {
 		MUST(got == -EINVAL);
-	} else if (w->drained && (op == 0 || was)) {
+	} else if (w->drained) {
 		MUST(got == -ESHUTDOWN);
 	} else if (op == 0 && live(w) >= w->limit && (!was || t->calls != fresh.calls)) {
 		MUST(got == -ENOSPC);
@@ -555,8 +589,8 @@ static void advance(struct world *w)
 	got = hwheel_advance(w->wheel, to, w->events, max, &run);
 	w->driving = 0;
 	deliver(w);
-	if (look(w, 0) > 0)
-		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->queued == w->room);
+	if (w->room != 0 && look(w, 0) > 0)
+		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->places == w->room);
 	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
 	MUST(w->budget == 0 || w->swept <= w->budget);
 	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget))
@@ -718,6 +752,7 @@ static void nothing_at_all(struct world *w)
 	struct hwheel_event e;
 	struct hwheel_stats s = { .size = sizeof s };
 	uint64_t n = 0;
+	int got;
 
 	MUST(hwheel_create(NULL, NULL) == -EINVAL);
 	MUST(hwheel_now(NULL, &n) == -EINVAL && hwheel_now(w->wheel, NULL) == -EINVAL);
@@ -741,7 +776,8 @@ static void nothing_at_all(struct world *w)
 	MUST(hwheel_drain(w->wheel, NULL, 1) == -EINVAL);
 	/* What a wheel on the caller's clock has not. */
 	MUST(hwheel_fd(w->wheel) == -EINVAL);
-	MUST(hwheel_poll(w->wheel, &e, 1, NULL) == -EINVAL);
+	got = hwheel_poll(w->wheel, &e, 1, NULL);
+	MUST(got == -EINVAL || (w->inside > 0 && got == -EBUSY));
 	MUST(hwheel_start(w->wheel) == -EINVAL);
 	MUST(hwheel_run_queued(NULL) == -EINVAL);
 	MUST(hwheel_stop(w->wheel) == (w->inside > 0 ? -EDEADLK : 0));
@@ -749,6 +785,9 @@ static void nothing_at_all(struct world *w)
 		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
 	else
 		MUST(w->queued == 0);
+	/* It has taken every place. */
+	if (w->inside == 0)
+		w->places = 0;
 }
 
 static void step(struct world *w)
@@ -779,8 +818,12 @@ static void step(struct world *w)
 		nothing_at_all(w);
 	else if (op == 62)
 		many(w, (unsigned)take(1) % 2);
-	else if (op < 67)
+	else if (op < 65)
 		work(w);
+	else if (op == 65)
+		set_period(w);
+	else if (op == 66)
+		list(w);
 	else
 		agree(w, &w->timers[take(1) % TIMERS]);
 	MUST(hwheel_now(w->wheel, &now) == 0 && now == w->now);

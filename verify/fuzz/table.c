@@ -15,8 +15,10 @@ unsigned live(const struct world *w)
 {
 	unsigned n = 0;
 
+	/* One that is freed in its callback is gone, but for an executor's wheel. */
 	for (unsigned i = 0; i < COUNT(w->timers); i++)
-		n += w->timers[i].exists || w->timers[i].running;
+		n += w->timers[i].exists ||
+		     (w->timers[i].running && (w->room != 0 || i >= TIMERS));
 	return n;
 }
 
@@ -48,14 +50,16 @@ void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t sla
 {
 	uint64_t past = w->now / w->tick_ns, tick = tick_of(w, deadline);
 
+	t->deadline = deadline;
 	t->armed = 1;
 	/* The sweep that is under way comes by while its callback waits. */
+	t->periodic = t->period != 0;
 	t->vague = w->driving && t->queued && t->period != 0 && deadline <= w->now;
 	t->behind |= t->vague;
 	t->leeway = slack > t->slack ? slack : t->slack;
-	t->deadline = deadline;
 	t->tick = tick > past ? tick : past + 1;
-	t->exact = slack == 0 && tick > past && tick - w->hand < EXACT;
+	t->exact = slack == 0 && t->tick - w->hand < EXACT;
+	t->said = deadline;
 	if (deadline >= LATEST || slack >= LATEST)
 		t->tick = HWHEEL_NEVER;
 	else
@@ -91,6 +95,23 @@ uint64_t ask(struct world *w, const struct timer *t)
 	return left == HWHEEL_NEVER ? left : w->now + left;
 }
 
+/* From now on the table knows the tick of a timer that is due later. */
+static void narrow(struct world *w, struct timer *t)
+{
+	uint64_t at = ask(w, t);
+
+	if (at == HWHEEL_NEVER) {
+		MUST(t->tick == HWHEEL_NEVER);
+	} else {
+		MUST(at % w->tick_ns == 0 && at >= t->deadline);
+		MUST(at / w->tick_ns <= t->tick);
+		MUST(!t->exact || at / w->tick_ns == t->tick);
+		t->tick = at / w->tick_ns;
+		t->exact = 1;
+	}
+	t->said = at;
+}
+
 void agree(struct world *w, struct timer *t)
 {
 	uint64_t left = HWHEEL_NEVER;
@@ -109,8 +130,10 @@ void agree(struct world *w, struct timer *t)
 		return;
 	else if (t->deadline >= LATEST)
 		MUST(left >= LATEST - w->now);
+	else if (left > 0)
+		narrow(w, t);
 	else
-		MUST(left == (t->deadline > w->now ? t->deadline - w->now : 0));
+		MUST(t->deadline <= w->now);
 }
 
 void fires(struct world *w, struct timer *t)
@@ -119,7 +142,7 @@ void fires(struct world *w, struct timer *t)
 	w->swept++;
 	MUST(t->exists && t->armed && t->deadline <= w->now);
 	if (t->exact) {
-		MUST(t->tick >= w->last_tick);
+		MUST(t->tick >= w->last_tick && t->tick <= w->now / w->tick_ns);
 		w->last_tick = t->tick;
 	}
 	if (t->period == 0)
@@ -129,10 +152,31 @@ void fires(struct world *w, struct timer *t)
 void goes_on(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack)
 {
 	set_range(w, t, deadline, slack);
+	/* Those of a burst come faster than the table sees them. */
+	if (t->missed != HWHEEL_MISSED_BURST && t->deadline < LATEST && t->handle != 0)
+		narrow(w, t);
 	t->exact = 0;
 	/* It has not seen from when a delay counts, nor that a tick saturates. */
 	if (t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST))
 		t->vague = 1;
+}
+
+void goes_on_somewhere(struct world *w, struct timer *t)
+{
+	uint64_t at = ask(w, t), span = t->leeway + w->tick_ns;
+	uint64_t far = t->period / w->tick_ns;
+
+	/* Coarsely, if that was in the middle of a leap, or is one itself. */
+	if (far < w->longest)
+		far = w->longest;
+	if (far >= EXACT)
+		span += (far / COARSE + 1) * w->tick_ns;
+	t->armed = 1;
+	t->vague = t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST);
+	t->said = at;
+	t->exact = 0;
+	t->deadline = at == HWHEEL_NEVER ? at : at > span ? at - span : 0;
+	t->tick = at == HWHEEL_NEVER ? at : at / w->tick_ns;
 }
 
 /* The next period, after @missed missed ones. */
@@ -156,12 +200,17 @@ void expected(struct world *w, const struct hwheel_event *e)
 	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
 
 	MUST(t->cookie == e->cookie && e->timer == t->handle);
-	MUST(t->behind || e->deadline_ns == t->deadline);
+	if (!t->behind) {
+		MUST(e->deadline_ns >= t->deadline);
+		MUST(e->deadline_ns <= t->tick * w->tick_ns);
+		MUST(t->periodic || e->deadline_ns % w->tick_ns == 0);
+		t->deadline = e->deadline_ns;
+	}
 	fires(w, t);
 	if (t->period == 0)
-		MUST(e->missed == 0);
+		MUST(t->behind || e->missed == 0);
 	else if (t->behind)
-		goes_on(w, t, ask(w, t), t->slack);
+		goes_on_somewhere(w, t);
 	else
 		goes_on(w, t, next_period(w, t, e->missed), t->slack);
 	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
@@ -178,7 +227,7 @@ void callback_is_over(struct world *w, struct timer *t)
 
 	t->running = 0;
 	if (t->exists && t->armed && t->vague) {
-		goes_on(w, t, ask(w, t), t->leeway);
+		goes_on_somewhere(w, t);
 		/* Coarsely, if that was in the middle of a leap. */
 		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
 			t->tick += w->longest / COARSE + 1;
@@ -224,6 +273,35 @@ uint64_t soonest(const struct world *w)
 	return at;
 }
 
+void enqueue(struct world *w, struct timer *t)
+{
+	MUST(w->places < w->room);
+	w->line[w->places++] = t;
+	w->queued++;
+	t->running = t->queued = 1;
+}
+
+void dequeue(struct world *w, struct timer *t, int in_turn)
+{
+	uint32_t i = 0, gone = 0;
+
+	while (i < w->places && w->line[i] != t) {
+		MUST(!in_turn || w->line[i] == NULL);
+		i++;
+	}
+	MUST(i < w->places);
+	w->line[i] = NULL;
+	if (in_turn)
+		gone = i + 1;
+	else
+		while (gone < w->places && w->line[gone] == NULL)
+			gone++;
+	memmove(w->line, w->line + gone, (w->places - gone) * sizeof w->line[0]);
+	w->places -= gone;
+	w->queued--;
+	t->queued = 0;
+}
+
 void leave_periods_out(struct world *w)
 {
 	for (unsigned i = 0; i < TIMERS; i++) {
@@ -232,14 +310,4 @@ void leave_periods_out(struct world *w)
 		if (t->queued && t->period != 0 && t->deadline <= w->now)
 			t->vague = t->behind = 1;
 	}
-}
-
-/* Not the old deadline any more: then the new one, and not later. */
-void reduced(struct world *w, struct timer *t, uint64_t deadline)
-{
-	uint64_t old = tick_of(w, t->deadline), ticks = tick_of(w, deadline);
-
-	MUST(ask(w, t) == deadline);
-	MUST(ticks <= old || (!t->exact && ticks <= t->tick));
-	set(w, t, deadline);
 }

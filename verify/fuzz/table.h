@@ -10,31 +10,38 @@
 #include <errno.h>
 #include "../verify.h"
 
-enum { TIMERS = 24, KEYS = 4, MOST_EVENTS = 8 };
+enum { TIMERS = 24, KEYS = 4, MOST_EVENTS = 8, MOST_ROOM = 16 };
 
 #define LATEST (UINT64_C(1) << 60)
 
 struct timer {
 	hwheel_timer_t handle;
-	uint64_t cookie, deadline, period, slack;
+	uint64_t cookie, period, slack;
+	/*
+	 * Not before this. An event has the tick that it fired in, and a periodic
+	 * timer's event a time of its own up to that, if nobody has moved it.
+	 */
+	uint64_t deadline;
 	/* The slack of this deadline, or of the next one. */
 	uint64_t leeway;
 	/* The tick by which it fires, and whether that is exactly when. */
 	uint64_t tick;
 	int exact;
+	/* The time of that tick as the library has said it, or the deadline. */
+	uint64_t said;
 	uint32_t missed;
 	int exists, armed, shut, frees_itself, calls;
-	/* Freed or not, its callback runs; or waits in the queue, for this deadline. */
+	/* It has a period, or had one when it was armed. */
+	int periodic;
+	/* Freed or not, its callback runs; or waits in the queue, for this event. */
 	int running, queued;
-	uint64_t queued_deadline;
+	uint64_t queued_deadline, queued_tick;
 	int queued_behind;
 	/*
 	 * A period has come due meanwhile: the table does not know the next one,
 	 * until the timer is moved.
 	 */
 	int vague, behind;
-	/* So many calls wait for its callback; the last has cancelled it again. */
-	int awaited, taken;
 };
 
 struct world {
@@ -51,8 +58,13 @@ struct world {
 	int driving, drained;
 	/* Callbacks that run, one in another. */
 	int inside;
-	/* Of an executor's queue: its room, what is in it, what it had no room for. */
-	uint32_t room, overload, queued;
+	/*
+	 * Of an executor's queue: its room, how many wait in it, what it had no room
+	 * for. In the line is who waits, in order. NULL is the place of one that was
+	 * taken out, until the one before it has run and the next one is taken.
+	 */
+	uint32_t room, overload, queued, places;
+	struct timer *line[MOST_ROOM];
 	uint64_t dropped;
 	/* What an advance writes, and how much of it the table knows of. */
 	struct hwheel_event events[MOST_EVENTS];
@@ -79,8 +91,6 @@ int owed(const struct world *w, const struct timer *t);
 /* It was armed to that deadline, or so much later. */
 void set(struct world *w, struct timer *t, uint64_t deadline);
 void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack);
-/* It was armed to that deadline by hwheel_timer_mod(). */
-void reduced(struct world *w, struct timer *t, uint64_t deadline);
 /* It was cancelled; it was freed. */
 void cancelled(struct timer *t);
 void forget(struct timer *t);
@@ -88,15 +98,20 @@ void forget(struct timer *t);
 /* It fires; and is armed to its next period. */
 void fires(struct world *w, struct timer *t);
 void goes_on(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack);
+/* The same where the table has not seen how many periods there were. */
+void goes_on_somewhere(struct world *w, struct timer *t);
 /* It has fired, and says how. */
 void expected(struct world *w, const struct hwheel_event *e);
+/* Its callback goes into the queue; comes out of it, in its turn or not. */
+void enqueue(struct world *w, struct timer *t);
+void dequeue(struct world *w, struct timer *t, int in_turn);
 /* What comes due while its callback waits is left out. */
 void leave_periods_out(struct world *w);
 void callback_is_over(struct world *w, struct timer *t);
 
-/* The library's deadline of an armed timer. */
+/* The time of an armed timer's tick, or now if that has passed. */
 uint64_t ask(struct world *w, const struct timer *t);
-/* What the library says of a timer is what the table does. */
+/* What the library says of a timer is what the table does, or more exact. */
 void agree(struct world *w, struct timer *t);
 /* What was due has fired. */
 void none_is_lost(struct world *w);
