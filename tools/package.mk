@@ -20,6 +20,11 @@ uninstall-cmake:
 # builds offline; the same commit, the same bytes.
 NAME := hwheel-$(VERSION)
 DIST := $(BUILD)/$(NAME).tar.gz
+# $(call pack,directory,what of it): the time is that of the commit, which is that of
+# the files where there is no git.
+pack = tar -C $(1) --sort=name --mtime=@$${SOURCE_DATE_EPOCH:-$$($(if $(wildcard \
+	.git),git log -1 --format=%ct,stat -c %Y Makefile))} --owner=0 --group=0 \
+	--numeric-owner --mode=u=rwX,go=rX --format=gnu -c $(2) | gzip -9n
 .PHONY: dist check-dist
 dist: | $(BUILD)
 	$(call say,DIST,$(DIST))
@@ -27,9 +32,7 @@ dist: | $(BUILD)
 	$(Q)git archive HEAD | tar -xC $(BUILD)/dist/$(NAME)
 	$(Q)cd $(BUILD)/dist/$(NAME) && { $(CARGO) vendor --locked vendor \
 		> .cargo/config.toml 2> ../log || { cat ../log; exit 1; }; }
-	$(Q)tar -C $(BUILD)/dist --sort=name --mtime=@$$(git log -1 --format=%ct) \
-		--owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=gnu \
-		-c $(NAME) | gzip -n > $(DIST)
+	$(Q)$(call pack,$(BUILD)/dist,$(NAME)) > $(DIST)
 	$(Q)rm -rf $(BUILD)/dist
 
 # It builds and installs by itself, offline, where cargo has nothing in store.

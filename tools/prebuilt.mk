@@ -1,0 +1,68 @@
+# Prebuilt archives, one for each platform, that install without Rust. They are built
+# from the tarball, in which the same target builds the same bytes.
+.PHONY: dist-bin
+dist-bin: $(if $(wildcard .git),dist) | $(BUILD)
+	$(Q)rm -f $(PLATFORMS:%=$(BUILD)/$(NAME)-%.tar.gz)
+ifneq ($(wildcard .git),)
+	$(Q)rm -rf $(BUILD)/prebuilt && mkdir -p $(BUILD)/prebuilt
+	$(Q)tar -xzf $(DIST) -C $(BUILD)/prebuilt
+	$(Q)env -u CARGO_TARGET_DIR $(MAKE) --no-print-directory -C $(BUILD)/prebuilt/$(NAME) \
+		dist-bin BUILD=build
+	$(Q)find $(BUILD)/prebuilt/$(NAME)/build -name '$(NAME)-*.tar.gz' -exec mv {} $(BUILD)/ \;
+	$(Q)rm -rf $(BUILD)/prebuilt
+else
+	$(Q)for platform in $(PLATFORMS); do \
+		$(MAKE) --no-print-directory archive-$$platform || exit 1; done
+endif
+
+# What make installs, the licences of what is in it, and a script that copies it. No
+# byte depends on the directory, the user or the time.
+ARCHIVE = $(NAME)-$*
+# The sources of the standard library, as they are called where they are not installed.
+standard = --remap-path-prefix=$(RUST_LIB)/src/rust=/rustc/$(shell rustc -vV 2>/dev/null | \
+	sed -n 's/^commit-hash: //p')
+archive-%: force
+	$(Q)$(call need-platform,$*) $(again) $(call platform,$*) CFLAGS=-O2 \
+		RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/$(NAME) $(standard)' \
+		PREFIX=$(abspath $(BUILD))/$(ARCHIVE) DESTDIR= \
+		GDB_AUTOLOAD=$(abspath $(BUILD))/$(ARCHIVE)/share/gdb/auto-load install licences && \
+	sed -e 's/@NAME@/$(ARCHIVE)/' -e 's/@PROCESSOR@/$(call processor,$*)/' \
+		tools/install.sh.in > $(BUILD)/$(ARCHIVE)/install.sh && \
+	chmod 755 $(BUILD)/$(ARCHIVE)/install.sh && \
+	$(call pack,$(BUILD),$(ARCHIVE)) > $(BUILD)/$(ARCHIVE).tar.gz && \
+	rm -rf $(BUILD)/$(ARCHIVE) && \
+	(cd $(BUILD) && sha256sum $(ARCHIVE).tar.gz)
+
+# Beside the library: its crates, and the standard library.
+.PHONY: licences
+LICENCES = $(PREFIX)/share/doc/hwheel
+licences:
+	$(Q)$(INSTALL) -d $(LICENCES)
+	$(Q)$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(LICENCES)/
+	$(Q)for crate in $$($(CARGO) tree -q -e normal --features capi --prefix none | \
+			sed -n '2,$$s/ .*//p' | sort -u); do \
+		$(INSTALL) -d $(LICENCES)/$$crate && \
+		$(INSTALL) -m 644 vendor/$$crate/LICENSE* $(LICENCES)/$$crate/ || exit 1; done
+	$(Q)$(INSTALL) -d $(LICENCES)/rust
+	$(Q)$(INSTALL) -m 644 $$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html \
+		$(LICENCES)/rust/
+
+# Another directory gives the same bytes. Each archive is used where there is no Rust.
+.PHONY: check-dist-bin
+check-dist: check-dist-bin
+check-dist-bin: dist-bin
+	$(call say,CHECK,prebuilt archives)
+	$(Q)rm -rf $(BUILD)/elsewhere && mkdir -p $(BUILD)/elsewhere
+	$(Q)tar -xzf $(DIST) -C $(BUILD)/elsewhere
+	$(Q)env -u CARGO_TARGET_DIR $(MAKE) -s --no-print-directory -C $(BUILD)/elsewhere/$(NAME) \
+		dist-bin BUILD=other >/dev/null
+	$(Q)for platform in $(PLATFORMS); do \
+		[ ! -e $(BUILD)/$(NAME)-$$platform.tar.gz ] || \
+		$(MAKE) --no-print-directory check-archive-$$platform || exit 1; done
+	$(Q)rm -rf $(BUILD)/elsewhere
+
+check-archive-%: force
+	$(Q)cmp $(BUILD)/$(ARCHIVE).tar.gz $(BUILD)/elsewhere/$(NAME)/other/$(ARCHIVE).tar.gz
+	$(Q)c-tests/prebuilt.sh $(BUILD)/$(ARCHIVE).tar.gz '$(call platform-cc,$*)' \
+		'$(call unwind,$(call rust-target,$*))' '$(call emulator,$*)'
+	$(Q)echo '    $(ARCHIVE): the same bytes twice, installed and used without Rust'
