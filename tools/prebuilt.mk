@@ -6,13 +6,13 @@ dist-bin: $(if $(wildcard .git),dist) | $(BUILD)
 ifneq ($(wildcard .git),)
 	$(Q)rm -rf $(BUILD)/prebuilt && mkdir -p $(BUILD)/prebuilt
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/prebuilt
-	$(Q)env -u CARGO_TARGET_DIR $(MAKE) --no-print-directory -C $(BUILD)/prebuilt/$(NAME) \
+	$(Q)env -u CARGO_TARGET_DIR $(again) -C $(BUILD)/prebuilt/$(NAME) \
 		dist-bin BUILD=build
 	$(Q)find $(BUILD)/prebuilt/$(NAME)/build -name '$(NAME)-*.tar.gz' -exec mv {} $(BUILD)/ \;
 	$(Q)rm -rf $(BUILD)/prebuilt
 else
 	$(Q)for platform in $(PLATFORMS); do \
-		$(MAKE) --no-print-directory archive-$$platform || exit 1; done
+		$(again) archive-$$platform || exit 1; done
 endif
 
 # What make installs, the licences of what is in it, and a script that copies it. No
@@ -54,11 +54,11 @@ check-dist-bin: dist-bin
 	$(call say,CHECK,prebuilt archives)
 	$(Q)rm -rf $(BUILD)/elsewhere && mkdir -p $(BUILD)/elsewhere
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/elsewhere
-	$(Q)env -u CARGO_TARGET_DIR $(MAKE) -s --no-print-directory -C $(BUILD)/elsewhere/$(NAME) \
+	$(Q)env -u CARGO_TARGET_DIR $(again) -s -C $(BUILD)/elsewhere/$(NAME) \
 		dist-bin BUILD=other >/dev/null
 	$(Q)for platform in $(PLATFORMS); do \
 		[ ! -e $(BUILD)/$(NAME)-$$platform.tar.gz ] || \
-		$(MAKE) --no-print-directory check-archive-$$platform || exit 1; done
+		$(again) check-archive-$$platform || exit 1; done
 	$(Q)rm -rf $(BUILD)/elsewhere
 
 check-archive-%: force
