@@ -27,7 +27,8 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 FAULTS = TOP / "verify" / "faults"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 RUNGS = ("std", "c", "loom", "shuttle")
-COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "bindings/rust", "tests")
+COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "bindings/rust", "tests",
+          "verify/fuzz/threads")
 LIBRARIES = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc".split()
 # Seconds. A test that does not end has caught nothing, unless its checker says so.
 PATIENCE = 600

@@ -213,7 +213,8 @@ mod arch {
     }
 }
 
-#[cfg(test)]
+// Not where cargo does not provide for tests.
+#[cfg(all(test, not(fuzzed)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -53,6 +53,24 @@ const SLACK: u64 = 4;
 struct Tally {
     executions: AtomicU64,
     ended: AtomicU64,
+    /// Callbacks, of whole wheels.
+    called: AtomicU64,
+}
+
+impl Tally {
+    /// Says of the test that ends what it has had since `begin`.
+    fn say(&self, begin: std::time::Instant) {
+        let [executions, ended] =
+            [&self.executions, &self.ended].map(|count| count.load(Ordering::Relaxed));
+        assert!(ended > 0, "nothing was tried");
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("?").rsplit("::").next();
+        println!(
+            "{}: {executions} executions, {ended} timers ended, {:.1} s",
+            name.unwrap_or("?"),
+            begin.elapsed().as_secs_f64()
+        );
+    }
 }
 
 fn add(to: &AtomicU64, n: u64) {
@@ -84,20 +102,16 @@ fn check(f: impl Fn(&mut Rng, &Tally) + Send + Sync + 'static) {
         // If it does not fail, the order ends early, or does not fit: panics as well.
         return run(order, &f);
     }
-    let n = env::var("SHUTTLE_ITERATIONS").map_or(500, |n| n.parse().expect("a number"));
+    let n = iterations();
     let begin = std::time::Instant::now();
     run(RandomScheduler::new(n), &f);
     run(PctScheduler::new(DEPTH, n), &f);
-    let [executions, ended] =
-        [&tally.executions, &tally.ended].map(|count| count.load(Ordering::Relaxed));
-    assert!(ended > 0, "nothing was tried");
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or("?").rsplit("::").next();
-    println!(
-        "{}: {executions} executions, {ended} timers ended, {:.1} s",
-        name.unwrap_or("?"),
-        begin.elapsed().as_secs_f64()
-    );
+    tally.say(begin);
+}
+
+/// How often a test is run in either way.
+fn iterations() -> usize {
+    env::var("SHUTTLE_ITERATIONS").map_or(500, |n| n.parse().expect("a number"))
 }
 
 /// A wheel, its clock, and the books of its timers.

@@ -11,6 +11,7 @@ dir=$(dirname "$program")
 begin=$(date +%s)
 pids=
 findings=0
+case $kept in *threads) what='several threads' ;; *) what='the C functions' ;; esac
 
 rm -f "$dir"/job-*.log "$dir"/finding-*
 mkdir -p "$corpus"
@@ -35,19 +36,22 @@ for pid in $pids; do
 done
 kill $progress
 
-awk -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findings=$findings '
+awk -v what="$what" -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findings=$findings '
 	sub(/^stat::/, "") { sum[$1] += $2 }
 	END {
-		printf "    figures: %d executions in %d s by %d jobs\n",
-			sum["number_of_executed_units:"], seconds, jobs
-		printf "    figures: %d calls, %d timers fired, %d of them with callbacks, ",
-			sum["calls:"], sum["fired:"], sum["callbacks:"]
-		printf "%d errors as expected, %d findings\n",
-			sum["errors:"], findings
+		printf "    figures: %s: %d executions in %d s by %d jobs, %d a second\n",
+			what, sum["number_of_executed_units:"], seconds, jobs,
+			sum["number_of_executed_units:"] / (seconds ? seconds : 1)
+		printf "    figures: "
+		if ("calls:" in sum)
+			printf "%d calls, %d of them refused as expected, ",
+				sum["calls:"], sum["errors:"]
+		printf "%d timers ended, %d callbacks, %d findings\n",
+			sum["fired:"], sum["callbacks:"], findings
 	}' "$dir"/job-*.log
 [ $findings -eq 0 ] && exit
 for log in "$dir"/job-*.log; do
-	grep -A 12 'ERROR: \|api\.c:[0-9]' "$log"
+	grep -A 12 'ERROR: \|api\.c:[0-9]\|panicked at' "$log"
 done
 ls "$dir"/finding-*
 exit 1

@@ -2,11 +2,13 @@
 //! arms, waits, drains and destroys, in three threads, beside the tick thread, workers
 //! or an executor. The code is what ships; clock, alarm, threads and futex are those of
 //! the test (`sys`), and adversaries: the system refuses, alarms go off for nothing, time
-//! leaps; the executor works late, inside of the call, or not at all, and calls back.
+//! leaps and steps back; the executor works late, inside of the call, or not at all, calls
+//! back, and drives, stops and arms from the thread that runs its callbacks.
 //!
 //! That a call does not return is seen as well: a thread that waits for ever is a
 //! deadlock, and one that goes round for ever takes too many steps.
 
+mod bytes;
 mod life;
 mod waits;
 
@@ -26,6 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 pub(crate) struct State {
     pub now: u64,
+    /// The latest time that was ever read.
+    latest: u64,
     pub alarms: Vec<Option<u64>>,
     pub threads: Vec<Option<thread::JoinHandle<()>>>,
 }
@@ -42,6 +46,7 @@ shuttle::lazy_static! {
     static ref SYSTEM: System = System {
         state: Mutex::new(State {
             now: BEGIN,
+            latest: BEGIN,
             alarms: Vec::new(),
             threads: Vec::new(),
         }),
@@ -80,8 +85,19 @@ impl System {
     }
 
     fn pass(&self, ns: u64) {
-        self.lock().now += ns;
+        let mut state = self.lock();
+        state.now += ns;
+        state.latest = state.latest.max(state.now);
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// The clock does what no clock should.
+    fn misbehave(&self, rng: &mut Rng) {
+        match rng.below(3) {
+            0 => self.pass(TICK << rng.below(40)),
+            _ => self.lock().now -= rng.below(2 * SOON),
+        }
     }
 }
 
@@ -104,11 +120,14 @@ enum Manner {
     Inside,
     /// Has a thread run it, some time.
     Late,
+    /// The same, and that thread makes any other call as well.
+    Meddles,
 }
 
 /// One wheel and its books.
 struct World {
     host: *mut Host,
+    clock: Clock,
     manner: Manner,
     /// A thread that drives may have to wait for room until somebody stops the wheel.
     blocks: bool,
@@ -116,6 +135,8 @@ struct World {
     is_freed: bool,
     /// The threads of the test that have not ended.
     busy: AtomicU64,
+    /// The executor's thread has not ended.
+    works: AtomicBool,
     /// Timers that all threads use.
     shared: [AtomicU64; SHARED],
     /// Arms less how they have ended.
@@ -125,7 +146,10 @@ struct World {
     said: AtomicU64,
     /// Callbacks that ran, and events.
     fired: AtomicU64,
-    drained: AtomicBool,
+    /// Callbacks that ran.
+    called: AtomicU64,
+    /// Drains that are under way, or were not refused.
+    drains: AtomicU64,
     /// The callbacks of the first two timers wait for each other, and do nothing else.
     mutual: AtomicBool,
     /// The requests to the executor's thread, and whether it is to end.
@@ -183,7 +207,8 @@ fn numbers() -> Rng {
 /// The callback of all timers: now and then it calls back.
 unsafe fn callback(host: &Host, fired: &Fired) {
     let w = world();
-    w.fires();
+    w.fires(host, fired);
+    add(&w.called, 1);
     assert!(fired.func != 0 && (fired.handle == 0) == (fired.kind & KEYED != 0));
     let mut rng = numbers();
     if w.mutual.load(Ordering::Relaxed) {
@@ -211,7 +236,7 @@ unsafe fn execute(host: &Host, _: Executor) {
     match w.manner {
         Manner::Refuses => {}
         Manner::Inside => _ = host.work().unwrap(),
-        Manner::Late => {
+        Manner::Late | Manner::Meddles => {
             w.asked.lock().unwrap().0 += 1;
             w.ask.notify_all();
         }
@@ -242,18 +267,21 @@ impl World {
         .unwrap();
         let w = World {
             host,
+            clock,
             manner,
             blocks: executor
                 && manner != Manner::Inside
                 && crew.is_some_and(|crew| crew.overload == Overload::Block),
             is_freed: true,
             busy: AtomicU64::new(0),
+            works: AtomicBool::new(false),
             shared: Default::default(),
             books: AtomicI64::new(0),
             ended: AtomicU64::new(0),
             said: AtomicU64::new(0),
             fired: AtomicU64::new(0),
-            drained: AtomicBool::new(false),
+            called: AtomicU64::new(0),
+            drains: AtomicU64::new(0),
             mutual: AtomicBool::new(false),
             asked: Mutex::new((0, false)),
             ask: Condvar::new(),
@@ -273,7 +301,12 @@ impl World {
         self.books.fetch_add(by, Ordering::Relaxed);
     }
 
-    fn fires(&self) {
+    fn fires(&self, host: &Host, fired: &Fired) {
+        let latest = match self.clock {
+            Clock::Manual => host.now(),
+            _ => system().lock().latest,
+        };
+        assert!(fired.deadline_ns <= latest, "early");
         add(&self.fired, 1);
         self.ends();
     }
@@ -287,6 +320,7 @@ impl World {
     fn says(&self, ended: bool) {
         self.book(-i64::from(ended));
         add(&self.said, ended.into());
+        add(&self.ended, ended.into());
     }
 
     fn pick(&self, rng: &mut Rng) -> Handle {
@@ -351,8 +385,8 @@ impl World {
     fn drive(&self, host: &Host, rng: &mut Rng) -> bool {
         let mut room = 1 + rng.below(3);
         let goal = rng.below(SOON);
-        let mut event = |_: &Fired| {
-            self.fires();
+        let mut event = |fired: &Fired| {
+            self.fires(host, fired);
             room -= 1;
             room != 0
         };
@@ -368,12 +402,13 @@ impl World {
     }
 
     fn drain(&self, host: &Host) {
+        self.drains.fetch_add(1, Ordering::Relaxed);
         let done = host.drain(|_| {
             self.ends();
             true
         });
-        if right(done.map(i32::from), &[libc::EBUSY]) >= 0 {
-            self.drained.store(true, Ordering::Relaxed);
+        if right(done.map(i32::from), &[libc::EBUSY]) < 0 {
+            self.drains.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -383,7 +418,7 @@ impl World {
         match rng.below(20) {
             0 | 1 if !is_manual(host) => {
                 let started = right(host.start().map(|()| 0), &STOPPED);
-                assert!(started != -libc::ESHUTDOWN || self.drained.load(Ordering::Relaxed));
+                assert!(started != -libc::ESHUTDOWN || self.drains.load(Ordering::Relaxed) != 0);
             }
             2 | 3 => _ = right(host.stop().map(|()| 0), &[libc::EBUSY]),
             4..=7 => _ = self.drive(host, rng),
@@ -396,6 +431,9 @@ impl World {
             15 => {
                 let was = right(host.cancel(self.pick(rng), false), &[]);
                 self.says(was == 1);
+            }
+            16 if system().hostile.load(Ordering::Relaxed) && rng.below(4) == 0 => {
+                system().misbehave(rng);
             }
             16 => system().pass(rng.below(2 * TICK)),
             _ => self.arm(host, rng),
@@ -417,12 +455,15 @@ impl World {
             left -= 1;
             drop(asked);
             self.host().work().unwrap();
+            if self.manner == Manner::Meddles {
+                self.call(rng);
+            }
         }
     }
 
     /// Frees whoever waits for room.
     fn stop_until_all_are_done(&self) {
-        while self.busy.load(Ordering::Relaxed) != 0 {
+        while self.busy.load(Ordering::Relaxed) != 0 || self.works.load(Ordering::Relaxed) {
             right(self.host().stop().map(|()| 0), &[libc::EBUSY]);
             thread::yield_now();
         }
@@ -449,7 +490,7 @@ impl World {
             {}
         } else {
             // Callbacks may arm again, a few times.
-            while host.wheel().pending() != 0 && !self.drained.load(Ordering::Relaxed) {
+            while host.wheel().pending() != 0 && self.drains.load(Ordering::Relaxed) == 0 {
                 system().pass(FAR);
                 let driven = match is_manual(host) {
                     true => host.advance(host.now() + FAR, Budget::default(), None),
@@ -475,6 +516,7 @@ impl World {
         // SAFETY: the other threads are gone.
         assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
         add(&tally.ended, self.ended.load(Ordering::Relaxed) + lost);
+        add(&tally.called, self.called.load(Ordering::Relaxed));
     }
 }
 
@@ -498,7 +540,8 @@ fn crew(rng: &mut Rng) -> Option<Crew> {
 }
 
 fn manner(rng: &mut Rng) -> Manner {
-    [Manner::Refuses, Manner::Inside, Manner::Late][rng.below(3) as usize]
+    use Manner::{Inside, Late, Meddles, Refuses};
+    [Refuses, Inside, Late, Meddles][rng.below(4) as usize]
 }
 
 /// Runs `body` in threads, each with numbers of its own, with the world as theirs; and
@@ -509,9 +552,13 @@ fn together(w: &World, rng: &mut Rng, threads: usize, body: impl Fn(usize, &mut 
     w.busy.store(threads as u64, Ordering::Relaxed);
     // The caller's thread may wait for nothing else in here.
     thread::scope(|s| {
-        if w.manner == Manner::Late {
+        if matches!(w.manner, Manner::Late | Manner::Meddles) {
             let mut rng = Rng(rng.next() | 1);
-            s.spawn(move || w.work_late(&mut rng));
+            w.works.store(true, Ordering::Relaxed);
+            s.spawn(move || {
+                w.work_late(&mut rng);
+                w.works.store(false, Ordering::Relaxed);
+            });
         }
         if w.blocks && w.is_freed {
             s.spawn(move || w.stop_until_all_are_done());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn clock(rng: &mut Rng) -> Clock {
+pub(super) fn clock(rng: &mut Rng) -> Clock {
     match rng.below(3) {
         0 => Clock::Manual,
         _ => Clock::System(libc::CLOCK_MONOTONIC),
@@ -167,8 +167,8 @@ fn two_that_advance() {
                 let timer = host.setup(spec, Some(When::At(due))).unwrap();
                 // If not: it may have been armed when its time had passed.
                 let ahead = host.now() < due;
-                let mut event = |_: &Fired| {
-                    w.fires();
+                let mut event = |fired: &Fired| {
+                    w.fires(host, fired);
                     true
                 };
                 let goal = due + TICK;
