@@ -10,7 +10,8 @@ deb: dist
 		exit 1; }; done
 	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)
 	$(Q)cp $(DIST) $(DEB)/hwheel_$(VERSION).orig.tar.gz && tar -xzf $(DIST) -C $(DEB)
-	$(Q)cd $(DEB)/$(NAME) && RUSTUP_HOME=$${RUSTUP_HOME:-$$HOME/.rustup} \
+	$(Q)cd $(DEB)/$(NAME) && env -u MAKEFLAGS -u MAKELEVEL \
+		RUSTUP_HOME=$${RUSTUP_HOME:-$$HOME/.rustup} \
 		dpkg-buildpackage -us -uc -b $(if $(shell command -v dpkg >/dev/null && \
 		dpkg -s rustc 2>/dev/null),,-d) > ../log 2>&1 || { cat ../log; exit 1; }
 	$(Q)lintian --allow-root --fail-on error,warning $(DEB)/*.changes
