@@ -29,8 +29,8 @@ $(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
 	$(Q)gdb -batch -nx -x tools/gdb/layout.py $(BUILD)/gdb/all.so > $@.new
 	$(Q)mv $@.new $@
 
-need-gdb = command -v gdb >/dev/null || { \
-	echo '    skipped: gdb is not installed (apt-get install gdb)'; exit 0; };
+need-gdb = [ "$$(gdb -batch -nx -ex 'python print(1)' 2>/dev/null)" = 1 ] || { \
+	echo '    skipped: no gdb that knows Python (apt-get install gdb)'; exit 0; };
 
 gdb-layout: $(LAYOUT)
 	$(call say,LAYOUT,tools/gdb/hwheel.py)
