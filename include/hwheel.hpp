@@ -39,6 +39,11 @@
 
 #include "hwheel.h"
 
+#if __cplusplus >= 202002L && defined(__cpp_impl_coroutine)
+#define HWHEEL_COROUTINES
+#include <coroutine>
+#endif
+
 #if __cplusplus >= 201703L
 #define HWHEEL_NODISCARD [[nodiscard]]
 #else
@@ -460,6 +465,10 @@ struct Run : public ::hwheel_run {
 	}
 };
 
+#ifdef HWHEEL_COROUTINES
+class Sleep;
+#endif
+
 /** Owns a wheel. While it is empty every call gives EINVAL. */
 class Wheel {
 public:
@@ -589,6 +598,11 @@ public:
 			first.flags() | static_cast<std::uint32_t>(period.missed),
 			&handle));
 	}
+
+#ifdef HWHEEL_COROUTINES
+	/** co_await it in a coroutine, which continues in a callback; see Sleep. */
+	HWHEEL_NODISCARD Sleep sleep(When when) noexcept;
+#endif
 
 	/**
 	 * Arm or move many timers, by their handles. value() is the number of timers
@@ -762,11 +776,53 @@ private:
 	}
 };
 
+#ifdef HWHEEL_COROUTINES
+/**
+ * Result of Wheel::sleep(), to co_await: a Result, which is an error if no timer could be
+ * armed, and then the coroutine continues at once. Otherwise it continues when the timer
+ * fires, in the callback.
+ *
+ * A suspended coroutine may be destroyed, which cancels its timer, if the wheel is not
+ * driven meanwhile. After a drain it stays suspended.
+ */
+class Sleep {
+public:
+	Sleep(Wheel &wheel, When when) noexcept : wheel_(wheel), when_(when), result_(0) {}
+
+	bool await_ready() const noexcept { return false; }
+
+	bool await_suspend(std::coroutine_handle<> coroutine) noexcept
+	{
+		result_ = timer_.setup(wheel_, [coroutine](const Event &) { coroutine.resume(); });
+		if (!result_.ok())
+			return false;
+
+		/* From here on the coroutine, and this object, may be gone. */
+		const Result armed = timer_.mod(when_);
+
+		if (!armed.ok())
+			result_ = armed;
+		return armed.ok();
+	}
+
+	Result await_resume() const noexcept { return result_; }
+
+private:
+	Wheel &wheel_;
+	When when_;
+	Result result_;
+	Timer timer_;
+};
+
+inline Sleep Wheel::sleep(When when) noexcept { return Sleep(*this, when); }
+#endif
+
 inline void swap(Wheel &a, Wheel &b) noexcept { a.swap(b); }
 inline void swap(Timer &a, Timer &b) noexcept { a.swap(b); }
 
 } /* namespace hwheelpp */
 
 #undef HWHEEL_NODISCARD
+#undef HWHEEL_COROUTINES
 
 #endif /* HWHEEL_HPP */

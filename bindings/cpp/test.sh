@@ -1,6 +1,7 @@
 #!/bin/sh
 # The tests of include/hwheel.hpp, under each standard and compiler, with
-# exceptions and RTTI and without; then what the compiler must refuse.
+# exceptions and RTTI and without, and once with the sanitizers of addresses and of
+# undefined behaviour; then what the compiler must refuse.
 set -eu
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 flags="-O1 $warn -I$HWHEEL_PREFIX/include"
@@ -28,18 +29,35 @@ for name in $(grep -o '\bhwheel_[a-z_]*(' "$HWHEEL_PREFIX/include/hwheel.h" | tr
 done
 
 n=0
-for cxx in $compilers; do
-	for std in 11 14 17 20; do
-		for mode in '-fexceptions -frtti' '-fno-exceptions -fno-rtti'; do
-			for program in $programs; do
-				# shellcheck disable=SC2086
-				$cxx -std=c++$std $mode $flags -o "$SCRATCH/$program" $program.cpp $libs
-				timeout 60 "$SCRATCH/$program" >"$SCRATCH/output" ||
-					{ echo "$program failed: $cxx -std=c++$std $mode"; exit 1; }
-				n=$((n + 1))
-			done
-		done
+# Builds programs with a compiler and its flags, and runs them.
+run() {
+	these=$1
+	shift
+	for program in $these; do
+		# shellcheck disable=SC2086
+		"$@" $flags -o "$SCRATCH/$program" $program.cpp $libs
+		timeout 60 "$SCRATCH/$program" >"$SCRATCH/output" ||
+			{ echo "$program failed: $*"; exit 1; }
+		n=$((n + 1))
 	done
+}
+
+for cxx in $compilers; do
+	for mode in '-fexceptions -frtti' '-fno-exceptions -fno-rtti'; do
+		for std in 11 14 17 20; do
+			# shellcheck disable=SC2086
+			run "$programs" "$cxx" -std=c++$std $mode
+		done
+		# shellcheck disable=SC2086
+		run coroutine "$cxx" -std=c++20 $mode
+	done
+	sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'
+	# shellcheck disable=SC2086
+	if echo 'int main() {}' | $cxx -x c++ $sanitize -o "$SCRATCH/sanitized" - 2>/dev/null; then
+		run "$programs coroutine" "$cxx" -std=c++20 -g $sanitize
+	else
+		echo "$cxx has no sanitizers here"
+	fi
 	# shellcheck disable=SC2086
 	$cxx -std=c++11 $flags -DREFUSED=0 -fsyntax-only refused.cpp
 	for i in $(sed -n 's/^#elif REFUSED == \([0-9]*\).*/\1/p' refused.cpp); do
