@@ -6,7 +6,7 @@ set -eu
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 flags="-O1 $warn -I$HWHEEL_PREFIX/include"
 libs="-L$HWHEEL_PREFIX/lib -lhwheel -pthread"
-programs='hello time timer target wheel key'
+programs='hello time timer target wheel key hostile'
 compilers=
 for cxx in "$CXX" clang++; do
 	if command -v "$cxx" >/dev/null; then
