@@ -222,14 +222,29 @@ fn duel<W, A, B>(
     A: Send + 'static,
     B: Send + 'static,
 {
-    let first = explore(None, move || {
+    duel_to(None, make, f, g, end);
+}
+
+/// The same to a number of preemptions.
+fn duel_to<W, A, B>(
+    preemptions: Option<usize>,
+    make: impl Fn() -> W + Copy + Send + Sync + 'static,
+    f: impl Fn(&W) -> A + Copy + Send + Sync + 'static,
+    g: impl Fn(&W) -> B + Copy + Send + Sync + 'static,
+    end: impl Fn(&W, A, B) + Copy + Send + Sync + 'static,
+) where
+    W: Send + Sync + 'static,
+    A: Send + 'static,
+    B: Send + 'static,
+{
+    let first = explore(preemptions, move || {
         let w = Arc::new(make());
         let v = w.clone();
         let a = thread::spawn(move || f(&v));
         let b = g(&w);
         end(&w, a.join().unwrap(), b);
     });
-    let second = explore(None, move || {
+    let second = explore(preemptions, move || {
         let w = Arc::new(make());
         let v = w.clone();
         let b = thread::spawn(move || g(&v));

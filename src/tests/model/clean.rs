@@ -1,7 +1,7 @@
 //! Dead entries are cleaned up while timers are armed, with pushes and relying
 //! on promises: drawn in `core/driver/clean.rs`.
 
-use super::{duel, explore, one, report, World};
+use super::{duel, duel_to, explore, one, report, two, yes, Alarm, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::tests::checker::at;
@@ -53,6 +53,31 @@ fn clean_up_against_a_push() {
     }
 }
 
+/// An entry whose promise is published is kept, although its timer rests: the next arm
+/// relies on it.
+#[test]
+fn clean_up_against_a_push_that_is_cancelled() {
+    for short in [false, true] {
+        duel(
+            moved,
+            move |(w, t)| {
+                let own = Waking(w.tokens[0], || ());
+                if short {
+                    yes(w.wheel.arm_at(&own, *t, at(3)).number());
+                } else {
+                    arm(w, 0, *t, 3);
+                }
+                w.cancel(0, *t);
+            },
+            |(w, _)| clean_up(w),
+            |(w, t), (), ()| {
+                arm(w, 0, *t, 3);
+                judge(w, *t);
+            },
+        );
+    }
+}
+
 /// A timer that rests is armed, relying on a promise whose entry is looked at
 /// meanwhile.
 #[test]
@@ -88,4 +113,37 @@ fn clean_up_against_a_promise_that_is_written_over() {
         relies.join().unwrap();
         judge(&w.0, w.1);
     }));
+}
+
+/// A thread has read a promise that a sleep then moves to a later tick, and relies on it
+/// while the clean-up drops its entry. The alarm is before that promise: only the
+/// suspension tells the thread, or the driver, of the other. At two preemptions.
+#[test]
+fn clean_up_against_a_promise_that_a_sleep_has_moved() {
+    duel_to(
+        Some(2),
+        || {
+            let (w, t, u) = two();
+            for tick in [13, 12, 11, 10, 9, 3] {
+                arm(&w, 0, t, tick);
+            }
+            // Relies on the promise of tick 3, which the sleep moves.
+            arm(&w, 0, t, 7);
+            arm(&w, 1, u, 2);
+            (w, t, u)
+        },
+        |(w, t, _)| arm(w, 0, *t, 5),
+        |(w, _, u)| {
+            w.sleep(&Alarm::new());
+            arm(w, 1, *u, 1);
+            assert_ne!(w.wheel.requests_to_clean(), 0, "it was not asked for");
+            w.advance(1);
+        },
+        |(w, _, _), _, ()| {
+            w.advance(4);
+            assert_eq!(w.fired(), 1, "early");
+            w.advance(5);
+            assert_eq!(w.fired(), 2, "late or lost");
+        },
+    );
 }
