@@ -1,14 +1,16 @@
-# How many executions each test of the model checker has. `make loom-table` runs
-# them to the bounds of `make loom`. `make loom-long` then explores every pair of
-# operations without a bound, for at most LOOM_SECONDS each on either wheel and
-# with either thread first, and to two preemptions, and triples to three. The time
-# for each is such that all of it fits into half an hour on two processors.
+# How many executions each test of the model checker has. `make loom-table` runs them
+# to the bounds of `make loom`, each exploration for at most LOOM_TABLE_SECONDS; a test has
+# some explorations, one for each way to arm and each thread that goes first. `make
+# loom-long` then explores every pair of operations without a bound, for at most
+# LOOM_LONG_SECONDS each on either wheel and with either thread first, and to two
+# preemptions, and triples to three.
 .PHONY: loom-table loom-long loom-table-run loom-long-run
 VERIFY_LONG += loom-long
-LOOM_SECONDS ?= 20
+LOOM_TABLE_SECONDS ?= 5
+LOOM_LONG_SECONDS ?= 20
 
 # $(call loom-run,bounds,tests,title)
-loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(1) \
+loom-run = $(LOOM_BUILD) $(1) \
 	$(CARGO) test -q --release --lib -- --nocapture $(2) > $(BUILD)/loom.out && \
 	{ echo; echo '$(3)'; grep -o '[][a-zA-Z_0-9 ,():]* executions.*' $(BUILD)/loom.out | \
 	sort; } >> $(BUILD)/loom.txt && \
@@ -19,14 +21,15 @@ loom-run = RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom $(1) \
 loom-table loom-long:
 	$(Q)$(record) $(again) $@-run
 
+loom-table-run: for-a-while := LOOM_MAX_DURATION=$(LOOM_TABLE_SECONDS)
 loom-table-run: | $(BUILD)
 	$(call say,LOOM,verify/loom.txt)
-	$(Q)echo '# Written by `make loom-table`, and at more length by `make loom-long`.' > $(BUILD)/loom.txt
-	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=3,model --skip pairs::,Races to three preemptions:)
-	$(Q)$(call loom-run,LOOM_MAX_PREEMPTIONS=1,pairs::,Pairs and triples to one preemption:)
+	$(Q)echo '# Written by `make loom-table`, with $(LOOM_TABLE_SECONDS) s for each exploration.' > $(BUILD)/loom.txt
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,model --skip pairs:: --skip stopped::,Races to three preemptions:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=1,pairs:: stopped::,Pairs and triples and stopped threads to one:)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
 
-for-a-while := LOOM_MAX_DURATION=$(LOOM_SECONDS)
+loom-long-run: for-a-while := LOOM_MAX_DURATION=$(LOOM_LONG_SECONDS)
 loom-long-run: loom-table-run
 	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
