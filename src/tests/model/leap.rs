@@ -1,19 +1,19 @@
 //! A long leap over nothing while timers are armed: drawn in
 //! `core/driver/leap.rs`.
 
-use super::{duel, one, two, World};
+use super::{duel, duel_to, one, two, World};
 use crate::core::state::{Handle, LEAP};
 
-/// It is due at once or later: it fires once, in time.
-fn judge(w: &World, t: Handle, hand: u64) {
+/// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
+fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
     let mut fired = w.fired() + w.advance(hand) + w.advance(hand + 1);
-    let due = w.due(t);
-    if due != 0 {
-        fired += w.advance(due - 1);
+    if tick > hand + 1 {
+        assert_eq!(w.due(t), tick);
+        fired += w.advance(tick - 1);
         assert_eq!(fired, 0, "early");
-        fired += w.advance(due);
+        fired += w.advance(tick);
     }
-    assert_eq!(fired, 1, "late or lost");
+    assert_eq!(fired, 1, "late or lost: due {:x}", w.due(t));
 }
 
 /// A timer is armed for a tick that the hand leaps over, or beyond. The thread
@@ -25,7 +25,22 @@ fn leap_against_arm() {
             || one(None),
             move |(w, t)| w.arm(1, *t, tick),
             |(w, _)| _ = w.advance(2 * LEAP),
-            |(w, t), _, ()| judge(w, *t, 2 * LEAP),
+            move |(w, t), _, ()| judge(w, *t, tick, 2 * LEAP),
+        );
+    }
+}
+
+/// The hand leaps over more than half the range of a state word, so that a word from
+/// before no longer reads right. At one preemption.
+#[test]
+fn leap_over_half_the_range_against_arm() {
+    for tick in [3, LEAP + 3, 4 * LEAP, 16 * LEAP] {
+        duel_to(
+            Some(1),
+            || one(None),
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(5 * LEAP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * LEAP),
         );
     }
 }
@@ -37,8 +52,8 @@ fn leap_against_short_arm() {
         duel(
             || one(None),
             move |(w, t)| w.short_arm(1, *t, tick),
-            |(w, _)| _ = w.advance(2 * LEAP),
-            |(w, t), _, ()| judge(w, *t, 2 * LEAP),
+            |(w, _)| _ = w.advance(5 * LEAP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * LEAP),
         );
     }
 }
@@ -49,8 +64,8 @@ fn leap_against_setup() {
     duel(
         || one(None).0,
         |w| w.make(Default::default(), Some(3)),
-        |w| _ = w.advance(2 * LEAP),
-        |w, t, ()| judge(w, t, 2 * LEAP),
+        |w| _ = w.advance(5 * LEAP),
+        |w, t, ()| judge(w, t, 3, 5 * LEAP),
     );
 }
 
