@@ -13,7 +13,7 @@ use super::{Sink, Sweep};
 use crate::core::memory::Memory;
 use crate::core::node::Link;
 use crate::core::state::{Found, StateWord, NEVER};
-use crate::sync::{fence, Ordering};
+use crate::sync::Ordering;
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     pub(super) fn is_rescuing(&self) -> bool {
@@ -59,6 +59,16 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if !self.is_rescuing() || wheel.shared.rescue.swap(0, Ordering::AcqRel) == 0 {
             return;
         }
+        // Before the links are cleared: a thread that is seen later may have published
+        // in between. The driver has taken each dropped entry, so it sees the number that
+        // stood in `publishing` before the push, or the 0 behind arm.publish. Acquire:
+        // pairs with the Release of that.
+        if wheel
+            .find_shard(|s| s.publishing.load(Ordering::Acquire) != 0)
+            .is_some()
+        {
+            wheel.shared.rescue.store(1, Ordering::Release);
+        }
         for (_, hot) in wheel.slab.used() {
             // A promise of tick 0, which has passed, is none. An exchange, because
             // the high part may change.
@@ -68,14 +78,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     Some(Link::new(0, 0, Link(link).high()).0)
                 });
         }
-        fence(Ordering::SeqCst);
-        // Acquire: pairs with the Release behind arm.publish.
-        if wheel
-            .find_shard(|s| s.publishing.load(Ordering::Acquire) != 0)
-            .is_some()
-        {
-            wheel.shared.rescue.store(1, Ordering::Release);
-        }
+        // A thread that relies on a link of before has made its exchange before the fence
+        // of drive.suspend, or finds promises suspended.
         let hand = self.d.hand;
         for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));

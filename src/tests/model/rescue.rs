@@ -1,6 +1,6 @@
 //! No memory for a promise: the driver looks at every node instead.
 
-use super::duel;
+use super::{duel, duel_to};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -43,6 +43,24 @@ unsafe impl Send for Poor {}
 unsafe impl Sync for Poor {}
 
 impl Poor {
+    /// Its thread has chunks, and its timer rests. The driver has none for a cascade.
+    fn driver() -> Poor {
+        let refused = Arc::new(AtomicBool::new(false));
+        let memory = Scarce(refused.clone());
+        let wheel = Wheel::new(memory, shape(2, 1, 0)).unwrap();
+        let token = wheel.attach().unwrap();
+        let own = awake(token);
+        let timer = wheel.setup(&own, Spec::default(), Some(at(100))).unwrap();
+        wheel.free(&own, timer).unwrap();
+        let timer = wheel.setup(&own, Spec::default(), None).unwrap();
+        refused.store(true, Ordering::Relaxed);
+        Poor {
+            wheel,
+            timer,
+            token,
+        }
+    }
+
     fn new() -> Poor {
         let refused = Arc::new(AtomicBool::new(false));
         let memory = Scarce(refused.clone());
@@ -59,17 +77,22 @@ impl Poor {
     }
 
     fn advance(&self, target: u64) -> u64 {
-        let mut fired = 0;
-        if !self.wheel.nothing_due(at(target)) {
-            let take = |_: &Fired| {
-                fired += 1;
-                true
-            };
-            self.wheel
-                .drive()
-                .unwrap()
-                .advance(at(target), Collect(take));
+        match self.wheel.nothing_due(at(target)) {
+            true => 0,
+            false => self.sweep(target),
         }
+    }
+
+    fn sweep(&self, target: u64) -> u64 {
+        let mut fired = 0;
+        let take = |_: &Fired| {
+            fired += 1;
+            true
+        };
+        self.wheel
+            .drive()
+            .unwrap()
+            .advance(at(target), Collect(take));
         fired
     }
 }
@@ -98,6 +121,26 @@ fn rescue_against_sweep() {
                 Err(e) => panic!("{e:?}"),
             }
             assert!(p.wheel.due(p.timer).unwrap().is_none());
+        },
+    );
+}
+
+/// A cascade has dropped the entry of a thread that is about to publish. The driver
+/// makes all promises good meanwhile, and does not take that one for good. At two
+/// preemptions.
+#[test]
+fn rescue_against_a_thread_that_is_about_to_publish() {
+    duel_to(
+        Some(2),
+        Poor::driver,
+        |p| {
+            let own = awake(p.token);
+            p.wheel.arm(&own, p.timer, at(3), How::Always)
+        },
+        |p| p.sweep(2) + p.sweep(3),
+        |p, armed, fired| {
+            assert_eq!(armed, Ok(false));
+            assert_eq!(fired + p.sweep(4) + p.sweep(5), 1, "lost");
         },
     );
 }
