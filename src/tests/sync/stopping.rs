@@ -2,11 +2,13 @@
 //! ever: it is ended by unwinding, and nothing of what it was about to do is
 //! done. What the others were promised must still hold.
 
+#[cfg(not(weakened))]
 use loom::sync::atomic as real;
 use loom::thread::{current, ThreadId};
 use std::cell::Cell;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
+#[cfg(not(weakened))]
 pub(crate) use real::Ordering;
 
 thread_local! {
