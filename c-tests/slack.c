@@ -139,6 +139,30 @@ static void a_period_with_slack_does_not_drift(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* The exact time of a period is kept beside its tick, however far that is. */
+static void a_period_with_days_of_slack_does_not_drift(void)
+{
+	const uint64_t hour = 3600 * SEC, period = 150 * hour;
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	uint64_t due = hour;
+
+	CHECK_EQ(hwheel_every(w, due, period, period - SEC, NULL, 0, 0, NULL), 0);
+	for (int i = 0; i < 20; i++) {
+		uint64_t at;
+
+		CHECK_EQ(hwheel_next_expiry(w, &at), 1);
+		CHECK(at >= due);
+		CHECK(at <= due + period);
+		while (hwheel_advance(w, at, &e, 1, NULL) == 0)
+			CHECK_EQ(hwheel_next_expiry(w, &at), 1);
+		CHECK_EQ(e.deadline_ns, due);
+		CHECK_EQ(e.missed, 0);
+		due += (period + 0xffff) / 0x10000 * 0x10000;
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void slack_beyond_the_period_loses_none(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -191,6 +215,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_timer_due_in_the_range_stays),
 	TEST(errors_change_nothing),
 	TEST(a_period_with_slack_does_not_drift),
+	TEST(a_period_with_days_of_slack_does_not_drift),
 	TEST(slack_beyond_the_period_loses_none),
 	TEST(ten_thousand_wake_the_thread_a_tenth_as_often),
 };

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn hwheel_once(
 ///   counts the rest as missed.
 /// @slack_ns: each time may come up to this much after its deadline, so that the
 ///   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
-///   and slack above a period counts as one period.
+///   and slack above a period counts as one period, at most 2^47 ns (39 hours).
 /// @fn: the callback; NULL for an event.
 /// @cookie: any value; the callback or the event receives it.
 /// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.

@@ -16,6 +16,8 @@ use crate::sys::quietly;
 
 /// The number of timers of a batch that are fetched ahead.
 const AHEAD: usize = 16;
+/// The longest slack of a period, in nanoseconds: 39 hours.
+const LONGEST_SLACK: u64 = 1 << 47;
 
 /// A point or a span of time.
 #[derive(Clone, Copy, Debug)]
@@ -145,10 +147,11 @@ impl Host {
 
     /// The slack of a period as part of a timer's kind. It is short enough that each
     /// period has a tick of its own, and that each deadline, which may lie inside a
-    /// tick, has a tick within its slack.
+    /// tick, has a tick within its slack. The node keeps a deadline as its distance
+    /// from the tick, which fits if the slack is at most [`LONGEST_SLACK`].
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
         let tick_ns = self.wheel.ticks().tick_ns();
-        let ticks = slack.saturating_sub(tick_ns - 1) / tick_ns;
+        let ticks = slack.min(LONGEST_SLACK).saturating_sub(tick_ns - 1) / tick_ns;
         crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
     }
 
