@@ -55,6 +55,31 @@ static void shortened_and_freed_stay_bounded(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Those of timers that are never due meanwhile go as well. */
+static void entries_of_timers_that_are_never_due_go(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t[10];
+	uint64_t most = 0;
+
+	for (int i = 0; i < 10; i++)
+		t[i] = ktap_timer(w);
+	for (uint64_t i = 0; i < 1000000; i++) {
+		uint64_t delay = 1000000 - i / 10;
+
+		CHECK(hwheel_timer_mod(w, t[i % 10], delay * MS, HWHEEL_ABS) >= 0);
+		CHECK_EQ(hwheel_timer_mod(w, t[i % 10], HWHEEL_NEVER, 0), 1);
+		if (i % 1000 == 0) {
+			if (stats(w).entries > most)
+				most = stats(w).entries;
+			CHECK(hwheel_advance(w, 0, NULL, 0, NULL) >= 0);
+		}
+	}
+	CHECK_EQ(stats(w).pending, 10);
+	CHECK(most < BOUND);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* None that lives is lost by it, and each fires at its tick. */
 static void the_living_are_kept(void)
 {
@@ -125,6 +150,7 @@ static void the_tick_thread_does_it_and_sleeps_again(void)
 static const struct ktap_test tests[] = {
 	TEST(ever_shorter_arms_stay_bounded),
 	TEST(shortened_and_freed_stay_bounded),
+	TEST(entries_of_timers_that_are_never_due_go),
 	TEST(the_living_are_kept),
 	TEST(the_tick_thread_does_it_and_sleeps_again),
 };

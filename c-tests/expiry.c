@@ -121,6 +121,38 @@ static struct {
 	uint64_t ns;
 } inside;
 
+/* The same with more timers than are worth a look each. */
+static void what_a_bound_left_of_a_crowd_is_due_now(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 10 };
+	struct hwheel_event e[20];
+	uint64_t ns = JUNK;
+
+	for (int i = 0; i < 10000; i++)
+		CHECK_EQ(hwheel_once(w, 2 * MS, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 20, &run), 10);
+	CHECK_EQ(run.left, 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK(ns <= 2 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* Its entry is in the slot that the hand comes to last. */
+static void a_cancelled_timer_a_turn_away_does_not_count(void)
+{
+	struct hwheel *w = ktap_manual(0, 1, 64, 0);
+	hwheel_timer_t t = ktap_timer(w);
+	uint64_t ns = JUNK;
+
+	for (int i = 62; i < 66; i++) {
+		CHECK_EQ(hwheel_timer_mod(w, t, i * MS, 0), 0);
+		CHECK_EQ(hwheel_timer_delete(w, t), 1);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void ask(struct hwheel *w, const struct hwheel_event *e)
 {
 	(void)e;
@@ -221,6 +253,8 @@ static const struct ktap_test tests[] = {
 	TEST(a_cancelled_timer_does_not_count),
 	TEST(an_event_loop_can_live_on_it),
 	TEST(what_a_full_batch_left_is_due_now),
+	TEST(what_a_bound_left_of_a_crowd_is_due_now),
+	TEST(a_cancelled_timer_a_turn_away_does_not_count),
 	TEST(it_is_not_late_in_a_callback),
 	TEST(it_is_not_late_while_another_thread_drives),
 	TEST(asking_does_not_disturb_the_tick_thread),

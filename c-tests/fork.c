@@ -274,6 +274,48 @@ static void a_fork_in_a_callback(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static int is_child;
+
+static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	(void)wheel;
+	(void)e;
+	is_child = child == 0;
+	if (!is_child && (waitpid(child, &status, 0) != child || status != 0))
+		inner[3] = 1;
+}
+
+/* The child's sweep ends there: what is due next fires in the parent alone. */
+static void a_child_that_returns_from_the_callback(void)
+{
+	int got;
+
+	w = ktap_manual(0, 0, 0, 0);
+	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(inner != MAP_FAILED);
+	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_once(w, MS, fork_and_return, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 2 * MS, count, 0, 0, NULL), 0);
+	got = hwheel_advance(w, SEC, NULL, 0, NULL);
+	if (is_child) {
+		inner[0] = got;
+		inner[1] = atomic_load(&calls);
+		inner[2] = hwheel_advance(w, SEC, NULL, 0, NULL);
+		_exit(0);
+	}
+	CHECK_EQ(got, 0);
+	CHECK_EQ(atomic_load(&calls), 1);
+	CHECK_EQ(inner[0], 0);
+	CHECK_EQ(inner[1], 0);
+	CHECK_EQ(inner[2], -ESHUTDOWN);
+	CHECK_EQ(inner[3], 0);
+	munmap(inner, 4096);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_call_in_a_child_is_refused),
 	TEST(a_child_may_destroy_its_copy),
@@ -281,5 +323,6 @@ static const struct ktap_test tests[] = {
 	TEST(generations_of_children),
 	TEST(the_parents_tick_thread_goes_on),
 	TEST(a_fork_in_a_callback),
+	TEST(a_child_that_returns_from_the_callback),
 };
 KTAP_MAIN(tests)

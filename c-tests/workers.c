@@ -234,6 +234,36 @@ static void a_move_forgets_what_its_callback_has_held_up(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Moved while its callback waits, it is due again: that is left out, and counted. */
+static void a_moved_period_due_while_it_waits_is_missed(void)
+{
+	struct hwheel *w = on_call(1000);
+	hwheel_timer_t t = 0;
+	uint64_t left;
+
+	CHECK_EQ(hwheel_every(w, 1000, 100000, 0, note_deadline, 1, 0, &t), 0);
+	CHECK_EQ(hwheel_advance(w, 1000, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 5000, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 6000, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK_EQ(left, 99000);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(hwheel_advance(w, 105000, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(noted_deadline, 105000);
+	CHECK_EQ(noted_missed, 1);
+	/* The next one never comes. */
+	CHECK_EQ(hwheel_timer_set_period(w, t, HWHEEL_NEVER / 2), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 106000, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 106000, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 107000, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_advance(w, 108000, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	CHECK_EQ(left, HWHEEL_NEVER);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void an_executor_is_asked_once_for_each(void)
 {
 	struct hwheel_options o = defaults();
@@ -341,6 +371,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_callback_drives_in_no_thread),
 	TEST(what_its_callback_has_held_up_is_due_however_long),
 	TEST(a_move_forgets_what_its_callback_has_held_up),
+	TEST(a_moved_period_due_while_it_waits_is_missed),
 	TEST(an_executor_is_asked_once_for_each),
 	TEST(events_are_not_queued),
 	TEST(timers_free_themselves_in_workers),
