@@ -219,6 +219,16 @@ static void the_earliest_arm_kicks_a_sleeper(void)
 	CHECK_EQ(poll(&p, 1, 0), 0);
 	CHECK_EQ(hwheel_once(w, 1800 * SEC, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(stats(w).kicks, 1);
+	/* the driver is awake, or about to be: once is enough */
+	for (uint64_t i = 1; i < 1000; i++)
+		CHECK_EQ(hwheel_once(w, (1800 - i) * SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(stats(w).kicks, 1);
+	CHECK_EQ(poll(&p, 1, 0), 1);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+	CHECK_EQ(hwheel_once(w, SEC, NULL, 0, 0, NULL), 0);
+	CHECK_EQ(stats(w).kicks, 2);
+	CHECK_EQ(poll(&p, 1, 0), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

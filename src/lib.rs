@@ -109,6 +109,7 @@
 //! | `core/place.rs`          | making a large struct where it is to lie      |
 //! | `core/slab.rs`           | where the records lie; free lists             |
 //! | `core/gate.rs`           | the word that every arm compares with         |
+//! | `core/kick.rs`          | waking a driver that sleeps, once             |
 //! | `core/ticks.rs`          | nanoseconds to ticks and back                 |
 //! | `core/levels.rs`         | levels and slots as arithmetic                |
 //! | `core/entry.rs`          | an entry: which node, which tick              |

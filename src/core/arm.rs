@@ -621,9 +621,11 @@ impl<M: Memory> Wheel<M> {
     #[cold]
     #[inline(never)]
     fn kick(&self, caller: &impl Caller, own: Producer<'_>, _tick: u64) {
-        probe!(kick, self, _tick);
-        caller.wake_driver();
-        own.count.kicks.bump(1);
+        let kicked = self.shared.kick.once(|| {
+            probe!(kick, self, _tick);
+            caller.wake_driver()
+        });
+        own.count.kicks.bump(kicked.into());
     }
 
     /// The result of an arm after its exchange; race 4.

@@ -8,6 +8,7 @@ pub(crate) mod driver;
 mod entry;
 pub(crate) mod error;
 mod gate;
+mod kick;
 mod levels;
 pub(crate) mod life;
 pub(crate) mod memory;

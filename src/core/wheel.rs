@@ -7,6 +7,7 @@ use super::buckets::Buckets;
 use super::driver::Driver;
 use super::error::Error;
 use super::gate::Gate;
+use super::kick::Kick;
 use super::levels::Levels;
 use super::memory::Memory;
 use super::node::Hot;
@@ -46,8 +47,9 @@ pub(crate) trait Caller {
     fn first_ns(&self) -> u64 {
         0
     }
-    /// Wakes the driver, which is asleep: it looks again, however late it is.
-    fn wake_driver(&self);
+    /// Wakes the driver, which is asleep: it looks again, however late it is. False if
+    /// the system refuses.
+    fn wake_driver(&self) -> bool;
 }
 
 /// Where a thread sleeps until a word changes.
@@ -88,6 +90,7 @@ pub(crate) struct Shared {
     /// 0 while the driver is awake; the tick until which it sleeps; NEVER while no
     /// thread may rely on a promise.
     pub alarm: AtomicU64,
+    pub kick: Kick,
     /// Odd while a thread drives. A reader sees from it that no thread drove.
     pub driving: AtomicU32,
     /// A promise has found no memory: the driver goes through all nodes until all
@@ -144,6 +147,7 @@ impl<M: Memory> Wheel<M> {
         let shared = Shared {
             next_visit: AtomicU64::new(NEVER),
             alarm: AtomicU64::new(0),
+            kick: Kick::default(),
             driving: AtomicU32::new(0),
             rescue: AtomicU32::new(0),
             stopped: AtomicU32::new(0),

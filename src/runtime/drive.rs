@@ -158,10 +158,11 @@ impl Host {
         set
     }
 
-    /// Wakes the thread that sleeps on the alarm. If the system refuses, that
-    /// thread does not sleep either.
-    pub(super) fn alarm_now(&self) {
-        self.alarm(|a| _ = a.set_now());
+    /// Wakes the thread that sleeps on the alarm; false if the system refuses.
+    pub(super) fn alarm_now(&self) -> bool {
+        let mut set = true;
+        self.alarm(|a| set = a.set_now().is_ok());
+        set
     }
 
     pub(super) fn alarm(&self, f: impl FnOnce(&Alarm)) {

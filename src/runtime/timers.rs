@@ -44,8 +44,8 @@ impl Caller for Host {
         self.manual_ns.load(Ordering::Relaxed) + 1
     }
 
-    fn wake_driver(&self) {
-        self.alarm_now();
+    fn wake_driver(&self) -> bool {
+        self.alarm_now()
     }
 }
 

@@ -86,7 +86,7 @@ impl Caller for Own {
     fn token_at_hand(&self) -> Option<Token> {
         Some(self.0)
     }
-    fn wake_driver(&self) {
+    fn wake_driver(&self) -> bool {
         unreachable!("nobody sleeps")
     }
 }
@@ -101,8 +101,9 @@ impl<F: Fn()> Caller for Waking<F> {
     fn token_at_hand(&self) -> Option<Token> {
         Some(self.0)
     }
-    fn wake_driver(&self) {
+    fn wake_driver(&self) -> bool {
         self.1();
+        true
     }
 }
 

@@ -63,9 +63,10 @@ impl Caller for Pair {
     fn token_at_hand(&self) -> Option<Token> {
         Some(self.token)
     }
-    fn wake_driver(&self) {
+    fn wake_driver(&self) -> bool {
         // Also while it is awake, in a clean-up.
         self.alarm.set(self.alarm.get().map(|_| 0));
+        true
     }
 }
 

@@ -79,8 +79,9 @@ impl Caller for Thread<'_, '_> {
     fn token_at_hand(&self) -> Option<Token> {
         self.token.get()
     }
-    fn wake_driver(&self) {
+    fn wake_driver(&self) -> bool {
         self.alarm_ns.set(0);
+        true
     }
 }
 

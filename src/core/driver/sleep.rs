@@ -17,8 +17,9 @@
 //! ```
 //! With a push: either sleep.scan sees the mark, or arm.wake finds `never` and
 //! lowers it. Either sleep.set sees the lowered value, or arm.wake sees an alarm
-//! that is too late and kicks. The driver may set the system's timer after the kick
-//! and so undo it. Then sleep.look sees the value that was lowered before the kick.
+//! that is too late and kicks: it sets the system's timer to *now*. The driver may set
+//! that timer afterwards and so undo it. Then sleep.look sees the value that was lowered
+//! before. Where the driver was kicked already, a thread need not (`core/kick.rs`).
 //!
 //! Relying: the driver does not wake for a timer that rests, although another
 //! thread may rely on its promise. Either sleep.scan sees that the timer is armed,
@@ -69,6 +70,7 @@ impl<M: Memory> Drive<'_, M> {
         // After a clean-up while the clock stood still: arms rely on promises again
         // when the hand moves.
         let stays = sweep.d.suspended;
+        shared.kick.begin();
         sweep.suspend();
         let next = sweep.wanted();
         sweep.d.suspended = stays;
@@ -85,11 +87,13 @@ impl<M: Memory> Drive<'_, M> {
                 .alarm
                 .store(if stays { NEVER } else { tick }, Ordering::Relaxed);
             set(wheel.ticks.ns(tick.max(wheel.gate.hand())));
+            shared.kick.was_set();
             fence(Ordering::SeqCst);
             // sleep.look
             if shared.next_visit.load(Ordering::Acquire) >= next {
                 return;
             }
+            shared.kick.begin();
         }
     }
 }

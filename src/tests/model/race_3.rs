@@ -115,6 +115,37 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
     );
 }
 
+/// A thread that finds the driver kicked does not kick, while the driver sets the alarm
+/// again. The driver must see the thread's arm then.
+#[test]
+fn race_3_arm_without_a_kick_against_a_driver_that_sleeps_again() {
+    duel(
+        || {
+            let (w, t) = one(None);
+            let (first, alarm) = (w.timer(None), Alarm::new());
+            w.sleep(&alarm);
+            w.wheel
+                .arm_at(&alarm.caller(w.tokens[0]), first, at(5))
+                .number();
+            assert_eq!(alarm.get(), 0, "nobody has kicked");
+            (w, t, alarm)
+        },
+        |(w, t, alarm)| {
+            let caller = alarm.caller(w.tokens[1]);
+            w.wheel.arm(&caller, *t, at(3), How::Always).unwrap()
+        },
+        |(w, _, alarm)| {
+            w.advance(1);
+            w.sleep(alarm);
+        },
+        |(w, _, alarm), _, ()| {
+            assert!(alarm.get() <= 3, "asleep until {}", alarm.get());
+            w.advance(3);
+            assert_eq!(w.fired(), 1);
+        },
+    );
+}
+
 /// Asking for the next expiry beside a driver that fires and goes to sleep: the
 /// answer is never later than the truth, and the sleep is not spoilt.
 #[test]
