@@ -32,7 +32,7 @@ use super::state::{
 };
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
-use crate::sync::Ordering;
+use crate::sync::{fence, Ordering};
 
 /// A timer to be made, apart from its deadline.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,6 +68,9 @@ impl<M: Memory> Wheel<M> {
         let generation = self.generation(hot);
         let handle = handle_of(index, generation);
         let fire = self.slab.fire(index);
+        // Release: a thread that reads one of the values below also finds the life before
+        // over. Pairs with the fence in `next_pending`.
+        fence(Ordering::Release);
         // Relaxed, both: the node is this thread's until its handle is out.
         fire.func.store(spec.func, Ordering::Relaxed);
         fire.cookie.store(spec.cookie, Ordering::Relaxed);
@@ -299,7 +302,8 @@ impl<M: Memory> Wheel<M> {
                 missed: 0,
                 kind,
             };
-            crate::sync::fence(Ordering::Acquire);
+            // Acquire: pairs with the fences in `setup` and in `Slab::push`.
+            fence(Ordering::Acquire);
             // The node has another life by now: the reads may be of either.
             let now = StateWord(hot.state.load(Ordering::Relaxed));
             let same = Link(hot.link.load(Ordering::Relaxed)).high() == high;

@@ -20,7 +20,7 @@ use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
-use crate::sync::{init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence, init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a node's index.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -255,6 +255,9 @@ impl Slab {
     pub fn push(&self, own: Option<&FreeList>, index: u32) {
         let list = own.unwrap_or(&self.strays);
         let link = &self.fire(index).cookie;
+        // Release: a thread that takes the link for the cookie of the life before also
+        // finds that over. Pairs with the fence in `next_pending`.
+        fence(Ordering::Release);
         // Relaxed: only compared; the exchange publishes.
         let mut head = list.head.load(Ordering::Relaxed);
         loop {

@@ -52,6 +52,31 @@ fn free_and_reuse_against_an_arm() {
     }
 }
 
+/// A walk over the pending timers shows each life of a node with its own cookie, not with
+/// a link of the free list.
+#[test]
+fn free_and_reuse_against_a_walk() {
+    duel(
+        || {
+            let w = World::new(2, 1, 0);
+            let t = w.make(marked(1), Some(2));
+            (w, t)
+        },
+        |(w, t)| {
+            assert_eq!(w.wheel.free(&w.own(0), *t), Ok(true));
+            w.make(marked(2), Some(3))
+        },
+        |(w, _)| w.wheel.next_pending(0),
+        |(_, t), made, seen| {
+            if let Some((_, seen)) = seen {
+                let life = [(*t, 1), (made, 2)];
+                let is_one = life.contains(&(seen.handle, seen.cookie));
+                assert!(is_one, "of two lives: {seen:?} of {life:?}");
+            }
+        },
+    );
+}
+
 /// A timer relies on the promise that its node's last user has left, while the
 /// driver visits that: it is fired, as itself and not as the one before.
 #[test]
