@@ -436,6 +436,7 @@ impl World {
                 system().misbehave(rng);
             }
             16 => system().pass(rng.below(2 * TICK)),
+            17 => system().pass(SOON),
             _ => self.arm(host, rng),
         }
     }
@@ -479,6 +480,10 @@ impl World {
         let host = self.host();
         system().hostile.store(false, Ordering::Relaxed);
         system().pass(FAR);
+        // To be stopped at any point of what is due.
+        for _ in 0..rng.below(300) {
+            thread::yield_now();
+        }
         assert_eq!(host.stop(), Ok(()));
         if self.blocks || rng.below(2) == 0 {
             while !host

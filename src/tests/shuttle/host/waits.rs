@@ -117,10 +117,39 @@ fn a_sync_delete_hears_of_the_queue() {
                 assert_eq!(was, Ok(0));
                 system().pass(2 * TICK);
                 // At any point of what the driver does.
-                for _ in 0..rng.below(16) {
+                for _ in 0..rng.below(400) {
                     thread::yield_now();
                 }
                 w.await_end(host, timer);
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
+/// A stop beside a thread that drives hears that this has put a callback into the queue,
+/// which nobody else runs.
+#[test]
+fn a_stop_hears_of_the_queue() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 0,
+            queue: 2,
+            overload: Overload::Run,
+        };
+        let w = World::new(Clock::Manual, Some(crew), Manner::Refuses);
+        let host = w.host();
+        together(&w, rng, 2, |n, rng| {
+            for _ in 0..8 {
+                if n == 0 {
+                    w.arm(host, rng);
+                    w.drive(host, rng);
+                } else {
+                    for _ in 0..rng.below(100) {
+                        thread::yield_now();
+                    }
+                    right(host.stop().map(|()| 0), &[]);
+                }
             }
         });
         w.close(tally, rng);
