@@ -307,7 +307,13 @@ impl World {
 
     /// Time goes on to `target`: what fires is handed to `fire`, which may say
     /// stop; then nothing is demanded.
-    fn advance(&self, target: u64, mut fire: impl FnMut(&Fired) -> bool) {
+    fn advance(&self, target: u64, fire: impl FnMut(&Fired) -> bool) {
+        self.sweep(target, false, fire);
+    }
+
+    /// The same for a driver that sleeps, which always sweeps: where it has cleaned up
+    /// meanwhile it wakes at the next tick for that alone.
+    fn sweep(&self, target: u64, always: bool, mut fire: impl FnMut(&Fired) -> bool) {
         self.now.store(target, Ordering::Relaxed);
         let due = self.promises(target);
         let mut last = 0;
@@ -323,7 +329,7 @@ impl World {
             }
             fire(f)
         };
-        let done = self.wheel.nothing_due(at(target))
+        let done = !always && self.wheel.nothing_due(at(target))
             || self
                 .wheel
                 .drive()

@@ -75,7 +75,7 @@ fn arms_against_a_driver_that_sleeps() {
             w.wheel.detach(token);
         };
         together(rng, body, |rng| loop {
-            w.advance(w.now(), |f| {
+            w.sweep(w.now(), true, |f| {
                 w.fire(f);
                 true
             });
