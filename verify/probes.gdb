@@ -2,6 +2,7 @@
 set pagination off
 set breakpoint pending on
 set debuginfod enabled off
+set language c
 
 break -probe-stap hwheel:start
 commands
@@ -20,7 +21,7 @@ end
 break -probe-stap hwheel:expire_entry
 commands
 silent
-printf "= expire_entry %ld %d\n", $_probe_arg2, $_probe_arg3 == (long)&fired
+printf "= expire_entry %ld %d\n", $_probe_arg2, $_probe_arg3 == (long)&'probes.c'::fired
 continue
 end
 
@@ -41,7 +42,7 @@ end
 break -probe-stap hwheel:cascade
 commands
 silent
-printf "= cascade %ld %ld\n", $_probe_arg1, $_probe_arg2
+printf "= cascade %d\n", $_probe_arg1 != 0
 continue
 end
 

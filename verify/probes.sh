@@ -11,9 +11,9 @@ want='start 1 1 0
 cancel 1 1
 start 1 1 0
 start 1 1 1
-cascade 1000 1
-cascade 2001 1
-expire_entry 2000000001 1
+cascade 1
+cascade 1
+expire_entry 2001000000 1
 expire_exit 1
 start 1 1 0
 kick 1'
@@ -25,4 +25,4 @@ if grep -q 'ptrace: Operation not permitted' <<< "$seen"; then
 fi
 diff <(echo "$want") <(sed -n 's/^= //p' <<< "$seen") ||
 	{ echo "$seen"; exit 1; }
-echo '    a debugger stops at each and reads its arguments'
+echo '    figures: a debugger stops at each and reads its arguments'
