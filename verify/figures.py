@@ -152,7 +152,7 @@ def document():
         parts.append(f"## {where}\n\n{markdown(lines, left=(0, 1, 3, 4))}")
     missing = [f"`{target}`" for target in known if target not in kept]
     if missing:
-        parts.append(f"## Not run\n\n{', '.join(missing)}.\n")
+        parts.append(f"## No run that passed\n\n{', '.join(missing)}.\n")
     return "\n".join(parts)
 
 
