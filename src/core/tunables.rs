@@ -41,7 +41,7 @@ pub(crate) const RUN: u32 = if CHECKED {
 
 /// Words of a mask of shards, and the shards of each. Beyond that shards share bits.
 pub(crate) const MASK_WORDS: usize = if CHECKED { 2 } else { 4 };
-pub(crate) const MASK_BITS: u32 = if CHECKED { 2 } else { 64 };
+pub(crate) const MASK_BITS: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Slots of a level above those that the caller has asked for, as a power of
 /// two.
 pub(crate) const OVERFLOW_BITS: u32 = if CHECKED { 3 } else { 6 };
