@@ -40,6 +40,6 @@ gdb-layout: $(LAYOUT)
 test check: check-gdb
 check-gdb: $(STAGE)/.done
 	$(call say,CHECK,gdb)
-	$(Q)$(need-gdb) $(MAKE) -s --no-print-directory $(LAYOUT) && \
+	$(Q)$(need-gdb) $(again) -s $(LAYOUT) && \
 		tools/gdb/test.sh '$(CC)' $(STAGE) $(STAGE)/share/gdb/auto-load$(STAGE)/lib/$(notdir \
 			$(SHARED))-gdb.py $(LAYOUT) $(abspath $(BUILD)/gdb)

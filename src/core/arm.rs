@@ -42,8 +42,8 @@
 //!   arm.rely      read gate              visit.read      read state
 //! ```
 //! The timer would be lost if the thread did not see the goal and the driver did
-//! not see D. The fences forbid that. If the gate has changed, the thread makes an
-//! urgent entry.
+//! not see D. The fences forbid that. If the gate has changed, the thread looks
+//! once more.
 //!
 //! # Race 2: a push against the hand
 //!
@@ -56,7 +56,7 @@
 //! ```
 //! If the driver misses the mark or the exchange, the thread sees the goal. If the
 //! goal is at or after the tick at which the hand enters the bucket, the entry may
-//! have been passed over or dropped. Then the thread makes an urgent entry.
+//! have been passed over or dropped. Then the thread looks once more.
 //!
 //! # Race 3: an arm against sleep
 //!
@@ -73,16 +73,22 @@
 //! Either the drain finds the timer and hands it back, or the thread sees that the
 //! wheel is closed. The thread then disarms the timer, and the call is refused.
 //!
-//! # Urgent entries
+//! # Once more
 //!
-//! One bucket belongs to no tick: the driver empties it at the start of each sweep.
-//! An arm makes an entry there if the hand has passed its bucket, or if its promise
-//! may be gone. The hand never passes the urgent bucket, so an arm takes at most
-//! two pushes, and more only if the hand leaps each time.
+//! If the hand has passed the entry, or the promise may be gone, the arm looks for
+//! another promise, then makes one more entry where the deadline belongs by now. If the
+//! hand passes that as well, or if the timer is due, the entry is *urgent*. The urgent
+//! bucket belongs to no tick: the driver empties it at the start of each sweep, and the
+//! hand never passes it. So an arm takes at most three pushes, and more only if the hand
+//! leaps each time.
+//!
+//! Nothing of this is published: a thread that frees the node may not see what the shard
+//! is about to publish (`life.rs`).
 
 use super::entry::{promise_tick, Entry};
 use super::error::{Answer, Error};
 use super::gate::View;
+use super::levels::Place;
 use super::life::Spec;
 use super::memory::Memory;
 use super::node::{self, period_tick, shared_tick, Hot, Link};
@@ -300,7 +306,7 @@ impl<M: Memory> Wheel<M> {
         // a leap before the tick.
         let hand = tick.saturating_sub(LEAP);
         let arm = Node { own, index, hot }.armed(word, tick, hand);
-        self.uphold_urgently(caller, arm);
+        self.uphold_again(caller, arm);
         self.unless_closed(arm, was).into()
     }
 
@@ -515,12 +521,7 @@ impl<M: Memory> Wheel<M> {
     fn uphold(&self, caller: &impl Caller, arm: Arm<'_>, basis: Basis) {
         let upheld = match basis {
             Basis::Nothing => true,
-            // arm.rely: as in `arm_at`.
-            Basis::Promise(link) => {
-                let promise = link.promise(self.ticks.unit_bits);
-                self.shared.alarm.load(Ordering::Acquire) <= promise
-                    && self.gate.view() == View::Open(arm.hand)
-            }
+            Basis::Promise(link) => self.stands(link, arm.hand),
             Basis::Entry(pushed) => {
                 // arm.mark
                 if !self.buckets.is_marked(pushed.bucket, &arm.node.own) {
@@ -531,7 +532,7 @@ impl<M: Memory> Wheel<M> {
             }
         };
         if !upheld {
-            self.uphold_urgently(caller, arm);
+            self.uphold_again(caller, arm);
         }
         self.consider_cleaning(caller, arm.node.own.count.pushes.get());
     }
@@ -555,10 +556,20 @@ impl<M: Memory> Wheel<M> {
         true
     }
 
-    /// Makes an urgent entry: the driver visits the node in its next sweep.
+    /// Step arm.rely: whether a promise that was read while the hand was at `hand` stands.
+    /// The alarm first: see `driver/clean.rs`. Acquire: pairs with the Release that lets
+    /// promises be relied upon again.
+    fn stands(&self, link: Link, hand: u64) -> bool {
+        let promise = link.promise(self.ticks.unit_bits);
+        self.shared.alarm.load(Ordering::Acquire) <= promise && self.gate.view() == View::Open(hand)
+    }
+
+    /// Makes sure of a visit where the first way to it may be gone: by another promise, by
+    /// one more entry, or by an urgent one. No entry made here is published.
     #[cold]
-    fn uphold_urgently(&self, caller: &impl Caller, mut arm: Arm<'_>) {
-        arm.node.own.count.repeats.bump(1);
+    fn uphold_again(&self, caller: &impl Caller, mut arm: Arm<'_>) {
+        let Node { own, index, hot } = arm.node;
+        let mut tries = 0..1;
         loop {
             let hand = match self.gate.view() {
                 View::Open(hand) => hand,
@@ -572,7 +583,7 @@ impl<M: Memory> Wheel<M> {
             // timer is due now.
             if hand.saturating_sub(arm.tick) > LEAP || hand.saturating_sub(arm.hand) > LEAP {
                 let word = arm.word.armed(arm.tick.max(hand), hand);
-                if self.exchange(arm.node.hot, arm.word, word).is_err() {
+                if self.exchange(hot, arm.word, word).is_err() {
                     // Another thread, or the driver, has changed it since.
                     return;
                 }
@@ -580,20 +591,29 @@ impl<M: Memory> Wheel<M> {
                 arm.tick = arm.tick.max(hand);
             }
             arm.hand = hand;
-            if !arm.node.own.push(
-                &self.memory,
-                self.buckets.urgent(),
-                Entry::near(arm.node.index, hand),
-            ) {
+            let (bucket, tick, entered);
+            if arm.tick > hand && tries.next().is_some() {
+                // Acquire: pairs with arm.publish.
+                let link = Link(hot.link.load(Ordering::Acquire));
+                if link.promises(hand, arm.tick, self.ticks.unit_bits) && self.stands(link, hand) {
+                    return;
+                }
+                tick = promise_tick(arm.tick, hand);
+                Place { bucket, entered } = self.levels.place(tick, hand);
+            } else {
+                (bucket, tick, entered) = (self.buckets.urgent(), hand, NEVER);
+            }
+            if !own.push(&self.memory, bucket, Entry::new(index, tick, hand)) {
                 return self.call_rescue(caller);
             }
-            arm.node.own.count.pushes.bump(1);
+            own.count.pushes.bump(1);
+            own.count.repeats.bump(1);
             fence(Ordering::SeqCst);
-            if !self.buckets.is_marked(self.buckets.urgent(), &arm.node.own) {
-                self.buckets.mark(self.buckets.urgent(), &arm.node.own);
+            if !self.buckets.is_marked(bucket, &own) {
+                self.buckets.mark(bucket, &own);
             }
-            self.wake_for(caller, arm.node.own, hand);
-            if matches!(self.gate.view(), View::Open(now) if now - hand <= LEAP) {
+            self.wake_for(caller, own, tick);
+            if matches!(self.gate.view(), View::Open(now) if now < entered && now - hand <= LEAP) {
                 return;
             }
         }
@@ -676,7 +696,7 @@ impl<M: Memory> Wheel<M> {
         };
         let hand = self.gate.hand();
         let arm = Node { own, index, hot }.armed(word, hand, hand);
-        self.uphold_urgently(caller, arm);
+        self.uphold_again(caller, arm);
     }
 }
 

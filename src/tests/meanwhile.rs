@@ -243,8 +243,8 @@ fn an_arm_that_relies_on_a_promise_of_a_timer_that_rested() {
             let woken = Cell::new(0);
             let wakes = Waking(token, || woken.set(woken.get() + 1));
             assert_eq!(w.arm_at(&wakes, h, at(asked)).number(), 0);
-            let kicks = kicks.max(u64::from(promised < LEAP));
-            assert_eq!((woken.get(), w.entries()), (kicks, 1 + kicks));
+            let pushes = u64::from(promised < LEAP);
+            assert_eq!((woken.get(), w.entries()), (kicks, 1 + pushes));
             let next = w.next_expiry().expect("one is pending");
             assert!(next <= at(asked), "{next} {asked}");
             assert!(!w.nothing_due(at(asked)));
