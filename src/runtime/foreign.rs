@@ -18,7 +18,7 @@ pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> R {
 
 /// A function of the library's own, as such a number. It is short, and the driver runs
 /// it itself, whether or not there is a pool.
-pub(crate) const PROMPT: usize = 1;
+pub(crate) const PROMPT: usize = usize::MAX;
 
 /// A function or an object as the core keeps it: a number, 0 for none.
 #[inline(always)]
