@@ -6,15 +6,16 @@
 //!   arming thread                        driver
 //!   arm.wake   lower next_visit          sleep.begin  kick := being set   (RMW)
 //!              --- fence ---                          --- fence ---
-//!   kick.look  kicked? nothing to do     sleep.scan   read bits and states
+//!   kick.look  not "set"? be done        sleep.scan   read bits and states
 //!   kick.now   alarm := now              sleep.set    alarm := next_visit
 //!   kick.mark  kick: set -> kicked (RMW)              kick := set
 //!                                                     --- fence ---
 //!                                        sleep.look   next_visit lowered?
 //! ```
 //! kick.mark fails if the driver has begun to set the alarm since kick.look. So a word
-//! that says kicked says that the driver wakes. A thread that reads it has lowered
-//! `next_visit`, or found it lower, before. The driver sees that behind its next fence.
+//! that says kicked says that the driver wakes, and one that says being set that it looks
+//! once more. A thread that reads either has lowered `next_visit`, or found it lower,
+//! before. The driver sees that behind its next fence.
 //! A thread that is stopped before kick.mark holds up no other: they kick as well.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -29,12 +30,13 @@ const ONCE: u64 = 4;
 pub(crate) struct Kick(AtomicU64);
 
 impl Kick {
-    /// Sets the alarm to now by `set_now`, if it is not so already; true if it did.
+    /// Sets the alarm to now by `set_now`, unless the driver wakes or looks in any case;
+    /// true if it did.
     pub fn once(&self, set_now: impl FnOnce() -> bool) -> bool {
         // kick.look. Acquire: pairs with `was_set`, so `set_now` comes after that.
         let seen = self.0.load(Ordering::Acquire);
-        let kicked = seen & KICKED == 0 && set_now();
-        if kicked && seen & BEING_SET == 0 {
+        let kicked = seen & (KICKED | BEING_SET) == 0 && set_now();
+        if kicked {
             // kick.mark. Release: pairs with `begin`, so `set_now` comes before that.
             _ = self
                 .0

@@ -138,7 +138,7 @@ fn an_arm_in_the_middle_of_falling_asleep() {
         alarms.push(ns);
     });
     assert_eq!(alarms, [at(LEAP), at(10)]);
-    assert_eq!(woken.get(), 1);
+    assert_eq!(woken.get(), 0, "woken, although it looks in any case");
 }
 
 /// Each order of a drain in the middle of an arm: whether the timer was pending, and
