@@ -230,21 +230,24 @@ pub unsafe extern "C" fn hwheel_advance(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    let idle = run.is_null()
-        && Batch::new(events, max, 0).is_ok()
-        && unsafe { host(wheel) }.is_ok_and(|h| h.advance_idly(now_ns));
-    if idle {
-        return 0;
+    if max != 0 || !run.is_null() {
+        // SAFETY: the caller's promise.
+        return unsafe { advance_within(wheel, now_ns, events, max, run) };
     }
-    // SAFETY: the caller's promise.
-    unsafe { advance_slowly(wheel, now_ns, events, max, run) }
+    number((|| {
+        // SAFETY: the caller's promise.
+        let host = unsafe { host(wheel) }?;
+        host.advance(time::clock(now_ns)?, Budget::default(), None)?;
+        Ok(0)
+    })())
 }
 
+/// The same, with room for events or with bounds.
+///
 /// # Safety
 /// As of hwheel_advance().
 #[inline(never)]
-unsafe fn advance_slowly(
+unsafe fn advance_within(
     wheel: *mut hwheel,
     now_ns: u64,
     events: *mut hwheel_event,

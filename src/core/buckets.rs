@@ -17,13 +17,19 @@
 //! ```
 //! A thread does not set a bit that is set already. If it finds its mask bit set,
 //! the driver has not taken the mask yet, and the fences make the driver see the
-//! entry. The thread checks the summary in any case: more than 256 shards share
+//! entry. The thread checks the summary in any case: more than 64 shards share
 //! bits, and the thread that has set a shared bit may be stopped before it comes to
 //! the summary.
 //!
-//! The driver reads each word of a mask before it takes it, and does not take an empty
-//! one. So a fence stands between summary and mask on both sides. Either the driver sees
-//! the mask bit, or the thread finds the summary bit cleared, and sets it again.
+//! The driver reads a mask before it takes it, and does not take an empty one. So a
+//! fence stands between summary and mask on both sides. Either the driver sees the mask
+//! bit, or the thread finds the summary bit cleared, and sets it again.
+//!
+//! # The driver's own entries
+//!
+//! Entries that the driver places anew lie in its own shard, which no other thread
+//! pushes into. Their buckets are marked in a summary of the driver's own, by plain
+//! stores. A thread that reads it checks afterwards that no thread drove (`query.rs`).
 //!
 //! # The urgent bucket
 //!
@@ -33,40 +39,27 @@
 use super::levels::Levels;
 use super::memory::{Memory, Pages};
 use super::shard::Shard;
-use super::tunables::{MASK_BITS, MASK_WORDS, WORD};
-use crate::sync::{
-    fence_after_rmw, fence_between_loads, init, AtomicPtr, AtomicU64, Fresh, Ordering,
-};
+use super::tunables::{MASK_BITS, WORD};
+use crate::sync::{fence_after_rmw, fence_between_loads, init, AtomicPtr, AtomicU64, Ordering};
 
-/// Shards that have a mask bit of their own.
-const BITS: u32 = MASK_BITS * MASK_WORDS as u32;
+/// The mask bit of the driver's own shard, which is the first.
+const OWN: u64 = 1;
 
-#[repr(C)]
-pub(crate) struct Mask([AtomicU64; MASK_WORDS]);
+/// The shards of a bucket: their mask bits.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Shards(u64);
 
-impl Fresh for Mask {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Mask(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
+impl Iterator for Shards {
+    type Item = u32;
 
-/// The shards of a bucket, as the driver has taken them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shards([u64; MASK_WORDS]);
-
-impl Shards {
-    /// Clears and returns the first bit.
-    #[inline]
-    pub fn next(&mut self) -> Option<u32> {
-        for (n, word) in self.0.iter_mut().enumerate() {
-            if *word != 0 {
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                return Some(n as u32 * MASK_BITS + bit);
-            }
+    #[inline(always)]
+    fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
         }
-        None
+        let bit = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(bit)
     }
 }
 
@@ -74,7 +67,9 @@ impl Shards {
 #[derive(Clone, Copy)]
 pub(crate) struct Buckets {
     summary: *mut AtomicU64,
-    masks: *mut Mask,
+    /// The summary of the driver's own shard.
+    own: *mut AtomicU64,
+    masks: *mut AtomicU64,
     /// The shards of each mask bit.
     owners: *mut AtomicPtr<Shard>,
     /// Of the levels, and the urgent one.
@@ -93,13 +88,15 @@ impl Buckets {
         let summary = at.cast::<AtomicU64>();
         // SAFETY: within the bytes of `bytes`, which count the same parts.
         let buckets = unsafe {
-            let owners = summary.add(words).cast::<AtomicPtr<Shard>>();
-            let masks = owners.add(BITS as usize).cast::<Mask>();
-            init(summary, words);
-            init(owners, BITS as usize);
+            let own = summary.add(words);
+            let owners = own.add(words).cast::<AtomicPtr<Shard>>();
+            let masks = owners.add(MASK_BITS as usize).cast::<AtomicU64>();
+            init(summary, 2 * words);
+            init(owners, MASK_BITS as usize);
             init(masks, count as usize);
             Buckets {
                 summary,
+                own,
                 masks,
                 owners,
                 count,
@@ -111,9 +108,9 @@ impl Buckets {
     fn bytes(count: u32) -> usize {
         let words = (count / WORD) as usize;
         let count = count as usize;
-        words * size_of::<AtomicU64>()
-            + BITS as usize * size_of::<AtomicPtr<Shard>>()
-            + count * size_of::<Mask>()
+        2 * words * size_of::<AtomicU64>()
+            + MASK_BITS as usize * size_of::<AtomicPtr<Shard>>()
+            + count * size_of::<AtomicU64>()
     }
 
     /// # Safety
@@ -137,15 +134,22 @@ impl Buckets {
     }
 
     #[inline(always)]
-    fn mask(&self, bucket: u32, word: usize) -> &AtomicU64 {
+    fn own(&self, bucket: u32) -> &AtomicU64 {
+        debug_assert!(bucket < self.count);
+        // SAFETY: as above.
+        unsafe { &*self.own.add((bucket / WORD) as usize) }
+    }
+
+    #[inline(always)]
+    fn mask(&self, bucket: u32) -> &AtomicU64 {
         debug_assert!(bucket < self.count);
         // SAFETY: one mask for each bucket.
-        &unsafe { &*self.masks.add(bucket as usize) }.0[word]
+        unsafe { &*self.masks.add(bucket as usize) }
     }
 
     fn owner(&self, bit: u32) -> &AtomicPtr<Shard> {
         // SAFETY: one word for each bit.
-        unsafe { &*self.owners.add((bit % BITS) as usize) }
+        unsafe { &*self.owners.add((bit % MASK_BITS) as usize) }
     }
 
     /// Adds a shard that no other thread knows yet.
@@ -176,7 +180,7 @@ impl Buckets {
     /// Relaxed: follows the fence behind the push.
     #[inline(always)]
     pub fn is_marked(&self, bucket: u32, shard: &Shard) -> bool {
-        if self.mask(bucket, shard.mask_word).load(Ordering::Relaxed) & shard.mask_bit == 0 {
+        if self.mask(bucket).load(Ordering::Relaxed) & shard.mask_bit == 0 {
             return false;
         }
         // The bit may be one that another shard shares, and has just set.
@@ -187,7 +191,7 @@ impl Buckets {
     /// Step `arm.mark`, for a shard that is not marked. Followed by a fence.
     #[inline(never)]
     pub fn mark(&self, bucket: u32, shard: &Shard) {
-        let mask = self.mask(bucket, shard.mask_word);
+        let mask = self.mask(bucket);
         // Relaxed: the fence behind the push orders this load.
         if mask.load(Ordering::Relaxed) & shard.mask_bit == 0 {
             // AcqRel: pairs with `take`.
@@ -203,52 +207,60 @@ impl Buckets {
         fence_after_rmw();
     }
 
-    /// Step `bucket.take`: clears the marks of a bucket and returns its marked
-    /// shards. Driver only.
+    /// Marks a bucket of the driver's own shard. Driver only.
+    #[inline(always)]
+    pub fn mark_own(&self, bucket: u32) {
+        let own = self.own(bucket);
+        // Relaxed, both: the driver's alone to write.
+        let marks = own.load(Ordering::Relaxed) | 1 << (bucket % WORD);
+        own.store(marks, Ordering::Relaxed);
+    }
+
+    /// Step `bucket.take`: clears the marks of a bucket and returns its marked shards.
+    /// Driver only.
     #[inline]
     pub fn take(&self, bucket: u32) -> Option<Shards> {
-        let summary = self.summary(bucket);
+        let (summary, own) = (self.summary(bucket), self.own(bucket));
         let bit = 1 << (bucket % WORD);
+        // Relaxed, both: as in `mark_own`.
+        let mut shards = own.load(Ordering::Relaxed) >> (bucket % WORD) & OWN;
+        if shards != 0 {
+            own.store(own.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
+        }
         // Acquire: pairs with `mark`.
-        if summary.load(Ordering::Acquire) & bit == 0 {
-            return None;
-        }
-        summary.fetch_and(!bit, Ordering::AcqRel);
-        // The masks are read after the summary was cleared.
-        fence_after_rmw();
-        let mut shards = Shards::default();
-        for (word, taken) in shards.0.iter_mut().enumerate() {
-            let mask = self.mask(bucket, word);
-            if mask.load(Ordering::Relaxed) != 0 {
+        let is_marked = summary.load(Ordering::Acquire) & bit != 0;
+        if is_marked {
+            summary.fetch_and(!bit, Ordering::AcqRel);
+            // The mask is read after the summary was cleared.
+            fence_after_rmw();
+            if self.mask(bucket).load(Ordering::Relaxed) != 0 {
                 // AcqRel: pairs with `mark`.
-                *taken = mask.swap(0, Ordering::AcqRel);
+                shards |= self.mask(bucket).swap(0, Ordering::AcqRel);
             }
+            fence_after_rmw();
         }
-        fence_after_rmw();
-        Some(shards)
+        (is_marked || shards != 0).then_some(Shards(shards))
     }
 
     /// Whether a bucket is not marked. Driver only.
     pub fn is_empty(&self, bucket: u32) -> bool {
-        // Acquire: pairs with `mark`.
-        self.summary(bucket).load(Ordering::Acquire) >> (bucket % WORD) & 1 == 0
+        self.word(bucket) >> (bucket % WORD) & 1 == 0
     }
 
     /// The marked shards of a bucket; the marks stay.
+    #[inline]
     pub fn look(&self, bucket: u32) -> Shards {
-        let mut shards = Shards::default();
-        for (word, seen) in shards.0.iter_mut().enumerate() {
-            // Acquire: pairs with `mark`.
-            *seen = self.mask(bucket, word).load(Ordering::Acquire);
-        }
-        shards
+        // Relaxed: the driver's own, or checked afterwards.
+        let own = self.own(bucket).load(Ordering::Relaxed) >> (bucket % WORD) & OWN;
+        // Acquire: pairs with `mark`.
+        Shards(self.mask(bucket).load(Ordering::Acquire) | own)
     }
 
     /// Which buckets are marked, in the word of a bucket.
     #[inline(always)]
     pub fn word(&self, bucket: u32) -> u64 {
-        // Acquire: pairs with `mark`.
-        self.summary(bucket).load(Ordering::Acquire)
+        // Acquire: pairs with `mark`. Relaxed: the driver's own, or checked afterwards.
+        self.summary(bucket).load(Ordering::Acquire) | self.own(bucket).load(Ordering::Relaxed)
     }
 
     /// The first marked slot of a level, all the way round from slot `from`:

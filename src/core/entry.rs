@@ -68,10 +68,16 @@ impl Entry {
     /// The whole tick, which lies within half the range of `near`.
     #[inline(always)]
     pub fn tick(self, near: u64) -> u64 {
-        let unit_bits = (self.0 >> FAR_SHIFT) as u32 * FAR_UNIT_BITS;
-        let near = near >> unit_bits;
+        if self.0 >> FAR_SHIFT == 0 {
+            return self.next_to(near);
+        }
+        self.next_to(near >> FAR_UNIT_BITS) << FAR_UNIT_BITS
+    }
+
+    #[inline(always)]
+    fn next_to(self, near: u64) -> u64 {
         let ahead = ((self.0 >> INDEX_BITS).wrapping_sub(near) << (64 - TICK_BITS)) as i64;
-        near.wrapping_add_signed(ahead >> (64 - TICK_BITS)) << unit_bits
+        near.wrapping_add_signed(ahead >> (64 - TICK_BITS))
     }
 }
 

@@ -64,6 +64,12 @@ impl Position {
         self.0.wrapping_sub(1)
     }
 
+    /// Words up to the end of the chunk.
+    #[inline(always)]
+    fn room(self) -> usize {
+        self.0.addr().wrapping_neg() % size_of::<Chunk>() / Self::STEP
+    }
+
     /// # Safety
     /// Not at the end, and in a chunk that is mapped.
     #[inline(always)]
@@ -91,6 +97,13 @@ impl Position {
 
     fn chunk_before_end(self) -> *mut Chunk {
         self.0.wrapping_byte_sub(self.number())
+    }
+
+    fn room(self) -> usize {
+        if self.is_end() {
+            return 0;
+        }
+        ENTRIES + 1 - self.number()
     }
 
     unsafe fn word<'a>(self) -> &'a AtomicU64 {
@@ -171,51 +184,63 @@ pub(crate) unsafe fn push_chunk(
     *back = first.after();
 }
 
-/// Entries taken out of a queue.
-pub(crate) type Batch = [Entry; ENTRIES];
-
 impl Front {
-    /// Takes the entries of one chunk that are there, and passes a chunk that became
-    /// free to `free`. Returns the number of entries, 0 for an empty queue.
+    /// Takes the next entry of the present chunk. `None` at its end, or where the
+    /// producer writes next.
+    ///
+    /// # Safety
+    /// The caller is the consumer.
+    #[inline(always)]
+    pub unsafe fn take(&self) -> Option<Entry> {
+        // Acquire: pairs with the first push.
+        let at = Position(self.0.load(Ordering::Acquire));
+        if at.is_end() {
+            return None;
+        }
+        // SAFETY: not at the end of a chunk of the queue.
+        let word = unsafe { at.word() };
+        // Acquire: pairs with the Release in `push`.
+        let entry = word.load(Ordering::Acquire);
+        if entry == 0 {
+            return None;
+        }
+        // Relaxed: handed on with the chunk.
+        word.store(0, Ordering::Relaxed);
+        // Relaxed: the consumer's own word from the first push on.
+        self.0.store(at.after().0, Ordering::Relaxed);
+        Some(Entry(entry))
+    }
+
+    /// Goes from the end of a chunk to the next one, and passes the chunk that became
+    /// free to `free`. False if the present one is still in use.
     ///
     /// # Safety
     /// The caller is the consumer.
     #[inline]
-    pub unsafe fn take(&self, batch: &mut Batch, free: impl FnOnce(*mut Chunk)) -> usize {
-        // Acquire: pairs with the first push.
-        let mut at = Position(self.0.load(Ordering::Acquire));
-        if at.is_end() {
-            if at.0.is_null() {
-                return 0;
-            }
-            let used = at.chunk_before_end();
-            // SAFETY: in the queue until this thread takes it out.
-            // Acquire: pairs with the push of the chunk.
-            let next = unsafe { &*used }.next.load(Ordering::Acquire);
-            if next.is_null() {
-                return 0;
-            }
-            free(used);
-            at = Position::first(next);
+    pub unsafe fn go_on(&self, free: impl FnOnce(*mut Chunk)) -> bool {
+        // Relaxed: the consumer's own word, or null.
+        let at = Position(self.0.load(Ordering::Relaxed));
+        if !at.is_end() || at.0.is_null() {
+            return false;
         }
-        let mut n = 0;
-        while !at.is_end() {
-            // SAFETY: not at the end of a chunk of the queue.
-            let word = unsafe { at.word() };
-            // Acquire: pairs with the Release in `push`.
-            let entry = word.load(Ordering::Acquire);
-            if entry == 0 {
-                break;
-            }
-            // Relaxed: handed on with the chunk.
-            word.store(0, Ordering::Relaxed);
-            batch[n] = Entry(entry);
-            n += 1;
-            at = at.after();
+        let used = at.chunk_before_end();
+        // SAFETY: in the queue until this thread takes it out.
+        // Acquire: pairs with the push of the chunk.
+        let next = unsafe { &*used }.next.load(Ordering::Acquire);
+        if next.is_null() {
+            return false;
         }
-        // Relaxed: the consumer's own word from the first push on.
-        self.0.store(at.0, Ordering::Relaxed);
-        n
+        // Relaxed: as in `take`.
+        self.0.store(Position::first(next).0, Ordering::Relaxed);
+        free(used);
+        true
+    }
+
+    /// The number of entries for which the present chunk has room from here on.
+    #[inline]
+    pub fn room(&self) -> usize {
+        // Relaxed: the consumer's own word, or null.
+        Position(self.0.load(Ordering::Relaxed)).room()
     }
 
     /// Shows at most `most` entries without taking them; false if there are more.

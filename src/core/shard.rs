@@ -7,10 +7,10 @@
 
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
-use super::queue::{push, push_chunk, Batch, Chunk, Front, Position};
+use super::queue::{push, push_chunk, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
-use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS, MASK_WORDS};
+use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -21,7 +21,6 @@ pub(crate) struct Shard {
     pub id: u32,
     buckets: u32,
     /// Its bit in the masks of the buckets.
-    pub mask_word: usize,
     pub mask_bit: u64,
     /// 1 while a thread owns it.
     pub owned: AtomicU32,
@@ -80,7 +79,6 @@ impl Shard {
             at.write(Shard {
                 id,
                 buckets,
-                mask_word: (id / MASK_BITS) as usize % MASK_WORDS,
                 mask_bit: 1 << (id % MASK_BITS),
                 owned: AtomicU32::new(1),
                 publishing: AtomicU32::new(0),
@@ -268,13 +266,13 @@ impl<'a> Producer<'a> {
         self.spare.set(chunk);
     }
 
-    /// Takes the entries of one chunk out of a bucket of any shard, and returns their
-    /// number, 0 for an empty bucket. A chunk that became empty goes back to its shard.
+    /// Goes on to the next chunk of a bucket of any shard, if the present one is used
+    /// up, which goes back to its shard.
     ///
     /// # Safety
     /// The caller drives, and `self` is the driver's. `from` lives as long.
     #[inline]
-    pub unsafe fn take_from(&self, from: *mut Shard, bucket: u32, batch: &mut Batch) -> usize {
+    pub unsafe fn go_on(&self, from: *mut Shard, bucket: u32) -> bool {
         let free = |chunk| {
             if from == self.at {
                 self.put_chunk(chunk);
@@ -284,7 +282,7 @@ impl<'a> Producer<'a> {
             }
         };
         // SAFETY: the driver is the consumer of all queues.
-        unsafe { Shard::front(from, bucket).take(batch, free) }
+        unsafe { Shard::front(from, bucket).go_on(free) }
     }
 
     #[cold]

@@ -170,6 +170,18 @@ impl Slab {
         self.prefetch::<Fire>(index, FIRE_AT);
     }
 
+    /// Both.
+    #[inline(always)]
+    pub fn prefetch_node(&self, index: u32) {
+        // Their records are of one size.
+        const { assert!(size_of::<Hot>() == size_of::<Fire>()) };
+        let at = index as usize % BLOCK * size_of::<Hot>();
+        if let Some(base) = self.base(index) {
+            prefetch(base.wrapping_add(at));
+            prefetch(base.wrapping_add(FIRE_AT + at));
+        }
+    }
+
     #[inline(always)]
     fn prefetch<T>(&self, index: u32, kind: usize) {
         let at = kind + index as usize % BLOCK * size_of::<T>();

@@ -129,11 +129,7 @@ pub(crate) fn may_be_a_handle(handle: Handle) -> bool {
 
 /// The handle of a node's generation.
 pub(crate) fn handle_of(index: u32, generation: u32) -> Handle {
-    u64::from(generation >> GEN_LOW_BITS) << (64 - GEN_HIGH_BITS)
-        | u64::from(index) << LOW_BITS
-        | (u64::from(generation) << GEN_SHIFT & GEN)
-        | LIVE
-        | ARMED
+    StateWord::free(generation).handle(index, high_part(generation))
 }
 
 /// The high part of a generation.
@@ -276,12 +272,6 @@ impl StateWord {
         StateWord(self.0 | RARE)
     }
 
-    /// Whether it is as [`StateWord::plain_armed`] makes it.
-    #[inline(always)]
-    pub fn is_plain_armed(self) -> bool {
-        self.0 & (LOW & !GEN) == ARMED | LIVE
-    }
-
     /// The deadline of a timer that is armed for less than [`NEAR`] ahead: a tick,
     /// modulo 2^38.
     #[inline(always)]
@@ -318,10 +308,23 @@ impl StateWord {
         }
     }
 
+    /// Whether it is as [`StateWord::plain_armed`] makes it for this tick, which is less
+    /// than [`NEAR`] away.
+    #[inline(always)]
+    pub fn is_plain_due(self, tick: u64) -> bool {
+        (self.0 ^ (tick << LOW_BITS | ARMED | LIVE)) & !GEN == 0
+    }
+
     /// Whether a visit at `tick` may fire the timer: a guess.
     #[inline(always)]
     pub fn may_fire(self, tick: u64) -> bool {
         self.0 & ARMED != 0 && self.0 >> LOW_BITS == tick << LOW_BITS >> LOW_BITS
+    }
+
+    /// The handle of a timer that exists, of the node at `index`.
+    #[inline(always)]
+    pub fn handle(self, index: u32, high: u64) -> Handle {
+        high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & GEN) | LIVE | ARMED
     }
 
     /// Fired, as an event. One that frees itself is free.

@@ -39,8 +39,7 @@ pub(crate) const RUN: u32 = if CHECKED {
     64
 };
 
-/// Words of a mask of shards, and the shards of each. Beyond that shards share bits.
-pub(crate) const MASK_WORDS: usize = if CHECKED { 2 } else { 4 };
+/// Shards that have a mask bit of their own. Beyond that shards share bits.
 pub(crate) const MASK_BITS: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Slots of a level above those that the caller has asked for, as a power of
 /// two.

@@ -11,7 +11,6 @@ use super::thread::STOP;
 use super::{Budget, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
-use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::Park;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
@@ -46,8 +45,10 @@ impl Host {
                     frame,
                     now,
                     event,
-                    items: 0,
-                    most: budget.items,
+                    last: (u64::MAX, LATENESS - 1),
+                    bounded: budget.items != 0 || budget.ns != 0,
+                    // 0, for no limit, wraps.
+                    items: budget.items,
                     end,
                 },
             )
@@ -65,6 +66,7 @@ impl Host {
 
     /// The driver's lock, unless a tick thread is being started. Either this call
     /// sees the start, or `start` sees that the lock is taken.
+    #[inline]
     fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
         let drive = self.wheel.drive()?;
         fence_after_rmw();
@@ -75,37 +77,10 @@ impl Host {
         Ok(drive)
     }
 
-    /// The caller's time is now `now`, or remains what it is: steps back are held.
-    #[inline]
-    pub(super) fn set_time(&self, now: u64) -> u64 {
-        // AcqRel: pairs with `now`. Of two threads none sets it back.
-        now.max(self.manual_ns.fetch_max(now, Ordering::AcqRel))
-    }
-
-    /// The short way to advance where nothing comes due and there is no pool. False if
-    /// nothing has happened, and `advance` is to be called. Calls nothing itself, which
-    /// keeps it short.
-    #[inline]
-    pub fn advance_idly(&self, now: u64) -> bool {
-        // Acquire: pairs with `set_time`.
-        let before = self.manual_ns.load(Ordering::Acquire);
-        let goal = now.max(before);
-        now < END_OF_TIME
-            && self.clock.id().is_none()
-            && self.pool.is_none()
-            && self.check().is_ok()
-            // Relaxed: as in `may_drive`.
-            && self.drive.load(Ordering::Relaxed) == IDLE
-            && self.wheel.nothing_due(goal)
-            // AcqRel: as `set_time`.
-            && self
-                .manual_ns
-                .compare_exchange(before, goal, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-    }
-
-    /// Drives to `now`; true if all that was due is done. A callback, or a thread
-    /// beside one that drives, is refused and does not move the clock.
+    /// Drives to `now`, or to the caller's time if that is later; true if all that was
+    /// due is done. A callback, or a thread beside one that drives, is refused and does
+    /// not move the clock.
+    #[inline(always)]
     pub fn advance(
         &self,
         now: u64,
@@ -116,15 +91,27 @@ impl Host {
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
         }
-        // Acquire: pairs with `set_time`.
-        let goal = now.max(self.manual_ns.load(Ordering::Acquire));
-        if self.wheel.nothing_due(goal) {
-            self.set_time(now);
+        let drive = self.take()?;
+        // Relaxed: under the lock.
+        let now = now.max(self.manual_ns.load(Ordering::Relaxed));
+        // Release: pairs with `now`.
+        self.manual_ns.store(now, Ordering::Release);
+        if drive.nothing_due(now) {
+            drive.leave();
             return Ok(true);
         }
-        let mut drive = self.take()?;
-        let now = self.set_time(now);
-        Ok(self.sweep(&mut drive, now, budget, event))
+        Ok(self.sweep_and_leave(drive, now, budget, event))
+    }
+
+    #[inline(never)]
+    fn sweep_and_leave(
+        &self,
+        mut drive: Drive<'_, Mmap>,
+        now: u64,
+        budget: Budget,
+        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+    ) -> bool {
+        self.sweep(&mut drive, now, budget, event)
     }
 
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
@@ -221,25 +208,28 @@ struct Firing<'h, 'e> {
     /// The time of the sweep.
     now: u64,
     event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
+    /// The deadline of the last one, and which lateness that is.
+    last: (u64, usize),
+    /// It has a budget: the number of items that are left, and when it is used up.
+    bounded: bool,
     items: u32,
-    /// The number of items that the budget has; 0 is no limit.
-    most: u32,
-    /// When the budget is used up.
     end: u64,
 }
 
 impl Sink for Firing<'_, '_> {
+    #[inline(always)]
     fn fire(&mut self, fired: &Fired) -> bool {
-        let host = self.host;
-        let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
-        host.lateness[(late as usize).min(LATENESS - 1)].bump(1);
-        self.items += 1;
+        if fired.deadline_ns != self.last.0 {
+            let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
+            self.last = (fired.deadline_ns, (late as usize).min(LATENESS - 1));
+        }
+        self.host.lateness[self.last.1].bump(1);
         let room = if fired.kind & KEYED == 0 {
             self.hand_over(fired)
         } else {
             self.hand_over_keyed(fired)
         };
-        room && self.items != self.most && !self.is_enough()
+        room && !(self.bounded && self.is_used_up())
     }
 
     fn is_enough(&mut self) -> bool {
@@ -252,8 +242,15 @@ impl Sink for Firing<'_, '_> {
 }
 
 impl Firing<'_, '_> {
-    #[inline]
-    pub(super) fn hand_over(&mut self, fired: &Fired) -> bool {
+    /// Takes one item from the budget.
+    #[inline(never)]
+    fn is_used_up(&mut self) -> bool {
+        self.items = self.items.wrapping_sub(1);
+        self.items == 0 || self.is_enough()
+    }
+
+    #[inline(always)]
+    fn hand_over(&mut self, fired: &Fired) -> bool {
         let host = self.host;
         if fired.func != 0 {
             host.dispatch(self.frame, fired);
@@ -268,7 +265,7 @@ impl Firing<'_, '_> {
     }
 
     #[inline(never)]
-    pub(super) fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
+    fn hand_over_keyed(&mut self, fired: &Fired) -> bool {
         let host = self.host;
         match host.fetch(fired) {
             // It keeps its handle until the callback sees it.

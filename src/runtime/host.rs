@@ -139,9 +139,6 @@ impl Host {
         // SAFETY: just written.
         let host = unsafe { &*at };
         crate::sys::fork::wipe_in_child(host.wheel.page_to_wipe());
-        if options.clock == Clock::Manual {
-            host.set_time(start);
-        }
         let mut made = Ok(());
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);

@@ -329,12 +329,11 @@ impl World {
             }
             fire(f)
         };
-        let done = !always && self.wheel.nothing_due(at(target))
-            || self
-                .wheel
-                .drive()
-                .unwrap()
-                .advance(at(target), Waker(&self.futex, take));
+        let sink = Waker(&self.futex, take);
+        let done = match always {
+            true => self.wheel.drive().unwrap().advance(at(target), sink),
+            false => self.wheel.advance(at(target), sink).unwrap(),
+        };
         let late = self.promises(target);
         assert!(
             !done || !late.iter().any(|p| due.contains(p)),

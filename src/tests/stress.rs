@@ -58,11 +58,12 @@ fn storm(levels: u32, bits: u32, tick_ns: u64, threads: u64, each: u64, spread: 
             let mut now = 0;
             while !stop.load(Ordering::Acquire) {
                 now += tick_ns;
-                if w.nothing_due(now) {
-                    continue;
-                }
                 let mut n = 0;
                 let mut drive = w.drive().unwrap();
+                if drive.nothing_due(now) {
+                    drive.leave();
+                    continue;
+                }
                 let done = drive.advance(
                     now,
                     Collect(|f: &Fired| {

@@ -36,10 +36,9 @@ use super::{Sink, Sweep};
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::node::Link;
-use crate::core::queue::Batch;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
-use crate::core::tunables::{CLEAN_OFTEN, CLEAN_PIECE, ENTRIES};
+use crate::core::tunables::{CLEAN_OFTEN, CLEAN_PIECE};
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
@@ -142,25 +141,25 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             front.peek(usize::MAX, |_| rest += 1);
         }
         let is_own = shard == self.own.as_ptr();
-        let mut batch: Batch = [Entry(0); ENTRIES];
         while rest != 0 {
             if *left == 0 {
                 self.d.cleaning.rest = rest;
                 return false;
             }
             // SAFETY: this thread drives; as above.
-            let n = unsafe { self.own.take_from(shard, bucket, &mut batch) };
-            if n == 0 {
-                break;
-            }
-            rest = rest.saturating_sub(n);
-            *left = left.saturating_sub(n);
-            self.wheel.shared.count.taken.bump(n as u64);
-            for entry in &batch[..n] {
-                let k = entry.tick(self.d.hand);
-                if k > self.d.hand && self.is_needed(*entry, k, shard, is_own) {
-                    self.place(entry.index(), k, self.d.hand);
+            let Some(entry) = (unsafe { front.take() }) else {
+                // SAFETY: as above.
+                if unsafe { self.own.go_on(shard, bucket) } {
+                    continue;
                 }
+                break;
+            };
+            rest -= 1;
+            *left -= 1;
+            self.wheel.shared.count.taken.bump(1);
+            let k = entry.tick(self.d.hand);
+            if k > self.d.hand && self.is_needed(entry, k, shard, is_own) {
+                self.place(entry, k, self.d.hand);
             }
         }
         true

@@ -4,7 +4,7 @@ use super::{Drive, Fired};
 use crate::core::memory::Memory;
 use crate::core::node::{self, Hot};
 use crate::core::shard::Producer;
-use crate::core::state::{Ended, StateWord, NEVER};
+use crate::core::state::{high_of, Ended, StateWord, NEVER};
 use crate::core::wheel::{Token, Wheel};
 use crate::sync::Ordering;
 
@@ -44,8 +44,9 @@ impl<M: Memory> Wheel<M> {
         // drain.read. Acquire: pairs with arm.exchange.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         while state.is_armed() {
-            let (generation, mut fired) = self.fired(index, hot, state, self.due_ns(state));
+            let mut fired = self.fired(index, hot, state, self.due_ns(state), state.is_auto());
             if state.is_rare() {
+                let generation = state.generation(high_of(fired.handle));
                 let rare = self.slab.rare(index);
                 fired.kind |= node::read(&rare.kind, generation).unwrap_or(0) as u16;
                 fired.missed = node::read(&rare.left_out, generation).unwrap_or(0);

@@ -19,7 +19,7 @@ use super::error::Error;
 use super::memory::Memory;
 use super::node::{Hot, Link, AUTO};
 use super::shard::{Producer, Shard};
-use super::state::{handle_of, Handle, StateWord, LEAP, NEVER};
+use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Token, Wheel};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
@@ -40,23 +40,29 @@ pub(crate) struct Fired {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// The generation of an armed timer, and its event without the rare record.
+    /// The event of an armed timer, without the rare record.
     #[inline(always)]
-    fn fired(&self, index: u32, hot: &Hot, state: StateWord, deadline_ns: u64) -> (u32, Fired) {
+    fn fired(
+        &self,
+        index: u32,
+        hot: &Hot,
+        state: StateWord,
+        deadline_ns: u64,
+        is_auto: bool,
+    ) -> Fired {
         // Relaxed, all: published by the exchange that visit.read or drain.read
         // has acquired. If the node goes to another life meanwhile, the exchange
         // that ends this one fails.
-        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
+        let high = Link(hot.link.load(Ordering::Relaxed)).high();
         let fire = self.slab.fire(index);
-        let fired = Fired {
-            handle: handle_of(index, generation),
+        Fired {
+            handle: state.handle(index, high),
             func: fire.func.load(Ordering::Relaxed),
             cookie: fire.cookie.load(Ordering::Relaxed),
             deadline_ns,
             missed: 0,
-            kind: if state.is_auto() { AUTO } else { 0 },
-        };
-        (generation, fired)
+            kind: if is_auto { AUTO } else { 0 },
+        }
     }
 }
 
@@ -148,27 +154,32 @@ impl<M: Memory> Wheel<M> {
         let state = unsafe { self.driver.open() };
         Ok(Drive { wheel: self, state })
     }
+}
 
+impl<'a, M: Memory> Drive<'a, M> {
     /// Whether an advance to `now_ns`, a time before the end of time, would find
     /// nothing to do.
     #[inline]
     pub fn nothing_due(&self, now_ns: u64) -> bool {
-        // Acquire: pairs with the Release in `Drive::drop`.
-        let before = self.shared.driving.load(Ordering::Acquire);
-        let target = self.ticks.at_or_before(now_ns);
-        // Acquire: what happened before this call has lowered it.
-        let next = self.shared.next_visit.load(Ordering::Acquire);
+        let target = self.wheel.ticks.at_or_before(now_ns);
         // The tick after the hand counts 0: one that is not after it is far.
-        let ahead = self.gate.seen().beyond(target).wrapping_add(1);
-        // In a sweep `next_visit` says nothing. Relaxed: after the Acquires.
-        next > target
-            && ahead < LEAP
-            && before & 1 == 0
-            && self.shared.driving.load(Ordering::Relaxed) == before
+        let ahead = self.wheel.gate.seen().beyond(target).wrapping_add(1);
+        // Acquire: what happened before this call has lowered it.
+        self.wheel.shared.next_visit.load(Ordering::Acquire) > target && ahead < LEAP
     }
-}
 
-impl<'a, M: Memory> Drive<'a, M> {
+    /// Gives the lock back after nothing has changed. So it does not disturb a thread
+    /// that reads meanwhile.
+    #[inline]
+    pub fn leave(self) {
+        let driving = &self.wheel.shared.driving;
+        let mut this = std::mem::ManuallyDrop::new(self);
+        this.state.close();
+        // Orderings as in `drop`.
+        let held = driving.load(Ordering::Relaxed);
+        driving.store(held.wrapping_sub(1), Ordering::Release);
+    }
+
     /// Moves the hand to `now_ns`, handing every timer due by then to `sink` in
     /// the order of ticks, until that says stop; the next call resumes there.
     /// True if all is done.
@@ -188,6 +199,8 @@ struct Sweep<'a, M: Memory, S> {
     sink: S,
     /// Where the caller wants the hand.
     target: u64,
+    /// When the tick of the visits begins.
+    now_ns: u64,
     /// The sweep ends here.
     stop: bool,
 }
@@ -201,6 +214,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             d,
             sink,
             target,
+            now_ns: 0,
             stop: false,
         }
     }
@@ -347,6 +361,26 @@ impl<M: Memory> Wheel<M> {
     pub fn driver_token(&self) -> Token {
         let shard = self.find_shard(|s| s.id == 0);
         Token(shard.unwrap_or(std::ptr::null_mut()))
+    }
+
+    /// Whether an advance would find nothing to do.
+    pub fn nothing_due(&self, now_ns: u64) -> bool {
+        self.drive().is_ok_and(|drive| {
+            let nothing = drive.nothing_due(now_ns);
+            drive.leave();
+            nothing
+        })
+    }
+
+    /// Advances as a host does: true if all is done.
+    #[cfg(checked)]
+    pub fn advance(&self, now_ns: u64, sink: impl Sink) -> Result<bool, Error> {
+        let mut drive = self.drive()?;
+        if drive.nothing_due(now_ns) {
+            drive.leave();
+            return Ok(true);
+        }
+        Ok(drive.advance(now_ns, sink))
     }
 
     /// Whether the driver goes through all nodes, for lack of memory.

@@ -61,8 +61,7 @@ impl<M: Memory> Wheel<M> {
         budget: &mut usize,
         mut see: impl FnMut(Entry),
     ) -> bool {
-        let mut shards = self.buckets.look(bucket);
-        while let Some(bit) = shards.next() {
+        for bit in self.buckets.look(bucket) {
             let mut shard = self.buckets.first_shard(bit);
             while !shard.is_null() {
                 // SAFETY: shards live as long as the wheel.

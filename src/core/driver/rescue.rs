@@ -43,7 +43,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         for (index, hot) in self.wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if let Found::Due(_) = state.found(tick) {
-                self.visit(index, tick);
+                self.visit_slowly(index, hot, tick);
                 if self.stop {
                     // The next call finds the rest.
                     return;

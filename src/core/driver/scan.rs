@@ -4,34 +4,16 @@ use super::{Sink, Sweep};
 use crate::core::buckets::Shards;
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
-use crate::core::queue::Batch;
+use crate::core::node::Hot;
+use crate::core::queue::Front;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
 use crate::core::tunables::{ENTRIES, LOOK_AHEAD};
 use crate::core::wheel::Wheel;
 use crate::sync::{prefetch, Ordering};
 
-/// Entries that were taken out of a queue, and the next one to handle.
-struct Taken {
-    batch: Batch,
-    at: usize,
-    len: usize,
-}
-
-impl Taken {
-    const NONE: Taken = Taken {
-        batch: [Entry(0); ENTRIES],
-        at: 0,
-        len: 0,
-    };
-
-    fn entries(&self) -> &[Entry] {
-        &self.batch[..self.len.min(ENTRIES)]
-    }
-}
-
 /// A tick whose buckets are being emptied, from the top level down. A sweep that
-/// stops leaves it as it is, with the entries that were taken out.
+/// stops leaves it as it is.
 pub(super) struct Tick {
     /// The slots of the levels below this one are still to be entered.
     levels: u32,
@@ -40,11 +22,7 @@ pub(super) struct Tick {
     /// Its shards that are still to be emptied, and the present one.
     shards: Shards,
     shard: *mut Shard,
-    /// The present entries, and those that were fetched ahead; `now` is the index of
-    /// the present ones.
-    taken: [Taken; 2],
-    now: usize,
-    /// The bucket that was looked into ahead of its tick.
+    /// The bucket all of whose nodes were asked for ahead of its tick.
     ahead: u32,
 }
 
@@ -55,16 +33,8 @@ impl Tick {
             bucket: None,
             shards: Shards::default(),
             shard: std::ptr::null_mut(),
-            taken: [Taken::NONE; 2],
-            now: 0,
             ahead: u32::MAX,
         }
-    }
-
-    /// Whether all of this number of entries of a bucket were asked for ahead of its
-    /// tick.
-    fn is_at_hand(&self, bucket: u32, entries: usize) -> bool {
-        bucket == self.ahead && entries <= LOOK_AHEAD
     }
 
     /// Whether a sweep has stopped in it.
@@ -153,123 +123,109 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let Some((bucket, tick)) = self.d.tick.bucket else {
             return;
         };
+        self.now_ns = self.wheel.ticks.ns(tick);
         loop {
-            self.meet_all(tick);
+            if self.d.tick.shard.is_null() {
+                let Some(bit) = self.d.tick.shards.next() else {
+                    self.d.tick.bucket = None;
+                    return;
+                };
+                self.d.tick.shard = self.wheel.buckets.first_shard(bit);
+            }
+            let shard = self.d.tick.shard;
+            self.empty_queue(shard, bucket, tick);
             if self.stop {
                 return;
             }
-            let t = &mut self.d.tick;
-            if t.taken[t.now ^ 1].len == 0 {
-                self.fetch(bucket);
+            // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
+            self.d.tick.shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Takes the entries of a bucket out of a shard, chunk by chunk, up to where the
+    /// sweep stops.
+    fn empty_queue(&mut self, shard: *mut Shard, bucket: u32, tick: u64) {
+        // SAFETY: shards live as long as the wheel.
+        let front = unsafe { Shard::front(shard, bucket) };
+        // Only on the lowest level are most entries visits.
+        let visits = self.wheel.levels.is_lowest(bucket) && bucket != self.d.tick.ahead;
+        if visits {
+            front.peek(front.room(), |entry| {
+                self.wheel.slab.prefetch_hot(entry.index());
+            });
+        }
+        loop {
+            prefetch_chunk(front.second_chunk());
+            if visits {
+                self.fetch(front, tick);
             }
-            let t = &mut self.d.tick;
-            (t.taken[t.now].at, t.taken[t.now].len) = (0, 0);
-            if t.taken[t.now ^ 1].len == 0 {
-                t.bucket = None;
+            let mut taken = 0;
+            // SAFETY: this thread drives.
+            while let Some(entry) = unsafe { front.take() } {
+                taken += 1;
+                let k = match entry.is_for(tick) {
+                    true => tick,
+                    false => entry.tick(tick),
+                };
+                if k > tick {
+                    probe!(cascade, self.wheel, k);
+                    self.place(entry, k, tick);
+                } else {
+                    self.visit(entry.index(), tick);
+                }
+                if self.stop {
+                    break;
+                }
+            }
+            self.wheel.shared.count.taken.bump(taken);
+            self.stop |= self.sink.is_enough();
+            // SAFETY: as above.
+            if self.stop || !unsafe { self.own.go_on(shard, bucket) } {
                 return;
             }
-            t.now ^= 1;
-            self.stop |= self.sink.is_enough();
-            // The nodes of the next chunk are on their way while these are
-            // visited.
-            self.fetch(bucket);
-            self.fetch_callbacks(bucket, tick);
         }
     }
 
-    /// Meets the entries that were taken out, up to where the sweep stops.
-    #[inline]
-    fn meet_all(&mut self, tick: u64) {
-        let now = self.d.tick.now;
-        let mut at = self.d.tick.taken[now].at;
-        while let (false, Some(&entry)) = (self.stop, self.d.tick.taken[now].entries().get(at)) {
-            at += 1;
-            if entry.is_for(tick) {
-                self.visit(entry.index(), tick);
-            } else {
-                self.meet(entry, tick);
+    /// Asks for the nodes of the next chunk, and the callbacks of those in this one
+    /// that will fire.
+    fn fetch(&self, front: &Front, tick: u64) {
+        let slab = &self.wheel.slab;
+        let mut here = front.room();
+        front.peek(here + ENTRIES, |entry| {
+            if here == 0 {
+                return slab.prefetch_hot(entry.index());
             }
-        }
-        self.d.tick.taken[now].at = at;
-    }
-
-    fn meet(&mut self, entry: Entry, tick: u64) {
-        let k = entry.tick(tick);
-        if k > tick {
-            probe!(cascade, self.wheel, k);
-            self.place(entry.index(), k, tick);
-        } else {
-            self.visit(entry.index(), tick);
-        }
-    }
-
-    /// Takes the entries of the next chunk of the bucket, of any shard.
-    fn fetch(&mut self, bucket: u32) {
-        let tick = &mut self.d.tick;
-        let ahead = &mut tick.taken[tick.now ^ 1];
-        let n = loop {
-            if tick.shard.is_null() {
-                let Some(bit) = tick.shards.next() else {
-                    return;
-                };
-                tick.shard = self.wheel.buckets.first_shard(bit);
-                continue;
-            }
-            // SAFETY: this thread drives, and shards live as long as the wheel.
-            let n = unsafe { self.own.take_from(tick.shard, bucket, &mut ahead.batch) };
-            if n != 0 {
-                (ahead.at, ahead.len) = (0, n);
-                self.wheel.shared.count.taken.bump(n as u64);
-                // SAFETY: as above.
-                prefetch_chunk(unsafe { Shard::front(tick.shard, bucket) }.second_chunk());
-                break n;
-            }
-            // SAFETY: as above. Relaxed: published with the shard.
-            tick.shard = unsafe { &*tick.shard }.next_of_bit.load(Ordering::Relaxed);
-        };
-        // Only on the lowest level are most entries visits.
-        if self.wheel.levels.is_lowest(bucket) && !tick.is_at_hand(bucket, n) {
-            for entry in tick.taken[tick.now ^ 1].entries() {
-                self.wheel.slab.prefetch_hot(entry.index());
-            }
-        }
-    }
-
-    /// Asks for the callbacks of those that will fire.
-    fn fetch_callbacks(&self, bucket: u32, tick: u64) {
-        let now = &self.d.tick.taken[self.d.tick.now];
-        if !self.wheel.levels.is_lowest(bucket) || self.d.tick.is_at_hand(bucket, now.len) {
-            return;
-        }
-        for entry in now.entries() {
-            let Some(hot) = self.wheel.slab.hot(entry.index()) else {
-                continue;
-            };
+            here -= 1;
             // Relaxed: a guess.
-            if StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick) {
-                self.wheel.slab.prefetch_fire(entry.index());
+            let state = |hot: &Hot| StateWord(hot.state.load(Ordering::Relaxed));
+            if slab
+                .hot(entry.index())
+                .map(state)
+                .is_some_and(|s| s.may_fire(tick))
+            {
+                slab.prefetch_fire(entry.index());
             }
-        }
+        });
     }
 
-    /// Places an entry while the hand is at `hand`, without a read of its node.
-    /// False without memory; then the driver goes through all nodes.
-    pub(super) fn place(&mut self, index: u32, tick: u64, hand: u64) -> bool {
+    /// Places an entry for tick `k` while the hand is at `hand`, without a read of its
+    /// node. False without memory; then the driver goes through all nodes.
+    pub(super) fn place(&mut self, entry: Entry, k: u64, hand: u64) -> bool {
         let wheel = self.wheel;
-        let bucket = wheel.levels.place(tick, hand).bucket;
-        if !self
-            .own
-            .push(&wheel.memory, bucket, Entry::new(index, tick, hand))
-        {
+        let bucket = wheel.levels.place(k, hand).bucket;
+        if !self.own.push(&wheel.memory, bucket, entry) {
             // Release: as of a request by a thread.
             wheel.shared.rescue.store(1, Ordering::Release);
             return false;
         }
         wheel.shared.count.placed.bump(1);
-        if !wheel.buckets.is_marked(bucket, &self.own) {
-            wheel.buckets.mark(bucket, &self.own);
-        }
+        wheel.buckets.mark_own(bucket);
         true
+    }
+
+    /// Promises a node a visit at a tick that can be promised.
+    pub(super) fn promise(&mut self, index: u32, tick: u64, hand: u64) -> bool {
+        self.place(Entry::new(index, tick, hand), tick, hand)
     }
 
     /// Asks for the first nodes of the next tick while there is time.
@@ -282,17 +238,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         }
         let bucket = levels.place_on(next, 0).bucket;
-        self.d.tick.ahead = bucket;
-        let mut shards = self.wheel.buckets.look(bucket);
-        while let Some(bit) = shards.next() {
+        let slab = &self.wheel.slab;
+        let mut all = true;
+        for bit in self.wheel.buckets.look(bucket) {
             let shard = self.wheel.buckets.first_shard(bit);
             // SAFETY: shards live as long as the wheel.
             let front = unsafe { Shard::front(shard, bucket) };
-            front.peek(LOOK_AHEAD, |entry| {
-                self.wheel.slab.prefetch_hot(entry.index());
-                self.wheel.slab.prefetch_fire(entry.index());
-            });
+            all &= front.peek(LOOK_AHEAD, |entry| slab.prefetch_node(entry.index()));
         }
+        self.d.tick.ahead = if all { bucket } else { u32::MAX };
     }
 }
 

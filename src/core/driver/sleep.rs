@@ -139,7 +139,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return due;
         }
         let tick = crate::core::entry::promise_tick(due, hand);
-        if Link::new(tick, unit_bits, 0).is_about(k, unit_bits) || !self.place(index, tick, hand) {
+        if Link::new(tick, unit_bits, 0).is_about(k, unit_bits) || !self.promise(index, tick, hand)
+        {
             return k.min(due);
         }
         let moved = Link::new(tick, unit_bits, link.high());

@@ -26,7 +26,7 @@ use super::{Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
 use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
-use crate::core::state::{Ended, Found, StateWord, LEAP, NEVER};
+use crate::core::state::{high_of, Ended, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::sync::Ordering;
 
@@ -53,38 +53,42 @@ struct Next {
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    /// Looks at a timer that was promised a visit: the short way is for a plain
-    /// one, which the compiler gets a claim of its own for.
-    #[inline]
+    /// Looks at a timer that was promised a visit at the tick that is being swept. The
+    /// short way is for a plain one that is due at this tick. It gets a claim of its own
+    /// from the compiler.
+    #[inline(always)]
     pub(super) fn visit(&mut self, index: u32, tick: u64) {
         let Some(hot) = self.wheel.slab.hot(index) else {
             return;
         };
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if !state.is_armed() {
+        if state.is_plain_due(tick) && !self.wheel.pooled {
+            let now_ns = self.now_ns;
+            if self
+                .claim::<true>(index, hot, state, (tick, now_ns), tick)
+                .is_ok()
+            {
+                return;
+            }
+        } else if !state.is_armed() {
             return;
         }
-        let due = state.near_deadline(tick);
-        if !state.is_plain_armed()
-            || due > tick
-            || self.wheel.pooled
-            || self.claim(index, hot, state, due, tick, false).is_err()
-        {
-            self.visit_slowly(index, hot, tick);
-        }
+        self.visit_slowly(index, hot, tick);
     }
 
     #[inline(never)]
-    fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) {
+    pub(super) fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) {
         // visit.read, again: as above.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
-        let pooled = self.wheel.pooled;
         loop {
             let seen = match state.found(tick) {
                 Found::Resting | Found::Later(NEVER) => return,
                 Found::Later(due) => return self.keep_promise(index, hot, due, tick),
-                Found::Due(due) => self.claim(index, hot, state, due, tick, pooled),
+                Found::Due(due) => {
+                    let at = (due, self.wheel.ticks.ns(due));
+                    self.claim::<false>(index, hot, state, at, tick)
+                }
                 Found::Busy(due) => self.pass_over(index, hot, state, due, tick),
             };
             match seen {
@@ -106,7 +110,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         // A deadline that has passed is due at the next tick.
         let tick = promise_tick(due.max(hand + 1), hand);
-        if !self.place(index, tick, hand) {
+        if !self.promise(index, tick, hand) {
             return;
         }
         // By exchange: the node may go to another life meanwhile.
@@ -123,23 +127,25 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Fires a timer that is due; the word if that has changed meanwhile.
+    /// Fires a timer that is due; the word if that has changed meanwhile. PLAIN says
+    /// that the word is plain and the wheel has no pool.
     #[inline(always)]
-    fn claim(
+    fn claim<const PLAIN: bool>(
         &mut self,
         index: u32,
         hot: &Hot,
         state: StateWord,
-        due: u64,
+        (due, deadline_ns): (u64, u64),
         tick: u64,
-        pooled: bool,
     ) -> Result<(), StateWord> {
         let wheel = self.wheel;
-        let (generation, mut fired) = wheel.fired(index, hot, state, wheel.ticks.ns(due));
+        let is_auto = !PLAIN && state.is_auto();
+        let mut fired = wheel.fired(index, hot, state, deadline_ns, is_auto);
         let called = fired.func != 0;
-        let elsewhere = called && pooled;
+        let elsewhere = !PLAIN && called && wheel.pooled;
         let mut again = None;
-        if state.is_rare() {
+        let generation = state.generation(high_of(fired.handle));
+        if !PLAIN && state.is_rare() {
             let extra = self.extra(index, generation);
             fired.deadline_ns -= self.early(index, state, generation);
             fired.kind |= extra.kind;
@@ -155,6 +161,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             Some(next) => next.word,
             None if elsewhere => state.fired_elsewhere(),
             None if called => state.fired(),
+            None if PLAIN => state.fired(),
             None => {
                 let (next, then) = state.fired_as_event();
                 ended = then;
@@ -200,12 +207,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.deadline_ns,
             fired.func
         );
-        self.stop = !self.sink.fire(&fired);
+        if !self.sink.fire(&fired) {
+            self.stop = true;
+        }
         if runs_here {
             // visit.end. Release: what the callback did. The fence is that of
             // the next claim, or at the end of the sweep.
             callback.running.store(0, Ordering::Release);
-            if state.is_auto() && again.is_none() {
+            if is_auto && again.is_none() {
                 wheel.free_fired(self.own, fired.handle);
             }
         }
@@ -249,7 +258,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if tick - due > BUSY_AGAIN {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
-        self.place(index, tick + BUSY_AGAIN, tick);
+        self.promise(index, tick + BUSY_AGAIN, tick);
         Ok(())
     }
 

@@ -77,22 +77,19 @@ impl Poor {
     }
 
     fn advance(&self, target: u64) -> u64 {
-        match self.wheel.nothing_due(at(target)) {
-            true => 0,
-            false => self.sweep(target),
-        }
+        self.count(|take| self.wheel.advance(at(target), take).unwrap())
     }
 
     fn sweep(&self, target: u64) -> u64 {
+        self.count(|take| self.wheel.drive().unwrap().advance(at(target), take))
+    }
+
+    fn count(&self, advance: impl FnOnce(Collect<&mut dyn FnMut(&Fired) -> bool>) -> bool) -> u64 {
         let mut fired = 0;
-        let take = |_: &Fired| {
+        advance(Collect(&mut |_: &Fired| {
             fired += 1;
             true
-        };
-        self.wheel
-            .drive()
-            .unwrap()
-            .advance(at(target), Collect(take));
+        }));
         fired
     }
 }

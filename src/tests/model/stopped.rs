@@ -5,7 +5,7 @@
 use super::{explore, report, two, Alarm, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
-use crate::core::tunables::{MASK_BITS, MASK_WORDS};
+use crate::core::tunables::MASK_BITS;
 use crate::sync::stopped_before;
 use crate::tests::checker::at;
 use crate::tests::Waking;
@@ -36,7 +36,7 @@ impl Scene {
     fn crowded() -> Scene {
         let mut s = Scene::new();
         s.world.timer(Some(1));
-        for _ in 0..MASK_BITS * MASK_WORDS as u32 {
+        for _ in 0..MASK_BITS {
             s.world.tokens[0] = s.world.wheel.attach().unwrap();
         }
         s

@@ -184,25 +184,12 @@ fn right(result: Result<i32, Errno>, errors: &[i32]) -> i32 {
 
 const STOPPED: [i32; 3] = [libc::EBUSY, libc::EAGAIN, libc::ESHUTDOWN];
 
-/// Advances as the C function does: the short way first.
-fn advance(
-    host: &Host,
-    now: u64,
-    budget: Budget,
-    event: Option<&mut dyn FnMut(&Fired) -> bool>,
-) -> Result<bool, Errno> {
-    if host.advance_idly(now) {
-        return Ok(true);
-    }
-    host.advance(now, budget, event)
-}
-
 /// Calls that are wrong inside of a callback or the executor.
 fn is_refused_inside(host: &Host) {
     assert_eq!(host.stop(), Err(-libc::EDEADLK));
     assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
     let driven = match is_manual(host) {
-        true => advance(host, FAR * FAR, Budget::default(), None),
+        true => host.advance(FAR * FAR, Budget::default(), None),
         false => host.poll(Budget::default(), None),
     };
     assert_eq!(driven, Err(-libc::EBUSY));
@@ -408,7 +395,7 @@ impl World {
             ns: 0,
         };
         let driven = match is_manual(host) {
-            true => advance(host, host.now() + goal, budget, Some(&mut event)),
+            true => host.advance(host.now() + goal, budget, Some(&mut event)),
             false => host.poll(budget, Some(&mut event)),
         };
         right(driven.map(i32::from), &[libc::EBUSY]) >= 0
@@ -511,7 +498,7 @@ impl World {
             while host.wheel().pending() != 0 && self.drains.load(Ordering::Relaxed) == 0 {
                 system().pass(FAR);
                 let driven = match is_manual(host) {
-                    true => advance(host, host.now() + FAR, Budget::default(), None),
+                    true => host.advance(host.now() + FAR, Budget::default(), None),
                     false => host.poll(Budget::default(), None),
                 };
                 driven.unwrap();

@@ -172,7 +172,7 @@ fn two_that_advance() {
                     true
                 };
                 let goal = due + TICK;
-                let advanced = advance(host, goal, Budget::default(), Some(&mut event));
+                let advanced = host.advance(goal, Budget::default(), Some(&mut event));
                 if right(advanced.map(i32::from), &[libc::EBUSY]) == 1 && ahead {
                     let left = host.deadline(timer);
                     assert_eq!(left, Err(-libc::ESTALE), "not fired, and said to be");
@@ -181,7 +181,7 @@ fn two_that_advance() {
                 assert!(advanced.is_err() || host.now() >= goal, "behind");
                 // And where nothing is due.
                 let goal = host.now() + 1;
-                let advanced = advance(host, goal, Budget::default(), None);
+                let advanced = host.advance(goal, Budget::default(), None);
                 assert!(advanced.is_err() || host.now() >= goal, "back");
             }
         });
