@@ -87,7 +87,7 @@
 
 use super::entry::{promise_tick, Entry};
 use super::error::{Answer, Error};
-use super::gate::View;
+use super::gate::{Seen, View};
 use super::levels::Place;
 use super::life::Spec;
 use super::memory::Memory;
@@ -231,18 +231,12 @@ impl<M: Memory> Wheel<M> {
         }
         let own = self.producer(token);
         let index = index_of(handle);
-        // Relaxed: the high part, which the exchange confirms.
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        let place = self.levels.place(tick, gate.hand());
+        let bucket = self.levels.place(tick, gate.hand()).bucket;
         // Relaxed: the exchange publishes it, see `life.rs`.
         own.publishing.store(index, Ordering::Relaxed);
         // arm.push
-        let entry = Entry::near(index, tick);
-        if !own.push_if_room(place.bucket, entry)
-            && !own.push_chunk(&self.memory, place.bucket, entry)
-        {
-            own.publishing.store(0, Ordering::Release);
-            return Error::Memory.into();
+        if !own.push_if_room(bucket, Entry::near(index, tick)) {
+            return self.arm_with_chunk(caller, handle, tick, hot, state);
         }
         own.count.pushes.bump(1);
         own.count.armed[usize::from(state.is_armed())].bump(1);
@@ -254,23 +248,85 @@ impl<M: Memory> Wheel<M> {
         }
         fence_after_rmw();
         probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
-        // arm.mark
-        if !self.buckets.is_marked(place.bucket, &own) {
-            self.buckets.mark(place.bucket, &own);
+        // arm.mark, arm.wake and arm.check, if there is nothing to do.
+        if !self.buckets.is_marked(bucket, &own) || !self.wakes_by(tick) || self.gate.seen() != gate
+        {
+            return self.arm_pushed(caller, handle, tick, gate, state.is_armed());
         }
+        self.publish(own, hot, handle, tick);
+        if own.is_time_to_look() {
+            self.ask_to_clean(caller);
+        }
+        Answer::was_pending(state.is_armed())
+    }
+
+    /// The same after the bucket has got room. If the hand has moved meanwhile, that is
+    /// another bucket.
+    #[cold]
+    #[inline(never)]
+    fn arm_with_chunk(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        tick: u64,
+        hot: &Hot,
+        state: StateWord,
+    ) -> Answer {
+        let bucket = self.levels.place(tick, self.gate.seen().hand()).bucket;
+        match self.owned(caller) {
+            Some(own) if !own.make_room(&self.memory, bucket) => {
+                own.publishing.store(0, Ordering::Release);
+                Error::Memory.into()
+            }
+            _ => self.arm_with_push(caller, handle, tick, hot, state),
+        }
+    }
+
+    /// The rest of an arm whose entry was pushed while the gate was as `gate`.
+    #[inline(never)]
+    fn arm_pushed(
+        &self,
+        caller: &impl Caller,
+        handle: Handle,
+        tick: u64,
+        gate: Seen,
+        was: bool,
+    ) -> Answer {
+        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index_of(handle))) else {
+            return Answer::was_pending(was);
+        };
+        let place = self.levels.place(tick, gate.hand());
+        self.mark(own, place.bucket);
         self.wake_for(caller, own, tick);
         // arm.check: the hand is before the bucket, and the gate is open.
         if self.gate.seen().has_passed(place.entered) {
             own.publishing.store(0, Ordering::Release);
-            return self.arm_raced(caller, handle, tick, state.is_armed());
+            return self.arm_raced(caller, handle, tick, was);
         }
-        // arm.publish. Release: all of the above; pairs with arm.read.
-        let promise = Link::new(tick, self.ticks.unit_bits, link.high());
+        self.publish(own, hot, handle, tick);
+        if own.is_time_to_look() {
+            self.ask_to_clean(caller);
+        }
+        Answer::was_pending(was)
+    }
+
+    /// Step arm.publish, for a timer whose exchange has succeeded: so its high part is
+    /// that of the handle.
+    #[inline(always)]
+    fn publish(&self, own: Producer<'_>, hot: &Hot, handle: Handle, tick: u64) {
+        let promise = Link::new(tick, self.ticks.unit_bits, high_of(handle));
+        // Release: all that the promise says; pairs with arm.read.
         hot.link.store(promise.0, Ordering::Release);
         // Release: pairs with free.look.
         own.publishing.store(0, Ordering::Release);
-        self.consider_cleaning(caller, own.count.pushes.get());
-        Answer::was_pending(state.is_armed())
+    }
+
+    /// Step arm.mark. Follows a fence.
+    #[inline(always)]
+    fn mark(&self, own: Producer<'_>, bucket: u32) {
+        if !self.buckets.is_marked(bucket, &own) {
+            self.buckets.mark(bucket, &own);
+        }
     }
 
     #[inline(never)]
@@ -524,9 +580,7 @@ impl<M: Memory> Wheel<M> {
             Basis::Promise(link) => self.stands(link, arm.hand),
             Basis::Entry(pushed) => {
                 // arm.mark
-                if !self.buckets.is_marked(pushed.bucket, &arm.node.own) {
-                    self.buckets.mark(pushed.bucket, &arm.node.own);
-                }
+                self.mark(arm.node.own, pushed.bucket);
                 self.wake_for(caller, arm.node.own, pushed.tick);
                 self.check_and_publish(arm, pushed)
             }
@@ -534,7 +588,9 @@ impl<M: Memory> Wheel<M> {
         if !upheld {
             self.uphold_again(caller, arm);
         }
-        self.consider_cleaning(caller, arm.node.own.count.pushes.get());
+        if arm.node.own.is_time_to_look() {
+            self.ask_to_clean(caller);
+        }
     }
 
     /// Steps arm.check and arm.publish; false if the entry may be passed over.
@@ -609,9 +665,7 @@ impl<M: Memory> Wheel<M> {
             own.count.pushes.bump(1);
             own.count.repeats.bump(1);
             fence(Ordering::SeqCst);
-            if !self.buckets.is_marked(bucket, &own) {
-                self.buckets.mark(bucket, &own);
-            }
+            self.mark(own, bucket);
             self.wake_for(caller, own, tick);
             if matches!(self.gate.view(), View::Open(now) if now < entered && now - hand <= LEAP) {
                 return;
@@ -619,20 +673,30 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
+    /// Whether the driver wakes by `tick`, without a call. Follows a fence.
+    #[inline(always)]
+    fn wakes_by(&self, tick: u64) -> bool {
+        // Relaxed: the fence orders it.
+        if self.shared.next_visit.load(Ordering::Relaxed) > tick {
+            return false;
+        }
+        // Another thread that has lowered it may be stopped before it kicks. So
+        // each thread compares with the alarm itself.
+        fence_between_loads();
+        // Relaxed: fenced; pairs with the fence in `Drive::sleep`.
+        self.shared.alarm.load(Ordering::Relaxed) <= tick
+    }
+
     /// Step arm.wake: the driver wakes by `tick`. Follows a fence.
     #[inline(always)]
     pub(super) fn wake_for(&self, caller: &impl Caller, own: Producer<'_>, tick: u64) {
-        let shared = &self.shared;
-        // Relaxed: the fence orders it.
-        if shared.next_visit.load(Ordering::Relaxed) > tick {
-            shared.next_visit.fetch_min(tick, Ordering::AcqRel);
-            fence_after_rmw();
-        } else {
-            // Another thread that has lowered it may be stopped before it kicks. So
-            // each thread compares with the alarm itself.
-            fence_between_loads();
+        if self.wakes_by(tick) {
+            return;
         }
-        // Relaxed: fenced; pairs with the fence in `Drive::sleep`.
+        let shared = &self.shared;
+        shared.next_visit.fetch_min(tick, Ordering::AcqRel);
+        fence_after_rmw();
+        // Relaxed: as in `wakes_by`.
         if shared.alarm.load(Ordering::Relaxed) > tick {
             self.kick(caller, own, tick);
         }

@@ -55,7 +55,7 @@ impl Position {
     const STEP: usize = size_of::<AtomicU64>();
 
     #[inline(always)]
-    fn is_end(self) -> bool {
+    pub fn is_end(self) -> bool {
         self.0.addr() % size_of::<Chunk>() == 0
     }
 
@@ -91,7 +91,7 @@ impl Position {
         self.0.addr() % 128
     }
 
-    fn is_end(self) -> bool {
+    pub fn is_end(self) -> bool {
         self.0.is_null() || self.number() == ENTRIES + 1
     }
 
@@ -155,33 +155,27 @@ pub(crate) unsafe fn push(back: &mut Position, entry: Entry) -> bool {
     true
 }
 
-/// Appends an entry in a new chunk.
+/// Appends an empty chunk.
 ///
 /// # Safety
-/// As of `push`; `push` has found no room; `chunk` is empty and the caller's.
-pub(crate) unsafe fn push_chunk(
-    back: &mut Position,
-    front: &Front,
-    entry: Entry,
-    chunk: *mut Chunk,
-) {
+/// As of `push`; `back` is at an end; `chunk` is empty and the caller's.
+pub(crate) unsafe fn extend(back: &mut Position, front: &Front, chunk: *mut Chunk) {
+    // SAFETY: the caller's chunk. Relaxed: published below.
+    unsafe { &*chunk }
+        .next
+        .store(std::ptr::null_mut(), Ordering::Relaxed);
     let first = Position::first(chunk);
-    // SAFETY: the caller's chunk. Relaxed, both: published below.
-    unsafe {
-        (*chunk).next.store(std::ptr::null_mut(), Ordering::Relaxed);
-        first.word().store(entry.0, Ordering::Relaxed);
-    }
     if back.0.is_null() {
         // Release: pairs with the Acquire in `take`.
         front.0.store(first.0, Ordering::Release);
     } else {
         // SAFETY: the last chunk stays in the queue until it has a next one.
-        // Release: as above.
+        // Release: pairs with the Acquire in `go_on`.
         unsafe { &*back.chunk_before_end() }
             .next
             .store(chunk, Ordering::Release);
     }
-    *back = first.after();
+    *back = first;
 }
 
 impl Front {
@@ -192,7 +186,7 @@ impl Front {
     /// The caller is the consumer.
     #[inline(always)]
     pub unsafe fn take(&self) -> Option<Entry> {
-        // Acquire: pairs with the first push.
+        // Acquire: pairs with the first `extend`.
         let at = Position(self.0.load(Ordering::Acquire));
         if at.is_end() {
             return None;
@@ -225,7 +219,7 @@ impl Front {
         }
         let used = at.chunk_before_end();
         // SAFETY: in the queue until this thread takes it out.
-        // Acquire: pairs with the push of the chunk.
+        // Acquire: pairs with `extend`.
         let next = unsafe { &*used }.next.load(Ordering::Acquire);
         if next.is_null() {
             return false;

@@ -7,10 +7,10 @@
 
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
-use super::queue::{push, push_chunk, Chunk, Front, Position};
+use super::queue::{extend, push, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
-use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS};
+use super::tunables::{CLEAN_OFTEN, FIRST_REGION, LARGEST_REGION, MASK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -225,25 +225,33 @@ impl<'a> Producer<'a> {
 
     /// Appends an entry to a bucket; false without memory.
     #[inline]
-    pub fn push<M: Memory>(&self, memory: &M, bucket: u32, entry: Entry) -> bool {
-        self.push_if_room(bucket, entry) || self.push_chunk(memory, bucket, entry)
+    pub fn push<M: Memory>(self, memory: &M, bucket: u32, entry: Entry) -> bool {
+        self.push_if_room(bucket, entry)
+            || self.make_room(memory, bucket) && self.push_if_room(bucket, entry)
     }
 
+    /// Appends an empty chunk to a bucket if there is no room; false without memory.
     #[inline(never)]
-    pub fn push_chunk<M: Memory>(&self, memory: &M, bucket: u32, entry: Entry) -> bool {
+    pub fn make_room<M: Memory>(self, memory: &M, bucket: u32) -> bool {
+        let cell = self.back(bucket);
+        let mut back = cell.get();
+        if !back.is_end() {
+            return true;
+        }
         let chunk = self.take_chunk(memory);
         if chunk.is_null() {
             return false;
         }
-        let cell = self.back(bucket);
-        let mut back = cell.get();
         // SAFETY: the producer; the queue's own ends; a chunk of nobody else's.
-        unsafe {
-            let front = Shard::front(self.at, bucket);
-            push_chunk(&mut back, front, entry, chunk);
-        }
+        unsafe { extend(&mut back, Shard::front(self.at, bucket), chunk) };
         cell.set(back);
         true
+    }
+
+    /// Whether it is time to look if most entries are dead.
+    #[inline(always)]
+    pub fn is_time_to_look(&self) -> bool {
+        self.count.pushes.get() % CLEAN_OFTEN == 0
     }
 
     fn take_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {

@@ -56,17 +56,10 @@ pub(super) struct Cleaning {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Every `CLEAN_OFTEN` pushes of a thread: requests a clean-up if it is worth it.
-    #[inline(always)]
-    pub(in crate::core) fn consider_cleaning(&self, caller: &impl Caller, pushes: u64) {
-        if pushes % CLEAN_OFTEN == 0 {
-            self.ask_to_clean(caller);
-        }
-    }
-
+    /// Requests a clean-up if it is worth it.
     #[cold]
     #[inline(never)]
-    fn ask_to_clean(&self, caller: &impl Caller) {
+    pub(in crate::core) fn ask_to_clean(&self, caller: &impl Caller) {
         if self.is_worth_cleaning() {
             // Release: pairs with the Acquires in `clean_up` and `end_cleaning`.
             self.shared.clean.fetch_add(1, Ordering::Release);
