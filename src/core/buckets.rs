@@ -9,21 +9,20 @@
 //! ```text
 //!   arming thread                     driver
 //!   arm.push      push the entry      bucket.take   clear the summary bit (RMW)
-//!   --- fence ---                                   --- fence ---
-//!                                                   take the mask    (RMW)
+//!   --- fence ---                                   take the mask         (RMW)
 //!   arm.mark      set the mask bit                  --- fence ---
-//!                 --- fence ---                     drain the queues
+//!                   (RMW)                           drain the queues
 //!                 set the summary bit
 //! ```
+//! If the thread sets its mask bit before the driver takes the mask, the driver sees the
+//! bit, and the entry. If it sets the bit afterwards, it has acquired that the summary
+//! bit was cleared, and sets it again.
+//!
 //! A thread does not set a bit that is set already. If it finds its mask bit set,
 //! the driver has not taken the mask yet, and the fences make the driver see the
 //! entry. The thread checks the summary in any case: more than 64 shards share
 //! bits, and the thread that has set a shared bit may be stopped before it comes to
 //! the summary.
-//!
-//! The driver reads a mask before it takes it, and does not take an empty one. So a
-//! fence stands between summary and mask on both sides. Either the driver sees the mask
-//! bit, or the thread finds the summary bit cleared, and sets it again.
 //!
 //! # The driver's own entries
 //!
@@ -196,9 +195,10 @@ impl Buckets {
         if mask.load(Ordering::Relaxed) & shard.mask_bit == 0 {
             // AcqRel: pairs with `take`.
             mask.fetch_or(shard.mask_bit, Ordering::AcqRel);
+        } else {
+            // As in `is_marked`.
+            fence_between_loads();
         }
-        // The summary is read after the mask was set.
-        fence_after_rmw();
         let summary = self.summary(bucket);
         let bit = 1 << (bucket % WORD);
         if summary.load(Ordering::Relaxed) & bit == 0 {
@@ -230,13 +230,9 @@ impl Buckets {
         // Acquire: pairs with `mark`.
         let is_marked = summary.load(Ordering::Acquire) & bit != 0;
         if is_marked {
+            // AcqRel, both: pairs with `mark`.
             summary.fetch_and(!bit, Ordering::AcqRel);
-            // The mask is read after the summary was cleared.
-            fence_after_rmw();
-            if self.mask(bucket).load(Ordering::Relaxed) != 0 {
-                // AcqRel: pairs with `mark`.
-                shards |= self.mask(bucket).swap(0, Ordering::AcqRel);
-            }
+            shards |= self.mask(bucket).swap(0, Ordering::AcqRel);
             fence_after_rmw();
         }
         (is_marked || shards != 0).then_some(Shards(shards))
