@@ -47,7 +47,7 @@ impl Entry {
     /// For a tick that can be promised while the hand is at `hand`.
     #[inline]
     pub fn new(index: u32, tick: u64, hand: u64) -> Self {
-        if tick.wrapping_sub(hand) <= HORIZON || tick & ((1 << FAR_UNIT_BITS) - 1) != 0 {
+        if tick.wrapping_sub(hand) <= HORIZON {
             Entry::near(index, tick)
         } else {
             Entry(Entry::near(index, tick >> FAR_UNIT_BITS).0 | 1 << FAR_SHIFT)

@@ -178,7 +178,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 }
             }
             self.wheel.shared.count.taken.bump(taken);
-            self.stop |= self.sink.is_enough();
+            // Not where nothing was: each call goes on.
+            self.stop |= taken != 0 && self.sink.is_enough();
             // SAFETY: as above.
             if self.stop || !unsafe { self.own.go_on(shard, bucket) } {
                 return;
