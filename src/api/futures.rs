@@ -39,7 +39,7 @@ use std::time::Duration;
 /// `cookie` is that of a timer whose function is PROMPT and which was pending. The
 /// caller has ended it.
 pub(super) unsafe fn wake(cookie: u64) {
-    // SAFETY: from `into_raw`, and the timer owned this count.
+    // SAFETY: from an `Arc` in `arm`, and the timer owned this count.
     let place = unsafe { Arc::from_raw(pointer_of::<AtomicWaker>(cookie as usize)) };
     // A panic must not leave a sweep half done. The panic hook has reported it.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(move || place.wake())) {

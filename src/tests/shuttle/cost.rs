@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// The accesses of a sweep over one tick in which one timer is due, in a wheel in which
-/// each of so many threads has a timer that is due much later.
+/// The accesses of a sweep over one tick in which one timer is due. `threads` threads use
+/// the wheel, and each has a timer that is due much later.
 fn accesses(threads: u64) -> usize {
     let wheel = Wheel::new(Heap, shape(3, 2, 0)).unwrap();
     let tokens: Vec<_> = (0..threads).map(|_| wheel.attach().unwrap()).collect();

@@ -544,6 +544,15 @@ fn crew(rng: &mut Rng) -> Option<Crew> {
     })
 }
 
+/// One that runs or blocks if its queue is full.
+fn crew_that_drops_none(rng: &mut Rng) -> Crew {
+    Crew {
+        workers: rng.below(3) as u32,
+        queue: 1 << rng.below(2),
+        overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
+    }
+}
+
 fn manner(rng: &mut Rng) -> Manner {
     use Manner::{Inside, Late, Meddles, Refuses};
     [Refuses, Inside, Late, Meddles][rng.below(4) as usize]

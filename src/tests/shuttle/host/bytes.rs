@@ -16,7 +16,7 @@
 //! execution.
 //!
 //! `make fuzz` lets the fuzzer write (`LLVMFuzzerTestOneInput`). `programs_of_bytes` runs
-//! what it has kept, and programs that are drawn at random.
+//! the inputs in verify/fuzz/threads, and random ones.
 
 use super::super::{iterations, run};
 use super::*;
@@ -43,7 +43,7 @@ impl Tape {
         self.bytes.next().unwrap_or_else(|| drawn(&mut self.then))
     }
 
-    /// Where the numbers of a call are drawn from.
+    /// The seed of the numbers of a call.
     fn seed(&mut self) -> u64 {
         1 + u64::from(u16::from_le_bytes([self.byte(), self.byte()]))
     }
@@ -88,11 +88,11 @@ impl Scheduler for Order {
     }
 }
 
-/// What the threads do.
+/// A wheel, and the calls of each thread.
 struct Program {
-    /// Where the numbers are drawn from with which the wheel is made.
+    /// The seed of the numbers that the wheel is made with.
     wheel: u64,
-    /// The calls of each thread, and where their numbers are drawn from.
+    /// The seed of each call, thread by thread.
     calls: Vec<Vec<u64>>,
 }
 
@@ -173,7 +173,7 @@ mod fuzzer {
         }
     }
 
-    /// What the fuzzer calls with each of its inputs.
+    /// libFuzzer calls this function with each input.
     ///
     /// # Safety
     /// There are `size` bytes at `bytes`.

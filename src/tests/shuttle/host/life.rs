@@ -87,11 +87,7 @@ fn the_tick_thread_sleeps_past_nothing() {
 #[test]
 fn what_is_queued_waits_for_no_stop() {
     check(|rng, tally| {
-        let crew = Crew {
-            workers: rng.below(3) as u32,
-            queue: 1 << rng.below(2),
-            overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
-        };
+        let crew = crew_that_drops_none(rng);
         let w = World::new(
             Clock::System(libc::CLOCK_MONOTONIC),
             Some(crew),

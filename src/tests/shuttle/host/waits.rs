@@ -8,11 +8,7 @@ use super::*;
 #[test]
 fn callbacks_wait_for_each_other() {
     check(|rng, tally| {
-        let crew = Crew {
-            workers: rng.below(3) as u32,
-            queue: 1 << rng.below(2),
-            overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
-        };
+        let crew = crew_that_drops_none(rng);
         let w = World::new(
             Clock::System(libc::CLOCK_MONOTONIC),
             Some(crew),
