@@ -254,9 +254,7 @@ impl<M: Memory> Wheel<M> {
             return self.arm_pushed(caller, handle, tick, gate, state.is_armed());
         }
         self.publish(own, hot, handle, tick);
-        if own.is_time_to_look() {
-            self.ask_to_clean(caller);
-        }
+        self.consider_cleaning(caller, own);
         Answer::was_pending(state.is_armed())
     }
 
@@ -304,9 +302,7 @@ impl<M: Memory> Wheel<M> {
             return self.arm_raced(caller, handle, tick, was);
         }
         self.publish(own, hot, handle, tick);
-        if own.is_time_to_look() {
-            self.ask_to_clean(caller);
-        }
+        self.consider_cleaning(caller, own);
         Answer::was_pending(was)
     }
 
@@ -588,9 +584,7 @@ impl<M: Memory> Wheel<M> {
         if !upheld {
             self.uphold_again(caller, arm);
         }
-        if arm.node.own.is_time_to_look() {
-            self.ask_to_clean(caller);
-        }
+        self.consider_cleaning(caller, arm.node.own);
     }
 
     /// Steps arm.check and arm.publish; false if the entry may be passed over.

@@ -223,9 +223,10 @@ impl Buckets {
         let (summary, own) = (self.summary(bucket), self.own(bucket));
         let bit = 1 << (bucket % WORD);
         // Relaxed, both: as in `mark_own`.
-        let mut shards = own.load(Ordering::Relaxed) >> (bucket % WORD) & OWN;
+        let marks = own.load(Ordering::Relaxed);
+        let mut shards = marks >> (bucket % WORD) & OWN;
         if shards != 0 {
-            own.store(own.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
+            own.store(marks & !bit, Ordering::Relaxed);
         }
         // Acquire: pairs with `mark`.
         let is_marked = summary.load(Ordering::Acquire) & bit != 0;

@@ -10,7 +10,7 @@ use super::memory::{Memory, Pages};
 use super::queue::{extend, push, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
-use super::tunables::{CLEAN_OFTEN, FIRST_REGION, LARGEST_REGION, MASK_BITS};
+use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -246,12 +246,6 @@ impl<'a> Producer<'a> {
         unsafe { extend(&mut back, Shard::front(self.at, bucket), chunk) };
         cell.set(back);
         true
-    }
-
-    /// Whether it is time to look if most entries are dead.
-    #[inline(always)]
-    pub fn is_time_to_look(&self) -> bool {
-        self.count.pushes.get() % CLEAN_OFTEN == 0
     }
 
     fn take_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {

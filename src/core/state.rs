@@ -272,18 +272,11 @@ impl StateWord {
         StateWord(self.0 | RARE)
     }
 
-    /// The deadline of a timer that is armed for less than [`NEAR`] ahead: a tick,
-    /// modulo 2^38.
-    #[inline(always)]
-    pub fn near_deadline(self, hand: u64) -> u64 {
-        complete(self.0 >> LOW_BITS, hand)
-    }
-
     /// The deadline of an armed timer, near the hand.
     #[inline]
     pub fn deadline(self, hand: u64) -> u64 {
         if self.0 & (EXP | END) == 0 {
-            return self.near_deadline(hand);
+            return complete(self.0 >> LOW_BITS, hand);
         }
         if self.0 & END != 0 {
             return NEVER;

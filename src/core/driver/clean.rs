@@ -36,7 +36,7 @@ use super::{Sink, Sweep};
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::node::Link;
-use crate::core::shard::Shard;
+use crate::core::shard::{Producer, Shard};
 use crate::core::state::{StateWord, NEVER};
 use crate::core::tunables::{CLEAN_OFTEN, CLEAN_PIECE};
 use crate::core::wheel::{Caller, Wheel};
@@ -56,10 +56,17 @@ pub(super) struct Cleaning {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Requests a clean-up if it is worth it.
+    /// Every `CLEAN_OFTEN` pushes of a thread: requests a clean-up if it is worth it.
+    #[inline(always)]
+    pub(in crate::core) fn consider_cleaning(&self, caller: &impl Caller, own: Producer<'_>) {
+        if own.count.pushes.get() % CLEAN_OFTEN == 0 {
+            self.ask_to_clean(caller);
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    pub(in crate::core) fn ask_to_clean(&self, caller: &impl Caller) {
+    fn ask_to_clean(&self, caller: &impl Caller) {
         if self.is_worth_cleaning() {
             // Release: pairs with the Acquires in `clean_up` and `end_cleaning`.
             self.shared.clean.fetch_add(1, Ordering::Release);

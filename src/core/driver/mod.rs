@@ -121,14 +121,22 @@ pub(crate) struct Drive<'a, M: Memory> {
     state: Opened<'a, Driver>,
 }
 
-impl<M: Memory> Drop for Drive<'_, M> {
-    fn drop(&mut self) {
+impl<M: Memory> Drive<'_, M> {
+    /// Gives the lock back; `step` goes from the word that is held to an even one.
+    #[inline(always)]
+    fn give_back(&mut self, step: u32) {
         let driving = &self.wheel.shared.driving;
         // Relaxed: this thread's own word while it is odd. Release: pairs with
         // the Acquires in `drive` and of the readers.
         let held = driving.load(Ordering::Relaxed);
         self.state.close();
-        driving.store(held.wrapping_add(1), Ordering::Release);
+        driving.store(held.wrapping_add(step), Ordering::Release);
+    }
+}
+
+impl<M: Memory> Drop for Drive<'_, M> {
+    fn drop(&mut self) {
+        self.give_back(1);
     }
 }
 
@@ -138,7 +146,7 @@ impl<M: Memory> Wheel<M> {
         let driving = &self.shared.driving;
         // Relaxed: the exchange decides.
         let free = driving.load(Ordering::Relaxed) & !1;
-        // Acquire: pairs with the Release in `Drive::drop`.
+        // Acquire: pairs with the Release in `Drive::give_back`.
         driving
             .compare_exchange(
                 free,
@@ -172,12 +180,8 @@ impl<'a, M: Memory> Drive<'a, M> {
     /// that reads meanwhile.
     #[inline]
     pub fn leave(self) {
-        let driving = &self.wheel.shared.driving;
-        let mut this = std::mem::ManuallyDrop::new(self);
-        this.state.close();
-        // Orderings as in `drop`.
-        let held = driving.load(Ordering::Relaxed);
-        driving.store(held.wrapping_sub(1), Ordering::Release);
+        // Back to the word of before.
+        std::mem::ManuallyDrop::new(self).give_back(u32::MAX);
     }
 
     /// Moves the hand to `now_ns`, handing every timer due by then to `sink` in

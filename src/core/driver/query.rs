@@ -84,7 +84,7 @@ impl<M: Memory> Wheel<M> {
     /// Perhaps too early, never late. Lock-free.
     pub fn next_expiry(&self) -> Option<u64> {
         let driving = &self.shared.driving;
-        // Acquire: pairs with the Release in `Drive::drop`.
+        // Acquire: pairs with the Release in `Drive::give_back`.
         let before = driving.load(Ordering::Acquire);
         let wanted = (before & 1 == 0).then(|| self.next_wanted());
         // A sequence lock: the reads above come before this load.

@@ -198,12 +198,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             here -= 1;
             // Relaxed: a guess.
-            let state = |hot: &Hot| StateWord(hot.state.load(Ordering::Relaxed));
-            if slab
-                .hot(entry.index())
-                .map(state)
-                .is_some_and(|s| s.may_fire(tick))
-            {
+            let may_fire = |hot: &Hot| StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick);
+            if slab.hot(entry.index()).is_some_and(may_fire) {
                 slab.prefetch_fire(entry.index());
             }
         });

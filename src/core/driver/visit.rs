@@ -160,8 +160,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             Some(next) if elsewhere => next.word.running(),
             Some(next) => next.word,
             None if elsewhere => state.fired_elsewhere(),
-            None if called => state.fired(),
-            None if PLAIN => state.fired(),
+            None if called || PLAIN => state.fired(),
             None => {
                 let (next, then) = state.fired_as_event();
                 ended = then;

@@ -139,7 +139,7 @@ fn race_2_arm_into_a_bucket_being_emptied() {
 
 /// Race 2 over a turn of the lowest level: an entry for the next turn is pushed into a
 /// bucket that the driver is emptying. The hand counts as behind that bucket already. The
-/// thread's bit in the mask is set already, or it is in another word than the one that is.
+/// thread's bit in the mask is set already, or another one is.
 #[test]
 fn race_2_arm_for_the_next_turn_of_a_bucket_being_emptied() {
     for arm in [World::arm, World::short_arm] {
