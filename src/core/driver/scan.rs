@@ -133,9 +133,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 self.d.tick.shard = self.wheel.buckets.first_shard(bit);
             }
             let shard = self.d.tick.shard;
-            self.empty_queue(shard, bucket, tick);
-            if self.stop {
-                return;
+            // SAFETY: shards live as long as the wheel.
+            let front = unsafe { Shard::front(shard, bucket) };
+            // Most shards that share a bit have nothing.
+            if !front.peek(0, |_| ()) {
+                self.empty_queue(shard, front, bucket, tick);
+                if self.stop {
+                    return;
+                }
             }
             // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
             self.d.tick.shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
@@ -144,9 +149,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
 
     /// Takes the entries of a bucket out of a shard, chunk by chunk, up to where the
     /// sweep stops.
-    fn empty_queue(&mut self, shard: *mut Shard, bucket: u32, tick: u64) {
-        // SAFETY: shards live as long as the wheel.
-        let front = unsafe { Shard::front(shard, bucket) };
+    fn empty_queue(&mut self, shard: *mut Shard, front: &Front, bucket: u32, tick: u64) {
         // Only on the lowest level are most entries visits.
         let visits = self.wheel.levels.is_lowest(bucket) && bucket != self.d.tick.ahead;
         if visits {
