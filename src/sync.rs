@@ -37,11 +37,6 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 #[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-#[cfg(shuttle)]
-pub(crate) use shuttle::thread_local;
-#[cfg(not(checked))]
-pub(crate) use std::thread_local;
-
 /// A static, which the executions of a model checker do not share.
 #[cfg(not(loom))]
 macro_rules! each_execution {

@@ -104,13 +104,30 @@ fn event(fired: &Fired, flags: u32) -> hwheel_event {
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     // SAFETY: the caller's promise; a null one is `None`.
     let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(fired.func)) };
-    if let Some(func) = func {
-        let event = event(fired, 0);
-        let wheel = std::ptr::from_ref(host).cast_mut().cast();
-        // SAFETY: the contract of `hwheel_fn`.
-        guarded(|| unsafe { func(wheel, &raw const event) });
-    }
+    // SAFETY: no timer without a function is called.
+    let func = unsafe { func.unwrap_unchecked() };
+    let wheel = std::ptr::from_ref(host).cast_mut().cast();
+    let copy;
+    let shown = if fired.missed == 0 {
+        // As it is: zero is zero and no flags.
+        std::ptr::from_ref(fired).cast()
+    } else {
+        copy = event(fired, 0);
+        &raw const copy
+    };
+    // SAFETY: the contract of `hwheel_fn`.
+    guarded(|| unsafe { func(wheel, shown) });
 }
+
+// `call` shows the one as the other.
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Fired, handle) == offset_of!(hwheel_event, timer));
+    assert!(offset_of!(Fired, cookie) == offset_of!(hwheel_event, cookie));
+    assert!(offset_of!(Fired, deadline_ns) == offset_of!(hwheel_event, deadline_ns));
+    assert!(offset_of!(Fired, missed) == offset_of!(hwheel_event, missed));
+    assert!(size_of::<hwheel_event>() == 32);
+};
 
 /// A caller's array of events.
 pub(super) struct Batch {
@@ -230,16 +247,16 @@ pub unsafe extern "C" fn hwheel_advance(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
-    if max != 0 || !run.is_null() {
+    // One comparison.
+    if max as usize | run.addr() != 0 {
         // SAFETY: the caller's promise.
         return unsafe { advance_within(wheel, now_ns, events, max, run) };
     }
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
-        host.advance(time::clock(now_ns)?, Budget::default(), None)?;
-        Ok(0)
-    })())
+    // SAFETY: the caller's promise.
+    match unsafe { host(wheel) } {
+        Ok(host) => host.advance_all(now_ns),
+        Err(e) => e,
+    }
 }
 
 /// The same, with room for events or with bounds.

@@ -162,51 +162,55 @@ struct Arm<'a> {
 
 impl<M: Memory> Wheel<M> {
     /// Arms a timer for a point in time. This is the short way, for a plain timer
-    /// and a near deadline, in a thread that has used the wheel before. All other
-    /// arms take [`Wheel::arm`]. Lock-free; linearizes at the exchange.
+    /// and a near deadline not before [`Caller::first_ns`], in a thread that has used
+    /// the wheel before. All other arms take [`Wheel::arm`]. Lock-free; linearizes at
+    /// the exchange.
     ///
     /// The fewer instructions, the more calls overlap their cache misses. Each way
     /// out is a call in tail position, so that it costs the short way no register.
     #[inline(always)]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         let Some(token) = caller.token_at_hand() else {
-            return self.arm_slowly(caller, handle, ns);
+            return self.arm_slowly(handle, ns, caller);
         };
         // arm.read
         let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_near(ns.max(caller.first_ns()));
+        let tick = self.ticks.at_or_after_near(ns);
         // A promise is good if its whole unit lies before the deadline.
         let beyond = gate.beyond(tick.wrapping_sub(self.ticks.unit_rest));
         if beyond >= self.gate.near() || !may_be_a_handle(handle) {
-            return self.arm_slowly(caller, handle, ns);
+            return self.arm_slowly(handle, ns, caller);
         }
-        let Some(hot) = self.slab.hot(index_of(handle)) else {
+        let Some(hot) = self.slab.hot_of(handle) else {
             return Error::Stale.into();
         };
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
+        if state.differs_from(handle) != 0 {
+            return self.arm_slowly_at(handle, tick, caller);
+        }
         // Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
-        if state.differs_from(handle) | link.differs_from(handle) != 0 {
-            return self.arm_slowly_at(caller, handle, tick);
+        if link.differs_from(handle) != 0 {
+            return self.arm_slowly_at(handle, tick, caller);
         }
         let promise = link.promise(self.ticks.unit_bits);
         if gate.beyond(promise) > beyond {
-            return self.arm_with_push(caller, handle, tick, hot, state);
+            return self.arm_with_push(handle, tick, hot, state, caller);
         }
         // Before the exchange: a store after it would wait for it.
         self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
         let word = StateWord::plain_armed(handle, tick);
         // arm.exchange
         if self.exchange(hot, state, word).is_err() {
-            return self.arm_again(caller, handle, tick, state.is_armed());
+            return self.arm_again(handle, tick, state.is_armed(), caller);
         }
         fence_after_rmw();
         probe!(start, self, handle, ns, state.is_armed());
         // arm.rely. The alarm first: see `driver/clean.rs`. Acquire: pairs with
         // the Release that lets promises be relied upon again.
         if self.shared.alarm.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
-            return self.arm_raced(caller, handle, tick, state.is_armed());
+            return self.arm_raced(handle, tick, state.is_armed(), caller);
         }
         Answer::was_pending(state.is_armed())
     }
@@ -216,18 +220,18 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     fn arm_with_push(
         &self,
-        caller: &impl Caller,
         handle: Handle,
         tick: u64,
         hot: &Hot,
         state: StateWord,
+        caller: &impl Caller,
     ) -> Answer {
         let gate = self.gate.seen();
         let Some(token) = caller.token_at_hand() else {
-            return self.arm_slowly_at(caller, handle, tick);
+            return self.arm_slowly_at(handle, tick, caller);
         };
         if gate.beyond(tick) >= self.gate.near() {
-            return self.arm_slowly_at(caller, handle, tick);
+            return self.arm_slowly_at(handle, tick, caller);
         }
         let own = self.producer(token);
         let index = index_of(handle);
@@ -236,7 +240,7 @@ impl<M: Memory> Wheel<M> {
         own.publishing.store(index, Ordering::Relaxed);
         // arm.push
         if !own.push_if_room(bucket, Entry::near(index, tick)) {
-            return self.arm_with_chunk(caller, handle, tick, hot, state);
+            return self.arm_with_chunk(handle, tick, hot, state, caller);
         }
         own.count.pushes.bump(1);
         own.count.armed[usize::from(state.is_armed())].bump(1);
@@ -244,14 +248,14 @@ impl<M: Memory> Wheel<M> {
         // arm.exchange
         if self.exchange(hot, state, word).is_err() {
             own.publishing.store(0, Ordering::Release);
-            return self.arm_again(caller, handle, tick, state.is_armed());
+            return self.arm_again(handle, tick, state.is_armed(), caller);
         }
         fence_after_rmw();
         probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
         // arm.mark, arm.wake and arm.check, if there is nothing to do.
         if !self.buckets.is_marked(bucket, &own) || !self.wakes_by(tick) || self.gate.seen() != gate
         {
-            return self.arm_pushed(caller, handle, tick, gate, state.is_armed());
+            return self.arm_pushed(handle, tick, gate, state.is_armed(), caller);
         }
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
@@ -264,11 +268,11 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     fn arm_with_chunk(
         &self,
-        caller: &impl Caller,
         handle: Handle,
         tick: u64,
         hot: &Hot,
         state: StateWord,
+        caller: &impl Caller,
     ) -> Answer {
         let bucket = self.levels.place(tick, self.gate.seen().hand()).bucket;
         match self.owned(caller) {
@@ -276,7 +280,7 @@ impl<M: Memory> Wheel<M> {
                 own.publishing.store(0, Ordering::Release);
                 Error::Memory.into()
             }
-            _ => self.arm_with_push(caller, handle, tick, hot, state),
+            _ => self.arm_with_push(handle, tick, hot, state, caller),
         }
     }
 
@@ -284,13 +288,13 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     fn arm_pushed(
         &self,
-        caller: &impl Caller,
         handle: Handle,
         tick: u64,
         gate: Seen,
         was: bool,
+        caller: &impl Caller,
     ) -> Answer {
-        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index_of(handle))) else {
+        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot_of(handle)) else {
             return Answer::was_pending(was);
         };
         let place = self.levels.place(tick, gate.hand());
@@ -299,7 +303,7 @@ impl<M: Memory> Wheel<M> {
         // arm.check: the hand is before the bucket, and the gate is open.
         if self.gate.seen().has_passed(place.entered) {
             own.publishing.store(0, Ordering::Release);
-            return self.arm_raced(caller, handle, tick, was);
+            return self.arm_raced(handle, tick, was, caller);
         }
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
@@ -326,29 +330,29 @@ impl<M: Memory> Wheel<M> {
     }
 
     #[inline(never)]
-    fn arm_slowly(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+    fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
         self.arm(caller, handle, ns, How::Always).into()
     }
 
     /// The same for a tick, as good as the time that was rounded up to it.
     #[inline(never)]
-    fn arm_slowly_at(&self, caller: &impl Caller, handle: Handle, tick: u64) -> Answer {
-        self.arm_slowly(caller, handle, self.ticks.ns(tick))
+    fn arm_slowly_at(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
+        self.arm_slowly(handle, self.ticks.ns(tick), caller)
     }
 
     /// The rest of an arm whose exchange has failed.
     #[cold]
     #[inline(never)]
-    fn arm_again(&self, caller: &impl Caller, handle: Handle, tick: u64, was: bool) -> Answer {
+    fn arm_again(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
         // Takes the count back: the exchange has failed.
         self.count(self.owned(caller), |c| &c.armed[usize::from(was)], u64::MAX);
-        self.arm_slowly_at(caller, handle, tick)
+        self.arm_slowly_at(handle, tick, caller)
     }
 
     /// The rest of an arm after the exchange, if what it relied on may be gone.
     #[cold]
     #[inline(never)]
-    fn arm_raced(&self, caller: &impl Caller, handle: Handle, tick: u64, was: bool) -> Answer {
+    fn arm_raced(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
         let index = index_of(handle);
         let word = StateWord::plain_armed(handle, tick);
         let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index)) else {

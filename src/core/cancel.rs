@@ -28,7 +28,7 @@ use super::error::{Answer, Error};
 use super::memory::Memory;
 use super::node::{Hot, Link};
 use super::shard::Producer;
-use super::state::{high_of, index_of, may_be_a_handle, Handle, StateWord};
+use super::state::{high_of, index_of, Handle, StateWord};
 use super::wheel::{Caller, Park, Wheel};
 use crate::sync::{fence, fence_after_rmw, Ordering};
 
@@ -38,38 +38,36 @@ impl<M: Memory> Wheel<M> {
     #[inline(always)]
     pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
         let Some(token) = caller.token_at_hand() else {
-            return self.cancel_slowly(caller, handle);
+            return self.cancel_slowly(handle, caller);
         };
-        let Some(hot) = self.slab.hot(index_of(handle)) else {
+        let Some(hot) = self.slab.hot_of(handle) else {
             return Error::Stale.into();
         };
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         // Relaxed: see `Wheel::node`.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if state.differs_from_armed(handle) | link.differs_from(handle) != 0
-            || !may_be_a_handle(handle)
-            || self.gate.is_wiped()
-        {
-            return self.cancel_slowly(caller, handle);
+        // An armed timer is live: what equals its word has both flags of a handle.
+        if state.differs_from_armed(handle) | link.differs_from(handle) != 0 || !state.is_armed() {
+            return self.cancel_slowly(handle, caller);
         }
         self.producer(token).count.cancels.bump(1);
         // cancel.exchange
         if self.exchange(hot, state, state.plain_cancelled()).is_err() {
-            return self.cancel_again(caller, handle);
+            return self.cancel_again(handle, caller);
         }
         probe!(cancel, self, handle, 1);
         Answer::was_pending(true)
     }
 
     #[inline(never)]
-    fn cancel_slowly(&self, caller: &impl Caller, handle: Handle) -> Answer {
+    fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
         self.cancel(caller, handle, false).into()
     }
 
     #[cold]
     #[inline(never)]
-    fn cancel_again(&self, caller: &impl Caller, handle: Handle) -> Answer {
+    fn cancel_again(&self, handle: Handle, caller: &impl Caller) -> Answer {
         // Takes the count back: the exchange has failed.
         self.count(self.owned(caller), |c| &c.cancels, u64::MAX);
         self.cancel(caller, handle, false).into()
@@ -111,7 +109,7 @@ impl<M: Memory> Wheel<M> {
         let callback = &self.shared.callback;
         let mut waited = false;
         if self.pooled {
-            let Some(hot) = self.slab.hot(index_of(handle)) else {
+            let Some(hot) = self.slab.hot_of(handle) else {
                 return false;
             };
             loop {

@@ -12,12 +12,14 @@
 //! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
 //! The gate fills a page of its own, so that the page can be wiped on fork: it comes
-//! first in the wheel, and that in its mapping.
+//! first in the wheel, and that in its mapping. The wheel's id lies there for the
+//! threads, which compare it with the one at hand: in a child no wheel is at hand.
 
 use super::place::make_at;
 use super::state::LEAP;
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
+use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
 const WIPED: u64 = 0;
@@ -54,13 +56,15 @@ pub(crate) struct Gate {
     hand: AtomicU64,
     /// The word of the last leap.
     leap: AtomicU64,
+    /// Changes only by a fork.
+    id: UnsafeCell<u64>,
     /// Of the page. Not by alignment, which would make the wheel whole pages long.
     rest: MaybeUninit<[u8; REST]>,
 }
 
 const PAGE: usize = 4096;
 // The model checkers' threads have small stacks, and do not fork.
-const REST: usize = if cfg!(checked) { 0 } else { PAGE - 32 };
+const REST: usize = if cfg!(checked) { 0 } else { PAGE - 40 };
 
 /// The word of the gate as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +85,12 @@ impl Seen {
         self.beyond(tick) > LEAP || self.0 <= LAST_LEAP
     }
 
+    /// Whether this process may not use the wheel.
+    #[inline(always)]
+    pub fn is_wiped(self) -> bool {
+        self.0 == WIPED
+    }
+
     /// The hand, if the gate is known to be open.
     #[inline(always)]
     pub fn hand(self) -> u64 {
@@ -91,7 +101,7 @@ impl Seen {
 impl Gate {
     /// # Safety
     /// `at` is the caller's alone to write.
-    pub unsafe fn make(at: *mut Gate, hand: u64, ticks: &Ticks) {
+    pub unsafe fn make(at: *mut Gate, id: u64, hand: u64, ticks: &Ticks) {
         // SAFETY: the caller's promise.
         unsafe {
             make_at!(at => Gate {
@@ -99,6 +109,7 @@ impl Gate {
                 near: AtomicU64::new(ticks.near(hand)),
                 hand: AtomicU64::new(hand),
                 leap: AtomicU64::new(LAST_LEAP),
+                id: UnsafeCell::new(id),
                 ; rest
             });
         }
@@ -122,6 +133,13 @@ impl Gate {
     #[inline(always)]
     pub fn near(&self) -> u64 {
         self.near.load(Ordering::Relaxed)
+    }
+
+    /// The wheel's id; 0 in a forked child.
+    #[inline(always)]
+    pub fn id(&self) -> u64 {
+        // SAFETY: only the kernel writes it, when it clears the page of a child.
+        unsafe { *self.id.get() }
     }
 
     /// Whether this process may not use the wheel.

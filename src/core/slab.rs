@@ -19,6 +19,7 @@
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
+use super::state::{index_of, Handle};
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
 use crate::sync::{fence, init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -144,6 +145,29 @@ impl Slab {
         // unmapped only by `unmap`.
         self.base(index)
             .map(|base| unsafe { &*base.cast::<Hot>().add(at) })
+    }
+
+    /// The hot record that a handle names. Its place is found in bytes, which spares
+    /// an instruction.
+    #[inline(always)]
+    pub fn hot_of(&self, handle: Handle) -> Option<&Hot> {
+        let index = index_of(handle);
+        let at = index as usize % BLOCK * size_of::<Hot>();
+        // SAFETY: as above.
+        self.base(index)
+            .map(|base| unsafe { &*base.byte_add(at).cast::<Hot>() })
+    }
+
+    /// Both records that a plain timer fires with.
+    #[inline(always)]
+    pub fn hot_and_fire(&self, index: u32) -> Option<(&Hot, &Fire)> {
+        const { assert!(size_of::<Hot>() == size_of::<Fire>()) };
+        let at = index as usize % BLOCK * size_of::<Hot>();
+        // SAFETY: as above; there are Fire records at FIRE_AT.
+        self.base(index).map(|base| unsafe {
+            let hot = base.byte_add(at);
+            (&*hot.cast(), &*hot.byte_add(FIRE_AT).cast())
+        })
     }
 
     /// The fire record of a node whose hot record was found.

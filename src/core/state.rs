@@ -124,7 +124,8 @@ fn is_well_formed(handle: Handle) -> bool {
 /// is free, and so has no LIVE either; one without ARMED must not arm.
 #[inline(always)]
 pub(crate) fn may_be_a_handle(handle: Handle) -> bool {
-    handle & (LIVE | ARMED) == LIVE | ARMED
+    // So that one instruction tests both.
+    handle.wrapping_add(ARMED) & (LIVE | ARMED) == 0
 }
 
 /// The handle of a node's generation.
@@ -320,6 +321,12 @@ impl StateWord {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & GEN) | LIVE | ARMED
     }
 
+    /// The same of a plain armed timer, whose word has the low half of its handle.
+    #[inline(always)]
+    pub fn plain_handle(self, index: u32, high: u64) -> Handle {
+        high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & LOW)
+    }
+
     /// Fired, as an event. One that frees itself is free.
     #[inline]
     pub fn fired_as_event(self) -> (Self, Ended) {
@@ -368,7 +375,7 @@ impl StateWord {
     /// The shortest cancel: of a plain armed timer.
     #[inline(always)]
     pub fn plain_cancelled(self) -> Self {
-        StateWord(self.0 ^ ARMED)
+        StateWord(self.0 - ARMED)
     }
 
     /// Freed; or, while its callback runs, no longer existing.

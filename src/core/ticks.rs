@@ -11,7 +11,7 @@ use super::state::NEVER;
 /// Times from here on are negative numbers that were cast.
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
 /// Below this the reciprocal is exact, bias and rounding included.
-const EXACT_BELOW: u64 = 1 << 61;
+pub(crate) const EXACT_BELOW: u64 = 1 << 61;
 /// The longest tick, 2^46 ns: nineteen hours.
 pub(crate) const LONGEST_TICK: u64 = 1 << 46;
 

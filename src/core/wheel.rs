@@ -31,6 +31,8 @@ pub(crate) struct Config {
     pub start_ns: u64,
     /// Makes the handles of different wheels differ.
     pub salt: u64,
+    /// What threads know the wheel by: not 0.
+    pub id: u64,
     /// Callbacks run in other threads than the driver's.
     pub pooled: bool,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Config {
 pub(crate) trait Caller {
     /// The calling thread's shard; it takes one if it has none.
     fn token(&self) -> Result<Token, Error>;
-    /// The same, if it is at hand.
+    /// The same, if it is at hand; in a forked child it is not.
     fn token_at_hand(&self) -> Option<Token>;
     /// On a clock of the caller's, what is just after its time: a deadline that has
     /// passed is due at the first tick from there. That may be ahead of the hand,
@@ -161,7 +163,7 @@ impl<M: Memory> Wheel<M> {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            Gate::make(&raw mut (*at).gate, hand, &ticks);
+            Gate::make(&raw mut (*at).gate, config.id, hand, &ticks);
             Slab::make(&raw mut (*at).slab, config.limit);
             make_at!(at => Wheel {
                 ticks: ticks,
@@ -367,6 +369,12 @@ impl<M: Memory> Wheel<M> {
     /// Bytes of the records of timers.
     pub fn slab_bytes(&self) -> u64 {
         self.slab.bytes()
+    }
+
+    /// The id; 0 in a forked child.
+    #[inline(always)]
+    pub fn id(&self) -> u64 {
+        self.gate.id()
     }
 
     /// The page that the kernel wipes in a forked child.

@@ -3,12 +3,12 @@
 use super::foreign::PROMPT;
 use super::pool::{Offer, Pool};
 use super::waits::Wait;
-use super::{Errno, Host};
+use super::{local, Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
 use crate::core::state::Handle;
 use crate::core::wheel::{Park, Wheel};
-use crate::sync::{thread_local, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::Futex;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
@@ -22,28 +22,24 @@ pub(super) struct Frame {
     outer: *const Frame,
 }
 
-thread_local! {
-    static FRAME: Cell<*const Frame> = const { Cell::new(std::ptr::null()) };
-}
-
 impl Frame {
     /// Runs `f`, which calls the caller's functions.
     pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
-        let outer = FRAME.with(Cell::get);
+        let outer = Frame::innermost();
         let frame = Frame {
             host: host.id,
             timer: Cell::new(0),
             outer,
         };
-        FRAME.with(|innermost| innermost.set(&raw const frame));
+        local::inside(|innermost| innermost.set((&raw const frame).cast()));
         let result = f(&frame);
-        FRAME.with(|innermost| innermost.set(outer));
+        local::inside(|innermost| innermost.set(outer.cast()));
         result
     }
 
     /// The innermost frame of this thread.
     pub(super) fn innermost() -> *const Frame {
-        FRAME.with(Cell::get)
+        local::inside(Cell::get).cast()
     }
 
     /// Whether `is` holds for one of these frames.

@@ -8,9 +8,11 @@
 use super::callbacks::Frame;
 use super::host::LATENESS;
 use super::thread::STOP;
-use super::{Budget, Errno, Host};
+use super::{number, time, Budget, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
+use crate::core::stats::Tally;
+use crate::core::ticks::EXACT_BELOW;
 use crate::core::wheel::Park;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
@@ -45,8 +47,11 @@ impl Host {
                     frame,
                     now,
                     event,
-                    last: (u64::MAX, LATENESS - 1),
-                    bounded: budget.items != 0 || budget.ns != 0,
+                    last: (u64::MAX, &self.unclaimed),
+                    // Relaxed: the tick thread's own, or under the lock.
+                    bounded: budget.items != 0
+                        || budget.ns != 0
+                        || self.drive.load(Ordering::Relaxed) != IDLE,
                     // 0, for no limit, wraps.
                     items: budget.items,
                     end,
@@ -80,7 +85,6 @@ impl Host {
     /// Drives to `now`, or to the caller's time if that is later; true if all that was
     /// due is done. A callback, or a thread beside one that drives, is refused and does
     /// not move the clock.
-    #[inline(always)]
     pub fn advance(
         &self,
         now: u64,
@@ -91,27 +95,65 @@ impl Host {
         if self.clock.id().is_some() {
             return Err(-libc::EINVAL);
         }
-        let drive = self.take()?;
-        // Relaxed: under the lock.
-        let now = now.max(self.manual_ns.load(Ordering::Relaxed));
-        // Release: pairs with `now`.
-        self.manual_ns.store(now, Ordering::Release);
+        let mut drive = self.take()?;
+        let now = self.later(now);
+        self.set(now);
         if drive.nothing_due(now) {
             drive.leave();
             return Ok(true);
         }
-        Ok(self.sweep_and_leave(drive, now, budget, event))
+        Ok(self.sweep(&mut drive, now, budget, event))
+    }
+
+    /// A manual clock's next time: it does not go back.
+    #[inline(always)]
+    fn later(&self, now: u64) -> u64 {
+        // Relaxed: the lock's.
+        now.max(self.manual_ns.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn set(&self, now: u64) {
+        // Release: pairs with `now`.
+        self.manual_ns.store(now, Ordering::Release);
+    }
+
+    /// The same without room or bounds, for a time that is not checked yet; 0, or an
+    /// error. The short way is for a tick with nothing due: a manual wheel has no tick
+    /// thread, so that the lock alone decides who drives.
+    #[inline(always)]
+    pub fn advance_all(&self, now: u64) -> i32 {
+        if !self.is_short {
+            return self.advance_slowly(now);
+        }
+        let Ok(drive) = self.wheel.drive() else {
+            return self.advance_slowly(now);
+        };
+        let later = self.later(now);
+        if later >= EXACT_BELOW || !drive.nothing_due(later) {
+            return self.advance_due(drive, now);
+        }
+        self.set(later);
+        drive.leave();
+        0
     }
 
     #[inline(never)]
-    fn sweep_and_leave(
-        &self,
-        mut drive: Drive<'_, Mmap>,
-        now: u64,
-        budget: Budget,
-        event: Option<&mut dyn FnMut(&Fired) -> bool>,
-    ) -> bool {
-        self.sweep(&mut drive, now, budget, event)
+    fn advance_slowly(&self, now: u64) -> i32 {
+        number(time::clock(now).and_then(|now| {
+            self.advance(now, Budget::default(), None)?;
+            Ok(0)
+        }))
+    }
+
+    #[inline(never)]
+    fn advance_due(&self, mut drive: Drive<'_, Mmap>, now: u64) -> i32 {
+        number(self.check().and_then(|()| time::clock(now)).map(|now| {
+            let now = self.later(now);
+            self.set(now);
+            self.sweep(&mut drive, now, Budget::default(), None);
+            0
+        }))
     }
 
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
@@ -208,9 +250,10 @@ struct Firing<'h, 'e> {
     /// The time of the sweep.
     now: u64,
     event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
-    /// The deadline of the last one, and which lateness that is.
-    last: (u64, usize),
-    /// It has a budget: the number of items that are left, and when it is used up.
+    /// The deadline of the last one, and the count of its lateness.
+    last: (u64, &'h Tally),
+    /// It ends when the tick thread is to stop, or has a budget: the number of items
+    /// that are left, and when it is used up.
     bounded: bool,
     items: u32,
     end: u64,
@@ -221,9 +264,10 @@ impl Sink for Firing<'_, '_> {
     fn fire(&mut self, fired: &Fired) -> bool {
         if fired.deadline_ns != self.last.0 {
             let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
-            self.last = (fired.deadline_ns, (late as usize).min(LATENESS - 1));
+            let count = &self.host.lateness[(late as usize).min(LATENESS - 1)];
+            self.last = (fired.deadline_ns, count);
         }
-        self.host.lateness[self.last.1].bump(1);
+        self.last.1.bump(1);
         let room = if fired.kind & KEYED == 0 {
             self.hand_over(fired)
         } else {
@@ -246,7 +290,8 @@ impl Firing<'_, '_> {
     #[inline(never)]
     fn is_used_up(&mut self) -> bool {
         self.items = self.items.wrapping_sub(1);
-        self.items == 0 || self.is_enough()
+        // Relaxed: a stop that is seen late is seen by the next one.
+        self.items == 0 || self.host.stop.load(Ordering::Relaxed) & STOP != 0 || self.is_enough()
     }
 
     #[inline(always)]
@@ -254,8 +299,7 @@ impl Firing<'_, '_> {
         let host = self.host;
         if fired.func != 0 {
             host.dispatch(self.frame, fired);
-            // Relaxed: a stop that is seen late is seen by the next one.
-            host.stop.load(Ordering::Relaxed) & STOP == 0
+            true
         } else if let Some(event) = &mut self.event {
             event(fired)
         } else {

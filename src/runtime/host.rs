@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(super) clock: Clock,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
+    /// The clock is manual and there is no pool: an advance asks for neither.
+    pub(super) is_short: bool,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,
     /// The alarm's descriptor, or -1.
@@ -100,6 +102,7 @@ impl Host {
             start_ns: start,
             pooled: options.crew.is_some(),
             salt: salt(id),
+            id,
         };
         let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
         if at.is_null() {
@@ -122,6 +125,7 @@ impl Host {
                 clock: counter.map_or(options.clock, Clock::Coarse),
                 pool: pool.flatten(),
                 executor: options.executor,
+                is_short: options.clock == Clock::Manual && options.crew.is_none(),
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),

@@ -20,6 +20,7 @@ use crate::sys::counter::Counter;
 use crate::sys::end::{self, AtEnd};
 use crate::sys::fork::Process;
 use register::Wheels;
+use std::cell::Cell;
 use table::{Held, NONE};
 
 /// Enters a wheel into the register. False without memory or keys.
@@ -42,7 +43,7 @@ pub(crate) fn token(host: &Host) -> Result<Token, Error> {
 #[inline(always)]
 pub(crate) fn last(host: &Host) -> Option<Token> {
     let last = at_hand::last();
-    (last.id == host.id()).then_some(last.token)
+    (last.id == host.wheel().id()).then_some(last.token)
 }
 
 fn set_last(held: Held) {
@@ -53,6 +54,12 @@ fn set_last(held: Held) {
 #[inline(always)]
 pub(crate) fn coarse_now(counter: &Counter) -> u64 {
     at_hand::with(|mine| counter.now(&mine.base))
+}
+
+/// Where the calling thread calls the caller's functions: for `callbacks`.
+#[inline(always)]
+pub(crate) fn inside<R>(f: impl FnOnce(&Cell<*const ()>) -> R) -> R {
+    at_hand::with(|mine| f(&mine.inside))
 }
 
 #[cold]

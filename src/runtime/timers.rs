@@ -130,7 +130,25 @@ impl Host {
     /// Arms for a deadline, the short way if possible.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
+        self.wheel
+            .arm_at(self, timer, ns.max(self.first_ns()))
+            .number()
+    }
+
+    /// The same for a delay, at most [`LONGEST`].
+    #[inline(always)]
+    pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
+        let Clock::Manual = self.clock else {
+            return self.arm_after_now(timer, delay);
+        };
+        // That is `first_ns` or later. Acquire: as in `now`.
+        let ns = self.manual_ns.load(Ordering::Acquire) + delay.max(1);
         self.wheel.arm_at(self, timer, ns).number()
+    }
+
+    #[inline(never)]
+    fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
+        self.arm_at(timer, self.arming_now_of(&self.clock) + delay)
     }
 
     pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<i32, Errno> {

@@ -52,6 +52,7 @@ fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
         tick_ns: 1,
         start_ns,
         salt: 0x1234_5678,
+        id: 1,
         pooled: false,
     }
 }

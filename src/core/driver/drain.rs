@@ -44,7 +44,12 @@ impl<M: Memory> Wheel<M> {
         // drain.read. Acquire: pairs with arm.exchange.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         while state.is_armed() {
-            let mut fired = self.fired(index, hot, state, self.due_ns(state), state.is_auto());
+            let mut fired = self.fired::<false>(
+                index,
+                (hot, self.slab.fire(index)),
+                state,
+                self.due_ns(state),
+            );
             if state.is_rare() {
                 let generation = state.generation(high_of(fired.handle));
                 let rare = self.slab.rare(index);

@@ -17,7 +17,7 @@ mod visit;
 
 use super::error::Error;
 use super::memory::Memory;
-use super::node::{Hot, Link, AUTO};
+use super::node::{Fire, Hot, Link, AUTO};
 use super::shard::{Producer, Shard};
 use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
@@ -26,15 +26,17 @@ use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
 use clean::Cleaning;
 use scan::Tick;
 
-/// A timer that has fired, or was handed back by a drain.
+/// A timer that has fired, or was handed back by a drain. The first four words are in
+/// the order of the caller's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub(crate) struct Fired {
     pub handle: Handle,
-    pub func: usize,
     pub cookie: u64,
     /// The time of its tick; of a periodic timer the exact time.
     pub deadline_ns: u64,
     pub missed: u64,
+    pub func: usize,
     /// AUTO, BURST, DELAY, KEYED.
     pub kind: u16,
 }
@@ -42,26 +44,28 @@ pub(crate) struct Fired {
 impl<M: Memory> Wheel<M> {
     /// The event of an armed timer, without the rare record.
     #[inline(always)]
-    fn fired(
+    fn fired<const PLAIN: bool>(
         &self,
         index: u32,
-        hot: &Hot,
+        (hot, fire): (&Hot, &Fire),
         state: StateWord,
         deadline_ns: u64,
-        is_auto: bool,
     ) -> Fired {
         // Relaxed, all: published by the exchange that visit.read or drain.read
         // has acquired. If the node goes to another life meanwhile, the exchange
         // that ends this one fails.
         let high = Link(hot.link.load(Ordering::Relaxed)).high();
-        let fire = self.slab.fire(index);
         Fired {
-            handle: state.handle(index, high),
+            handle: if PLAIN {
+                state.plain_handle(index, high)
+            } else {
+                state.handle(index, high)
+            },
             func: fire.func.load(Ordering::Relaxed),
             cookie: fire.cookie.load(Ordering::Relaxed),
             deadline_ns,
             missed: 0,
-            kind: if is_auto { AUTO } else { 0 },
+            kind: if !PLAIN && state.is_auto() { AUTO } else { 0 },
         }
     }
 }
@@ -166,14 +170,17 @@ impl<M: Memory> Wheel<M> {
 
 impl<'a, M: Memory> Drive<'a, M> {
     /// Whether an advance to `now_ns`, a time before the end of time, would find
-    /// nothing to do.
+    /// nothing to do. In a forked child it is not said.
     #[inline]
     pub fn nothing_due(&self, now_ns: u64) -> bool {
         let target = self.wheel.ticks.at_or_before(now_ns);
+        let gate = self.wheel.gate.seen();
         // The tick after the hand counts 0: one that is not after it is far.
-        let ahead = self.wheel.gate.seen().beyond(target).wrapping_add(1);
+        let ahead = gate.beyond(target).wrapping_add(1);
         // Acquire: what happened before this call has lowered it.
-        self.wheel.shared.next_visit.load(Ordering::Acquire) > target && ahead < LEAP
+        self.wheel.shared.next_visit.load(Ordering::Acquire) > target
+            && ahead < LEAP
+            && !gate.is_wiped()
     }
 
     /// Gives the lock back after nothing has changed. So it does not disturb a thread

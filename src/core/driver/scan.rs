@@ -175,9 +175,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     self.place(entry, k, tick);
                 } else {
                     self.visit(entry.index(), tick);
-                }
-                if self.stop {
-                    break;
+                    if self.stop {
+                        break;
+                    }
                 }
             }
             self.wheel.shared.count.taken.bump(taken);

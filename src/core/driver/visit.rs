@@ -22,7 +22,7 @@
 //! Either the driver finds the timer without RUNNING and fires it, or the worker
 //! sees that it is due and makes an urgent entry.
 
-use super::{Sink, Sweep};
+use super::{Fired, Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
 use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
@@ -54,20 +54,24 @@ struct Next {
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Looks at a timer that was promised a visit at the tick that is being swept. The
-    /// short way is for a plain one that is due at this tick. It gets a claim of its own
-    /// from the compiler.
+    /// short way is for a plain one with a callback that is due at this tick. It gets a
+    /// claim of its own from the compiler.
     #[inline(always)]
     pub(super) fn visit(&mut self, index: u32, tick: u64) {
-        let Some(hot) = self.wheel.slab.hot(index) else {
+        let Some((hot, fire)) = self.wheel.slab.hot_and_fire(index) else {
             return;
         };
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if state.is_plain_due(tick) && !self.wheel.pooled {
-            let now_ns = self.now_ns;
-            if self
-                .claim::<true>(index, hot, state, (tick, now_ns), tick)
-                .is_ok()
+        if state.is_plain_due(tick) {
+            let mut fired = self
+                .wheel
+                .fired::<true>(index, (hot, fire), state, self.now_ns);
+            let is_called_here = fired.func != 0 && !self.wheel.pooled;
+            if is_called_here
+                && self
+                    .claim::<true>(index, hot, state, &mut fired, tick, tick)
+                    .is_ok()
             {
                 return;
             }
@@ -86,8 +90,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 Found::Resting | Found::Later(NEVER) => return,
                 Found::Later(due) => return self.keep_promise(index, hot, due, tick),
                 Found::Due(due) => {
-                    let at = (due, self.wheel.ticks.ns(due));
-                    self.claim::<false>(index, hot, state, at, tick)
+                    let due_ns = self.wheel.ticks.ns(due);
+                    let mut fired = self.wheel.fired::<false>(
+                        index,
+                        (hot, self.wheel.slab.fire(index)),
+                        state,
+                        due_ns,
+                    );
+                    self.claim::<false>(index, hot, state, &mut fired, due, tick)
                 }
                 Found::Busy(due) => self.pass_over(index, hot, state, due, tick),
             };
@@ -128,20 +138,20 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Fires a timer that is due; the word if that has changed meanwhile. PLAIN says
-    /// that the word is plain and the wheel has no pool.
+    /// that the word is plain and that the driver runs its callback.
     #[inline(always)]
     fn claim<const PLAIN: bool>(
         &mut self,
         index: u32,
         hot: &Hot,
         state: StateWord,
-        (due, deadline_ns): (u64, u64),
+        fired: &mut Fired,
+        due: u64,
         tick: u64,
     ) -> Result<(), StateWord> {
         let wheel = self.wheel;
         let is_auto = !PLAIN && state.is_auto();
-        let mut fired = wheel.fired(index, hot, state, deadline_ns, is_auto);
-        let called = fired.func != 0;
+        let called = PLAIN || fired.func != 0;
         let elsewhere = !PLAIN && called && wheel.pooled;
         let mut again = None;
         let generation = state.generation(high_of(fired.handle));
@@ -160,7 +170,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             Some(next) if elsewhere => next.word.running(),
             Some(next) => next.word,
             None if elsewhere => state.fired_elsewhere(),
-            None if called || PLAIN => state.fired(),
+            None if called => state.fired(),
             None => {
                 let (next, then) = state.fired_as_event();
                 ended = then;
@@ -206,7 +216,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.deadline_ns,
             fired.func
         );
-        if !self.sink.fire(&fired) {
+        if !self.sink.fire(fired) {
             self.stop = true;
         }
         if runs_here {

@@ -1,6 +1,6 @@
 //! The thread-local memory of the library: the thread's last wheel and its shard
 //! there, which every arm and cancel reads; the base of the coarse clock; the table
-//! of further wheels.
+//! of further wheels; and where the thread calls the caller's functions.
 //!
 //! Where the platform allows it, these words lie in the static part of thread-local
 //! memory (the initial-exec model). A shared library then reads them with two
@@ -18,6 +18,7 @@ pub(super) struct AtHand {
     pub last: Cell<Held>,
     pub base: Cell<Base>,
     pub table: Cell<*const Page>,
+    pub inside: Cell<*const ()>,
 }
 
 #[cfg(all(
@@ -37,14 +38,14 @@ mod place {
         ".globl hwheel_at_hand",
         ".hidden hwheel_at_hand",
         ".type hwheel_at_hand, %object",
-        ".size hwheel_at_hand, 40",
+        ".size hwheel_at_hand, 48",
         ".p2align 4",
         "hwheel_at_hand:",
-        ".zero 40",
+        ".zero 48",
         ".popsection",
     );
 
-    const _: () = assert!(size_of::<AtHand>() == 40 && align_of::<AtHand>() <= 16);
+    const _: () = assert!(size_of::<AtHand>() == 48 && align_of::<AtHand>() <= 16);
 
     /// The last wheel and the shard there, in the fewest instructions.
     #[cfg(target_arch = "x86_64")]
@@ -101,8 +102,8 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: forty bytes of this thread, which lives while this runs;
-        // zeros are no wheel with a null token, no base, and a null pointer.
+        // SAFETY: 48 bytes of this thread, which lives while this runs; zeros are
+        // no wheel with a null token, no base, and null pointers.
         f(unsafe { &*at })
     }
 }
@@ -124,6 +125,7 @@ mod place {
                 last: Cell::new(NONE),
                 base: Cell::new(Base::NONE),
                 table: Cell::new(std::ptr::null()),
+                inside: Cell::new(std::ptr::null()),
             }
         };
     }

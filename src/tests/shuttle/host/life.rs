@@ -175,10 +175,13 @@ fn two_that_advance() {
                 }
                 assert!(host.now() >= before, "back");
                 assert!(advanced.is_err() || host.now() >= goal, "behind");
-                // And where nothing is due.
+                // And where nothing is due, both ways.
                 let goal = host.now() + 1;
                 let advanced = host.advance(goal, Budget::default(), None);
                 assert!(advanced.is_err() || host.now() >= goal, "back");
+                let goal = host.now() + 1;
+                let advanced = host.advance_all(goal);
+                assert!(advanced == -libc::EBUSY || host.now() >= goal, "back");
             }
         });
         w.close(tally, rng);

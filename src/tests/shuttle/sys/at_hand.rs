@@ -20,6 +20,7 @@ pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
             last: Cell::new(NONE),
             base: Cell::new(Base::NONE),
             table: Cell::new(std::ptr::null()),
+            inside: Cell::new(std::ptr::null()),
         }))
     };
     f(ALL.with_borrow_mut(|all| *all.entry(id).or_insert_with(fresh)))
