@@ -47,7 +47,7 @@ impl Host {
                     frame,
                     now,
                     event,
-                    last: (u64::MAX, &self.unclaimed),
+                    last: (u64::MAX, &self.lateness[LATENESS - 1]),
                     // Relaxed: the tick thread's own, or under the lock.
                     bounded: budget.items != 0
                         || budget.ns != 0
