@@ -209,12 +209,12 @@ impl Front {
     /// free to `free`. False if the present one is still in use.
     ///
     /// # Safety
-    /// The caller is the consumer.
+    /// The caller is the consumer, and the queue has had an entry.
     #[inline]
     pub unsafe fn go_on(&self, free: impl FnOnce(*mut Chunk)) -> bool {
-        // Relaxed: the consumer's own word, or null.
+        // Relaxed: the consumer's own word.
         let at = Position(self.0.load(Ordering::Relaxed));
-        if !at.is_end() || at.0.is_null() {
+        if !at.is_end() {
             return false;
         }
         let used = at.chunk_before_end();
@@ -273,20 +273,18 @@ impl Front {
         }
     }
 
-    /// The address of the second chunk, to be fetched early.
+    /// The address of the second chunk of a queue that has had an entry, to be fetched
+    /// early.
     #[inline]
     pub fn second_chunk(&self) -> *mut Chunk {
-        // Relaxed: an address to prefetch.
-        let at = self.0.load(Ordering::Relaxed);
-        #[cfg(not(checked))]
-        if !at.is_null() {
-            let offset = (at.addr() - 1) % size_of::<Chunk>() + 1;
-            // SAFETY: the chunk of a position is mapped.
-            return unsafe { &*at.wrapping_byte_sub(offset) }
-                .next
-                .load(Ordering::Relaxed);
+        if cfg!(checked) {
+            return std::ptr::null_mut();
         }
-        _ = at;
-        std::ptr::null_mut()
+        // Relaxed, both: an address to prefetch.
+        let at = self.0.load(Ordering::Relaxed);
+        let offset = (at.addr() - 1) % size_of::<Chunk>() + 1;
+        // SAFETY: the chunk of a position is mapped.
+        let chunk = unsafe { &*at.wrapping_byte_sub(offset) };
+        chunk.next.load(Ordering::Relaxed)
     }
 }

@@ -272,7 +272,8 @@ impl<'a> Producer<'a> {
     /// up, which goes back to its shard.
     ///
     /// # Safety
-    /// The caller drives, and `self` is the driver's. `from` lives as long.
+    /// The caller drives, and `self` is the driver's. `from` lives as long, and the
+    /// bucket has had an entry.
     #[inline]
     pub unsafe fn go_on(&self, from: *mut Shard, bucket: u32) -> bool {
         let free = |chunk| {
