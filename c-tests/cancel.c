@@ -211,6 +211,15 @@ static void a_handle_of_a_destroyed_wheel_is_stale(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Every number that differs from a handle in one bit, or in two. */
+static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
+{
+	for (int bit = 0; bit < 64; bit++)
+		for (int other = 0; other <= bit; other++)
+			all_say(w, t ^ UINT64_C(1) << bit ^ (other < bit ? UINT64_C(1) << other : 0),
+				-ESTALE);
+}
+
 static void garbage_is_stale(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -222,11 +231,12 @@ static void garbage_is_stale(void)
 	all_say(w, 1, -ESTALE);
 	all_say(w, UINT64_MAX, -ESTALE);
 	t = make(w, NULL);
+	neighbours_are_stale(w, t);
+	CHECK_EQ(hwheel_timer_pending(w, t), 0);
 	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
 	all_say(w, 0, -ESTALE);
 	all_say(w, UINT64_MAX, -ESTALE);
-	for (int bit = 0; bit < 64; bit++)
-		all_say(w, t ^ UINT64_C(1) << bit, -ESTALE);
+	neighbours_are_stale(w, t);
 	for (int i = 0; i < 100000; i++) {
 		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 		if (x != t)
