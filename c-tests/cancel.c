@@ -211,9 +211,14 @@ static void a_handle_of_a_destroyed_wheel_is_stale(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Every number that differs from a handle in one bit, or in two. */
+/*
+ * Every number that differs from a handle in one bit, or in two; or anyhow in the nine
+ * in which the library keeps what it knows of a timer.
+ */
 static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 {
+	for (hwheel_timer_t low = 1; low < 512; low++)
+		all_say(w, t ^ low, -ESTALE);
 	for (int bit = 0; bit < 64; bit++)
 		for (int other = 0; other <= bit; other++)
 			all_say(w, t ^ UINT64_C(1) << bit ^ (other < bit ? UINT64_C(1) << other : 0),
@@ -244,6 +249,25 @@ static void garbage_is_stale(void)
 	}
 	CHECK_EQ(hwheel_timer_pending(w, t), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The library keeps these in other ways than a plain one that is due soon. */
+static void garbage_is_stale_beside_any_kind_of_timer(void)
+{
+	const uint64_t first[] = { MS, UINT64_C(1) << 45, UINT64_C(1) << 62, HWHEEL_NEVER };
+
+	for (unsigned i = 0; i < 2 * sizeof first / sizeof *first; i++) {
+		struct hwheel *w = ktap_manual(1, 0, 0, 0);
+		hwheel_timer_t t;
+
+		if (i % 2)
+			CHECK_EQ(hwheel_once(w, first[i / 2], NULL, 0, 0, &t), 0);
+		else
+			CHECK_EQ(hwheel_every(w, first[i / 2], MS / 3, 0, NULL, 0, 0, &t), 0);
+		neighbours_are_stale(w, t);
+		CHECK_EQ(hwheel_timer_delete(w, t), 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
 }
 
 static struct {
@@ -370,6 +394,7 @@ static const struct ktap_test tests[] = {
 	TEST(nor_is_one_that_began_at_another_time),
 	TEST(a_handle_of_a_destroyed_wheel_is_stale),
 	TEST(garbage_is_stale),
+	TEST(garbage_is_stale_beside_any_kind_of_timer),
 	TEST(a_callback_cancels_one_that_is_due_as_well),
 	TEST(a_callback_frees_its_own_timer),
 	TEST(a_callback_shuts_its_own_timer_down),

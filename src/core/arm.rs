@@ -93,7 +93,7 @@ use super::life::Spec;
 use super::memory::Memory;
 use super::node::{self, period_tick, shared_tick, Hot, Link};
 use super::shard::Producer;
-use super::state::{high_of, index_of, may_be_a_handle, Handle, StateWord, LEAP, NEVER};
+use super::state::{high_of, index_of, is_well_formed, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
@@ -178,7 +178,7 @@ impl<M: Memory> Wheel<M> {
         let tick = self.ticks.at_or_after_near(ns);
         // A promise is good if its whole unit lies before the deadline.
         let beyond = gate.beyond(tick.wrapping_sub(self.ticks.unit_rest));
-        if beyond >= self.gate.near() || !may_be_a_handle(handle) {
+        if beyond >= self.gate.near() || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
         let Some(hot) = self.slab.hot_of(handle) else {

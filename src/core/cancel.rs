@@ -28,7 +28,7 @@ use super::error::{Answer, Error};
 use super::memory::Memory;
 use super::node::{Hot, Link};
 use super::shard::Producer;
-use super::state::{high_of, index_of, Handle, StateWord};
+use super::state::{high_of, index_of, is_well_formed, Handle, StateWord};
 use super::wheel::{Caller, Park, Wheel};
 use crate::sync::{fence, fence_after_rmw, Ordering};
 
@@ -47,8 +47,9 @@ impl<M: Memory> Wheel<M> {
         let state = StateWord(hot.state.load(Ordering::Acquire));
         // Relaxed: see `Wheel::node`.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        // An armed timer is live: what equals its word has both flags of a handle.
-        if state.differs_from_armed(handle) | link.differs_from(handle) != 0 || !state.is_armed() {
+        if state.differs_from_armed(handle) | link.differs_from(handle) != 0
+            || !is_well_formed(handle)
+        {
             return self.cancel_slowly(handle, caller);
         }
         self.producer(token).count.cancels.bump(1);

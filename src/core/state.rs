@@ -115,17 +115,11 @@ pub(crate) fn high_of(handle: Handle) -> u64 {
     handle >> (64 - GEN_HIGH_BITS)
 }
 
-/// Whether a handle has the flags that all handles have.
-fn is_well_formed(handle: Handle) -> bool {
-    handle & ((1 << GEN_SHIFT) - 1) == LIVE | ARMED
-}
-
-/// Whether a number can be a handle. One without LIVE must not match a node that
-/// is free, and so has no LIVE either; one without ARMED must not arm.
+/// Whether a number has the flags of a handle, and no others: the flags of a state word
+/// that is not plain and armed must not match.
 #[inline(always)]
-pub(crate) fn may_be_a_handle(handle: Handle) -> bool {
-    // So that one instruction tests both.
-    handle.wrapping_add(ARMED) & (LIVE | ARMED) == 0
+pub(crate) fn is_well_formed(handle: Handle) -> bool {
+    handle & ((1 << GEN_SHIFT) - 1) == LIVE | ARMED
 }
 
 /// The handle of a node's generation.
@@ -209,7 +203,7 @@ impl StateWord {
     }
 
     /// 0 if the timer is plain, and armed or resting, as far as the low half of
-    /// a handle tells that [`may_be_a_handle`].
+    /// a handle tells that [`is_well_formed`].
     #[inline(always)]
     pub fn differs_from(self, handle: Handle) -> u64 {
         (self.0 ^ handle) & (LOW & !ARMED)
@@ -511,7 +505,7 @@ mod tests {
             prop_assert_eq!(s.generation(high_of(h)), generation);
             let armed = s.armed(77, 5);
             prop_assert_eq!(armed, StateWord::plain_armed(h, 77));
-            prop_assert!(armed.differs_from_armed(h) == 0 && may_be_a_handle(h));
+            prop_assert!(armed.differs_from_armed(h) == 0 && is_well_formed(h));
             let (next, ended) = armed.freed();
             prop_assert_eq!(ended, Ended::Freed);
             prop_assert!(!next.is_of(h) && !next.is_live());
