@@ -35,6 +35,8 @@ PATIENCE = 600
 # Seconds that the model checker explores for at most, with a fault and without. What it
 # finds without one is the business of `make loom`.
 LONG, SHORT = "60", "1"
+# Orders that the other one draws, likewise.
+ORDERS = {LONG: "5000", SHORT: "500"}
 
 
 class Stuck(Exception):
@@ -126,7 +128,7 @@ def run(command, seconds):
         PROPTEST_DISABLE_FAILURE_PERSISTENCE="1",
         RUST_BACKTRACE="0",
     )
-    env.setdefault("SHUTTLE_ITERATIONS", "500")
+    env.setdefault("SHUTTLE_ITERATIONS", ORDERS[seconds])
     try:
         return subprocess.run(
             command, cwd=TARGET, env=env, capture_output=True, timeout=PATIENCE, text=True
