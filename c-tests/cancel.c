@@ -212,8 +212,8 @@ static void a_handle_of_a_destroyed_wheel_is_stale(void)
 }
 
 /*
- * Every number that differs from a handle in one bit, or in two; or anyhow in the nine
- * in which the library keeps what it knows of a timer.
+ * Every number that differs from a handle in one bit or two, and every number that
+ * differs in any of the lowest nine bits, where the library keeps flags.
  */
 static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 {
@@ -251,7 +251,7 @@ static void garbage_is_stale(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* The library keeps these in other ways than a plain one that is due soon. */
+/* Each of these has other flags than a plain timer that is due soon. */
 static void garbage_is_stale_beside_any_kind_of_timer(void)
 {
 	const uint64_t first[] = { MS, UINT64_C(1) << 45, UINT64_C(1) << 62, HWHEEL_NEVER };

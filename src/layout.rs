@@ -6,6 +6,7 @@ use crate::capi::drive::{hwheel_event, hwheel_run};
 use crate::capi::options::hwheel_options;
 use crate::capi::stats::hwheel_stats;
 use crate::capi::timer::{hwheel_fn, hwheel_timer_t};
+use crate::core::driver::Fired;
 use std::mem::{align_of, offset_of, size_of};
 
 macro_rules! offsets {
@@ -17,6 +18,8 @@ macro_rules! offsets {
 
 offsets!(hwheel_event, timer: 0, cookie: 8, deadline_ns: 16, missed: 24, flags: 28,);
 const _: () = assert!(size_of::<hwheel_event>() == 32);
+// A callback is passed the core's record as its event.
+offsets!(Fired, handle: 0, cookie: 8, deadline_ns: 16, missed: 24,);
 
 offsets! {
     hwheel_options,

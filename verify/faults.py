@@ -35,7 +35,7 @@ PATIENCE = 600
 # Seconds that the model checker explores for at most, with a fault and without. What it
 # finds without one is the business of `make loom`.
 LONG, SHORT = "60", "1"
-# Orders that the other one draws, likewise.
+# Orders that shuttle tries, with a fault and without.
 ORDERS = {LONG: "5000", SHORT: "500"}
 
 

@@ -109,7 +109,8 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     let wheel = std::ptr::from_ref(host).cast_mut().cast();
     let copy;
     let shown = if fired.missed == 0 {
-        // As it is: zero is zero and no flags.
+        // The record begins like an event (`layout.rs`). Its zero is that of both
+        // `missed` and `flags`.
         std::ptr::from_ref(fired).cast()
     } else {
         copy = event(fired, 0);
@@ -118,16 +119,6 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     // SAFETY: the contract of `hwheel_fn`.
     guarded(|| unsafe { func(wheel, shown) });
 }
-
-// `call` shows the one as the other.
-const _: () = {
-    use std::mem::offset_of;
-    assert!(offset_of!(Fired, handle) == offset_of!(hwheel_event, timer));
-    assert!(offset_of!(Fired, cookie) == offset_of!(hwheel_event, cookie));
-    assert!(offset_of!(Fired, deadline_ns) == offset_of!(hwheel_event, deadline_ns));
-    assert!(offset_of!(Fired, missed) == offset_of!(hwheel_event, missed));
-    assert!(size_of::<hwheel_event>() == 32);
-};
 
 /// A caller's array of events.
 pub(super) struct Batch {

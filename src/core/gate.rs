@@ -12,8 +12,8 @@
 //! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
 //! The gate fills a page of its own, so that the page can be wiped on fork: it comes
-//! first in the wheel, and that in its mapping. The wheel's id lies there for the
-//! threads, which compare it with the one at hand: in a child no wheel is at hand.
+//! first in the wheel, and that in its mapping. It also has the wheel's id. A
+//! thread compares that with the id it has at hand, and in a child they differ.
 
 use super::place::make_at;
 use super::state::LEAP;

@@ -158,7 +158,7 @@ impl Slab {
             .map(|base| unsafe { &*base.byte_add(at).cast::<Hot>() })
     }
 
-    /// Both records that a plain timer fires with.
+    /// The two records that are read when a plain timer fires.
     #[inline(always)]
     pub fn hot_and_fire(&self, index: u32) -> Option<(&Hot, &Fire)> {
         const { assert!(size_of::<Hot>() == size_of::<Fire>()) };

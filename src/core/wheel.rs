@@ -31,7 +31,7 @@ pub(crate) struct Config {
     pub start_ns: u64,
     /// Makes the handles of different wheels differ.
     pub salt: u64,
-    /// What threads know the wheel by: not 0.
+    /// The number that a thread finds its shard by. Not 0.
     pub id: u64,
     /// Callbacks run in other threads than the driver's.
     pub pooled: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Config {
 pub(crate) trait Caller {
     /// The calling thread's shard; it takes one if it has none.
     fn token(&self) -> Result<Token, Error>;
-    /// The same, if it is at hand; in a forked child it is not.
+    /// The same, if it is at hand. `None` in a forked child.
     fn token_at_hand(&self) -> Option<Token>;
     /// On a clock of the caller's, what is just after its time: a deadline that has
     /// passed is due at the first tick from there. That may be ahead of the hand,

@@ -108,7 +108,7 @@ impl Host {
     /// A manual clock's next time: it does not go back.
     #[inline(always)]
     fn later(&self, now: u64) -> u64 {
-        // Relaxed: the lock's.
+        // Relaxed: written under the lock.
         now.max(self.manual_ns.load(Ordering::Relaxed))
     }
 
@@ -118,9 +118,9 @@ impl Host {
         self.manual_ns.store(now, Ordering::Release);
     }
 
-    /// The same without room or bounds, for a time that is not checked yet; 0, or an
-    /// error. The short way is for a tick with nothing due: a manual wheel has no tick
-    /// thread, so that the lock alone decides who drives.
+    /// Advances without room for events and without bounds. Checks `now`; returns 0 or
+    /// an error. The short way is for a tick with nothing due. A manual wheel has no tick
+    /// thread, so the lock alone decides who drives.
     #[inline(always)]
     pub fn advance_all(&self, now: u64) -> i32 {
         if !self.is_short {

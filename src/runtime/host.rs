@@ -33,7 +33,7 @@ pub(crate) struct Host {
     pub(super) clock: Clock,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
-    /// The clock is manual and there is no pool: an advance asks for neither.
+    /// The clock is manual and there is no pool, so the short advance will do.
     pub(super) is_short: bool,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,

@@ -56,7 +56,7 @@ pub(crate) fn coarse_now(counter: &Counter) -> u64 {
     at_hand::with(|mine| counter.now(&mine.base))
 }
 
-/// Where the calling thread calls the caller's functions: for `callbacks`.
+/// The calling thread's innermost frame, for `callbacks`.
 #[inline(always)]
 pub(crate) fn inside<R>(f: impl FnOnce(&Cell<*const ()>) -> R) -> R {
     at_hand::with(|mine| f(&mine.inside))

@@ -26,8 +26,8 @@ use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
 use clean::Cleaning;
 use scan::Tick;
 
-/// A timer that has fired, or was handed back by a drain. The first four words are in
-/// the order of the caller's event.
+/// A timer that has fired, or was handed back by a drain. Begins like the event of the C
+/// interface (`layout.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Fired {
@@ -170,7 +170,7 @@ impl<M: Memory> Wheel<M> {
 
 impl<'a, M: Memory> Drive<'a, M> {
     /// Whether an advance to `now_ns`, a time before the end of time, would find
-    /// nothing to do. In a forked child it is not said.
+    /// nothing to do. False in a forked child.
     #[inline]
     pub fn nothing_due(&self, now_ns: u64) -> bool {
         let target = self.wheel.ticks.at_or_before(now_ns);

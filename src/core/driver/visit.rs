@@ -54,8 +54,8 @@ struct Next {
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Looks at a timer that was promised a visit at the tick that is being swept. The
-    /// short way is for a plain one with a callback that is due at this tick. It gets a
-    /// claim of its own from the compiler.
+    /// short way is for a plain one with a callback that is due at this tick. The
+    /// compiler makes a separate claim for it.
     #[inline(always)]
     pub(super) fn visit(&mut self, index: u32, tick: u64) {
         let Some((hot, fire)) = self.wheel.slab.hot_and_fire(index) else {

@@ -1,6 +1,6 @@
 //! The thread-local memory of the library: the thread's last wheel and its shard
 //! there, which every arm and cancel reads; the base of the coarse clock; the table
-//! of further wheels; and where the thread calls the caller's functions.
+//! of further wheels; and the innermost frame of a callback.
 //!
 //! Where the platform allows it, these words lie in the static part of thread-local
 //! memory (the initial-exec model). A shared library then reads them with two
