@@ -181,7 +181,7 @@ impl<M: Memory> Wheel<M> {
         if beyond >= self.gate.near() || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
-        let Some(hot) = self.slab.hot_of(handle) else {
+        let Some(hot) = self.slab.hot(index_of(handle)) else {
             return Error::Stale.into();
         };
         // Acquire: pairs with the Release of the thread that changed it last.
@@ -294,7 +294,7 @@ impl<M: Memory> Wheel<M> {
         was: bool,
         caller: &impl Caller,
     ) -> Answer {
-        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot_of(handle)) else {
+        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index_of(handle))) else {
             return Answer::was_pending(was);
         };
         let place = self.levels.place(tick, gate.hand());

@@ -40,7 +40,7 @@ impl<M: Memory> Wheel<M> {
         let Some(token) = caller.token_at_hand() else {
             return self.cancel_slowly(handle, caller);
         };
-        let Some(hot) = self.slab.hot_of(handle) else {
+        let Some(hot) = self.slab.hot(index_of(handle)) else {
             return Error::Stale.into();
         };
         // Acquire: pairs with the Release of the thread that changed it last.
@@ -110,7 +110,7 @@ impl<M: Memory> Wheel<M> {
         let callback = &self.shared.callback;
         let mut waited = false;
         if self.pooled {
-            let Some(hot) = self.slab.hot_of(handle) else {
+            let Some(hot) = self.slab.hot(index_of(handle)) else {
                 return false;
             };
             loop {
