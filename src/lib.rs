@@ -89,8 +89,8 @@
 //! - Never early: a deadline is rounded up to a tick, the clock down to one.
 //! - Ticks in order: the hand goes from promised tick to promised tick.
 //! - A move is atomic: old and new deadline are never both in the state.
-//! - A stale handle acts on nothing: 17 bits of the generation are in the state
-//!   and 12 in the link, and a node ends after 2^29 lives.
+//! - A stale handle acts on nothing: 18 bits of the generation are in the state
+//!   and 12 in the link, and a node ends after 2^30 lives.
 //! - A failure changes nothing: an arm pushes before its exchange.
 //! - The driver never sleeps past a deadline (`core/driver/sleep.rs`).
 //!

@@ -17,7 +17,7 @@
 //! If the arming thread's exchange succeeds, it comes before the one that frees,
 //! which acquires it. So `free.look` sees the node's number, or the 0 that follows
 //! the publishing. If it sees the number, the node is not used again. That takes a
-//! thread which is stopped between two instructions at one in 2^17 reuses.
+//! thread which is stopped between two instructions at one in 2^18 reuses.
 
 use super::arm::Node;
 use super::driver::Fired;
@@ -204,7 +204,7 @@ impl<M: Memory> Wheel<M> {
         }
         self.count(own, |c| &c.frees, 1);
         if state.has_wrapped() && !self.next_high_part(own, index, hot) {
-            // Never used again: 64 bytes for each 2^29 lives.
+            // Never used again: 64 bytes for each 2^30 lives.
             return;
         }
         self.slab.push(own.as_ref().map(|s| &s.free), index);

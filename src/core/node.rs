@@ -27,7 +27,7 @@
 //!
 //! A promise is published by a plain store of the link, so a thread that publishes
 //! must not write an old generation over a new one. The high part of a generation
-//! changes once in 2^17 lives of a node, and only if no thread is about to publish
+//! changes once in 2^18 lives of a node, and only if no thread is about to publish
 //! for that node (`life.rs`).
 //!
 //! # The rare record

@@ -1,7 +1,7 @@
 //! The state word: the whole truth about one timer in 64 bits.
 //!
 //! ```text
-//!  63              26 25        9 8   7 6        0
+//!  63              26 25        8 7   6 5        0
 //! +------------------+-----------+-----+----------+
 //! | deadline         | gen, low  | exp |  flags   |
 //! +------------------+-----------+-----+----------+
@@ -14,7 +14,7 @@
 //! # Handles
 //!
 //! ```text
-//!  63        52 51        26 25        9 8   7 6        0
+//!  63        52 51        26 25        8 7   6 5        0
 //! +------------+------------+-----------+-----+----------+
 //! | gen, high  |   index    | gen, low  |  0  | LIVE|ARMED|
 //! +------------+------------+-----------+-----+----------+
@@ -38,6 +38,9 @@
 //! | 2   | 2^18         | below 1.5 * 2^54        | 5 * 10^-9 of the delay  |
 //! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
 //!
+//! A timer that is due never has exp 3 and the largest mantissa, which no time needs. One
+//! that is not armed has exp 0; if it is shut down, exp 3.
+//!
 //! Completing is exact while the hand is within half the range, 2^37 units, of the
 //! deadline. The hand stays that near to a pending timer: a visit is promised at or
 //! before the deadline, and the hand moves at most [`LEAP`] ticks at once while a
@@ -51,7 +54,6 @@
 //! | ARMED   | is pending                                                     |
 //! | LIVE    | exists: its handle is valid                                    |
 //! | AUTO    | frees itself when it has fired for the last time               |
-//! | END     | is shut down; if it is ARMED: is due never                     |
 //! | RARE    | has a rare record: a period, or a key                          |
 //! | RUNNING | is in its callback, which a worker or an executor runs         |
 //! | EXACT   | is due at the exact time that the rare record has              |
@@ -68,22 +70,25 @@
 const ARMED: u64 = 1;
 const LIVE: u64 = 2;
 const AUTO: u64 = 4;
-const END: u64 = 8;
-const RARE: u64 = 16;
-const RUNNING: u64 = 32;
-const EXACT: u64 = 64;
+const RARE: u64 = 8;
+const RUNNING: u64 = 16;
+const EXACT: u64 = 32;
 
-const EXP_SHIFT: u32 = 7;
+const EXP_SHIFT: u32 = 6;
+/// The exponent. All of it: shut down, in a word that is not armed.
 const EXP: u64 = 3 << EXP_SHIFT;
-const GEN_SHIFT: u32 = 9;
+/// Flags and exponent fill a byte, so that comparing it takes one instruction.
+const GEN_SHIFT: u32 = 8;
 /// Bits of a generation in the word, and beside it.
-const GEN_LOW_BITS: u32 = 17;
+const GEN_LOW_BITS: u32 = 18;
 pub(crate) const GEN_HIGH_BITS: u32 = 12;
 /// The low half of the word: generation, exponent, flags.
 const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 const GEN: u64 = LOW & !((1 << GEN_SHIFT) - 1);
 const MANTISSA_BITS: u32 = 64 - LOW_BITS;
+/// The exponent and the mantissa of a timer that is due never.
+const DUE_NEVER: u64 = !LOW | EXP;
 /// Ticks of a unit of the next exponent, as a power of two.
 const UNIT_BITS: u32 = 9;
 
@@ -172,7 +177,7 @@ pub(crate) struct StateWord(pub u64);
 impl StateWord {
     /// A free node of a generation. The high part of the generation stands
     /// where a deadline would, so that the words of two lives differ in more
-    /// than the 17 bits of the low part.
+    /// than the 18 bits of the low part.
     pub fn free(generation: u32) -> Self {
         StateWord(high_part(generation) << LOW_BITS | (u64::from(generation) << GEN_SHIFT & GEN))
     }
@@ -225,7 +230,7 @@ impl StateWord {
     }
 
     pub fn is_shut(self) -> bool {
-        self.0 & (ARMED | END) == END
+        self.0 & (ARMED | EXP) == EXP
     }
 
     pub fn is_auto(self) -> bool {
@@ -270,10 +275,10 @@ impl StateWord {
     /// The deadline of an armed timer, near the hand.
     #[inline]
     pub fn deadline(self, hand: u64) -> u64 {
-        if self.0 & (EXP | END) == 0 {
+        if self.0 & EXP == 0 {
             return complete(self.0 >> LOW_BITS, hand);
         }
-        if self.0 & END != 0 {
+        if self.0 | !DUE_NEVER == u64::MAX {
             return NEVER;
         }
         let shift = UNIT_BITS * ((self.0 & EXP) >> EXP_SHIFT) as u32;
@@ -334,7 +339,7 @@ impl StateWord {
     /// Fired, with a callback that the driver runs itself.
     #[inline]
     pub fn fired(self) -> Self {
-        StateWord(self.0 & !(ARMED | EXACT))
+        StateWord(self.0 & !(ARMED | EXACT | EXP))
     }
 
     /// Fired, with a callback that another thread will run.
@@ -352,18 +357,17 @@ impl StateWord {
         if self.is_auto() {
             return self.freed();
         }
-        let end = if shut { END } else { 0 };
+        let end = if shut { EXP } else { 0 };
         (StateWord(self.disarmed().0 | end), Ended::Kept)
     }
 
     /// The same word, not armed.
     pub fn disarmed(self) -> Self {
-        let cleared = if self.is_armed() {
-            ARMED | EXACT | END
+        if self.is_armed() {
+            self.fired()
         } else {
-            0
-        };
-        StateWord(self.0 & !cleared)
+            self
+        }
     }
 
     /// The shortest cancel: of a plain armed timer.
@@ -375,7 +379,7 @@ impl StateWord {
     /// Freed; or, while its callback runs, no longer existing.
     pub fn freed(self) -> (Self, Ended) {
         if self.is_running() {
-            (StateWord(self.0 & !(LIVE | ARMED | EXACT)), Ended::Kept)
+            (StateWord(self.disarmed().0 & !LIVE), Ended::Kept)
         } else {
             (self.next_life(), Ended::Freed)
         }
@@ -414,7 +418,7 @@ fn complete(low: u64, near: u64) -> u64 {
 #[inline]
 fn encode(tick: u64, hand: u64) -> u64 {
     if tick == NEVER {
-        return END;
+        return DUE_NEVER;
     }
     let delay = tick.saturating_sub(hand);
     if delay < NEAR {
@@ -424,7 +428,8 @@ fn encode(tick: u64, hand: u64) -> u64 {
         .find(|e| delay >> (e * UNIT_BITS) < NEAR)
         .unwrap_or(3);
     let shift = exp * UNIT_BITS;
-    // Rounded up. A tick is at most 1.5 * 2^63: no overflow.
+    // Rounded up. A tick is at most 1.5 * 2^63: no overflow, and with exp 3 at most
+    // 1.5 * 2^36, which is not the largest mantissa.
     let mantissa = (tick + ((1 << shift) - 1)) >> shift;
     u64::from(exp) << EXP_SHIFT | mantissa << LOW_BITS
 }
@@ -516,7 +521,7 @@ mod tests {
     fn flags_do_not_touch_deadline_or_generation() {
         let s = word().armed(5, 0).with_rare().running();
         assert_eq!(s.deadline(0), 5);
-        assert_eq!(s.generation(0) & 0x1ffff, 0x1234_5678 & 0x1ffff);
+        assert_eq!(s.generation(0) & 0x3ffff, 0x1234_5678 & 0x3ffff);
         let (shut, _) = s.cancelled(true);
         assert!(shut.is_shut() && !shut.is_armed() && shut.is_running());
         let (zombie, ended) = shut.freed();

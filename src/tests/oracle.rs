@@ -520,7 +520,7 @@ fn c14_the_generations_of_a_node_are_used_up() {
         assert_eq!(w.due(last), Err(Error::Stale));
         last = next;
     }
-    // Its low part is that of the first one, as 2^17 divides the number of lives.
+    // Its low part is that of the first one, as 2^18 divides the number of lives.
     let stale = Error::Stale as i32;
     assert_eq!(w.due(first), Err(Error::Stale));
     assert_eq!(w.arm_at(&p, first, 9 << 20).number(), stale);

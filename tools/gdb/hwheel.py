@@ -43,8 +43,10 @@ LAYOUT = {
 # layout }
 
 # The state word and the handle: src/core/state.rs; the records: src/core/node.rs.
-ARMED, LIVE, END, RARE, RUNNING = 1, 2, 8, 16, 32
-FLAGS_BITS, GENERATION_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 9, 17, 26, 26, 52
+ARMED, LIVE, RARE, RUNNING = 1, 2, 8, 16
+FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 52
+# The exponent of a deadline. All of it: shut down, if the timer is not pending.
+EXPONENT_SHIFT, EXPONENT = 6, 3 << 6
 GENERATION = (1 << LOW_BITS) - (1 << FLAGS_BITS)
 UNIT_BITS = 9
 HOT, FIRE = 16, 16
@@ -184,9 +186,10 @@ class Timer:
 
     def deadline(self):
         """In nanoseconds of the wheel's clock, rounded up to a tick; None is never."""
-        if self.state & END:
+        exponent = (self.state & EXPONENT) >> EXPONENT_SHIFT
+        if exponent == 3 and self.state >> LOW_BITS == (1 << 64 - LOW_BITS) - 1:
             return None
-        shift = UNIT_BITS * (self.state >> 7 & 3)
+        shift = UNIT_BITS * exponent
         near = self.wheel.hand >> shift
         ahead = signed((self.state >> LOW_BITS) - near, 64 - LOW_BITS)
         return self.wheel.ns((near + ahead) << shift)
@@ -210,7 +213,7 @@ class Timer:
             else:
                 said += [f"due at {span(due)}, {span(due - self.wheel.ns(self.wheel.hand))} ahead"]
         else:
-            said = ["shut down" if self.state & END else "not pending"]
+            said = ["shut down" if self.state & EXPONENT else "not pending"]
         if self.state & RUNNING:
             said += ["its callback is queued or running"]
         elif read(self.wheel.address + LAYOUT["wheel.shared.callback.running"]) == self.handle:

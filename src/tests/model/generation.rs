@@ -3,14 +3,14 @@
 
 use super::{duel, World};
 use crate::core::error::Error;
-use crate::core::state::{high_of, Handle};
+use crate::core::state::{high_of, Handle, GEN_BITS, GEN_HIGH_BITS};
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
 
 /// A timer whose generation is the last before the wrap.
 fn last() -> (World, Handle) {
     let w = World::of(Config {
-        salt: 0x1_ffff,
+        salt: (1 << (GEN_BITS - GEN_HIGH_BITS)) - 1,
         ..shape(2, 1, 0)
     });
     let t = w.timer(Some(5));
