@@ -263,7 +263,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The same after the bucket has got room. If the hand has moved meanwhile, that is
-    /// another bucket.
+    /// another bucket, or the timer is due.
     #[cold]
     #[inline(never)]
     fn arm_with_chunk(
@@ -274,13 +274,22 @@ impl<M: Memory> Wheel<M> {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
-        let bucket = self.levels.place(tick, self.gate.seen().hand()).bucket;
-        match self.owned(caller) {
-            Some(own) if !own.make_room(&self.memory, bucket) => {
-                own.publishing.store(0, Ordering::Release);
-                Error::Memory.into()
+        let gate = self.gate.seen();
+        let Some(own) = self.owned(caller) else {
+            return Error::Memory.into();
+        };
+        let is_near = gate.beyond(tick) < self.gate.near();
+        if is_near {
+            let bucket = self.levels.place(tick, gate.hand()).bucket;
+            if own.make_room(&self.memory, bucket) {
+                return self.arm_with_push(handle, tick, hot, state, caller);
             }
-            _ => self.arm_with_push(handle, tick, hot, state, caller),
+        }
+        own.publishing.store(0, Ordering::Release);
+        if is_near {
+            Error::Memory.into()
+        } else {
+            self.arm_slowly_at(handle, tick, caller)
         }
     }
 
