@@ -167,6 +167,22 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// The same number, of which the compiler no longer knows where it comes from.
+#[inline(always)]
+pub(crate) fn opaque(number: usize) -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        let mut number = number;
+        // SAFETY: no instruction.
+        unsafe {
+            std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
+        }
+        number
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    number
+}
+
 /// A type for which all bytes zero is the fresh value.
 pub(crate) trait Fresh: Sized {
     /// The same value, made the long way; the model checkers need it.

@@ -181,9 +181,7 @@ impl<M: Memory> Wheel<M> {
         if beyond >= self.gate.near() || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
-        let Some(hot) = self.slab.hot(index_of(handle)) else {
-            return Error::Stale.into();
-        };
+        let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         if state.differs_from(handle) != 0 {
@@ -303,7 +301,8 @@ impl<M: Memory> Wheel<M> {
         was: bool,
         caller: &impl Caller,
     ) -> Answer {
-        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index_of(handle))) else {
+        let hot = self.slab.hot(index_of(handle));
+        let Some(own) = self.owned(caller) else {
             return Answer::was_pending(was);
         };
         let place = self.levels.place(tick, gate.hand());
@@ -364,7 +363,8 @@ impl<M: Memory> Wheel<M> {
     fn arm_raced(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
         let index = index_of(handle);
         let word = StateWord::plain_armed(handle, tick);
-        let (Some(own), Some(hot)) = (self.owned(caller), self.slab.hot(index)) else {
+        let hot = self.slab.hot(index);
+        let Some(own) = self.owned(caller) else {
             return Answer::was_pending(was);
         };
         // The hand that the word was made for is no longer known. It was less than

@@ -40,9 +40,7 @@ impl<M: Memory> Wheel<M> {
         let Some(token) = caller.token_at_hand() else {
             return self.cancel_slowly(handle, caller);
         };
-        let Some(hot) = self.slab.hot(index_of(handle)) else {
-            return Error::Stale.into();
-        };
+        let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         // Relaxed: see `Wheel::node`.
@@ -110,9 +108,7 @@ impl<M: Memory> Wheel<M> {
         let callback = &self.shared.callback;
         let mut waited = false;
         if self.pooled {
-            let Some(hot) = self.slab.hot(index_of(handle)) else {
-                return false;
-            };
+            let hot = self.slab.hot(index_of(handle));
             loop {
                 // Acquire: what the callback did; pairs with `finish`.
                 let state = StateWord(hot.state.load(Ordering::Acquire));
@@ -148,9 +144,7 @@ impl<M: Memory> Wheel<M> {
     pub fn finish(&self, caller: &impl Caller, handle: Handle, park: &impl Park) {
         probe!(expire_exit, self, handle);
         let index = index_of(handle);
-        let Some(hot) = self.slab.hot(index) else {
-            return;
-        };
+        let hot = self.slab.hot(index);
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         let next = loop {
             let (next, ended) = state.finished();
@@ -180,9 +174,7 @@ impl<M: Memory> Wheel<M> {
     /// Frees a timer that frees itself, after its callback. Driver only.
     pub(super) fn free_fired(&self, own: Producer<'_>, handle: Handle) {
         let index = index_of(handle);
-        let Some(hot) = self.slab.hot(index) else {
-            return;
-        };
+        let hot = self.slab.hot(index);
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         // Another call may have armed it again, or freed it.
         while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {

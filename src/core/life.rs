@@ -60,10 +60,7 @@ impl<M: Memory> Wheel<M> {
         }
         let own = self.producer(caller.token()?);
         let index = self.alloc(own)?;
-        // The node's block is mapped.
-        let Some(hot) = self.slab.hot(index) else {
-            return Err(Error::Memory);
-        };
+        let hot = self.slab.hot(index);
         own.count.setups.bump(1);
         let generation = self.generation(hot);
         let handle = handle_of(index, generation);
@@ -279,9 +276,7 @@ impl<M: Memory> Wheel<M> {
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
         let indices = self.slab.indices();
         for index in from.max(indices.start)..indices.end {
-            let Some(hot) = self.slab.hot(index) else {
-                continue;
-            };
+            let hot = self.slab.hot(index);
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if !state.is_armed() || !state.is_live() {
                 continue;

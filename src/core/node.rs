@@ -80,6 +80,17 @@ pub(crate) struct Rare {
     pub left_out: AtomicU64,
 }
 
+impl Hot {
+    /// A record that was never used.
+    #[cfg(not(checked))]
+    pub const fn free() -> Self {
+        Hot {
+            state: AtomicU64::new(0),
+            link: AtomicU64::new(0),
+        }
+    }
+}
+
 impl Fresh for Hot {
     #[cfg(checked)]
     fn fresh() -> Self {

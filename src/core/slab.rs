@@ -1,7 +1,8 @@
 //! The slab: the records of all timers. They never move, and stay mapped until the
 //! wheel is destroyed. So the node of any handle, however stale, can be read.
 //!
-//! A directory of blocks leads to a node. A freed node goes to the [`FreeList`] of
+//! A directory of blocks leads to a node. Its entries for blocks that are not mapped
+//! lead to [`Nowhere`], whose nodes are free for ever. A freed node goes to the [`FreeList`] of
 //! the thread that freed it, which uses it again first, while it is in the cache. A
 //! thread whose list is empty takes the whole list of another thread before it
 //! takes fresh nodes. So memory follows the number of live timers even if one
@@ -20,7 +21,7 @@ use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
-use crate::sync::{fence, init, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// Bits of a node's index.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -30,10 +31,39 @@ const FIRST: u32 = RUN;
 /// The maximum number of nodes of a slab: 67 million.
 pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32 - FIRST;
 
-/// Where the arrays of a block lie.
+/// Where the arrays of a block lie. Hot and fire records are of one size.
 const FIRE_AT: usize = BLOCK * size_of::<Hot>();
+const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
 const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
 const BLOCK_BYTES: usize = RARE_AT + BLOCK * size_of::<Rare>();
+
+/// The hot records of every block that is not mapped. Never written.
+#[cfg(not(checked))]
+struct Nowhere;
+/// The model checkers' atomics cannot be static.
+#[cfg(checked)]
+struct Nowhere(Box<[Hot]>);
+
+impl Nowhere {
+    #[cfg(not(checked))]
+    fn new() -> Self {
+        Nowhere
+    }
+    #[cfg(checked)]
+    fn new() -> Self {
+        Nowhere((0..BLOCK).map(|_| crate::sync::Fresh::fresh()).collect())
+    }
+
+    #[cfg(not(checked))]
+    fn at(&self) -> *const Hot {
+        static FREE: [Hot; BLOCK] = [const { Hot::free() }; BLOCK];
+        FREE.as_ptr()
+    }
+    #[cfg(checked)]
+    fn at(&self) -> *const Hot {
+        self.0.as_ptr()
+    }
+}
 
 /// A stack of free nodes; see the module's documentation.
 #[derive(Default)]
@@ -98,7 +128,10 @@ pub(crate) enum NoNode {
 
 #[repr(C, align(128))]
 pub(crate) struct Slab {
+    /// For each block, where the hot record of index 0 would lie if all hot records lay in
+    /// one array.
     directory: [AtomicPtr<u8>; BLOCKS],
+    nowhere: Nowhere,
     limit: u32,
     /// The next index that was never handed out.
     bump: AtomicU32,
@@ -116,117 +149,102 @@ impl Slab {
         unsafe {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
+                nowhere: Nowhere::new(),
                 limit: limit.min(MOST),
                 bump: AtomicU32::new(FIRST),
                 strays: FreeList::default(),
                 ; directory
             });
+            for (block, entry) in (*at).directory.iter().enumerate() {
+                // Relaxed: nobody else sees it yet.
+                entry.store((*at).nowhere(block), Ordering::Relaxed);
+            }
         }
     }
 
-    #[inline(always)]
-    fn base(&self, index: u32) -> Option<*mut u8> {
-        let block = (index >> BLOCK_BITS) as usize;
-        // The directory has a block for every index.
-        if block >= BLOCKS {
-            return None;
-        }
-        // Acquire: pairs with the Release in `map_block`.
-        let base = self.directory[block].load(Ordering::Acquire);
-        (!base.is_null()).then_some(base)
+    /// The entry of a block whose records lie at `at`.
+    fn entry(at: *mut u8, block: usize) -> *mut u8 {
+        at.wrapping_sub(block * FIRE_AT)
     }
 
-    /// The hot record at `index`, if its block is mapped.
+    /// The entry of a block that is not mapped.
+    fn nowhere(&self, block: usize) -> *mut u8 {
+        Self::entry(self.nowhere.at().cast_mut().cast(), block)
+    }
+
+    /// Where the hot record at `index` lies.
     #[inline(always)]
-    pub fn hot(&self, index: u32) -> Option<&Hot> {
-        // In bytes, which saves an instruction where the index comes from a handle.
-        let at = index as usize % BLOCK * size_of::<Hot>();
+    fn place(&self, index: u32) -> *mut u8 {
+        // The compiler would derive the block from the handle once more.
+        let at = opaque((index % (1 << INDEX_BITS)) as usize * size_of::<Hot>());
+        let block = at / FIRE_AT;
+        // The model checkers' slabs are smaller.
+        if BLOCK * BLOCKS < 1 << INDEX_BITS && block >= BLOCKS {
+            return self.nowhere(block).wrapping_add(at);
+        }
+        // SAFETY: there is a block for every index. Acquire: pairs with the Release in
+        // `map_block`.
+        let base = unsafe { self.directory.get_unchecked(block) }.load(Ordering::Acquire);
+        base.wrapping_add(at)
+    }
+
+    /// The hot record at `index`: a free one, never to be written, if its block is not
+    /// mapped.
+    #[inline(always)]
+    pub fn hot(&self, index: u32) -> &Hot {
         // SAFETY: a published block has BLOCK records of each kind, and is
-        // unmapped only by `unmap`.
-        self.base(index)
-            .map(|base| unsafe { &*base.byte_add(at).cast::<Hot>() })
+        // unmapped only by `unmap`. So has Nowhere hot ones.
+        unsafe { &*self.place(index).cast() }
     }
 
-    /// The two records that are read when a plain timer fires.
+    /// The two records that are read when a plain timer fires, of a node that exists.
     #[inline(always)]
-    pub fn hot_and_fire(&self, index: u32) -> Option<(&Hot, &Fire)> {
-        const { assert!(size_of::<Hot>() == size_of::<Fire>()) };
-        let at = index as usize % BLOCK * size_of::<Hot>();
+    pub fn hot_and_fire(&self, index: u32) -> (&Hot, &Fire) {
+        let at = self.place(index);
         // SAFETY: as above; there are Fire records at FIRE_AT.
-        self.base(index).map(|base| unsafe {
-            let hot = base.byte_add(at);
-            (&*hot.cast(), &*hot.byte_add(FIRE_AT).cast())
-        })
+        unsafe { (&*at.cast(), &*at.wrapping_add(FIRE_AT).cast()) }
     }
 
-    /// The fire record of a node whose hot record was found.
+    /// The fire record of a node that exists.
     #[inline(always)]
     pub fn fire(&self, index: u32) -> &Fire {
-        // SAFETY: there are Fire records at FIRE_AT.
-        unsafe { self.record(index, FIRE_AT) }
+        self.hot_and_fire(index).1
     }
 
-    /// The rare record of a node whose hot record was found.
+    /// The rare record of a node that exists.
     #[inline]
     pub fn rare(&self, index: u32) -> &Rare {
-        // SAFETY: there are Rare records at RARE_AT.
-        unsafe { self.record(index, RARE_AT) }
+        const { assert!(size_of::<Rare>() == 2 * size_of::<Hot>()) };
+        let again = index as usize % BLOCK * size_of::<Hot>();
+        // SAFETY: as above; there are Rare records at RARE_AT.
+        unsafe { &*self.place(index).wrapping_add(RARE_AT + again).cast() }
     }
 
     #[inline(always)]
     pub fn prefetch_hot(&self, index: u32) {
-        self.prefetch::<Hot>(index, 0);
+        prefetch(self.place(index));
     }
 
     #[inline(always)]
     pub fn prefetch_fire(&self, index: u32) {
-        self.prefetch::<Fire>(index, FIRE_AT);
+        prefetch(self.place(index).wrapping_add(FIRE_AT));
     }
 
     /// Both.
     #[inline(always)]
     pub fn prefetch_node(&self, index: u32) {
-        // Their records are of one size.
-        const { assert!(size_of::<Hot>() == size_of::<Fire>()) };
-        let at = index as usize % BLOCK * size_of::<Hot>();
-        if let Some(base) = self.base(index) {
-            prefetch(base.wrapping_add(at));
-            prefetch(base.wrapping_add(FIRE_AT + at));
-        }
-    }
-
-    #[inline(always)]
-    fn prefetch<T>(&self, index: u32, kind: usize) {
-        let at = kind + index as usize % BLOCK * size_of::<T>();
-        if let Some(base) = self.base(index) {
-            prefetch(base.wrapping_add(at));
-        }
-    }
-
-    /// A record of a node whose hot record was found.
-    ///
-    /// # Safety
-    /// A block has BLOCK records of type `T` at the offset `kind`.
-    #[inline(always)]
-    unsafe fn record<T>(&self, index: u32, kind: usize) -> &T {
-        let at = index as usize % BLOCK;
-        // SAFETY: as in `hot`; the block of a node that was found is there.
-        unsafe {
-            &*self
-                .base(index)
-                .unwrap_unchecked()
-                .add(kind)
-                .cast::<T>()
-                .add(at)
-        }
+        let at = self.place(index);
+        prefetch(at);
+        prefetch(at.wrapping_add(FIRE_AT));
     }
 
     /// Makes sure that the block of `index` is mapped.
     fn map_block<M: Memory>(&self, memory: &M, index: u32) -> Result<(), NoNode> {
         let block = (index >> BLOCK_BITS) as usize;
         let slot = &self.directory[block];
+        let nowhere = self.nowhere(block);
         // Acquire: pairs with the Release below.
-        if !slot.load(Ordering::Acquire).is_null() {
+        if slot.load(Ordering::Acquire) != nowhere {
             return Ok(());
         }
         // Small pages first: a wheel with few timers takes little memory.
@@ -245,10 +263,10 @@ impl Slab {
             init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
             init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
         }
-        let null = std::ptr::null_mut();
-        // AcqRel: publishes the block; pairs with `base`.
+        let entry = Self::entry(fresh, block);
+        // AcqRel: publishes the block; pairs with `place`.
         if slot
-            .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(nowhere, entry, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.
@@ -389,7 +407,7 @@ impl Slab {
 
     /// The nodes that were handed out so far.
     pub fn used(&self) -> impl Iterator<Item = (u32, &Hot)> {
-        self.indices().filter_map(|n| Some((n, self.hot(n)?)))
+        self.indices().map(|n| (n, self.hot(n)))
     }
 
     /// Bytes of the hot and fire records that were handed out so far.
@@ -401,11 +419,11 @@ impl Slab {
     /// # Safety
     /// Nobody uses the slab any more; `memory` is what it was made from.
     pub unsafe fn unmap<M: Memory>(&mut self, memory: &M) {
-        for block in &self.directory {
-            let base = block.load(Ordering::Acquire);
-            if !base.is_null() {
+        for (block, entry) in self.directory.iter().enumerate() {
+            let entry = entry.load(Ordering::Acquire);
+            if entry != self.nowhere(block) {
                 // SAFETY: mapped by `map_block`.
-                unsafe { memory.unmap(base, BLOCK_BYTES) };
+                unsafe { memory.unmap(entry.wrapping_add(block * FIRE_AT), BLOCK_BYTES) };
             }
         }
     }

@@ -278,7 +278,7 @@ impl<M: Memory> Wheel<M> {
     #[inline]
     pub(super) fn node(&self, handle: Handle) -> Result<(u32, &Hot), Error> {
         let index = index_of(handle);
-        let hot = self.slab.hot(index).ok_or(Error::Stale)?;
+        let hot = self.slab.hot(index);
         // Relaxed: a generation that is out of date belongs to a word that is,
         // and the exchange of that fails.
         let link = super::node::Link(hot.link.load(Ordering::Relaxed));

@@ -139,17 +139,14 @@ class Wheel:
 
     def node(self, index):
         """The state and the link at an index, and where the other records are."""
-        block = read(self.address + LAYOUT["wheel.slab.directory"] + 8 * (index >> BLOCK_BITS))
-        if not block or not FIRST <= index < self.first_unused:
+        if not FIRST <= index < self.first_unused:
             return None
-        at, nodes = index & (1 << BLOCK_BITS) - 1, 1 << BLOCK_BITS
-        fire = block + nodes * HOT
-        return (
-            read(block + at * HOT),
-            read(block + at * HOT + 8),
-            fire + at * FIRE,
-            fire + nodes * FIRE + at * 32,
-        )
+        block, nodes = index >> BLOCK_BITS, 1 << BLOCK_BITS
+        # Where index 0 would lie if all hot records lay in one array.
+        base = read(self.address + LAYOUT["wheel.slab.directory"] + 8 * block)
+        hot = (base + index * HOT) % (1 << 64)
+        rare = hot + nodes * (HOT + FIRE) + (index % nodes) * (32 - HOT)
+        return read(hot), read(hot + 8), hot + nodes * HOT, rare
 
     def timer(self, handle):
         """The timer of a handle, or None if it does not exist here."""

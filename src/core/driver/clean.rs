@@ -169,9 +169,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn is_needed(&self, entry: Entry, k: u64, shard: *mut Shard, is_own: bool) -> bool {
         let wheel = self.wheel;
         let index = entry.index();
-        let Some(hot) = wheel.slab.hot(index) else {
-            return false;
-        };
+        let hot = wheel.slab.hot(index);
         // Acquire: pairs with the Release behind arm.publish.
         let publishes = |s: &Shard| s.publishing.load(Ordering::Acquire) == index;
         let published = if is_own {

@@ -21,9 +21,7 @@ impl<M: Memory> Drive<'_, M> {
         let mut index = self.state.drained.max(indices.start);
         let mut room = true;
         while room && index < indices.end {
-            if let Some(hot) = wheel.slab.hot(index) {
-                room = wheel.drain_node(own, index, hot, &mut take);
-            }
+            room = wheel.drain_node(own, index, wheel.slab.hot(index), &mut take);
             index += 1;
         }
         let done = index >= indices.end;

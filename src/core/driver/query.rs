@@ -134,9 +134,7 @@ impl<M: Memory> Wheel<M> {
     fn earliest_in(&self, bucket: u32, hand: u64, budget: &mut usize) -> Option<u64> {
         let mut first = NEVER;
         let all = self.look_into(bucket, budget, |entry| {
-            if let Some(hot) = self.slab.hot(entry.index()) {
-                first = first.min(deadline(hot, hand));
-            }
+            first = first.min(deadline(self.slab.hot(entry.index()), hand));
         });
         all.then_some(first)
     }

@@ -202,7 +202,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             here -= 1;
             // Relaxed: a guess.
             let may_fire = |hot: &Hot| StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick);
-            if slab.hot(entry.index()).is_some_and(may_fire) {
+            if may_fire(slab.hot(entry.index())) {
                 slab.prefetch_fire(entry.index());
             }
         });

@@ -123,9 +123,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let wheel = self.wheel;
         let hand = self.d.hand;
         let (k, index) = (entry.tick(hand), entry.index());
-        let Some(hot) = wheel.slab.hot(index) else {
-            return NEVER;
-        };
+        let hot = wheel.slab.hot(index);
         // Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         if !state.is_armed() {

@@ -58,9 +58,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// compiler makes a separate claim for it.
     #[inline(always)]
     pub(super) fn visit(&mut self, index: u32, tick: u64) {
-        let Some((hot, fire)) = self.wheel.slab.hot_and_fire(index) else {
-            return;
-        };
+        let (hot, fire) = self.wheel.slab.hot_and_fire(index);
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         if state.is_plain_due(tick) {
