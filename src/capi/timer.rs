@@ -139,7 +139,7 @@ pub unsafe extern "C" fn hwheel_timer_mod(
         Err(e) => e,
         // The short way. Both terms are below 2^63: no overflow, and a sum that
         // is not is never.
-        Ok(host) if flags == 0 && time_ns <= LONGEST => host.arm_after(timer, time_ns),
+        Ok(host) if flags == 0 && (time_ns as i64) > 0 => host.arm_after(timer, time_ns),
         Ok(host) if flags == HWHEEL_ABS && time_ns <= LONGEST => host.arm_at(timer, time_ns),
         Ok(host) => arm(host, timer, time_ns, flags),
     }

@@ -162,22 +162,19 @@ struct Arm<'a> {
 
 impl<M: Memory> Wheel<M> {
     /// Arms a timer for a point in time. This is the short way, for a plain timer
-    /// and a near deadline not before [`Caller::first_ns`], in a thread that has used
-    /// the wheel before. All other arms take [`Wheel::arm`]. Lock-free; linearizes at
-    /// the exchange.
+    /// and a near deadline not before [`Caller::first_ns`], where a unit of a promise
+    /// is a tick. All other arms take [`Wheel::arm`]. Lock-free; linearizes at the
+    /// exchange.
     ///
     /// The fewer instructions, the more calls overlap their cache misses. Each way
-    /// out is a call in tail position, so that it costs the short way no register.
+    /// out is a call in tail position, so that it costs the short way no register. A
+    /// thread needs a shard to push or to count, and for nothing else.
     #[inline(always)]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        let Some(token) = caller.token_at_hand() else {
-            return self.arm_slowly(handle, ns, caller);
-        };
         // arm.read
         let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_near(ns);
-        // A promise is good if its whole unit lies before the deadline.
-        let beyond = gate.beyond(tick.wrapping_sub(self.ticks.unit_rest));
+        let beyond = gate.beyond(tick);
         if beyond >= self.gate.near() || !is_well_formed(handle) {
             return self.arm_slowly(handle, ns, caller);
         }
@@ -188,29 +185,43 @@ impl<M: Memory> Wheel<M> {
             return self.arm_slowly_at(handle, tick, caller);
         }
         // Acquire: pairs with arm.publish.
-        let link = Link(hot.link.load(Ordering::Acquire));
-        if link.differs_from(handle) != 0 {
-            return self.arm_slowly_at(handle, tick, caller);
-        }
-        let promise = link.promise(self.ticks.unit_bits);
+        let promise = Link(hot.link.load(Ordering::Acquire)).near_promise(handle);
         if gate.beyond(promise) > beyond {
             return self.arm_with_push(handle, tick, hot, state, caller);
         }
-        // Before the exchange: a store after it would wait for it.
-        self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
         let word = StateWord::plain_armed(handle, tick);
         // arm.exchange
-        if self.exchange(hot, state, word).is_err() {
-            return self.arm_again(handle, tick, state.is_armed(), caller);
-        }
+        let Ok(state) = self.exchange(hot, state, word) else {
+            return self.arm_slowly_at(handle, tick, caller);
+        };
         fence_after_rmw();
         probe!(start, self, handle, ns, state.is_armed());
         // arm.rely. The alarm first: see `driver/clean.rs`. Acquire: pairs with
         // the Release that lets promises be relied upon again.
         if self.shared.alarm.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
-            return self.arm_raced(handle, tick, state.is_armed(), caller);
+            return self.arm_unrelied(handle, tick, state.is_armed(), caller);
         }
+        let Some(token) = caller.token_at_hand() else {
+            return self.count_arm(state.is_armed(), caller);
+        };
+        self.producer(token).count.armed[state.armed_bit()].bump(1);
         Answer::was_pending(state.is_armed())
+    }
+
+    /// The end of an arm in a thread whose shard is not at hand.
+    #[cold]
+    #[inline(never)]
+    fn count_arm(&self, was: bool, caller: &impl Caller) -> Answer {
+        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
+        Answer::was_pending(was)
+    }
+
+    /// The end of an arm whose promise may be gone.
+    #[cold]
+    #[inline(never)]
+    fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
+        _ = self.count_arm(was, caller);
+        self.arm_raced(handle, tick, was, caller)
     }
 
     /// The same where a push is needed. What does not fit into registers is read
@@ -228,7 +239,9 @@ impl<M: Memory> Wheel<M> {
         let Some(token) = caller.token_at_hand() else {
             return self.arm_slowly_at(handle, tick, caller);
         };
-        if gate.beyond(tick) >= self.gate.near() {
+        // Relaxed: see `Wheel::node`.
+        let link = Link(hot.link.load(Ordering::Relaxed));
+        if gate.beyond(tick) >= self.gate.near() || link.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
         let own = self.producer(token);
@@ -241,13 +254,13 @@ impl<M: Memory> Wheel<M> {
             return self.arm_with_chunk(handle, tick, hot, state, caller);
         }
         own.count.pushes.bump(1);
-        own.count.armed[usize::from(state.is_armed())].bump(1);
         let word = StateWord::plain_armed(handle, tick);
         // arm.exchange
-        if self.exchange(hot, state, word).is_err() {
+        let Ok(state) = self.exchange(hot, state, word) else {
             own.publishing.store(0, Ordering::Release);
-            return self.arm_again(handle, tick, state.is_armed(), caller);
-        }
+            return self.arm_slowly_at(handle, tick, caller);
+        };
+        own.count.armed[state.armed_bit()].bump(1);
         fence_after_rmw();
         probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
         // arm.mark, arm.wake and arm.check, if there is nothing to do.
@@ -303,6 +316,7 @@ impl<M: Memory> Wheel<M> {
     ) -> Answer {
         let hot = self.slab.hot(index_of(handle));
         let Some(own) = self.owned(caller) else {
+            self.call_rescue(caller);
             return Answer::was_pending(was);
         };
         let place = self.levels.place(tick, gate.hand());
@@ -348,15 +362,6 @@ impl<M: Memory> Wheel<M> {
         self.arm_slowly(handle, self.ticks.ns(tick), caller)
     }
 
-    /// The rest of an arm whose exchange has failed.
-    #[cold]
-    #[inline(never)]
-    fn arm_again(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        // Takes the count back: the exchange has failed.
-        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], u64::MAX);
-        self.arm_slowly_at(handle, tick, caller)
-    }
-
     /// The rest of an arm after the exchange, if what it relied on may be gone.
     #[cold]
     #[inline(never)]
@@ -365,6 +370,7 @@ impl<M: Memory> Wheel<M> {
         let word = StateWord::plain_armed(handle, tick);
         let hot = self.slab.hot(index);
         let Some(own) = self.owned(caller) else {
+            self.call_rescue(caller);
             return Answer::was_pending(was);
         };
         // The hand that the word was made for is no longer known. It was less than
@@ -433,7 +439,7 @@ impl<M: Memory> Wheel<M> {
             // arm.exchange
             match self.exchange(node.hot, state, word) {
                 Err(seen) => state = seen,
-                Ok(()) => {
+                Ok(_) => {
                     fence_after_rmw();
                     let was = state.is_armed();
                     probe!(start, self, handle, ns, was);
@@ -728,7 +734,7 @@ impl<M: Memory> Wheel<M> {
         loop {
             // Either this thread has the timer, or the drain has.
             match self.exchange(arm.node.hot, word, word.disarmed()) {
-                Ok(()) => {
+                Ok(_) => {
                     arm.node.own.count.armed[0].bump(u64::MAX);
                     return Err(Error::Shutdown);
                 }

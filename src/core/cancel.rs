@@ -50,25 +50,17 @@ impl<M: Memory> Wheel<M> {
         {
             return self.cancel_slowly(handle, caller);
         }
-        self.producer(token).count.cancels.bump(1);
         // cancel.exchange
         if self.exchange(hot, state, state.plain_cancelled()).is_err() {
-            return self.cancel_again(handle, caller);
+            return self.cancel_slowly(handle, caller);
         }
+        self.producer(token).count.cancels.bump(1);
         probe!(cancel, self, handle, 1);
         Answer::was_pending(true)
     }
 
     #[inline(never)]
     fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
-        self.cancel(caller, handle, false).into()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn cancel_again(&self, handle: Handle, caller: &impl Caller) -> Answer {
-        // Takes the count back: the exchange has failed.
-        self.count(self.owned(caller), |c| &c.cancels, u64::MAX);
         self.cancel(caller, handle, false).into()
     }
 
@@ -150,7 +142,7 @@ impl<M: Memory> Wheel<M> {
             let (next, ended) = state.finished();
             // AcqRel: what the callback did; pairs with `wait_for_callback`.
             match self.exchange(hot, state, next) {
-                Ok(()) => {
+                Ok(_) => {
                     self.give_back(self.owned(caller), index, hot, next, ended);
                     break next;
                 }
@@ -180,7 +172,7 @@ impl<M: Memory> Wheel<M> {
         while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {
             let (next, ended) = state.finished();
             match self.exchange(hot, state, next) {
-                Ok(()) => return self.give_back(Some(own), index, hot, next, ended),
+                Ok(_) => return self.give_back(Some(own), index, hot, next, ended),
                 Err(seen) => state = seen,
             }
         }

@@ -159,7 +159,7 @@ impl<M: Memory> Wheel<M> {
             }
             // cancel.exchange
             match self.exchange(hot, state, next) {
-                Ok(()) => {
+                Ok(_) => {
                     probe!(cancel, self, handle, state.is_armed());
                     let own = self.owned(caller);
                     self.count(own, |c| &c.cancels, state.is_armed().into());
@@ -172,18 +172,18 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Exchanges a state word. AcqRel: a thread that sees the new word also sees
-    /// what this thread did before.
+    /// Exchanges a state word; returns the word that was there. AcqRel: a thread that sees
+    /// the new word also sees what this thread did before.
     #[inline]
     pub(super) fn exchange(
         &self,
         hot: &Hot,
         old: StateWord,
         new: StateWord,
-    ) -> Result<(), StateWord> {
+    ) -> Result<StateWord, StateWord> {
         hot.state
             .compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire)
-            .map(|_| ())
+            .map(StateWord)
             .map_err(StateWord)
     }
 
@@ -263,7 +263,7 @@ impl<M: Memory> Wheel<M> {
         }
         while !state.is_rare() {
             match self.exchange(hot, state, state.with_rare()) {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(now) if !now.is_of(handle) => return Err(Error::Stale),
                 Err(now) => state = now,
             }

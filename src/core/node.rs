@@ -156,6 +156,13 @@ impl Link {
         self.0 << GEN_HIGH_BITS >> (GEN_HIGH_BITS - unit_bits)
     }
 
+    /// The same where units are ticks: a tick that is not near, if the high part is not
+    /// that of a handle.
+    #[inline(always)]
+    pub fn near_promise(self, handle: Handle) -> u64 {
+        self.0 ^ (handle & !PROMISE)
+    }
+
     /// Whether the driver meets an entry after `hand` and at or before `tick`.
     #[inline]
     pub fn promises(self, hand: u64, tick: u64, unit_bits: u32) -> bool {

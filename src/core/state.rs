@@ -225,6 +225,12 @@ impl StateWord {
         self.0 & ARMED != 0
     }
 
+    /// 1 if it is armed, 0 if not.
+    #[inline(always)]
+    pub fn armed_bit(self) -> usize {
+        (self.0 & ARMED) as usize
+    }
+
     pub fn is_live(self) -> bool {
         self.0 & LIVE != 0
     }

@@ -10,8 +10,13 @@ use super::state::NEVER;
 
 /// Times from here on are negative numbers that were cast.
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
-/// Below this the reciprocal is exact, bias and rounding included.
-pub(crate) const EXACT_BELOW: u64 = 1 << 61;
+/// Below this the reciprocal is exact, bias and rounding included: the sum is below 2^63.
+pub(crate) const EXACT_BELOW: u64 = NEAR_BELOW + NEAREST;
+/// The shortest way to arm is for hands before this: 73 years, until 2043 on a real-time
+/// clock.
+const NEAR_BELOW: u64 = 1 << 61;
+/// How far it reaches at most.
+const NEAREST: u64 = 1 << 60;
 /// The longest tick, 2^46 ns: nineteen hours.
 pub(crate) const LONGEST_TICK: u64 = 1 << 46;
 
@@ -25,10 +30,8 @@ pub(crate) struct Ticks {
     /// 2^(63 + bits) / tick_ns, rounded up; bits are those of a tick.
     reciprocal: u64,
     shift: u32,
-    /// Bits of a tick that a promise does not keep (`node.rs`), and the ticks
-    /// of a unit less 1.
+    /// Bits of a tick that a promise does not keep (`node.rs`).
     pub unit_bits: u32,
-    pub unit_rest: u64,
     /// How far the shortest way to arm reaches, and up to which hand.
     near: u64,
     near_until: u64,
@@ -49,16 +52,17 @@ impl Ticks {
         // what it is multiplied with is one more.
         let (reciprocal, more) = u64::try_from(wide).map_or((u64::MAX, 1), |r| (r, 0));
         let unit_bits = super::node::unit_bits(tick_ns);
-        let far = EXACT_BELOW / 2 / tick_ns;
         Ticks {
             up: bias * tick_ns + tick_ns - 1 + more,
             down: bias * tick_ns + more,
             reciprocal,
             shift: bits - 1,
             unit_bits,
-            unit_rest: (1 << unit_bits) - 1,
-            near: far.min(super::entry::HORIZON),
-            near_until: bias + far,
+            near: match unit_bits {
+                0 => (NEAREST / tick_ns).min(super::entry::HORIZON),
+                _ => 0,
+            },
+            near_until: bias + NEAR_BELOW / tick_ns,
             tick_ns,
             bias,
         }
@@ -113,7 +117,7 @@ impl Ticks {
 
     /// Deadlines of the shortest way to arm are less than this many ticks
     /// ahead, while the hand is at `hand`: as far as words, entries and the
-    /// reciprocal are exact.
+    /// reciprocal are exact. 0, for no deadline at all, if ticks are shorter than units.
     pub fn near(&self, hand: u64) -> u64 {
         if hand < self.near_until {
             self.near
@@ -164,9 +168,16 @@ mod tests {
     fn a_negative_number_is_not_near_any_hand() {
         for tick_ns in [1, 1000, 1_000_000, LONGEST_TICK] {
             let t = Ticks::new(tick_ns);
-            for hand_ns in [0, 1 << 40, EXACT_BELOW / 2, END_OF_TIME - 1] {
+            for hand_ns in [0, 1 << 40, NEAR_BELOW - 1, NEAR_BELOW, END_OF_TIME - 1] {
                 let hand = t.at_or_before(hand_ns);
-                for ns in [END_OF_TIME, END_OF_TIME + 1, u64::MAX - (1 << 40), u64::MAX] {
+                for ns in [
+                    EXACT_BELOW,
+                    END_OF_TIME - 1,
+                    END_OF_TIME,
+                    END_OF_TIME + 1,
+                    u64::MAX - (1 << 40),
+                    u64::MAX,
+                ] {
                     let ahead = t.at_or_after_near(ns).wrapping_sub(hand + 1);
                     assert!(ahead >= t.near(hand), "{tick_ns} {hand_ns} {ns}");
                 }

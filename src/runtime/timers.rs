@@ -130,19 +130,27 @@ impl Host {
     /// Arms for a deadline, the short way if possible.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
-        self.wheel
-            .arm_at(self, timer, ns.max(self.first_ns()))
-            .number()
+        // Relaxed: as in `first_ns`.
+        if ns <= self.manual_ns.load(Ordering::Relaxed) {
+            return self.arm_now(timer);
+        }
+        self.wheel.arm_at(self, timer, ns).number()
     }
 
-    /// The same for a delay, at most [`LONGEST`].
+    /// Arms for the first tick that there is.
+    #[inline(never)]
+    fn arm_now(&self, timer: Handle) -> i32 {
+        self.wheel.arm_at(self, timer, self.first_ns()).number()
+    }
+
+    /// The same for a delay, from 1 to [`LONGEST`].
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
         let Clock::Manual = self.clock else {
             return self.arm_after_now(timer, delay);
         };
         // That is `first_ns` or later. Acquire: as in `now`.
-        let ns = self.manual_ns.load(Ordering::Acquire) + delay.max(1);
+        let ns = self.manual_ns.load(Ordering::Acquire) + delay;
         self.wheel.arm_at(self, timer, ns).number()
     }
 

@@ -9,7 +9,7 @@ use crate::core::life::Spec;
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST};
 use crate::core::state::{Handle, LEAP, NEVER};
-use crate::core::wheel::{Config, Token, Wheel};
+use crate::core::wheel::{Caller, Config, Token, Wheel};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -251,6 +251,52 @@ fn an_arm_that_relies_on_a_promise_of_a_timer_that_rested() {
             assert_eq!(fired(&w, asked - 1, 9), []);
             assert_eq!(fired(&w, asked, 9), [h]);
         }
+    }
+}
+
+/// A thread that gets no shard.
+struct Stranger<F>(F);
+
+impl<F: Fn()> Caller for Stranger<F> {
+    fn token(&self) -> Result<Token, Error> {
+        Err(Error::Memory)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        None
+    }
+    fn wake_driver(&self) -> bool {
+        self.0();
+        true
+    }
+}
+
+/// The same in a thread that gets no shard. It may rely on a promise; if that does not
+/// stand, the driver looks at all timers.
+#[test]
+fn an_arm_without_a_shard() {
+    for sleeps in [false, true] {
+        let w = wheel();
+        let own = &Own(w.attach().unwrap());
+        let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
+        assert_eq!(w.cancel(own, h, false), Ok(true));
+        if sleeps {
+            assert_eq!(asleep(&w), at(LEAP));
+        }
+        let woken = Cell::new(0);
+        let stranger = Stranger(|| woken.set(woken.get() + 1));
+        for (tick, was) in [(900, 0), (901, 1)] {
+            assert_eq!(w.arm_at(&stranger, h, at(tick)).number(), was);
+            assert_eq!(w.pending(), 1);
+        }
+        assert_eq!(w.cancel_plain(&stranger, h).number(), 1);
+        assert_eq!(w.arm_at(&stranger, h, at(900)).number(), 0);
+        assert_eq!(woken.get() > 0, sleeps);
+        let refused = w.arm_at(&stranger, h, at(894));
+        assert_eq!(refused.number(), Error::Memory as i32);
+        assert!(!w.nothing_due(at(900)));
+        assert_eq!(fired(&w, 899, 9), []);
+        assert_eq!(fired(&w, 900, 9), [h]);
+        assert_eq!((w.pending(), w.live()), (0, 1));
     }
 }
 

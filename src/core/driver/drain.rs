@@ -63,7 +63,7 @@ impl<M: Memory> Wheel<M> {
                 (state.disarmed(), Ended::Kept)
             };
             match self.exchange(hot, state, next) {
-                Ok(()) => {
+                Ok(_) => {
                     self.shared.count.drained.bump(1);
                     self.give_back(Some(own), index, hot, next, ended);
                     return take(&fired);
