@@ -3,7 +3,7 @@
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
-use crate::runtime::foreign::{guarded, number_of, pointer_of};
+use crate::runtime::foreign::{number_of, pointer_of};
 use crate::runtime::time;
 use crate::runtime::{number, Budget, Errno, Executor, Host};
 use std::ffi::{c_int, c_void};
@@ -77,7 +77,7 @@ pub(super) unsafe fn execute(host: &Host, executor: Executor) {
     if let Some(func) = func {
         let wheel = std::ptr::from_ref(host).cast_mut().cast();
         // SAFETY: the contract of `hwheel_executor_fn`.
-        guarded(|| unsafe { func(wheel, executor.arg) });
+        unsafe { func(wheel, executor.arg) };
     }
 }
 
@@ -102,22 +102,34 @@ fn event(fired: &Fired, flags: u32) -> hwheel_event {
 /// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was
 /// given.
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
+    if fired.missed != 0 {
+        // SAFETY: the caller's promise.
+        return unsafe { call_with_copy(host, fired) };
+    }
+    // The record begins like an event (`layout.rs`). Its zero is that of both `missed`
+    // and `flags`.
+    let event = std::ptr::from_ref(fired).cast();
+    // SAFETY: the caller's promise.
+    unsafe { call_function(host, fired.func, event) };
+}
+
+/// # Safety
+/// As of `call`.
+#[cold]
+#[inline(never)]
+unsafe fn call_with_copy(host: &Host, fired: &Fired) {
+    // SAFETY: the caller's promise.
+    unsafe { call_function(host, fired.func, &event(fired, 0)) };
+}
+
+/// # Safety
+/// As of `call`.
+#[inline(always)]
+unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
     // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(fired.func)) };
-    // SAFETY: no timer without a function is called.
-    let func = unsafe { func.unwrap_unchecked() };
-    let wheel = std::ptr::from_ref(host).cast_mut().cast();
-    let copy;
-    let shown = if fired.missed == 0 {
-        // The record begins like an event (`layout.rs`). Its zero is that of both
-        // `missed` and `flags`.
-        std::ptr::from_ref(fired).cast()
-    } else {
-        copy = event(fired, 0);
-        &raw const copy
-    };
-    // SAFETY: the contract of `hwheel_fn`.
-    guarded(|| unsafe { func(wheel, shown) });
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(func)) };
+    // SAFETY: no timer without a function is called; the contract of `hwheel_fn`.
+    unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event) }
 }
 
 /// A caller's array of events.

@@ -181,13 +181,19 @@ impl Gate {
         }
     }
 
+    /// Takes the shortest way away from hands that it is not for. Driver only.
+    fn limit_near(&self, hand: u64, ticks: &Ticks) {
+        if ticks.near(hand) == 0 {
+            // Relaxed: before the word.
+            self.near.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Step `sweep.announce`: for arms the hand is at `goal` from now on. Followed by
     /// a fence. Driver only.
     pub fn announce(&self, goal: u64, ticks: &Ticks) {
         // Relaxed, both: written by the driver alone, before the word.
-        if self.near.load(Ordering::Relaxed) != 0 {
-            self.near.store(ticks.near(goal), Ordering::Relaxed);
-        }
+        self.limit_near(goal, ticks);
         self.hand.store(goal, Ordering::Relaxed);
         // A read-modify-write is the cheapest fence. Release: pairs with `seen` and
         // `view`. A gate that is wiped or closed stays so.
@@ -217,10 +223,7 @@ impl Gate {
 
     /// Step `leap.land`: false if the leap was called off. Driver only.
     pub fn finish_leap(&self, goal: u64, ticks: &Ticks) -> bool {
-        // Relaxed: the limit only ever falls to 0.
-        let near = self.near.load(Ordering::Relaxed);
-        self.near
-            .store(ticks.near(goal).min(near), Ordering::Relaxed);
+        self.limit_near(goal, ticks);
         // Relaxed: the driver's own word. If it is wiped, the exchange fails.
         let leap = self.leap.load(Ordering::Relaxed);
         let landed = leap != WIPED

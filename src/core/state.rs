@@ -307,11 +307,19 @@ impl StateWord {
         }
     }
 
-    /// Whether it is as [`StateWord::plain_armed`] makes it for this tick, which is less
-    /// than [`NEAR`] away.
+    /// The word of a plain timer that is due at `tick`, apart from its generation.
     #[inline(always)]
-    pub fn is_plain_due(self, tick: u64) -> bool {
-        (self.0 ^ (tick << LOW_BITS | ARMED | LIVE)) & !GEN == 0
+    pub fn plain_due(tick: u64) -> Self {
+        StateWord(tick << LOW_BITS | ARMED | LIVE)
+    }
+
+    /// What is the word of no timer.
+    pub const NONE: StateWord = StateWord(u64::MAX);
+
+    /// Whether it is `word` apart from the generation.
+    #[inline(always)]
+    pub fn is_like(self, word: StateWord) -> bool {
+        (self.0 ^ word.0) & !GEN == 0
     }
 
     /// Whether a visit at `tick` may fire the timer: a guess.

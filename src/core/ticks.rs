@@ -110,6 +110,12 @@ impl Ticks {
             .unwrap_or(NEVER)
     }
 
+    /// The same of a tick that a clock has come to.
+    #[inline(always)]
+    pub fn ns_of_reached(&self, tick: u64) -> u64 {
+        tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)
+    }
+
     /// The length of a tick in nanoseconds.
     pub fn tick_ns(&self) -> u64 {
         self.tick_ns

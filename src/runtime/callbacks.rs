@@ -1,6 +1,6 @@
 //! Running callbacks, here or in the pool; and whether this thread is in one.
 
-use super::foreign::PROMPT;
+use super::foreign::{guarded, PROMPT};
 use super::pool::{Offer, Pool};
 use super::waits::Wait;
 use super::{local, Errno, Host};
@@ -23,17 +23,20 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Runs `f`, which calls the caller's functions.
+    /// Runs `f`, which calls the caller's functions, and must not be left by an exception
+    /// or a panic of theirs.
     pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
-        let outer = Frame::innermost();
-        let frame = Frame {
+        let mut frame = Frame {
             host: host.id,
             timer: Cell::new(0),
-            outer,
+            outer: std::ptr::null(),
         };
-        local::inside(|innermost| innermost.set((&raw const frame).cast()));
-        let result = f(&frame);
-        local::inside(|innermost| innermost.set(outer.cast()));
+        local::inside(|innermost| {
+            frame.outer = innermost.get().cast();
+            innermost.set((&raw const frame).cast());
+        });
+        let result = guarded(|| f(&frame));
+        local::inside(|innermost| innermost.set(frame.outer.cast()));
         result
     }
 
@@ -80,21 +83,29 @@ impl Host {
 
     /// Calls the callback of a timer.
     #[inline]
-    fn run(&self, frame: &Frame, fired: &Fired) {
-        frame.timer.set(fired.handle);
-        let nameless;
-        let shown = if fired.kind & KEYED == 0 {
-            fired
-        } else {
-            // The handle of a timer with a key is not the caller's.
-            nameless = Fired {
-                handle: 0,
-                ..*fired
-            };
-            &nameless
+    pub(super) fn run(&self, frame: &Frame, fired: &Fired) {
+        if fired.kind & KEYED == 0 {
+            return self.run_plain(frame, fired);
+        }
+        // The handle of a timer with a key is not the caller's.
+        let nameless = Fired {
+            handle: 0,
+            ..*fired
         };
+        self.show(frame, fired.handle, &nameless);
+    }
+
+    /// The same of a timer without a key.
+    #[inline(always)]
+    pub(super) fn run_plain(&self, frame: &Frame, fired: &Fired) {
+        self.show(frame, fired.handle, fired);
+    }
+
+    #[inline(always)]
+    fn show(&self, frame: &Frame, timer: Handle, fired: &Fired) {
+        frame.timer.set(timer);
         // SAFETY: `func` was given to `setup` for this very call.
-        unsafe { (self.call)(self, shown) };
+        unsafe { (self.call)(self, fired) };
         frame.timer.set(0);
     }
 

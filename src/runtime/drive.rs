@@ -262,18 +262,20 @@ struct Firing<'h, 'e> {
 impl Sink for Firing<'_, '_> {
     #[inline(always)]
     fn fire(&mut self, fired: &Fired) -> bool {
-        if fired.deadline_ns != self.last.0 {
-            let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
-            let count = &self.host.lateness[(late as usize).min(LATENESS - 1)];
-            self.last = (fired.deadline_ns, count);
-        }
-        self.last.1.bump(1);
+        self.count(fired);
         let room = if fired.kind & KEYED == 0 {
             self.hand_over(fired)
         } else {
             self.hand_over_keyed(fired)
         };
         room && !(self.bounded && self.is_used_up())
+    }
+
+    #[inline(always)]
+    fn call(&mut self, fired: &Fired) -> bool {
+        self.count(fired);
+        self.host.run_plain(self.frame, fired);
+        !(self.bounded && self.is_used_up())
     }
 
     fn is_enough(&mut self) -> bool {
@@ -286,6 +288,17 @@ impl Sink for Firing<'_, '_> {
 }
 
 impl Firing<'_, '_> {
+    /// Counts how late it is.
+    #[inline(always)]
+    fn count(&mut self, fired: &Fired) {
+        if fired.deadline_ns != self.last.0 {
+            let late = u64::BITS - self.now.saturating_sub(fired.deadline_ns).leading_zeros();
+            let count = &self.host.lateness[(late as usize).min(LATENESS - 1)];
+            self.last = (fired.deadline_ns, count);
+        }
+        self.last.1.bump(1);
+    }
+
     /// Takes one item from the budget.
     #[inline(never)]
     fn is_used_up(&mut self) -> bool {

@@ -16,8 +16,8 @@ import gdb.printing
 LAYOUT = {
     "wheel.ticks.up": 4096,
     "wheel.ticks.down": 4104,
-    "wheel.ticks.tick_ns": 4144,
-    "wheel.ticks.bias": 4152,
+    "wheel.ticks.tick_ns": 4136,
+    "wheel.ticks.bias": 4144,
     "wheel.shared.hand": 5416,
     "wheel.shared.shards": 5432,
     "wheel.shared.callback.running": 5632,

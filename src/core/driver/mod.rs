@@ -76,6 +76,12 @@ pub(crate) trait Sink {
     /// with a callback is RUNNING until [`Wheel::finish`] is called for it.
     fn fire(&mut self, fired: &Fired) -> bool;
 
+    /// The same of a plain one, whose callback is to be run here.
+    #[inline(always)]
+    fn call(&mut self, fired: &Fired) -> bool {
+        self.fire(fired)
+    }
+
     /// Called now and then while no timer fires; true if the sweep is to stop.
     fn is_enough(&mut self) -> bool {
         false

@@ -43,9 +43,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         for (index, hot) in self.wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if let Found::Due(_) = state.found(tick) {
-                self.visit_slowly(index, hot, tick);
-                if self.stop {
+                if !self.visit_slowly(index, hot, tick) {
                     // The next call finds the rest.
+                    self.stop = true;
                     return;
                 }
             }

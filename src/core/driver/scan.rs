@@ -123,7 +123,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let Some((bucket, tick)) = self.d.tick.bucket else {
             return;
         };
-        self.now_ns = self.wheel.ticks.ns(tick);
+        self.now_ns = self.wheel.ticks.ns_of_reached(tick);
         loop {
             if self.d.tick.shard.is_null() {
                 let Some(bit) = self.d.tick.shards.next() else {
@@ -153,19 +153,21 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         // Only on the lowest level are most entries visits.
         let visits = self.wheel.levels.is_lowest(bucket) && bucket != self.d.tick.ahead;
         if visits {
-            front.peek(front.room(), |entry| {
-                self.wheel.slab.prefetch_hot(entry.index());
-            });
+            self.fetch_chunk(front);
         }
+        // Where others run the callbacks, no visit is short.
+        let due = match self.wheel.pooled {
+            true => StateWord::NONE,
+            false => StateWord::plain_due(tick),
+        };
         loop {
             prefetch_chunk(front.second_chunk());
             if visits {
                 self.fetch(front, tick);
             }
-            let mut taken = 0;
+            let before = front.room();
             // SAFETY: this thread drives.
             while let Some(entry) = unsafe { front.take() } {
-                taken += 1;
                 let k = match entry.is_for(tick) {
                     true => tick,
                     false => entry.tick(tick),
@@ -174,12 +176,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     probe!(cascade, self.wheel, k);
                     self.place(entry, k, tick);
                 } else {
-                    self.visit(entry.index(), tick);
-                    if self.stop {
+                    if !self.visit(entry.index(), tick, due) {
+                        self.stop = true;
                         break;
                     }
                 }
             }
+            let taken = (before - front.room()) as u64;
             self.wheel.shared.count.taken.bump(taken);
             // Not where nothing was: each call goes on.
             self.stop |= taken != 0 && self.sink.is_enough();
@@ -188,6 +191,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 return;
             }
         }
+    }
+
+    /// Asks for the nodes of the present chunk.
+    pub(super) fn fetch_chunk(&self, front: &Front) {
+        front.peek(front.room(), |entry| {
+            self.wheel.slab.prefetch_hot(entry.index());
+        });
     }
 
     /// Asks for the nodes of the next chunk, and the callbacks of those in this one

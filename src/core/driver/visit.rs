@@ -54,39 +54,39 @@ struct Next {
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Looks at a timer that was promised a visit at the tick that is being swept. The
-    /// short way is for a plain one with a callback that is due at this tick. The
-    /// compiler makes a separate claim for it.
+    /// short way is for a plain one with a callback, whose word is like `due`. The
+    /// compiler makes a separate claim for it. False if the sweep is to stop.
     #[inline(always)]
-    pub(super) fn visit(&mut self, index: u32, tick: u64) {
+    pub(super) fn visit(&mut self, index: u32, tick: u64, due: StateWord) -> bool {
         let (hot, fire) = self.wheel.slab.hot_and_fire(index);
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if state.is_plain_due(tick) {
+        if state.is_like(due) {
             let mut fired = self
                 .wheel
                 .fired::<true>(index, (hot, fire), state, self.now_ns);
-            let is_called_here = fired.func != 0 && !self.wheel.pooled;
-            if is_called_here
-                && self
-                    .claim::<true>(index, hot, state, &mut fired, tick, tick)
-                    .is_ok()
-            {
-                return;
+            if fired.func != 0 {
+                if let Ok(goes_on) = self.claim::<true>(index, hot, state, &mut fired, tick, tick) {
+                    return goes_on;
+                }
             }
         } else if !state.is_armed() {
-            return;
+            return true;
         }
-        self.visit_slowly(index, hot, tick);
+        self.visit_slowly(index, hot, tick)
     }
 
     #[inline(never)]
-    pub(super) fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) {
+    pub(super) fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) -> bool {
         // visit.read, again: as above.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         loop {
             let seen = match state.found(tick) {
-                Found::Resting | Found::Later(NEVER) => return,
-                Found::Later(due) => return self.keep_promise(index, hot, due, tick),
+                Found::Resting | Found::Later(NEVER) => return true,
+                Found::Later(due) => {
+                    self.keep_promise(index, hot, due, tick);
+                    return true;
+                }
                 Found::Due(due) => {
                     let due_ns = self.wheel.ticks.ns(due);
                     let mut fired = self.wheel.fired::<false>(
@@ -97,10 +97,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     );
                     self.claim::<false>(index, hot, state, &mut fired, due, tick)
                 }
-                Found::Busy(due) => self.pass_over(index, hot, state, due, tick),
+                Found::Busy(due) => self.pass_over(index, hot, state, due, tick).map(|()| true),
             };
             match seen {
-                Ok(()) => return,
+                Ok(goes_on) => return goes_on,
                 Err(now) => state = now,
             }
         }
@@ -146,7 +146,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         fired: &mut Fired,
         due: u64,
         tick: u64,
-    ) -> Result<(), StateWord> {
+    ) -> Result<bool, StateWord> {
         let wheel = self.wheel;
         let is_auto = !PLAIN && state.is_auto();
         let called = PLAIN || fired.func != 0;
@@ -214,9 +214,11 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.deadline_ns,
             fired.func
         );
-        if !self.sink.fire(fired) {
-            self.stop = true;
-        }
+        let goes_on = if PLAIN {
+            self.sink.call(fired)
+        } else {
+            self.sink.fire(fired)
+        };
         if runs_here {
             // visit.end. Release: what the callback did. The fence is that of
             // the next claim, or at the end of the sweep.
@@ -226,7 +228,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
         }
         probe!(expire_exit, wheel, fired.handle);
-        Ok(())
+        Ok(goes_on)
     }
 
     /// A timer that is due while its callback still runs in another thread.
