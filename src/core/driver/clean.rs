@@ -141,6 +141,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             front.peek(usize::MAX, |_| rest += 1);
         }
         let is_own = shard == self.own.as_ptr();
+        self.fetch_chunk(front);
         while rest != 0 {
             if *left == 0 {
                 self.d.cleaning.rest = rest;
@@ -150,6 +151,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let Some(entry) = (unsafe { front.take() }) else {
                 // SAFETY: as above.
                 if unsafe { self.own.go_on(shard, bucket) } {
+                    self.fetch_chunk(front);
                     continue;
                 }
                 break;
