@@ -161,22 +161,34 @@ struct Arm<'a> {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Arms a timer for a point in time. This is the short way, for a plain timer
-    /// and a near deadline not before [`Caller::first_ns`], where a unit of a promise
-    /// is a tick. All other arms take [`Wheel::arm`]. Lock-free; linearizes at the
-    /// exchange.
+    /// Arms a timer for a point in time, not before [`Caller::first_ns`]. This is the
+    /// short way, for a plain timer and a near deadline; all other arms take
+    /// [`Wheel::arm`]. Lock-free; linearizes at the exchange.
     ///
     /// The fewer instructions, the more calls overlap their cache misses. Each way
     /// out is a call in tail position, so that it costs the short way no register. A
     /// thread needs a shard to push or to count, and for nothing else.
     #[inline(always)]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        self.arm_near::<false>(caller, handle, ns)
+    }
+
+    /// The same. `FINE` is for ticks that are shorter than a unit of a promise.
+    #[inline(always)]
+    fn arm_near<const FINE: bool>(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         // arm.read
         let gate = self.gate.seen();
         let tick = self.ticks.at_or_after_near(ns);
         let beyond = gate.beyond(tick);
-        if beyond >= self.gate.near() || !is_well_formed(handle) {
-            return self.arm_slowly(handle, ns, caller);
+        let near = match FINE {
+            false => self.gate.near(),
+            true => self.ticks.near(gate.hand()),
+        };
+        if beyond >= near || !is_well_formed(handle) {
+            return match FINE {
+                false => self.arm_fine(handle, ns, caller),
+                true => self.arm_slowly(handle, ns, caller),
+            };
         }
         let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
@@ -185,8 +197,17 @@ impl<M: Memory> Wheel<M> {
             return self.arm_slowly_at(handle, tick, caller);
         }
         // Acquire: pairs with arm.publish.
-        let promise = Link(hot.link.load(Ordering::Acquire)).near_promise(handle);
-        if gate.beyond(promise) > beyond {
+        let link = Link(hot.link.load(Ordering::Acquire));
+        let (promise, is_good);
+        if FINE {
+            let unit_bits = self.ticks.unit_bits;
+            promise = link.promise(unit_bits);
+            is_good = link.differs_from(handle) == 0 && link.promises(gate.hand(), tick, unit_bits);
+        } else {
+            promise = link.near_promise(handle);
+            is_good = gate.beyond(promise) <= beyond;
+        }
+        if !is_good {
             return self.arm_with_push(handle, tick, hot, state, caller);
         }
         let word = StateWord::plain_armed(handle, tick);
@@ -241,7 +262,8 @@ impl<M: Memory> Wheel<M> {
         };
         // Relaxed: see `Wheel::node`.
         let link = Link(hot.link.load(Ordering::Relaxed));
-        if gate.beyond(tick) >= self.gate.near() || link.differs_from(handle) != 0 {
+        let near = self.ticks.near(gate.hand());
+        if gate.beyond(tick) >= near || link.differs_from(handle) != 0 {
             return self.arm_slowly_at(handle, tick, caller);
         }
         let own = self.producer(token);
@@ -289,7 +311,7 @@ impl<M: Memory> Wheel<M> {
         let Some(own) = self.owned(caller) else {
             return Error::Memory.into();
         };
-        let is_near = gate.beyond(tick) < self.gate.near();
+        let is_near = gate.beyond(tick) < self.ticks.near(gate.hand());
         if is_near {
             let bucket = self.levels.place(tick, gate.hand()).bucket;
             if own.make_room(&self.memory, bucket) {
@@ -348,6 +370,14 @@ impl<M: Memory> Wheel<M> {
     fn mark(&self, own: Producer<'_>, bucket: u32) {
         if !self.buckets.is_marked(bucket, &own) {
             self.buckets.mark(bucket, &own);
+        }
+    }
+
+    #[inline(never)]
+    fn arm_fine(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
+        match self.ticks.unit_bits {
+            0 => self.arm_slowly(handle, ns, caller),
+            _ => self.arm_near::<true>(caller, handle, ns),
         }
     }
 

@@ -106,7 +106,7 @@ impl Gate {
         unsafe {
             make_at!(at => Gate {
                 word: AtomicU64::new(!hand),
-                near: AtomicU64::new(ticks.near(hand)),
+                near: AtomicU64::new(ticks.near_of_units(hand)),
                 hand: AtomicU64::new(hand),
                 leap: AtomicU64::new(LAST_LEAP),
                 id: UnsafeCell::new(id),

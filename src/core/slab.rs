@@ -2,12 +2,14 @@
 //! wheel is destroyed. So the node of any handle, however stale, can be read.
 //!
 //! A directory of blocks leads to a node. Its entries for blocks that are not mapped
-//! lead to [`Nowhere`], whose nodes are free for ever. A freed node goes to the [`FreeList`] of
-//! the thread that freed it, which uses it again first, while it is in the cache. A
-//! thread whose list is empty takes the whole list of another thread before it
-//! takes fresh nodes. So memory follows the number of live timers even if one
-//! thread makes them and another one frees them. A thread takes fresh nodes in a
-//! [`Run`] of whole cache lines, so that threads do not share lines.
+//! lead to [`Nowhere`], whose nodes are free for ever.
+//!
+//! A freed node goes to the [`FreeList`] of the thread that freed it, which uses it
+//! again first, while it is in the cache. A thread whose list is empty takes the whole
+//! list of another thread before it takes fresh nodes. So memory follows the number of
+//! live timers even if one thread makes them and another one frees them. A thread
+//! takes fresh nodes in a [`Run`] of whole cache lines, so that threads do not share
+//! lines.
 //!
 //! # The free list
 //!
@@ -182,10 +184,10 @@ impl Slab {
         if BLOCK * BLOCKS < 1 << INDEX_BITS && block >= BLOCKS {
             return self.nowhere(block).wrapping_add(at);
         }
-        // SAFETY: there is a block for every index. Acquire: pairs with the Release in
-        // `map_block`.
-        let base = unsafe { self.directory.get_unchecked(block) }.load(Ordering::Acquire);
-        base.wrapping_add(at)
+        // SAFETY: there is a block for every index.
+        let entry = unsafe { self.directory.get_unchecked(block) };
+        // Acquire: pairs with the Release in `map_block`.
+        entry.load(Ordering::Acquire).wrapping_add(at)
     }
 
     /// The hot record at `index`: a free one, never to be written, if its block is not

@@ -58,10 +58,7 @@ impl Ticks {
             reciprocal,
             shift: bits - 1,
             unit_bits,
-            near: match unit_bits {
-                0 => (NEAREST / tick_ns).min(super::entry::HORIZON),
-                _ => 0,
-            },
+            near: (NEAREST / tick_ns).min(super::entry::HORIZON),
             near_until: bias + NEAR_BELOW / tick_ns,
             tick_ns,
             bias,
@@ -116,14 +113,24 @@ impl Ticks {
         tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)
     }
 
+    /// The same for the shortest way, where a unit of a promise is a tick.
+    #[inline(always)]
+    pub fn near_of_units(&self, hand: u64) -> u64 {
+        match self.unit_bits {
+            0 => self.near(hand),
+            _ => 0,
+        }
+    }
+
     /// The length of a tick in nanoseconds.
     pub fn tick_ns(&self) -> u64 {
         self.tick_ns
     }
 
-    /// Deadlines of the shortest way to arm are less than this many ticks
-    /// ahead, while the hand is at `hand`: as far as words, entries and the
-    /// reciprocal are exact. 0, for no deadline at all, if ticks are shorter than units.
+    /// Deadlines of the short way to arm are less than this many ticks ahead,
+    /// while the hand is at `hand`: as far as words, entries and the reciprocal are
+    /// exact.
+    #[inline(always)]
     pub fn near(&self, hand: u64) -> u64 {
         if hand < self.near_until {
             self.near
