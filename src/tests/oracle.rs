@@ -505,29 +505,32 @@ fn c14_a_stale_handle_acts_on_nothing() {
 #[test]
 fn c14_the_generations_of_a_node_are_used_up() {
     const LIVES: u32 = 1 << 19;
-    let p = Pair::new(4, 6, 0, 1 << 20);
-    let w = &p.wheel;
-    let first = w.setup(&p, Spec::default(), None).unwrap();
-    let mut last = first;
-    for _ in 0..LIVES {
-        w.free(&p, last).unwrap();
-        let next = w.setup(&p, Spec::default(), Some(5 << 20)).unwrap();
-        assert_eq!(
-            Wheel::<Heap>::index_of(next),
-            Wheel::<Heap>::index_of(first)
-        );
-        assert!(next != last && next != first);
-        assert_eq!(w.due(last), Err(Error::Stale));
-        last = next;
+    // With ticks that are as long as a unit of a promise, and shorter ones.
+    for tick_ns in [1 << 20, 1] {
+        let p = Pair::new(4, 6, 0, tick_ns);
+        let w = &p.wheel;
+        let first = w.setup(&p, Spec::default(), None).unwrap();
+        let mut last = first;
+        for _ in 0..LIVES {
+            w.free(&p, last).unwrap();
+            let next = w.setup(&p, Spec::default(), Some(5 << 20)).unwrap();
+            assert_eq!(
+                Wheel::<Heap>::index_of(next),
+                Wheel::<Heap>::index_of(first)
+            );
+            assert!(next != last && next != first);
+            assert_eq!(w.due(last), Err(Error::Stale));
+            last = next;
+        }
+        // Its low part is that of the first one, as 2^18 divides the number of lives.
+        let stale = Error::Stale as i32;
+        assert_eq!(w.due(first), Err(Error::Stale));
+        assert_eq!(w.arm_at(&p, first, 9 << 20).number(), stale);
+        assert_eq!(w.cancel_plain(&p, first).number(), stale);
+        assert_eq!(w.due(last), Ok(Some(5 << 20)));
+        // One entry for all of them, where a promise names their very tick.
+        assert_eq!(w.entries(), if tick_ns == 1 { LIVES.into() } else { 1 });
     }
-    // Its low part is that of the first one, as 2^18 divides the number of lives.
-    let stale = Error::Stale as i32;
-    assert_eq!(w.due(first), Err(Error::Stale));
-    assert_eq!(w.arm_at(&p, first, 9 << 20).number(), stale);
-    assert_eq!(w.cancel_plain(&p, first).number(), stale);
-    assert_eq!(w.due(last), Ok(Some(5 << 20)));
-    // One entry for all of them.
-    assert_eq!(w.entries(), 1);
 }
 
 #[test]
