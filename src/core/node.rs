@@ -80,17 +80,6 @@ pub(crate) struct Rare {
     pub left_out: AtomicU64,
 }
 
-impl Hot {
-    /// A record that was never used.
-    #[cfg(not(checked))]
-    pub const fn free() -> Self {
-        Hot {
-            state: AtomicU64::new(0),
-            link: AtomicU64::new(0),
-        }
-    }
-}
-
 impl Fresh for Hot {
     #[cfg(checked)]
     fn fresh() -> Self {
@@ -156,8 +145,8 @@ impl Link {
         self.0 << GEN_HIGH_BITS >> (GEN_HIGH_BITS - unit_bits)
     }
 
-    /// The same where units are ticks: a tick that is not near, if the high part is not
-    /// that of a handle.
+    /// The same where a unit is a tick. If the high part is not that of the handle, the
+    /// result is a tick that is not near.
     #[inline(always)]
     pub fn near_promise(self, handle: Handle) -> u64 {
         self.0 ^ (handle & !PROMISE)

@@ -58,7 +58,8 @@ impl Nowhere {
 
     #[cfg(not(checked))]
     fn at(&self) -> *const Hot {
-        static FREE: [Hot; BLOCK] = [const { Hot::free() }; BLOCK];
+        // SAFETY: all bytes zero is the fresh value (`Fresh`).
+        static FREE: [Hot; BLOCK] = unsafe { std::mem::zeroed() };
         FREE.as_ptr()
     }
     #[cfg(checked)]
@@ -177,7 +178,7 @@ impl Slab {
     /// Where the hot record at `index` lies.
     #[inline(always)]
     fn place(&self, index: u32) -> *mut u8 {
-        // The compiler would derive the block from the handle once more.
+        // Hidden, or the compiler computes the block from the handle a second time.
         let at = opaque((index % (1 << INDEX_BITS)) as usize * size_of::<Hot>());
         let block = at / FIRE_AT;
         // The model checkers' slabs are smaller.
@@ -190,12 +191,12 @@ impl Slab {
         entry.load(Ordering::Acquire).wrapping_add(at)
     }
 
-    /// The hot record at `index`: a free one, never to be written, if its block is not
-    /// mapped.
+    /// The hot record at `index`. If its block is not mapped, this is a free record,
+    /// which must not be written.
     #[inline(always)]
     pub fn hot(&self, index: u32) -> &Hot {
         // SAFETY: a published block has BLOCK records of each kind, and is
-        // unmapped only by `unmap`. So has Nowhere hot ones.
+        // unmapped only by `unmap`. Nowhere has BLOCK hot records.
         unsafe { &*self.place(index).cast() }
     }
 

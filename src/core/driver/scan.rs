@@ -155,7 +155,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if visits {
             self.fetch_chunk(front);
         }
-        // Where others run the callbacks, no visit is short.
+        // In a pooled wheel no visit takes the short way.
         let due = match self.wheel.pooled {
             true => StateWord::NONE,
             false => StateWord::plain_due(tick),
@@ -175,11 +175,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 if k > tick {
                     probe!(cascade, self.wheel, k);
                     self.place(entry, k, tick);
-                } else {
-                    if !self.visit(entry.index(), tick, due) {
-                        self.stop = true;
-                        break;
-                    }
+                } else if !self.visit(entry.index(), tick, due) {
+                    self.stop = true;
+                    break;
                 }
             }
             let taken = (before - front.room()) as u64;
@@ -193,7 +191,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Asks for the nodes of the present chunk.
+    /// Prefetches the nodes of the present chunk.
     pub(super) fn fetch_chunk(&self, front: &Front) {
         front.peek(front.room(), |entry| {
             self.wheel.slab.prefetch_hot(entry.index());
