@@ -213,7 +213,7 @@ static void a_handle_of_a_destroyed_wheel_is_stale(void)
 
 /*
  * Every number that differs from a handle in one bit or two, and every number that
- * differs in any of the lowest nine bits, where the library keeps flags.
+ * differs in any of the lowest nine bits: all flags, and a bit of the generation.
  */
 static void neighbours_are_stale(struct hwheel *w, hwheel_timer_t t)
 {

@@ -167,7 +167,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// The same number, of which the compiler no longer knows where it comes from.
+/// The same number. Hides from the compiler how it was computed.
 #[inline(always)]
 pub(crate) fn opaque(number: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -373,6 +373,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
+    /// An arm that the shortest way does not serve.
     #[inline(never)]
     fn arm_fine(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
         match self.ticks.unit_bits {

@@ -181,7 +181,7 @@ impl Gate {
         }
     }
 
-    /// Takes the shortest way away from hands that it is not for. Driver only.
+    /// Ends the shortest way to arm, if the hand is beyond its limit. Driver only.
     fn limit_near(&self, hand: u64, ticks: &Ticks) {
         if ticks.near(hand) == 0 {
             // Relaxed: before the word.
@@ -192,8 +192,8 @@ impl Gate {
     /// Step `sweep.announce`: for arms the hand is at `goal` from now on. Followed by
     /// a fence. Driver only.
     pub fn announce(&self, goal: u64, ticks: &Ticks) {
-        // Relaxed, both: written by the driver alone, before the word.
         self.limit_near(goal, ticks);
+        // Relaxed: written by the driver alone, before the word.
         self.hand.store(goal, Ordering::Relaxed);
         // A read-modify-write is the cheapest fence. Release: pairs with `seen` and
         // `view`. A gate that is wiped or closed stays so.

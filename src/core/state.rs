@@ -38,8 +38,8 @@
 //! | 2   | 2^18         | below 1.5 * 2^54        | 5 * 10^-9 of the delay  |
 //! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
 //!
-//! A timer that is due never has exp 3 and the largest mantissa, which no time needs. One
-//! that is not armed has exp 0; if it is shut down, exp 3.
+//! In an armed word, exp 3 with the largest mantissa means "never". No tick has that
+//! mantissa. In other words exp is 0, or 3 if the timer is shut down.
 //!
 //! Completing is exact while the hand is within half the range, 2^37 units, of the
 //! deadline. The hand stays that near to a pending timer: a visit is promised at or
@@ -75,7 +75,7 @@ const RUNNING: u64 = 16;
 const EXACT: u64 = 32;
 
 const EXP_SHIFT: u32 = 6;
-/// The exponent. All of it: shut down, in a word that is not armed.
+/// The exponent. With all of its bits set, a word that is not armed is shut down.
 const EXP: u64 = 3 << EXP_SHIFT;
 /// Flags and exponent fill a byte, so that comparing it takes one instruction.
 const GEN_SHIFT: u32 = 8;
@@ -87,7 +87,7 @@ const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 const GEN: u64 = LOW & !((1 << GEN_SHIFT) - 1);
 const MANTISSA_BITS: u32 = 64 - LOW_BITS;
-/// The exponent and the mantissa of a timer that is due never.
+/// The exponent and the mantissa that mean "never".
 const DUE_NEVER: u64 = !LOW | EXP;
 /// Ticks of a unit of the next exponent, as a power of two.
 const UNIT_BITS: u32 = 9;
@@ -313,10 +313,10 @@ impl StateWord {
         StateWord(tick << LOW_BITS | ARMED | LIVE)
     }
 
-    /// What is the word of no timer.
+    /// A value that no timer's word has.
     pub const NONE: StateWord = StateWord(u64::MAX);
 
-    /// Whether it is `word` apart from the generation.
+    /// Whether it equals `word`, apart from the generation.
     #[inline(always)]
     pub fn is_like(self, word: StateWord) -> bool {
         (self.0 ^ word.0) & !GEN == 0

@@ -12,10 +12,9 @@ use super::state::NEVER;
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
 /// Below this the reciprocal is exact, bias and rounding included: the sum is below 2^63.
 pub(crate) const EXACT_BELOW: u64 = NEAR_BELOW + NEAREST;
-/// The shortest way to arm is for hands before this: 73 years, until 2043 on a real-time
-/// clock.
+/// The limit of the hand for the short way to arm: 73 years, 2043 on a real-time clock.
 const NEAR_BELOW: u64 = 1 << 61;
-/// How far it reaches at most.
+/// The maximum delay of the short way to arm.
 const NEAREST: u64 = 1 << 60;
 /// The longest tick, 2^46 ns: nineteen hours.
 pub(crate) const LONGEST_TICK: u64 = 1 << 46;
@@ -107,19 +106,10 @@ impl Ticks {
             .unwrap_or(NEVER)
     }
 
-    /// The same of a tick that a clock has come to.
+    /// The same for a tick that the clock has reached.
     #[inline(always)]
     pub fn ns_of_reached(&self, tick: u64) -> u64 {
         tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)
-    }
-
-    /// The same for the shortest way, where a unit of a promise is a tick.
-    #[inline(always)]
-    pub fn near_of_units(&self, hand: u64) -> u64 {
-        match self.unit_bits {
-            0 => self.near(hand),
-            _ => 0,
-        }
     }
 
     /// The length of a tick in nanoseconds.
@@ -136,6 +126,15 @@ impl Ticks {
             self.near
         } else {
             0
+        }
+    }
+
+    /// The same for the shortest way, which is for wheels where a unit of a promise is a
+    /// tick.
+    pub fn near_of_units(&self, hand: u64) -> u64 {
+        match self.unit_bits {
+            0 => self.near(hand),
+            _ => 0,
         }
     }
 }

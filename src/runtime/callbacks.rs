@@ -23,8 +23,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Runs `f`, which calls the caller's functions, and must not be left by an exception
-    /// or a panic of theirs.
+    /// Runs `f`, which calls the caller's functions. An exception or a panic of theirs
+    /// ends the process.
     pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
         let mut frame = Frame {
             host: host.id,

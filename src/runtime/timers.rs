@@ -137,7 +137,7 @@ impl Host {
         self.wheel.arm_at(self, timer, ns).number()
     }
 
-    /// Arms for the first tick that there is.
+    /// Arms for the next tick, as the deadline has passed.
     #[inline(never)]
     fn arm_now(&self, timer: Handle) -> i32 {
         self.wheel.arm_at(self, timer, self.first_ns()).number()

@@ -45,7 +45,8 @@ LAYOUT = {
 # The state word and the handle: src/core/state.rs; the records: src/core/node.rs.
 ARMED, LIVE, RARE, RUNNING = 1, 2, 8, 16
 FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 52
-# The exponent of a deadline. All of it: shut down, if the timer is not pending.
+# The exponent of a deadline. If all of its bits are set in a timer that is not pending,
+# the timer is shut down.
 EXPONENT_SHIFT, EXPONENT = 6, 3 << 6
 GENERATION = (1 << LOW_BITS) - (1 << FLAGS_BITS)
 UNIT_BITS = 9

@@ -76,7 +76,7 @@ pub(crate) trait Sink {
     /// with a callback is RUNNING until [`Wheel::finish`] is called for it.
     fn fire(&mut self, fired: &Fired) -> bool;
 
-    /// The same of a plain one, whose callback is to be run here.
+    /// The same for a plain timer whose callback the driver runs.
     #[inline(always)]
     fn call(&mut self, fired: &Fired) -> bool {
         self.fire(fired)
