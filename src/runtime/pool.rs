@@ -260,7 +260,7 @@ impl Pool {
                 return None;
             }
             self.work
-                .wait(|| self.ring.len() != 0 || self.quit.load(Ordering::Acquire) != 0);
+                .wait(|| !self.ring.is_empty() || self.quit.load(Ordering::Acquire) != 0);
         }
     }
 
@@ -301,7 +301,7 @@ impl Pool {
             self.rest.wait(|| {
                 // Acquire: pairs with `finished`.
                 over = self.unfinished.load(Ordering::Acquire) == 0;
-                over || self.ring.len() != 0
+                over || !self.ring.is_empty()
             });
             if over {
                 return;
@@ -311,7 +311,7 @@ impl Pool {
 
     /// The number of timers in the queue.
     pub fn queued(&self) -> u64 {
-        self.ring.waiting()
+        self.ring.waiting() as u64
     }
 
     /// # Safety

@@ -1,27 +1,28 @@
 //! A bounded queue of fired timers, from the driver to the threads that run
-//! callbacks: Dmitry Vyukov's, with one producer.
+//! callbacks, with turns as in Dmitry Vyukov's bounded queue.
 //!
 //! Each slot has a *turn*. In the lap that begins at position `r` the turn is `2 r`
-//! while the slot may be filled, and `2 r + 1` while it may be emptied. Then it is
-//! `2 (r + size)`. Zeroed memory is a queue in its first lap, and a queue may have a
-//! single slot. A consumer may be stopped after it has taken a position and before
-//! it gives the slot back. It holds up no thread until the producer comes to that
-//! slot again, which finds the queue full.
+//! while the slot may be filled, and `2 r + 1` while it is filled. Zeroed memory is a
+//! queue in its first lap, and a queue may have a single slot.
 //!
-//! A timer can be taken out of the middle. The thread that exchanges its handle in
-//! the slot for zero has it: the consumer of the slot, or a thread that cancels the
-//! timer. The slot stays in its place, and consumers pass over it.
+//! A thread takes a timer out by one exchange: it sets the turn to the `2 (r + size)`
+//! of the next lap. So does the consumer of the oldest slot, and so does a thread that
+//! cancels a timer, wherever that is. A consumer copies the words before. No turn comes
+//! twice, so an exchange that succeeds has taken what was copied.
+//!
+//! The *head* follows: a thread that finds the slot at the head emptied moves the head
+//! on. So a thread that is stopped anywhere holds up no other.
 
 use crate::core::driver::Fired;
 use crate::core::memory::{Memory, Pages};
 use crate::core::state::Handle;
 use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
 
-/// A fired timer in seven words, and the turn of the slot.
+/// A fired timer in six words, and the turn of the slot.
 #[repr(C, align(64))]
 struct Slot {
     turn: AtomicU64,
-    words: [AtomicU64; 7],
+    words: [AtomicU64; 6],
 }
 
 impl Fresh for Slot {
@@ -38,10 +39,9 @@ pub(crate) struct Ring {
     slots: AtomicPtr<Slot>,
     /// The number of slots, a power of two, less one.
     mask: u64,
-    /// The number of slots that `revoke` has emptied and nobody has given back.
-    holes: AtomicU64,
     /// Written by the producer.
     tail: AtomicU64,
+    /// All slots before it were emptied.
     head: Apart,
 }
 
@@ -55,7 +55,6 @@ impl Ring {
         let ring = Ring {
             slots: AtomicPtr::new(std::ptr::null_mut()),
             mask: u64::from(size) - 1,
-            holes: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             head: Apart(AtomicU64::new(0)),
         };
@@ -88,19 +87,18 @@ impl Ring {
     pub fn has_room(&self) -> bool {
         // Relaxed: the producer's own word.
         let (slot, filling) = self.slot(self.tail.load(Ordering::Relaxed));
-        // Acquire: pairs with the Release in `pop`.
+        // Acquire: pairs with the Release in `empty`.
         slot.turn.load(Ordering::Acquire) == filling
     }
 
     /// Puts one in; false if the queue is full. One thread at a time.
     pub fn push(&self, fired: &Fired) -> bool {
+        if !self.has_room() {
+            return false;
+        }
         // Relaxed: the producer's own word.
         let tail = self.tail.load(Ordering::Relaxed);
         let (slot, filling) = self.slot(tail);
-        // Acquire: pairs with the Release in `pop`.
-        if slot.turn.load(Ordering::Acquire) != filling {
-            return false;
-        }
         let words = [
             fired.handle,
             fired.func as u64,
@@ -109,131 +107,105 @@ impl Ring {
             fired.missed,
             fired.kind.into(),
         ];
-        // Relaxed: published by the turn, and the handle by itself as well.
-        for (to, word) in slot.words.iter().zip(words).skip(1) {
+        // Relaxed: published by the turn.
+        for (to, word) in slot.words.iter().zip(words) {
             to.store(word, Ordering::Relaxed);
         }
-        // Release: pairs with the exchange in `revoke`.
-        slot.words[0].store(fired.handle, Ordering::Release);
-        // Release, both: the words; pair with the Acquires in `pop` and `len`.
+        // Release, both: the words; pairs with the Acquires in `front` and in `revoke`.
         slot.turn.store(filling + 1, Ordering::Release);
         self.tail.store(tail + 1, Ordering::Release);
         true
     }
 
+    /// Moves the head to the oldest slot that was not emptied: its position, if that slot
+    /// is filled.
+    fn front(&self) -> Result<u64, u64> {
+        // Relaxed, here and below: an old head is moved on by the turns.
+        let mut head = self.head.0.load(Ordering::Relaxed);
+        loop {
+            let (slot, filling) = self.slot(head);
+            // Acquire: pairs with the Release in `push`.
+            let turn = slot.turn.load(Ordering::Acquire);
+            if turn == filling + 1 {
+                return Ok(head);
+            }
+            if turn <= filling {
+                return Err(head);
+            }
+            head = self
+                .head
+                .0
+                .compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed)
+                .map_or_else(|seen| seen, |head| head + 1);
+        }
+    }
+
+    /// Empties a slot that was filled in this turn; false if another thread has.
+    fn empty(&self, slot: &Slot, filling: u64) -> bool {
+        let next = filling + 2 * (self.mask + 1);
+        // Release: the words were read; pairs with the Acquire in `has_room`. Relaxed
+        // otherwise: the turn was acquired before.
+        slot.turn
+            .compare_exchange(filling + 1, next, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
     /// Takes the oldest. Any thread.
     pub fn pop(&self) -> Option<Fired> {
         loop {
-            let (slot, filling) = self.claim(|_| true)?;
-            let words = &slot.words;
-            // AcqRel: either this thread has it, or `revoke` has.
-            let handle = words[0].swap(0, Ordering::AcqRel);
-            // Relaxed: acquired by the turn.
-            let word = |i: usize| words[i].load(Ordering::Relaxed);
+            let (slot, filling) = self.slot(self.front().ok()?);
+            // Relaxed: acquired by the turn, and of this turn if the exchange succeeds.
+            let word = |i: usize| slot.words[i].load(Ordering::Relaxed);
             let fired = Fired {
-                handle,
+                handle: word(0),
                 func: word(1) as usize,
                 cookie: word(2),
                 deadline_ns: word(3),
                 missed: word(4),
                 kind: word(5) as u16,
             };
-            self.give_back(slot, filling);
-            if handle != 0 {
+            if self.empty(slot, filling) {
                 return Some(fired);
             }
-            // Relaxed: a count.
-            self.holes.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes the position of the oldest slot, if that is filled and `wanted`; also
-    /// returns the turn in which it was filled.
-    fn claim(&self, wanted: impl Fn(&Slot) -> bool) -> Option<(&Slot, u64)> {
-        // Relaxed: the exchange decides.
-        let mut head = self.head.0.load(Ordering::Relaxed);
-        loop {
-            let (slot, filling) = self.slot(head);
-            // Acquire: pairs with the Release in `push`.
-            let turn = slot.turn.load(Ordering::Acquire);
-            if turn <= filling {
-                // Not filled, or its last consumer has not given it back yet.
-                return None;
-            }
-            // Relaxed, both: the thread that has the position has the slot. The
-            // turn hands its words on.
-            let exchanged = match turn == filling + 1 {
-                true if !wanted(slot) => return None,
-                true => self.head.0.compare_exchange_weak(
-                    head,
-                    head + 1,
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                ),
-                // Another thread has taken it.
-                false => Err(self.head.0.load(Ordering::Relaxed)),
-            };
-            match exchanged {
-                Ok(_) => return Some((slot, filling)),
-                Err(seen) => head = seen,
-            }
-        }
-    }
-
-    fn give_back(&self, slot: &Slot, filling: u64) {
-        // Release: the slot may be filled again; pairs with `push`.
-        let next = filling + 2 * (self.mask + 1);
-        slot.turn.store(next, Ordering::Release);
+    /// Whether a position is filled.
+    fn is_filled(&self, position: u64) -> bool {
+        let (slot, filling) = self.slot(position);
+        // Relaxed: the tail behind the position was acquired.
+        slot.turn.load(Ordering::Relaxed) == filling + 1
     }
 
     /// Takes a timer out, wherever it is: true if it was there, and then nobody
     /// else gets it. Looks from position `from` on, and moves that to the end.
-    /// Any thread; linearizes at the exchange of the handle.
-    ///
-    /// A slot may be filled anew between a look and the exchange, even with the
-    /// same timer; then that is taken out.
+    /// Any thread; linearizes at the exchange of the turn.
     pub fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
         // Acquire: pairs with the Release in `push`.
         let tail = self.tail.load(Ordering::Acquire);
-        // Relaxed: the handle shows what was taken since.
-        let head = self.head.0.load(Ordering::Relaxed);
-        let mut found = false;
-        for position in head.max(*from)..tail {
-            let word = &self.slot(position).0.words[0];
-            // Relaxed, then AcqRel: pairs with the store of the handle.
-            found = word.load(Ordering::Relaxed) == handle
-                && word
-                    .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if found {
-                // Relaxed: a count.
-                self.holes.fetch_add(1, Ordering::Relaxed);
-                break;
-            }
-        }
+        let (Ok(head) | Err(head)) = self.front();
+        let begin = head.max(*from);
         *from = tail.max(*from);
-        // Empty slots at the front make room at once.
-        // Relaxed: a filled slot without a handle stays so until it is taken.
-        let revoked = |slot: &Slot| slot.words[0].load(Ordering::Relaxed) == 0;
-        while let (true, Some((slot, filling))) = (found, self.claim(revoked)) {
-            self.give_back(slot, filling);
-            self.holes.fetch_sub(1, Ordering::Relaxed);
-        }
-        found
+        (begin..tail).any(|position| {
+            let (slot, filling) = self.slot(position);
+            // Relaxed: acquired by the turn, as in `pop`.
+            self.is_filled(position)
+                && slot.words[0].load(Ordering::Relaxed) == handle
+                && self.empty(slot, filling)
+        })
+    }
+
+    /// Whether no timer waits. A timer whose push this thread has seen counts.
+    pub fn is_empty(&self) -> bool {
+        self.front().is_err()
     }
 
     /// The number of timers that wait; exact while no thread pushes or takes out.
-    pub fn waiting(&self) -> u64 {
-        // Relaxed: a count.
-        self.len()
-            .saturating_sub(self.holes.load(Ordering::Relaxed))
-    }
-
-    /// The number of filled slots; exact while no thread pushes or pops.
-    pub fn len(&self) -> u64 {
-        // Acquire: pairs with the Release in `push`.
-        let tail = self.tail.load(Ordering::Acquire);
-        tail.saturating_sub(self.head.0.load(Ordering::Relaxed))
+    pub fn waiting(&self) -> usize {
+        // Relaxed, both: a count, and no slot before an old head is filled.
+        let tail = self.tail.load(Ordering::Relaxed);
+        let head = self.head.0.load(Ordering::Relaxed);
+        (head..tail).filter(|p| self.is_filled(*p)).count()
     }
 
     /// # Safety
