@@ -135,11 +135,11 @@ fn storm(levels: u32, bits: u32, tick_ns: u64, threads: u64, each: u64, spread: 
                 })
             })
             .collect();
-        for worker in workers {
-            worker.join().unwrap();
-        }
+        let ended: Vec<_> = workers.into_iter().map(|w| w.join()).collect();
+        // The driver ends, even if a worker has panicked.
         stop.store(true, Ordering::Release);
         let now = driver.join().unwrap();
+        ended.into_iter().for_each(|worker| worker.unwrap());
         let mut n = 0;
         let done = w.drive().unwrap().advance(
             now + spread * tick_ns / 2,
