@@ -118,6 +118,7 @@
 //! | `core/buckets.rs`        | which buckets have entries, in which shards   |
 //! | `core/wheel.rs`          | the words that all threads share; getting a shard |
 //! | `core/arm.rs`            | arming: the promise, and races 1 to 4         |
+//! | `core/arm/near.rs`       | the short way to arm                          |
 //! | `core/cancel.rs`         | cancelling; waiting for a callback, race 5    |
 //! | `core/life.rs`           | setup, free, generations, the walk over timers |
 //! | `core/error.rs`          | why a call is refused                         |

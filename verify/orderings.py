@@ -26,7 +26,7 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
 FILES = (
-    "gate kick arm cancel life wheel buckets queue shard slab node "
+    "gate kick arm arm/near cancel life wheel buckets queue shard slab node "
     "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query "
     "driver/clean driver/rescue driver/drain"
 ).split()

@@ -1,4 +1,5 @@
-//! Arming, from any thread: promises, and who may rely on them.
+//! Arming, from any thread: promises, and who may rely on them. This file has the
+//! protocol and the way that every arm can take; `arm/near.rs` has the short way.
 //!
 //! A bucket holds *entries*, not timers. An entry promises that the driver visits
 //! a node at a tick. The truth is the node's state word, so an entry may be stale,
@@ -85,15 +86,17 @@
 //! Nothing of this is published: a thread that frees the node may not see what the shard
 //! is about to publish (`life.rs`).
 
+mod near;
+
 use super::entry::{promise_tick, Entry};
-use super::error::{Answer, Error};
-use super::gate::{Seen, View};
+use super::error::Error;
+use super::gate::View;
 use super::levels::Place;
 use super::life::Spec;
 use super::memory::Memory;
 use super::node::{self, period_tick, shared_tick, Hot, Link};
 use super::shard::Producer;
-use super::state::{high_of, index_of, is_well_formed, Handle, StateWord, LEAP, NEVER};
+use super::state::{high_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
@@ -161,255 +164,12 @@ struct Arm<'a> {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// Arms a timer for a point in time, not before [`Caller::first_ns`]. This is the
-    /// short way, for a plain timer and a near deadline; all other arms take
-    /// [`Wheel::arm`]. Lock-free; linearizes at the exchange.
-    ///
-    /// The fewer instructions, the more calls overlap their cache misses. Each way
-    /// out is a call in tail position, so that it costs the short way no register. A
-    /// thread needs a shard to push or to count, and for nothing else.
-    #[inline(always)]
-    pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        self.arm_near::<false>(caller, handle, ns)
-    }
-
-    /// The same. `FINE` is for ticks that are shorter than a unit of a promise.
-    #[inline(always)]
-    fn arm_near<const FINE: bool>(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
-        // arm.read
-        let gate = self.gate.seen();
-        let tick = self.ticks.at_or_after_near(ns);
-        let beyond = gate.beyond(tick);
-        let near = match FINE {
-            false => self.gate.near(),
-            true => self.ticks.near(gate.hand()),
-        };
-        if beyond >= near || !is_well_formed(handle) {
-            return match FINE {
-                false => self.arm_fine(handle, ns, caller),
-                true => self.arm_slowly(handle, ns, caller),
-            };
-        }
-        let hot = self.slab.hot(index_of(handle));
-        // Acquire: pairs with the Release of the thread that changed it last.
-        let state = StateWord(hot.state.load(Ordering::Acquire));
-        if state.differs_from(handle) != 0 {
-            return self.arm_slowly_at(handle, tick, caller);
-        }
-        // Acquire: pairs with arm.publish.
-        let link = Link(hot.link.load(Ordering::Acquire));
-        let (promise, is_good);
-        if FINE {
-            let unit_bits = self.ticks.unit_bits;
-            promise = link.promise(unit_bits);
-            is_good = link.differs_from(handle) == 0 && link.promises(gate.hand(), tick, unit_bits);
-        } else {
-            promise = link.near_promise(handle);
-            is_good = gate.beyond(promise) <= beyond;
-        }
-        if !is_good {
-            return self.arm_with_push(handle, tick, hot, state, caller);
-        }
-        let word = StateWord::plain_armed(handle, tick);
-        // arm.exchange
-        let Ok(state) = self.exchange(hot, state, word) else {
-            return self.arm_slowly_at(handle, tick, caller);
-        };
-        fence_after_rmw();
-        probe!(start, self, handle, ns, state.is_armed());
-        // arm.rely. The alarm first: see `driver/clean.rs`. Acquire: pairs with
-        // the Release that lets promises be relied upon again.
-        if self.shared.alarm.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
-            return self.arm_unrelied(handle, tick, state.is_armed(), caller);
-        }
-        let Some(token) = caller.token_at_hand() else {
-            return self.count_arm(state.is_armed(), caller);
-        };
-        self.producer(token).count.armed[state.armed_bit()].bump(1);
-        Answer::was_pending(state.is_armed())
-    }
-
-    /// The end of an arm in a thread whose shard is not at hand.
-    #[cold]
-    #[inline(never)]
-    fn count_arm(&self, was: bool, caller: &impl Caller) -> Answer {
-        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
-        Answer::was_pending(was)
-    }
-
-    /// The end of an arm whose promise may be gone.
-    #[cold]
-    #[inline(never)]
-    fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        _ = self.count_arm(was, caller);
-        self.arm_raced(handle, tick, was, caller)
-    }
-
-    /// The same where a push is needed. What does not fit into registers is read
-    /// again.
-    #[inline(never)]
-    fn arm_with_push(
-        &self,
-        handle: Handle,
-        tick: u64,
-        hot: &Hot,
-        state: StateWord,
-        caller: &impl Caller,
-    ) -> Answer {
-        let gate = self.gate.seen();
-        let Some(token) = caller.token_at_hand() else {
-            return self.arm_slowly_at(handle, tick, caller);
-        };
-        // Relaxed: see `Wheel::node`.
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        let near = self.ticks.near(gate.hand());
-        if gate.beyond(tick) >= near || link.differs_from(handle) != 0 {
-            return self.arm_slowly_at(handle, tick, caller);
-        }
-        let own = self.producer(token);
-        let index = index_of(handle);
-        let bucket = self.levels.place(tick, gate.hand()).bucket;
-        // Relaxed: the exchange publishes it, see `life.rs`.
-        own.publishing.store(index, Ordering::Relaxed);
-        // arm.push
-        if !own.push_if_room(bucket, Entry::near(index, tick)) {
-            return self.arm_with_chunk(handle, tick, hot, state, caller);
-        }
-        own.count.pushes.bump(1);
-        let word = StateWord::plain_armed(handle, tick);
-        // arm.exchange
-        let Ok(state) = self.exchange(hot, state, word) else {
-            own.publishing.store(0, Ordering::Release);
-            return self.arm_slowly_at(handle, tick, caller);
-        };
-        own.count.armed[state.armed_bit()].bump(1);
-        fence_after_rmw();
-        probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
-        // arm.mark, arm.wake and arm.check, if there is nothing to do.
-        if !self.buckets.is_marked(bucket, &own) || !self.wakes_by(tick) || self.gate.seen() != gate
-        {
-            return self.arm_pushed(handle, tick, gate, state.is_armed(), caller);
-        }
-        self.publish(own, hot, handle, tick);
-        self.consider_cleaning(caller, own);
-        Answer::was_pending(state.is_armed())
-    }
-
-    /// The same after the bucket has got room. If the hand has moved meanwhile, that is
-    /// another bucket, or the timer is due.
-    #[cold]
-    #[inline(never)]
-    fn arm_with_chunk(
-        &self,
-        handle: Handle,
-        tick: u64,
-        hot: &Hot,
-        state: StateWord,
-        caller: &impl Caller,
-    ) -> Answer {
-        let gate = self.gate.seen();
-        let Some(own) = self.owned(caller) else {
-            return Error::Memory.into();
-        };
-        let is_near = gate.beyond(tick) < self.ticks.near(gate.hand());
-        if is_near {
-            let bucket = self.levels.place(tick, gate.hand()).bucket;
-            if own.make_room(&self.memory, bucket) {
-                return self.arm_with_push(handle, tick, hot, state, caller);
-            }
-        }
-        own.publishing.store(0, Ordering::Release);
-        if is_near {
-            Error::Memory.into()
-        } else {
-            self.arm_slowly_at(handle, tick, caller)
-        }
-    }
-
-    /// The rest of an arm whose entry was pushed while the gate was as `gate`.
-    #[inline(never)]
-    fn arm_pushed(
-        &self,
-        handle: Handle,
-        tick: u64,
-        gate: Seen,
-        was: bool,
-        caller: &impl Caller,
-    ) -> Answer {
-        let hot = self.slab.hot(index_of(handle));
-        let Some(own) = self.owned(caller) else {
-            self.call_rescue(caller);
-            return Answer::was_pending(was);
-        };
-        let place = self.levels.place(tick, gate.hand());
-        self.mark(own, place.bucket);
-        self.wake_for(caller, own, tick);
-        // arm.check: the hand is before the bucket, and the gate is open.
-        if self.gate.seen().has_passed(place.entered) {
-            own.publishing.store(0, Ordering::Release);
-            return self.arm_raced(handle, tick, was, caller);
-        }
-        self.publish(own, hot, handle, tick);
-        self.consider_cleaning(caller, own);
-        Answer::was_pending(was)
-    }
-
-    /// Step arm.publish, for a timer whose exchange has succeeded: so its high part is
-    /// that of the handle.
-    #[inline(always)]
-    fn publish(&self, own: Producer<'_>, hot: &Hot, handle: Handle, tick: u64) {
-        let promise = Link::new(tick, self.ticks.unit_bits, high_of(handle));
-        // Release: all that the promise says; pairs with arm.read.
-        hot.link.store(promise.0, Ordering::Release);
-        // Release: pairs with free.look.
-        own.publishing.store(0, Ordering::Release);
-    }
-
     /// Step arm.mark. Follows a fence.
     #[inline(always)]
     fn mark(&self, own: Producer<'_>, bucket: u32) {
         if !self.buckets.is_marked(bucket, &own) {
             self.buckets.mark(bucket, &own);
         }
-    }
-
-    /// An arm that the shortest way does not serve.
-    #[inline(never)]
-    fn arm_fine(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
-        match self.ticks.unit_bits {
-            0 => self.arm_slowly(handle, ns, caller),
-            _ => self.arm_near::<true>(caller, handle, ns),
-        }
-    }
-
-    #[inline(never)]
-    fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
-        self.arm(caller, handle, ns, How::Always).into()
-    }
-
-    /// The same for a tick, as good as the time that was rounded up to it.
-    #[inline(never)]
-    fn arm_slowly_at(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
-        self.arm_slowly(handle, self.ticks.ns(tick), caller)
-    }
-
-    /// The rest of an arm after the exchange, if what it relied on may be gone.
-    #[cold]
-    #[inline(never)]
-    fn arm_raced(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        let index = index_of(handle);
-        let word = StateWord::plain_armed(handle, tick);
-        let hot = self.slab.hot(index);
-        let Some(own) = self.owned(caller) else {
-            self.call_rescue(caller);
-            return Answer::was_pending(was);
-        };
-        // The hand that the word was made for is no longer known. It was less than
-        // a leap before the tick.
-        let hand = tick.saturating_sub(LEAP);
-        let arm = Node { own, index, hot }.armed(word, tick, hand);
-        self.uphold_again(caller, arm);
-        self.unless_closed(arm, was).into()
     }
 
     /// Arms a timer: true if it was pending. `ns` is a point in time; one after the
