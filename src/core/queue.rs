@@ -59,9 +59,11 @@ impl Position {
         self.0.addr() % size_of::<Chunk>() == 0
     }
 
+    /// The chunk of an entry, or the one that ends here.
     #[inline(always)]
-    fn chunk_before_end(self) -> *mut Chunk {
-        self.0.wrapping_sub(1)
+    fn chunk(self) -> *mut Chunk {
+        let offset = (self.0.addr() - 1) % size_of::<Chunk>() + 1;
+        self.0.wrapping_byte_sub(offset)
     }
 
     /// Words up to the end of the chunk.
@@ -95,7 +97,7 @@ impl Position {
         self.0.is_null() || self.number() == ENTRIES + 1
     }
 
-    fn chunk_before_end(self) -> *mut Chunk {
+    fn chunk(self) -> *mut Chunk {
         self.0.wrapping_byte_sub(self.number())
     }
 
@@ -108,7 +110,7 @@ impl Position {
 
     unsafe fn word<'a>(self) -> &'a AtomicU64 {
         // SAFETY: as above.
-        unsafe { &(&(*self.chunk_before_end()).entries)[self.number() - 1] }
+        unsafe { &(&(*self.chunk()).entries)[self.number() - 1] }
     }
 }
 
@@ -171,7 +173,7 @@ pub(crate) unsafe fn extend(back: &mut Position, front: &Front, chunk: *mut Chun
     } else {
         // SAFETY: the last chunk stays in the queue until it has a next one.
         // Release: pairs with the Acquire in `go_on`.
-        unsafe { &*back.chunk_before_end() }
+        unsafe { &*back.chunk() }
             .next
             .store(chunk, Ordering::Release);
     }
@@ -217,7 +219,7 @@ impl Front {
         if !at.is_end() {
             return false;
         }
-        let used = at.chunk_before_end();
+        let used = at.chunk();
         // SAFETY: in the queue until this thread takes it out.
         // Acquire: pairs with `extend`.
         let next = unsafe { &*used }.next.load(Ordering::Acquire);
@@ -237,6 +239,29 @@ impl Front {
         Position(self.0.load(Ordering::Relaxed)).room()
     }
 
+    /// The number of entries. Consumer only.
+    pub fn len(&self) -> usize {
+        // Acquire, here and below: as in `take` and in `go_on`.
+        let mut at = Position(self.0.load(Ordering::Acquire));
+        let mut len = 0;
+        while !at.0.is_null() {
+            // SAFETY: a chunk of the queue.
+            let next = unsafe { &*at.chunk() }.next.load(Ordering::Acquire);
+            if next.is_null() {
+                break;
+            }
+            // Before the last one all chunks are full.
+            len += at.room();
+            at = Position::first(next);
+        }
+        // SAFETY: in the last chunk, and not at its end. Relaxed: `take` reads it again.
+        while !at.is_end() && unsafe { at.word() }.load(Ordering::Relaxed) != 0 {
+            len += 1;
+            at = at.after();
+        }
+        len
+    }
+
     /// Shows at most `most` entries without taking them; false if there are more.
     /// Exact for the consumer. Another thread may see entries that the consumer has
     /// taken or moved, and must check that no consumer was at work.
@@ -250,9 +275,7 @@ impl Front {
                     return true;
                 }
                 // SAFETY: chunks stay mapped while the wheel lives.
-                let next = unsafe { &*at.chunk_before_end() }
-                    .next
-                    .load(Ordering::Acquire);
+                let next = unsafe { &*at.chunk() }.next.load(Ordering::Acquire);
                 if next.is_null() {
                     return true;
                 }
@@ -281,10 +304,8 @@ impl Front {
             return std::ptr::null_mut();
         }
         // Relaxed, both: an address to prefetch.
-        let at = self.0.load(Ordering::Relaxed);
-        let offset = (at.addr() - 1) % size_of::<Chunk>() + 1;
+        let at = Position(self.0.load(Ordering::Relaxed));
         // SAFETY: the chunk of a position is mapped.
-        let chunk = unsafe { &*at.wrapping_byte_sub(offset) };
-        chunk.next.load(Ordering::Relaxed)
+        unsafe { &*at.chunk() }.next.load(Ordering::Relaxed)
     }
 }

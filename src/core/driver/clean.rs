@@ -134,19 +134,17 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let bucket = self.d.cleaning.bucket;
         // SAFETY: shards live as long as the wheel.
         let front = unsafe { Shard::front(shard, bucket) };
-        let mut rest = std::mem::take(&mut self.d.cleaning.rest);
-        if rest == 0 {
+        let rest = match std::mem::take(&mut self.d.cleaning.rest) {
             // The entries that are there now, without those that go back to this
             // bucket of the driver's shard.
-            front.peek(usize::MAX, |_| rest += 1);
-        }
+            0 => front.len(),
+            rest => rest,
+        };
         let is_own = shard == self.own.as_ptr();
+        let most = rest.min(*left);
+        let mut taken = 0;
         self.fetch_chunk(front);
-        while rest != 0 {
-            if *left == 0 {
-                self.d.cleaning.rest = rest;
-                return false;
-            }
+        while taken < most {
             // SAFETY: this thread drives; as above.
             let Some(entry) = (unsafe { front.take() }) else {
                 // SAFETY: as above.
@@ -156,13 +154,17 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 }
                 break;
             };
-            rest -= 1;
-            *left -= 1;
-            self.wheel.shared.count.taken.bump(1);
+            taken += 1;
             let k = entry.tick(self.d.hand);
             if k > self.d.hand && self.is_needed(entry, k, shard, is_own) {
                 self.place(entry, k, self.d.hand);
             }
+        }
+        *left -= taken;
+        self.wheel.shared.count.taken.bump(taken as u64);
+        if *left == 0 && taken < rest {
+            self.d.cleaning.rest = rest - taken;
+            return false;
         }
         true
     }
