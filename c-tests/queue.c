@@ -165,6 +165,39 @@ static void sync_delete_takes_out_what_is_queued(void)
 static hwheel_timer_t victim;
 static atomic_int answer;
 
+/* At the front or behind it. */
+static void the_place_of_what_was_taken_out_is_free(void)
+{
+	struct hwheel_options o = defaults();
+	atomic_int asked = 0;
+
+	reset();
+	o.queue = 2;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	arm(w, note, 1, 1 * MS);
+	hwheel_timer_t second = arm(w, note, 2, 1 * MS);
+	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 2);
+	CHECK_EQ(hwheel_timer_delete_sync(w, second), 1);
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	CHECK_EQ(stats(w).queued, 0);
+	hwheel_timer_t third = arm(w, note, 3, 2 * MS);
+	arm(w, note, 4, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 2);
+	CHECK_EQ(hwheel_timer_delete_sync(w, third), 1);
+	arm(w, note, 5, 3 * MS);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(stats(w).queued, 2);
+	while (hwheel_run_queued(w) == 1)
+		;
+	CHECK_EQ(atomic_load(&order), 145);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 {
 	(void)e;
@@ -206,6 +239,7 @@ static const struct ktap_test tests[] = {
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
 	TEST(sync_delete_takes_out_what_is_queued),
+	TEST(the_place_of_what_was_taken_out_is_free),
 	TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for),
 };
 

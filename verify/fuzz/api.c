@@ -175,8 +175,6 @@ static void work(struct world *w)
 		refused++;
 	} else {
 		MUST(hwheel_run_queued(w->wheel) == (queued > 0));
-		if (queued == 0)
-			w->places = 0;
 	}
 }
 
@@ -784,10 +782,7 @@ static void nothing_at_all(struct world *w)
 	if (w->inside > 0)
 		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
 	else
-		MUST(w->queued == 0);
-	/* It has taken every place. */
-	if (w->inside == 0)
-		w->places = 0;
+		MUST(w->queued == 0 && w->places == 0);
 }
 
 static void step(struct world *w)

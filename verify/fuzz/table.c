@@ -285,17 +285,12 @@ void dequeue(struct world *w, struct timer *t, int in_turn)
 {
 	uint32_t i = 0, gone = 0;
 
-	while (i < w->places && w->line[i] != t) {
-		MUST(!in_turn || w->line[i] == NULL);
+	while (i < w->places && w->line[i] != t)
 		i++;
-	}
-	MUST(i < w->places);
+	MUST(i < w->places && (!in_turn || i == 0));
 	w->line[i] = NULL;
-	if (in_turn)
-		gone = i + 1;
-	else
-		while (gone < w->places && w->line[gone] == NULL)
-			gone++;
+	while (gone < w->places && w->line[gone] == NULL)
+		gone++;
 	memmove(w->line, w->line + gone, (w->places - gone) * sizeof w->line[0]);
 	w->places -= gone;
 	w->queued--;

@@ -61,7 +61,7 @@ struct world {
 	/*
 	 * Of an executor's queue: its room, how many wait in it, what it had no room
 	 * for. In the line is who waits, in order. NULL is the place of one that was
-	 * taken out, until the one before it has run and the next one is taken.
+	 * taken out, until those before it are taken.
 	 */
 	uint32_t room, overload, queued, places;
 	struct timer *line[MOST_ROOM];
