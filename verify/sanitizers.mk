@@ -19,7 +19,8 @@ sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a
 
 # Left out: a program in C++, one with an allocator of its own, and those that limit or
 # measure the memory of the process, which is the tool's as well.
-SANITIZED_TESTS := $(filter-out noalloc resources small trap_memory unwind,$(C_TESTS))
+SANITIZED_TESTS := $(filter-out noalloc refused_errno resources small trap_memory \
+	unwind,$(C_TESTS))
 
 define sanitized
 $(call sanitized-lib,$(1)): $(RUST_SOURCES)
