@@ -44,7 +44,7 @@ CALL = re.compile(
 FENCES = ("fence_after_rmw", "fence_between_loads")
 PREEMPTIONS = int(os.environ.get("HWHEEL_PREEMPTIONS", 1))
 # Seconds that each test explores for at most, and that all of them may take.
-SECONDS = int(os.environ.get("HWHEEL_SECONDS", 10))
+SECONDS = int(os.environ.get("HWHEEL_SECONDS", 4))
 PATIENCE = 3600
 # Too many executions to have them for each ordering, or not about the core: keys
 # have a lock. HWHEEL_SLOW is another pattern of what to leave out: to look for a test

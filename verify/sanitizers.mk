@@ -98,7 +98,7 @@ memcheck := valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes
 MEMCHECK_SHORT := advance arm cancel drain periodic poll
 # Left out as well: forked children, which cannot free what threads of their
 # parent held.
-MEMCHECK_LONG := $(filter-out fork keys,$(SANITIZED_TESTS))
+MEMCHECK_LONG := $(filter-out fork keys signals,$(SANITIZED_TESTS))
 
 memcheck:
 	$(Q)$(need-valgrind) $(record) $(again) $@-run TESTS='$(MEMCHECK_SHORT)'

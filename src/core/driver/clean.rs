@@ -82,6 +82,8 @@ impl<M: Memory> Wheel<M> {
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// A piece of a clean-up, if one was requested. Promises are suspended.
+    #[cold]
+    #[inline(never)]
     pub(super) fn clean_up(&mut self) {
         // Acquire: pairs with the Release in `ask_to_clean`.
         let asked = self.wheel.shared.clean.load(Ordering::Acquire);
