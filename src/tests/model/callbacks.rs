@@ -118,11 +118,12 @@ fn queue_of_the_pool_and_a_look_for_a_timer() {
 fn queue_of_the_pool_and_a_thread_that_is_stopped() {
     type Step = fn(&Ring);
     let steps: [Step; 2] = [|ring| _ = ring.pop(), |ring| _ = ring.revoke(2, &mut 0)];
+    let mut explored = None;
     for step in steps {
         for n in 0.. {
             let stopped = std::sync::Arc::new(AtomicBool::new(false));
             let was_stopped = stopped.clone();
-            report(explore(None, move || {
+            let more = explore(None, move || {
                 let ring = full(2);
                 let (first, second) = (ring.clone(), ring.clone());
                 let stopped = was_stopped.clone();
@@ -137,10 +138,12 @@ fn queue_of_the_pool_and_a_thread_that_is_stopped() {
                 assert!((1..=2).contains(&taken));
                 assert!(ring.push(&one(3, 0)) && ring.push(&one(4, 0)));
                 assert_eq!(rest(&ring), [one(3, 0), one(4, 0)]);
-            }));
+            });
+            explored = Some(explored.map_or(more, |all| all + more));
             if !stopped.load(Ordering::Relaxed) {
                 break;
             }
         }
     }
+    report(explored.unwrap());
 }
