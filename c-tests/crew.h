@@ -86,16 +86,23 @@ static inline void execute(struct hwheel *w, void *arg)
 }
 
 /* A manual wheel whose callbacks wait until the program calls hwheel_run_queued(). */
-static inline struct hwheel *on_call(uint64_t tick_ns)
+static inline struct hwheel *with_executor(uint64_t tick_ns, uint32_t queue, atomic_int *asked)
 {
-	static atomic_int asked;
 	struct hwheel_options o = defaults();
 
 	reset();
 	o.tick_ns = tick_ns;
+	o.queue = queue;
 	o.executor = execute;
-	o.executor_arg = &asked;
+	o.executor_arg = asked;
 	return make(&o);
+}
+
+static inline struct hwheel *on_call(uint64_t tick_ns)
+{
+	static atomic_int asked;
+
+	return with_executor(tick_ns, 0, &asked);
 }
 
 #endif

@@ -50,14 +50,8 @@ static void without_room_it_is_dropped_and_counted(void)
 
 static void a_queue_may_have_room_for_one(void)
 {
-	struct hwheel_options o = defaults();
 	atomic_int asked = 0;
-
-	reset();
-	o.queue = 1;
-	o.executor = execute;
-	o.executor_arg = &asked;
-	struct hwheel *w = make(&o);
+	struct hwheel *w = with_executor(MS, 1, &asked);
 
 	for (uint64_t i = 1; i <= 2; i++) {
 		arm(w, note, 2 * i - 1, i * MS);
@@ -162,20 +156,11 @@ static void sync_delete_takes_out_what_is_queued(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static hwheel_timer_t victim;
-static atomic_int answer;
-
 /* At the front or behind it. */
 static void the_place_of_what_was_taken_out_is_free(void)
 {
-	struct hwheel_options o = defaults();
 	atomic_int asked = 0;
-
-	reset();
-	o.queue = 2;
-	o.executor = execute;
-	o.executor_arg = &asked;
-	struct hwheel *w = make(&o);
+	struct hwheel *w = with_executor(MS, 2, &asked);
 
 	arm(w, note, 1, 1 * MS);
 	hwheel_timer_t second = arm(w, note, 2, 1 * MS);
@@ -197,6 +182,9 @@ static void the_place_of_what_was_taken_out_is_free(void)
 	CHECK_EQ(atomic_load(&order), 145);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
+
+static hwheel_timer_t victim;
+static atomic_int answer;
 
 static void delete_victim(struct hwheel *w, const struct hwheel_event *e)
 {

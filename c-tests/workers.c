@@ -266,13 +266,8 @@ static void a_moved_period_due_while_it_waits_is_missed(void)
 
 static void an_executor_is_asked_once_for_each(void)
 {
-	struct hwheel_options o = defaults();
 	atomic_int asked = 0;
-
-	reset();
-	o.executor = execute;
-	o.executor_arg = &asked;
-	struct hwheel *w = make(&o);
+	struct hwheel *w = with_executor(MS, 0, &asked);
 
 	for (uint64_t i = 1; i <= 3; i++)
 		arm(w, note, i, i * MS);

@@ -97,7 +97,7 @@ $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
 memcheck := valgrind -q --error-exitcode=9 --leak-check=full --fair-sched=yes
 MEMCHECK_SHORT := advance arm cancel drain periodic poll
 # Left out as well: forked children, which cannot free what threads of their
-# parent held.
+# parent held, and those that end in a signal handler and free nothing.
 MEMCHECK_LONG := $(filter-out fork keys signals,$(SANITIZED_TESTS))
 
 memcheck:

@@ -5,9 +5,9 @@
 //! while the slot may be filled, and `2 r + 1` while it is filled. Zeroed memory is a
 //! queue in its first lap, and a queue may have a single slot.
 //!
-//! A thread takes a timer out by one exchange: it sets the turn to the `2 (r + size)`
-//! of the next lap. So does the consumer of the oldest slot, and so does a thread that
-//! cancels a timer, wherever that is. A consumer copies the words before. No turn comes
+//! A thread takes a timer out by one exchange, which sets the turn to the
+//! `2 (r + size)` of the next lap. A consumer takes the oldest timer, and copies its
+//! words first. A thread that cancels a timer takes that, wherever it is. No turn comes
 //! twice, so an exchange that succeeds has taken what was copied.
 //!
 //! The *head* follows: a thread that finds the slot at the head emptied moves the head
@@ -23,6 +23,14 @@ use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
 struct Slot {
     turn: AtomicU64,
     words: [AtomicU64; 6],
+}
+
+impl Slot {
+    /// Whether it is filled in that turn. Relaxed: a thread that reads its words has
+    /// acquired the tail.
+    fn is_filled(&self, filling: u64) -> bool {
+        self.turn.load(Ordering::Relaxed) == filling + 1
+    }
 }
 
 impl Fresh for Slot {
@@ -117,8 +125,8 @@ impl Ring {
         true
     }
 
-    /// Moves the head to the oldest slot that was not emptied: its position, if that slot
-    /// is filled.
+    /// Moves the head to the oldest slot that was not emptied, and returns its position:
+    /// `Ok` if that slot is filled, `Err` if it is not.
     fn front(&self) -> Result<u64, u64> {
         // Relaxed, here and below: an old head is moved on by the turns.
         let mut head = self.head.0.load(Ordering::Relaxed);
@@ -170,13 +178,6 @@ impl Ring {
         }
     }
 
-    /// Whether a position is filled.
-    fn is_filled(&self, position: u64) -> bool {
-        let (slot, filling) = self.slot(position);
-        // Relaxed: the tail behind the position was acquired.
-        slot.turn.load(Ordering::Relaxed) == filling + 1
-    }
-
     /// Takes a timer out, wherever it is: true if it was there, and then nobody
     /// else gets it. Looks from position `from` on, and moves that to the end.
     /// Any thread; linearizes at the exchange of the turn.
@@ -188,8 +189,8 @@ impl Ring {
         *from = tail.max(*from);
         (begin..tail).any(|position| {
             let (slot, filling) = self.slot(position);
-            // Relaxed: acquired by the turn, as in `pop`.
-            self.is_filled(position)
+            // Relaxed: acquired with the tail.
+            slot.is_filled(filling)
                 && slot.words[0].load(Ordering::Relaxed) == handle
                 && self.empty(slot, filling)
         })
@@ -205,7 +206,10 @@ impl Ring {
         // Relaxed, both: a count, and no slot before an old head is filled.
         let tail = self.tail.load(Ordering::Relaxed);
         let head = self.head.0.load(Ordering::Relaxed);
-        (head..tail).filter(|p| self.is_filled(*p)).count()
+        let slots = (head..tail).map(|position| self.slot(position));
+        slots
+            .filter(|(slot, filling)| slot.is_filled(*filling))
+            .count()
     }
 
     /// # Safety

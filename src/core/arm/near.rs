@@ -1,6 +1,7 @@
-//! The short way to arm: a plain timer, a near deadline, and nobody else at work on it.
-//! What it cannot do goes the long way, [`Wheel::arm`], or comes back to `uphold_again`.
-//! The steps are those of `arm.rs`.
+//! The short way to arm, for a plain timer with a near deadline that no other thread
+//! changes meanwhile. Any other arm takes the long way, [`Wheel::arm`]. If the promise or
+//! the entry may be gone after the exchange, `uphold_again` makes sure of a visit. The
+//! steps are those of `arm.rs`.
 //!
 //! The fewer instructions, the more calls overlap their cache misses. Each way out is a
 //! call in tail position, so that it costs the short way no register. A thread needs a
