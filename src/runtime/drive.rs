@@ -183,7 +183,7 @@ impl Host {
     /// Sets the alarm for the next visit; false if the system refuses.
     pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> bool {
         let mut set = true;
-        drive.sleep(|ns| self.alarm(|a| set = a.set(Some(ns)).is_ok()));
+        drive.sleep(|ns| self.alarm(|a| set = a.set(ns).is_ok()));
         set
     }
 

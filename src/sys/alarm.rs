@@ -1,6 +1,7 @@
 //! The alarm: a timerfd, on which the tick thread sleeps or a caller's event
 //! loop waits.
 
+use super::ready::ready;
 use super::{errno, quietly};
 
 #[derive(Debug)]
@@ -30,12 +31,12 @@ impl Alarm {
         std::mem::ManuallyDrop::new(Alarm { fd, clock })
     }
 
-    /// Sets it to an absolute time, `None` for never. A time in the past goes
-    /// off at once. Setting it also takes back what went off before. The error, if
+    /// Sets it to an absolute time; the greatest times are never. A time in the past
+    /// goes off at once. Setting it also takes back what went off before. The error, if
     /// the system refuses.
-    pub fn set(&self, at_ns: Option<u64>) -> Result<(), i32> {
-        // A zero time would disarm it; the greatest times are never.
-        let ns = at_ns.map_or(0, |ns| ns.max(1));
+    pub fn set(&self, at_ns: u64) -> Result<(), i32> {
+        // A zero time would disarm it.
+        let ns = at_ns.max(1);
         let zero = libc::timespec {
             tv_sec: 0,
             tv_nsec: 0,
@@ -48,7 +49,7 @@ impl Alarm {
             },
         };
         let mut flags = libc::TFD_TIMER_ABSTIME;
-        if self.clock == libc::CLOCK_REALTIME && at_ns.is_some() {
+        if self.clock == libc::CLOCK_REALTIME {
             // A step of the wall clock wakes the sleeper as well.
             flags |= libc::TFD_TIMER_CANCEL_ON_SET;
         }
@@ -63,7 +64,7 @@ impl Alarm {
 
     /// Goes off at once. Safe against any other setting: it is never later.
     pub fn set_now(&self) -> Result<(), i32> {
-        self.set(Some(1))
+        self.set(1)
     }
 
     /// Sleeps until it goes off, the clock is set, or a signal comes. False if
@@ -77,20 +78,9 @@ impl Alarm {
         match errno() {
             libc::EINTR | libc::ECANCELED => true,
             // An event loop has made the descriptor non-blocking.
-            libc::EAGAIN => self.wait_until_readable(),
+            libc::EAGAIN => ready(self.fd, None).is_ok(),
             _ => false,
         }
-    }
-
-    fn wait_until_readable(&self) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one struct of our own.
-        let n = unsafe { libc::poll(&mut poll, 1, -1) };
-        n == 1 || errno() == libc::EINTR
     }
 }
 

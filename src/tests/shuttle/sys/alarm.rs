@@ -26,14 +26,14 @@ impl Alarm {
         std::mem::ManuallyDrop::new(Alarm { fd })
     }
 
-    pub fn set(&self, at_ns: Option<u64>) -> Result<(), i32> {
-        system().lock().alarms[self.fd as usize] = at_ns;
+    pub fn set(&self, at_ns: u64) -> Result<(), i32> {
+        system().lock().alarms[self.fd as usize] = Some(at_ns);
         system().changed.notify_all();
         Ok(())
     }
 
     pub fn set_now(&self) -> Result<(), i32> {
-        self.set(Some(1))
+        self.set(1)
     }
 
     pub fn wait(&self) -> bool {
