@@ -27,6 +27,8 @@
 use crate::sys::clock;
 use crate::sys::quietly;
 use std::cell::Cell;
+use std::fs::File;
+use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How long a base is used.
@@ -145,20 +147,10 @@ fn sample() -> (u64, u64, u64) {
 
 /// Whether the kernel's clocks go by the counter of this name.
 fn is_clock_source(name: &[u8]) -> bool {
-    let path = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    let mut text = [0u8; 32];
-    // SAFETY: a path that ends, a buffer of that length, a descriptor of ours.
-    let length = quietly(|| unsafe {
-        let fd = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
-        if fd < 0 {
-            return fd as isize;
-        }
-        let length = libc::read(fd, text.as_mut_ptr().cast(), text.len());
-        libc::close(fd);
-        length
-    });
-    let text = text.get(..length.max(0) as usize).unwrap_or(&[]);
-    text.trim_ascii() == name
+    let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    let mut text = [0; 32];
+    let read = quietly(|| File::open(path)?.read(&mut text));
+    read.is_ok_and(|length| text[..length].trim_ascii() == name)
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]

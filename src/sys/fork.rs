@@ -37,8 +37,6 @@ impl Process {
             if fresh.is_null() {
                 return None;
             }
-            // SAFETY: a page of our own. A kernel before 4.14 refuses, and
-            // then a child is not told apart.
             wipe_in_child(fresh);
             match MARK.compare_exchange(
                 std::ptr::null_mut(),
