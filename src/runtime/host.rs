@@ -3,7 +3,7 @@
 use super::drive::IDLE;
 use super::keys::Keys;
 use super::pool::Pool;
-use super::thread::Worker;
+use super::thread;
 use super::{local, Call, Errno, Executor, Options};
 use crate::core::memory::{Memory, Pages};
 use crate::core::place::make_at;
@@ -148,7 +148,7 @@ impl Host {
             made = Err(-libc::ENOMEM);
         } else if let (Some(pool), Some(crew)) = (&host.pool, &options.crew) {
             // SAFETY: the first and only time.
-            made = unsafe { pool.hire::<Worker>(crew.workers, at.cast()) }.map_err(|e| -e);
+            made = unsafe { pool.hire(crew.workers, thread::work, at.cast()) }.map_err(|e| -e);
             if made.is_err() {
                 local::leave(host);
             }

@@ -17,7 +17,7 @@ use crate::core::error::Error;
 use crate::core::wheel::Token;
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
-use crate::sys::end::{self, AtEnd};
+use crate::sys::end;
 use crate::sys::fork::Process;
 use register::Wheels;
 use std::cell::Cell;
@@ -25,7 +25,7 @@ use table::{Held, NONE};
 
 /// Enters a wheel into the register. False without memory or keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    end::prepare::<ThreadEnds>() && Wheels::lock(host.process().mark()).add(host)
+    end::prepare(thread_ends) && Wheels::lock(host.process().mark()).add(host)
 }
 
 /// Takes a wheel out of the register, before it goes.
@@ -83,14 +83,10 @@ fn look_up(host: &Host) -> Result<Token, Error> {
 }
 
 /// A thread ends.
-struct ThreadEnds;
-
-impl AtEnd for ThreadEnds {
-    fn call() {
-        set_last(NONE);
-        if let Some(process) = Process::current() {
-            table::end(process.mark());
-        }
+extern "C" fn thread_ends(_: *mut libc::c_void) {
+    set_last(NONE);
+    if let Some(process) = Process::current() {
+        table::end(process.mark());
     }
 }
 

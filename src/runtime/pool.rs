@@ -122,18 +122,18 @@ impl Pool {
         })
     }
 
-    /// Starts `n` threads that run `B::run(arg)`; or none, and the error.
+    /// Starts `n` threads that run `body(arg)`; or none, and the error.
     ///
     /// # Safety
     /// Called once, before the pool is used.
-    pub unsafe fn hire<B: Body>(&self, n: u32, arg: *mut libc::c_void) -> Result<(), i32> {
+    pub unsafe fn hire(&self, n: u32, body: Body, arg: *mut libc::c_void) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         let threads = unsafe { &mut *self.threads.get() };
         threads
             .try_reserve_exact(n as usize)
             .map_err(|_| libc::ENOMEM)?;
         for _ in 0..n {
-            match thread::start::<B>(arg) {
+            match thread::start(body, arg) {
                 Ok(thread) => threads.push(thread),
                 Err(e) => {
                     self.dismiss();

@@ -3,7 +3,7 @@
 use super::drive::{DRIVEN, IDLE, STOPPING};
 use super::{Budget, Errno, Host};
 use crate::sync::{fence, Ordering};
-use crate::sys::thread::{self, Body, Thread};
+use crate::sys::thread::{self, Thread};
 
 /// Bits of `stop`.
 pub(super) const STOP: u32 = 1;
@@ -54,7 +54,7 @@ impl Host {
             return Err(-libc::ESHUTDOWN);
         }
         self.stop.store(0, Ordering::Release);
-        thread::start::<Ticks>(std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
+        thread::start(tick, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
     }
 
     /// Ends the tick thread, if there is one, and runs what is queued. It ends when
@@ -137,29 +137,21 @@ impl Host {
 }
 
 /// The body of a worker.
-pub(super) struct Worker;
-
-impl Body for Worker {
-    unsafe fn run(host: *mut libc::c_void) {
-        // SAFETY: `create` passed its host, which outlives the thread: destroy
-        // joins it first.
-        let host = unsafe { &*host.cast::<Host>() };
-        if let Some(pool) = &host.pool {
-            while let Some(fired) = pool.next() {
-                host.run_queued(pool, &fired);
-            }
+pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `create` passed its host, which outlives the thread: destroy joins it
+    // first.
+    let host = unsafe { &*host.cast::<Host>() };
+    if let Some(pool) = &host.pool {
+        while let Some(fired) = pool.next() {
+            host.run_queued(pool, &fired);
         }
     }
+    std::ptr::null_mut()
 }
 
 /// The body of the tick thread.
-struct Ticks;
-
-impl Body for Ticks {
-    unsafe fn run(host: *mut libc::c_void) {
-        // SAFETY: `start` passed its host, which outlives the thread: destroy
-        // joins it first.
-        let host = unsafe { &*host.cast::<Host>() };
-        host.live();
-    }
+extern "C" fn tick(host: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: `start` passed its host; otherwise as above.
+    unsafe { &*host.cast::<Host>() }.live();
+    std::ptr::null_mut()
 }

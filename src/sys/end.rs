@@ -3,11 +3,6 @@
 use super::quietly;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The function that is called at the end of a thread; one type in the whole library.
-pub(crate) trait AtEnd {
-    fn call();
-}
-
 /// 1 + the key whose destructor calls; 0 before it is made.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
@@ -17,20 +12,16 @@ fn key() -> Option<libc::pthread_key_t> {
     libc::pthread_key_t::try_from(made).ok()
 }
 
-extern "C" fn thread_ends<E: AtEnd>(_: *mut libc::c_void) {
-    E::call();
-}
-
-/// Makes ready to call it at the end of threads. False if the system has no key left;
-/// asked again next time.
-pub(crate) fn prepare<E: AtEnd>() -> bool {
+/// Makes ready to call `f` at the end of threads; one function in the whole library.
+/// False if the system has no key left; asked again next time.
+pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
     if key().is_some() {
         return true;
     }
     let mut fresh = 0;
     // SAFETY: a valid pointer and a function that lives as long as the library,
     // which is never unloaded.
-    if quietly(|| unsafe { libc::pthread_key_create(&mut fresh, Some(thread_ends::<E>)) }) == 0 {
+    if quietly(|| unsafe { libc::pthread_key_create(&mut fresh, Some(f)) }) == 0 {
         // Relaxed: as above.
         let exchanged = KEY.compare_exchange(
             0,

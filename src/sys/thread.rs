@@ -19,21 +19,11 @@ const OPEN: [libc::c_int; 7] = [
     libc::SIGPROF,
 ];
 
-/// The body of a thread.
-pub(crate) trait Body {
-    /// # Safety
-    /// `arg` is what `start` was given.
-    unsafe fn run(arg: *mut libc::c_void);
-}
+/// The body of a thread. Its argument is what `start` was given; its result is nothing.
+pub(crate) type Body = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
-extern "C" fn run<B: Body>(arg: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: handed on by `start`.
-    unsafe { B::run(arg) };
-    std::ptr::null_mut()
-}
-
-/// Starts `B::run(arg)` in a thread with all other signals blocked.
-pub(crate) fn start<B: Body>(arg: *mut libc::c_void) -> Result<Thread, i32> {
+/// Starts `body(arg)` in a thread with all other signals blocked.
+pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     // SAFETY: plain old data, filled by the calls below.
     let (mut most, mut old): (libc::sigset_t, libc::sigset_t) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -48,7 +38,7 @@ pub(crate) fn start<B: Body>(arg: *mut libc::c_void) -> Result<Thread, i32> {
             libc::sigdelset(&mut most, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &most, &mut old);
-        let error = libc::pthread_create(&mut thread, std::ptr::null(), run::<B>, arg);
+        let error = libc::pthread_create(&mut thread, std::ptr::null(), body, arg);
         libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
         if error == 0 {
             libc::pthread_setname_np(thread, c"hwheel".as_ptr());

@@ -1,15 +1,13 @@
 //! A call at the end of each thread of the model checker that asked for it.
 
-pub(crate) trait AtEnd {
-    fn call();
-}
+type Call = extern "C" fn(*mut libc::c_void);
 
-struct End(std::cell::Cell<Option<fn()>>);
+struct End(std::cell::Cell<Option<Call>>);
 
 impl Drop for End {
     fn drop(&mut self) {
         if let Some(call) = self.0.get() {
-            call();
+            call(std::ptr::null_mut());
         }
     }
 }
@@ -19,11 +17,11 @@ shuttle::thread_local! {
 }
 
 std::thread_local! {
-    static CALL: std::cell::Cell<Option<fn()>> = const { std::cell::Cell::new(None) };
+    static CALL: std::cell::Cell<Option<Call>> = const { std::cell::Cell::new(None) };
 }
 
-pub(crate) fn prepare<E: AtEnd>() -> bool {
-    CALL.set(Some(E::call));
+pub(crate) fn prepare(f: Call) -> bool {
+    CALL.set(Some(f));
     true
 }
 

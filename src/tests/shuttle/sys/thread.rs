@@ -6,23 +6,18 @@ use shuttle::thread;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread(usize);
 
-pub(crate) trait Body {
-    /// # Safety
-    /// `arg` is what `start` was given.
-    unsafe fn run(arg: *mut libc::c_void);
-}
+pub(crate) type Body = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
 struct Argument(*mut libc::c_void);
 // SAFETY: it is what a thread of the system would get, too.
 unsafe impl Send for Argument {}
 
-pub(crate) fn start<B: Body>(arg: *mut libc::c_void) -> Result<Thread, i32> {
+pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     system().refused().map_or(Ok(()), Err)?;
     let arg = Argument(arg);
     let handle = thread::spawn(move || {
         let arg = arg;
-        // SAFETY: the caller's promise.
-        unsafe { B::run(arg.0) };
+        body(arg.0);
     });
     let mut state = system().lock();
     state.threads.push(Some(handle));
