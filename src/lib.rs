@@ -240,14 +240,14 @@ pub use api::{
     error::Error,
     event::{Event, Timer},
     futures::{Interval, Sleep, Timeout},
-    options::{Clock, Missed, Options, Overload},
+    options::{Clock, Missed, Options},
     period::Period,
     run::{Bounds, Run},
     time::{Time, When},
     Wheel,
 };
 #[cfg(not(checked))]
-pub use runtime::stats::Stats;
+pub use runtime::{pool::Overload, stats::Stats};
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

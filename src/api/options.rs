@@ -6,8 +6,7 @@ use super::handler::{self, Function, Handler};
 use super::time::{nanos, Time};
 use super::Wheel;
 use crate::core::node::{BURST, DELAY};
-use crate::core::slab::MOST;
-use crate::runtime::options;
+use crate::runtime::pool::Overload;
 use crate::runtime::Host;
 use crate::sys::clock;
 use std::time::Duration;
@@ -48,18 +47,6 @@ impl Missed {
     }
 }
 
-/// What happens to a call of the handler when the workers' queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overload {
-    /// The driving thread calls the handler.
-    #[default]
-    Run,
-    /// The driving thread waits until the queue has room.
-    Block,
-    /// Nobody calls the handler. `Stats::dropped` counts it.
-    Drop,
-}
-
 /// How to make a wheel. An option that is not set, or zero, has its default value.
 ///
 /// ```
@@ -73,30 +60,22 @@ pub enum Overload {
 /// # Ok::<(), hwheel::Error>(())
 /// ```
 #[must_use]
+#[derive(Default)]
 pub struct Options {
     given: crate::runtime::Options,
-    workers: u32,
-    queue: u32,
-    overload: options::Overload,
     handler: Option<Box<Handler>>,
 }
 
 impl Options {
     /// The defaults.
     pub fn new() -> Options {
-        Options {
-            given: crate::runtime::Options::default(),
-            workers: 0,
-            queue: 0,
-            overload: options::Overload::Run,
-            handler: None,
-        }
+        Options::default()
     }
 
     /// The clock; [`Clock::Monotonic`] by default.
     pub fn clock(mut self, clock: Clock) -> Options {
         self.given.clock = match clock {
-            Clock::Monotonic => clock::Clock::System(libc::CLOCK_MONOTONIC),
+            Clock::Monotonic => clock::Clock::default(),
             Clock::Boottime => clock::Clock::System(libc::CLOCK_BOOTTIME),
             Clock::Realtime => clock::Clock::System(libc::CLOCK_REALTIME),
             Clock::Manual => clock::Clock::Manual,
@@ -113,27 +92,27 @@ impl Options {
     /// The length of a tick: 1 ns to 1 h; 1 ms by default. A timer fires at the
     /// first tick at or after its deadline.
     pub fn tick(mut self, tick: Duration) -> Options {
-        self.given.tick_ns = or(nanos(tick), 1_000_000);
+        self.given.tick_ns = nanos(tick);
         self
     }
 
     /// One level for the hashed wheel with rounds, 2 to 8 for the hierarchical
     /// wheel; 4 by default.
     pub fn levels(mut self, levels: u32) -> Options {
-        self.given.levels = or(levels, 4);
+        self.given.levels = levels;
         self
     }
 
     /// The number of slots of each level: a power of two from 2 to 65536; 256 by
     /// default. `levels` times the logarithm of `slots` is at most 48.
     pub fn slots(mut self, slots: u32) -> Options {
-        self.given.slots = or(slots, 256);
+        self.given.slots = slots;
         self
     }
 
     /// The maximum number of live timers: up to 67108800, which is the default.
     pub fn max_timers(mut self, limit: u32) -> Options {
-        self.given.max_timers = or(limit, MOST);
+        self.given.max_timers = limit;
         self
     }
 
@@ -156,19 +135,15 @@ impl Options {
     /// delay the rest: up to 256; by default the driving thread calls it. The
     /// handler never runs for one timer on two threads at once.
     pub fn workers(mut self, workers: u32) -> Options {
-        self.workers = workers;
+        self.given.crew.workers = workers;
         self
     }
 
     /// The maximum number of expired timers that wait for a worker, and what happens
     /// when the queue is full. A power of two up to 1048576; 1024 by default.
     pub fn queue(mut self, length: u32, overload: Overload) -> Options {
-        self.queue = length;
-        self.overload = match overload {
-            Overload::Run => options::Overload::Run,
-            Overload::Block => options::Overload::Block,
-            Overload::Drop => options::Overload::Drop,
-        };
+        self.given.crew.queue = length;
+        self.given.crew.overload = overload;
         self
     }
 
@@ -185,26 +160,8 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
-        let given = self
-            .given
-            .with_crew(self.workers, self.queue, self.overload, None)?;
-        let host = Host::create(given.check()?, handler::call)?;
+        let host = Host::create(self.given, handler::call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
         Ok(Wheel { host, handler })
-    }
-}
-
-/// Zero is the default.
-fn or<T: Default + PartialEq>(value: T, default: T) -> T {
-    if value == T::default() {
-        default
-    } else {
-        value
-    }
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options::new()
     }
 }

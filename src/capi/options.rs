@@ -2,7 +2,7 @@
 
 use super::drive::{call, execute, hwheel_executor_fn};
 use super::{extensible, hwheel, EINVAL};
-use crate::runtime::options::Overload;
+use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{number, Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
 use std::ffi::{c_int, c_void};
@@ -81,12 +81,10 @@ pub struct hwheel_options {
 
 /// The same options as the core has them.
 fn translate(o: &hwheel_options) -> Result<Options, Errno> {
-    let or = |value: u32, default| if value == 0 { default } else { value };
-    let made = Options::default();
     if o.flags & !HWHEEL_COARSE != 0 || (o.executor.is_none() && !o.executor_arg.is_null()) {
         return Err(EINVAL);
     }
-    Options {
+    Ok(Options {
         clock: match o.clock {
             HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
             HWHEEL_CLOCK_BOOTTIME => Clock::System(libc::CLOCK_BOOTTIME),
@@ -94,32 +92,28 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
             HWHEEL_CLOCK_MANUAL => Clock::Manual,
             _ => return Err(EINVAL),
         },
-        tick_ns: match o.tick_ns {
-            0 => made.tick_ns,
-            ns => ns,
-        },
-        levels: or(o.levels, made.levels),
-        slots: or(o.slots, made.slots),
-        max_timers: or(o.max_timers, made.max_timers),
+        tick_ns: o.tick_ns,
+        levels: o.levels,
+        slots: o.slots,
+        max_timers: o.max_timers,
         start_ns: o.start_ns,
         coarse: o.flags & HWHEEL_COARSE != 0,
-        ..made
-    }
-    .with_crew(
-        o.workers,
-        o.queue,
-        match o.overload {
-            HWHEEL_OVERLOAD_RUN => Overload::Run,
-            HWHEEL_OVERLOAD_BLOCK => Overload::Block,
-            HWHEEL_OVERLOAD_DROP => Overload::Drop,
-            _ => return Err(EINVAL),
+        crew: Crew {
+            workers: o.workers,
+            queue: o.queue,
+            overload: match o.overload {
+                HWHEEL_OVERLOAD_RUN => Overload::Run,
+                HWHEEL_OVERLOAD_BLOCK => Overload::Block,
+                HWHEEL_OVERLOAD_DROP => Overload::Drop,
+                _ => return Err(EINVAL),
+            },
         },
-        o.executor.map(|f| Executor {
+        executor: o.executor.map(|f| Executor {
             call: execute,
             func: f as *const (),
             arg: o.executor_arg,
         }),
-    )
+    })
 }
 
 /// hwheel_create() - Make a wheel.
@@ -156,7 +150,7 @@ pub unsafe extern "C" fn hwheel_create(
             // SAFETY: the caller's promise.
             made = translate(&unsafe { extensible(options) }?)?;
         }
-        let made = Host::create(made.check()?, call)?;
+        let made = Host::create(made, call)?;
         // SAFETY: not null.
         unsafe { wheel.write(made.cast()) };
         Ok(0)

@@ -83,24 +83,22 @@ fn salt(id: u64) -> u64 {
 
 impl Host {
     /// A wheel in memory of its own.
-    pub fn create(options: &Options, call: Call) -> Result<*mut Host, Errno> {
-        quietly(|| Host::make(options, call))
+    pub fn create(options: Options, call: Call) -> Result<*mut Host, Errno> {
+        let options = options.check()?;
+        quietly(|| Host::make(&options, call))
     }
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let process = Process::current().ok_or(-libc::ENOMEM)?;
         let start = options.clock.id().map_or(options.start_ns, clock::now);
         let id = next_id(start);
-        if !options.slots.is_power_of_two() || options.slots < 2 {
-            return Err(-libc::EINVAL);
-        }
         let config = Config {
             levels: options.levels,
             slot_bits: options.slots.trailing_zeros(),
             limit: options.max_timers,
             tick_ns: options.tick_ns,
             start_ns: start,
-            pooled: options.crew.is_some(),
+            pooled: options.is_pooled(),
             salt: salt(id),
             id,
         };
@@ -115,7 +113,7 @@ impl Host {
             return Err(e.into());
         }
         let counter = options.coarse.then(Counter::measure).flatten();
-        let pool = options.crew.as_ref().map(Pool::new);
+        let pool = options.is_pooled().then(|| Pool::new(&options.crew));
         let no_pool = matches!(pool, Some(None));
         // SAFETY: mapped for it, and seen by nobody else.
         unsafe {
@@ -125,7 +123,7 @@ impl Host {
                 clock: counter.map_or(options.clock, Clock::Coarse),
                 pool: pool.flatten(),
                 executor: options.executor,
-                is_short: options.clock == Clock::Manual && options.crew.is_none(),
+                is_short: options.clock == Clock::Manual && !options.is_pooled(),
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
@@ -146,9 +144,10 @@ impl Host {
         let mut made = Ok(());
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);
-        } else if let (Some(pool), Some(crew)) = (&host.pool, &options.crew) {
+        } else if let Some(pool) = &host.pool {
             // SAFETY: the first and only time.
-            made = unsafe { pool.hire(crew.workers, thread::work, at.cast()) }.map_err(|e| -e);
+            made =
+                unsafe { pool.hire(options.crew.workers, thread::work, at.cast()) }.map_err(|e| -e);
             if made.is_err() {
                 local::leave(host);
             }

@@ -1,16 +1,13 @@
 //! How a wheel is made.
 
-use super::pool::Crew;
-pub(crate) use super::pool::Overload;
-use super::pool::{LONGEST_QUEUE, MOST_WORKERS};
-use super::time;
+use super::pool::{Crew, LONGEST_QUEUE, MOST_WORKERS};
 use super::{Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::slab::MOST;
 use crate::sys::clock::Clock;
 
-/// How a wheel is made.
-#[derive(Clone, Copy, Debug)]
+/// How a wheel is made. What is zero has its default value.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub clock: Clock,
     pub tick_ns: u64,
@@ -20,8 +17,8 @@ pub(crate) struct Options {
     pub start_ns: u64,
     /// Delays are counted from a cheaper reading of CLOCK_MONOTONIC.
     pub coarse: bool,
-    /// Callbacks run in threads of their own, or an executor's.
-    pub crew: Option<Crew>,
+    /// Callbacks run in threads of the wheel's own, or the executor's.
+    pub crew: Crew,
     pub executor: Option<Executor>,
 }
 
@@ -48,65 +45,36 @@ unsafe impl Sync for Executor {}
 /// Calls the function of a timer that has fired.
 pub(crate) type Call = unsafe fn(&Host, &Fired);
 
-const EINVAL: Errno = -libc::EINVAL;
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            clock: Clock::System(libc::CLOCK_MONOTONIC),
-            tick_ns: 1_000_000,
-            levels: 4,
-            slots: 256,
-            max_timers: MOST,
-            start_ns: 0,
-            coarse: false,
-            crew: None,
-            executor: None,
-        }
-    }
-}
-
 impl Options {
-    /// With threads of the wheel's own or the caller's, if there are any, and a
-    /// queue for them; a length of 0 is the default.
-    pub fn with_crew(
-        self,
-        workers: u32,
-        queue: u32,
-        overload: Overload,
-        executor: Option<Executor>,
-    ) -> Result<Options, Errno> {
-        let queue = if queue == 0 { 1024 } else { queue };
-        if workers > MOST_WORKERS
-            || (workers != 0 && executor.is_some())
-            || !queue.is_power_of_two()
-            || queue > LONGEST_QUEUE
-        {
-            return Err(EINVAL);
-        }
-        let crew = Crew {
-            workers,
-            queue,
-            overload,
-        };
-        Ok(Options {
-            crew: (workers != 0 || executor.is_some()).then_some(crew),
-            executor,
-            ..self
-        })
+    /// Callbacks do not run in the driver's thread.
+    pub fn is_pooled(&self) -> bool {
+        self.crew.workers != 0 || self.executor.is_some()
     }
 
-    /// Refuses what is out of range. `Wheel::new` refuses shapes that do not fit.
-    pub fn check(&self) -> Result<&Options, Errno> {
-        let monotonic = self.clock == Clock::System(libc::CLOCK_MONOTONIC);
-        time::clock(self.start_ns)?;
+    /// With the default values. Refuses what is out of range, but for what `Wheel::make`
+    /// refuses.
+    pub fn check(mut self) -> Result<Options, Errno> {
+        fn or<T: Default + PartialEq>(value: &mut T, default: T) {
+            if *value == T::default() {
+                *value = default;
+            }
+        }
+        or(&mut self.tick_ns, 1_000_000);
+        or(&mut self.levels, 4);
+        or(&mut self.slots, 256);
+        or(&mut self.max_timers, MOST);
+        or(&mut self.crew.queue, 1024);
         if self.tick_ns > 3_600_000_000_000
+            || !self.slots.is_power_of_two()
             || self.max_timers > MOST
-            || (self.coarse && !monotonic)
+            || (self.coarse && self.clock != Clock::default())
             || (self.clock != Clock::Manual && self.start_ns != 0)
-            || self.slots > 65_536
+            || self.crew.workers > MOST_WORKERS
+            || (self.crew.workers != 0 && self.executor.is_some())
+            || !self.crew.queue.is_power_of_two()
+            || self.crew.queue > LONGEST_QUEUE
         {
-            return Err(EINVAL);
+            return Err(-libc::EINVAL);
         }
         Ok(self)
     }

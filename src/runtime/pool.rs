@@ -42,19 +42,20 @@ pub(crate) const MOST_WORKERS: u32 = 256;
 /// The maximum length of the queue.
 pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
 
-/// What happens to a callback when the queue is full.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overload {
-    /// The driver runs it.
+/// What happens to a call of the handler when the workers' queue is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overload {
+    /// The driving thread calls the handler.
+    #[default]
     Run,
-    /// The driver waits for room.
+    /// The driving thread waits until the queue has room.
     Block,
-    /// No thread runs it. A count says so.
+    /// Nobody calls the handler. `Stats::dropped` counts it.
     Drop,
 }
 
 /// How a pool is made.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Crew {
     /// The number of threads; 0 with an executor.
     pub workers: u32,

@@ -13,6 +13,12 @@ pub(crate) enum Clock {
     Manual,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::System(libc::CLOCK_MONOTONIC)
+    }
+}
+
 impl Clock {
     /// The system clock that the wheel goes by.
     #[inline(always)]

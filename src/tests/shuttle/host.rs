@@ -247,20 +247,19 @@ impl World {
     fn new(clock: Clock, crew: Option<Crew>, manner: Manner) -> World {
         let executor = crew.is_some_and(|crew| crew.workers == 0);
         let host = Host::create(
-            &Options {
+            Options {
                 clock,
                 tick_ns: TICK,
                 levels: 2,
                 slots: 2,
-                max_timers: crate::core::slab::MOST,
-                start_ns: BEGIN,
-                coarse: false,
-                crew,
+                start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
+                crew: crew.unwrap_or_default(),
                 executor: executor.then_some(Executor {
                     call: execute,
                     func: std::ptr::null(),
                     arg: std::ptr::null_mut(),
                 }),
+                ..Options::default()
             },
             callback,
         )
