@@ -27,7 +27,7 @@ pub(crate) const LATENESS: usize = 40;
 /// A wheel and its surroundings: what `struct hwheel` is.
 #[repr(C)]
 pub(crate) struct Host {
-    pub(super) wheel: Wheel<Mmap>,
+    pub wheel: Wheel<Mmap>,
     pub(super) id: u64,
     pub(super) process: Process,
     pub(super) clock: Clock,
@@ -204,28 +204,10 @@ impl Host {
         Ok(())
     }
 
-    pub fn wheel(&self) -> &Wheel<Mmap> {
-        &self.wheel
-    }
-
-    #[inline]
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub fn process(&self) -> Process {
-        self.process
-    }
-
     /// Not a forked child.
     #[inline]
     pub fn is_ours(&self) -> bool {
         self.process.is_current()
-    }
-
-    /// Whether it was drained: it refuses arms.
-    pub(super) fn is_drained(&self) -> bool {
-        self.wheel.is_drained()
     }
 
     #[inline]

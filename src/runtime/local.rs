@@ -25,12 +25,12 @@ use table::{Held, NONE};
 
 /// Enters a wheel into the register. False without memory or keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    end::prepare(thread_ends) && Wheels::lock(host.process().mark()).add(host)
+    end::prepare(thread_ends) && Wheels::lock(host.process.mark()).add(host)
 }
 
 /// Takes a wheel out of the register, before it goes.
 pub(crate) fn leave(host: &Host) {
-    Wheels::lock(host.process().mark()).remove(host);
+    Wheels::lock(host.process.mark()).remove(host);
 }
 
 /// The calling thread's shard in `host`.
@@ -43,7 +43,7 @@ pub(crate) fn token(host: &Host) -> Result<Token, Error> {
 #[inline(always)]
 pub(crate) fn last(host: &Host) -> Option<Token> {
     let last = at_hand::last();
-    (last.id == host.wheel().id()).then_some(last.token)
+    (last.id == host.wheel.id()).then_some(last.token)
 }
 
 fn set_last(held: Held) {
@@ -64,20 +64,17 @@ pub(crate) fn inside<R>(f: impl FnOnce(&Cell<*const ()>) -> R) -> R {
 
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
-    if let Some(held) = table::find(host.id()) {
+    if let Some(held) = table::find(host.id) {
         set_last(held);
         return Ok(held.token);
     }
     if !end::call_at_end() {
         return Err(Error::Memory);
     }
-    let token = host.wheel().attach()?;
-    let held = Held {
-        id: host.id(),
-        token,
-    };
+    let token = host.wheel.attach()?;
+    let held = Held { id: host.id, token };
     // Last: the place that is given up may be that of the last wheel.
-    table::hold(held, host.process().mark()).inspect_err(|_| host.wheel().detach(token))?;
+    table::hold(held, host.process.mark()).inspect_err(|_| host.wheel.detach(token))?;
     set_last(held);
     Ok(token)
 }
@@ -101,7 +98,7 @@ mod tests {
 
     fn owned(wheel: &Wheel) -> usize {
         let mut n = 0;
-        wheel.host().wheel().find_shard(|shard| {
+        wheel.host().wheel.find_shard(|shard| {
             n += usize::from(shard.owned.load(Ordering::Relaxed) != 0);
             false
         });

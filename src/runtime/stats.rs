@@ -34,7 +34,7 @@ pub struct Stats {
 
 /// Takes the counts together.
 pub(crate) fn stats(host: &Host) -> Stats {
-    let w = host.wheel();
+    let w = &host.wheel;
     let driven = w.driven();
     let (armed, rearmed) = (w.total(|c| &c.armed[0]), w.total(|c| &c.armed[1]));
     let (pushes, repeats) = (w.total(|c| &c.pushes), w.total(|c| &c.repeats));

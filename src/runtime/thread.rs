@@ -50,7 +50,7 @@ impl Host {
     fn start_thread(&self) -> Result<Thread, Errno> {
         // Refused while somebody polls, advances or drains.
         drop(self.wheel.drive()?);
-        if self.is_drained() {
+        if self.wheel.is_drained() {
             return Err(-libc::ESHUTDOWN);
         }
         self.stop.store(0, Ordering::Release);

@@ -234,7 +234,7 @@ impl Host {
 
     pub fn key_move(&self, key: &[u8], when: When) -> Result<i32, Errno> {
         self.check()?;
-        if self.is_drained() {
+        if self.wheel.is_drained() {
             return Err(-libc::ESHUTDOWN);
         }
         quietly(|| self.keys.shift(self, key, when)).map(i32::from)

@@ -37,13 +37,13 @@ impl Wheels {
     pub fn add(&mut self, host: &Host) -> bool {
         let room = self.0.try_reserve(1).is_ok();
         if room {
-            self.0.push((host.id(), host));
+            self.0.push((host.id, host));
         }
         room
     }
 
     pub fn remove(&mut self, host: &Host) {
-        self.0.retain(|(id, _)| *id != host.id());
+        self.0.retain(|(id, _)| *id != host.id);
     }
 
     /// The wheel with that id, if it lives.

@@ -93,7 +93,7 @@ impl Page {
 
 fn give_back(held: Held, wheels: &mut Wheels) {
     if let Some(host) = wheels.find(held.id) {
-        host.wheel().detach(held.token);
+        host.wheel.detach(held.token);
     }
 }
 

@@ -494,7 +494,7 @@ impl World {
             {}
         } else {
             // Callbacks may arm again, a few times.
-            while host.wheel().pending() != 0 && self.drains.load(Ordering::Relaxed) == 0 {
+            while host.wheel.pending() != 0 && self.drains.load(Ordering::Relaxed) == 0 {
                 system().pass(FAR);
                 let driven = match is_manual(host) {
                     true => host.advance(host.now() + FAR, Budget::default(), None),
@@ -510,10 +510,10 @@ impl World {
         assert_eq!(queued, 0);
         let lost = host.unclaimed.get() + dropped;
         let fired = self.fired.load(Ordering::Relaxed) + lost + revoked;
-        assert_eq!(host.wheel().driven().fired.get(), fired, "fired");
+        assert_eq!(host.wheel.driven().fired.get(), fired, "fired");
         // A sync delete that waits for a callback also ends what is armed meanwhile,
         // each time that it waits, and says so once.
-        let ended = host.wheel().total(|c| &c.cancels) + revoked;
+        let ended = host.wheel.total(|c| &c.cancels) + revoked;
         let unsaid = ended - self.said.load(Ordering::Relaxed);
         let open = self.books.load(Ordering::Relaxed) - lost as i64;
         assert_eq!(open, unsaid as i64, "books");
