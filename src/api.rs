@@ -17,7 +17,7 @@ use crate::core::node::AUTO;
 use crate::runtime::foreign::PROMPT;
 use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::NEVER;
-use crate::runtime::{Errno, Host};
+use crate::runtime::{Errno, Host, Room};
 use crate::sys::ready::ready;
 use error::Error;
 use event::{Batch, Event, Timer};
@@ -522,14 +522,12 @@ impl Wheel {
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
-        drive: impl FnOnce(&Host, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<bool, Errno>,
+        drive: impl FnOnce(&Host, Room<'_>) -> Result<bool, Errno>,
     ) -> Result<Run<'e>, Error> {
         let empty = events.is_empty();
         let mut batch = Batch::new(events, false);
         let mut put = |fired: &Fired| batch.put(fired);
-        let room: Option<&mut dyn FnMut(&Fired) -> bool> =
-            if empty { None } else { Some(&mut put) };
-        let done = drive(self.host(), room)?;
+        let done = drive(self.host(), if empty { None } else { Some(&mut put) })?;
         self.resume_panic();
         Ok(Run {
             events: batch.filled(),

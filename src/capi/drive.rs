@@ -5,7 +5,7 @@ use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
 use crate::runtime::foreign::{number_of, pointer_of};
 use crate::runtime::time;
-use crate::runtime::{number, Budget, Errno, Executor, Host};
+use crate::runtime::{number, Budget, Errno, Executor, Host, Room};
 use std::ffi::{c_int, c_void};
 
 /// Event flag: hwheel_drain() handed the timer back; it has not fired.
@@ -192,7 +192,7 @@ unsafe fn drive(
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
-    how: impl FnOnce(&Host, Budget, Option<&mut dyn FnMut(&Fired) -> bool>) -> Result<bool, Errno>,
+    how: impl FnOnce(&Host, Budget, Room<'_>) -> Result<bool, Errno>,
 ) -> c_int {
     number((|| {
         // SAFETY: the caller's promise.
@@ -201,9 +201,7 @@ unsafe fn drive(
         let budget = unsafe { bounds(run) }?;
         let mut batch = Batch::new(events, max, 0)?;
         let mut put = |fired: &Fired| batch.put(fired);
-        let room: Option<&mut dyn FnMut(&Fired) -> bool> =
-            if max == 0 { None } else { Some(&mut put) };
-        let done = how(host, budget, room)?;
+        let done = how(host, budget, if max == 0 { None } else { Some(&mut put) })?;
         if !run.is_null() {
             // SAFETY: not null.
             unsafe { (*run).left = u32::from(!done) };

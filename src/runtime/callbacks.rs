@@ -85,7 +85,7 @@ impl Host {
     #[inline]
     pub(super) fn run(&self, frame: &Frame, fired: &Fired) {
         if fired.kind & KEYED == 0 {
-            return self.run_plain(frame, fired);
+            return self.show(frame, fired.handle, fired);
         }
         // The handle of a timer with a key is not the caller's.
         let nameless = Fired {
@@ -95,14 +95,9 @@ impl Host {
         self.show(frame, fired.handle, &nameless);
     }
 
-    /// The same of a timer without a key.
+    /// Calls the callback of that timer with what it is to see.
     #[inline(always)]
-    pub(super) fn run_plain(&self, frame: &Frame, fired: &Fired) {
-        self.show(frame, fired.handle, fired);
-    }
-
-    #[inline(always)]
-    fn show(&self, frame: &Frame, timer: Handle, fired: &Fired) {
+    pub(super) fn show(&self, frame: &Frame, timer: Handle, fired: &Fired) {
         frame.timer.set(timer);
         // SAFETY: `func` was given to `setup` for this very call.
         unsafe { (self.call)(self, fired) };
@@ -152,10 +147,7 @@ impl Host {
         self.check()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
         let fired = pool.take();
-        if let Some(fired) = &fired {
-            self.run_queued(pool, fired);
-        }
-        Ok(fired.is_some())
+        Ok(fired.inspect(|f| self.run_queued(pool, f)).is_some())
     }
 
     /// The numbers of callbacks that are queued, were dropped, and were taken out.
@@ -166,11 +158,6 @@ impl Host {
                 [&pool.dropped, &pool.revoked].map(|n| n.load(Ordering::Relaxed));
             (pool.queued(), dropped, revoked)
         })
-    }
-
-    /// Whether this thread is in a callback that the driver does not run itself.
-    pub(super) fn is_elsewhere(&self) -> bool {
-        self.pool.is_some() && self.is_inside()
     }
 
     /// Cancels a timer and waits for the end of its callback: 1 if it was armed, or

@@ -8,7 +8,7 @@
 use super::callbacks::Frame;
 use super::host::LATENESS;
 use super::thread::STOP;
-use super::{number, time, Budget, Errno, Host};
+use super::{number, time, Budget, Errno, Host, Room};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
@@ -18,6 +18,7 @@ use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
+use std::mem::ManuallyDrop;
 
 /// `drive`: nobody, or the tick thread, drives.
 pub(super) const IDLE: u32 = 0;
@@ -33,7 +34,7 @@ impl Host {
         drive: &mut Drive<'_, Mmap>,
         now: u64,
         budget: Budget,
-        event: Option<&mut dyn FnMut(&Fired) -> bool>,
+        event: Room<'_>,
     ) -> bool {
         let end = match budget.ns {
             0 => u64::MAX,
@@ -60,19 +61,20 @@ impl Host {
         })
     }
 
-    fn may_drive(&self) -> Result<(), Errno> {
+    /// The driver's lock, for a call that is right for the wheel's clock. Refused in a
+    /// callback, beside another driver, and while a tick thread is being started: either
+    /// this call sees the start, or `start` sees that the lock is taken.
+    #[inline]
+    fn take(&self, is_right: bool) -> Result<Drive<'_, Mmap>, Errno> {
         self.check()?;
-        // Relaxed: an early refusal; `take` decides.
-        if self.drive.load(Ordering::Relaxed) != IDLE || self.is_elsewhere() {
+        // Relaxed: an early refusal; the second look decides. In a callback that the
+        // driver runs itself, the lock is taken.
+        if self.drive.load(Ordering::Relaxed) != IDLE || (self.pool.is_some() && self.is_inside()) {
             return Err(-libc::EBUSY);
         }
-        Ok(())
-    }
-
-    /// The driver's lock, unless a tick thread is being started. Either this call
-    /// sees the start, or `start` sees that the lock is taken.
-    #[inline]
-    fn take(&self) -> Result<Drive<'_, Mmap>, Errno> {
+        if !is_right {
+            return Err(-libc::EINVAL);
+        }
         let drive = self.wheel.drive()?;
         fence_after_rmw();
         // Relaxed: fenced; pairs with the fence in `start`.
@@ -85,19 +87,9 @@ impl Host {
     /// Drives to `now`, or to the caller's time if that is later; true if all that was
     /// due is done. A callback, or a thread beside one that drives, is refused and does
     /// not move the clock.
-    pub fn advance(
-        &self,
-        now: u64,
-        budget: Budget,
-        event: Option<&mut dyn FnMut(&Fired) -> bool>,
-    ) -> Result<bool, Errno> {
-        self.may_drive()?;
-        if self.clock.id().is_some() {
-            return Err(-libc::EINVAL);
-        }
-        let mut drive = self.take()?;
-        let now = self.later(now);
-        self.set(now);
+    pub fn advance(&self, now: u64, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
+        let mut drive = self.take(self.clock.id().is_none())?;
+        let now = self.set(self.later(now));
         if drive.nothing_due(now) {
             drive.leave();
             return Ok(true);
@@ -113,9 +105,10 @@ impl Host {
     }
 
     #[inline(always)]
-    fn set(&self, now: u64) {
+    fn set(&self, now: u64) -> u64 {
         // Release: pairs with `now`.
         self.manual_ns.store(now, Ordering::Release);
+        now
     }
 
     /// Advances without room for events and without bounds. Checks `now`; returns 0 or
@@ -149,8 +142,7 @@ impl Host {
     #[inline(never)]
     fn advance_due(&self, mut drive: Drive<'_, Mmap>, now: u64) -> i32 {
         number(self.check().and_then(|()| time::clock(now)).map(|now| {
-            let now = self.later(now);
-            self.set(now);
+            let now = self.set(self.later(now));
             self.sweep(&mut drive, now, Budget::default(), None);
             0
         }))
@@ -158,24 +150,15 @@ impl Host {
 
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
     /// if all that was due is done.
-    pub fn poll(
-        &self,
-        budget: Budget,
-        event: Option<&mut dyn FnMut(&Fired) -> bool>,
-    ) -> Result<bool, Errno> {
-        self.may_drive()?;
-        if self.clock.id().is_none() {
-            return Err(-libc::EINVAL);
-        }
-        let mut drive = self.take()?;
+    pub fn poll(&self, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
+        let mut drive = self.take(self.clock.id().is_some())?;
         let done = self.sweep(&mut drive, self.now(), budget, event);
-        if self.fd.load(Ordering::Acquire) < 0 {
-            return Ok(done);
-        }
-        if done {
-            self.sleep(&mut drive);
-        } else {
-            self.alarm_now();
+        if self.alarm().is_some() {
+            if done {
+                self.sleep(&mut drive);
+            } else {
+                self.alarm_now();
+            }
         }
         Ok(done)
     }
@@ -183,23 +166,21 @@ impl Host {
     /// Sets the alarm for the next visit; false if the system refuses.
     pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> bool {
         let mut set = true;
-        drive.sleep(|ns| self.alarm(|a| set = a.set(ns).is_ok()));
+        drive.sleep(|ns| set = self.alarm().is_none_or(|a| a.set(ns).is_ok()));
         set
     }
 
     /// Wakes the thread that sleeps on the alarm; false if the system refuses.
     pub(super) fn alarm_now(&self) -> bool {
-        let mut set = true;
-        self.alarm(|a| set = a.set_now().is_ok());
-        set
+        self.alarm().is_none_or(|a| a.set_now().is_ok())
     }
 
-    pub(super) fn alarm(&self, f: impl FnOnce(&Alarm)) {
+    /// The alarm, once `descriptor` has made it.
+    pub(super) fn alarm(&self) -> Option<ManuallyDrop<Alarm>> {
         // Acquire: pairs with the exchange in `descriptor`.
         let fd = self.fd.load(Ordering::Acquire);
-        if let (true, Some(clock)) = (fd >= 0, self.clock.id()) {
-            f(&Alarm::borrow(fd, clock));
-        }
+        let clock = self.clock.id()?;
+        (fd >= 0).then(|| Alarm::borrow(fd, clock))
     }
 
     /// The alarm's descriptor. The first call makes it.
@@ -219,7 +200,7 @@ impl Host {
             .fd
             .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
         {
-            Ok(_) => Ok(std::mem::ManuallyDrop::new(alarm).fd()),
+            Ok(_) => Ok(ManuallyDrop::new(alarm).fd()),
             Err(seen) => Ok(seen),
         }
     }
@@ -237,9 +218,11 @@ impl Host {
         if self.is_inside() {
             return Err(-libc::EDEADLK);
         }
-        self.may_drive()?;
-        let mut drive = self.take()?;
-        Ok(drive.drain(|fired| self.named(fired, &mut take)))
+        let mut drive = self.take(true)?;
+        Ok(drive.drain(|fired| match fired.kind & KEYED {
+            0 => take(fired),
+            _ => self.fetch(fired).is_none_or(|named| take(&named)),
+        }))
     }
 }
 
@@ -249,7 +232,7 @@ struct Firing<'h, 'e> {
     frame: &'h Frame,
     /// The time of the sweep.
     now: u64,
-    event: Option<&'e mut dyn FnMut(&Fired) -> bool>,
+    event: Room<'e>,
     /// The deadline of the last one, and the count of its lateness.
     last: (u64, &'h Tally),
     /// It ends when the tick thread is to stop, or has a budget: the number of items
@@ -274,7 +257,7 @@ impl Sink for Firing<'_, '_> {
     #[inline(always)]
     fn call(&mut self, fired: &Fired) -> bool {
         self.count(fired);
-        self.host.run_plain(self.frame, fired);
+        self.host.show(self.frame, fired.handle, fired);
         !(self.bounded && self.is_used_up())
     }
 

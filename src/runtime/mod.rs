@@ -33,7 +33,7 @@ pub(crate) mod words;
 #[cfg(not(loom))]
 pub(crate) use host::Host;
 #[cfg(not(loom))]
-pub(crate) use options::{Budget, Call, Executor, Options};
+pub(crate) use options::{Budget, Call, Executor, Options, Room};
 #[cfg(not(loom))]
 pub(crate) use timers::When;
 

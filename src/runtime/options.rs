@@ -29,6 +29,9 @@ pub(crate) struct Budget {
     pub ns: u64,
 }
 
+/// What takes the events of a call that drives, and says whether it takes one more.
+pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
+
 /// Told when a callback was queued: calls the caller's function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {

@@ -12,7 +12,6 @@ const READY: u32 = 2;
 impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
-        self.check()?;
         self.descriptor()?;
         // Acquire: pairs with the Release in `stop`.
         self.drive
@@ -117,7 +116,7 @@ impl Host {
             if !self.sweep(&mut drive, self.now(), Budget::default(), None) {
                 continue;
             }
-            let mut slept = self.sleep(&mut drive);
+            let is_set = self.sleep(&mut drive);
             drop(drive);
             // A stop that came before the alarm was set has set it to now,
             // or is seen here.
@@ -125,8 +124,7 @@ impl Host {
             if self.stop.load(Ordering::Acquire) & STOP != 0 {
                 break;
             }
-            self.alarm(|a| slept = slept && a.wait());
-            if !slept {
+            if !is_set || !self.alarm().is_some_and(|alarm| alarm.wait()) {
                 // The descriptor is broken, for example closed by mistake. Timers
                 // still fire, because this thread looks again.
                 thread::nap();

@@ -250,16 +250,6 @@ impl Host {
         Ok(quietly(|| self.keys.pending(self, key)).into())
     }
 
-    /// Hands on a timer that has fired or was drained, as the caller knows it: a
-    /// keyed timer has no handle, and its key is free from now on. A keyed timer
-    /// without a key is dropped: the caller armed it by a guessed handle.
-    pub(super) fn named(&self, fired: &Fired, take: impl FnOnce(&Fired) -> bool) -> bool {
-        if fired.kind & KEYED != 0 {
-            return self.fetch(fired).is_none_or(|named| take(&named));
-        }
-        take(fired)
-    }
-
     /// Shows the pending timers from `index` on, as the caller knows them, until
     /// `see` returns false. Returns the index to continue at.
     pub fn list(&self, mut index: u32, mut see: impl FnMut(&Fired) -> bool) -> Result<u32, Errno> {
@@ -284,7 +274,10 @@ impl Host {
         Ok(0)
     }
 
-    /// Not inlined, so that a timer without a key does not pay for it.
+    /// A keyed timer that has fired or was drained, as the caller knows it: it has no
+    /// handle, and its key is free from now on. None without a key: the caller armed it
+    /// by a guessed handle. Not inlined, so that a timer without a key does not pay for
+    /// it.
     #[inline(never)]
     pub(super) fn fetch(&self, fired: &Fired) -> Option<Fired> {
         quietly(|| self.keys.fetch(fired))
