@@ -60,12 +60,12 @@ unsafe impl Sync for Wheel {}
 impl UnwindSafe for Wheel {}
 impl RefUnwindSafe for Wheel {}
 
-/// A result of the host that is 0 or 1.
+/// An answer of the host: 0, 1 or an error.
 #[inline]
-fn truth(n: Result<i32, Errno>) -> Result<bool, Error> {
+fn truth(n: i32) -> Result<bool, Error> {
     match n {
-        Ok(n) if n >= 0 => Ok(n == 1),
-        Ok(e) | Err(e) => Err(e.into()),
+        0.. => Ok(n == 1),
+        e => Err(e.into()),
     }
 }
 
@@ -243,7 +243,7 @@ impl Wheel {
     #[inline]
     pub fn arm(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         let ns = when.into().deadline(self, || self.host().arming_now())?;
-        truth(Ok(self.host().arm_at(timer.0, ns)))
+        truth(self.host().arm_at(timer.0, ns))
     }
 
     /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
@@ -268,7 +268,7 @@ impl Wheel {
     /// As [`arm`](Wheel::arm).
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
-        truth(self.host().arm(timer.0, when, How::Earlier))
+        Ok(self.host().arm(timer.0, when, How::Earlier)?)
     }
 
     /// As [`arm`](Wheel::arm), but only if the timer is pending.
@@ -277,7 +277,7 @@ impl Wheel {
     /// As [`arm`](Wheel::arm).
     pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
-        truth(self.host().arm(timer.0, when, How::Pending))
+        Ok(self.host().arm(timer.0, when, How::Pending)?)
     }
 
     /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
@@ -305,7 +305,7 @@ impl Wheel {
         slack: Duration,
     ) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
-        truth(self.host().arm_range(timer.0, when, nanos(slack)))
+        Ok(self.host().arm_range(timer.0, when, nanos(slack))?)
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
@@ -333,8 +333,7 @@ impl Wheel {
             NEVER => 0,
             ns => ns,
         };
-        self.host().set_period(timer.0, period)?;
-        Ok(())
+        Ok(self.host().set_period(timer.0, period)?)
     }
 
     /// Cancels a timer. True: the timer was pending and will not fire. False, or
@@ -345,7 +344,7 @@ impl Wheel {
     /// [`Error::Stale`].
     #[inline]
     pub fn delete(&self, timer: Timer) -> Result<bool, Error> {
-        truth(Ok(self.host().delete(timer.0)))
+        truth(self.host().delete(timer.0))
     }
 
     /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
@@ -365,7 +364,7 @@ impl Wheel {
     /// [`Error::Stale`]; [`Error::Deadlock`] if the handler runs for this timer on the
     /// calling thread.
     pub fn delete_sync(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel_sync(timer.0, false))
+        Ok(self.host().cancel_sync(timer.0, false)?)
     }
 
     /// As [`delete`](Wheel::delete), and arming the timer again is
@@ -374,7 +373,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel(timer.0, true))
+        Ok(self.host().cancel(timer.0, true)?)
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
@@ -383,7 +382,7 @@ impl Wheel {
     /// # Errors
     /// As [`delete_sync`](Wheel::delete_sync).
     pub fn shutdown_sync(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().cancel_sync(timer.0, true))
+        Ok(self.host().cancel_sync(timer.0, true)?)
     }
 
     /// As [`delete`](Wheel::delete), and frees the timer.
@@ -391,7 +390,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`].
     pub fn free(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().free(timer.0))
+        Ok(self.host().free(timer.0)?)
     }
 
     /// Whether a timer is pending.

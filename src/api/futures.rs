@@ -157,9 +157,9 @@ impl Sleep {
                 let (when, how) = (runtime::When::At(due), crate::core::arm::How::Pending);
                 self.wheel.host().arm(timer.0, when, how)
             }
-            _ => Ok(0),
+            _ => Ok(false),
         };
-        if moved != Ok(1) {
+        if moved != Ok(true) {
             self.cancel();
         }
     }

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::time::When;
-use super::{truth, Wheel};
+use super::Wheel;
 use crate::runtime::keys::{Target, LONGEST};
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
@@ -40,7 +40,7 @@ impl Wheel {
         let func = crate::runtime::foreign::number_of(self.handler);
         let when = when.into().of_host(self)?;
         let target = Target { func, cookie };
-        truth(self.host().key_set(key(bytes)?, target, when))
+        Ok(self.host().key_set(key(bytes)?, target, when)?)
     }
 
     /// Moves the pending timer of a key, which keeps its cookie. False if the key has
@@ -50,7 +50,7 @@ impl Wheel {
     /// As [`key_set`](Wheel::key_set), but for [`Error::Limit`].
     pub fn key_mod(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
-        truth(self.host().key_move(key(bytes)?, when))
+        Ok(self.host().key_move(key(bytes)?, when)?)
     }
 
     /// Cancels the pending timer of a key. False if the key has no pending timer.
@@ -58,7 +58,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Invalid`] as [`key_set`](Wheel::key_set).
     pub fn key_delete(&self, bytes: &[u8]) -> Result<bool, Error> {
-        truth(self.host().key_delete(key(bytes)?))
+        Ok(self.host().key_delete(key(bytes)?)?)
     }
 
     /// Whether a key has a pending timer.
@@ -66,6 +66,6 @@ impl Wheel {
     /// # Errors
     /// [`Error::Invalid`] as [`key_set`](Wheel::key_set).
     pub fn key_pending(&self, bytes: &[u8]) -> Result<bool, Error> {
-        truth(self.host().key_pending(key(bytes)?))
+        Ok(self.host().key_pending(key(bytes)?)?)
     }
 }

@@ -426,7 +426,7 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(h.work()?.into())))
+    number(unsafe { host(wheel) }.and_then(Host::work))
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.

@@ -224,7 +224,7 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
             NEVER => 0,
             ns => ns,
         };
-        h.set_period(timer, period)
+        h.set_period(timer, period).map(|()| 0)
     }))
 }
 
@@ -397,7 +397,7 @@ pub unsafe extern "C" fn hwheel_timer_pending(
     timer: hwheel_timer_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some().into())))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some())))
 }
 
 /// hwheel_timer_remaining() - Time that is left until a timer fires.

@@ -160,9 +160,9 @@ impl Host {
         })
     }
 
-    /// Cancels a timer and waits for the end of its callback: 1 if it was armed, or
+    /// Cancels a timer and waits for the end of its callback: true if it was armed, or
     /// if its callback was taken out of the queue.
-    pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<i32, Errno> {
+    pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
         self.check()?;
         if self.is_inside_of(timer) {
             // A stale handle is -ESTALE, whoever asks.
@@ -181,10 +181,7 @@ impl Host {
             inside => Wait::during(self.process, inside, (self.id, timer), cancel)
                 .ok_or(-libc::EDEADLK)?,
         };
-        if end.revoked.get() {
-            return Ok(1);
-        }
-        Ok(was?.into())
+        Ok(end.revoked.get() || was?)
     }
 }
 

@@ -50,8 +50,6 @@ impl From<Error> for i32 {
 
 /// A result as C has it.
 #[inline(always)]
-pub(crate) fn number(result: Result<i32, Errno>) -> i32 {
-    match result {
-        Ok(n) | Err(n) => n,
-    }
+pub(crate) fn number(result: Result<impl Into<i32>, Errno>) -> i32 {
+    result.map_or_else(|e| e, Into::into)
 }

@@ -1,7 +1,7 @@
 //! The calls on timers and keys: check the process, convert the time, call the core.
 
 use super::keys::{Target, Timers};
-use super::{local, number, Errno, Host};
+use super::{local, Errno, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -58,14 +58,11 @@ impl Timers for Host {
     }
 
     fn shift(&self, timer: Handle, when: When) -> Result<bool, Errno> {
-        match number(self.arm(timer, when, How::Pending)) {
-            n if n < 0 => Err(n),
-            n => Ok(n == 1),
-        }
+        self.arm(timer, when, How::Pending)
     }
 
     fn end(&self, timer: Handle) -> bool {
-        number(self.cancel(timer, false)) == 1
+        self.cancel(timer, false) == Ok(true)
     }
 
     fn is_pending(&self, timer: Handle) -> bool {
@@ -159,15 +156,15 @@ impl Host {
         self.arm_at(timer, self.arming_now_of(&self.clock) + delay)
     }
 
-    pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<i32, Errno> {
+    pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<bool, Errno> {
         self.check()?;
         let due = self.due(when);
-        Ok(self.wheel.arm(self, timer, due, how)?.into())
+        Ok(self.wheel.arm(self, timer, due, how)?)
     }
 
     /// Arms for a tick from the deadline to `slack` nanoseconds later. If there is
     /// none, for the first tick after the deadline.
-    pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<i32, Errno> {
+    pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<bool, Errno> {
         self.arm(timer, when, How::Within(slack))
     }
 
@@ -209,14 +206,14 @@ impl Host {
         Ok(done)
     }
 
-    pub fn cancel(&self, timer: Handle, shut: bool) -> Result<i32, Errno> {
+    pub fn cancel(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
         self.check()?;
-        Ok(self.wheel.cancel(self, timer, shut)?.into())
+        Ok(self.wheel.cancel(self, timer, shut)?)
     }
 
-    pub fn free(&self, timer: Handle) -> Result<i32, Errno> {
+    pub fn free(&self, timer: Handle) -> Result<bool, Errno> {
         self.check()?;
-        Ok(self.wheel.free(self, timer)?.into())
+        Ok(self.wheel.free(self, timer)?)
     }
 
     /// The deadline in nanoseconds, if it is armed.
@@ -227,27 +224,27 @@ impl Host {
 
     // Keyed timers. A lock or the allocator may change errno.
 
-    pub fn key_set(&self, key: &[u8], target: Target, when: When) -> Result<i32, Errno> {
+    pub fn key_set(&self, key: &[u8], target: Target, when: When) -> Result<bool, Errno> {
         self.check()?;
-        quietly(|| self.keys.set(self, key, target, when)).map(i32::from)
+        quietly(|| self.keys.set(self, key, target, when))
     }
 
-    pub fn key_move(&self, key: &[u8], when: When) -> Result<i32, Errno> {
+    pub fn key_move(&self, key: &[u8], when: When) -> Result<bool, Errno> {
         self.check()?;
         if self.wheel.is_drained() {
             return Err(-libc::ESHUTDOWN);
         }
-        quietly(|| self.keys.shift(self, key, when)).map(i32::from)
+        quietly(|| self.keys.shift(self, key, when))
     }
 
-    pub fn key_delete(&self, key: &[u8]) -> Result<i32, Errno> {
+    pub fn key_delete(&self, key: &[u8]) -> Result<bool, Errno> {
         self.check()?;
-        Ok(quietly(|| self.keys.delete(self, key)).into())
+        Ok(quietly(|| self.keys.delete(self, key)))
     }
 
-    pub fn key_pending(&self, key: &[u8]) -> Result<i32, Errno> {
+    pub fn key_pending(&self, key: &[u8]) -> Result<bool, Errno> {
         self.check()?;
-        Ok(quietly(|| self.keys.pending(self, key)).into())
+        Ok(quietly(|| self.keys.pending(self, key)))
     }
 
     /// Shows the pending timers from `index` on, as the caller knows them, until
@@ -268,10 +265,9 @@ impl Host {
     }
 
     /// Sets the period of a timer.
-    pub fn set_period(&self, timer: Handle, period: u64) -> Result<i32, Errno> {
+    pub fn set_period(&self, timer: Handle, period: u64) -> Result<(), Errno> {
         self.check()?;
-        self.wheel.set_period(timer, period)?;
-        Ok(0)
+        Ok(self.wheel.set_period(timer, period)?)
     }
 
     /// A keyed timer that has fired or was drained, as the caller knows it: it has no

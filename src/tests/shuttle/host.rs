@@ -174,9 +174,9 @@ fn world<'a>() -> &'a World {
 
 /// A result that one of these errors is among the right ones.
 #[track_caller]
-fn right(result: Result<i32, Errno>, errors: &[i32]) -> i32 {
+fn right(result: Result<impl Into<i32>, Errno>, errors: &[i32]) -> i32 {
     match result {
-        Ok(n) => n,
+        Ok(n) => n.into(),
         Err(e) if errors.contains(&-e) => e,
         Err(e) => panic!("error {e}"),
     }
@@ -359,7 +359,7 @@ impl World {
         let after = When::After(rng.below(SOON));
         match rng.below(3) {
             0 => _ = right(host.key_move(&key, after), &[libc::ESHUTDOWN]),
-            1 => self.says(host.key_delete(&key).unwrap() == 1),
+            1 => self.says(host.key_delete(&key).unwrap()),
             _ => {
                 let target = crate::runtime::keys::Target { func: 1, cookie: 0 };
                 self.book(1);
@@ -397,7 +397,7 @@ impl World {
             true => host.advance(host.now() + goal, budget, Some(&mut event)),
             false => host.poll(budget, Some(&mut event)),
         };
-        right(driven.map(i32::from), &[libc::EBUSY]) >= 0
+        right(driven, &[libc::EBUSY]) >= 0
     }
 
     fn drain(&self, host: &Host) {
@@ -406,7 +406,7 @@ impl World {
             self.ends();
             true
         });
-        if right(done.map(i32::from), &[libc::EBUSY]) < 0 {
+        if right(done, &[libc::EBUSY]) < 0 {
             self.drains.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -426,7 +426,7 @@ impl World {
             11 => self.wait_for_another(host, rng),
             12 => self.arm_one_call(host, rng),
             13 if rng.below(8) == 0 => self.drain(host),
-            14 => _ = right(host.work().map(i32::from), &[libc::EINVAL]),
+            14 => _ = right(host.work(), &[libc::EINVAL]),
             15 => {
                 let was = right(host.cancel(self.pick(rng), false), &[]);
                 self.says(was == 1);

@@ -110,7 +110,7 @@ fn a_sync_delete_hears_of_the_queue() {
             for _ in 0..8 {
                 w.book(1);
                 let was = host.arm(timer, When::After(0), crate::core::arm::How::Always);
-                assert_eq!(was, Ok(0));
+                assert_eq!(was, Ok(false));
                 system().pass(2 * TICK);
                 // At any point of what the driver does.
                 for _ in 0..rng.below(400) {
