@@ -149,12 +149,8 @@ mod header {
         out
     }
 
-    /// A comment as kernel-doc, without the sections that are for Rust readers.
-    fn kernel_doc(comment: &str) -> String {
-        let lines: Vec<_> = comment.lines().collect();
-        let end = lines.iter().position(|l| l.trim() == "# Safety");
-        let text = lines[..end.unwrap_or(lines.len())].join("\n");
-        let text = text.trim_end();
+    /// A comment as kernel-doc.
+    fn kernel_doc(text: &str) -> String {
         if text.lines().count() == 1 {
             return format!("/**{text} */\n");
         }

@@ -237,9 +237,6 @@ unsafe fn drive(
 ///
 /// Context: any thread; one drives at a time. Runs callbacks on the caller's
 /// stack, unless the wheel has workers or an executor.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
     wheel: *mut hwheel,
@@ -304,9 +301,6 @@ unsafe fn advance_within(
 ///
 /// Context: any thread; one drives at a time. Runs callbacks on the caller's
 /// stack, unless the wheel has workers or an executor.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
     wheel: *mut hwheel,
@@ -335,9 +329,6 @@ pub unsafe extern "C" fn hwheel_poll(
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread. Never blocks.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
@@ -364,9 +355,6 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Does not wait for the tick thread.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
@@ -397,9 +385,6 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 ///
 /// Context: any thread. Blocks until every running callback has returned, so the
 /// caller holds no lock that a callback takes.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
@@ -420,9 +405,6 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread. Runs the callback on the caller's stack.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
@@ -449,9 +431,6 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 ///
 /// Context: any thread; one drives at a time. Never blocks. Visits every timer
 /// once.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_drain(

@@ -50,9 +50,6 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
 /// key, for a short time; no callback runs under it. Calls the allocator for a
 /// key of more than 30 bytes and when the table grows.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_key_set(
@@ -93,9 +90,6 @@ pub unsafe extern "C" fn hwheel_key_set(
 ///
 /// Context: any thread, also in a callback. Takes the lock of the key for a
 /// short time. Calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_mod(
     wheel: *mut hwheel,
@@ -124,9 +118,6 @@ pub unsafe extern "C" fn hwheel_key_mod(
 ///
 /// Context: any thread, also in a callback. Takes the lock of the key for a
 /// short time. Calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
     wheel: *mut hwheel,
@@ -150,9 +141,6 @@ pub unsafe extern "C" fn hwheel_key_delete(
 ///
 /// Context: any thread, also in a callback. Takes the lock of the key for a
 /// short time. Calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_pending(
     wheel: *const hwheel,

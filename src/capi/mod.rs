@@ -1,6 +1,9 @@
 //! The C functions: validate, call, map the error. Their documentation is the
 //! header's; `hwheel.h.in` puts it in order.
 //!
+//! A function is unsafe for its pointers: the caller promises that they are what the
+//! documentation says.
+//!
 //! No panic crosses this boundary: the library is built to abort on one, and
 //! nothing here can cause one.
 

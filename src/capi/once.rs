@@ -55,9 +55,6 @@ unsafe fn make(
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_once(
@@ -113,9 +110,6 @@ pub unsafe extern "C" fn hwheel_once(
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 #[allow(clippy::too_many_arguments)]

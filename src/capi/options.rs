@@ -132,9 +132,6 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 /// * -EAGAIN - the system cannot start the workers.
 ///
 /// Context: any thread. May block in the kernel for memory.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_create(
@@ -175,9 +172,6 @@ pub unsafe extern "C" fn hwheel_create(
 /// Context: no other thread may use the wheel during or after this call. May run
 /// callbacks that still wait in the queue, on the caller's stack. Blocks until
 /// every running callback has returned.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
     if wheel.is_null() {

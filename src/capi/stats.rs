@@ -107,9 +107,6 @@ fn translate(s: &Stats, size: u32) -> hwheel_stats {
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c_int {
     number((|| {
@@ -141,9 +138,6 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 ///
 /// Context: any thread, also in a callback. Never blocks, and never disturbs a
 /// thread that drives.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut u64) -> c_int {
@@ -183,9 +177,6 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
 /// Context: any thread, also in a callback. Lock-free for timers without a key;
 /// takes the lock of each key that it lists. A walk visits every timer once:
 /// milliseconds for a million.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_list(
@@ -224,9 +215,6 @@ pub unsafe extern "C" fn hwheel_list(
 ///
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
 /// threads: nanoseconds for each, however many timers there are.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwheel_stats) -> c_int {
     number((|| {

@@ -47,9 +47,6 @@ pub type hwheel_fn =
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_timer_setup(
@@ -124,9 +121,6 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 /// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
 /// a system call only to wake the driver for a new earliest time, at the first
 /// use of a wheel by a thread, or to map more memory.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod(
     wheel: *mut hwheel,
@@ -169,9 +163,6 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 ///   forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_range(
     wheel: *mut hwheel,
@@ -209,9 +200,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 /// * -ESHUTDOWN - the timer was shut down, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_set_period(
     wheel: *mut hwheel,
@@ -247,9 +235,6 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -283,9 +268,6 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller holds no lock that the callback takes.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_sync(
     wheel: *mut hwheel,
@@ -311,9 +293,6 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -339,9 +318,6 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller holds no lock that the callback takes.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
     wheel: *mut hwheel,
@@ -367,9 +343,6 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 ///
 /// Context: any thread, also in the timer's own callback. Lock-free; calls no
 /// allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -388,9 +361,6 @@ pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_tim
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_pending(
     wheel: *const hwheel,
@@ -414,9 +384,6 @@ pub unsafe extern "C" fn hwheel_timer_pending(
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_timer_remaining(
@@ -495,9 +462,6 @@ unsafe fn many(
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_many(
     wheel: *mut hwheel,
@@ -551,9 +515,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator.
-///
-/// # Safety
-/// Pointers as described.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_many(
     wheel: *mut hwheel,
