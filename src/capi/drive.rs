@@ -194,9 +194,8 @@ unsafe fn drive(
     run: *mut hwheel_run,
     how: impl FnOnce(&Host, Budget, Room<'_>) -> Result<bool, Errno>,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         // SAFETY: the caller's promise.
         let budget = unsafe { bounds(run) }?;
         let mut batch = Batch::new(events, max, 0)?;
@@ -207,7 +206,7 @@ unsafe fn drive(
             unsafe { (*run).left = u32::from(!done) };
         }
         Ok(batch.len as i32)
-    })())
+    }))
 }
 
 /// hwheel_advance() - Drive a wheel with a manual clock.
@@ -438,14 +437,13 @@ pub unsafe extern "C" fn hwheel_drain(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if max == 0 {
             return Err(EINVAL);
         }
         let mut batch = Batch::new(events, max, HWHEEL_EVENT_DRAINED)?;
         host.drain(|fired| batch.put(fired))?;
         Ok(batch.len as i32)
-    })())
+    }))
 }

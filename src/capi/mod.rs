@@ -27,6 +27,7 @@ use crate::runtime::time::time;
 use crate::runtime::words::words;
 use crate::runtime::{Errno, Host, When};
 use std::ffi::{c_char, c_int};
+use std::mem::MaybeUninit;
 use timer::HWHEEL_ABS;
 
 /// Major version: incremented when the binary interface breaks.
@@ -56,6 +57,19 @@ unsafe fn host<'a>(wheel: *const hwheel) -> Result<&'a Host, Errno> {
     unsafe { wheel.cast::<Host>().as_ref() }.ok_or(EINVAL)
 }
 
+/// The size of a caller's extensible struct, which is its first word.
+///
+/// # Safety
+/// `of` points to it.
+unsafe fn size_said<T>(of: *const T) -> Result<usize, Errno> {
+    // SAFETY: the caller's promise.
+    match unsafe { of.cast::<u32>().read() } as usize {
+        0..8 => Err(EINVAL),
+        size @ 8..=4096 => Ok(size),
+        _ => Err(-libc::E2BIG),
+    }
+}
+
 /// Reads an extensible struct the way the kernel does: a shorter one is
 /// completed with zeros, and what is beyond this version must be zero.
 ///
@@ -65,14 +79,8 @@ unsafe fn host<'a>(wheel: *const hwheel) -> Result<&'a Host, Errno> {
 unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     let ours = size_of::<T>();
     // SAFETY: the caller's promise covers at least the first word.
-    let size = unsafe { from.cast::<u32>().read() } as usize;
-    if size < size_of::<u64>() {
-        return Err(EINVAL);
-    }
-    if size > 4096 {
-        return Err(-libc::E2BIG);
-    }
-    let mut read = std::mem::MaybeUninit::<T>::zeroed();
+    let size = unsafe { size_said(from) }?;
+    let mut read = MaybeUninit::<T>::zeroed();
     // SAFETY: `size` bytes are readable, and at most `ours` are written; all
     // zero is a value.
     unsafe {

@@ -14,18 +14,18 @@ pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;
 /// Flag: after a miss, count the next period from now.
 pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
 
-/// Makes a timer that frees itself, armed.
+/// Makes a timer, armed if there is a time for it.
 ///
 /// # Safety
 /// Pointers as in the functions that call it.
-unsafe fn make(
+pub(super) unsafe fn make(
     wheel: *mut hwheel,
-    when: When,
     spec: Spec,
+    when: Option<When>,
     timer: *mut hwheel_timer_t,
 ) -> Result<i32, Errno> {
     // SAFETY: the caller's promise.
-    let handle = unsafe { host(wheel) }?.setup(spec, Some(when))?;
+    let handle = unsafe { host(wheel) }?.setup(spec, when)?;
     if !timer.is_null() {
         // SAFETY: not null.
         unsafe { timer.write(handle) };
@@ -68,11 +68,11 @@ pub unsafe extern "C" fn hwheel_once(
     let spec = Spec {
         func: number_of_fn(r#fn),
         cookie,
-        period: 0,
         kind: AUTO,
+        ..Spec::default()
     };
     // SAFETY: the caller's promise.
-    number(when(time_ns, flags).and_then(|when| unsafe { make(wheel, when, spec, timer) }))
+    number(when(time_ns, flags).and_then(|when| unsafe { make(wheel, spec, Some(when), timer) }))
 }
 
 /// hwheel_every() - Fire again and again.
@@ -145,6 +145,6 @@ pub unsafe extern "C" fn hwheel_every(
             kind: kind | slack,
         };
         // SAFETY: the caller's promise.
-        unsafe { make(wheel, when, spec, timer) }
+        unsafe { make(wheel, spec, Some(when), timer) }
     })())
 }

@@ -1,7 +1,7 @@
 //! The time of a wheel, its pending timers, and its counts.
 
 use super::drive::{hwheel_event, Batch, HWHEEL_EVENT_LISTED};
-use super::{host, hwheel, EINVAL};
+use super::{host, hwheel, size_said, EINVAL};
 use crate::runtime::number;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
@@ -109,9 +109,8 @@ fn translate(s: &Stats, size: u32) -> hwheel_stats {
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if now_ns.is_null() {
             return Err(EINVAL);
         }
@@ -119,7 +118,7 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
         // SAFETY: not null.
         unsafe { now_ns.write(host.now()) };
         Ok(0)
-    })())
+    }))
 }
 
 /// hwheel_next_expiry() - Get the time at which to drive the wheel next.
@@ -141,9 +140,8 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut u64) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if time_ns.is_null() {
             return Err(EINVAL);
         }
@@ -153,7 +151,7 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
         // SAFETY: not null.
         unsafe { time_ns.write(ns) };
         Ok(1)
-    })())
+    }))
 }
 
 /// hwheel_list() - Walk over the pending timers.
@@ -185,9 +183,8 @@ pub unsafe extern "C" fn hwheel_list(
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if cursor.is_null() || max == 0 {
             return Err(EINVAL);
         }
@@ -198,7 +195,7 @@ pub unsafe extern "C" fn hwheel_list(
         // SAFETY: not null.
         unsafe { cursor.write(next.into()) };
         Ok(batch.len as i32)
-    })())
+    }))
 }
 
 /// hwheel_get_stats() - Get the counts of a wheel.
@@ -217,20 +214,13 @@ pub unsafe extern "C" fn hwheel_list(
 /// threads: nanoseconds for each, however many timers there are.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwheel_stats) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if stats.is_null() {
             return Err(EINVAL);
         }
         // SAFETY: not null, and at least the first word is there.
-        let size = unsafe { (*stats).size } as usize;
-        if size < size_of::<u64>() {
-            return Err(EINVAL);
-        }
-        if size > 4096 {
-            return Err(-libc::E2BIG);
-        }
+        let size = unsafe { size_said(stats) }?;
         host.check()?;
         let all = translate(&self::stats(host), size as u32);
         // SAFETY: `size` bytes are writable, by the caller's promise.
@@ -241,5 +231,5 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwhe
             std::ptr::write_bytes(to.add(ours), 0, size - ours);
         }
         Ok(0)
-    })())
+    }))
 }

@@ -1,6 +1,7 @@
 //! Timers that can be armed again and again, and calls for any timer.
 
 use super::drive::{hwheel_event, number_of_fn};
+use super::once::make;
 use super::{host, hwheel, when, EINVAL};
 use crate::core::arm::How;
 use crate::core::life::Spec;
@@ -55,22 +56,16 @@ pub unsafe extern "C" fn hwheel_timer_setup(
     cookie: u64,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
-        if timer.is_null() {
-            return Err(EINVAL);
-        }
-        let spec = Spec {
-            func: number_of_fn(r#fn),
-            cookie,
-            ..Spec::default()
-        };
-        let handle = host.setup(spec, None)?;
-        // SAFETY: not null.
-        unsafe { timer.write(handle) };
-        Ok(0)
-    })())
+    if timer.is_null() {
+        return EINVAL;
+    }
+    let spec = Spec {
+        func: number_of_fn(r#fn),
+        cookie,
+        ..Spec::default()
+    };
+    // SAFETY: the caller's promise.
+    number(unsafe { make(wheel, spec, None, timer) })
 }
 
 /// The condition of an arm.
@@ -391,9 +386,8 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
     timer: hwheel_timer_t,
     remaining_ns: *mut u64,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         if remaining_ns.is_null() {
             return Err(EINVAL);
         }
@@ -401,13 +395,13 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
             return Ok(0);
         };
         let left = match deadline {
-            u64::MAX => u64::MAX,
-            d => d.saturating_sub(host.now()),
+            NEVER => NEVER,
+            ns => ns.saturating_sub(host.now()),
         };
         // SAFETY: not null.
         unsafe { remaining_ns.write(left) };
         Ok(1)
-    })())
+    }))
 }
 
 /// Acts on each of a caller's timers, and writes the results.
@@ -471,9 +465,8 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
     flags: u32,
     results: *mut i32,
 ) -> c_int {
-    number((|| {
-        // SAFETY: the caller's promise.
-        let host = unsafe { host(wheel) }?;
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         let how = condition(flags)?;
         if times_ns.is_null() && count != 0 {
             return Err(EINVAL);
@@ -494,7 +487,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
         };
         // SAFETY: the caller's promise.
         unsafe { many(host, timers, count, results, act) }
-    })())
+    }))
 }
 
 /// hwheel_timer_delete_many() - Cancel many timers.
