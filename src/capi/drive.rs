@@ -5,7 +5,7 @@ use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
 use crate::runtime::foreign::{number_of, pointer_of};
 use crate::runtime::time;
-use crate::runtime::{number, Budget, Errno, Executor, Host, Room};
+use crate::runtime::{number, Budget, Errno, Host, Room};
 use std::ffi::{c_int, c_void};
 
 /// Event flag: hwheel_drain() handed the timer back; it has not fired.
@@ -66,20 +66,6 @@ pub struct hwheel_run {
 /// runs nothing any more delays callbacks and nothing else.
 pub type hwheel_executor_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
-
-/// Calls the C function of an executor.
-///
-/// # Safety
-/// `executor.func` is a `hwheel_executor_fn` that came with the options.
-pub(super) unsafe fn execute(host: &Host, executor: Executor) {
-    // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<*const (), hwheel_executor_fn>(executor.func) };
-    if let Some(func) = func {
-        let wheel = std::ptr::from_ref(host).cast_mut().cast();
-        // SAFETY: the contract of `hwheel_executor_fn`.
-        unsafe { func(wheel, executor.arg) };
-    }
-}
 
 /// A callback as the core keeps it.
 pub(super) fn number_of_fn(func: hwheel_fn) -> usize {

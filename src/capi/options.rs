@@ -1,7 +1,8 @@
 //! How a wheel is made, and its end.
 
-use super::drive::{call, execute, hwheel_executor_fn};
+use super::drive::{call, hwheel_executor_fn};
 use super::{extensible, hwheel, EINVAL};
+use crate::runtime::options::Function;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{number, Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
@@ -84,6 +85,8 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
     if o.flags & !HWHEEL_COARSE != 0 || (o.executor.is_none() && !o.executor_arg.is_null()) {
         return Err(EINVAL);
     }
+    // SAFETY: a `hwheel` is a host.
+    let executor: Option<Function> = unsafe { std::mem::transmute(o.executor) };
     Ok(Options {
         clock: match o.clock {
             HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
@@ -108,9 +111,8 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
                 _ => return Err(EINVAL),
             },
         },
-        executor: o.executor.map(|f| Executor {
-            call: execute,
-            func: f as *const (),
+        executor: executor.map(|func| Executor {
+            func,
             arg: o.executor_arg,
         }),
     })

@@ -129,8 +129,9 @@ impl Host {
         match offer {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
-                    // SAFETY: made together with its `func`.
-                    unsafe { (executor.call)(self, executor) };
+                    let host = std::ptr::from_ref(self).cast_mut();
+                    // SAFETY: the function came with its argument.
+                    unsafe { (executor.func)(host, executor.arg) };
                 }
             }
             Offer::Refused => {

@@ -32,11 +32,13 @@ pub(crate) struct Budget {
 /// What takes the events of a call that drives, and says whether it takes one more.
 pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
 
-/// Told when a callback was queued: calls the caller's function.
+/// An executor as C has it.
+pub(crate) type Function = unsafe extern "C-unwind" fn(*mut Host, *mut libc::c_void);
+
+/// Told when a callback was queued.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {
-    pub call: unsafe fn(&Host, Executor),
-    pub func: *const (),
+    pub func: Function,
     pub arg: *mut libc::c_void,
 }
 

@@ -227,7 +227,9 @@ unsafe fn callback(host: &Host, fired: &Fired) {
     }
 }
 
-unsafe fn execute(host: &Host, _: Executor) {
+unsafe extern "C-unwind" fn execute(host: *mut Host, _: *mut libc::c_void) {
+    // SAFETY: the wheel that calls it.
+    let host = unsafe { &*host };
     let w = world();
     if system().one_in(4) {
         is_refused_inside(host);
@@ -255,8 +257,7 @@ impl World {
                 start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
                 crew: crew.unwrap_or_default(),
                 executor: executor.then_some(Executor {
-                    call: execute,
-                    func: std::ptr::null(),
+                    func: execute,
                     arg: std::ptr::null_mut(),
                 }),
                 ..Options::default()
