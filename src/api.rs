@@ -438,7 +438,7 @@ impl Wheel {
     /// # Panics
     /// If the handler has panicked, in this call or before.
     pub fn advance<'e>(&self, now: Time, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        Ok(self.advance_within(Bounds::NONE, now, events)?.events)
+        Ok(self.advance_within(Bounds::new(), now, events)?.events)
     }
 
     /// As [`advance`](Wheel::advance), within bounds. Says whether due timers may be
@@ -488,7 +488,7 @@ impl Wheel {
     /// # Panics
     /// As [`advance`](Wheel::advance).
     pub fn poll<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        Ok(self.poll_within(Bounds::NONE, events)?.events)
+        Ok(self.poll_within(Bounds::new(), events)?.events)
     }
 
     /// As [`poll`](Wheel::poll), within bounds. Says whether due timers may be left.

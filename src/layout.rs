@@ -7,7 +7,7 @@ use crate::capi::options::hwheel_options;
 use crate::capi::stats::hwheel_stats;
 use crate::capi::timer::{hwheel_fn, hwheel_timer_t};
 use crate::core::driver::Fired;
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::offset_of;
 
 macro_rules! offsets {
     ($type:ty, $($member:ident: $at:literal,)*) => {

@@ -47,16 +47,10 @@ impl Error {
 
 impl From<Errno> for Error {
     fn from(negative: Errno) -> Error {
-        match -negative {
-            libc::ESTALE => Error::Stale,
-            libc::ENOSPC => Error::Limit,
-            libc::ENOMEM => Error::NoMemory,
-            libc::EBUSY => Error::Busy,
-            libc::EINVAL => Error::Invalid,
-            libc::ESHUTDOWN => Error::Shutdown,
-            libc::EDEADLK => Error::Deadlock,
-            errno => Error::System(errno),
-        }
+        use Error::{Busy, Deadlock, Invalid, Limit, NoMemory, Shutdown, Stale};
+        let known = [Stale, Limit, NoMemory, Busy, Invalid, Shutdown, Deadlock];
+        let error = known.into_iter().find(|error| error.errno() == -negative);
+        error.unwrap_or(Error::System(-negative))
     }
 }
 

@@ -10,11 +10,9 @@ use std::time::Duration;
 pub struct Bounds(pub(crate) Budget);
 
 impl Bounds {
-    pub(crate) const NONE: Bounds = Bounds(Budget { items: 0, ns: 0 });
-
     /// No bounds.
     pub fn new() -> Bounds {
-        Bounds::NONE
+        Bounds::default()
     }
 
     /// The maximum number of timers to fire; zero for no limit.

@@ -12,10 +12,9 @@ pub(crate) const LONGEST: u64 = i64::MAX as u64;
 /// A delay, a deadline, a period or a slack.
 #[inline]
 pub(crate) fn time(ns: u64) -> Result<u64, Errno> {
-    if ns <= LONGEST || ns == NEVER {
-        Ok(ns)
-    } else {
-        Err(-libc::EINVAL)
+    match ns {
+        NEVER => Ok(NEVER),
+        _ => clock(ns),
     }
 }
 

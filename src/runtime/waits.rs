@@ -52,15 +52,6 @@ impl First {
     }
 }
 
-/// Whether a thread that is in these frames runs that timer's callback.
-///
-/// # Safety
-/// As `Frame::any`.
-unsafe fn runs(inside: *const Frame, timer: Timer) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { Frame::any(inside, |host, handle| (host, handle) == timer) }
-}
-
 impl Wait {
     /// Calls `f`, in which this thread waits for the callback of `target`. `None`,
     /// without a call, if that callback waits for this thread, directly or not.
@@ -73,8 +64,12 @@ impl Wait {
         let mark = process.mark();
         let mut first = WAITS.lock(mark, none);
         let mut timer = target;
-        // SAFETY: threads that wait do not leave their callbacks, nor does this one.
-        let runs = |inside, timer| unsafe { runs(inside, timer) };
+        // Whether a thread that is in these frames runs that timer's callback.
+        let runs = |inside, timer| {
+            let is = |host, handle| (host, handle) == timer;
+            // SAFETY: threads that wait do not leave their callbacks, nor does this one.
+            unsafe { Frame::any(inside, is) }
+        };
         while let Some(other) = first.find(|wait| runs(wait.inside, timer)) {
             timer = other.target;
             if runs(inside, timer) {
