@@ -305,7 +305,7 @@ impl Wheel {
         slack: Duration,
     ) -> Result<bool, Error> {
         let when = when.into().of_host(self)?;
-        Ok(self.host().arm_range(timer.0, when, nanos(slack))?)
+        Ok(self.host().arm(timer.0, when, How::Within(nanos(slack)))?)
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
@@ -333,7 +333,7 @@ impl Wheel {
             NEVER => 0,
             ns => ns,
         };
-        Ok(self.host().set_period(timer.0, period)?)
+        Ok(self.host().wheel.set_period(timer.0, period)?)
     }
 
     /// Cancels a timer. True: the timer was pending and will not fire. False, or
@@ -373,7 +373,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().cancel(timer.0, true)?)
+        Ok(self.host().wheel.cancel(self.host(), timer.0, true)?)
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
@@ -390,7 +390,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`].
     pub fn free(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().free(timer.0)?)
+        Ok(self.host().wheel.free(self.host(), timer.0)?)
     }
 
     /// Whether a timer is pending.
@@ -406,7 +406,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`].
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
-        Ok(self.host().deadline(timer.0)?.map(Time::from_nanos))
+        Ok(self.host().wheel.due(timer.0)?.map(Time::from_nanos))
     }
 
     // Driving.

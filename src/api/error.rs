@@ -1,5 +1,6 @@
 //! Errors as an enum.
 
+use crate::core::error as core;
 use crate::runtime::words::words;
 use crate::runtime::Errno;
 use std::fmt;
@@ -42,6 +43,12 @@ impl Error {
             Error::TimedOut => libc::ETIMEDOUT,
             Error::System(errno) => errno,
         }
+    }
+}
+
+impl From<core::Error> for Error {
+    fn from(error: core::Error) -> Error {
+        Errno::from(error).into()
     }
 }
 

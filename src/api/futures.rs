@@ -21,6 +21,7 @@ use super::options::Missed;
 use super::period::Period;
 use super::time::{nanos, When};
 use super::Wheel;
+use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
 use crate::runtime;
@@ -154,7 +155,7 @@ impl Sleep {
         self.due = self.wheel.due(when);
         let moved = match (&self.armed, self.due) {
             (Some((timer, _)), Ok(due)) => {
-                let (when, how) = (runtime::When::At(due), crate::core::arm::How::Pending);
+                let (when, how) = (runtime::When::At(due), How::Pending);
                 self.wheel.host().arm(timer.0, when, how)
             }
             _ => Ok(false),
@@ -179,8 +180,8 @@ impl Sleep {
         let slack = nanos(self.slack);
         let timer = host.setup(spec, (slack == 0).then_some(due))?;
         if slack != 0 {
-            host.arm_range(timer, due, slack)
-                .inspect_err(|_| _ = host.free(timer))?;
+            host.arm(timer, due, How::Within(slack))
+                .inspect_err(|_| _ = host.wheel.free(host, timer))?;
         }
         // It is the timer's, and `wake` may have taken it over already.
         std::mem::forget(owned);

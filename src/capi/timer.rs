@@ -169,7 +169,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
     // SAFETY: the caller's promise.
     number(
         unsafe { host(wheel) }
-            .and_then(|h| h.arm_range(timer, when(time_ns, flags)?, time(slack_ns)?)),
+            .and_then(|h| h.arm(timer, when(time_ns, flags)?, How::Within(time(slack_ns)?))),
     )
 }
 
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
             NEVER => 0,
             ns => ns,
         };
-        h.set_period(timer, period).map(|()| 0)
+        Ok(h.wheel.set_period(timer, period).map(|()| 0)?)
     }))
 }
 
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.cancel(timer, true)))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.cancel(h, timer, true)?)))
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
@@ -341,7 +341,7 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.free(timer)))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.free(h, timer)?)))
 }
 
 /// hwheel_timer_pending() - Whether a timer is pending.
@@ -362,7 +362,7 @@ pub unsafe extern "C" fn hwheel_timer_pending(
     timer: hwheel_timer_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(h.deadline(timer)?.is_some())))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.due(timer)?.is_some())))
 }
 
 /// hwheel_timer_remaining() - Time that is left until a timer fires.
@@ -391,7 +391,7 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
         if remaining_ns.is_null() {
             return Err(EINVAL);
         }
-        let Some(deadline) = host.deadline(timer)? else {
+        let Some(deadline) = host.wheel.due(timer)? else {
             return Ok(0);
         };
         let left = match deadline {

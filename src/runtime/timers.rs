@@ -1,4 +1,5 @@
-//! The calls on timers and keys: check the process, convert the time, call the core.
+//! The calls on timers and keys: convert the time, call the core. In a forked child the
+//! core refuses calls on a timer; the others check the process.
 
 use super::keys::{Target, Timers};
 use super::{local, Errno, Host};
@@ -62,11 +63,11 @@ impl Timers for Host {
     }
 
     fn end(&self, timer: Handle) -> bool {
-        self.cancel(timer, false) == Ok(true)
+        self.wheel.cancel(self, timer, false) == Ok(true)
     }
 
     fn is_pending(&self, timer: Handle) -> bool {
-        self.deadline(timer).is_ok_and(|d| d.is_some())
+        self.wheel.due(timer).is_ok_and(|d| d.is_some())
     }
 }
 
@@ -119,7 +120,6 @@ impl Host {
     }
 
     pub fn setup(&self, spec: Spec, when: Option<When>) -> Result<Handle, Errno> {
-        self.check()?;
         let due = when.map(|w| self.due(w));
         Ok(self.wheel.setup(self, spec, due)?)
     }
@@ -157,15 +157,7 @@ impl Host {
     }
 
     pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<bool, Errno> {
-        self.check()?;
-        let due = self.due(when);
-        Ok(self.wheel.arm(self, timer, due, how)?)
-    }
-
-    /// Arms for a tick from the deadline to `slack` nanoseconds later. If there is
-    /// none, for the first tick after the deadline.
-    pub fn arm_range(&self, timer: Handle, when: When, slack: u64) -> Result<bool, Errno> {
-        self.arm(timer, when, How::Within(slack))
+        Ok(self.wheel.arm(self, timer, self.due(when), how)?)
     }
 
     /// The slack of a period as part of a timer's kind. It is short enough that each
@@ -204,22 +196,6 @@ impl Host {
             done += usize::from(act(i, timer(i)) >= 0);
         }
         Ok(done)
-    }
-
-    pub fn cancel(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
-        self.check()?;
-        Ok(self.wheel.cancel(self, timer, shut)?)
-    }
-
-    pub fn free(&self, timer: Handle) -> Result<bool, Errno> {
-        self.check()?;
-        Ok(self.wheel.free(self, timer)?)
-    }
-
-    /// The deadline in nanoseconds, if it is armed.
-    pub fn deadline(&self, timer: Handle) -> Result<Option<u64>, Errno> {
-        self.check()?;
-        Ok(self.wheel.due(timer)?)
     }
 
     // Keyed timers. A lock or the allocator may change errno.
@@ -262,12 +238,6 @@ impl Host {
             }
         }
         Ok(index)
-    }
-
-    /// Sets the period of a timer.
-    pub fn set_period(&self, timer: Handle, period: u64) -> Result<(), Errno> {
-        self.check()?;
-        Ok(self.wheel.set_period(timer, period)?)
     }
 
     /// A keyed timer that has fired or was drained, as the caller knows it: it has no

@@ -13,6 +13,7 @@ mod life;
 mod waits;
 
 use super::{add, check, thread, Rng, Tally};
+use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, KEYED};
@@ -333,8 +334,8 @@ impl World {
         // Before it can end.
         self.book(1);
         let armed = match rng.below(3) {
-            0 => host.arm_range(timer, after, rng.below(SOON)),
-            _ => host.arm(timer, after, crate::core::arm::How::Always),
+            0 => host.arm(timer, after, How::Within(rng.below(SOON))),
+            _ => host.arm(timer, after, How::Always),
         };
         if right(armed, &[libc::ESHUTDOWN]) != 0 {
             self.book(-1);
@@ -429,8 +430,8 @@ impl World {
             13 if rng.below(8) == 0 => self.drain(host),
             14 => _ = right(host.work(), &[libc::EINVAL]),
             15 => {
-                let was = right(host.cancel(self.pick(rng), false), &[]);
-                self.says(was == 1);
+                let was = host.wheel.cancel(host, self.pick(rng), false).unwrap();
+                self.says(was);
             }
             16 if system().hostile.load(Ordering::Relaxed) && rng.below(4) == 0 => {
                 system().misbehave(rng);
