@@ -524,13 +524,13 @@ impl<M: Memory> Wheel<M> {
         let mut word = arm.word;
         loop {
             // Either this thread has the timer, or the drain has.
-            match self.exchange(arm.node.hot, word, word.disarmed()) {
+            match self.exchange(arm.node.hot, word, word.fired()) {
                 Ok(_) => {
                     arm.node.own.count.armed[0].bump(u64::MAX);
                     return Err(Error::Shutdown);
                 }
                 // Only its callback has ended.
-                Err(seen) if seen == word.finished().0 => word = seen,
+                Err(seen) if seen == word.finished() => word = seen,
                 Err(_) => return Ok(false),
             }
         }

@@ -139,11 +139,11 @@ impl<M: Memory> Wheel<M> {
         let hot = self.slab.hot(index);
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         let next = loop {
-            let (next, ended) = state.finished();
+            let next = state.finished();
             // AcqRel: what the callback did; pairs with `wait_for_callback`.
             match self.exchange(hot, state, next) {
                 Ok(_) => {
-                    self.give_back(self.owned(caller), index, hot, next, ended);
+                    self.give_back(self.owned(caller), index, hot, next);
                     break next;
                 }
                 Err(seen) => state = seen,
@@ -170,9 +170,9 @@ impl<M: Memory> Wheel<M> {
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         // Another call may have armed it again, or freed it.
         while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {
-            let (next, ended) = state.finished();
+            let next = state.freed();
             match self.exchange(hot, state, next) {
-                Ok(_) => return self.give_back(Some(own), index, hot, next, ended),
+                Ok(_) => return self.give_back(Some(own), index, hot, next),
                 Err(seen) => state = seen,
             }
         }

@@ -27,9 +27,7 @@ use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::Producer;
 use super::slab::NoNode;
-use super::state::{
-    handle_of, high_part, index_of, Ended, Handle, StateWord, Traits, GEN_MASK, NEVER,
-};
+use super::state::{handle_of, high_part, index_of, Handle, StateWord, Traits, GEN_MASK, NEVER};
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
@@ -149,11 +147,11 @@ impl<M: Memory> Wheel<M> {
         &self,
         caller: &impl Caller,
         handle: Handle,
-        step: impl Fn(StateWord) -> (StateWord, Ended),
+        step: impl Fn(StateWord) -> StateWord,
     ) -> Result<bool, Error> {
         let (index, hot, mut state) = self.live_node(handle)?;
         loop {
-            let (next, ended) = step(state);
+            let next = step(state);
             if next == state {
                 return Ok(false);
             }
@@ -163,7 +161,7 @@ impl<M: Memory> Wheel<M> {
                     probe!(cancel, self, handle, state.is_armed());
                     let own = self.owned(caller);
                     self.count(own, |c| &c.cancels, state.is_armed().into());
-                    self.give_back(own, index, hot, next, ended);
+                    self.give_back(own, index, hot, next);
                     return Ok(state.is_armed());
                 }
                 Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
@@ -187,16 +185,15 @@ impl<M: Memory> Wheel<M> {
             .map_err(StateWord)
     }
 
-    /// Gives a node back if its state word says that it is free.
+    /// Gives a node back if its new state word says that it is free.
     pub(super) fn give_back(
         &self,
         own: Option<Producer<'_>>,
         index: u32,
         hot: &Hot,
         state: StateWord,
-        ended: Ended,
     ) {
-        if ended == Ended::Kept {
+        if !state.is_free() {
             return;
         }
         self.count(own, |c| &c.frees, 1);

@@ -146,16 +146,6 @@ pub(crate) struct Traits {
     pub rare: bool,
 }
 
-/// What the thread that has ended a timer must do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Ended {
-    /// Nothing: the timer rests, or its callback is still running.
-    Kept,
-    /// The node is free: give it back.
-    Freed,
-}
-
 /// What the driver finds at a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -225,10 +215,9 @@ impl StateWord {
         self.0 & ARMED != 0
     }
 
-    /// 1 if it is armed, 0 if not.
-    #[inline(always)]
-    pub fn armed_bit(self) -> usize {
-        (self.0 & ARMED) as usize
+    /// Whether the node is free: its timer does not exist, and no callback of it runs.
+    pub fn is_free(self) -> bool {
+        self.0 & (LIVE | RUNNING) == 0
     }
 
     pub fn is_live(self) -> bool {
@@ -342,23 +331,18 @@ impl StateWord {
 
     /// Fired, as an event. One that frees itself is free.
     #[inline]
-    pub fn fired_as_event(self) -> (Self, Ended) {
+    pub fn fired_as_event(self) -> Self {
         if self.is_auto() {
-            (self.next_life(), Ended::Freed)
+            self.next_life()
         } else {
-            (self.fired(), Ended::Kept)
+            self.fired()
         }
     }
 
-    /// Fired, with a callback that the driver runs itself.
+    /// Fired, with a callback.
     #[inline]
     pub fn fired(self) -> Self {
         StateWord(self.0 & !(ARMED | EXACT | EXP))
-    }
-
-    /// Fired, with a callback that another thread will run.
-    pub fn fired_elsewhere(self) -> Self {
-        self.fired().running()
     }
 
     /// The same word, with a callback that another thread will run.
@@ -367,21 +351,12 @@ impl StateWord {
     }
 
     /// Cancelled; with `shut` also shut down.
-    pub fn cancelled(self, shut: bool) -> (Self, Ended) {
+    pub fn cancelled(self, shut: bool) -> Self {
         if self.is_auto() {
             return self.freed();
         }
-        let end = if shut { EXP } else { 0 };
-        (StateWord(self.disarmed().0 | end), Ended::Kept)
-    }
-
-    /// The same word, not armed.
-    pub fn disarmed(self) -> Self {
-        if self.is_armed() {
-            self.fired()
-        } else {
-            self
-        }
+        let rests = if self.is_armed() { self.fired() } else { self };
+        StateWord(rests.0 | if shut { EXP } else { 0 })
     }
 
     /// The shortest cancel: of a plain armed timer.
@@ -391,20 +366,20 @@ impl StateWord {
     }
 
     /// Freed; or, while its callback runs, no longer existing.
-    pub fn freed(self) -> (Self, Ended) {
+    pub fn freed(self) -> Self {
         if self.is_running() {
-            (StateWord(self.disarmed().0 & !LIVE), Ended::Kept)
+            StateWord(self.fired().0 & !LIVE)
         } else {
-            (self.next_life(), Ended::Freed)
+            self.next_life()
         }
     }
 
     /// The callback has ended.
-    pub fn finished(self) -> (Self, Ended) {
+    pub fn finished(self) -> Self {
         if !self.is_live() || (self.is_auto() && !self.is_armed()) {
-            (self.next_life(), Ended::Freed)
+            self.next_life()
         } else {
-            (StateWord(self.0 & !RUNNING), Ended::Kept)
+            StateWord(self.0 & !RUNNING)
         }
     }
 
@@ -525,9 +500,8 @@ mod tests {
             let armed = s.armed(77, 5);
             prop_assert_eq!(armed, StateWord::plain_armed(h, 77));
             prop_assert!(armed.differs_from_armed(h) == 0 && is_well_formed(h));
-            let (next, ended) = armed.freed();
-            prop_assert_eq!(ended, Ended::Freed);
-            prop_assert!(!next.is_of(h) && !next.is_live());
+            let next = armed.freed();
+            prop_assert!(next.is_free() && !next.is_of(h));
         }
     }
 
@@ -536,10 +510,10 @@ mod tests {
         let s = word().armed(5, 0).with_rare().running();
         assert_eq!(s.deadline(0), 5);
         assert_eq!(s.generation(0) & 0x3ffff, 0x1234_5678 & 0x3ffff);
-        let (shut, _) = s.cancelled(true);
+        let shut = s.cancelled(true);
         assert!(shut.is_shut() && !shut.is_armed() && shut.is_running());
-        let (zombie, ended) = shut.freed();
-        assert!(ended == Ended::Kept && !zombie.is_live() && zombie.is_running());
-        assert_eq!(zombie.finished().1, Ended::Freed);
+        let zombie = shut.freed();
+        assert!(!zombie.is_live() && zombie.is_running() && !zombie.is_free());
+        assert!(zombie.finished().is_free());
     }
 }

@@ -78,7 +78,7 @@ impl<M: Memory> Wheel<M> {
         let Some(token) = caller.token_at_hand() else {
             return self.count_arm(state.is_armed(), caller);
         };
-        self.producer(token).count.armed[state.armed_bit()].bump(1);
+        self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
         Answer::was_pending(state.is_armed())
     }
 
@@ -136,7 +136,7 @@ impl<M: Memory> Wheel<M> {
             own.publishing.store(0, Ordering::Release);
             return self.arm_slowly_at(handle, tick, caller);
         };
-        own.count.armed[state.armed_bit()].bump(1);
+        own.count.armed[usize::from(state.is_armed())].bump(1);
         fence_after_rmw();
         probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
         // arm.mark, arm.wake and arm.check, if there is nothing to do.

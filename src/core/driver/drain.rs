@@ -4,7 +4,7 @@ use super::{Drive, Fired};
 use crate::core::memory::Memory;
 use crate::core::node::{self, Hot};
 use crate::core::shard::Producer;
-use crate::core::state::{high_of, Ended, StateWord, NEVER};
+use crate::core::state::{high_of, StateWord, NEVER};
 use crate::core::wheel::{Token, Wheel};
 use crate::sync::Ordering;
 
@@ -57,15 +57,15 @@ impl<M: Memory> Wheel<M> {
                     fired.deadline_ns -= node::read(&rare.early, generation).unwrap_or(0);
                 }
             }
-            let (next, ended) = if state.is_auto() {
+            let next = if state.is_auto() {
                 state.freed()
             } else {
-                (state.disarmed(), Ended::Kept)
+                state.fired()
             };
             match self.exchange(hot, state, next) {
                 Ok(_) => {
                     self.shared.count.drained.bump(1);
-                    self.give_back(Some(own), index, hot, next, ended);
+                    self.give_back(Some(own), index, hot, next);
                     return take(&fired);
                 }
                 Err(seen) => state = seen,

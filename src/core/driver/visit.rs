@@ -26,7 +26,7 @@ use super::{Fired, Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
 use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
-use crate::core::state::{high_of, Ended, Found, StateWord, LEAP, NEVER};
+use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::sync::Ordering;
 
@@ -163,18 +163,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 again = Some(self.next_period(state, fired.deadline_ns, due, tick, extra));
             }
         }
-        let mut ended = Ended::Kept;
-        let next = match again {
-            Some(next) if elsewhere => next.word.running(),
+        let mut next = match again {
             Some(next) => next.word,
-            None if elsewhere => state.fired_elsewhere(),
             None if called => state.fired(),
-            None => {
-                let (next, then) = state.fired_as_event();
-                ended = then;
-                next
-            }
+            None => state.fired_as_event(),
         };
+        if elsewhere {
+            next = next.running();
+        }
         let callback = &wheel.shared.callback;
         let runs_here = called && !elsewhere;
         if runs_here {
@@ -204,8 +200,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             count.periods.bump(1);
             count.missed.bump(fired.missed);
-        } else {
-            wheel.give_back(Some(self.own), index, hot, next, ended);
+        } else if !called {
+            wheel.give_back(Some(self.own), index, hot, next);
         }
         probe!(
             expire_entry,
