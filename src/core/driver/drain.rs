@@ -2,9 +2,9 @@
 
 use super::{Drive, Fired};
 use crate::core::memory::Memory;
-use crate::core::node::{self, Hot};
+use crate::core::node::Hot;
 use crate::core::shard::Producer;
-use crate::core::state::{high_of, StateWord, NEVER};
+use crate::core::state::{high_of, StateWord};
 use crate::core::wheel::{Token, Wheel};
 use crate::sync::Ordering;
 
@@ -49,13 +49,10 @@ impl<M: Memory> Wheel<M> {
                 self.due_ns(state),
             );
             if state.is_rare() {
-                let generation = state.generation(high_of(fired.handle));
-                let rare = self.slab.rare(index);
-                fired.kind |= node::read(&rare.kind, generation).unwrap_or(0) as u16;
-                fired.missed = node::read(&rare.left_out, generation).unwrap_or(0);
-                if state.is_exact() && fired.deadline_ns != NEVER {
-                    fired.deadline_ns -= node::read(&rare.early, generation).unwrap_or(0);
-                }
+                let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
+                fired.kind |= extra.kind;
+                fired.missed = extra.left_out;
+                fired.deadline_ns -= extra.early;
             }
             let next = if state.is_auto() {
                 state.freed()

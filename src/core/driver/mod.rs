@@ -334,6 +334,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
 
     /// Wakes those who wait for a callback that is over: behind the fence of
     /// visit.end.
+    #[inline(always)]
     fn wake_waiters(&mut self) {
         let callback = &self.wheel.shared.callback;
         if callback.waiters.load(Ordering::Relaxed) != 0 {

@@ -84,10 +84,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
             if state.is_armed() {
-                match state.deadline(hand) {
-                    NEVER => {}
-                    due => self.keep_promise(index, hot, due, hand),
-                }
+                self.keep_promise(index, hot, state.deadline(hand), hand);
             }
         }
     }

@@ -28,6 +28,7 @@ use crate::core::memory::Memory;
 use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
 use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
+use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
 /// A timer that is due while its callback runs is visited again after this number
@@ -36,10 +37,12 @@ const BUSY_AGAIN: u64 = LEAP / 2;
 
 /// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
-struct Extra {
+pub(super) struct Extra {
     period: u64,
-    kind: u16,
-    left_out: u64,
+    pub kind: u16,
+    pub left_out: u64,
+    /// How long before its tick the timer is due.
+    pub early: u64,
 }
 
 /// The next deadline of a periodic timer.
@@ -50,6 +53,25 @@ struct Next {
     tick: u64,
     early: u64,
     missed: u64,
+}
+
+impl<M: Memory> Wheel<M> {
+    /// The rare record of a timer that has one.
+    #[inline(never)]
+    pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
+        let rare = self.slab.rare(index);
+        let read = |word| node::read(word, generation).unwrap_or(0);
+        Extra {
+            period: Period::decode(read(&rare.period)),
+            kind: read(&rare.kind) as u16,
+            left_out: read(&rare.left_out),
+            early: if state.is_exact() {
+                read(&rare.early)
+            } else {
+                0
+            },
+        }
+    }
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
@@ -82,7 +104,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         loop {
             let seen = match state.found(tick) {
-                Found::Resting | Found::Later(NEVER) => return true,
+                Found::Resting => return true,
                 Found::Later(due) => {
                     self.keep_promise(index, hot, due, tick);
                     return true;
@@ -113,7 +135,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let unit_bits = self.wheel.ticks.unit_bits;
         // Acquire: pairs with arm.publish.
         let mut link = hot.link.load(Ordering::Acquire);
-        if Link(link).promises(hand, due, unit_bits) {
+        if due == NEVER || Link(link).promises(hand, due, unit_bits) {
             return;
         }
         // A deadline that has passed is due at the next tick.
@@ -154,8 +176,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let mut again = None;
         let generation = state.generation(high_of(fired.handle));
         if !PLAIN && state.is_rare() {
-            let extra = self.extra(index, generation);
-            fired.deadline_ns -= self.early(index, state, generation);
+            let extra = wheel.extra(index, state, generation);
+            fired.deadline_ns -= extra.early;
             fired.kind |= extra.kind;
             // Without those from before a move.
             fired.missed = if state.is_exact() { extra.left_out } else { 0 };
@@ -185,9 +207,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             return Err(seen);
         }
-        if callback.waiters.load(Ordering::Relaxed) != 0 {
-            self.sink.wake(&callback.running);
-        }
+        self.wake_waiters();
         let count = &wheel.shared.count;
         count.fired.bump(1);
         if let Some(next) = again {
@@ -195,9 +215,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             node::write(&rare.early, next.early, generation);
             node::write(&rare.left_out, 0, generation);
             fired.missed += next.missed;
-            if next.tick != NEVER {
-                self.keep_promise(index, hot, next.tick, tick);
-            }
+            self.keep_promise(index, hot, next.tick, tick);
             count.periods.bump(1);
             count.missed.bump(fired.missed);
         } else if !called {
@@ -240,22 +258,20 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let wheel = self.wheel;
         let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
         let extra = if state.is_rare() {
-            self.extra(index, generation)
+            wheel.extra(index, state, generation)
         } else {
             Extra::default()
         };
         if extra.period != 0 && extra.kind & BURST == 0 {
             // This period is left out, and counted.
-            let deadline_ns = wheel.ticks.ns(due) - self.early(index, state, generation);
+            let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let next = self.next_period(state, deadline_ns, due, tick, extra);
             let left_out = if state.is_exact() { extra.left_out } else { 0 };
             wheel.exchange(hot, state, next.word)?;
             let rare = wheel.slab.rare(index);
             node::write(&rare.early, next.early, generation);
             node::write(&rare.left_out, left_out + next.missed + 1, generation);
-            if next.tick != NEVER {
-                self.keep_promise(index, hot, next.tick, tick);
-            }
+            self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
         }
         // The end of the callback makes the visit: race 6. If the callback runs for
@@ -265,24 +281,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         self.promise(index, tick + BUSY_AGAIN, tick);
         Ok(())
-    }
-
-    /// How long before its tick a timer is due.
-    fn early(&self, index: u32, state: StateWord, generation: u32) -> u64 {
-        if !state.is_exact() {
-            return 0;
-        }
-        node::read(&self.wheel.slab.rare(index).early, generation).unwrap_or(0)
-    }
-
-    #[inline(never)]
-    fn extra(&self, index: u32, generation: u32) -> Extra {
-        let rare = self.wheel.slab.rare(index);
-        Extra {
-            period: node::read(&rare.period, generation).map_or(0, Period::decode),
-            kind: node::read(&rare.kind, generation).unwrap_or(0) as u16,
-            left_out: node::read(&rare.left_out, generation).unwrap_or(0),
-        }
     }
 
     /// The next deadline: this one plus the period, as seen from the hand.
