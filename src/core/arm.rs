@@ -266,7 +266,9 @@ impl<M: Memory> Wheel<M> {
             Ok(prepared) => prepared,
             Err(e) => {
                 own.publishing.store(0, Ordering::Release);
-                self.abandon(own, index);
+                // The node is still free.
+                own.count.frees.bump(1);
+                self.slab.push(Some(&own.free), index);
                 return Err(e);
             }
         };

@@ -26,8 +26,8 @@ use super::gate::View;
 use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::Producer;
-use super::slab::NoNode;
-use super::state::{handle_of, high_part, index_of, Handle, StateWord, Traits, GEN_MASK, NEVER};
+use super::slab::{FreeList, Run};
+use super::state::{handle_of, high_of, high_part, Handle, StateWord, Traits, GEN_MASK, NEVER};
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
@@ -99,16 +99,14 @@ impl<M: Memory> Wheel<M> {
     fn alloc(&self, own: Producer<'_>) -> Result<u32, Error> {
         let mut tries = LIMIT_TRIES;
         loop {
-            let others = |f: &dyn Fn(&super::slab::FreeList, &super::slab::Run) -> bool| {
-                self.find_shard(|s| f(&s.free, &s.run)).is_some()
+            let others = |f: &mut dyn FnMut(&FreeList, &Run) -> bool| {
+                self.find_shard(|s| f(&s.free, &s.run));
             };
             match self.slab.alloc(&self.memory, (&own.free, &own.run), others) {
-                Ok(index) => return Ok(index),
-                Err(NoNode::Memory) => return Err(Error::Memory),
                 // While a thread takes another thread's list, neither has it. That
                 // thread may be stopped, so the search has a bound.
-                Err(NoNode::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
-                Err(NoNode::Limit) => return Err(Error::Limit),
+                Err(Error::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
+                result => return result,
             }
         }
     }
@@ -125,13 +123,6 @@ impl<M: Memory> Wheel<M> {
             return self.salt;
         }
         state.generation(Link(hot.link.load(Ordering::Relaxed)).high())
-    }
-
-    /// Gives back the node of a timer whose setup was refused before its exchange.
-    /// The node is still free.
-    pub(super) fn abandon(&self, own: Producer<'_>, index: u32) {
-        own.count.frees.bump(1);
-        self.slab.push(Some(&own.free), index);
     }
 
     /// Frees a timer: true if it was pending. If its callback runs on another
@@ -239,7 +230,7 @@ impl<M: Memory> Wheel<M> {
         let (index, hot, mut state) = self.live_node(handle)?;
         let word = &self.slab.rare(index).period;
         // The generation of the handle, which `live_node` has checked.
-        let generation = state.generation(super::state::high_of(handle));
+        let generation = state.generation(high_of(handle));
         let value = node::tagged(Period::encode(period), generation);
         let mut seen = word.load(Ordering::Acquire);
         loop {
@@ -318,10 +309,5 @@ impl<M: Memory> Wheel<M> {
     pub fn due(&self, handle: Handle) -> Result<Option<u64>, Error> {
         let (_, _, state) = self.live_node(handle)?;
         Ok(state.is_armed().then(|| self.due_ns(state)))
-    }
-
-    /// The slab index of a handle.
-    pub fn index_of(handle: Handle) -> u32 {
-        index_of(handle)
     }
 }

@@ -19,6 +19,7 @@
 //! the owner puts nodes back, and the owner is in the pop. So the exchange cannot
 //! succeed with a wrong `j` (no ABA), and needs no tag.
 
+use super::error::Error;
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
@@ -76,13 +77,6 @@ pub(crate) struct FreeList {
     head: AtomicU32,
 }
 
-impl FreeList {
-    /// Whether there are nodes to take. Relaxed: a guess; the taking decides.
-    pub fn has_any(&self) -> bool {
-        self.head.load(Ordering::Relaxed) != 0
-    }
-}
-
 /// Fresh nodes that a shard has at hand: the next one and the end, in one word,
 /// because another thread may take the rest at the limit.
 #[derive(Default)]
@@ -120,13 +114,6 @@ impl Run {
         // Relaxed: an empty run is written by its owner alone.
         self.0.store(Self::word(next, end), Ordering::Relaxed);
     }
-}
-
-/// Why there is no node.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoNode {
-    Limit,
-    Memory,
 }
 
 #[repr(C, align(128))]
@@ -242,7 +229,7 @@ impl Slab {
     }
 
     /// Makes sure that the block of `index` is mapped.
-    fn map_block<M: Memory>(&self, memory: &M, index: u32) -> Result<(), NoNode> {
+    fn map_block<M: Memory>(&self, memory: &M, index: u32) -> Result<(), Error> {
         let block = (index >> BLOCK_BITS) as usize;
         let slot = &self.directory[block];
         let nowhere = self.nowhere(block);
@@ -258,7 +245,7 @@ impl Slab {
         };
         let fresh = memory.map(BLOCK_BYTES, pages);
         if fresh.is_null() {
-            return Err(NoNode::Memory);
+            return Err(Error::Memory);
         }
         // SAFETY: BLOCK_BYTES zeroed bytes, seen by nobody else yet.
         unsafe {
@@ -321,62 +308,62 @@ impl Slab {
 
     /// Takes all of `from` into `into`, which is empty and the caller's own.
     fn steal(&self, from: &FreeList, into: &FreeList) -> bool {
-        if !from.has_any() {
+        // Relaxed: spares the exchange if there are none.
+        if from.head.load(Ordering::Relaxed) == 0 {
             return false;
         }
         // Acquire: pairs with the Release in `push`. Release: hands it on.
         let chain = from.head.swap(0, Ordering::AcqRel);
-        if chain == 0 {
-            return false;
-        }
         // Relaxed failure: it cannot fail, as the owner found its list empty
         // and nobody else pushes there.
-        into.head
-            .compare_exchange(0, chain, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+        chain != 0
+            && into
+                .head
+                .compare_exchange(0, chain, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// Takes a node for the owner of `free` and `run`. `others` finds the lists
     /// of other threads. Lock-free. A node that has never been used before has
     /// a state word of 0.
-    pub fn alloc<'a, M: Memory>(
+    pub fn alloc<M: Memory>(
         &self,
         memory: &M,
         (free, run): (&FreeList, &Run),
-        others: impl Fn(&dyn Fn(&FreeList, &Run) -> bool) -> bool + 'a,
-    ) -> Result<u32, NoNode> {
+        others: impl Fn(&mut dyn FnMut(&FreeList, &Run) -> bool),
+    ) -> Result<u32, Error> {
         if let Some(index) = self.pop(free).or_else(|| run.take()) {
             return Ok(index);
         }
         loop {
-            let stolen = self.steal(&self.strays, free)
-                || others(&|list, _| !std::ptr::eq(list, free) && self.steal(list, free));
-            if stolen {
-                // Another thread may have taken the list again.
-                if let Some(index) = self.pop(free) {
-                    return Ok(index);
-                }
-                continue;
+            let mut stolen = self.steal(&self.strays, free);
+            if !stolen {
+                others(&mut |list, _| {
+                    stolen = !std::ptr::eq(list, free) && self.steal(list, free);
+                    stolen
+                });
             }
-            if let Some(index) = self.take_run(memory, run)? {
+            if !stolen {
+                break;
+            }
+            // Another thread may have taken the list again.
+            if let Some(index) = self.pop(free) {
                 return Ok(index);
             }
-            // At the limit: another thread may have fresh nodes at hand.
-            let index = std::cell::Cell::new(None);
-            let taken = others(&|_, run| {
-                index.set(run.take());
-                index.get().is_some()
-            });
-            return if taken {
-                index.get().ok_or(NoNode::Limit)
-            } else {
-                Err(NoNode::Limit)
-            };
         }
+        let mut index = self.take_run(memory, run)?;
+        if index.is_none() {
+            // At the limit: another thread may have fresh nodes at hand.
+            others(&mut |_, run| {
+                index = run.take();
+                index.is_some()
+            });
+        }
+        index.ok_or(Error::Limit)
     }
 
     /// Takes fresh nodes; `None` at the limit.
-    fn take_run<M: Memory>(&self, memory: &M, run: &Run) -> Result<Option<u32>, NoNode> {
+    fn take_run<M: Memory>(&self, memory: &M, run: &Run) -> Result<Option<u32>, Error> {
         let end = FIRST + self.limit;
         // Relaxed: only compared; the exchange decides.
         let mut index = self.bump.load(Ordering::Relaxed);
@@ -450,10 +437,10 @@ mod tests {
     fn last_in_first_out_and_the_limit_is_an_error() {
         let mut slab = slab(2);
         let (free, run) = (FreeList::default(), Run::default());
-        let alloc = || slab.alloc(&Heap, (&free, &run), |_| false);
+        let alloc = || slab.alloc(&Heap, (&free, &run), |_| ());
         let a = alloc().unwrap();
         let b = alloc().unwrap();
-        assert_eq!(alloc(), Err(NoNode::Limit));
+        assert_eq!(alloc(), Err(Error::Limit));
         slab.push(Some(&free), a);
         slab.push(Some(&free), b);
         assert_eq!(alloc(), Ok(b));
@@ -468,13 +455,13 @@ mod tests {
         let (mine, theirs) = Default::default();
         let other: (FreeList, Run) = theirs;
         let own: (FreeList, Run) = mine;
-        let a = slab.alloc(&Heap, (&other.0, &other.1), |_| false).unwrap();
-        let find = |f: &dyn Fn(&FreeList, &Run) -> bool| f(&other.0, &other.1);
+        let a = slab.alloc(&Heap, (&other.0, &other.1), |_| ()).unwrap();
+        let find = |f: &mut dyn FnMut(&FreeList, &Run) -> bool| _ = f(&other.0, &other.1);
         // The other thread has the whole run at hand.
         assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
         assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
         let none = slab.alloc(&Heap, (&own.0, &own.1), find);
-        assert_eq!(none, Err(NoNode::Limit));
+        assert_eq!(none, Err(Error::Limit));
         slab.push(Some(&other.0), a);
         assert_eq!(slab.alloc(&Heap, (&own.0, &own.1), find), Ok(a));
         // SAFETY: nobody else uses it.

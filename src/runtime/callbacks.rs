@@ -6,11 +6,10 @@ use super::waits::Wait;
 use super::{local, Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
-use crate::core::state::Handle;
-use crate::core::wheel::{Park, Wheel};
+use crate::core::state::{index_of, Handle};
+use crate::core::wheel::Park;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::futex::Futex;
-use crate::sys::maps::Mmap;
 use std::cell::Cell;
 
 /// Where this thread calls the caller's functions: callbacks, or the executor. A
@@ -75,8 +74,8 @@ impl Host {
     /// Whether this thread is inside the callback of that timer.
     #[inline(never)]
     fn is_inside_of(&self, timer: Handle) -> bool {
-        let index = Wheel::<Mmap>::index_of;
-        let is = |host, inside| host == self.id && inside != 0 && index(inside) == index(timer);
+        let is =
+            |host, inside| host == self.id && inside != 0 && index_of(inside) == index_of(timer);
         // SAFETY: as above.
         unsafe { Frame::any(Frame::innermost(), is) }
     }

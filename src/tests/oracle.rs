@@ -6,7 +6,7 @@ use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::{Period, AUTO, BURST};
-use crate::core::state::{StateWord, Traits};
+use crate::core::state::{index_of, StateWord, Traits};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -514,10 +514,7 @@ fn c14_the_generations_of_a_node_are_used_up() {
         for _ in 0..LIVES {
             w.free(&p, last).unwrap();
             let next = w.setup(&p, Spec::default(), Some(5 << 20)).unwrap();
-            assert_eq!(
-                Wheel::<Heap>::index_of(next),
-                Wheel::<Heap>::index_of(first)
-            );
+            assert_eq!(index_of(next), index_of(first));
             assert!(next != last && next != first);
             assert_eq!(w.due(last), Err(Error::Stale));
             last = next;
