@@ -78,7 +78,7 @@ pub(crate) struct Wheel<M: Memory> {
     pub(super) buckets: Buckets,
     pub(super) levels: Levels,
     pub(super) memory: M,
-    pub(super) shared: Shared,
+    pub shared: Shared,
     pub(super) driver: Guarded<Driver>,
     // Last: of its directory a small wheel touches the beginning alone.
     pub(super) slab: Slab,
@@ -191,17 +191,6 @@ impl<M: Memory> Wheel<M> {
                 unsafe { std::ptr::drop_in_place(at) };
                 Err(e)
             }
-        }
-    }
-
-    /// The same, by value.
-    #[cfg(test)]
-    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
-        let mut place = std::mem::MaybeUninit::zeroed();
-        // SAFETY: zeroed, and made before it is used.
-        unsafe {
-            Self::make(place.as_mut_ptr(), memory, config)?;
-            Ok(place.assume_init())
         }
     }
 

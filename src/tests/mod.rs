@@ -20,7 +20,7 @@ mod stress;
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
-use crate::core::wheel::{Caller, Config, Park, Token};
+use crate::core::wheel::{Caller, Config, Park, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 #[cfg(checked)]
 use checker::thread;
@@ -54,6 +54,49 @@ fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
         salt: 0x1234_5678,
         id: 1,
         pooled: false,
+    }
+}
+
+/// What only tests ask of a wheel.
+impl<M: Memory> Wheel<M> {
+    /// As [`Wheel::make`], by value.
+    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
+        let mut place = std::mem::MaybeUninit::zeroed();
+        // SAFETY: zeroed, and made before it is used.
+        unsafe {
+            Self::make(place.as_mut_ptr(), memory, config)?;
+            Ok(place.assume_init())
+        }
+    }
+
+    /// Whether an advance would find nothing to do.
+    pub fn nothing_due(&self, now_ns: u64) -> bool {
+        self.drive().is_ok_and(|drive| {
+            let nothing = drive.nothing_due(now_ns);
+            drive.leave();
+            nothing
+        })
+    }
+
+    /// Advances as a host does: true if all is done.
+    #[cfg(checked)]
+    pub fn advance(&self, now_ns: u64, sink: impl Sink) -> Result<bool, Error> {
+        let mut drive = self.drive()?;
+        if drive.nothing_due(now_ns) {
+            drive.leave();
+            return Ok(true);
+        }
+        Ok(drive.advance(now_ns, sink))
+    }
+
+    /// Whether the driver goes through all nodes, for lack of memory.
+    pub fn is_in_rescue(&self) -> bool {
+        self.shared.rescue.load(Ordering::Relaxed) != 0
+    }
+
+    /// Requests for a clean-up since the last one finished.
+    pub fn requests_to_clean(&self) -> u32 {
+        self.shared.clean.load(Ordering::Relaxed)
     }
 }
 
