@@ -72,7 +72,7 @@ pub(crate) struct Buckets {
     /// The shards of each mask bit.
     owners: *mut AtomicPtr<Shard>,
     /// Of the levels, and the urgent one.
-    count: u32,
+    pub count: u32,
 }
 
 impl Buckets {

@@ -50,7 +50,8 @@ pub(crate) enum View {
 #[repr(C)]
 pub(crate) struct Gate {
     word: AtomicU64,
-    /// The limit of the shortest way to arm, in ticks ahead of the hand.
+    /// The limit of the shortest way to arm, in ticks ahead of the hand. It is for wheels
+    /// where a unit of a promise is a tick, and 0 on others.
     near: AtomicU64,
     /// The hand as it was announced last.
     hand: AtomicU64,
@@ -102,11 +103,15 @@ impl Gate {
     /// # Safety
     /// `at` is the caller's alone to write.
     pub unsafe fn make(at: *mut Gate, id: u64, hand: u64, ticks: &Ticks) {
+        let near = match ticks.unit_bits {
+            0 => ticks.near(hand),
+            _ => 0,
+        };
         // SAFETY: the caller's promise.
         unsafe {
             make_at!(at => Gate {
                 word: AtomicU64::new(!hand),
-                near: AtomicU64::new(ticks.near_of_units(hand)),
+                near: AtomicU64::new(near),
                 hand: AtomicU64::new(hand),
                 leap: AtomicU64::new(LAST_LEAP),
                 id: UnsafeCell::new(id),

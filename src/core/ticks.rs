@@ -34,7 +34,7 @@ pub(crate) struct Ticks {
     /// How far the shortest way to arm reaches, and up to which hand.
     near: u64,
     near_until: u64,
-    tick_ns: u64,
+    pub tick_ns: u64,
     bias: u64,
 }
 
@@ -112,11 +112,6 @@ impl Ticks {
         tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)
     }
 
-    /// The length of a tick in nanoseconds.
-    pub fn tick_ns(&self) -> u64 {
-        self.tick_ns
-    }
-
     /// Deadlines of the short way to arm are less than this many ticks ahead,
     /// while the hand is at `hand`: as far as words, entries and the reciprocal are
     /// exact.
@@ -126,15 +121,6 @@ impl Ticks {
             self.near
         } else {
             0
-        }
-    }
-
-    /// The same for the shortest way, which is for wheels where a unit of a promise is a
-    /// tick.
-    pub fn near_of_units(&self, hand: u64) -> u64 {
-        match self.unit_bits {
-            0 => self.near(hand),
-            _ => 0,
         }
     }
 }

@@ -69,9 +69,9 @@ pub(crate) struct Token(pub(crate) *mut Shard);
 #[repr(C)]
 pub(crate) struct Wheel<M: Memory> {
     /// First, so that it begins a page if the wheel does.
-    pub(super) gate: Gate,
+    pub gate: Gate,
     // Written once, read by every call.
-    pub(super) ticks: Ticks,
+    pub ticks: Ticks,
     pub(super) salt: u32,
     pub(super) pooled: bool,
     limit: u32,
@@ -81,7 +81,7 @@ pub(crate) struct Wheel<M: Memory> {
     pub shared: Shared,
     pub(super) driver: Guarded<Driver>,
     // Last: of its directory a small wheel touches the beginning alone.
-    pub(super) slab: Slab,
+    pub slab: Slab,
 }
 
 /// The words that both arming threads and the driver write.
@@ -208,11 +208,7 @@ impl<M: Memory> Wheel<M> {
         }
         // Relaxed: a number of its own.
         let id = self.shared.shard_count.fetch_add(1, Ordering::Relaxed);
-        let fresh = Shard::make(
-            &self.memory,
-            id,
-            self.buckets.urgent() + super::tunables::WORD,
-        );
+        let fresh = Shard::make(&self.memory, id, self.buckets.count);
         if fresh.is_null() {
             return Err(Error::Memory);
         }
@@ -325,11 +321,6 @@ impl<M: Memory> Wheel<M> {
         sum
     }
 
-    /// The driver's counts.
-    pub fn driven(&self) -> &Driven {
-        &self.shared.count
-    }
-
     /// Timers that exist; exact while no thread makes or frees one.
     pub fn live(&self) -> u64 {
         let freed = self.total(|c| &c.frees);
@@ -338,16 +329,15 @@ impl<M: Memory> Wheel<M> {
 
     /// Timers that are pending; exact while no thread uses the wheel.
     pub fn pending(&self) -> u64 {
-        let d = self.driven();
+        let d = &self.shared.count;
         let ended = self.total(|c| &c.cancels) + d.drained.get() + d.fired.get();
         (self.total(|c| &c.armed[0]) + d.periods.get()).saturating_sub(ended)
     }
 
     /// Entries in buckets.
     pub fn entries(&self) -> u64 {
-        let d = self.driven();
-        let taken = d.taken.get();
-        (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(taken)
+        let d = &self.shared.count;
+        (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(d.taken.get())
     }
 
     /// Whether there are fewer live timers than the limit.
@@ -355,37 +345,11 @@ impl<M: Memory> Wheel<M> {
         self.live() < u64::from(self.limit.min(super::slab::MOST))
     }
 
-    /// Bytes of the records of timers.
-    pub fn slab_bytes(&self) -> u64 {
-        self.slab.bytes()
-    }
-
-    /// The id; 0 in a forked child.
-    #[inline(always)]
-    pub fn id(&self) -> u64 {
-        self.gate.id()
-    }
-
-    /// The page that the kernel wipes in a forked child.
-    pub fn page_to_wipe(&self) -> *mut u8 {
-        self.gate.page()
-    }
-
     /// The time that the hand has come to, in nanoseconds: the clock never
     /// shows less.
     #[inline]
     pub fn hand_ns(&self) -> u64 {
         self.ticks.ns(self.gate.hand())
-    }
-
-    /// Nanoseconds and ticks of this wheel.
-    pub fn ticks(&self) -> &Ticks {
-        &self.ticks
-    }
-
-    /// Whether a drain has begun.
-    pub fn is_drained(&self) -> bool {
-        self.gate.is_closed()
     }
 }
 

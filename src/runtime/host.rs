@@ -140,7 +140,7 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        crate::sys::fork::wipe_in_child(host.wheel.page_to_wipe());
+        crate::sys::fork::wipe_in_child(host.wheel.gate.page());
         let mut made = Ok(());
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);

@@ -43,7 +43,7 @@ pub(crate) fn token(host: &Host) -> Result<Token, Error> {
 #[inline(always)]
 pub(crate) fn last(host: &Host) -> Option<Token> {
     let last = at_hand::last();
-    (last.id == host.wheel.id()).then_some(last.token)
+    (last.id == host.wheel.gate.id()).then_some(last.token)
 }
 
 fn set_last(held: Held) {

@@ -35,7 +35,7 @@ pub struct Stats {
 /// Takes the counts together.
 pub(crate) fn stats(host: &Host) -> Stats {
     let w = &host.wheel;
-    let driven = w.driven();
+    let driven = &w.shared.count;
     let (armed, rearmed) = (w.total(|c| &c.armed[0]), w.total(|c| &c.armed[1]));
     let (pushes, repeats) = (w.total(|c| &c.pushes), w.total(|c| &c.repeats));
     let entries = w.entries();
@@ -50,7 +50,7 @@ pub(crate) fn stats(host: &Host) -> Stats {
         kicks: w.total(|c| &c.kicks),
         pushes,
         repeats,
-        slab_bytes: w.slab_bytes(),
+        slab_bytes: w.slab.bytes(),
         armed: armed + driven.periods.get(),
         rearmed,
         quiet: (armed + rearmed + repeats).saturating_sub(pushes),

@@ -49,7 +49,7 @@ impl Host {
     fn start_thread(&self) -> Result<Thread, Errno> {
         // Refused while somebody polls, advances or drains.
         drop(self.wheel.drive()?);
-        if self.wheel.is_drained() {
+        if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
         self.stop.store(0, Ordering::Release);

@@ -165,7 +165,7 @@ impl Host {
     /// tick, has a tick within its slack. The node keeps a deadline as its distance
     /// from the tick, which fits if the slack is at most [`LONGEST_SLACK`].
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
-        let tick_ns = self.wheel.ticks().tick_ns();
+        let tick_ns = self.wheel.ticks.tick_ns;
         let ticks = slack.min(LONGEST_SLACK).saturating_sub(tick_ns - 1) / tick_ns;
         crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
     }
@@ -207,7 +207,7 @@ impl Host {
 
     pub fn key_move(&self, key: &[u8], when: When) -> Result<bool, Errno> {
         self.check()?;
-        if self.wheel.is_drained() {
+        if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
         quietly(|| self.keys.shift(self, key, when))

@@ -209,18 +209,18 @@ impl<'m> Machine<'m> {
     }
 
     fn ns(&self, tick: u64) -> u64 {
-        self.wheel.ticks().ns(tick)
+        self.wheel.ticks.ns(tick)
     }
 
     fn tick_before(&self, ns: u64) -> u64 {
-        self.wheel.ticks().at_or_before(ns)
+        self.wheel.ticks.at_or_before(ns)
     }
 
     /// The tick of a deadline.
     fn tick(&self, ns: u64) -> u64 {
         match ns {
             NEVER => NEVER,
-            ns => self.wheel.ticks().at_or_after(ns),
+            ns => self.wheel.ticks.at_or_after(ns),
         }
     }
 
