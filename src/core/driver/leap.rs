@@ -53,7 +53,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
 
     /// The last tick that the hand can move to without entering a slot.
     fn landing(&self, target: u64) -> u64 {
-        match self.scan(self.d.hand) {
+        match self.wheel.scan(self.d.hand) {
             NEVER => target,
             next => target.min(next - 1),
         }

@@ -306,7 +306,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     /// Visits everything due up to the goal; the tick of the next visit.
     fn sweep_to(&mut self, goal: u64) -> u64 {
         while !self.stop {
-            let mut next = self.scan(self.d.hand);
+            let mut next = self.wheel.scan(self.d.hand);
             let rescue = self.is_rescuing();
             if rescue {
                 next = next.min(self.earliest_node());

@@ -47,7 +47,7 @@ impl<M: Memory> Wheel<M> {
     /// Step sweep.scan: the first tick after `hand` at which a marked slot is
     /// entered. A slot found within the present turn of its level comes before
     /// all slots above.
-    pub(super) fn next_entered(&self, hand: u64) -> u64 {
+    pub(super) fn scan(&self, hand: u64) -> u64 {
         let mut first = NEVER;
         // Mostly the lowest level has one, in the word and the turn of the hand.
         if let Some(entered) = self.levels.next_lowest(hand, |b| self.buckets.word(b)) {
@@ -72,23 +72,10 @@ impl<M: Memory> Wheel<M> {
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    #[inline]
-    pub(super) fn scan(&self, hand: u64) -> u64 {
-        self.wheel.next_entered(hand)
-    }
-
     /// Enters the slots of tick `to`, coming from `from`.
     pub(super) fn enter(&mut self, from: u64, to: u64) {
         self.d.tick.levels = self.wheel.levels.level(to, from) + 1;
         self.empty_levels(to);
-    }
-
-    /// Continues a tick in which the last sweep has stopped.
-    fn resume(&mut self) {
-        if self.d.tick.is_open() {
-            self.empty_bucket();
-            self.empty_levels(self.d.hand);
-        }
     }
 
     fn empty_levels(&mut self, tick: u64) {
@@ -104,7 +91,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// before sweep.begin do not: so the bucket is not passed over, unless this sweep
     /// stops and leaves `next_visit` low itself.
     pub(super) fn empty_urgent(&mut self) {
-        self.resume();
+        if self.d.tick.is_open() {
+            self.empty_bucket();
+            self.empty_levels(self.d.hand);
+        }
         if !self.stop {
             self.open(self.wheel.buckets.urgent(), self.d.hand);
         }
