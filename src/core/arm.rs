@@ -100,6 +100,7 @@ use super::state::{high_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
+use std::ops::RangeInclusive;
 
 /// The condition and the range of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,23 +115,14 @@ pub(crate) enum How {
     Within(u64),
 }
 
-/// An entry that was pushed, and whose promise is not checked yet.
-#[derive(Clone, Copy, Debug)]
-struct Pushed {
-    bucket: u32,
-    /// The tick that is promised.
-    tick: u64,
-    /// When the hand enters the bucket.
-    entered: u64,
-}
-
 /// What makes sure that the driver visits the timer.
 #[derive(Clone, Copy, Debug)]
 enum Basis {
     /// Nothing has to: the timer is due never.
     Nothing,
     Promise(Link),
-    Entry(Pushed),
+    /// An entry for this tick, which was pushed there. Its promise is not checked yet.
+    Entry(u64, Place),
 }
 
 /// The node of a timer, and the calling thread's shard.
@@ -218,7 +210,7 @@ impl<M: Memory> Wheel<M> {
                 }
                 return Ok(was);
             }
-            let tick = wish.tick;
+            let tick = shared_tick(*wish.start(), *wish.end());
             // If the hand has moved, the arm needs another basis. The entry that it
             // has pushed before is then spare.
             let basis = match made {
@@ -255,7 +247,8 @@ impl<M: Memory> Wheel<M> {
     ) -> Result<Handle, Error> {
         let Node { own, index, hot } = node;
         let prepared = self.open_hand().and_then(|hand| {
-            let mut tick = self.wish(ns, caller.first_ns(), How::Always, hand).tick;
+            let wish = self.wish(ns, caller.first_ns(), How::Always, hand);
+            let mut tick = *wish.start();
             if tick != NEVER {
                 tick = period_tick(self.ticks.at_or_after(ns), tick, spec.kind);
             }
@@ -312,14 +305,10 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The caller's wish in ticks.
-    fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> Wish {
+    /// The ticks that the caller allows.
+    fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> RangeInclusive<u64> {
         if ns >= END_OF_TIME {
-            return Wish {
-                earliest: NEVER,
-                latest: NEVER,
-                tick: NEVER,
-            };
+            return NEVER..=NEVER;
         }
         // A deadline that has passed is the next tick, so that a timer which arms
         // itself in its callback does not fire for ever at one time.
@@ -331,24 +320,21 @@ impl<M: Memory> Wheel<M> {
             }
             _ => asked,
         };
-        Wish {
-            earliest: asked,
-            latest,
-            tick: shared_tick(asked, latest),
-        }
+        asked..=latest
     }
 
     /// If an arm leaves the timer as it is: whether the timer is pending.
-    fn is_left_alone(state: StateWord, how: How, wish: &Wish, hand: u64) -> Option<bool> {
+    fn is_left_alone(
+        state: StateWord,
+        how: How,
+        wish: &RangeInclusive<u64>,
+        hand: u64,
+    ) -> Option<bool> {
         let now = state.is_armed().then(|| state.deadline(hand));
         match (how, now) {
             (How::Pending, None) => Some(false),
-            (How::Earlier, Some(now)) if now <= wish.tick => Some(true),
-            (How::Within(_), Some(now))
-                if now != NEVER && (wish.earliest..=wish.latest).contains(&now) =>
-            {
-                Some(true)
-            }
+            (How::Earlier, Some(now)) if now <= *wish.start() => Some(true),
+            (How::Within(_), Some(now)) if wish.contains(&now) => Some(true),
             _ => None,
         }
     }
@@ -368,17 +354,12 @@ impl<M: Memory> Wheel<M> {
         own.publishing.store(index, Ordering::Relaxed);
         let tick = promise_tick(tick, hand);
         let place = self.levels.place(tick, hand);
-        let pushed = Pushed {
-            bucket: place.bucket,
-            tick,
-            entered: place.entered,
-        };
-        let entry = Entry::new(index, pushed.tick, hand);
-        if !own.push(&self.memory, pushed.bucket, entry) {
+        let entry = Entry::new(index, tick, hand);
+        if !own.push(&self.memory, place.bucket, entry) {
             return Err(Error::Memory);
         }
         own.count.pushes.bump(1);
-        Ok(Basis::Entry(pushed))
+        Ok(Basis::Entry(tick, place))
     }
 
     /// Establishes the invariant, after the exchange and a fence.
@@ -386,11 +367,11 @@ impl<M: Memory> Wheel<M> {
         let upheld = match basis {
             Basis::Nothing => true,
             Basis::Promise(link) => self.stands(link, arm.hand),
-            Basis::Entry(pushed) => {
+            Basis::Entry(tick, place) => {
                 // arm.mark
-                self.mark(arm.node.own, pushed.bucket);
-                self.wake_for(caller, arm.node.own, pushed.tick);
-                self.check_and_publish(arm, pushed)
+                self.mark(arm.node.own, place.bucket);
+                self.wake_for(caller, arm.node.own, tick);
+                self.check_and_publish(arm, tick, place.entered)
             }
         };
         if !upheld {
@@ -400,19 +381,13 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Steps arm.check and arm.publish; false if the entry may be passed over.
-    fn check_and_publish(&self, arm: Arm<'_>, pushed: Pushed) -> bool {
-        let hand = match self.gate.view() {
-            View::Open(hand) => hand,
-            // No driver visits it any more.
-            View::Closed => return true,
-            View::Leaping(_) => return false,
-        };
-        if hand >= pushed.entered {
+    fn check_and_publish(&self, arm: Arm<'_>, tick: u64, entered: u64) -> bool {
+        if !matches!(self.gate.view(), View::Open(hand) if hand < entered) {
             return false;
         }
         // Relaxed: the high part does not change while a thread publishes.
         let high = Link(arm.node.hot.link.load(Ordering::Relaxed)).high();
-        let link = Link::new(pushed.tick, self.ticks.unit_bits, high);
+        let link = Link::new(tick, self.ticks.unit_bits, high);
         // Release: pairs with arm.read.
         arm.node.hot.link.store(link.0, Ordering::Release);
         true
@@ -433,13 +408,9 @@ impl<M: Memory> Wheel<M> {
         let Node { own, index, hot } = arm.node;
         let mut tries = 0..1;
         loop {
-            let hand = match self.gate.view() {
-                View::Open(hand) => hand,
-                View::Leaping(from) => {
-                    self.gate.call_off_leap(from);
-                    continue;
-                }
-                View::Closed => return,
+            // No driver visits a timer of a closed wheel.
+            let Ok(hand) = self.open_hand() else {
+                return;
             };
             // The hand has moved so far that the word no longer reads right. The
             // timer is due now.
@@ -568,12 +539,4 @@ impl<M: Memory> Wheel<M> {
         let arm = Node { own, index, hot }.armed(word, hand, hand);
         self.uphold_again(caller, arm);
     }
-}
-
-/// The ticks that a caller allows.
-struct Wish {
-    earliest: u64,
-    latest: u64,
-    /// The tick that the wheel has chosen.
-    tick: u64,
 }
