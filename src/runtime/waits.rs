@@ -31,11 +31,7 @@ struct First(*const Wait);
 unsafe impl Send for First {}
 
 each_execution! {
-    static WAITS: PerProcess<First> = PerProcess::new(First(std::ptr::null()));
-}
-
-fn none() -> First {
-    First(std::ptr::null())
+    static WAITS: PerProcess<First> = PerProcess::new(|| First(std::ptr::null()));
 }
 
 impl First {
@@ -62,7 +58,7 @@ impl Wait {
         f: impl FnOnce() -> R,
     ) -> Option<R> {
         let mark = process.mark();
-        let mut first = WAITS.lock(mark, none);
+        let mut first = WAITS.lock(mark);
         let mut timer = target;
         // Whether a thread that is in these frames runs that timer's callback.
         let runs = |inside, timer| {
@@ -84,7 +80,7 @@ impl Wait {
         first.0 = &raw const mine;
         drop(first);
         let result = f();
-        let mut first = WAITS.lock(mark, none);
+        let mut first = WAITS.lock(mark);
         match first.find(|wait| wait.next.get() == &raw const mine) {
             Some(before) => before.next.set(mine.next.get()),
             None => first.0 = mine.next.get(),

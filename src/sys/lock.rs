@@ -7,6 +7,7 @@
 use super::futex::{wait, wake};
 use crate::sync::{AtomicU32, Ordering};
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 
 /// Some thread waits, or may.
@@ -16,8 +17,9 @@ const CONTENDED: u32 = 1;
 pub(crate) struct PerProcess<T> {
     /// 0, or the process whose thread holds it, and CONTENDED.
     word: AtomicU32,
-    /// The process that the value belongs to.
-    value: UnsafeCell<(u64, T)>,
+    fresh: fn() -> T,
+    /// The process that the value belongs to; 0 before there is one.
+    value: UnsafeCell<(u64, MaybeUninit<T>)>,
 }
 
 // SAFETY: the value is used by the holder of the lock alone.
@@ -33,16 +35,18 @@ fn holder(mark: u64) -> u32 {
 }
 
 impl<T> PerProcess<T> {
-    pub const fn new(fresh: T) -> Self {
+    /// `fresh` makes the value of a process.
+    pub const fn new(fresh: fn() -> T) -> Self {
         PerProcess {
             word: AtomicU32::new(0),
-            value: UnsafeCell::new((0, fresh)),
+            fresh,
+            value: UnsafeCell::new((0, MaybeUninit::uninit())),
         }
     }
 
     /// One try for a thread of the process with that mark. The error is the word, which
     /// another thread of it holds.
-    fn take(&self, mark: u64, as_word: u32, fresh: fn() -> T) -> Result<Locked<'_, T>, u32> {
+    fn take(&self, mark: u64, as_word: u32) -> Result<Locked<'_, T>, u32> {
         let mut seen = 0;
         // Acquire: pairs with the Release of `drop`.
         while let Err(word) =
@@ -55,26 +59,26 @@ impl<T> PerProcess<T> {
             // Free by now, or a copy of another process's lock: take it.
             seen = word;
         }
-        let mut locked = Locked(self);
-        let (of, value) = locked.cell();
+        // SAFETY: this thread holds the lock.
+        let (of, value) = unsafe { &mut *self.value.get() };
         if *of != mark {
-            // A copy of the parent's, perhaps in the middle of a change.
-            std::mem::forget(std::mem::replace(value, fresh()));
+            // None yet, or a copy of the parent's, perhaps in the middle of a change.
+            value.write((self.fresh)());
             *of = mark;
         }
-        Ok(locked)
+        Ok(Locked(self))
     }
 
     /// Locks it unless another thread does.
-    pub fn try_lock(&self, mark: u64, fresh: fn() -> T) -> Option<Locked<'_, T>> {
-        self.take(mark, holder(mark), fresh).ok()
+    pub fn try_lock(&self, mark: u64) -> Option<Locked<'_, T>> {
+        self.take(mark, holder(mark)).ok()
     }
 
     /// Locks it, and waits for that.
-    pub fn lock(&self, mark: u64, fresh: fn() -> T) -> Locked<'_, T> {
+    pub fn lock(&self, mark: u64) -> Locked<'_, T> {
         let mut mine = holder(mark);
         loop {
-            let seen = match self.take(mark, mine, fresh) {
+            let seen = match self.take(mark, mine) {
                 Ok(locked) => return locked,
                 Err(word) => word,
             };
@@ -94,24 +98,18 @@ impl<T> PerProcess<T> {
     }
 }
 
-impl<T> Locked<'_, T> {
-    fn cell(&mut self) -> &mut (u64, T) {
-        // SAFETY: this thread holds the lock.
-        unsafe { &mut *self.0.value.get() }
-    }
-}
-
 impl<T> Deref for Locked<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        // SAFETY: this thread holds the lock.
-        unsafe { &(*self.0.value.get()).1 }
+        // SAFETY: this thread holds the lock, and `take` has made a value.
+        unsafe { (*self.0.value.get()).1.assume_init_ref() }
     }
 }
 
 impl<T> DerefMut for Locked<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.cell().1
+        // SAFETY: as above.
+        unsafe { (*self.0.value.get()).1.assume_init_mut() }
     }
 }
 
@@ -131,23 +129,27 @@ mod tests {
     /// As in a child that was forked while a thread of its parent held it.
     #[test]
     fn a_lock_that_another_process_holds_is_taken_and_its_value_forgotten() {
-        let lock = PerProcess::new(0);
-        std::mem::forget(lock.lock(7, || 1));
-        assert!(lock.try_lock(7, || 2).is_none());
-        *lock
-            .try_lock(8, || 3)
-            .expect("no thread of this process holds it") += 1;
-        assert_eq!(*lock.lock(8, || 5), 4);
+        let lock = PerProcess::new(|| 3);
+        *lock.lock(7) += 1;
+        std::mem::forget(lock.lock(7));
+        assert!(lock.try_lock(7).is_none());
+        let mut locked = lock
+            .try_lock(8)
+            .expect("no thread of this process holds it");
+        assert_eq!(*locked, 3);
+        *locked += 2;
+        drop(locked);
+        assert_eq!(*lock.lock(8), 5);
     }
 
     #[test]
     fn one_at_a_time_and_all_in_turn() {
-        let lock = PerProcess::new(0u64);
+        let lock = PerProcess::new(|| 0u64);
         std::thread::scope(|s| {
             for _ in 0..4 {
-                s.spawn(|| (0..10_000).for_each(|_| *lock.lock(1, || 0) += 1));
+                s.spawn(|| (0..10_000).for_each(|_| *lock.lock(1) += 1));
             }
         });
-        assert_eq!(*lock.lock(1, || 0), 40_000);
+        assert_eq!(*lock.lock(1), 40_000);
     }
 }

@@ -14,23 +14,19 @@ pub(super) struct Wheels(Vec<(u64, *const Host)>);
 unsafe impl Send for Wheels {}
 
 each_execution! {
-    static REGISTER: PerProcess<Wheels> = PerProcess::new(none());
-}
-
-const fn none() -> Wheels {
-    Wheels(Vec::new())
+    static REGISTER: PerProcess<Wheels> = PerProcess::new(|| Wheels(Vec::new()));
 }
 
 impl Wheels {
     /// Locks it for a thread of the process with that mark; `None` while another
     /// thread of it does.
     pub fn try_lock(mark: u64) -> Option<Locked<'static, Wheels>> {
-        REGISTER.try_lock(mark, none)
+        REGISTER.try_lock(mark)
     }
 
     /// The same, but waits for the lock.
     pub fn lock(mark: u64) -> Locked<'static, Wheels> {
-        REGISTER.lock(mark, none)
+        REGISTER.lock(mark)
     }
 
     /// False without memory.
