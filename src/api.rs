@@ -18,7 +18,7 @@ use crate::runtime::foreign::PROMPT;
 use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host, Room};
-use crate::sys::ready::ready;
+use crate::sys::alarm::ready;
 use error::Error;
 use event::{Batch, Event, Timer};
 use handler::Handler;

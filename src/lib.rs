@@ -162,8 +162,7 @@
 //! | `sys/mod.rs`             | the operating system, as the library needs it |
 //! | `sys/clock.rs`           | clocks in nanoseconds                         |
 //! | `sys/counter.rs`         | the coarse clock: the processor's counter     |
-//! | `sys/alarm.rs`           | the timerfd                                   |
-//! | `sys/ready.rs`           | waiting for a descriptor                      |
+//! | `sys/alarm.rs`           | the timerfd; waiting for a descriptor         |
 //! | `sys/thread.rs`          | a thread that takes no signals                |
 //! | `sys/end.rs`             | a call at the end of a thread                 |
 //! | `sys/event.rs`           | sleeping until a condition holds              |

@@ -12,7 +12,6 @@ pub(crate) mod fork;
 pub(crate) mod futex;
 pub(crate) mod lock;
 pub(crate) mod maps;
-pub(crate) mod ready;
 #[cfg_attr(shuttle, path = "../tests/shuttle/sys/thread.rs")]
 pub(crate) mod thread;
 
