@@ -123,6 +123,15 @@ impl<T> Guarded<T> {
 }
 
 impl<T> Opened<'_, T> {
+    #[inline(always)]
+    fn at(&self) -> *mut T {
+        #[cfg(not(loom))]
+        return self.at;
+        #[cfg(loom)]
+        // SAFETY: by `open`; loom checks it.
+        return unsafe { self.at.as_ref().expect("open").deref() };
+    }
+
     /// The last use.
     pub fn close(&mut self) {
         #[cfg(loom)]
@@ -135,23 +144,15 @@ impl<T> Opened<'_, T> {
 impl<T> std::ops::Deref for Opened<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
-        #[cfg(not(loom))]
         // SAFETY: by `open`.
-        return unsafe { &*self.at };
-        #[cfg(loom)]
-        // SAFETY: by `open`; loom checks it.
-        return unsafe { self.at.as_ref().expect("open").deref() };
+        unsafe { &*self.at() }
     }
 }
 
 impl<T> std::ops::DerefMut for Opened<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        #[cfg(not(loom))]
         // SAFETY: by `open`.
-        return unsafe { &mut *self.at };
-        #[cfg(loom)]
-        // SAFETY: by `open`; loom checks it.
-        return unsafe { self.at.as_ref().expect("open").deref() };
+        unsafe { &mut *self.at() }
     }
 }
 

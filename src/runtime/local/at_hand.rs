@@ -22,7 +22,6 @@ pub(super) struct AtHand {
 }
 
 #[cfg(all(
-    target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(miri, shuttle))
@@ -110,7 +109,6 @@ mod place {
 
 #[cfg(not(shuttle))]
 #[cfg(not(all(
-    target_os = "linux",
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
     not(any(miri, shuttle))
