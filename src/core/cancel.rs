@@ -29,8 +29,8 @@ use super::memory::Memory;
 use super::node::{Hot, Link};
 use super::shard::Producer;
 use super::state::{high_of, index_of, is_well_formed, Handle, StateWord};
-use super::wheel::{Caller, Park, Wheel};
-use crate::sync::{fence, fence_after_rmw, Ordering};
+use super::wheel::{Caller, Wheel};
+use crate::sync::{fence, fence_after_rmw, AtomicU64, Ordering};
 
 impl<M: Memory> Wheel<M> {
     /// Cancels a timer. This is the short way, for a plain armed timer, in a thread
@@ -72,13 +72,14 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// As `cancel`, and waits until the timer's callback is over, also if the timer
-    /// was freed meanwhile. Not to be called from that callback. Blocking.
+    /// was freed meanwhile. `wait` returns, at the latest, soon after a word is no longer
+    /// what it is given. Not to be called from that callback. Blocking.
     pub fn cancel_sync(
         &self,
         caller: &impl Caller,
         handle: Handle,
         shut: bool,
-        park: &impl Park,
+        mut wait: impl FnMut(&AtomicU64, u64),
     ) -> Result<bool, Error> {
         let mut was = self.cancel(caller, handle, shut);
         if was == Err(Error::Shutdown) || handle == 0 {
@@ -87,7 +88,7 @@ impl<M: Memory> Wheel<M> {
         loop {
             // For a `cancel` that had nothing to exchange.
             fence(Ordering::SeqCst);
-            if !self.wait_for_callback(handle, park) {
+            if !self.wait_for_callback(handle, &mut wait) {
                 return was;
             }
             // The callback may have armed its timer again.
@@ -96,7 +97,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Waits until the callback of a timer is over; true if there was one.
-    fn wait_for_callback(&self, handle: Handle, park: &impl Park) -> bool {
+    fn wait_for_callback(&self, handle: Handle, wait: &mut impl FnMut(&AtomicU64, u64)) -> bool {
         let callback = &self.shared.callback;
         let mut waited = false;
         if self.pooled {
@@ -111,7 +112,7 @@ impl<M: Memory> Wheel<M> {
                 // wait.enter, wait.look: `wait` looks again.
                 callback.waiters.fetch_add(1, Ordering::AcqRel);
                 fence_after_rmw();
-                park.wait(&hot.state, state.0);
+                wait(&hot.state, state.0);
                 callback.waiters.fetch_sub(1, Ordering::AcqRel);
             }
         }
@@ -120,7 +121,7 @@ impl<M: Memory> Wheel<M> {
             waited = true;
             callback.waiters.fetch_add(1, Ordering::AcqRel);
             fence_after_rmw();
-            park.wait(&callback.running, handle);
+            wait(&callback.running, handle);
             callback.waiters.fetch_sub(1, Ordering::AcqRel);
         }
         waited
@@ -132,8 +133,8 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The end of a callback that the driver did not run itself, or that a pool has
-    /// dropped.
-    pub fn finish(&self, caller: &impl Caller, handle: Handle, park: &impl Park) {
+    /// dropped. `wake` wakes the threads that wait for a word.
+    pub fn finish(&self, caller: &impl Caller, handle: Handle, wake: impl FnOnce(&AtomicU64)) {
         probe!(expire_exit, self, handle);
         let index = index_of(handle);
         let hot = self.slab.hot(index);
@@ -159,7 +160,7 @@ impl<M: Memory> Wheel<M> {
         }
         // Relaxed: the exchange was a fence.
         if self.shared.callback.waiters.load(Ordering::Relaxed) != 0 {
-            park.wake(&hot.state);
+            wake(&hot.state);
         }
     }
 

@@ -54,13 +54,6 @@ pub(crate) trait Caller {
     fn wake_driver(&self) -> bool;
 }
 
-/// Where a thread sleeps until a word changes.
-pub(crate) trait Park {
-    /// Returns, at the latest, soon after `word` is no longer `seen`.
-    fn wait(&self, word: &AtomicU64, seen: u64);
-    fn wake(&self, word: &AtomicU64);
-}
-
 /// The right to push into one shard, held by one thread at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) *mut Shard);

@@ -7,9 +7,8 @@ use super::{local, Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
 use crate::core::state::{index_of, Handle};
-use crate::core::wheel::Park;
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::futex::Futex;
+use crate::sys::futex;
 use std::cell::Cell;
 
 /// Where this thread calls the caller's functions: callbacks, or the executor. A
@@ -106,7 +105,7 @@ impl Host {
     /// The same for a timer that was in the queue.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) {
         Frame::enter(self, |frame| self.run(frame, fired));
-        self.wheel.finish(self, fired.handle, self);
+        self.finish(fired.handle);
         pool.finished();
     }
 
@@ -135,9 +134,9 @@ impl Host {
             }
             Offer::Refused => {
                 self.run(frame, fired);
-                self.wheel.finish(self, fired.handle, self);
+                self.finish(fired.handle);
             }
-            Offer::Dropped => self.wheel.finish(self, fired.handle, self),
+            Offer::Dropped => self.finish(fired.handle),
             Offer::Revoked => {}
         }
     }
@@ -169,62 +168,40 @@ impl Host {
             self.wheel.due(timer)?;
             return Err(-libc::EDEADLK);
         }
-        let end = End {
-            host: self,
-            timer,
-            from: Cell::new(0),
-            revoked: Cell::new(false),
+        // The position up to which the queue was searched.
+        let mut from = 0;
+        let mut revoked = false;
+        let wait = |word: &AtomicU64, seen| {
+            let Some(pool) = &self.pool else {
+                return futex::wait_for_state(word, seen);
+            };
+            // Acquire: pairs with the exchange in `finish`.
+            let over = || word.load(Ordering::Acquire) != seen;
+            if pool.wait_for(timer, &mut from, over) {
+                revoked = true;
+                self.finish(timer);
+                pool.finished();
+            }
         };
-        let cancel = || self.wheel.cancel_sync(self, timer, shut, &end);
+        let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
         let was = match Frame::innermost() {
             inside if inside.is_null() => cancel(),
             inside => Wait::during(self.process, inside, (self.id, timer), cancel)
                 .ok_or(-libc::EDEADLK)?,
         };
-        Ok(end.revoked.get() || was?)
-    }
-}
-
-/// Waits for the end of one timer's callback, or takes it out of the queue.
-struct End<'a> {
-    host: &'a Host,
-    timer: Handle,
-    /// The position up to which the queue was searched.
-    from: Cell<u64>,
-    revoked: Cell<bool>,
-}
-
-impl Park for End<'_> {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
-        let Some(pool) = &self.host.pool else {
-            return Futex.wait(word, seen);
-        };
-        let mut from = self.from.get();
-        // Acquire: pairs with the exchange in `finish`.
-        let over = || word.load(Ordering::Acquire) != seen;
-        if pool.wait_for(self.timer, &mut from, over) {
-            self.revoked.set(true);
-            self.host.wheel.finish(self.host, self.timer, self.host);
-            pool.finished();
-        }
-        self.from.set(from);
+        Ok(revoked || was?)
     }
 
-    fn wake(&self, word: &AtomicU64) {
-        self.host.wake(word);
-    }
-}
-
-/// For the end of a callback: wakes the threads that wait for it.
-impl Park for Host {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
-        Futex.wait(word, seen);
+    /// The end of a timer's callback, after [`dispatch`](Host::dispatch).
+    pub(super) fn finish(&self, timer: Handle) {
+        self.wheel.finish(self, timer, |word| self.wake(word));
     }
 
-    fn wake(&self, word: &AtomicU64) {
+    /// Wakes the threads that wait for the end of a callback.
+    pub(super) fn wake(&self, word: &AtomicU64) {
         match &self.pool {
             Some(pool) => pool.stir(),
-            None => Futex.wake(word),
+            None => futex::wake_for_state(word),
         }
     }
 }

@@ -13,7 +13,6 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
 use crate::core::ticks::EXACT_BELOW;
-use crate::core::wheel::Park;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
@@ -266,7 +265,7 @@ impl Sink for Firing<'_, '_> {
     }
 
     fn wake(&self, word: &AtomicU64) {
-        Park::wake(self.host, word);
+        self.host.wake(word);
     }
 }
 
@@ -317,7 +316,7 @@ impl Firing<'_, '_> {
             None => {
                 // Armed by somebody who guessed its handle.
                 if fired.func != 0 && host.pool.is_some() {
-                    host.wheel.finish(host, fired.handle, host);
+                    host.finish(fired.handle);
                 }
                 true
             }

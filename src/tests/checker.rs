@@ -6,11 +6,11 @@ use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
-use crate::core::wheel::{Config, Park, Wheel};
+use crate::core::wheel::{Config, Wheel};
 use crate::runtime::keys::Timers;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 #[cfg(loom)]
-pub use loom::{sync::Condvar, thread};
+pub use loom::sync::Condvar;
 #[cfg(shuttle)]
 pub use shuttle::{sync::Condvar, thread};
 
@@ -63,14 +63,14 @@ pub struct Futex {
     woken: Condvar,
 }
 
-impl Park for Futex {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
+impl Futex {
+    pub fn wait(&self, word: &AtomicU64, seen: u64) {
         let held = self.lock.lock().unwrap();
         if word.load(Ordering::Relaxed) == seen {
             drop(self.woken.wait(held).unwrap());
         }
     }
-    fn wake(&self, _: &AtomicU64) {
+    pub fn wake(&self, _: &AtomicU64) {
         drop(self.lock.lock().unwrap());
         self.woken.notify_all();
     }

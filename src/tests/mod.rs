@@ -20,13 +20,9 @@ mod stress;
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
-use crate::core::wheel::{Caller, Config, Park, Token, Wheel};
+use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
-#[cfg(checked)]
-use checker::thread;
 use std::alloc::Layout;
-#[cfg(not(checked))]
-use std::thread;
 
 /// Memory whose bounds the checking tools know.
 #[derive(Clone, Copy)]
@@ -150,18 +146,6 @@ impl<F: Fn()> Caller for Waking<F> {
         self.1();
         true
     }
-}
-
-/// Waits by looking again.
-struct Spin;
-
-impl Park for Spin {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
-        while word.load(Ordering::Acquire) == seen {
-            thread::yield_now();
-        }
-    }
-    fn wake(&self, _: &AtomicU64) {}
 }
 
 #[cfg(not(loom))]

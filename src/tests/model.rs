@@ -319,3 +319,10 @@ impl Alarm {
         Waking(token, || self.set(0))
     }
 }
+
+/// Waits by looking again.
+fn spin(word: &AtomicU64, seen: u64) {
+    while word.load(Ordering::Acquire) == seen {
+        thread::yield_now();
+    }
+}

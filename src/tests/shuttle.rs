@@ -263,7 +263,9 @@ impl World {
     fn await_end(&self, rng: &mut Rng, caller: &impl Caller) {
         let n = rng.below(self.shared.len() as u64) as usize;
         let timer = self.shared[n].load(Ordering::Relaxed);
-        match self.wheel.cancel_sync(caller, timer, false, &self.futex) {
+        match self.wheel.cancel_sync(caller, timer, false, |word, seen| {
+            self.futex.wait(word, seen)
+        }) {
             Ok(was) => self.book(timer, -i64::from(was)),
             Err(e) => assert_eq!(e, Error::Stale),
         }
@@ -345,7 +347,8 @@ impl World {
     fn fire(&self, f: &Fired) {
         self.ends(f.handle, Some(f.deadline_ns));
         if self.pooled && f.func != 0 {
-            self.wheel.finish(&self.driver(), f.handle, &self.futex);
+            self.wheel
+                .finish(&self.driver(), f.handle, |word| self.futex.wake(word));
         }
     }
 

@@ -8,7 +8,7 @@
 //! deadline or less than a tick later, in the first sweep of a clock that has
 //! passed it; and whenever the driver sleeps, its alarm is early enough.
 
-use super::{config, may_be_late, Collect, Rng, Spin};
+use super::{config, may_be_late, Collect, Rng};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -457,7 +457,7 @@ impl<'m> Machine<'m> {
             }
             self.running.set(0);
             if self.pooled {
-                self.wheel.finish(&self.thread(), f.handle, &Spin);
+                self.wheel.finish(&self.thread(), f.handle, |_| {});
             }
         }
         let mut timers = self.timers.borrow_mut();

@@ -3,12 +3,11 @@
 //! over with it. In each test the promise is there already, so that nothing but
 //! the state word orders the two threads.
 
-use super::{drained, duel, one, Plain, World};
+use super::{drained, duel, one, spin, Plain, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::at;
-use crate::tests::Spin;
 
 /// `f` changes a timer after a write; if `g` says that it has found it changed,
 /// it sees what was written.
@@ -116,7 +115,7 @@ fn is_short_cancelled(w: &World, t: Handle) -> bool {
 }
 
 fn is_sync_deleted(w: &World, t: Handle) -> bool {
-    w.wheel.cancel_sync(&w.own(1), t, false, &Spin) == Ok(true)
+    w.wheel.cancel_sync(&w.own(1), t, false, spin) == Ok(true)
 }
 
 fn is_freed(w: &World, t: Handle) -> bool {

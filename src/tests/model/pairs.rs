@@ -243,7 +243,9 @@ impl Scene {
             SyncDelete => {
                 let was = self
                     .wheel
-                    .cancel_sync(&caller, self.timer, false, &self.futex);
+                    .cancel_sync(&caller, self.timer, false, |word, seen| {
+                        self.futex.wait(word, seen)
+                    });
                 assert_eq!(self.inside.load(Ordering::Relaxed), 0, "still running");
                 self.ending(was)
             }

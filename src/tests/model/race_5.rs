@@ -1,12 +1,11 @@
 //! Race 5: a thread waits until a callback is over.
 
-use super::{duel, Futex, World};
+use super::{duel, spin, Futex, World};
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::core::wheel::Config;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::{at, shape, Waker};
-use crate::tests::Spin;
 
 /// A timer whose callback takes a while.
 struct Slow {
@@ -65,14 +64,18 @@ impl Slow {
     fn work(&self, timer: Handle) {
         self.run();
         let worker = self.world.own(0);
-        self.world.wheel.finish(&worker, timer, &self.futex);
+        self.world
+            .wheel
+            .finish(&worker, timer, |word| self.futex.wake(word));
     }
 
     fn delete(&self, shut: bool) -> Result<bool, crate::core::error::Error> {
         let caller = self.world.own(1);
         self.world
             .wheel
-            .cancel_sync(&caller, self.timer, shut, &self.futex)
+            .cancel_sync(&caller, self.timer, shut, |word, seen| {
+                self.futex.wait(word, seen)
+            })
     }
 }
 
@@ -178,7 +181,7 @@ fn race_5_two_threads_delete() {
             let own = s.world.own(0);
             s.world
                 .wheel
-                .cancel_sync(&own, s.timer, false, &Spin)
+                .cancel_sync(&own, s.timer, false, spin)
                 .unwrap()
         },
         |s, (first, _), second| {

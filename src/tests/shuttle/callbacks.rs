@@ -51,7 +51,9 @@ fn sync_deletes_against_periodic_timers() {
                     for _ in 0..rng.below(4) {
                         w.call(n, rng, &own);
                     }
-                    let was = w.wheel.cancel_sync(&own, mine.timer, leave, &w.futex);
+                    let was = w.wheel.cancel_sync(&own, mine.timer, leave, |word, seen| {
+                        w.futex.wait(word, seen)
+                    });
                     assert_eq!(was, Ok(true), "it is always pending");
                     let ran = mine.ran();
                     w.call(n, rng, &own);

@@ -22,7 +22,9 @@ impl Work<'_> {
         assert!(set().insert(f.handle), "in two threads at once");
         thread::yield_now();
         set().remove(&f.handle);
-        self.world.wheel.finish(own, f.handle, &self.world.futex);
+        self.world
+            .wheel
+            .finish(own, f.handle, |word| self.world.futex.wake(word));
     }
 
     fn run_queued(&self, own: &impl Caller, f: &Fired) {
@@ -39,7 +41,9 @@ impl Work<'_> {
         match self.pool.offer(f) {
             Offer::Taken => {}
             Offer::Refused => self.run(&w.driver(), f),
-            Offer::Dropped => w.wheel.finish(&w.driver(), f.handle, &w.futex),
+            Offer::Dropped => w
+                .wheel
+                .finish(&w.driver(), f.handle, |word| w.futex.wake(word)),
             Offer::Revoked => unreachable!("nobody takes one out"),
         }
     }

@@ -1,7 +1,6 @@
 //! What the kernel has for sleeping until a word changes, for threads of the
 //! model checker: who is not woken sleeps for ever, and the checker says so.
 
-use crate::core::wheel::Park;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering};
 use shuttle::thread::{current, park, Thread};
 
@@ -60,16 +59,11 @@ fn rouse(word: usize, most: i32) {
     }
 }
 
-/// Waits for state words.
-pub(crate) struct Futex;
+pub(crate) fn wait_for_state(word: &AtomicU64, seen: u64) {
+    let is = || word.load(Ordering::Relaxed) as u32 == seen as u32;
+    sleep(std::ptr::from_ref(word).addr(), is);
+}
 
-impl Park for Futex {
-    fn wait(&self, word: &AtomicU64, seen: u64) {
-        let is = || word.load(Ordering::Relaxed) as u32 == seen as u32;
-        sleep(std::ptr::from_ref(word).addr(), is);
-    }
-
-    fn wake(&self, word: &AtomicU64) {
-        rouse(std::ptr::from_ref(word).addr(), i32::MAX);
-    }
+pub(crate) fn wake_for_state(word: &AtomicU64) {
+    rouse(std::ptr::from_ref(word).addr(), i32::MAX);
 }
