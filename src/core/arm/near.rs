@@ -94,9 +94,8 @@ impl<M: Memory> Wheel<M> {
     #[cold]
     #[inline(never)]
     fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        let own = self.owned(caller);
-        self.count(own, |c| &c.armed[usize::from(was)], 1);
-        self.arm_raced(own, handle, tick, was, caller)
+        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
+        self.arm_raced(handle, tick, was, caller)
     }
 
     /// The same where a push is needed. What does not fit into registers is read
@@ -161,23 +160,20 @@ impl<M: Memory> Wheel<M> {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
-        let gate = self.gate.seen();
         let Some(own) = self.owned(caller) else {
             return Error::Memory.into();
         };
-        let is_near = gate.beyond(tick) < self.ticks.near(gate.hand());
-        if is_near {
-            let bucket = self.levels.place(tick, gate.hand()).bucket;
-            if own.make_room(&self.memory, bucket) {
-                return self.arm_with_push(handle, tick, hot, state, caller);
-            }
-        }
+        // Release: pairs with free.look. It is set again before the push.
         own.publishing.store(0, Ordering::Release);
-        if is_near {
-            Error::Memory.into()
-        } else {
-            self.arm_slowly_at(handle, tick, caller)
+        let gate = self.gate.seen();
+        if gate.beyond(tick) >= self.ticks.near(gate.hand()) {
+            return self.arm_slowly_at(handle, tick, caller);
         }
+        let bucket = self.levels.place(tick, gate.hand()).bucket;
+        if !own.make_room(&self.memory, bucket) {
+            return Error::Memory.into();
+        }
+        self.arm_with_push(handle, tick, hot, state, caller)
     }
 
     /// The rest of an arm whose entry was pushed while the gate was as `gate`.
@@ -192,8 +188,7 @@ impl<M: Memory> Wheel<M> {
     ) -> Answer {
         let hot = self.slab.hot(index_of(handle));
         let Some(own) = self.owned(caller) else {
-            self.call_rescue(caller);
-            return Answer::was_pending(was);
+            return self.arm_raced(handle, tick, was, caller);
         };
         let place = self.levels.place(tick, gate.hand());
         self.mark(own, place.bucket);
@@ -201,7 +196,7 @@ impl<M: Memory> Wheel<M> {
         // arm.check: the hand is before the bucket, and the gate is open.
         if self.gate.seen().has_passed(place.entered) {
             own.publishing.store(0, Ordering::Release);
-            return self.arm_raced(Some(own), handle, tick, was, caller);
+            return self.arm_raced(handle, tick, was, caller);
         }
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
@@ -242,18 +237,11 @@ impl<M: Memory> Wheel<M> {
     /// The rest of an arm after the exchange, if what it relied on may be gone.
     #[cold]
     #[inline(never)]
-    fn arm_raced(
-        &self,
-        own: Option<Producer<'_>>,
-        handle: Handle,
-        tick: u64,
-        was: bool,
-        caller: &impl Caller,
-    ) -> Answer {
+    fn arm_raced(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
         let index = index_of(handle);
         let word = StateWord::plain_armed(handle, tick);
         let hot = self.slab.hot(index);
-        let Some(own) = own else {
+        let Some(own) = self.owned(caller) else {
             self.call_rescue(caller);
             return Answer::was_pending(was);
         };
