@@ -99,32 +99,31 @@ impl<M: Memory> Wheel<M> {
     /// Waits until the callback of a timer is over; true if there was one.
     fn wait_for_callback(&self, handle: Handle, wait: &mut impl FnMut(&AtomicU64, u64)) -> bool {
         let callback = &self.shared.callback;
+        let hot = self.slab.hot(index_of(handle));
+        let word = if self.pooled {
+            &hot.state
+        } else {
+            &callback.running
+        };
         let mut waited = false;
-        if self.pooled {
-            let hot = self.slab.hot(index_of(handle));
-            loop {
-                // Acquire: what the callback did; pairs with `finish`.
-                let state = StateWord(hot.state.load(Ordering::Acquire));
-                if !state.runs_for(handle) || !self.is_of_node(hot, handle) {
-                    return waited;
-                }
-                waited = true;
-                // wait.enter, wait.look: `wait` looks again.
-                callback.waiters.fetch_add(1, Ordering::AcqRel);
-                fence_after_rmw();
-                wait(&hot.state, state.0);
-                callback.waiters.fetch_sub(1, Ordering::AcqRel);
+        loop {
+            // Acquire: what the callback did; pairs with `finish` or visit.end.
+            let seen = word.load(Ordering::Acquire);
+            let runs = if self.pooled {
+                StateWord(seen).runs_for(handle) && self.is_of_node(hot, handle)
+            } else {
+                seen == handle
+            };
+            if !runs {
+                return waited;
             }
-        }
-        // Acquire: what the callback did; pairs with visit.end.
-        while callback.running.load(Ordering::Acquire) == handle {
             waited = true;
+            // wait.enter, wait.look: `wait` looks again.
             callback.waiters.fetch_add(1, Ordering::AcqRel);
             fence_after_rmw();
-            wait(&callback.running, handle);
+            wait(word, seen);
             callback.waiters.fetch_sub(1, Ordering::AcqRel);
         }
-        waited
     }
 
     fn is_of_node(&self, hot: &Hot, handle: Handle) -> bool {
