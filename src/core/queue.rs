@@ -11,6 +11,7 @@
 use super::entry::Entry;
 use super::tunables::ENTRIES;
 use crate::sync::{AtomicPtr, AtomicU64, Fresh, Ordering};
+use std::cell::Cell;
 
 /// 256 bytes of entries. All zero is an empty chunk.
 #[repr(C)]
@@ -146,14 +147,15 @@ impl Fresh for Front {
 /// # Safety
 /// The caller is the producer, and `back` is the queue's.
 #[inline(always)]
-pub(crate) unsafe fn push(back: &mut Position, entry: Entry) -> bool {
-    if back.is_end() {
+pub(crate) unsafe fn push(back: &Cell<Position>, entry: Entry) -> bool {
+    let at = back.get();
+    if at.is_end() {
         return false;
     }
     // SAFETY: the last chunk of a queue is mapped.
     // Release: pairs with the Acquire in `take`.
-    unsafe { back.word() }.store(entry.0, Ordering::Release);
-    *back = back.after();
+    unsafe { at.word() }.store(entry.0, Ordering::Release);
+    back.set(at.after());
     true
 }
 
@@ -161,23 +163,22 @@ pub(crate) unsafe fn push(back: &mut Position, entry: Entry) -> bool {
 ///
 /// # Safety
 /// As of `push`; `back` is at an end; `chunk` is empty and the caller's.
-pub(crate) unsafe fn extend(back: &mut Position, front: &Front, chunk: *mut Chunk) {
+pub(crate) unsafe fn extend(back: &Cell<Position>, front: &Front, chunk: *mut Chunk) {
     // SAFETY: the caller's chunk. Relaxed: published below.
     unsafe { &*chunk }
         .next
         .store(std::ptr::null_mut(), Ordering::Relaxed);
     let first = Position::first(chunk);
-    if back.0.is_null() {
+    let at = back.get();
+    if at.0.is_null() {
         // Release: pairs with the Acquire in `take`.
         front.0.store(first.0, Ordering::Release);
     } else {
         // SAFETY: the last chunk stays in the queue until it has a next one.
         // Release: pairs with the Acquire in `go_on`.
-        unsafe { &*back.chunk() }
-            .next
-            .store(chunk, Ordering::Release);
+        unsafe { &*at.chunk() }.next.store(chunk, Ordering::Release);
     }
-    *back = first;
+    back.set(first);
 }
 
 impl Front {
@@ -237,29 +238,6 @@ impl Front {
     pub fn room(&self) -> usize {
         // Relaxed: the consumer's own word, or null.
         Position(self.0.load(Ordering::Relaxed)).room()
-    }
-
-    /// The number of entries. Consumer only.
-    pub fn len(&self) -> usize {
-        // Acquire, here and below: as in `take` and in `go_on`.
-        let mut at = Position(self.0.load(Ordering::Acquire));
-        let mut len = 0;
-        while !at.0.is_null() {
-            // SAFETY: a chunk of the queue.
-            let next = unsafe { &*at.chunk() }.next.load(Ordering::Acquire);
-            if next.is_null() {
-                break;
-            }
-            // Before the last one all chunks are full.
-            len += at.room();
-            at = Position::first(next);
-        }
-        // SAFETY: in the last chunk, and not at its end. Relaxed: `take` reads it again.
-        while !at.is_end() && unsafe { at.word() }.load(Ordering::Relaxed) != 0 {
-            len += 1;
-            at = at.after();
-        }
-        len
     }
 
     /// Shows at most `most` entries without taking them; false if there are more.

@@ -141,7 +141,7 @@ impl Shard {
         loop {
             // SAFETY: the driver holds the chunk.
             unsafe { &*chunk }.next.store(top, Ordering::Relaxed);
-            // Release: pairs with the Acquire in `new_chunk`. No ABA: the owner
+            // Release: pairs with the Acquire in `take_chunk`. No ABA: the owner
             // only ever takes the whole list.
             match list.compare_exchange_weak(top, chunk, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -213,14 +213,8 @@ impl<'a> Producer<'a> {
     /// Appends an entry to a bucket if there is room in its last chunk.
     #[inline(always)]
     pub fn push_if_room(&self, bucket: u32, entry: Entry) -> bool {
-        let cell = self.back(bucket);
-        let mut back = cell.get();
         // SAFETY: the producer, and the queue's own position.
-        let pushed = unsafe { push(&mut back, entry) };
-        if pushed {
-            cell.set(back);
-        }
-        pushed
+        unsafe { push(self.back(bucket), entry) }
     }
 
     /// Appends an entry to a bucket; false without memory.
@@ -233,9 +227,8 @@ impl<'a> Producer<'a> {
     /// Appends an empty chunk to a bucket if there is no room; false without memory.
     #[inline(never)]
     pub fn make_room<M: Memory>(self, memory: &M, bucket: u32) -> bool {
-        let cell = self.back(bucket);
-        let mut back = cell.get();
-        if !back.is_end() {
+        let back = self.back(bucket);
+        if !back.get().is_end() {
             return true;
         }
         let chunk = self.take_chunk(memory);
@@ -243,20 +236,25 @@ impl<'a> Producer<'a> {
             return false;
         }
         // SAFETY: the producer; the queue's own ends; a chunk of nobody else's.
-        unsafe { extend(&mut back, Shard::front(self.at, bucket), chunk) };
-        cell.set(back);
+        unsafe { extend(back, Shard::front(self.at, bucket), chunk) };
         true
     }
 
     fn take_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
-        let spare = self.spare.get();
-        if spare.is_null() {
+        let mut chunk = self.spare.get();
+        let returned = &self.returned.0;
+        // Relaxed: spares the exchange if there are none.
+        if chunk.is_null() && !returned.load(Ordering::Relaxed).is_null() {
+            // Acquire: pairs with the Release in `give_back`.
+            chunk = returned.swap(std::ptr::null_mut(), Ordering::Acquire);
+        }
+        if chunk.is_null() {
             return self.new_chunk(memory);
         }
-        // SAFETY: an empty chunk of this shard.
-        let next = unsafe { &*spare }.next.load(Ordering::Relaxed);
-        self.spare.set(next);
-        spare
+        // SAFETY: an empty chunk that belongs to this shard alone.
+        let rest = unsafe { &*chunk }.next.load(Ordering::Relaxed);
+        self.spare.set(rest);
+        chunk
     }
 
     /// Keeps an empty chunk for later.
@@ -290,16 +288,6 @@ impl<'a> Producer<'a> {
 
     #[cold]
     fn new_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
-        let list = &self.returned.0;
-        // Relaxed: spares the exchange if there are none.
-        if !list.load(Ordering::Relaxed).is_null() {
-            // Acquire: pairs with the Release in `give_back`.
-            let chunk = list.swap(std::ptr::null_mut(), Ordering::Acquire);
-            // SAFETY: a returned chunk belongs to this shard alone.
-            let rest = unsafe { &*chunk }.next.load(Ordering::Relaxed);
-            self.spare.set(rest);
-            return chunk;
-        }
         let mut region = self.region.get();
         if region.left == 0 {
             match self.new_region(memory, region.bytes) {

@@ -136,12 +136,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let bucket = self.d.cleaning.bucket;
         // SAFETY: shards live as long as the wheel.
         let front = unsafe { Shard::front(shard, bucket) };
-        let rest = match std::mem::take(&mut self.d.cleaning.rest) {
+        let mut rest = std::mem::take(&mut self.d.cleaning.rest);
+        if rest == 0 {
             // The entries that are there now, without those that go back to this
             // bucket of the driver's shard.
-            0 => front.len(),
-            rest => rest,
-        };
+            front.peek(usize::MAX, |_| rest += 1);
+        }
         let is_own = shard == self.own.as_ptr();
         let most = rest.min(*left);
         let mut taken = 0;
