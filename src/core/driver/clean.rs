@@ -50,9 +50,8 @@ pub(super) struct Cleaning {
     bucket: u32,
     /// The number of entries of that bucket that are left; 0 for all.
     rest: usize,
-    /// The number of requests when the clean-up began.
+    /// The number of requests when the clean-up began; 0 if none is under way.
     asked: u32,
-    under_way: bool,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -90,16 +89,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if asked == 0 {
             return;
         }
-        if !self.d.cleaning.under_way {
+        if self.d.cleaning.asked == 0 {
             self.d.cleaning = Cleaning {
                 asked,
-                under_way: true,
                 ..Cleaning::default()
             };
         }
         let mut left = CLEAN_PIECE;
         let buckets = self.wheel.buckets.urgent();
-        while let Some(shard) = self.shard_to_clean() {
+        while let Some(shard) = self.wheel.find_shard(|s| s.id == self.d.cleaning.shard) {
             while self.d.cleaning.bucket < buckets {
                 if !self.clean_bucket(shard, &mut left) {
                     return;
@@ -112,20 +110,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.end_cleaning();
     }
 
-    fn shard_to_clean(&self) -> Option<*mut Shard> {
-        let number = self.d.cleaning.shard;
-        self.wheel.find_shard(|s| s.id == number)
-    }
-
     /// A clean-up does not see the entries that were pushed behind it. Their threads
     /// may have made their last request, so a further clean-up follows if it is
     /// worth it.
     fn end_cleaning(&mut self) {
-        self.d.cleaning.under_way = false;
+        let began = std::mem::take(&mut self.d.cleaning.asked);
         let clean = &self.wheel.shared.clean;
         // Acquire: as in `clean_up`, for the counts.
         let asked = clean.load(Ordering::Acquire);
-        if asked == self.d.cleaning.asked || !self.wheel.is_worth_cleaning() {
+        if asked == began || !self.wheel.is_worth_cleaning() {
             // Relaxed, both: a new request makes this fail, and stays.
             _ = clean.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
