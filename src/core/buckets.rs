@@ -18,11 +18,10 @@
 //! bit, and the entry. If it sets the bit afterwards, it has acquired that the summary
 //! bit was cleared, and sets it again.
 //!
-//! A thread does not set a bit that is set already. If it finds its mask bit set,
-//! the driver has not taken the mask yet, and the fences make the driver see the
-//! entry. The thread checks the summary in any case: more than 64 shards share
-//! bits, and the thread that has set a shared bit may be stopped before it comes to
-//! the summary.
+//! A thread that finds both bits set sets none: the driver has not taken the mask yet,
+//! and the fences make the driver see the entry. It checks the summary, too, because
+//! more than 64 shards share bits, and the thread that has set a shared bit may be
+//! stopped before it comes to the summary.
 //!
 //! # The driver's own entries
 //!
@@ -190,17 +189,11 @@ impl Buckets {
     /// Step `arm.mark`, for a shard that is not marked. Followed by a fence.
     #[inline(never)]
     pub fn mark(&self, bucket: u32, shard: &Shard) {
-        let mask = self.mask(bucket);
-        // Relaxed: the fence behind the push orders this load.
-        if mask.load(Ordering::Relaxed) & shard.mask_bit == 0 {
-            // AcqRel: pairs with `take`.
-            mask.fetch_or(shard.mask_bit, Ordering::AcqRel);
-        } else {
-            // As in `is_marked`.
-            fence_between_loads();
-        }
+        // AcqRel, both: pairs with `take`.
+        self.mask(bucket).fetch_or(shard.mask_bit, Ordering::AcqRel);
         let summary = self.summary(bucket);
         let bit = 1 << (bucket % WORD);
+        // Relaxed: behind a read-modify-write that acquires.
         if summary.load(Ordering::Relaxed) & bit == 0 {
             summary.fetch_or(bit, Ordering::AcqRel);
         }

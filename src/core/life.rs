@@ -207,22 +207,14 @@ impl<M: Memory> Wheel<M> {
         if published.is_some() {
             return false;
         }
-        let mut link = hot.link.load(Ordering::Acquire);
-        loop {
-            // The driver may publish for an entry of the earlier life, by a
-            // read-modify-write. So this is one, too.
-            let high = (Link(link).high() + 1) & high_part(GEN_MASK);
-            let next = Link(link).with_high(high);
-            match hot
-                .link
-                .compare_exchange(link, next.0, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => {
-                    return high != high_part(self.salt);
-                }
-                Err(seen) => link = seen,
-            }
-        }
+        let next = |link: u64| (Link(link).high() + 1) & high_part(GEN_MASK);
+        // The driver may publish for an entry of the earlier life, by a
+        // read-modify-write. So this is one, too.
+        hot.link
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
+                Some(Link(link).with_high(next(link)).0)
+            })
+            .is_ok_and(|link| next(link) != high_part(self.salt))
     }
 
     /// Sets the period of a timer from its next firing on; 0 for none. Lock-free.

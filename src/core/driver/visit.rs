@@ -134,8 +134,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     pub(super) fn keep_promise(&mut self, index: u32, hot: &Hot, due: u64, hand: u64) {
         let unit_bits = self.wheel.ticks.unit_bits;
         // Acquire: pairs with arm.publish.
-        let mut link = hot.link.load(Ordering::Acquire);
-        if due == NEVER || Link(link).promises(hand, due, unit_bits) {
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if due == NEVER || link.promises(hand, due, unit_bits) {
             return;
         }
         // A deadline that has passed is due at the next tick.
@@ -143,18 +143,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if !self.promise(index, tick, hand) {
             return;
         }
-        // By exchange: the node may go to another life meanwhile.
-        while !Link(link).promises(hand, tick, unit_bits) {
-            let next = Link::new(tick, unit_bits, Link(link).high());
-            // Release: the entry; pairs with arm.read.
-            match hot
-                .link
-                .compare_exchange(link, next.0, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return,
-                Err(now) => link = now,
-            }
-        }
+        // By exchange: the node may go to another life meanwhile. Release: the entry; pairs
+        // with arm.read.
+        _ = hot
+            .link
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
+                let link = Link(link);
+                let next = Link::new(tick, unit_bits, link.high());
+                (!link.promises(hand, tick, unit_bits)).then_some(next.0)
+            });
     }
 
     /// Fires a timer that is due; the word if that has changed meanwhile. PLAIN says
