@@ -43,7 +43,7 @@ impl<M: Memory> Wheel<M> {
         let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        // Relaxed: see `Wheel::node`.
+        // Relaxed: see `Wheel::live_node`.
         let link = Link(hot.link.load(Ordering::Relaxed));
         if state.differs_from_armed(handle) | link.differs_from(handle) != 0
             || !is_well_formed(handle)

@@ -257,15 +257,6 @@ impl<'a> Producer<'a> {
         chunk
     }
 
-    /// Keeps an empty chunk for later.
-    fn put_chunk(&self, chunk: *mut Chunk) {
-        // SAFETY: an empty chunk of this shard, in nobody else's hands.
-        unsafe { &*chunk }
-            .next
-            .store(self.spare.get(), Ordering::Relaxed);
-        self.spare.set(chunk);
-    }
-
     /// Goes on to the next chunk of a bucket of any shard, if the present one is used
     /// up, which goes back to its shard.
     ///
@@ -274,9 +265,12 @@ impl<'a> Producer<'a> {
     /// bucket has had an entry.
     #[inline]
     pub unsafe fn go_on(&self, from: *mut Shard, bucket: u32) -> bool {
-        let free = |chunk| {
+        let free = |chunk: *mut Chunk| {
             if from == self.at {
-                self.put_chunk(chunk);
+                let next = self.spare.get();
+                // SAFETY: an empty chunk of this shard, in nobody else's hands.
+                unsafe { &*chunk }.next.store(next, Ordering::Relaxed);
+                self.spare.set(chunk);
             } else {
                 // SAFETY: the caller's promise.
                 unsafe { &*from }.give_back(chunk);

@@ -10,12 +10,12 @@ use super::gate::Gate;
 use super::kick::Kick;
 use super::levels::Levels;
 use super::memory::Memory;
-use super::node::Hot;
+use super::node::{Hot, Link};
 use super::place::make_at;
 use super::shard::Producer;
 pub(crate) use super::shard::Shard;
 use super::slab::Slab;
-use super::state::{high_of, index_of, Handle, StateWord, GEN_MASK, NEVER};
+use super::state::{index_of, Handle, StateWord, GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK};
 use crate::sync::{fence, AtomicPtr, AtomicU32, AtomicU64, Guarded, Ordering};
@@ -251,31 +251,20 @@ impl<M: Memory> Wheel<M> {
         None
     }
 
-    /// The hot record of a handle whose high generation is the node's, with its
-    /// index. The rest of the generation is checked with the state word.
-    #[inline]
-    pub(super) fn node(&self, handle: Handle) -> Result<(u32, &Hot), Error> {
-        let index = index_of(handle);
-        let hot = self.slab.hot(index);
-        // Relaxed: a generation that is out of date belongs to a word that is,
-        // and the exchange of that fails.
-        let link = super::node::Link(hot.link.load(Ordering::Relaxed));
-        if link.high() != high_of(handle) {
-            return Err(Error::Stale);
-        }
-        Ok((index, hot))
-    }
-
     /// The node and the state word of a timer that exists.
     #[inline]
     pub(super) fn live_node(&self, handle: Handle) -> Result<(u32, &Hot, StateWord), Error> {
         if self.gate.is_wiped() {
             return Err(Error::Shutdown);
         }
-        let (index, hot) = self.node(handle)?;
+        let index = index_of(handle);
+        let hot = self.slab.hot(index);
+        // Relaxed: a generation that is out of date belongs to a word that is,
+        // and the exchange of that fails.
+        let link = Link(hot.link.load(Ordering::Relaxed));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if !state.is_of(handle) {
+        if link.differs_from(handle) != 0 || !state.is_of(handle) {
             return Err(Error::Stale);
         }
         Ok((index, hot, state))

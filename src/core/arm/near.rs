@@ -113,7 +113,7 @@ impl<M: Memory> Wheel<M> {
         let Some(token) = caller.token_at_hand() else {
             return self.arm_slowly_at(handle, tick, caller);
         };
-        // Relaxed: see `Wheel::node`.
+        // Relaxed: see `Wheel::live_node`.
         let link = Link(hot.link.load(Ordering::Relaxed));
         let near = self.ticks.near(gate.hand());
         if gate.beyond(tick) >= near || link.differs_from(handle) != 0 {
