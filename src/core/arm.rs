@@ -1,14 +1,6 @@
 //! Arming, from any thread: promises, and who may rely on them. This file has the
-//! protocol and the way that every arm can take; `arm/near.rs` has the short way.
-//!
-//! A bucket holds *entries*, not timers. An entry promises that the driver visits
-//! a node at a tick. The truth is the node's state word, so an entry may be stale,
-//! doubled or early and nothing breaks.
-//!
-//! # Invariant
-//!
-//! A timer that is armed for tick D has an entry that the driver meets at or before
-//! D; or a thread is inside an arm of it and will make one.
+//! protocol and the way that every arm can take; `arm/near.rs` has the short way. The
+//! invariant of promises, which an arm upholds, stands in `lib.rs`.
 //!
 //! # The steps
 //!
@@ -78,10 +70,9 @@
 //!
 //! If the hand has passed the entry, or the promise may be gone, the arm looks for
 //! another promise, then makes one more entry where the deadline belongs by now. If the
-//! hand passes that as well, or if the timer is due, the entry is *urgent*. The urgent
-//! bucket belongs to no tick: the driver empties it at the start of each sweep, and the
-//! hand never passes it. So an arm takes at most three pushes, and more only if the hand
-//! leaps each time.
+//! hand passes that as well, or if the timer is due, the entry goes to the urgent bucket
+//! (`buckets.rs`), which the hand never passes. So an arm takes at most three pushes, and
+//! more only if the hand leaps each time.
 //!
 //! Nothing of this is published: a thread that frees the node may not see what the shard
 //! is about to publish (`life.rs`).

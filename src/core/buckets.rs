@@ -31,8 +31,8 @@
 //!
 //! # The urgent bucket
 //!
-//! One bucket belongs to no tick. Each sweep empties it before the hand moves. An
-//! entry goes there if the hand has passed its tick already.
+//! One bucket belongs to no tick. Each step of a sweep empties it before the hand moves.
+//! An entry goes there if the hand has passed its tick already.
 
 use super::levels::Levels;
 use super::memory::{Memory, Pages};

@@ -1,8 +1,5 @@
-//! Cancelling, from any thread, and waiting for callbacks.
-//!
-//! One exchange of the state word decides between a cancel and a visit: the thread
-//! that takes ARMED away has the timer. Nothing is unlinked. The entry stays in its
-//! bucket; the driver drops it, or a later arm relies on it.
+//! Cancelling, from any thread, and waiting for callbacks. The entry of a timer that was
+//! cancelled stays in its bucket; the driver drops it, or a later arm relies on it.
 //!
 //! # Race 5: waiting for a callback
 //!

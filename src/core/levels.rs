@@ -1,12 +1,8 @@
-//! Levels and slots: pure arithmetic.
+//! Levels and slots: pure arithmetic. `lib.rs` says which tick belongs to which level.
 //!
-//! A tick belongs to the level of the highest bit in which it differs from the
-//! hand. The caller chooses the number of levels and of slots. One level is the
-//! hashed wheel, more are the hierarchical wheel (Varghese and Lauck, schemes 6 and
-//! 7). Ticks further away go to *overflow levels* of 64 slots above, up to the last
-//! tick of 64 bits. The original hashed wheel counts rounds, and touches each far
-//! timer once in every round. Here an entry moves down once for each level below
-//! its own, however far away it is.
+//! The original hashed wheel counts rounds, and touches each far timer once in every
+//! round. Here an entry moves down once for each level below its own, however far away
+//! it is.
 //!
 //! # Why nothing is passed over
 //!

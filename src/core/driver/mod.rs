@@ -1,10 +1,6 @@
-//! The driver: one thread at a time moves the hand.
-//!
-//! A sweep announces its goal. Then the hand moves from marked slot to marked slot,
-//! in order, and never through empty ones. At each tick it *enters* one slot on
-//! every level whose digit has changed, from the top down. An entry of a later tick
-//! goes nearer to the hand, without a read of its node (the cascade). An entry of
-//! this tick is a visit.
+//! The driver: one thread at a time moves the hand. At each tick that a sweep comes to,
+//! the hand *enters* one slot on every level whose digit has changed, from the top down.
+//! An entry of a later tick goes nearer to the hand: the *cascade*.
 
 mod clean;
 mod drain;
