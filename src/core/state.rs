@@ -383,7 +383,7 @@ impl StateWord {
         }
     }
 
-    /// Free, with the low part of the next generation. `release` completes the high
+    /// Free, with the low part of the next generation. `give_back` completes the high
     /// part.
     fn next_life(self) -> Self {
         StateWord((self.0 + (1 << GEN_SHIFT)) & GEN | self.0 & !LOW)

@@ -135,7 +135,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // bucket of the driver's shard.
             front.peek(usize::MAX, |_| rest += 1);
         }
-        let is_own = shard == self.own.as_ptr();
         let most = rest.min(*left);
         let mut taken = 0;
         self.fetch_chunk(front);
@@ -151,7 +150,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             };
             taken += 1;
             let k = entry.tick(self.d.hand);
-            if k > self.d.hand && self.is_needed(entry, k, shard, is_own) {
+            if k > self.d.hand && self.is_needed(entry, k, shard) {
                 self.place(entry, k, self.d.hand);
             }
         }
@@ -165,13 +164,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Step clean.read.
-    fn is_needed(&self, entry: Entry, k: u64, shard: *mut Shard, is_own: bool) -> bool {
+    fn is_needed(&self, entry: Entry, k: u64, shard: *mut Shard) -> bool {
         let wheel = self.wheel;
         let index = entry.index();
         let hot = wheel.slab.hot(index);
         // Acquire: pairs with the Release behind arm.publish.
         let publishes = |s: &Shard| s.publishing.load(Ordering::Acquire) == index;
-        let published = if is_own {
+        let published = if shard == self.own.as_ptr() {
             wheel.find_shard(publishes).is_some()
         } else {
             // SAFETY: shards live as long as the wheel.
