@@ -1,4 +1,6 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
+#include <poll.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -288,7 +290,10 @@ static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
 		inner[3] = 1;
 }
 
-/* The child's sweep ends there: what is due next fires in the parent alone. */
+/*
+ * The child's sweep ends there: what is due next, even at the same tick, fires in the
+ * parent alone.
+ */
 static void a_child_that_returns_from_the_callback(void)
 {
 	int got;
@@ -298,6 +303,7 @@ static void a_child_that_returns_from_the_callback(void)
 	CHECK(inner != MAP_FAILED);
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_return, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_once(w, 2 * MS, count, 0, 0, NULL), 0);
 	got = hwheel_advance(w, SEC, NULL, 0, NULL);
 	if (is_child) {
@@ -307,13 +313,148 @@ static void a_child_that_returns_from_the_callback(void)
 		_exit(0);
 	}
 	CHECK_EQ(got, 0);
-	CHECK_EQ(atomic_load(&calls), 1);
+	CHECK_EQ(atomic_load(&calls), 2);
 	CHECK_EQ(inner[0], 0);
 	CHECK_EQ(inner[1], 0);
 	CHECK_EQ(inner[2], -ESHUTDOWN);
 	CHECK_EQ(inner[3], 0);
 	munmap(inner, 4096);
 	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The child of a callback, which returns from it; its calls are counted apart. */
+enum { IN_PARENT, IN_CHILD, CHILD, SHARED };
+static _Atomic int *shared;
+static pid_t parent;
+
+static void count_apart(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	(void)wheel;
+	(void)e;
+	atomic_fetch_add(&shared[getpid() == parent ? IN_PARENT : IN_CHILD], 1);
+}
+
+static void fork_and_go_on(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	pid_t child;
+
+	count_apart(wheel, e);
+	child = fork();
+	if (child == 0) {
+		sigset_t alarms;
+
+		/* the library's threads block it */
+		sigemptyset(&alarms);
+		sigaddset(&alarms, SIGALRM);
+		sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+		alarm(10);
+	} else {
+		atomic_store(&shared[CHILD], child);
+	}
+}
+
+/* A wheel with eleven timers, the first of which forks in its callback. */
+static void one_of_eleven_forks(unsigned workers, hwheel_executor_fn executor)
+{
+	struct hwheel_options o = { .size = sizeof o, .workers = workers, .executor = executor };
+
+	parent = getpid();
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK((void *)shared != MAP_FAILED);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_once(w, MS, fork_and_go_on, 0, 0, NULL), 0);
+	for (unsigned i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_once(w, MS + i * 10 * MS, count_apart, 0, 0, NULL), 0);
+}
+
+/* All fired in the parent, none in the child, which has ended by itself. */
+static void all_in_the_parent(void)
+{
+	int status = -1;
+
+	for (int i = 0; i < 1000 && shared[IN_PARENT] < 11; i++)
+		usleep(10000);
+	CHECK_EQ(shared[IN_PARENT], 11);
+	CHECK_EQ(waitpid(shared[CHILD], &status, 0), shared[CHILD]);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(shared[IN_CHILD], 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	munmap((void *)shared, 4096);
+}
+
+static void a_child_that_returns_into_the_tick_thread(void)
+{
+	one_of_eleven_forks(0, NULL);
+	CHECK_EQ(hwheel_start(w), 0);
+	all_in_the_parent();
+}
+
+static void a_child_that_returns_into_a_worker(void)
+{
+	one_of_eleven_forks(2, NULL);
+	CHECK_EQ(hwheel_start(w), 0);
+	all_in_the_parent();
+}
+
+static void take_no_notice(struct hwheel *wheel, void *arg)
+{
+	(void)wheel;
+	(void)arg;
+}
+
+/* A child of the main thread ends with what it was told, which is to be @expected. */
+static void child_was_told(int got, int expected)
+{
+	if (getpid() == parent)
+		return;
+	if (got == -ESHUTDOWN)
+		got = hwheel_destroy(w);
+	_exit(got == expected ? 0 : 1);
+}
+
+static void a_child_that_returns_into_a_poll(void)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	one_of_eleven_forks(0, NULL);
+	p.fd = hwheel_fd(w);
+	while (shared[IN_PARENT] < 11) {
+		int got;
+
+		CHECK_EQ(poll(&p, 1, 10000), 1);
+		got = hwheel_poll(w, NULL, 0, NULL);
+		child_was_told(got, 0);
+		CHECK_EQ(got, 0);
+	}
+	all_in_the_parent();
+}
+
+static void a_child_that_returns_into_a_stop(void)
+{
+	int got;
+
+	one_of_eleven_forks(0, take_no_notice);
+	usleep(150000);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	got = hwheel_stop(w);
+	child_was_told(got, 0);
+	CHECK_EQ(got, 0);
+	all_in_the_parent();
+}
+
+static void a_child_that_returns_into_a_destroy(void)
+{
+	int got;
+
+	one_of_eleven_forks(0, take_no_notice);
+	usleep(150000);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	got = hwheel_destroy(w);
+	if (getpid() != parent)
+		_exit(got == 0 ? 0 : 1);
+	CHECK_EQ(got, 0);
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	all_in_the_parent();
 }
 
 static const struct ktap_test tests[] = {
@@ -324,5 +465,10 @@ static const struct ktap_test tests[] = {
 	TEST(the_parents_tick_thread_goes_on),
 	TEST(a_fork_in_a_callback),
 	TEST(a_child_that_returns_from_the_callback),
+	TEST(a_child_that_returns_into_the_tick_thread),
+	TEST(a_child_that_returns_into_a_worker),
+	TEST(a_child_that_returns_into_a_poll),
+	TEST(a_child_that_returns_into_a_stop),
+	TEST(a_child_that_returns_into_a_destroy),
 };
 KTAP_MAIN(tests)

@@ -26,7 +26,7 @@ use super::memory::Memory;
 use super::node::{Hot, Link};
 use super::shard::Producer;
 use super::state::{high_of, index_of, is_well_formed, Handle, StateWord};
-use super::wheel::{Caller, Wheel};
+use super::wheel::{Caller, Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Ordering};
 
 impl<M: Memory> Wheel<M> {
@@ -95,7 +95,7 @@ impl<M: Memory> Wheel<M> {
 
     /// Waits until the callback of a timer is over; true if there was one.
     fn wait_for_callback(&self, handle: Handle, wait: &mut impl FnMut(&AtomicU64, u64)) -> bool {
-        let callback = &self.shared.callback;
+        let callback = &self.callback;
         let hot = self.slab.hot(index_of(handle));
         let word = if self.pooled {
             &hot.state
@@ -155,7 +155,7 @@ impl<M: Memory> Wheel<M> {
             }
         }
         // Relaxed: the exchange was a fence.
-        if self.shared.callback.waiters.load(Ordering::Relaxed) != 0 {
+        if self.callback.waiters.load(Ordering::Relaxed) != NOBODY {
             wake(&hot.state);
         }
     }

@@ -11,16 +11,13 @@
 //! | `CLOSED` | the wheel is drained                                          |
 //! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
-//! The gate fills a page of its own, so that the page can be wiped on fork: it comes
-//! first in the wheel, and that in its mapping. It also has the wheel's id. A
-//! thread compares that with the id it has at hand, and in a child they differ.
+//! It also has the wheel's id. A thread compares that with the id it has at hand, and
+//! in a child they differ.
 
-use super::place::make_at;
 use super::state::LEAP;
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 
 const WIPED: u64 = 0;
 const CLOSED: u64 = 1;
@@ -47,7 +44,7 @@ pub(crate) enum View {
     Closed,
 }
 
-#[repr(C)]
+#[repr(C, align(128))]
 pub(crate) struct Gate {
     word: AtomicU64,
     /// The limit of the shortest way to arm, in ticks ahead of the hand. It is for wheels
@@ -59,13 +56,7 @@ pub(crate) struct Gate {
     leap: AtomicU64,
     /// Changes only by a fork.
     id: UnsafeCell<u64>,
-    /// Of the page. Not by alignment, which would make the wheel whole pages long.
-    rest: MaybeUninit<[u8; REST]>,
 }
-
-const PAGE: usize = 4096;
-// The model checkers' threads have small stacks, and do not fork.
-const REST: usize = if cfg!(checked) { 0 } else { PAGE - 40 };
 
 /// The word of the gate as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,31 +91,18 @@ impl Seen {
 }
 
 impl Gate {
-    /// # Safety
-    /// `at` is the caller's alone to write.
-    pub unsafe fn make(at: *mut Gate, id: u64, hand: u64, ticks: &Ticks) {
+    pub fn new(id: u64, hand: u64, ticks: &Ticks) -> Gate {
         let near = match ticks.unit_bits {
             0 => ticks.near(hand),
             _ => 0,
         };
-        // SAFETY: the caller's promise.
-        unsafe {
-            make_at!(at => Gate {
-                word: AtomicU64::new(!hand),
-                near: AtomicU64::new(near),
-                hand: AtomicU64::new(hand),
-                leap: AtomicU64::new(LAST_LEAP),
-                id: UnsafeCell::new(id),
-                ; rest
-            });
+        Gate {
+            word: AtomicU64::new(!hand),
+            near: AtomicU64::new(near),
+            hand: AtomicU64::new(hand),
+            leap: AtomicU64::new(LAST_LEAP),
+            id: UnsafeCell::new(id),
         }
-    }
-
-    /// The address of the page to be wiped on fork, of a gate that begins one.
-    pub fn page(&self) -> *mut u8 {
-        let at = std::ptr::from_ref(self).cast_mut();
-        debug_assert_eq!(at.addr() % PAGE, 0);
-        at.cast()
     }
 
     /// Acquire: pairs with `announce`.

@@ -19,6 +19,7 @@ use super::state::{index_of, Handle, StateWord, GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK};
 use crate::sync::{fence, AtomicPtr, AtomicU32, AtomicU64, Guarded, Ordering};
+use std::mem::MaybeUninit;
 
 /// A shape, a limit and a start.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +62,11 @@ pub(crate) struct Token(pub(crate) *mut Shard);
 /// A timing wheel; see the crate's documentation.
 #[repr(C)]
 pub(crate) struct Wheel<M: Memory> {
-    /// First, so that it begins a page if the wheel does.
+    // The first page, which the kernel clears in a forked child.
     pub gate: Gate,
+    pub(super) callback: Callback,
+    /// Not by alignment, which would make the wheel whole pages long.
+    rest: MaybeUninit<[u8; REST]>,
     // Written once, read by every call.
     pub ticks: Ticks,
     pub(super) salt: u32,
@@ -75,6 +79,36 @@ pub(crate) struct Wheel<M: Memory> {
     pub(super) driver: Guarded<Driver>,
     // Last: of its directory a small wheel touches the beginning alone.
     pub slab: Slab,
+}
+
+const PAGE: usize = 4096;
+// The model checkers' threads have small stacks, and do not fork.
+const REST: usize = if cfg!(checked) {
+    0
+} else {
+    PAGE - size_of::<Gate>() - size_of::<Callback>()
+};
+
+/// The callback that the driver runs itself, and the threads that wait for its end.
+#[repr(C, align(128))]
+pub(crate) struct Callback {
+    /// The timer whose callback the driver runs, or 0.
+    pub running: AtomicU64,
+    /// [`NOBODY`] and the number of threads that wait; or 0 in a forked child. So the
+    /// driver finds both out with one load.
+    pub waiters: AtomicU32,
+}
+
+/// No thread waits, and this is no child.
+pub(super) const NOBODY: u32 = 1;
+
+impl Callback {
+    fn new() -> Self {
+        Callback {
+            running: AtomicU64::new(0),
+            waiters: AtomicU32::new(NOBODY),
+        }
+    }
 }
 
 /// The words that both arming threads and the driver write.
@@ -101,17 +135,7 @@ pub(crate) struct Shared {
     shard_count: AtomicU32,
     /// The counts of threads without a shard.
     pub strays: Count,
-    pub callback: Callback,
     pub count: Driven,
-}
-
-/// The callback that the driver runs itself, and the threads that wait for its end.
-#[repr(C, align(128))]
-#[derive(Default)]
-pub(crate) struct Callback {
-    /// The timer whose callback the driver runs, or 0.
-    pub running: AtomicU64,
-    pub waiters: AtomicU32,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -151,14 +175,14 @@ impl<M: Memory> Wheel<M> {
             shards: AtomicPtr::new(std::ptr::null_mut()),
             shard_count: AtomicU32::new(0),
             strays: Count::default(),
-            callback: Callback::default(),
             count: Driven::default(),
         };
         // SAFETY: the caller's promise.
         unsafe {
-            Gate::make(&raw mut (*at).gate, config.id, hand, &ticks);
             Slab::make(&raw mut (*at).slab, config.limit);
             make_at!(at => Wheel {
+                gate: Gate::new(config.id, hand, &ticks),
+                callback: Callback::new(),
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,
                 pooled: config.pooled,
@@ -168,7 +192,7 @@ impl<M: Memory> Wheel<M> {
                 memory: memory,
                 shared: shared,
                 driver: Guarded::new(Driver::new(hand)),
-                ; gate, slab
+                ; rest, slab
             });
         }
         // SAFETY: just made.
@@ -325,6 +349,11 @@ impl<M: Memory> Wheel<M> {
     /// Whether there are fewer live timers than the limit.
     pub(super) fn is_below_limit(&self) -> bool {
         self.live() < u64::from(self.limit.min(super::slab::MOST))
+    }
+
+    /// The page that the kernel is to clear in a forked child.
+    pub fn page_to_wipe(&self) -> *mut u8 {
+        std::ptr::from_ref(self).cast_mut().cast()
     }
 
     /// The time that the hand has come to, in nanoseconds: the clock never

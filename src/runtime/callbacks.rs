@@ -102,11 +102,13 @@ impl Host {
         frame.timer.set(0);
     }
 
-    /// The same for a timer that was in the queue.
-    pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) {
+    /// The same for a timer that was in the queue. False in a child that the callback
+    /// has forked, which runs no more of them.
+    pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
         Frame::enter(self, |frame| self.run(frame, fired));
         self.finish(fired.handle);
         pool.finished();
+        self.is_ours()
     }
 
     /// Has the callback of a timer run, here or in the pool.
@@ -146,7 +148,10 @@ impl Host {
         self.check()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
         let fired = pool.take();
-        Ok(fired.inspect(|f| self.run_queued(pool, f)).is_some())
+        if let Some(fired) = &fired {
+            self.run_queued(pool, fired);
+        }
+        Ok(fired.is_some())
     }
 
     /// The numbers of callbacks that are queued, were dropped, and were taken out.
@@ -194,7 +199,10 @@ impl Host {
 
     /// The end of a timer's callback, after [`dispatch`](Host::dispatch).
     pub(super) fn finish(&self, timer: Handle) {
-        self.wheel.finish(self, timer, |word| self.wake(word));
+        // Not in a child that the callback has forked.
+        if self.is_ours() {
+            self.wheel.finish(self, timer, |word| self.wake(word));
+        }
     }
 
     /// Wakes the threads that wait for the end of a callback.

@@ -174,12 +174,13 @@ impl Host {
         self.alarm().is_none_or(|a| a.set_now().is_ok())
     }
 
-    /// The alarm, once `descriptor` has made it.
+    /// The alarm, once `descriptor` has made it. None in a child, which shares the
+    /// descriptor with its parent.
     pub(super) fn alarm(&self) -> Option<ManuallyDrop<Alarm>> {
         // Acquire: pairs with the exchange in `descriptor`.
         let fd = self.fd.load(Ordering::Acquire);
         let clock = self.clock.id()?;
-        (fd >= 0).then(|| Alarm::borrow(fd, clock))
+        (fd >= 0 && self.is_ours()).then(|| Alarm::borrow(fd, clock))
     }
 
     /// The alarm's descriptor. The first call makes it.

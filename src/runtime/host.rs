@@ -54,7 +54,7 @@ pub(crate) struct Host {
     pub(super) keys: Keys,
 }
 
-// The gate, which begins the wheel, is to begin a page.
+// The wheel is to begin a page.
 const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
 
 // SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
@@ -140,7 +140,7 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        crate::sys::fork::wipe_in_child(host.wheel.gate.page());
+        crate::sys::fork::wipe_in_child(host.wheel.page_to_wipe());
         let mut made = Ok(());
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);
@@ -188,7 +188,11 @@ impl Host {
             return Err(-libc::EDEADLK);
         }
         if host.is_ours() {
-            host.stop()?;
+            match host.stop() {
+                // Not in the child of a callback that the stop has run.
+                Err(e) if host.is_ours() => return Err(e),
+                _ => {}
+            }
         }
         quietly(|| {
             if host.is_ours() {

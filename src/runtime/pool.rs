@@ -292,11 +292,14 @@ impl Pool {
     }
 
     /// Runs the queued callbacks by `run`, and waits until all have ended. In a
-    /// closed pool that takes as long as the callbacks, whatever the executor does.
-    pub fn empty(&self, mut run: impl FnMut(&Fired)) {
+    /// closed pool that takes as long as the callbacks, whatever the executor does. Ends at
+    /// once if `run` is false.
+    pub fn empty(&self, mut run: impl FnMut(&Fired) -> bool) {
         loop {
             while let Some(fired) = self.take() {
-                run(&fired);
+                if !run(&fired) {
+                    return;
+                }
             }
             let mut over = false;
             self.rest.wait(|| {

@@ -86,6 +86,7 @@ impl Host {
             }
             pool.open();
         }
+        self.check()?;
         stopped
     }
 
@@ -104,9 +105,10 @@ impl Host {
         self.drive.store(IDLE, Ordering::Release);
     }
 
-    /// The tick thread.
+    /// The tick thread. Ends also in a child that a callback has forked, and with it
+    /// that process.
     fn live(&self) {
-        while self.stop.load(Ordering::Acquire) & STOP == 0 {
+        while self.is_ours() && self.stop.load(Ordering::Acquire) & STOP == 0 {
             let Ok(mut drive) = self.wheel.drive() else {
                 // A poll has the lock, and is about to find that this thread drives.
                 // Its thread may have a lower priority.
@@ -140,9 +142,10 @@ pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
     // first.
     let host = unsafe { &*host.cast::<Host>() };
     if let Some(pool) = &host.pool {
-        while let Some(fired) = pool.next() {
-            host.run_queued(pool, &fired);
-        }
+        while pool
+            .next()
+            .is_some_and(|fired| host.run_queued(pool, &fired))
+        {}
     }
     std::ptr::null_mut()
 }

@@ -20,20 +20,20 @@ LAYOUT = {
     "wheel.ticks.bias": 4144,
     "wheel.shared.hand": 5416,
     "wheel.shared.shards": 5432,
-    "wheel.shared.callback.running": 5632,
+    "wheel.callback.running": 128,
     "wheel.shared.strays.armed": 5448,
     "wheel.shared.strays.cancels": 5464,
     "wheel.shared.strays.setups": 5488,
     "wheel.shared.strays.frees": 5496,
-    "wheel.shared.count.fired": 5768,
-    "wheel.shared.count.periods": 5776,
-    "wheel.shared.count.drained": 5792,
-    "wheel.slab.directory": 6016,
-    "wheel.slab.bump": 10116,
-    "clock": 10264,
-    "manual_ns": 10592,
-    "drive": 10604,
-    "clock.id": 10268,
+    "wheel.shared.count.fired": 5520,
+    "wheel.shared.count.periods": 5528,
+    "wheel.shared.count.drained": 5544,
+    "wheel.slab.directory": 5760,
+    "wheel.slab.bump": 9860,
+    "clock": 10008,
+    "manual_ns": 10328,
+    "drive": 10340,
+    "clock.id": 10012,
     "shard.next": 136,
     "shard.count.armed": 72,
     "shard.count.cancels": 88,
@@ -214,7 +214,7 @@ class Timer:
             said = ["shut down" if self.state & EXPONENT else "not pending"]
         if self.state & RUNNING:
             said += ["its callback is queued or running"]
-        elif read(self.wheel.address + LAYOUT["wheel.shared.callback.running"]) == self.handle:
+        elif read(self.wheel.address + LAYOUT["wheel.callback.running"]) == self.handle:
             said += ["its callback is running"]
         if self.period():
             kind = self.kept(1)

@@ -5,7 +5,7 @@ import gdb
 
 WORDS = """
 wheel.ticks.up wheel.ticks.down wheel.ticks.tick_ns wheel.ticks.bias
-wheel.shared.hand wheel.shared.shards wheel.shared.callback.running
+wheel.shared.hand wheel.shared.shards wheel.callback.running
 wheel.shared.strays.armed wheel.shared.strays.cancels
 wheel.shared.strays.setups wheel.shared.strays.frees
 wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained

@@ -17,7 +17,7 @@ use super::node::{Fire, Hot, Link, AUTO};
 use super::shard::{Producer, Shard};
 use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
-use super::wheel::{Token, Wheel};
+use super::wheel::{Token, Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
 use clean::Cleaning;
 use scan::Tick;
@@ -256,6 +256,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             shared.next_visit.fetch_min(next, Ordering::AcqRel);
             // Also the fence of the last visit.end.
             fence_after_rmw();
+            self.stop |= !self.wake_waiters();
             if self.stop {
                 break;
             }
@@ -272,7 +273,6 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         }
         // Relaxed: handed on by the lock.
         shared.stopped.store(self.stop.into(), Ordering::Relaxed);
-        self.wake_waiters();
     }
 
     /// Step sweep.announce.
@@ -320,22 +320,23 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             if rescue && !self.stop {
                 self.look_at_all(next);
             }
-            if self.wheel.gate.is_wiped() {
-                // A callback has forked, and this is the child.
-                self.stop = true;
-            }
         }
         self.d.hand
     }
 
-    /// Wakes those who wait for a callback that is over: behind the fence of
-    /// visit.end.
+    /// Wakes those who wait for a callback that is over: behind the fence of visit.end.
+    /// False if that callback has forked and this is the child, which fires no more.
     #[inline(always)]
-    fn wake_waiters(&mut self) {
-        let callback = &self.wheel.shared.callback;
-        if callback.waiters.load(Ordering::Relaxed) != 0 {
-            self.sink.wake(&callback.running);
-        }
+    fn wake_waiters(&self) -> bool {
+        // Relaxed: fenced, see above.
+        self.wheel.callback.waiters.load(Ordering::Relaxed) == NOBODY || self.wake()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) -> bool {
+        self.sink.wake(&self.wheel.callback.running);
+        !self.wheel.gate.is_wiped()
     }
 
     /// Work for which promises are suspended, before a new goal is announced.

@@ -47,6 +47,7 @@ impl<M: Memory> Wheel<M> {
     /// Step sweep.scan: the first tick after `hand` at which a marked slot is
     /// entered. A slot found within the present turn of its level comes before
     /// all slots above.
+    #[inline(always)]
     pub(super) fn scan(&self, hand: u64) -> u64 {
         let mut first = NEVER;
         // Mostly the lowest level has one, in the word and the turn of the hand.

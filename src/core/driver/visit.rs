@@ -190,7 +190,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if elsewhere {
             next = next.running();
         }
-        let callback = &wheel.shared.callback;
+        let callback = &wheel.callback;
         let runs_here = called && !elsewhere;
         if runs_here {
             // visit.run. Relaxed: published by the exchange.
@@ -204,7 +204,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             return Err(seen);
         }
-        self.wake_waiters();
         let count = &wheel.shared.count;
         count.fired.bump(1);
         if let Some(next) = again {
@@ -225,11 +224,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.deadline_ns,
             fired.func
         );
-        let goes_on = if PLAIN {
-            self.sink.call(fired)
-        } else {
-            self.sink.fire(fired)
-        };
+        let goes_on = self.wake_waiters()
+            && if PLAIN {
+                self.sink.call(fired)
+            } else {
+                self.sink.fire(fired)
+            };
         if runs_here {
             // visit.end. Release: what the callback did. The fence is that of
             // the next claim, or at the end of the sweep.

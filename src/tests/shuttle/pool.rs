@@ -90,7 +90,10 @@ fn two_workers_behind_a_full_queue() {
                     });
                 }
                 work.pool.close();
-                work.pool.empty(|fired| work.run_queued(&w.driver(), fired));
+                work.pool.empty(|fired| {
+                    work.run_queued(&w.driver(), fired);
+                    true
+                });
                 assert!(work.running.lock().unwrap().is_empty(), "not at rest");
                 work.pool.dismiss();
             },
