@@ -27,7 +27,6 @@ use crate::runtime::time::time;
 use crate::runtime::words::words;
 use crate::runtime::{Errno, Host, When};
 use std::ffi::{c_char, c_int};
-use std::mem::MaybeUninit;
 use timer::HWHEEL_ABS;
 
 /// Major version: incremented when the binary interface breaks.
@@ -80,7 +79,7 @@ unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     let ours = size_of::<T>();
     // SAFETY: the caller's promise covers at least the first word.
     let size = unsafe { size_said(from) }?;
-    let mut read = MaybeUninit::<T>::zeroed();
+    let mut read = std::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: `size` bytes are readable, and at most `ours` are written; all
     // zero is a value.
     unsafe {

@@ -85,19 +85,18 @@ impl Host {
     /// The time that delays are counted from: not before `now`.
     #[inline(always)]
     pub fn arming_now(&self) -> u64 {
-        match &self.clock {
+        match self.clock {
             // Acquire: as in `now`.
             Clock::Manual => self.manual_ns.load(Ordering::Acquire),
-            clock => self.arming_now_of(clock),
+            _ => self.arming_now_of_system(),
         }
     }
 
     #[inline(never)]
-    fn arming_now_of(&self, clock: &Clock) -> u64 {
-        match clock {
-            Clock::System(c) => self.held(clock::now(*c)),
+    fn arming_now_of_system(&self) -> u64 {
+        match &self.clock {
             Clock::Coarse(counter) => self.held(local::coarse_now(counter)),
-            Clock::Manual => self.now(),
+            _ => self.now(),
         }
     }
 
@@ -153,7 +152,7 @@ impl Host {
 
     #[inline(never)]
     fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
-        self.arm_at(timer, self.arming_now_of(&self.clock) + delay)
+        self.arm_at(timer, self.arming_now_of_system() + delay)
     }
 
     pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<bool, Errno> {
