@@ -1,5 +1,6 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -457,6 +458,35 @@ static void a_child_that_returns_into_a_destroy(void)
 	all_in_the_parent();
 }
 
+/* A child's thread that has no shard of the parent's wheel. */
+static void delete_it(void)
+{
+	EXPECT(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);
+}
+
+static void *delete_in_thread(void *unused)
+{
+	delete_it();
+	return unused;
+}
+
+static void delete_in_a_new_thread(void)
+{
+	pthread_t p;
+
+	EXPECT(pthread_create(&p, NULL, delete_in_thread, NULL), 0);
+	EXPECT(pthread_join(p, NULL), 0);
+}
+
+static void a_new_thread_of_a_child(void)
+{
+	w = ktap_manual(0, 0, 0, 0);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &of_parent), 0);
+	CHECK_EQ(hwheel_timer_mod(w, of_parent, SEC, 0), 0);
+	in_a_child(delete_in_a_new_thread);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_call_in_a_child_is_refused),
 	TEST(a_child_may_destroy_its_copy),
@@ -464,6 +494,7 @@ static const struct ktap_test tests[] = {
 	TEST(generations_of_children),
 	TEST(the_parents_tick_thread_goes_on),
 	TEST(a_fork_in_a_callback),
+	TEST(a_new_thread_of_a_child),
 	TEST(a_child_that_returns_from_the_callback),
 	TEST(a_child_that_returns_into_the_tick_thread),
 	TEST(a_child_that_returns_into_a_worker),

@@ -31,16 +31,18 @@ mod place {
     #[cfg(target_arch = "x86_64")]
     use crate::core::wheel::{Shard, Token};
 
-    // Zeros: no wheel has the id 0, no base the time 0, and no page the address 0.
+    // As the thread-local variable below. Its zeros: no base has the time 0, and no
+    // page the address 0.
     std::arch::global_asm!(
-        ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
+        ".pushsection .tdata.hwheel_at_hand,\"awT\",%progbits",
         ".globl hwheel_at_hand",
         ".hidden hwheel_at_hand",
         ".type hwheel_at_hand, %object",
         ".size hwheel_at_hand, 48",
         ".p2align 4",
         "hwheel_at_hand:",
-        ".zero 48",
+        ".quad -1",
+        ".zero 40",
         ".popsection",
     );
 
@@ -101,8 +103,8 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: 48 bytes of this thread, which lives while this runs; zeros are
-        // no wheel with a null token, no base, and null pointers.
+        // SAFETY: 48 bytes of this thread, which lives while this runs; at first they
+        // are no wheel with a null token, no base, and null pointers.
         f(unsafe { &*at })
     }
 }

@@ -22,13 +22,14 @@ const ALL: usize = BYTES / size_of::<Held>() - 1;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Held {
-    /// The id of the wheel, or 0.
+    /// The id of the wheel.
     pub id: u64,
     pub token: Token,
 }
 
+/// Not 0, which a wheel's id is in a forked child.
 pub(super) const NONE: Held = Held {
-    id: 0,
+    id: u64::MAX,
     token: Token(std::ptr::null_mut()),
 };
 
