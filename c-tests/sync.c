@@ -1,6 +1,7 @@
 /* hwheel_timer_delete_sync() and hwheel_timer_shutdown_sync(): when they return, the callback is over. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 #include "ktap.h"
 
 typedef int (*cancel_fn)(struct hwheel *, hwheel_timer_t);
@@ -422,6 +423,112 @@ static void it_does_not_run_after_they_have_returned(void)
 	CHECK_EQ(atomic_load(&ran_when_dead), 0);
 }
 
+/*
+ * While the caller of a sync delete waits, the driver goes on to the next callback. That
+ * one needs a lock that the caller holds. The handles of 65 timers have every value of
+ * their lowest bits, and one pair with the same.
+ */
+static struct {
+	struct hwheel *w;
+	hwheel_timer_t t[65];
+	pthread_mutex_t lock;
+	atomic_int round, holding, released, first_runs, stuck;
+	atomic_uint spin;
+} next;
+
+static void run_for_a_while(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&next.first_runs, 1);
+	for (volatile unsigned i = 0; i < atomic_load(&next.spin); i = i + 1)
+		;
+}
+
+static void take_the_lock(struct hwheel *w, const struct hwheel_event *e)
+{
+	struct timespec until;
+
+	(void)w;
+	(void)e;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 5;
+	if (pthread_mutex_timedlock(&next.lock, &until) != 0)
+		atomic_store(&next.stuck, 1);
+	else
+		pthread_mutex_unlock(&next.lock);
+}
+
+static void *delete_the_first(void *unused)
+{
+	for (int round = 1;; round++) {
+		while (atomic_load(&next.round) < round)
+			if (atomic_load(&next.round) < 0)
+				return unused;
+		pthread_mutex_lock(&next.lock);
+		atomic_store(&next.holding, round);
+		while (!atomic_load(&next.first_runs))
+			;
+		hwheel_timer_delete_sync(next.w, next.t[0]);
+		pthread_mutex_unlock(&next.lock);
+		atomic_store(&next.released, round);
+	}
+}
+
+static void they_do_not_wait_for_the_next_callback(void)
+{
+	pthread_t thread;
+	uint64_t now = 0;
+
+	next.w = ktap_manual(0, 0, 0, 0);
+	pthread_mutex_init(&next.lock, NULL);
+	for (int i = 0; i < 65; i++)
+		CHECK_EQ(hwheel_timer_setup(next.w, i ? take_the_lock : run_for_a_while, 0, &next.t[i]), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, delete_the_first, NULL), 0);
+	for (int round = 1; round <= 500 && !atomic_load(&next.stuck); round++) {
+		atomic_store(&next.first_runs, 0);
+		atomic_store(&next.spin, (unsigned)round * 7 % 3000);
+		CHECK(hwheel_timer_mod(next.w, next.t[0], MS, 0) >= 0);
+		CHECK(hwheel_timer_mod(next.w, next.t[round % 4 ? 64 : round % 64 + 1], MS, 0) >= 0);
+		atomic_store(&next.round, round);
+		while (atomic_load(&next.holding) < round)
+			;
+		CHECK_EQ(hwheel_advance(next.w, now += MS, NULL, 0, NULL), 0);
+		while (atomic_load(&next.released) < round)
+			;
+	}
+	atomic_store(&next.round, -1);
+	pthread_join(thread, NULL);
+	CHECK_EQ(atomic_load(&next.stuck), 0);
+	CHECK_EQ(hwheel_destroy(next.w), 0);
+}
+
+/* A callback that frees its timer and makes another one, which may get the same record. */
+static int deleted, again;
+
+static void delete_another(struct hwheel *w, const struct hwheel_event *e)
+{
+	hwheel_timer_t t;
+
+	again = hwheel_timer_free(w, e->timer) == 0 && hwheel_timer_setup(w, NULL, 0, &t) == 0 &&
+		hwheel_timer_mod(w, t, SEC, 0) == 0;
+	deleted = hwheel_timer_delete_sync(w, t);
+	again = again && hwheel_timer_free(w, t) == 0;
+}
+
+static void a_new_timer_is_not_that_of_the_callback(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_timer_setup(w, delete_another, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	CHECK(again);
+	CHECK_EQ(deleted, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(they_wait_for_a_running_callback),
 	TEST(they_cancel_what_was_armed_beside_its_callback),
@@ -436,5 +543,7 @@ static const struct ktap_test tests[] = {
 	TEST(also_through_another_wheel),
 	TEST(a_callback_waits_for_its_sibling),
 	TEST(it_does_not_run_after_they_have_returned),
+	TEST(they_do_not_wait_for_the_next_callback),
+	TEST(a_new_timer_is_not_that_of_the_callback),
 };
 KTAP_MAIN(tests)

@@ -129,8 +129,8 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The end of a callback that the driver did not run itself, or that a pool has
-    /// dropped. `wake` wakes the threads that wait for a word.
-    pub fn finish(&self, caller: &impl Caller, handle: Handle, wake: impl FnOnce(&AtomicU64)) {
+    /// dropped. `wake` wakes the threads that wait for it.
+    pub fn finish(&self, caller: &impl Caller, handle: Handle, wake: impl FnOnce()) {
         probe!(expire_exit, self, handle);
         let index = index_of(handle);
         let hot = self.slab.hot(index);
@@ -156,7 +156,7 @@ impl<M: Memory> Wheel<M> {
         }
         // Relaxed: the exchange was a fence.
         if self.callback.waiters.load(Ordering::Relaxed) != NOBODY {
-            wake(&hot.state);
+            wake();
         }
     }
 

@@ -6,9 +6,8 @@ use super::waits::Wait;
 use super::{local, Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
-use crate::core::state::{index_of, Handle};
+use crate::core::state::Handle;
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::futex;
 use std::cell::Cell;
 
 /// Where this thread calls the caller's functions: callbacks, or the executor. A
@@ -73,10 +72,9 @@ impl Host {
     /// Whether this thread is inside the callback of that timer.
     #[inline(never)]
     fn is_inside_of(&self, timer: Handle) -> bool {
-        let is =
-            |host, inside| host == self.id && inside != 0 && index_of(inside) == index_of(timer);
+        let is = |host, inside| host == self.id && inside == timer;
         // SAFETY: as above.
-        unsafe { Frame::any(Frame::innermost(), is) }
+        timer != 0 && unsafe { Frame::any(Frame::innermost(), is) }
     }
 
     /// Calls the callback of a timer.
@@ -177,11 +175,11 @@ impl Host {
         let mut from = 0;
         let mut revoked = false;
         let wait = |word: &AtomicU64, seen| {
-            let Some(pool) = &self.pool else {
-                return futex::wait_for_state(word, seen);
-            };
-            // Acquire: pairs with the exchange in `finish`.
+            // Acquire: pairs with the exchange in `finish`, or visit.end.
             let over = || word.load(Ordering::Acquire) != seen;
+            let Some(pool) = &self.pool else {
+                return self.end.wait(over);
+            };
             if pool.wait_for(timer, &mut from, over) {
                 revoked = true;
                 self.finish(timer);
@@ -201,15 +199,15 @@ impl Host {
     pub(super) fn finish(&self, timer: Handle) {
         // Not in a child that the callback has forked.
         if self.is_ours() {
-            self.wheel.finish(self, timer, |word| self.wake(word));
+            self.wheel.finish(self, timer, || self.wake());
         }
     }
 
     /// Wakes the threads that wait for the end of a callback.
-    pub(super) fn wake(&self, word: &AtomicU64) {
+    pub(super) fn wake(&self) {
         match &self.pool {
             Some(pool) => pool.stir(),
-            None => futex::wake_for_state(word),
+            None => self.end.notify(i32::MAX),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
 use crate::core::ticks::EXACT_BELOW;
-use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
+use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
@@ -265,8 +265,8 @@ impl Sink for Firing<'_, '_> {
         self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
     }
 
-    fn wake(&self, word: &AtomicU64) {
-        self.host.wake(word);
+    fn wake(&self) {
+        self.host.wake();
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Host {
     pub(super) stop: AtomicU32,
     /// The tick thread was started.
     pub(super) ready: Event,
+    /// The driver's callback is over, in a wheel without a pool.
+    pub(super) end: Event,
     pub(super) thread: UnsafeCell<Option<Thread>>,
     /// Calls the callback of a timer, of C or of Rust.
     pub(super) call: Call,
@@ -129,6 +131,7 @@ impl Host {
                 drive: AtomicU32::new(IDLE),
                 stop: AtomicU32::new(0),
                 ready: Event::default(),
+                end: Event::default(),
                 thread: UnsafeCell::new(None),
                 call: call,
                 wakeups: Tally::default(),

@@ -1,7 +1,6 @@
 //! Sleeping until a word changes: what the kernel has for it.
 
 use super::quietly;
-use crate::sync::AtomicU64;
 
 /// Returns if the word is not `seen`, on a wake-up, and on a signal.
 ///
@@ -31,24 +30,4 @@ pub(super) fn wake(word: *const u32, most: i32) {
             most,
         )
     });
-}
-
-/// The half of a state word that holds the flags.
-fn low_half(word: &AtomicU64) -> *const u32 {
-    let at = std::ptr::from_ref(word).cast::<u32>();
-    if cfg!(target_endian = "big") {
-        at.wrapping_add(1)
-    } else {
-        at
-    }
-}
-
-/// Returns soon after a state word, which is `seen`, has other flags.
-pub(crate) fn wait_for_state(word: &AtomicU64, seen: u64) {
-    // SAFETY: the word lies in a node.
-    unsafe { wait(low_half(word), seen as u32) };
-}
-
-pub(crate) fn wake_for_state(word: &AtomicU64) {
-    wake(low_half(word), i32::MAX);
 }

@@ -50,8 +50,8 @@ impl<F: FnMut(&Fired) -> bool> Sink for Waker<'_, F> {
     fn fire(&mut self, fired: &Fired) -> bool {
         self.1(fired)
     }
-    fn wake(&self, word: &AtomicU64) {
-        self.0.wake(word);
+    fn wake(&self) {
+        self.0.wake();
     }
 }
 
@@ -70,7 +70,7 @@ impl Futex {
             drop(self.woken.wait(held).unwrap());
         }
     }
-    pub fn wake(&self, _: &AtomicU64) {
+    pub fn wake(&self) {
         drop(self.lock.lock().unwrap());
         self.woken.notify_all();
     }

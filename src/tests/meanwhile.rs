@@ -369,7 +369,7 @@ fn a_drain_in_the_middle_of_a_callback() {
     assert_eq!(drained(&w, 9), [h]);
     assert_eq!(w.due(h).err(), Some(Error::Stale));
     assert_eq!(w.live(), 1);
-    w.finish(own, h, |_| {});
+    w.finish(own, h, || ());
     assert_eq!(w.live(), 0);
 }
 
@@ -381,7 +381,7 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(fired(&w, 20, 9), []);
     assert_eq!(w.cancel(own, h, false), Ok(true));
-    w.finish(own, h, |_| {});
+    w.finish(own, h, || ());
     // The driver would have looked again after a long time.
     assert_eq!(fired(&w, LEAP, 9), []);
     assert_eq!(w.entries(), 0);
@@ -427,7 +427,7 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
         at(LEAP + 4),
         Collect(|f: &Fired| {
             if f.handle == last {
-                w.finish(own, h, |_| {});
+                w.finish(own, h, || ());
             }
             all.push(f.handle);
             true
@@ -447,7 +447,7 @@ fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
     assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
     let two = [0; 2].map(|_| w.setup(own, Spec::default(), Some(at(3))).unwrap());
     assert_eq!(fired(&w, 3, 1), two[..1]);
-    w.finish(own, h, |_| {});
+    w.finish(own, h, || ());
     assert_eq!(fired(&w, 4, 9), [two[1], h]);
 }
 
@@ -463,11 +463,11 @@ fn no_memory_at_the_end_of_a_callback() {
     // Its callback still runs.
     assert_eq!(fired(&w, 20, 9), []);
     memory.0.store(true, Ordering::Relaxed);
-    w.finish(worker, h, |_| {});
+    w.finish(worker, h, || ());
     assert!(!w.nothing_due(20));
     memory.0.store(false, Ordering::Relaxed);
     assert_eq!(fired(&w, 21, 9), [h]);
-    w.finish(worker, h, |_| {});
+    w.finish(worker, h, || ());
     assert_eq!(fired(&w, 30, 9), [h]);
 }
 

@@ -21,7 +21,7 @@ use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::Ordering;
 use std::alloc::Layout;
 
 /// Memory whose bounds the checking tools know.
@@ -103,7 +103,7 @@ impl<F: FnMut(&Fired) -> bool> Sink for Collect<F> {
     fn fire(&mut self, fired: &Fired) -> bool {
         self.0(fired)
     }
-    fn wake(&self, _: &AtomicU64) {}
+    fn wake(&self) {}
 }
 
 /// How late a timer may be, in ticks, by its distance when it was armed.

@@ -348,7 +348,7 @@ impl World {
         self.ends(f.handle, Some(f.deadline_ns));
         if self.pooled && f.func != 0 {
             self.wheel
-                .finish(&self.driver(), f.handle, |word| self.futex.wake(word));
+                .finish(&self.driver(), f.handle, || self.futex.wake());
         }
     }
 

@@ -457,7 +457,7 @@ impl<'m> Machine<'m> {
             }
             self.running.set(0);
             if self.pooled {
-                self.wheel.finish(&self.thread(), f.handle, |_| {});
+                self.wheel.finish(&self.thread(), f.handle, || ());
             }
         }
         let mut timers = self.timers.borrow_mut();

@@ -18,7 +18,7 @@ use super::shard::{Producer, Shard};
 use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Token, Wheel, NOBODY};
-use crate::sync::{fence, fence_after_rmw, AtomicU64, Opened, Ordering};
+use crate::sync::{fence, fence_after_rmw, Opened, Ordering};
 use clean::Cleaning;
 use scan::Tick;
 
@@ -84,7 +84,7 @@ pub(crate) trait Sink {
     }
 
     /// Wakes the threads that wait for the end of a callback.
-    fn wake(&self, word: &AtomicU64);
+    fn wake(&self);
 }
 
 /// The driver's own state, under its lock.
@@ -335,7 +335,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     #[cold]
     #[inline(never)]
     fn wake(&self) -> bool {
-        self.sink.wake(&self.wheel.callback.running);
+        self.sink.wake();
         !self.wheel.gate.is_wiped()
     }
 

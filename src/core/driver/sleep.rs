@@ -40,7 +40,7 @@ use crate::core::memory::Memory;
 use crate::core::node::Link;
 use crate::core::state::{StateWord, LEAP, NEVER};
 use crate::core::tunables::SETTLE;
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, Ordering};
 
 /// A sink for a sweep that fires nothing.
 struct Quiet;
@@ -49,7 +49,7 @@ impl Sink for Quiet {
     fn fire(&mut self, _: &Fired) -> bool {
         true
     }
-    fn wake(&self, _: &AtomicU64) {}
+    fn wake(&self) {}
 }
 
 impl<M: Memory> Drive<'_, M> {

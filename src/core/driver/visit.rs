@@ -29,7 +29,7 @@ use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
 use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::Wheel;
-use crate::sync::Ordering;
+use crate::sync::{fence_after_rmw, Ordering};
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
@@ -204,6 +204,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             return Err(seen);
         }
+        // Between visit.end of the callback before this one and the look for waiters.
+        fence_after_rmw();
         let count = &wheel.shared.count;
         count.fired.bump(1);
         if let Some(next) = again {

@@ -4,7 +4,7 @@ use super::{duel, spin, Futex, World};
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::core::wheel::Config;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Mutex, Ordering};
 use crate::tests::checker::{at, shape, Waker};
 
 /// A timer whose callback takes a while.
@@ -66,7 +66,7 @@ impl Slow {
         let worker = self.world.own(0);
         self.world
             .wheel
-            .finish(&worker, timer, |word| self.futex.wake(word));
+            .finish(&worker, timer, || self.futex.wake());
     }
 
     fn delete(&self, shut: bool) -> Result<bool, crate::core::error::Error> {
@@ -188,5 +188,35 @@ fn race_5_two_threads_delete() {
             assert!(!second, "it has fired, or was cancelled before");
             assert_eq!(s.over(), u32::from(!first));
         },
+    );
+}
+
+/// The next callback takes a lock that the waiting thread holds. So the driver must
+/// wake that thread before, not behind it.
+#[test]
+fn race_5_the_end_is_told_before_the_next_callback() {
+    duel(
+        || {
+            let s = Slow::new(false);
+            let next = s.world.called(1);
+            (s, next, Mutex::new(()))
+        },
+        |(s, _, lock)| {
+            let _held = lock.lock().unwrap();
+            s.delete(false)
+        },
+        |(s, next, lock)| {
+            let take = |f: &Fired| {
+                if f.handle == *next {
+                    drop(lock.lock().unwrap());
+                } else {
+                    s.run();
+                }
+                true
+            };
+            let mut drive = s.world.wheel.drive().unwrap();
+            drive.advance(at(1), Waker(&s.futex, take));
+        },
+        |_, was, ()| assert!(was.is_ok()),
     );
 }

@@ -36,7 +36,7 @@ fn run(w: &World, target: u64) -> u64 {
     };
     w.wheel.advance(at(target), Collect(take)).unwrap();
     for timer in fired {
-        w.wheel.finish(&w.own(0), timer, |_| {});
+        w.wheel.finish(&w.own(0), timer, || ());
         ran += 1;
     }
     ran
@@ -51,7 +51,7 @@ fn race_6_due_again_against_finish() {
             w.arm(0, t, 2);
             (w, t)
         },
-        |(w, t)| w.wheel.finish(&w.own(1), *t, |_| {}),
+        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
         |(w, _)| w.advance(2),
         |(w, _), (), early| {
             assert!(early <= 1);
@@ -66,7 +66,7 @@ fn race_6_due_again_against_finish() {
 fn race_6_arm_against_finish() {
     duel(
         || taken(Spec::default()),
-        |(w, t)| w.wheel.finish(&w.own(1), *t, |_| {}),
+        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
         |(w, t)| {
             w.arm(0, *t, 1);
             w.advance(2)
@@ -90,7 +90,7 @@ fn race_6_period_against_finish() {
                     ..Spec::default()
                 })
             },
-            |(w, t)| w.wheel.finish(&w.own(1), *t, |_| {}),
+            |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
             |(w, _)| run(w, 2),
             move |(w, t), (), early| {
                 let all = early + run(w, 2) + run(w, 3);
@@ -107,7 +107,7 @@ fn race_6_period_against_finish() {
 fn race_6_free_against_finish() {
     duel(
         || taken(Spec::default()),
-        |(w, t)| w.wheel.finish(&w.own(1), *t, |_| {}),
+        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
         |(w, t)| w.wheel.free(&w.own(0), *t),
         |(w, _), (), was| {
             assert_eq!(was, Ok(false));

@@ -24,7 +24,7 @@ impl Work<'_> {
         set().remove(&f.handle);
         self.world
             .wheel
-            .finish(own, f.handle, |word| self.world.futex.wake(word));
+            .finish(own, f.handle, || self.world.futex.wake());
     }
 
     fn run_queued(&self, own: &impl Caller, f: &Fired) {
@@ -41,9 +41,7 @@ impl Work<'_> {
         match self.pool.offer(f) {
             Offer::Taken => {}
             Offer::Refused => self.run(&w.driver(), f),
-            Offer::Dropped => w
-                .wheel
-                .finish(&w.driver(), f.handle, |word| w.futex.wake(word)),
+            Offer::Dropped => w.wheel.finish(&w.driver(), f.handle, || w.futex.wake()),
             Offer::Revoked => unreachable!("nobody takes one out"),
         }
     }
