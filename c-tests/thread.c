@@ -412,6 +412,50 @@ static void idle_it_does_not_wake(void)
 	}
 }
 
+static struct {
+	struct hwheel *w;
+	atomic_int inside, began;
+} polled;
+
+/* Long enough for a stop that does not wait to return meanwhile. */
+static void take_a_while(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&polled.began, 1);
+	atomic_store(&polled.inside, 1);
+	ktap_sleep_ms(50);
+	atomic_store(&polled.inside, 0);
+}
+
+static void *poll_once(void *unused)
+{
+	ktap_sleep_ms(5);
+	CHECK_EQ(hwheel_poll(polled.w, NULL, 0, NULL), 0);
+	return unused;
+}
+
+static void a_stop_waits_for_a_poll(void)
+{
+	pthread_t thread;
+	int running, before;
+
+	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_once(polled.w, MS, take_a_while, 0, 0, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
+	for (int i = 0; i < 20000 && !atomic_load(&polled.inside); i++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(hwheel_stop(polled.w), 0);
+	running = atomic_load(&polled.inside);
+	before = atomic_load(&polled.began);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(running, 0);
+	CHECK_EQ(before, 3);
+	CHECK_EQ(atomic_load(&polled.began), 3);
+	CHECK_EQ(hwheel_destroy(polled.w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals),
 	TEST(callbacks_are_never_early),
@@ -426,5 +470,6 @@ static const struct ktap_test tests[] = {
 	TEST(stop_does_not_run_what_is_left),
 	TEST(signals_of_the_process_are_not_handled_there),
 	TEST(idle_it_does_not_wake),
+	TEST(a_stop_waits_for_a_poll),
 };
 KTAP_MAIN(tests)

@@ -76,7 +76,10 @@ impl Host {
                     self.stop_thread();
                     Ok(())
                 }
-                Err(IDLE) => Ok(()),
+                Err(IDLE) => {
+                    self.wait_for_driver();
+                    Ok(())
+                }
                 Err(_) => Err(-libc::EBUSY),
             };
         if let Some(pool) = &self.pool {
@@ -88,6 +91,16 @@ impl Host {
         }
         self.check()?;
         stopped
+    }
+
+    /// Waits until a thread that polls or advances has come to the end of that.
+    fn wait_for_driver(&self) {
+        // Acquire: what its callbacks did; pairs with the Release of its lock.
+        let driving = || self.wheel.shared.driving.load(Ordering::Acquire);
+        let seen = driving();
+        while seen % 2 == 1 && driving() == seen {
+            thread::nap();
+        }
     }
 
     fn stop_thread(&self) {
