@@ -122,6 +122,21 @@ static void never_is_never_early_next_to_the_end(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A deadline below 2^63 whose tick ends after it. */
+static void a_deadline_in_the_last_tick_is_never(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+	uint64_t ns;
+
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, INT64_MAX, HWHEEL_ABS), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
+	CHECK_EQ(ns, HWHEEL_NEVER);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(armed_for_never_it_does_not_fire),
 	TEST(one_calls_for_never_do_not_fire),
@@ -129,5 +144,6 @@ static const struct ktap_test tests[] = {
 	TEST(from_never_to_soon_and_back),
 	TEST(a_period_without_end_fires_once),
 	TEST(never_is_never_early_next_to_the_end),
+	TEST(a_deadline_in_the_last_tick_is_never),
 };
 KTAP_MAIN(tests)

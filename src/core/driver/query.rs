@@ -11,6 +11,7 @@ use crate::core::memory::Memory;
 use crate::core::node::Hot;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
+use crate::core::ticks::END_OF_TIME;
 use crate::core::tunables::{PEEK, SETTLE};
 use crate::core::wheel::Wheel;
 use crate::sync::{fence, Ordering};
@@ -93,7 +94,8 @@ impl<M: Memory> Wheel<M> {
         // Relaxed: an old value is an earlier tick.
         let come_to = || self.shared.hand.load(Ordering::Relaxed);
         let next = wanted.filter(|_| undisturbed).unwrap_or_else(come_to);
-        (next != NEVER).then(|| self.ticks.ns(next))
+        // A tick whose time is out of range is not reached.
+        Some(self.ticks.ns(next)).filter(|ns| *ns < END_OF_TIME)
     }
 
     /// The first tick at which a visit is wanted.
