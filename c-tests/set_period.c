@@ -180,6 +180,48 @@ static void what_cannot_be_is_refused_and_changes_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* The last timer, which is free, and 65,535 more: the same record and the same tag. */
+static void many_lives(struct hwheel *w)
+{
+	for (unsigned i = 0; i < 65535; i++) {
+		hwheel_timer_t t = 0;
+
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
+		CHECK_EQ(hwheel_timer_free(w, t), 0);
+	}
+}
+
+static void the_key_of_an_earlier_timer_is_none_of_its_own(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_key_set(w, "k", 1, SEC, NULL, 0, 0), 0);
+	CHECK_EQ(hwheel_key_delete(w, "k", 1), 1);
+	many_lives(w);
+	t = make(w, MS);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(due(w, MS), MS);
+	CHECK_EQ(due(w, 2 * MS), 2 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void the_rhythm_of_an_earlier_timer_is_none_of_its_own(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e[8];
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_every(w, SEC, SEC, 0, NULL, 0, HWHEEL_MISSED_BURST, &t), 0);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	many_lives(w);
+	t = make(w, MS);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, e, 8, NULL), 1);
+	CHECK_EQ(e[0].missed, 4);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_timer_of_setup_gets_a_rhythm_that_does_not_drift),
 	TEST(a_change_counts_from_the_next_firing),
@@ -189,5 +231,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_burst_stays_a_burst),
 	TEST(its_own_callback_may_change_it),
 	TEST(what_cannot_be_is_refused_and_changes_nothing),
+	TEST(the_key_of_an_earlier_timer_is_none_of_its_own),
+	TEST(the_rhythm_of_an_earlier_timer_is_none_of_its_own),
 };
 KTAP_MAIN(tests)

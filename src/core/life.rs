@@ -77,7 +77,7 @@ impl<M: Memory> Wheel<M> {
         if traits.rare {
             let rare = self.slab.rare(index);
             node::write(&rare.period, Period::encode(spec.period), generation);
-            node::write(&rare.kind, kind.into(), generation);
+            rare.kind.write(kind, generation);
             node::write(&rare.left_out, 0, generation);
         }
         let resting = StateWord::free(generation).resting(traits);
@@ -264,7 +264,7 @@ impl<M: Memory> Wheel<M> {
             let high = Link(hot.link.load(Ordering::Acquire)).high();
             let generation = state.generation(high);
             let kind = match state.is_rare() {
-                true => node::read(&self.slab.rare(index).kind, generation).unwrap_or(0) as u16,
+                true => self.slab.rare(index).kind.read(generation),
                 false => 0,
             };
             let fire = self.slab.fire(index);

@@ -32,9 +32,13 @@
 //!
 //! # The rare record
 //!
-//! Its words carry 16 bits of the generation as a tag. A word with the tag of
-//! another life counts as absent. So the setup of a timer clears no word, and a
-//! late write for an earlier life does no harm.
+//! Its words carry 16 bits of the generation as a tag, and the kind carries all of
+//! them. A word with the tag of another life counts as absent. So the setup of a timer
+//! clears no word, and a late write for an earlier life does no harm.
+//!
+//! A tag comes again after 65,536 lives. So a word with a tag counts only if this life
+//! has written it: the period before the timer is marked as RARE, the others before it
+//! is marked as EXACT. The kind is not written for a timer that becomes periodic later.
 
 use super::state::{Handle, GEN_HIGH_BITS};
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
@@ -66,13 +70,13 @@ pub(crate) struct Fire {
     pub cookie: AtomicU64,
 }
 
-/// The words of periodic and keyed timers. Each one has a tag.
+/// The words of periodic and keyed timers. Each one has a tag, or a whole generation.
 #[repr(C, align(32))]
 pub(crate) struct Rare {
     /// The period: see [`Period`].
     pub period: AtomicU64,
     /// BURST, DELAY, KEYED, and the slack of a period.
-    pub kind: AtomicU64,
+    pub kind: Kind,
     /// How long before its tick the exact deadline is. The driver's, once the
     /// timer exists.
     pub early: AtomicU64,
@@ -105,7 +109,7 @@ impl Fresh for Rare {
     fn fresh() -> Self {
         Rare {
             period: AtomicU64::new(0),
-            kind: AtomicU64::new(0),
+            kind: Kind(AtomicU64::new(0)),
             early: AtomicU64::new(0),
             left_out: AtomicU64::new(0),
         }
@@ -198,6 +202,37 @@ pub(crate) fn read(word: &AtomicU64, generation: u32) -> Option<u64> {
 pub(crate) fn write(word: &AtomicU64, value: u64, generation: u32) {
     // Relaxed: as in `read`.
     word.store(tagged(value, generation), Ordering::Relaxed);
+}
+
+/// The kind of a timer, with the whole generation: no other life has it.
+#[repr(transparent)]
+pub(crate) struct Kind(AtomicU64);
+
+impl Kind {
+    #[inline]
+    fn word(kind: u16, generation: u32) -> u64 {
+        u64::from(generation) << u16::BITS | u64::from(kind)
+    }
+
+    /// The kind that a timer was made with, or 0.
+    #[inline]
+    pub fn read(&self, generation: u32) -> u16 {
+        // Relaxed: published by the exchange of the state word.
+        let word = self.0.load(Ordering::Relaxed);
+        let kind = word as u16;
+        if word == Self::word(kind, generation) {
+            kind
+        } else {
+            0
+        }
+    }
+
+    #[inline]
+    pub fn write(&self, kind: u16, generation: u32) {
+        // Relaxed: as in `read`.
+        self.0
+            .store(Self::word(kind, generation), Ordering::Relaxed);
+    }
 }
 
 /// A period in 48 bits. Below 2^47 ns (39 hours) it is exact. Above that it is in

@@ -387,6 +387,29 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     assert_eq!(w.entries(), 0);
 }
 
+/// A period is held up by its callback, and the timer is moved or not: what a drain
+/// hands back of it.
+#[test]
+fn a_drain_after_a_period_was_held_up() {
+    for moved in [false, true] {
+        let w = wheel();
+        let own = &Own(w.attach().unwrap());
+        let spec = Spec { kind: 0, ..burst() };
+        let h = w.setup(own, spec, Some(at(10))).unwrap();
+        assert_eq!(fired(&w, 10, 9), [h]);
+        assert_eq!(fired(&w, 20, 9), []);
+        if moved {
+            assert_eq!(w.arm(own, h, at(25), How::Always), Ok(true));
+        }
+        let mut missed = Vec::new();
+        w.drive().unwrap().drain(|f| {
+            missed.push(f.missed);
+            true
+        });
+        assert_eq!(missed, [u64::from(!moved)]);
+    }
+}
+
 /// A callback arms for a tick after the goal of its sweep. On the lowest level the slot
 /// of that tick is behind the hand; it hides no slot of the level above.
 #[test]

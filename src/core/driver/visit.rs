@@ -40,8 +40,8 @@ const BUSY_AGAIN: u64 = LEAP / 2;
 pub(super) struct Extra {
     period: u64,
     pub kind: u16,
+    /// Periods left out, and how long before its tick the timer is due: 0 after a move.
     pub left_out: u64,
-    /// How long before its tick the timer is due.
     pub early: u64,
 }
 
@@ -61,15 +61,15 @@ impl<M: Memory> Wheel<M> {
     pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
         let rare = self.slab.rare(index);
         let read = |word| node::read(word, generation).unwrap_or(0);
+        let (early, left_out) = match state.is_exact() {
+            true => (read(&rare.early), read(&rare.left_out)),
+            false => (0, 0),
+        };
         Extra {
             period: Period::decode(read(&rare.period)),
-            kind: read(&rare.kind) as u16,
-            left_out: read(&rare.left_out),
-            early: if state.is_exact() {
-                read(&rare.early)
-            } else {
-                0
-            },
+            kind: rare.kind.read(generation),
+            left_out,
+            early,
         }
     }
 }
@@ -176,8 +176,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let extra = wheel.extra(index, state, generation);
             fired.deadline_ns -= extra.early;
             fired.kind |= extra.kind;
-            // Without those from before a move.
-            fired.missed = if state.is_exact() { extra.left_out } else { 0 };
+            fired.missed = extra.left_out;
             if extra.period != 0 {
                 again = Some(self.next_period(state, fired.deadline_ns, due, tick, extra));
             }
@@ -265,11 +264,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // This period is left out, and counted.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let next = self.next_period(state, deadline_ns, due, tick, extra);
-            let left_out = if state.is_exact() { extra.left_out } else { 0 };
             wheel.exchange(hot, state, next.word)?;
             let rare = wheel.slab.rare(index);
             node::write(&rare.early, next.early, generation);
-            node::write(&rare.left_out, left_out + next.missed + 1, generation);
+            node::write(&rare.left_out, extra.left_out + next.missed + 1, generation);
             self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
         }
