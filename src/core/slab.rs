@@ -88,10 +88,11 @@ impl Run {
         (next as u64) << 32 | end as u64
     }
 
-    /// Takes one node. Relaxed: an index hands nothing over; fresh nodes are
-    /// zeroed memory, published with their block.
+    /// Takes one node, in any thread.
     fn take(&self) -> Option<u32> {
-        let mut seen = self.0.load(Ordering::Relaxed);
+        // Acquire, also in the exchange: pairs with the Release in `refill`, for the block
+        // of the node.
+        let mut seen = self.0.load(Ordering::Acquire);
         loop {
             let (next, end) = ((seen >> 32) as u32, seen as u32);
             if next == end {
@@ -100,8 +101,9 @@ impl Run {
             match self.0.compare_exchange_weak(
                 seen,
                 Self::word(next + 1, end),
+                // Relaxed: the word stays one of the same `refill`.
                 Ordering::Relaxed,
-                Ordering::Relaxed,
+                Ordering::Acquire,
             ) {
                 Ok(_) => return Some(next),
                 Err(now) => seen = now,
@@ -111,8 +113,9 @@ impl Run {
 
     /// Puts a run in place of one that is used up. Owner only.
     fn refill(&self, next: u32, end: u32) {
-        // Relaxed: an empty run is written by its owner alone.
-        self.0.store(Self::word(next, end), Ordering::Relaxed);
+        // A store: an empty run is written by its owner alone. Release: the block, which
+        // the owner has seen mapped.
+        self.0.store(Self::word(next, end), Ordering::Release);
     }
 }
 
@@ -416,6 +419,50 @@ impl Slab {
                 unsafe { memory.unmap(entry.wrapping_add(block * FIRE_AT), BLOCK_BYTES) };
             }
         }
+    }
+}
+
+/// Under the model checker a run is one node, which nobody else can take. So here is one
+/// by hand.
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::tests::Heap;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// At the limit a thread takes a node that another one has at hand, of a block which
+    /// that one has just mapped.
+    #[test]
+    fn fresh_block_against_the_limit() {
+        loom::model(|| {
+            let mut place = std::mem::MaybeUninit::zeroed();
+            // SAFETY: zeroed, and made before it is used.
+            let slab: Slab = unsafe {
+                Slab::make(place.as_mut_ptr(), MOST);
+                place.assume_init()
+            };
+            let mut world = Arc::new((slab, Run::default()));
+            let theirs = world.clone();
+            let owner = thread::spawn(move || {
+                let (slab, run) = &*theirs;
+                slab.map_block(&Heap, FIRST).unwrap();
+                run.refill(FIRST, FIRST + 1);
+            });
+            let (slab, run) = &*world;
+            if let Some(index) = run.take() {
+                let nowhere = slab.nowhere.at().wrapping_add(index as usize);
+                assert_ne!(
+                    slab.hot(index) as *const Hot,
+                    nowhere,
+                    "its block is not mapped"
+                );
+            }
+            owner.join().unwrap();
+            let (slab, _) = Arc::get_mut(&mut world).unwrap();
+            // SAFETY: nobody else uses it any more.
+            unsafe { slab.unmap(&Heap) };
+        });
     }
 }
 
