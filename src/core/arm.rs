@@ -261,7 +261,10 @@ impl<M: Memory> Wheel<M> {
             let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
             let generation = resting.generation(high_of(handle));
             if node::fits(early) {
-                node::write(&self.slab.rare(index).early, early, generation);
+                // An exchange: the model checker knows no order between a store and the
+                // driver's late exchange. Relaxed: published by the exchange below.
+                let early = node::tagged(early, generation);
+                self.slab.rare(index).early.swap(early, Ordering::Relaxed);
                 word = word.exactly();
             }
         }

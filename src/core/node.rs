@@ -34,7 +34,11 @@
 //!
 //! Its words carry 16 bits of the generation as a tag, and the kind carries all of
 //! them. A word with the tag of another life counts as absent. So the setup of a timer
-//! clears no word, and a late write for an earlier life does no harm.
+//! clears no word.
+//!
+//! A thread that writes behind the exchange of the state word may come late: the node may
+//! have another life by then. So such a write is an exchange from what the thread has
+//! read before. It does nothing if another life has written the word.
 //!
 //! A tag comes again after 65,536 lives. So a word with a tag counts only if this life
 //! has written it: the period before the timer is marked as RARE, the others before it
@@ -190,18 +194,21 @@ pub(crate) fn value_in(word: u64, generation: u32) -> Option<u64> {
     (word >> (64 - TAG_BITS) == u64::from(generation) & 0xffff).then_some(word & VALUE)
 }
 
-/// Reads a tagged word.
-#[inline]
-pub(crate) fn read(word: &AtomicU64, generation: u32) -> Option<u64> {
-    // Relaxed: published by the exchange of the state word, or the driver's.
-    value_in(word.load(Ordering::Relaxed), generation)
-}
-
 /// Writes a tagged word.
 #[inline]
 pub(crate) fn write(word: &AtomicU64, value: u64, generation: u32) {
-    // Relaxed: as in `read`.
+    // Relaxed: published by the exchange of the state word.
     word.store(tagged(value, generation), Ordering::Relaxed);
+}
+
+/// Writes a tagged word that a thread has read, unless another life has written it since.
+#[inline]
+pub(crate) fn replace(word: &AtomicU64, seen: u64, value: u64, generation: u32) {
+    let value = tagged(value, generation);
+    if seen != value {
+        // Relaxed, both: the driver alone reads it.
+        _ = word.compare_exchange(seen, value, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 /// The kind of a timer, with the whole generation: no other life has it.

@@ -43,6 +43,15 @@ pub(super) struct Extra {
     /// Periods left out, and how long before its tick the timer is due: 0 after a move.
     pub left_out: u64,
     pub early: u64,
+    /// The words that say so.
+    words: Words,
+}
+
+/// Two words of the rare record, as they were read.
+#[derive(Clone, Copy, Default)]
+struct Words {
+    early: u64,
+    left_out: u64,
 }
 
 /// The next deadline of a periodic timer.
@@ -53,6 +62,8 @@ struct Next {
     tick: u64,
     early: u64,
     missed: u64,
+    /// What the rare record has said before.
+    words: Words,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -60,17 +71,31 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
         let rare = self.slab.rare(index);
-        let read = |word| node::read(word, generation).unwrap_or(0);
+        // Relaxed, all: published by the exchange of the state word, or the driver's.
+        let words = Words {
+            early: rare.early.load(Ordering::Relaxed),
+            left_out: rare.left_out.load(Ordering::Relaxed),
+        };
+        let value = |word| node::value_in(word, generation).unwrap_or(0);
         let (early, left_out) = match state.is_exact() {
-            true => (read(&rare.early), read(&rare.left_out)),
+            true => (value(words.early), value(words.left_out)),
             false => (0, 0),
         };
         Extra {
-            period: Period::decode(read(&rare.period)),
+            period: Period::decode(value(rare.period.load(Ordering::Relaxed))),
             kind: rare.kind.read(generation),
             left_out,
             early,
+            words,
         }
+    }
+
+    /// Writes what the next deadline needs, behind the exchange of the state word. The
+    /// node may have another life by now.
+    fn write_next(&self, index: u32, generation: u32, next: &Next, left_out: u64) {
+        let rare = self.slab.rare(index);
+        node::replace(&rare.early, next.words.early, next.early, generation);
+        node::replace(&rare.left_out, next.words.left_out, left_out, generation);
     }
 }
 
@@ -208,9 +233,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let count = &wheel.shared.count;
         count.fired.bump(1);
         if let Some(next) = again {
-            let rare = wheel.slab.rare(index);
-            node::write(&rare.early, next.early, generation);
-            node::write(&rare.left_out, 0, generation);
+            wheel.write_next(index, generation, &next, 0);
             fired.missed += next.missed;
             self.keep_promise(index, hot, next.tick, tick);
             count.periods.bump(1);
@@ -265,9 +288,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let next = self.next_period(state, deadline_ns, due, tick, extra);
             wheel.exchange(hot, state, next.word)?;
-            let rare = wheel.slab.rare(index);
-            node::write(&rare.early, next.early, generation);
-            node::write(&rare.left_out, extra.left_out + next.missed + 1, generation);
+            let left_out = extra.left_out + next.missed + 1;
+            wheel.write_next(index, generation, &next, left_out);
             self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
         }
@@ -322,6 +344,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             tick: word.deadline(hand),
             early,
             missed,
+            words: extra.words,
         }
     }
 }

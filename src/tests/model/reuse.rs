@@ -216,3 +216,37 @@ fn steal_against_setup() {
         },
     );
 }
+
+/// A periodic timer is freed while it fires, and its node becomes another one, whose exact
+/// time the driver does not touch.
+#[test]
+fn free_and_reuse_against_the_next_period() {
+    const SPEC: Spec = Spec {
+        func: 0,
+        cookie: 0,
+        period: at(2) + 3,
+        kind: 0,
+    };
+    duel(
+        || {
+            let w = World::new(2, 1, 0);
+            let t = w.make(SPEC, Some(1));
+            (w, t)
+        },
+        |(w, t)| {
+            w.wheel.free(&w.own(0), *t).unwrap();
+            let due = Some(at(4) - 5);
+            w.wheel.setup(&w.own(0), SPEC, due).unwrap()
+        },
+        |(w, _)| w.advance(1),
+        |(w, _), made, _| {
+            let mut seen = Vec::new();
+            let take = |f: &Fired| {
+                seen.push((f.handle, f.deadline_ns));
+                true
+            };
+            w.wheel.advance(at(4), Collect(take)).unwrap();
+            assert_eq!(seen, [(made, at(4) - 5)]);
+        },
+    );
+}
