@@ -202,6 +202,53 @@ static void it_is_not_late_while_another_thread_drives(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A timer is due again while its callback runs in a worker, beside some later ones. */
+static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, uint64_t later)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .workers = 1, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns,
+	};
+	struct hwheel *w = NULL;
+	uint64_t ns = JUNK, left = JUNK;
+	hwheel_timer_t t = 0;
+
+	atomic_store(&held, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_timer_setup(w, hold, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, NULL), 0);
+	while (!atomic_load(&held))
+		ktap_sleep_ms(1);
+	for (unsigned i = 0; i < others; i++)
+		CHECK_EQ(hwheel_once(w, later + i, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_once(w, UINT64_C(1) << 62, NULL, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_ABS), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 10 * MS);
+	for (unsigned i = 10; i <= 20; i += 10) {
+		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+		CHECK_EQ(left, 0);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+		CHECK(ns <= i * MS);
+	}
+	/* it counts no longer */
+	CHECK_EQ(hwheel_timer_mod(w, t, 500 * MS, HWHEEL_ABS), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, others && later < 500 * MS ? later : 500 * MS);
+	atomic_store(&release, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_is_not_late_when_a_callback_holds_its_timer_up(void)
+{
+	one_that_its_callback_holds_up(MS, 0, 0);
+	one_that_its_callback_holds_up(MS, 1, 100 * MS);
+	/* more timers than are worth a look are in the slot of the driver's entry */
+	one_that_its_callback_holds_up(1, 1000, UINT64_C(1) << 34);
+}
+
 static atomic_uint n_beats;
 
 static void beat(struct hwheel *w, const struct hwheel_event *e)
@@ -257,6 +304,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_cancelled_timer_a_turn_away_does_not_count),
 	TEST(it_is_not_late_in_a_callback),
 	TEST(it_is_not_late_while_another_thread_drives),
+	TEST(it_is_not_late_when_a_callback_holds_its_timer_up),
 	TEST(asking_does_not_disturb_the_tick_thread),
 };
 KTAP_MAIN(tests)

@@ -4,7 +4,7 @@
 //! thread, `driver/` for the one that drives.
 
 use super::buckets::Buckets;
-use super::driver::Driver;
+use super::driver::{Driver, Held};
 use super::error::Error;
 use super::gate::Gate;
 use super::kick::Kick;
@@ -135,6 +135,8 @@ pub(crate) struct Shared {
     shard_count: AtomicU32,
     /// The counts of threads without a shard.
     pub strays: Count,
+    /// Timers that are due while their callbacks run.
+    pub(super) held: Held,
     pub count: Driven,
 }
 
@@ -175,6 +177,7 @@ impl<M: Memory> Wheel<M> {
             shards: AtomicPtr::new(std::ptr::null_mut()),
             shard_count: AtomicU32::new(0),
             strays: Count::default(),
+            held: Held::default(),
             count: Driven::default(),
         };
         // SAFETY: the caller's promise.

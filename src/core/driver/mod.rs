@@ -11,6 +11,8 @@ mod scan;
 mod sleep;
 mod visit;
 
+pub(crate) use query::Held;
+
 use super::error::Error;
 use super::memory::Memory;
 use super::node::{Fire, Hot, Link, AUTO};

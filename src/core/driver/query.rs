@@ -14,10 +14,34 @@ use crate::core::state::{StateWord, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::tunables::{PEEK, SETTLE};
 use crate::core::wheel::Wheel;
-use crate::sync::{fence, Ordering};
+use crate::sync::{fence, AtomicU64, Ordering};
 
 /// The maximum number of nodes that are read if the entries do not say enough.
 const FEW: usize = 4096;
+
+/// Where the entries lie that the driver makes for timers which are due while their
+/// callbacks run: from the first tick to the last.
+#[derive(Default)]
+pub(crate) struct Held {
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+impl Held {
+    /// One more, after all others, while the hand is at `hand`. Driver only.
+    pub(super) fn add(&self, tick: u64, hand: u64) {
+        // Relaxed, all: read between two loads of `driving`.
+        if self.last.load(Ordering::Relaxed) <= hand {
+            self.first.store(tick, Ordering::Relaxed);
+        }
+        self.last.store(tick, Ordering::Relaxed);
+    }
+
+    fn range(&self) -> (u64, u64) {
+        let first = self.first.load(Ordering::Relaxed);
+        (first, self.last.load(Ordering::Relaxed))
+    }
+}
 
 impl<M: Memory> Wheel<M> {
     /// The first tick at which an entry in a slot wants a visit, or `first` if that is
@@ -29,6 +53,21 @@ impl<M: Memory> Wheel<M> {
         mut first: u64,
         mut wanted_in: impl FnMut(u32) -> Option<u64>,
     ) -> u64 {
+        self.each_slot(hand, |entered, _, bucket| {
+            if entered >= first {
+                return false;
+            }
+            let wanted = wanted_in(bucket);
+            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
+            true
+        });
+        first
+    }
+
+    /// Shows the marked slots of each level, with their first and last ticks, up to the
+    /// one of which `see` says that it goes no further.
+    #[inline(always)]
+    fn each_slot(&self, hand: u64, mut see: impl FnMut(u64, u64, u32) -> bool) {
         for level in 0..self.levels.count() {
             let (base, slots) = self.levels.slots(level);
             let next = self.levels.next_digit(hand, level);
@@ -39,19 +78,19 @@ impl<M: Memory> Wheel<M> {
                     .next_slot(base, slots, (next + at) & (slots - 1))
             {
                 at += distance;
-                let (entered, _) = self.levels.entered(hand, level, at);
-                if at >= slots || entered >= first {
+                if at >= slots {
                     break;
                 }
+                let (entered, _) = self.levels.entered(hand, level, at);
+                let (after, _) = self.levels.entered(hand, level, at + 1);
+                let bucket = base + ((next + at) & (slots - 1));
                 // Past the last tick of 64 bits there is no slot.
-                if entered > hand {
-                    let wanted = wanted_in(base + ((next + at) & (slots - 1)));
-                    first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
+                if entered > hand && !see(entered, after.wrapping_sub(1), bucket) {
+                    break;
                 }
                 at += 1;
             }
         }
-        first
     }
 
     /// Shows the entries of a bucket, which stay there; false if they are more than
@@ -103,9 +142,12 @@ impl<M: Memory> Wheel<M> {
         let shared = &self.shared;
         // Relaxed, all: read between two loads of `driving`.
         let hand = shared.hand.load(Ordering::Relaxed);
-        if shared.stopped.load(Ordering::Relaxed) != 0 || shared.rescue.load(Ordering::Relaxed) != 0
+        if shared.stopped.load(Ordering::Relaxed) != 0
+            || shared.rescue.load(Ordering::Relaxed) != 0
+            || self.may_be_held_up(hand)
         {
-            // In the middle of a tick the nodes are more exact than the entries.
+            // The nodes are more exact than the entries: in the middle of a tick, and if a
+            // timer is due whose entry is far ahead.
             return if self.slab.indices().len() <= FEW {
                 self.earliest_of_all(hand)
             } else {
@@ -125,6 +167,26 @@ impl<M: Memory> Wheel<M> {
         let alarm = shared.alarm.load(Ordering::Relaxed);
         let bound = if alarm == 0 { known } else { known.min(alarm) };
         first.max(bound)
+    }
+
+    /// Whether a timer that is due may wait for the end of its callback. The driver has
+    /// made an entry for it far ahead.
+    fn may_be_held_up(&self, hand: u64) -> bool {
+        let (first, last) = self.shared.held.range();
+        let (mut budget, mut found) = (SETTLE, false);
+        if last > hand {
+            self.each_slot(hand, |entered, end, bucket| {
+                if entered > last {
+                    return false;
+                }
+                if end >= first {
+                    let due = self.earliest_in(bucket, hand, &mut budget);
+                    found |= due.unwrap_or(hand) <= hand;
+                }
+                !found
+            });
+        }
+        found
     }
 
     fn earliest_of_all(&self, hand: u64) -> u64 {

@@ -299,6 +299,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
         self.promise(index, tick + BUSY_AGAIN, tick);
+        wheel.shared.held.add(tick + BUSY_AGAIN, tick);
         Ok(())
     }
 
