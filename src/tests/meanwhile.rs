@@ -570,3 +570,23 @@ fn pushes_that_overtake_a_clean_up() {
     assert!(left_of_a_clean_up(100_000) < 20_000);
     assert!((7_500..9_000).contains(&left_of_a_clean_up(8_000)));
 }
+
+/// A clean-up goes on behind the number of a shard for which there was no memory.
+#[test]
+fn a_clean_up_behind_a_shard_without_memory() {
+    let memory = Refused::default();
+    let w = wheel_of(&memory, 8);
+    memory.0.store(true, Ordering::Relaxed);
+    assert_eq!(w.attach(), Err(Error::Memory));
+    memory.0.store(false, Ordering::Relaxed);
+    let own = &Own(w.attach().unwrap());
+    let moved = w.setup(own, Spec::default(), None).unwrap();
+    for earlier in 0..20_000 {
+        w.arm(own, moved, at((1 << 20) - earlier), How::Always)
+            .unwrap();
+    }
+    for tick in 1..10 {
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert!(w.entries() < 100, "{}", w.entries());
+}

@@ -45,7 +45,7 @@ use crate::sync::Ordering;
 /// The position of a clean-up.
 #[derive(Default)]
 pub(super) struct Cleaning {
-    /// The number of the shard; those before it are done.
+    /// The number of the shard, or one before it; those before are done.
     shard: u32,
     bucket: u32,
     /// The number of entries of that bucket that are left; 0 for all.
@@ -97,7 +97,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         let mut left = CLEAN_PIECE;
         let buckets = self.wheel.buckets.urgent();
-        while let Some(shard) = self.wheel.find_shard(|s| s.id == self.d.cleaning.shard) {
+        while let Some(shard) = self.shard_to_clean() {
             while self.d.cleaning.bucket < buckets {
                 if !self.clean_bucket(shard, &mut left) {
                     return;
@@ -108,6 +108,22 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             self.d.cleaning.shard += 1;
         }
         self.end_cleaning();
+    }
+
+    /// The shard with the next number. Some numbers have no shard: a thread found no memory
+    /// for it, or has not shared it yet.
+    fn shard_to_clean(&mut self) -> Option<*mut Shard> {
+        let from = self.d.cleaning.shard;
+        let mut next = None;
+        self.wheel.find_shard(|s| {
+            if s.id >= from && next.is_none_or(|n| s.id < n) {
+                next = Some(s.id);
+            }
+            false
+        });
+        let next = next?;
+        self.d.cleaning.shard = next;
+        self.wheel.find_shard(|s| s.id == next)
     }
 
     /// A clean-up does not see the entries that were pushed behind it. Their threads
