@@ -80,6 +80,77 @@ static void entries_of_timers_that_are_never_due_go(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Whatever the length of a tick: a promise may be about many short ones. */
+static void ever_shorter_arms_with_ticks_of(uint64_t tick_ns)
+{
+	struct hwheel *w = ktap_manual(tick_ns, 0, 0, 0);
+	hwheel_timer_t t = ktap_timer(w);
+	struct hwheel_event e;
+	uint64_t most = 0, now = 0, due = 0;
+
+	for (uint64_t i = 0; i < 500000; i++) {
+		due = (1000000000 - i) * tick_ns;
+		CHECK(hwheel_timer_mod(w, t, due, HWHEEL_ABS) >= 0);
+		if (i % 1000 == 0) {
+			if (stats(w).entries > most)
+				most = stats(w).entries;
+			CHECK_EQ(hwheel_advance(w, now += tick_ns, NULL, 0, NULL), 0);
+		}
+	}
+	printf("# ticks of %" PRIu64 " ns: at most %" PRIu64 " entries\n", tick_ns, most);
+	CHECK(most < BOUND);
+	CHECK_EQ(hwheel_advance(w, due - tick_ns, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, due, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void short_ticks_stay_bounded(void)
+{
+	static const uint64_t ticks[] = {1, 100, 1000, 4095, 4096, 5000};
+
+	for (size_t i = 0; i < sizeof ticks / sizeof *ticks; i++)
+		ever_shorter_arms_with_ticks_of(ticks[i]);
+}
+
+/* Many entries at the same tick, of timers that are armed or cancelled in between. */
+static void one_deadline_again(uint64_t tick_ns, int cancelled)
+{
+	struct hwheel *w = ktap_manual(tick_ns, 0, 0, 0);
+	hwheel_timer_t t[10];
+	struct hwheel_event e[10];
+	uint64_t most = 0, now = 0, due = 123456789 * tick_ns;
+
+	for (int i = 0; i < 10; i++)
+		t[i] = ktap_timer(w);
+	for (uint64_t i = 0; i < 500000; i++) {
+		CHECK(hwheel_timer_mod(w, t[i % 10], due, HWHEEL_ABS) >= 0);
+		if (cancelled)
+			CHECK_EQ(hwheel_timer_delete(w, t[i % 10]), 1);
+		if (i % 1000 == 0) {
+			if (stats(w).entries > most)
+				most = stats(w).entries;
+			CHECK_EQ(hwheel_advance(w, now += tick_ns, NULL, 0, NULL), 0);
+		}
+	}
+	printf("# ticks of %" PRIu64 " ns: at most %" PRIu64 " entries\n", tick_ns, most);
+	CHECK(most < BOUND);
+	for (int i = 0; i < 10; i++)
+		CHECK_EQ(hwheel_timer_mod(w, t[i], due, HWHEEL_ABS), !cancelled);
+	CHECK_EQ(hwheel_advance(w, due - tick_ns, e, 10, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, due, e, 10, NULL), 10);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void arms_for_one_tick_stay_bounded(void)
+{
+	static const uint64_t ticks[] = {1, 100, 1000, 1000000};
+
+	for (size_t i = 0; i < sizeof ticks / sizeof *ticks; i++) {
+		one_deadline_again(ticks[i], 0);
+		one_deadline_again(ticks[i], 1);
+	}
+}
+
 /* None that lives is lost by it, and each fires at its tick. */
 static void the_living_are_kept(void)
 {
@@ -151,6 +222,8 @@ static const struct ktap_test tests[] = {
 	TEST(ever_shorter_arms_stay_bounded),
 	TEST(shortened_and_freed_stay_bounded),
 	TEST(entries_of_timers_that_are_never_due_go),
+	TEST(short_ticks_stay_bounded),
+	TEST(arms_for_one_tick_stay_bounded),
 	TEST(the_living_are_kept),
 	TEST(the_tick_thread_does_it_and_sleeps_again),
 };

@@ -539,24 +539,33 @@ fn a_full_batch_before_a_clean_up() {
     assert_eq!(fired(&w, (1 << 20) - 19_999, 9), [moved]);
 }
 
-/// The number of entries that are left after a clean-up with pushes behind it.
-fn left_of_a_clean_up(overtaken_by: u64) -> u64 {
+/// The number of entries that are left after a clean-up with pushes behind it, each so
+/// often ten sweeps after those before.
+fn left_of_a_clean_up(overtaken_by: &[u64]) -> u64 {
     let w = wheel();
     let own = &Own(w.attach().unwrap());
     let moved = w.setup(own, Spec::default(), None).unwrap();
-    let arm_earlier = |begin: u64, times: u64| {
-        for earlier in begin..begin + times {
-            let due = at((1 << 24) - earlier);
-            w.arm(own, moved, due, How::Always).unwrap();
+    let mut due = 1 << 24;
+    let mut arm_earlier = |times| {
+        for _ in 0..times {
+            due -= 1;
+            w.arm(own, moved, at(due), How::Always).unwrap();
         }
     };
-    arm_earlier(0, 20_000);
+    arm_earlier(20_000);
     assert_eq!(fired(&w, 1, 9), []);
     assert!(w.entries() < 20_000, "it has begun");
-    let asked = w.requests_to_clean();
-    arm_earlier(20_000, overtaken_by);
-    assert!(w.requests_to_clean() > asked);
-    for tick in 2..60 {
+    let mut tick = 1;
+    for times in overtaken_by {
+        let asked = w.requests_to_clean();
+        arm_earlier(*times);
+        assert!(w.requests_to_clean() > asked);
+        for _ in 0..10 {
+            tick += 1;
+            assert_eq!(fired(&w, tick, 9), []);
+        }
+    }
+    for tick in tick..150 {
         assert_eq!(fired(&w, tick, 9), []);
     }
     assert_eq!(w.requests_to_clean(), 0);
@@ -567,8 +576,70 @@ fn left_of_a_clean_up(overtaken_by: u64) -> u64 {
 /// no thread requests it; unless it is not worth it.
 #[test]
 fn pushes_that_overtake_a_clean_up() {
-    assert!(left_of_a_clean_up(100_000) < 20_000);
-    assert!((7_500..9_000).contains(&left_of_a_clean_up(8_000)));
+    assert!(left_of_a_clean_up(&[100_000]) < 20_000);
+    assert!(left_of_a_clean_up(&[100_000, 100_000]) < 20_000);
+    assert!((7_500..9_000).contains(&left_of_a_clean_up(&[8_000])));
+}
+
+/// Of a timer that is due so soon that no earlier promise can be made, a clean-up drops
+/// nothing.
+#[test]
+fn a_clean_up_next_to_the_hand() {
+    const SHORT: u64 = 1024;
+    let config = Config {
+        tick_ns: SHORT,
+        ..config(4, 8, 0)
+    };
+    for tick in [1, 3, 5] {
+        let w = Wheel::new(Heap, config).unwrap();
+        let own = &Own(w.attach().unwrap());
+        let t = w.setup(own, Spec::default(), None).unwrap();
+        for _ in 0..20_000 {
+            w.arm(own, t, tick * SHORT, How::Always).unwrap();
+        }
+        for _ in 0..20 {
+            assert_eq!(fired(&w, 0, 9), []);
+        }
+        assert_eq!((w.entries(), w.requests_to_clean()), (20_000, 0));
+        let mut n = 0;
+        for now in [tick * SHORT - 1, tick * SHORT] {
+            assert_eq!(n, 0, "early");
+            w.drive().unwrap().advance(
+                now,
+                Collect(|_: &Fired| {
+                    n += 1;
+                    true
+                }),
+            );
+        }
+        assert_eq!((n, w.entries()), (1, 0));
+    }
+}
+
+/// A timer is due while its callback runs. A clean-up leaves the entry that keeps its
+/// deadline readable, however long that takes.
+#[test]
+fn a_clean_up_while_a_callback_holds_up_its_timer() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let t = w.setup(own, called(), Some(at(5))).unwrap();
+    assert_eq!(fired(&w, 5, 9), [t]);
+    w.arm(own, t, at(6), How::Always).unwrap();
+    assert_eq!(fired(&w, 6, 9), []);
+    let moved = w.setup(own, Spec::default(), None).unwrap();
+    for earlier in 0..20_000 {
+        w.arm(own, moved, at((1 << 20) - earlier), How::Always)
+            .unwrap();
+    }
+    assert_eq!(w.cancel(own, moved, false), Ok(true));
+    for tick in 7..20 {
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert!(w.entries() < 100, "{}", w.entries());
+    assert_eq!(w.requests_to_clean(), 0);
+    assert_eq!(fired(&w, 1 << 38, 9), []);
+    w.finish(own, t, || ());
+    assert_eq!(fired(&w, 1 << 38, 9), [t]);
 }
 
 /// A clean-up goes on behind the number of a shard for which there was no memory.

@@ -11,8 +11,30 @@
 //!   the node in `publishing`. For an entry in the driver's own shard, which may
 //!   come from any thread, the driver reads `publishing` of all shards.
 //! - One that the link of its node names.
-//! - One of an armed timer whose deadline no other promise covers: another thread
-//!   may have relied on it before the link was overwritten.
+//! - One of an armed timer, at or before its deadline, if the link does not cover that:
+//!   another thread may have relied on it before the link was overwritten. One after the
+//!   deadline makes sure of nothing, unless the deadline has passed (`visit.rs`).
+//!
+//! # Many that the link names
+//!
+//! A timer may have any number of entries in the unit that its link names. It was armed
+//! there again and again, and either the link does not cover the deadline, because a unit
+//! is longer than a tick, or no thread may rely on a promise. If a clean-up leaves too
+//! many entries, a *thorough* one follows. Where that finds an entry which the link names,
+//! it exchanges the link for one that names no entry of that unit:
+//!
+//! - If the timer rests, for no promise. A thread that has relied on the old one has made
+//!   its exchange before the driver's fence, and so the timer would be armed.
+//! - If it is armed, for a promise of the unit before, whose last tick gets an entry first.
+//!   This covers each deadline that the old one did, and each in the old unit.
+//! - If that unit has begun already, the link stays, and so do the entries. The hand comes
+//!   to them within two units.
+//!
+//! The entry that was found then counts as one that the link does not name. If the
+//! exchange fails, a thread has published, and the entry is kept. The exchange may succeed
+//! after a thread has published the old value once more. That thread has an entry of its
+//! own, at or before the deadline that it has set. It is needed for as long as the timer is
+//! armed and the link does not cover its deadline.
 //!
 //! # Relying on a promise meanwhile
 //!
@@ -33,7 +55,7 @@
 //! another goal.
 
 use super::{Sink, Sweep};
-use crate::core::entry::Entry;
+use crate::core::entry::{promise_tick, Entry};
 use crate::core::memory::Memory;
 use crate::core::node::Link;
 use crate::core::shard::{Producer, Shard};
@@ -52,6 +74,8 @@ pub(super) struct Cleaning {
     rest: usize,
     /// The number of requests when the clean-up began; 0 if none is under way.
     asked: u32,
+    /// The one before has left too many entries.
+    thorough: bool,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -92,6 +116,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if self.d.cleaning.asked == 0 {
             self.d.cleaning = Cleaning {
                 asked,
+                thorough: self.d.cleaning.thorough,
                 ..Cleaning::default()
             };
         }
@@ -126,17 +151,20 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.wheel.find_shard(|s| s.id == next)
     }
 
-    /// A clean-up does not see the entries that were pushed behind it. Their threads
-    /// may have made their last request, so a further clean-up follows if it is
-    /// worth it.
+    /// A further clean-up follows if it is worth it: a thorough one after one that was
+    /// not. Besides, a clean-up does not see the entries that were pushed behind it, and
+    /// their threads may have made their last request.
     fn end_cleaning(&mut self) {
         let began = std::mem::take(&mut self.d.cleaning.asked);
+        let was_thorough = std::mem::take(&mut self.d.cleaning.thorough);
         let clean = &self.wheel.shared.clean;
         // Acquire: as in `clean_up`, for the counts.
         let asked = clean.load(Ordering::Acquire);
-        if asked == began || !self.wheel.is_worth_cleaning() {
+        if !self.wheel.is_worth_cleaning() || was_thorough && asked == began {
             // Relaxed, both: a new request makes this fail, and stays.
             _ = clean.compare_exchange(asked, 0, Ordering::Relaxed, Ordering::Relaxed);
+        } else {
+            self.d.cleaning.thorough = true;
         }
     }
 
@@ -180,8 +208,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Step clean.read.
-    fn is_needed(&self, entry: Entry, k: u64, shard: *mut Shard) -> bool {
-        let wheel = self.wheel;
+    fn is_needed(&mut self, entry: Entry, k: u64, shard: *mut Shard) -> bool {
+        let (wheel, hand) = (self.wheel, self.d.hand);
+        let unit_bits = wheel.ticks.unit_bits;
         let index = entry.index();
         let hot = wheel.slab.hot(index);
         // Acquire: pairs with the Release behind arm.publish.
@@ -193,16 +222,46 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             publishes(unsafe { &*shard })
         };
         // Acquire: pairs with arm.publish.
-        let link = Link(hot.link.load(Ordering::Acquire));
-        if published || link.is_about(k, wheel.ticks.unit_bits) {
+        let mut link = Link(hot.link.load(Ordering::Acquire));
+        let named = link.is_about(k, unit_bits);
+        if published || named && !self.d.cleaning.thorough {
             return true;
         }
         // Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if !state.is_armed() {
-            return false;
+        let due = match state.is_armed() {
+            true => state.deadline(hand),
+            false => NEVER,
+        };
+        if named {
+            let Some(other) = self.other_promise(index, link, due != NEVER) else {
+                return true;
+            };
+            // AcqRel: the entry; pairs with arm.read. If it fails, a thread has published.
+            let changed =
+                hot.link
+                    .compare_exchange(link.0, other.0, Ordering::AcqRel, Ordering::Relaxed);
+            if changed.is_err() {
+                return true;
+            }
+            link = other;
         }
-        let due = state.deadline(self.d.hand);
-        due != NEVER && !link.promises(self.d.hand, due, wheel.ticks.unit_bits)
+        due != NEVER && (k <= due || due <= hand) && !link.promises(hand, due, unit_bits)
+    }
+
+    /// What the link of a node is exchanged for, if it has many entries there.
+    fn other_promise(&mut self, index: u32, link: Link, is_armed: bool) -> Option<Link> {
+        let (unit_bits, hand) = (self.wheel.ticks.unit_bits, self.d.hand);
+        if !is_armed {
+            // Tick 0 has passed.
+            return Some(Link::new(0, unit_bits, link.high()));
+        }
+        let first = link.promise(unit_bits);
+        if first.saturating_sub(1 << unit_bits) <= hand {
+            return None;
+        }
+        let tick = promise_tick(first - 1, hand);
+        let other = Link::new(tick, unit_bits, link.high());
+        self.promise(index, tick, hand).then_some(other)
     }
 }

@@ -1,11 +1,13 @@
 //! Dead entries are cleaned up while timers are armed, with pushes and relying
 //! on promises: drawn in `core/driver/clean.rs`.
 
-use super::{duel, duel_to, explore, one, report, two, yes, Alarm, World};
+use super::{duel, duel_to, explore, one, report, shape, two, yes, Alarm, World};
 use crate::core::arm::How;
+use crate::core::driver::Fired;
 use crate::core::state::Handle;
+use crate::core::wheel::Config;
 use crate::tests::checker::at;
-use crate::tests::Waking;
+use crate::tests::{Collect, Waking};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -146,4 +148,94 @@ fn clean_up_against_a_promise_that_a_sleep_has_moved() {
             assert_eq!(w.fired(), 2, "late or lost");
         },
     );
+}
+
+/// A tick with units of two.
+const SHORT: u32 = 11;
+
+/// A timer that has six entries at tick 10, the first of two that the link names. A
+/// clean-up has left them, and a thorough one is to follow.
+fn armed_again() -> (World, Handle) {
+    let w = World::of(Config {
+        tick_ns: 1 << SHORT,
+        ..shape(2, 1, 0)
+    });
+    let t = w.timer(None);
+    for _ in 0..6 {
+        arm_short(&w, 1, t, 10);
+    }
+    assert_eq!(sweep(&w, 1) + sweep(&w, 2), 0);
+    assert_eq!(w.wheel.entries(), 6);
+    assert_ne!(w.wheel.requests_to_clean(), 0, "one is enough");
+    (w, t)
+}
+
+fn arm_short(w: &World, n: usize, t: Handle, tick: u64) -> bool {
+    let own = Waking(w.tokens[n], || ());
+    yes(w.wheel.arm_at(&own, t, tick << SHORT).number())
+}
+
+/// How many fire by `tick`.
+fn sweep(w: &World, tick: u64) -> u64 {
+    let mut n = 0;
+    let take = |f: &Fired| {
+        assert!(f.deadline_ns <= tick << SHORT, "early");
+        n += 1;
+        true
+    };
+    let now = tick << SHORT;
+    w.wheel.advance(now, Collect(take)).unwrap();
+    n
+}
+
+/// The promise of a timer that has many entries is changed to one of the unit before, or
+/// to none. A thread arms the timer meanwhile: there, where it relies on the old promise,
+/// and before it.
+#[test]
+fn clean_up_that_is_thorough_against_a_thread_that_arms() {
+    for (tick, cancelled) in [(10, false), (10, true), (11, false), (11, true), (7, false)] {
+        duel(
+            move || {
+                let (w, t) = armed_again();
+                if cancelled {
+                    w.cancel(0, t);
+                }
+                (w, t)
+            },
+            move |(w, t)| arm_short(w, 0, *t, tick),
+            |(w, _)| assert_eq!(sweep(w, 3) + sweep(w, 4), 0),
+            move |(w, t), _, ()| {
+                assert_eq!(w.wheel.due(*t), Ok(Some(tick << SHORT)));
+                assert_eq!(sweep(w, tick - 1), 0, "early");
+                assert_eq!(sweep(w, tick), 1, "late or lost");
+                assert_eq!(sweep(w, 20), 0, "twice");
+            },
+        );
+    }
+}
+
+/// A thread that is about to publish the unit of the old promise once more.
+#[test]
+fn clean_up_that_is_thorough_against_a_push_that_is_cancelled() {
+    for cancelled in [false, true] {
+        duel(
+            move || {
+                let (w, t) = armed_again();
+                if cancelled {
+                    w.cancel(0, t);
+                }
+                (w, t)
+            },
+            |(w, t)| {
+                arm_short(w, 0, *t, 10);
+                w.cancel(0, *t);
+            },
+            |(w, _)| assert_eq!(sweep(w, 3) + sweep(w, 4), 0),
+            |(w, t), (), ()| {
+                arm_short(w, 0, *t, 11);
+                assert_eq!(sweep(w, 10), 0, "early");
+                assert_eq!(sweep(w, 11), 1, "late or lost");
+            },
+        );
+    }
 }
