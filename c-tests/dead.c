@@ -151,6 +151,38 @@ static void arms_for_one_tick_stay_bounded(void)
 	}
 }
 
+/* After a clean-up no promise is relied on until the clock moves, and each arm pushes. */
+static void arms_while_the_clock_stands_stay_bounded(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t moved = ktap_timer(w), t = ktap_timer(w);
+	struct hwheel_event e;
+	uint64_t most = 0;
+
+	for (uint64_t i = 0; i < 40000; i++)
+		CHECK(hwheel_timer_mod(w, moved, (1000000 - i) * MS, 0) >= 0);
+	for (int i = 0; i < 100; i++)
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
+	CHECK(stats(w).entries < 100);
+	for (int i = 0; i < 1000000; i++) {
+		int delay = i < 500000 ? 300 : 301 + i % 5;
+
+		CHECK_EQ(hwheel_timer_mod(w, t, delay * SEC, 0), 0);
+		CHECK_EQ(hwheel_timer_delete(w, t), 1);
+		if (i % 1000 == 0) {
+			if (stats(w).entries > most)
+				most = stats(w).entries;
+			CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
+		}
+	}
+	printf("# at most %" PRIu64 " entries\n", most);
+	CHECK(most > 1000 && most < BOUND);
+	CHECK_EQ(hwheel_timer_mod(w, t, 300 * SEC, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 300 * SEC - MS, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 300 * SEC, &e, 1, NULL), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* None that lives is lost by it, and each fires at its tick. */
 static void the_living_are_kept(void)
 {
@@ -224,6 +256,7 @@ static const struct ktap_test tests[] = {
 	TEST(entries_of_timers_that_are_never_due_go),
 	TEST(short_ticks_stay_bounded),
 	TEST(arms_for_one_tick_stay_bounded),
+	TEST(arms_while_the_clock_stands_stay_bounded),
 	TEST(the_living_are_kept),
 	TEST(the_tick_thread_does_it_and_sleeps_again),
 };

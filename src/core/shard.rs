@@ -10,7 +10,7 @@ use super::memory::{Memory, Pages};
 use super::queue::{extend, push, Chunk, Front, Position};
 use super::slab::{FreeList, Run};
 use super::stats::Count;
-use super::tunables::{FIRST_REGION, LARGEST_REGION, MASK_BITS};
+use super::tunables::{CLEAN_OFTEN, FIRST_REGION, LARGEST_REGION, MASK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -32,6 +32,8 @@ pub(crate) struct Shard {
     spare: Cell<*mut Chunk>,
     region: Cell<Region>,
     pub count: Count,
+    /// The number of pushes at which it asks whether most entries are dead.
+    pub ask_at: Cell<u64>,
     // Written once, before the shard is shared, or by its owner.
     pub next: AtomicPtr<Shard>,
     pub next_of_bit: AtomicPtr<Shard>,
@@ -91,6 +93,7 @@ impl Shard {
                     bytes: FIRST_REGION / 2,
                 }),
                 count: Count::default(),
+                ask_at: Cell::new(CLEAN_OFTEN),
                 next: AtomicPtr::new(std::ptr::null_mut()),
                 next_of_bit: AtomicPtr::new(std::ptr::null_mut()),
                 regions: AtomicPtr::new(std::ptr::null_mut()),

@@ -581,6 +581,32 @@ fn pushes_that_overtake_a_clean_up() {
     assert!((7_500..9_000).contains(&left_of_a_clean_up(&[8_000])));
 }
 
+/// A clean-up is requested although the push that was to do so was the first of two of an
+/// arm.
+#[test]
+fn an_arm_with_two_pushes_requests_a_clean_up() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let moved = w.setup(own, Spec::default(), None).unwrap();
+    let mut due = 1 << 30;
+    for round in 1..3 {
+        let t = w.setup(own, Spec::default(), None).unwrap();
+        while w.total(|c| &c.pushes) < round * 8192 - 1 {
+            due -= 1;
+            w.arm(own, moved, at(due), How::Always).unwrap();
+        }
+        assert_eq!(w.requests_to_clean(), 0);
+        asleep(&w);
+        // The hand enters the slot of the first entry before the timer is due.
+        let passes = Waking(own.0, || assert_eq!(fired(&w, round << 24, 9), []));
+        w.arm(&passes, t, at((round << 24) + 9), How::Always)
+            .unwrap();
+        assert_eq!(w.total(|c| &c.pushes), round * 8192 + 1);
+        assert_eq!(w.cancel(own, t, false), Ok(true));
+    }
+    assert_eq!(w.requests_to_clean(), 1);
+}
+
 /// Of a timer that is due so soon that no earlier promise can be made, a clean-up drops
 /// nothing.
 #[test]

@@ -250,6 +250,7 @@ impl<M: Memory> Wheel<M> {
         let hand = tick.saturating_sub(LEAP);
         let arm = Node { own, index, hot }.armed(word, tick, hand);
         self.uphold_again(caller, arm);
+        self.consider_cleaning(caller, own);
         self.unless_closed(arm, was).into()
     }
 }

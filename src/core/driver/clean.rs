@@ -82,14 +82,15 @@ impl<M: Memory> Wheel<M> {
     /// Every `CLEAN_OFTEN` pushes of a thread: requests a clean-up if it is worth it.
     #[inline(always)]
     pub(in crate::core) fn consider_cleaning(&self, caller: &impl Caller, own: Producer<'_>) {
-        if own.count.pushes.get() % CLEAN_OFTEN == 0 {
-            self.ask_to_clean(caller);
+        if own.count.pushes.get() >= own.ask_at.get() {
+            self.ask_to_clean(caller, own);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn ask_to_clean(&self, caller: &impl Caller) {
+    fn ask_to_clean(&self, caller: &impl Caller, own: Producer<'_>) {
+        own.ask_at.set(own.count.pushes.get() + CLEAN_OFTEN);
         if self.is_worth_cleaning() {
             // Release: pairs with the Acquires in `clean_up` and `end_cleaning`.
             self.shared.clean.fetch_add(1, Ordering::Release);
