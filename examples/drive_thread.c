@@ -2,6 +2,7 @@
  * Let the wheel drive itself: a thread sleeps until a timer is due and runs
  * its callback. Any thread arms and cancels meanwhile.
  */
+#define _DEFAULT_SOURCE
 #include <hwheel.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+#define _DEFAULT_SOURCE
 #include <hwheel.h>
 #include <stdio.h>
 #include <unistd.h>

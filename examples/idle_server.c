@@ -12,6 +12,9 @@
  * be closed soon after their time, and the talking never. The exit status is 0
  * if that is so.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <arpa/inet.h>
 #include <errno.h>
 #include <hwheel.h>

@@ -2,6 +2,7 @@
  * Sessions by name: each request of a user puts the end of the session off, and
  * no handle is kept anywhere.
  */
+#define _DEFAULT_SOURCE
 #include <hwheel.h>
 #include <stdio.h>
 #include <string.h>

@@ -6,6 +6,7 @@
  *
  * The exit status is 0 if that is so.
  */
+#define _DEFAULT_SOURCE
 #include <hwheel.h>
 #include <inttypes.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
  * Callbacks in threads of their own: one that takes long delays nobody else.
  */
+#define _DEFAULT_SOURCE
 #include <hwheel.h>
 #include <stdatomic.h>
 #include <stdio.h>

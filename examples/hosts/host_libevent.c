@@ -2,6 +2,7 @@
  * A libevent base drives the wheel through its descriptor, beside timers of
  * its own: one event stands for all timers of the wheel.
  */
+#define _DEFAULT_SOURCE
 #include "compare.h"
 #include <event2/event.h>
 

@@ -2,6 +2,7 @@
  * A libuv loop drives the wheel through its descriptor, beside timers of its
  * own: one uv_poll_t stands for all timers of the wheel.
  */
+#define _DEFAULT_SOURCE
 #include "compare.h"
 #include <uv.h>
 
