@@ -19,6 +19,10 @@ static void every_error_has_words_of_its_own(void)
 			CHECK(strcmp(words, hwheel_strerror(-errors[j])) != 0);
 	}
 	CHECK(strcmp(hwheel_strerror(-ESTALE), "the timer no longer exists") == 0);
+	CHECK(strcmp(hwheel_strerror(-EBUSY),
+		     "the wheel is in use by a driver or by a stop") == 0);
+	CHECK(strcmp(hwheel_strerror(-ESHUTDOWN),
+		     "the timer or the wheel is shut down, or this is a forked child") == 0);
 }
 
 static void any_number_has_words(void)

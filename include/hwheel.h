@@ -22,14 +22,18 @@
  *   is written. errno keeps its value.
  * - Any thread may call them at any time, unless "Context" says otherwise.
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
- *   number is negative, and -EINVAL.
+ *   number counts as negative and gives -EINVAL.
  * - A timer fires at the first tick at or after its time, never before. A timer
- *   more than 2^36 ticks away may be late by at most one part in two hundred
+ *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
- * - In the child of a fork, a wheel of the parent is -ESHUTDOWN.
+ * - In the child of a fork, a wheel of the parent gives -ESHUTDOWN. Only
+ *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
+ *   the child returns from the callback, no other timer fires in the child. The
+ *   call that drives ends there. A tick thread or a worker ends, and with it
+ *   the child process.
  *
  * make header writes this file from src/capi. Do not edit it.
  */
@@ -135,9 +139,9 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
 /**
  * How to make a wheel. A member that is zero has its default value.
  *
- * @size: sizeof(struct hwheel_options). The library completes a shorter struct
- *   with zeros. It accepts a longer one, up to 4096 bytes, if all bytes that it
- *   does not know are zero.
+ * @size: sizeof(struct hwheel_options), at least 8. The library completes a
+ *   shorter struct with zeros. It accepts a longer one, up to 4096 bytes, if
+ *   all bytes that it does not know are zero.
  * @clock: one of HWHEEL_CLOCK_*.
  * @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
  *   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
@@ -151,8 +155,8 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   At the limit a thread that is stopped inside a call may hold freed timers
  *   back. A call that makes a timer then returns -ENOSPC a little early.
  * @flags: 0 or HWHEEL_COARSE.
- * @start_ns: first time of a manual clock, below 2^62 ticks and below 2^63 ns;
- *   0 for the other clocks.
+ * @start_ns: first time of a manual clock, below 2^63 ns; 0 for the other
+ *   clocks.
  * @workers: number of threads that run callbacks, 0 to 256; default 0, which
  *   means that the driving thread runs them. hwheel_create() starts the
  *   threads.
@@ -162,9 +166,11 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   HWHEEL_OVERLOAD_*.
  * @executor: the caller's own way to run callbacks, or NULL. Not together with
  *   @workers.
- * @executor_arg: the second argument of @executor.
+ * @executor_arg: the second argument of @executor. Without @executor it is
+ *   NULL; any other value is -EINVAL.
  *
- * Without workers or an executor, @queue and @overload have no effect.
+ * Without workers or an executor, @queue and @overload are checked, but have no
+ * effect.
  */
 struct hwheel_options {
 	uint32_t size;
@@ -208,10 +214,11 @@ int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
  * @wheel: the wheel; NULL is allowed.
  *
  * Stops the wheel like hwheel_stop(), then frees it with all its timers and its
- * descriptor. Pending timers do not fire; hwheel_drain() gets them back before.
- * All handles of the wheel become invalid.
+ * descriptor. Pending timers do not fire. Call hwheel_drain() first to get them
+ * back. All handles of the wheel become invalid.
  *
- * A forked child may destroy its copy of the wheel. That frees memory only.
+ * A forked child may destroy its copy of the wheel. That frees memory only. A
+ * child that a callback has forked gets -EDEADLK until the callback returns.
  *
  * Return:
  * * 0 - the wheel is gone.
@@ -266,9 +273,10 @@ struct hwheel_event {
  * It runs on the thread that drives the wheel, or on a worker or a thread of
  * the executor if the wheel has such. The callback of one timer never runs on
  * two threads at once. A callback may call every function of the wheel but
- * hwheel_destroy(), hwheel_stop(), hwheel_drain() and those that drive, and it
- * may cancel, re-arm or free any timer, its own included. It must return: no
- * longjmp(), and an exception that leaves it ends the process.
+ * hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
+ * hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
+ * It must return: no longjmp(), and an exception that leaves it ends the
+ * process.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel,
 			  const struct hwheel_event *event);
@@ -526,10 +534,10 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * When this call returns, the callback is not running on any thread. It does
- * not start again, unless a thread arms the timer again. A callback that waits
- * in the queue of workers or an executor is taken out of it and does not run.
- * This call runs no callback.
+ * When this call returns 1 or 0, the callback is not running on any thread. It
+ * does not start again, unless a thread arms the timer again. A callback that
+ * waits in the queue of workers or an executor is taken out of it and does not
+ * run. This call runs no callback.
  *
  * Callbacks may wait for each other's timers as long as they form no ring. The
  * call that would close a ring fails, also across wheels.
@@ -541,11 +549,12 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is this timer's callback, or a callback for which
  *   this timer's callback waits; nothing has changed.
- * * -ESTALE - the timer no longer exists, and its callback is not running.
+ * * -ESTALE - the timer no longer exists, and its callback is not running on
+ *   another thread.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in the callback of another timer. Blocks while the
- * callback runs, so the caller holds no lock that the callback takes.
+ * callback runs, so the caller must not hold a lock that the callback takes.
  */
 int hwheel_timer_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
@@ -574,8 +583,8 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * Like hwheel_timer_shutdown(). When this call returns, the callback is not
- * running on any thread and never starts again.
+ * Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
+ * not running on any thread and never starts again.
  *
  * Return:
  * * 1 - the timer was pending and will not fire, or its callback was taken out
@@ -584,11 +593,12 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is this timer's callback, or a callback for which
  *   this timer's callback waits; nothing has changed.
- * * -ESTALE - the timer no longer exists, and its callback is not running.
+ * * -ESTALE - the timer no longer exists, and its callback is not running on
+ *   another thread.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in the callback of another timer. Blocks while the
- * callback runs, so the caller holds no lock that the callback takes.
+ * callback runs, so the caller must not hold a lock that the callback takes.
  */
 int hwheel_timer_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
@@ -635,11 +645,13 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  * @wheel: the wheel.
  *
  * The tick thread drives the wheel: it sleeps until a timer is due, and runs
- * the callbacks unless workers or an executor do. A timer without a callback is
- * dropped when it comes due, and hwheel_stats.unclaimed counts it. The thread
- * and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
- * SIGTRAP, SIGSYS and SIGPROF, so the program's handlers for these work in
- * callbacks, too.
+ * the callbacks unless workers or an executor do. The event of a timer without
+ * a callback is discarded, and hwheel_stats.unclaimed counts it.
+ *
+ * The tick thread and the workers block all signals but SIGSEGV, SIGBUS,
+ * SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGPROF. The program's handlers for these
+ * work in callbacks, too. A program that a callback starts inherits the blocked
+ * signals. Unblock them between fork() and exec, or use POSIX_SPAWN_SETSIGMASK.
  *
  * Return:
  * * 0 - the tick thread drives the wheel.
@@ -649,7 +661,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  *   left; hwheel_poll() still works.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback. Does not wait for the tick thread.
+ * Context: any thread, also in a callback; in a callback on the driving thread
+ * it gives -EBUSY. Does not wait for the tick thread.
  */
 HWHEEL_MUST_CHECK
 int hwheel_start(struct hwheel *wheel);
@@ -658,12 +671,13 @@ int hwheel_start(struct hwheel *wheel);
  * hwheel_stop() - Stop the tick thread.
  * @wheel: the wheel.
  *
- * When this call returns, no callback is running and none will start. Callbacks
- * that wait in the queue of workers or an executor have fired: they run before,
- * some of them on the caller's stack. Until then the queue takes no more; the
- * driving thread runs callbacks itself. Both hold for a wheel without a tick
- * thread, too. If callbacks return, this call returns in bounded time, whatever
- * the executor does.
+ * When this call returns, no callback is running and none will start until a
+ * thread drives the wheel again. A hwheel_poll() or hwheel_advance() of another
+ * thread has ended. Callbacks in the queue have already fired, so they run
+ * first, some on the caller's stack. Until the call returns nothing more is
+ * queued; the driving thread runs callbacks itself. All of this is also true
+ * without a tick thread. If callbacks return, this call returns in bounded
+ * time, whatever the executor does.
  *
  * Timers stay pending, and arming works as before: hwheel_start() continues,
  * and so does hwheel_poll().
@@ -676,8 +690,9 @@ int hwheel_start(struct hwheel *wheel);
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread. Blocks until every running callback has returned, so the
- * caller holds no lock that a callback takes.
+ * Context: any thread, but not in a callback of this wheel. Blocks until every
+ * running callback has returned and no other thread drives, so the caller must
+ * not hold a lock that a callback takes.
  */
 int hwheel_stop(struct hwheel *wheel);
 
@@ -686,8 +701,8 @@ int hwheel_stop(struct hwheel *wheel);
 /**
  * Bounds for one call that drives, and whether the call left work.
  *
- * @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
- *   hwheel_options.
+ * @size: sizeof(struct hwheel_run), set by the caller, at least 8. Read like
+ *   that of struct hwheel_options.
  * @left: receives 1 if the call stopped at a bound, so that due timers may be
  *   left; 0 if no due timer is left.
  * @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
@@ -719,7 +734,7 @@ struct hwheel_run {
  * * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread. Never blocks.
+ * Context: any thread, also in a callback. Never blocks.
  */
 HWHEEL_MUST_CHECK
 int hwheel_fd(struct hwheel *wheel);
@@ -728,9 +743,9 @@ int hwheel_fd(struct hwheel *wheel);
  * hwheel_poll() - Drive a wheel with a system clock.
  * @wheel: the wheel.
  * @events: receives events; may be NULL if @max is 0.
- * @max: number of events that @events has room for. With 0, a timer without a
- *   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
- *   it.
+ * @max: number of events that @events has room for. With 0, all due timers
+ *   fire, within the bounds of @run. The event of a timer without a callback is
+ *   then discarded, and hwheel_stats.unclaimed counts it.
  * @run: bounds for this call; NULL for none.
  *
  * Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
@@ -747,8 +762,9 @@ int hwheel_fd(struct hwheel *wheel);
  *   is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread; one drives at a time. Runs callbacks on the caller's
- * stack, unless the wheel has workers or an executor.
+ * Context: any thread, but not in a callback of this wheel; one drives at a
+ * time. Runs callbacks on the caller's stack, unless the wheel has workers or
+ * an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
  */
 int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
 		struct hwheel_run *run);
@@ -759,9 +775,9 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * @now_ns: the time now, below 2^63. An earlier time than the last one leaves
  *   the clock where it is; so 0 runs what is due without moving the clock.
  * @events: receives events; may be NULL if @max is 0.
- * @max: number of events that @events has room for. With 0, a timer without a
- *   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
- *   it.
+ * @max: number of events that @events has room for. With 0, all due timers
+ *   fire, within the bounds of @run. The event of a timer without a callback is
+ *   then discarded, and hwheel_stats.unclaimed counts it.
  * @run: bounds for this call; NULL for none.
  *
  * Fires every timer that is due at @now_ns, in the order of their ticks. It
@@ -779,8 +795,9 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * * -EBUSY - another thread drives, or the caller is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread; one drives at a time. Runs callbacks on the caller's
- * stack, unless the wheel has workers or an executor.
+ * Context: any thread, but not in a callback of this wheel; one drives at a
+ * time. Runs callbacks on the caller's stack, unless the wheel has workers or
+ * an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
  */
 int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
 		   struct hwheel_event *events, uint32_t max,
@@ -792,8 +809,9 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * @time_ns: receives the time in nanoseconds on the wheel's clock.
  *
  * The time is never later than the next timer. It may be earlier: after timers
- * were cancelled, after a call that stopped at a bound, and while another
- * thread drives.
+ * were cancelled, after a call that stopped at a bound, in a callback, and
+ * while another thread drives. In the last two cases the call may return 1 with
+ * a time that has passed, even if no timer is pending.
  *
  * Return:
  * * 1 - @time_ns is set.
@@ -840,7 +858,8 @@ int hwheel_now(const struct hwheel *wheel, uint64_t *now_ns);
  * * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread. Runs the callback on the caller's stack.
+ * Context: any thread, also in a callback. Runs the callback on the caller's
+ * stack.
  */
 int hwheel_run_queued(struct hwheel *wheel);
 
@@ -865,8 +884,8 @@ int hwheel_run_queued(struct hwheel *wheel);
  * * -EDEADLK - the caller is a callback or the executor of this wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread; one drives at a time. Never blocks. Visits every timer
- * once.
+ * Context: any thread, but not in a callback of this wheel; one drives at a
+ * time. Never blocks. Visits every timer once.
  */
 HWHEEL_MUST_CHECK
 int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
@@ -1035,10 +1054,13 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  * @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
  * @max: number of events that @events has room for, at least 1.
  *
- * For inspection and debugging, and to cancel all timers that match. A timer
- * that is pending during the whole walk is listed exactly once. A timer that is
- * armed, fires or is cancelled during the walk may be listed or not. A listed
- * timer may have fired when this call returns.
+ * For inspection and debugging, and to cancel all timers with a handle that
+ * match. A timer with a key has the handle 0: only hwheel_key_delete() cancels
+ * it.
+ *
+ * A timer that is pending during the whole walk is listed exactly once. A timer
+ * that is armed, fires or is cancelled during the walk may be listed or not. A
+ * listed timer may have fired when this call returns.
  *
  * Return:
  * * n - the number of timers written. Fewer than @max means that the walk is
@@ -1058,7 +1080,11 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * Counts of what a wheel has done. They are exact while no thread uses the
  * wheel.
  *
- * @size: sizeof(struct hwheel_stats), set by the caller.
+ * The hand is the tick up to which the wheel has been driven. An entry refers
+ * to a timer. It lies in the bucket of a tick, at which the driver visits the
+ * timer. A push puts an entry into a bucket.
+ *
+ * @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
  * @reserved: receives 0.
  * @live: number of timers that exist, pending or not.
  * @fired: number of timers that have fired, each period by itself.

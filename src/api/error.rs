@@ -15,7 +15,7 @@ pub enum Error {
     Limit,
     /// Out of memory.
     NoMemory,
-    /// Another thread drives the wheel.
+    /// The wheel is in use by a driver or by a stop.
     Busy,
     /// An argument is not valid, or not for this wheel.
     Invalid,

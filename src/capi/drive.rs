@@ -35,8 +35,8 @@ pub struct hwheel_event {
 
 /// Bounds for one call that drives, and whether the call left work.
 ///
-/// @size: sizeof(struct hwheel_run), set by the caller. Read like that of struct
-///   hwheel_options.
+/// @size: sizeof(struct hwheel_run), set by the caller, at least 8. Read like
+///   that of struct hwheel_options.
 /// @left: receives 1 if the call stopped at a bound, so that due timers may be
 ///   left; 0 if no due timer is left.
 /// @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
@@ -200,9 +200,9 @@ unsafe fn drive(
 /// @now_ns: the time now, below 2^63. An earlier time than the last one leaves
 ///   the clock where it is; so 0 runs what is due without moving the clock.
 /// @events: receives events; may be NULL if @max is 0.
-/// @max: number of events that @events has room for. With 0, a timer without a
-///   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
-///   it.
+/// @max: number of events that @events has room for. With 0, all due timers
+///   fire, within the bounds of @run. The event of a timer without a callback is
+///   then discarded, and hwheel_stats.unclaimed counts it.
 /// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due at @now_ns, in the order of their ticks. It
@@ -220,8 +220,9 @@ unsafe fn drive(
 /// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread; one drives at a time. Runs callbacks on the caller's
-/// stack, unless the wheel has workers or an executor.
+/// Context: any thread, but not in a callback of this wheel; one drives at a
+/// time. Runs callbacks on the caller's stack, unless the wheel has workers or
+/// an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
     wheel: *mut hwheel,
@@ -265,9 +266,9 @@ unsafe fn advance_within(
 /// hwheel_poll() - Drive a wheel with a system clock.
 /// @wheel: the wheel.
 /// @events: receives events; may be NULL if @max is 0.
-/// @max: number of events that @events has room for. With 0, a timer without a
-///   callback is dropped when it comes due, and hwheel_stats.unclaimed counts
-///   it.
+/// @max: number of events that @events has room for. With 0, all due timers
+///   fire, within the bounds of @run. The event of a timer without a callback is
+///   then discarded, and hwheel_stats.unclaimed counts it.
 /// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
@@ -284,8 +285,9 @@ unsafe fn advance_within(
 ///   is a callback of the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread; one drives at a time. Runs callbacks on the caller's
-/// stack, unless the wheel has workers or an executor.
+/// Context: any thread, but not in a callback of this wheel; one drives at a
+/// time. Runs callbacks on the caller's stack, unless the wheel has workers or
+/// an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
     wheel: *mut hwheel,
@@ -313,7 +315,7 @@ pub unsafe extern "C" fn hwheel_poll(
 /// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread. Never blocks.
+/// Context: any thread, also in a callback. Never blocks.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
@@ -325,11 +327,13 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// @wheel: the wheel.
 ///
 /// The tick thread drives the wheel: it sleeps until a timer is due, and runs
-/// the callbacks unless workers or an executor do. A timer without a callback is
-/// dropped when it comes due, and hwheel_stats.unclaimed counts it. The thread
-/// and the workers block all signals but SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-/// SIGTRAP, SIGSYS and SIGPROF, so the program's handlers for these work in
-/// callbacks, too.
+/// the callbacks unless workers or an executor do. The event of a timer without
+/// a callback is discarded, and hwheel_stats.unclaimed counts it.
+///
+/// The tick thread and the workers block all signals but SIGSEGV, SIGBUS,
+/// SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGPROF. The program's handlers for these
+/// work in callbacks, too. A program that a callback starts inherits the blocked
+/// signals. Unblock them between fork() and exec, or use POSIX_SPAWN_SETSIGMASK.
 ///
 /// Return:
 /// * 0 - the tick thread drives the wheel.
@@ -339,7 +343,8 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 ///   left; hwheel_poll() still works.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: any thread, also in a callback. Does not wait for the tick thread.
+/// Context: any thread, also in a callback; in a callback on the driving thread
+/// it gives -EBUSY. Does not wait for the tick thread.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
@@ -350,12 +355,13 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 /// hwheel_stop() - Stop the tick thread.
 /// @wheel: the wheel.
 ///
-/// When this call returns, no callback is running and none will start. Callbacks
-/// that wait in the queue of workers or an executor have fired: they run before,
-/// some of them on the caller's stack. Until then the queue takes no more; the
-/// driving thread runs callbacks itself. Both hold for a wheel without a tick
-/// thread, too. If callbacks return, this call returns in bounded time, whatever
-/// the executor does.
+/// When this call returns, no callback is running and none will start until a
+/// thread drives the wheel again. A hwheel_poll() or hwheel_advance() of another
+/// thread has ended. Callbacks in the queue have already fired, so they run
+/// first, some on the caller's stack. Until the call returns nothing more is
+/// queued; the driving thread runs callbacks itself. All of this is also true
+/// without a tick thread. If callbacks return, this call returns in bounded
+/// time, whatever the executor does.
 ///
 /// Timers stay pending, and arming works as before: hwheel_start() continues,
 /// and so does hwheel_poll().
@@ -368,8 +374,9 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 /// * -EBUSY - another thread is stopping the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread. Blocks until every running callback has returned, so the
-/// caller holds no lock that a callback takes.
+/// Context: any thread, but not in a callback of this wheel. Blocks until every
+/// running callback has returned and no other thread drives, so the caller must
+/// not hold a lock that a callback takes.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
@@ -389,7 +396,8 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread. Runs the callback on the caller's stack.
+/// Context: any thread, also in a callback. Runs the callback on the caller's
+/// stack.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
     // SAFETY: the caller's promise.
@@ -414,8 +422,8 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 /// * -EDEADLK - the caller is a callback or the executor of this wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
-/// Context: any thread; one drives at a time. Never blocks. Visits every timer
-/// once.
+/// Context: any thread, but not in a callback of this wheel; one drives at a
+/// time. Never blocks. Visits every timer once.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_drain(

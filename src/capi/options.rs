@@ -32,9 +32,9 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 
 /// How to make a wheel. A member that is zero has its default value.
 ///
-/// @size: sizeof(struct hwheel_options). The library completes a shorter struct
-///   with zeros. It accepts a longer one, up to 4096 bytes, if all bytes that it
-///   does not know are zero.
+/// @size: sizeof(struct hwheel_options), at least 8. The library completes a
+///   shorter struct with zeros. It accepts a longer one, up to 4096 bytes, if
+///   all bytes that it does not know are zero.
 /// @clock: one of HWHEEL_CLOCK_*.
 /// @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
 ///   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
@@ -48,8 +48,8 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 ///   At the limit a thread that is stopped inside a call may hold freed timers
 ///   back. A call that makes a timer then returns -ENOSPC a little early.
 /// @flags: 0 or HWHEEL_COARSE.
-/// @start_ns: first time of a manual clock, below 2^62 ticks and below 2^63 ns;
-///   0 for the other clocks.
+/// @start_ns: first time of a manual clock, below 2^63 ns; 0 for the other
+///   clocks.
 /// @workers: number of threads that run callbacks, 0 to 256; default 0, which
 ///   means that the driving thread runs them. hwheel_create() starts the
 ///   threads.
@@ -59,9 +59,11 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 ///   HWHEEL_OVERLOAD_*.
 /// @executor: the caller's own way to run callbacks, or NULL. Not together with
 ///   @workers.
-/// @executor_arg: the second argument of @executor.
+/// @executor_arg: the second argument of @executor. Without @executor it is
+///   NULL; any other value is -EINVAL.
 ///
-/// Without workers or an executor, @queue and @overload have no effect.
+/// Without workers or an executor, @queue and @overload are checked, but have no
+/// effect.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct hwheel_options {
@@ -160,10 +162,11 @@ pub unsafe extern "C" fn hwheel_create(
 /// @wheel: the wheel; NULL is allowed.
 ///
 /// Stops the wheel like hwheel_stop(), then frees it with all its timers and its
-/// descriptor. Pending timers do not fire; hwheel_drain() gets them back before.
-/// All handles of the wheel become invalid.
+/// descriptor. Pending timers do not fire. Call hwheel_drain() first to get them
+/// back. All handles of the wheel become invalid.
 ///
-/// A forked child may destroy its copy of the wheel. That frees memory only.
+/// A forked child may destroy its copy of the wheel. That frees memory only. A
+/// child that a callback has forked gets -EDEADLK until the callback returns.
 ///
 /// Return:
 /// * 0 - the wheel is gone.

@@ -9,7 +9,11 @@ use std::ffi::c_int;
 /// Counts of what a wheel has done. They are exact while no thread uses the
 /// wheel.
 ///
-/// @size: sizeof(struct hwheel_stats), set by the caller.
+/// The hand is the tick up to which the wheel has been driven. An entry refers
+/// to a timer. It lies in the bucket of a tick, at which the driver visits the
+/// timer. A push puts an entry into a bucket.
+///
+/// @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
 /// @reserved: receives 0.
 /// @live: number of timers that exist, pending or not.
 /// @fired: number of timers that have fired, each period by itself.
@@ -126,8 +130,9 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 /// @time_ns: receives the time in nanoseconds on the wheel's clock.
 ///
 /// The time is never later than the next timer. It may be earlier: after timers
-/// were cancelled, after a call that stopped at a bound, and while another
-/// thread drives.
+/// were cancelled, after a call that stopped at a bound, in a callback, and
+/// while another thread drives. In the last two cases the call may return 1 with
+/// a time that has passed, even if no timer is pending.
 ///
 /// Return:
 /// * 1 - @time_ns is set.
@@ -161,10 +166,13 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
 /// @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
 /// @max: number of events that @events has room for, at least 1.
 ///
-/// For inspection and debugging, and to cancel all timers that match. A timer
-/// that is pending during the whole walk is listed exactly once. A timer that is
-/// armed, fires or is cancelled during the walk may be listed or not. A listed
-/// timer may have fired when this call returns.
+/// For inspection and debugging, and to cancel all timers with a handle that
+/// match. A timer with a key has the handle 0: only hwheel_key_delete() cancels
+/// it.
+///
+/// A timer that is pending during the whole walk is listed exactly once. A timer
+/// that is armed, fires or is cancelled during the walk may be listed or not. A
+/// listed timer may have fired when this call returns.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that the walk is

@@ -26,9 +26,10 @@ pub type hwheel_timer_t = u64;
 /// It runs on the thread that drives the wheel, or on a worker or a thread of
 /// the executor if the wheel has such. The callback of one timer never runs on
 /// two threads at once. A callback may call every function of the wheel but
-/// hwheel_destroy(), hwheel_stop(), hwheel_drain() and those that drive, and it
-/// may cancel, re-arm or free any timer, its own included. It must return: no
-/// longjmp(), and an exception that leaves it ends the process.
+/// hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
+/// hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
+/// It must return: no longjmp(), and an exception that leaves it ends the
+/// process.
 pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
@@ -243,10 +244,10 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// @wheel: the wheel.
 /// @timer: the timer.
 ///
-/// When this call returns, the callback is not running on any thread. It does
-/// not start again, unless a thread arms the timer again. A callback that waits
-/// in the queue of workers or an executor is taken out of it and does not run.
-/// This call runs no callback.
+/// When this call returns 1 or 0, the callback is not running on any thread. It
+/// does not start again, unless a thread arms the timer again. A callback that
+/// waits in the queue of workers or an executor is taken out of it and does not
+/// run. This call runs no callback.
 ///
 /// Callbacks may wait for each other's timers as long as they form no ring. The
 /// call that would close a ring fails, also across wheels.
@@ -258,11 +259,12 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
 ///   this timer's callback waits; nothing has changed.
-/// * -ESTALE - the timer no longer exists, and its callback is not running.
+/// * -ESTALE - the timer no longer exists, and its callback is not running on
+///   another thread.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
-/// callback runs, so the caller holds no lock that the callback takes.
+/// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_sync(
     wheel: *mut hwheel,
@@ -298,8 +300,8 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// @wheel: the wheel.
 /// @timer: the timer.
 ///
-/// Like hwheel_timer_shutdown(). When this call returns, the callback is not
-/// running on any thread and never starts again.
+/// Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
+/// not running on any thread and never starts again.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
@@ -308,11 +310,12 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
 ///   this timer's callback waits; nothing has changed.
-/// * -ESTALE - the timer no longer exists, and its callback is not running.
+/// * -ESTALE - the timer no longer exists, and its callback is not running on
+///   another thread.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
-/// callback runs, so the caller holds no lock that the callback takes.
+/// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
     wheel: *mut hwheel,
