@@ -1,8 +1,8 @@
 # hwheel: build, demonstrate, test, install. V=1 shows the commands.
 #
 #   make            the shared and the static library; PROBES=1 for tracers
-#   make demo       the main job: a million timers, and a server's timeouts
-#   make test       all tests
+#   make demo       two demos: a million timers, and a server's timeouts
+#   make test       the short tests; CONTRIBUTING.md names the others
 #   make install    PREFIX=/usr/local DESTDIR=
 #
 # `make help` lists the rest.
@@ -286,7 +286,7 @@ clean:
 	rm -rf $(BUILD) target
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -6
 	@echo 'Targets:'
 	@sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST) | tr -s ' ' '\n' | sort -u | \
 		grep -v '[$$)]\|-run$$\|force' | \
