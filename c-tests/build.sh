@@ -25,7 +25,7 @@ done
 needs=$(objdump -T "$dir/build/libhwheel.so" | grep -v ' w ' |
 	grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
 if [ -n "$needs" ]; then # not with musl
-	named=$(grep -o 'needs 2\.[0-9]* or later where' README.md | grep -o '2\.[0-9]*')
+	named=$(grep -o 'it needs 2\.[0-9]* or later' README.md | grep -o '2\.[0-9]*')
 	printf '%s\n%s\n' "$needs" "$named" | sort -VC ||
 		{ echo "needs glibc $needs, where README.md says $named"; exit 1; }
 fi
