@@ -198,6 +198,13 @@ class Timer:
         mine = self.state & RARE and word >> TAG_SHIFT == self.state >> FLAGS_BITS & 0xFFFF
         return word & VALUE if mine else 0
 
+    def kind(self):
+        """The kind, which has the whole generation, if it is of this life."""
+        word = read(self.rare + 8)
+        low = (self.handle & GENERATION) >> FLAGS_BITS
+        generation = self.handle >> HIGH_SHIFT << LOW_BITS - FLAGS_BITS | low
+        return word & 0xFFFF if self.state & RARE and word >> 16 == generation else 0
+
     def period(self):
         value = self.kept(0)
         return (value & ~COARSE) << COARSE_BITS if value & COARSE else value
@@ -217,10 +224,10 @@ class Timer:
         elif read(self.wheel.address + LAYOUT["wheel.callback.running"]) == self.handle:
             said += ["its callback is running"]
         if self.period():
-            kind = self.kept(1)
+            kind = self.kind()
             missed = ", burst" if kind & BURST else ", delay" if kind & DELAY else ""
             said += [f"every {span(self.period())}{missed}"]
-        if self.kept(1) & KEYED:
+        if self.kind() & KEYED:
             # Its cookie and callback are with the key.
             return ", ".join(said + ["of a key"])
         function = read(self.fire)
