@@ -4,6 +4,29 @@
 /* What may be dead at any time, whatever happens. */
 #define BOUND 50000
 
+/* The greater of @most and the number of entries now. */
+static uint64_t most_entries(struct hwheel *w, uint64_t most)
+{
+	uint64_t entries = stats(w).entries;
+
+	return entries > most ? entries : most;
+}
+
+/* Every thousandth turn of a test of dead entries: counts them, and passes a tick. */
+static void count_and_pass(struct hwheel *w, uint64_t i, uint64_t *most, uint64_t *now, uint64_t tick_ns)
+{
+	if (i % 1000 != 0)
+		return;
+	*most = most_entries(w, *most);
+	CHECK_EQ(hwheel_advance(w, *now += tick_ns, NULL, 0, NULL), 0);
+}
+
+static void check_bound(uint64_t tick_ns, uint64_t most)
+{
+	printf("# ticks of %" PRIu64 " ns: at most %" PRIu64 " entries\n", tick_ns, most);
+	CHECK(most < BOUND);
+}
+
 /* Each arm shorter than the last, ten million times: the worst there is. */
 static void ever_shorter_arms_stay_bounded(void)
 {
@@ -18,10 +41,7 @@ static void ever_shorter_arms_stay_bounded(void)
 
 		CHECK(hwheel_timer_mod(w, t[i % 10], now + delay * MS, HWHEEL_ABS) >= 0);
 		if (i % 1000 == 0) {
-			uint64_t entries = stats(w).entries;
-
-			if (entries > most)
-				most = entries;
+			most = most_entries(w, most);
 			CHECK(hwheel_advance(w, now, NULL, 0, NULL) >= 0);
 		}
 		if (i % 1000000 == 0)
@@ -70,8 +90,7 @@ static void entries_of_timers_that_are_never_due_go(void)
 		CHECK(hwheel_timer_mod(w, t[i % 10], delay * MS, HWHEEL_ABS) >= 0);
 		CHECK_EQ(hwheel_timer_mod(w, t[i % 10], HWHEEL_NEVER, 0), 1);
 		if (i % 1000 == 0) {
-			if (stats(w).entries > most)
-				most = stats(w).entries;
+			most = most_entries(w, most);
 			CHECK(hwheel_advance(w, 0, NULL, 0, NULL) >= 0);
 		}
 	}
@@ -91,14 +110,9 @@ static void ever_shorter_arms_with_ticks_of(uint64_t tick_ns)
 	for (uint64_t i = 0; i < 500000; i++) {
 		due = (1000000000 - i) * tick_ns;
 		CHECK(hwheel_timer_mod(w, t, due, HWHEEL_ABS) >= 0);
-		if (i % 1000 == 0) {
-			if (stats(w).entries > most)
-				most = stats(w).entries;
-			CHECK_EQ(hwheel_advance(w, now += tick_ns, NULL, 0, NULL), 0);
-		}
+		count_and_pass(w, i, &most, &now, tick_ns);
 	}
-	printf("# ticks of %" PRIu64 " ns: at most %" PRIu64 " entries\n", tick_ns, most);
-	CHECK(most < BOUND);
+	check_bound(tick_ns, most);
 	CHECK_EQ(hwheel_advance(w, due - tick_ns, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, due, &e, 1, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -126,14 +140,9 @@ static void one_deadline_again(uint64_t tick_ns, int cancelled)
 		CHECK(hwheel_timer_mod(w, t[i % 10], due, HWHEEL_ABS) >= 0);
 		if (cancelled)
 			CHECK_EQ(hwheel_timer_delete(w, t[i % 10]), 1);
-		if (i % 1000 == 0) {
-			if (stats(w).entries > most)
-				most = stats(w).entries;
-			CHECK_EQ(hwheel_advance(w, now += tick_ns, NULL, 0, NULL), 0);
-		}
+		count_and_pass(w, i, &most, &now, tick_ns);
 	}
-	printf("# ticks of %" PRIu64 " ns: at most %" PRIu64 " entries\n", tick_ns, most);
-	CHECK(most < BOUND);
+	check_bound(tick_ns, most);
 	for (int i = 0; i < 10; i++)
 		CHECK_EQ(hwheel_timer_mod(w, t[i], due, HWHEEL_ABS), !cancelled);
 	CHECK_EQ(hwheel_advance(w, due - tick_ns, e, 10, NULL), 0);
@@ -170,8 +179,7 @@ static void arms_while_the_clock_stands_stay_bounded(void)
 		CHECK_EQ(hwheel_timer_mod(w, t, delay * SEC, 0), 0);
 		CHECK_EQ(hwheel_timer_delete(w, t), 1);
 		if (i % 1000 == 0) {
-			if (stats(w).entries > most)
-				most = stats(w).entries;
+			most = most_entries(w, most);
 			CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 		}
 	}

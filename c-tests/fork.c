@@ -403,14 +403,22 @@ static void take_no_notice(struct hwheel *wheel, void *arg)
 	(void)arg;
 }
 
-/* A child of the main thread ends with what it was told, which is to be @expected. */
-static void child_was_told(int got, int expected)
+/* Eleven callbacks wait for the executor, which runs none. */
+static void all_are_in_the_queue(void)
+{
+	one_of_eleven_forks(0, take_no_notice);
+	usleep(150000);
+	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+}
+
+/* Ends a child: with success if its call gave 0, or -ESHUTDOWN and then a destroy 0. */
+static void end_child(int got)
 {
 	if (getpid() == parent)
 		return;
 	if (got == -ESHUTDOWN)
 		got = hwheel_destroy(w);
-	_exit(got == expected ? 0 : 1);
+	_exit(got == 0 ? 0 : 1);
 }
 
 static void a_child_that_returns_into_a_poll(void)
@@ -424,7 +432,7 @@ static void a_child_that_returns_into_a_poll(void)
 
 		CHECK_EQ(poll(&p, 1, 10000), 1);
 		got = hwheel_poll(w, NULL, 0, NULL);
-		child_was_told(got, 0);
+		end_child(got);
 		CHECK_EQ(got, 0);
 	}
 	all_in_the_parent();
@@ -434,11 +442,9 @@ static void a_child_that_returns_into_a_stop(void)
 {
 	int got;
 
-	one_of_eleven_forks(0, take_no_notice);
-	usleep(150000);
-	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	all_are_in_the_queue();
 	got = hwheel_stop(w);
-	child_was_told(got, 0);
+	end_child(got);
 	CHECK_EQ(got, 0);
 	all_in_the_parent();
 }
@@ -447,9 +453,7 @@ static void a_child_that_returns_into_a_destroy(void)
 {
 	int got;
 
-	one_of_eleven_forks(0, take_no_notice);
-	usleep(150000);
-	CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+	all_are_in_the_queue();
 	got = hwheel_destroy(w);
 	if (getpid() != parent)
 		_exit(got == 0 ? 0 : 1);

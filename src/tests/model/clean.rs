@@ -154,8 +154,8 @@ fn clean_up_against_a_promise_that_a_sleep_has_moved() {
 const SHORT: u32 = 11;
 
 /// A timer that has six entries at tick 10, the first of two that the link names. A
-/// clean-up has left them, and a thorough one is to follow.
-fn armed_again() -> (World, Handle) {
+/// clean-up has left them, and a thorough one is to follow. The timer may rest by then.
+fn armed_again(cancelled: bool) -> (World, Handle) {
     let w = World::of(Config {
         tick_ns: 1 << SHORT,
         ..shape(2, 1, 0)
@@ -167,6 +167,9 @@ fn armed_again() -> (World, Handle) {
     assert_eq!(sweep(&w, 1) + sweep(&w, 2), 0);
     assert_eq!(w.wheel.entries(), 6);
     assert_ne!(w.wheel.requests_to_clean(), 0, "one is enough");
+    if cancelled {
+        w.cancel(0, t);
+    }
     (w, t)
 }
 
@@ -195,13 +198,7 @@ fn sweep(w: &World, tick: u64) -> u64 {
 fn clean_up_that_is_thorough_against_a_thread_that_arms() {
     for (tick, cancelled) in [(10, false), (10, true), (11, false), (11, true), (7, false)] {
         duel(
-            move || {
-                let (w, t) = armed_again();
-                if cancelled {
-                    w.cancel(0, t);
-                }
-                (w, t)
-            },
+            move || armed_again(cancelled),
             move |(w, t)| arm_short(w, 0, *t, tick),
             |(w, _)| assert_eq!(sweep(w, 3) + sweep(w, 4), 0),
             move |(w, t), _, ()| {
@@ -219,13 +216,7 @@ fn clean_up_that_is_thorough_against_a_thread_that_arms() {
 fn clean_up_that_is_thorough_against_a_push_that_is_cancelled() {
     for cancelled in [false, true] {
         duel(
-            move || {
-                let (w, t) = armed_again();
-                if cancelled {
-                    w.cancel(0, t);
-                }
-                (w, t)
-            },
+            move || armed_again(cancelled),
             |(w, t)| {
                 arm_short(w, 0, *t, 10);
                 w.cancel(0, *t);
