@@ -25,7 +25,7 @@ pub enum Clock {
     Manual,
 }
 
-/// What happens to periods that pass while nobody drives the wheel.
+/// How the wheel treats periods that pass while nobody drives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
     /// The timer fires once, counts the others as missed, and keeps its rhythm.

@@ -29,7 +29,7 @@ impl Period {
         self
     }
 
-    /// What happens to periods that pass while nobody drives the wheel.
+    /// How the wheel treats periods that pass while nobody drives it.
     pub const fn missed(mut self, missed: Missed) -> Period {
         self.missed = missed;
         self

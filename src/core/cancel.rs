@@ -68,9 +68,10 @@ impl<M: Memory> Wheel<M> {
         self.end(caller, handle, |state| state.cancelled(shut))
     }
 
-    /// As `cancel`, and waits until the timer's callback is over, also if the timer
-    /// was freed meanwhile. `wait` returns, at the latest, soon after a word is no longer
-    /// what it is given. Not to be called from that callback. Blocking.
+    /// Cancels a timer as `cancel` does, and blocks until its callback is over, even if
+    /// the timer was freed meanwhile. The callback itself must not call this. `wait` gets
+    /// a word and a value. It may return at any time, and does so soon after the word has
+    /// another value.
     pub fn cancel_sync(
         &self,
         caller: &impl Caller,

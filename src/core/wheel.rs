@@ -65,7 +65,7 @@ pub(crate) struct Wheel<M: Memory> {
     // The first page, which the kernel clears in a forked child.
     pub gate: Gate,
     pub(super) callback: Callback,
-    /// Not by alignment, which would make the wheel whole pages long.
+    /// Fills the page. An alignment would make the whole wheel a multiple of a page.
     rest: MaybeUninit<[u8; REST]>,
     // Written once, read by every call.
     pub ticks: Ticks,

@@ -91,7 +91,7 @@ impl Host {
         self.show(frame, fired.handle, &nameless);
     }
 
-    /// Calls the callback of that timer with what it is to see.
+    /// Calls the callback of `timer` with the event `fired`.
     #[inline(always)]
     pub(super) fn show(&self, frame: &Frame, timer: Handle, fired: &Fired) {
         frame.timer.set(timer);
@@ -100,8 +100,8 @@ impl Host {
         frame.timer.set(0);
     }
 
-    /// The same for a timer that was in the queue. False in a child that the callback
-    /// has forked, which runs no more of them.
+    /// Runs the callback of a timer that was in the queue, and ends it. Returns false in
+    /// a child that the callback has forked, which must run no other.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
         Frame::enter(self, |frame| self.run(frame, fired));
         self.finish(fired.handle);

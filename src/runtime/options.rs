@@ -29,7 +29,8 @@ pub(crate) struct Budget {
     pub ns: u64,
 }
 
-/// What takes the events of a call that drives, and says whether it takes one more.
+/// A function that gets each event of a call that drives. It returns false if it has no
+/// room for another.
 pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
 
 /// An executor as C has it.

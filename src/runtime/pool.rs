@@ -42,7 +42,7 @@ pub(crate) const MOST_WORKERS: u32 = 256;
 /// The maximum length of the queue.
 pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
 
-/// What happens to a call of the handler when the workers' queue is full.
+/// How the wheel calls the handler when the workers' queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
     /// The driving thread calls the handler.
@@ -64,7 +64,7 @@ pub(crate) struct Crew {
     pub overload: Overload,
 }
 
-/// What became of a fired timer that was offered to the pool.
+/// The answer to an offer of a fired timer to the pool.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Taken,
@@ -292,8 +292,8 @@ impl Pool {
     }
 
     /// Runs the queued callbacks by `run`, and waits until all have ended. In a
-    /// closed pool that takes as long as the callbacks, whatever the executor does. Ends at
-    /// once if `run` is false.
+    /// closed pool that takes as long as the callbacks, whatever the executor does. Returns
+    /// at once if `run` returns false.
     pub fn empty(&self, mut run: impl FnMut(&Fired) -> bool) {
         loop {
             while let Some(fired) = self.take() {

@@ -31,9 +31,9 @@ impl Alarm {
         std::mem::ManuallyDrop::new(Alarm { fd, clock })
     }
 
-    /// Sets it to an absolute time; the greatest times are never. A time in the past
-    /// goes off at once. Setting it also takes back what went off before. The error, if
-    /// the system refuses.
+    /// Sets the alarm to an absolute time. If the time has passed, it goes off at once; if
+    /// it is out of the system's range, never. An expiry that was not read yet is
+    /// forgotten. Returns the error if the system refuses.
     pub fn set(&self, at_ns: u64) -> Result<(), i32> {
         // A zero time would disarm it.
         let ns = at_ns.max(1);

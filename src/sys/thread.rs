@@ -7,8 +7,8 @@ use super::quietly;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread(pub libc::pthread_t);
 
-/// What is not blocked: the signals that a thread sends itself by what it does, which
-/// go to the program's handler from a callback as well, and that of profilers.
+/// The signals that are not blocked: that of profilers, and those that a thread causes
+/// itself, which reach the program's handler from a callback as well.
 const OPEN: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,

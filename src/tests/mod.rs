@@ -53,7 +53,7 @@ fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
     }
 }
 
-/// What only tests ask of a wheel.
+/// Functions of a wheel that only tests call.
 impl<M: Memory> Wheel<M> {
     /// As [`Wheel::make`], by value.
     pub fn new(memory: M, config: Config) -> Result<Self, Error> {

@@ -15,7 +15,7 @@
 //!   another thread may have relied on it before the link was overwritten. One after the
 //!   deadline makes sure of nothing, unless the deadline has passed (`visit.rs`).
 //!
-//! # Many that the link names
+//! # Many entries in the unit of the link
 //!
 //! A timer may have any number of entries in the unit that its link names. It was armed
 //! there again and again, and either the link does not cover the deadline, because a unit
@@ -250,7 +250,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         due != NEVER && (k <= due || due <= hand) && !link.promises(hand, due, unit_bits)
     }
 
-    /// What the link of a node is exchanged for, if it has many entries there.
+    /// The new link of a node that has many entries in the unit of its link; `None` if the
+    /// link must stay.
     fn other_promise(&mut self, index: u32, link: Link, is_armed: bool) -> Option<Link> {
         let (unit_bits, hand) = (self.wheel.ticks.unit_bits, self.d.hand);
         if !is_armed {

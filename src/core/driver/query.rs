@@ -19,8 +19,8 @@ use crate::sync::{fence, AtomicU64, Ordering};
 /// The maximum number of nodes that are read if the entries do not say enough.
 const FEW: usize = 4096;
 
-/// Where the entries lie that the driver makes for timers which are due while their
-/// callbacks run: from the first tick to the last.
+/// The first and the last tick of the entries that the driver makes for timers that come
+/// due while their callbacks run.
 #[derive(Default)]
 pub(crate) struct Held {
     first: AtomicU64,
@@ -28,7 +28,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// One more, after all others, while the hand is at `hand`. Driver only.
+    /// Adds an entry at `tick`, which is behind all others, while the hand is at `hand`. Driver only.
     pub(super) fn add(&self, tick: u64, hand: u64) {
         // Relaxed, all: read between two loads of `driving`.
         if self.last.load(Ordering::Relaxed) <= hand {

@@ -43,7 +43,7 @@ pub(super) struct Extra {
     /// Periods left out, and how long before its tick the timer is due: 0 after a move.
     pub left_out: u64,
     pub early: u64,
-    /// The words that say so.
+    /// The words of the last two, as they were read.
     words: Words,
 }
 
@@ -62,7 +62,7 @@ struct Next {
     tick: u64,
     early: u64,
     missed: u64,
-    /// What the rare record has said before.
+    /// The words of the rare record that this replaces.
     words: Words,
 }
 
