@@ -84,8 +84,14 @@ impl Wheel {
         unsafe { &*self.host }
     }
 
-    fn make(&self, spec: Spec, when: Option<crate::runtime::When>) -> Result<Timer, Error> {
-        Ok(Timer(self.host().setup(spec, when)?))
+    /// The deadline in nanoseconds.
+    #[inline]
+    fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
+        when.into().deadline(self, || self.host().arming_now())
+    }
+
+    fn make(&self, spec: Spec, due: Option<u64>) -> Result<Timer, Error> {
+        Ok(Timer(self.host().setup(spec, due)?))
     }
 
     fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
@@ -175,7 +181,7 @@ impl Wheel {
     /// range; [`Error::Shutdown`] if the wheel was drained.
     pub fn once(&self, when: impl Into<When>, cookie: u64) -> Result<Timer, Error> {
         let spec = self.spec(cookie, Duration::ZERO, AUTO);
-        self.make(spec, Some(when.into().of_host(self)?))
+        self.make(spec, Some(self.due(when)?))
     }
 
     /// Fires again and again: at `first`, and then once a period. Deadlines do not
@@ -206,7 +212,7 @@ impl Wheel {
         }
         let slack = self.host().slack(nanos(period.slack), nanos(period.length));
         let spec = self.spec(cookie, period.length, AUTO | period.missed.kind() | slack);
-        self.make(spec, Some(first.into().of_host(self)?))
+        self.make(spec, Some(self.due(first)?))
     }
 
     // Timers to arm again and again.
@@ -242,8 +248,7 @@ impl Wheel {
     /// range; [`Error::Shutdown`] if the timer was shut down or the wheel drained.
     #[inline]
     pub fn arm(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let ns = when.into().deadline(self, || self.host().arming_now())?;
-        truth(self.host().arm_at(timer.0, ns))
+        truth(self.host().arm_at(timer.0, self.due(when)?))
     }
 
     /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
@@ -267,8 +272,7 @@ impl Wheel {
     /// # Errors
     /// As [`arm`](Wheel::arm).
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host(self)?;
-        Ok(self.host().arm(timer.0, when, How::Earlier)?)
+        Ok(self.host().arm(timer.0, self.due(when)?, How::Earlier)?)
     }
 
     /// As [`arm`](Wheel::arm), but only if the timer is pending.
@@ -276,8 +280,7 @@ impl Wheel {
     /// # Errors
     /// As [`arm`](Wheel::arm).
     pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host(self)?;
-        Ok(self.host().arm(timer.0, when, How::Pending)?)
+        Ok(self.host().arm(timer.0, self.due(when)?, How::Pending)?)
     }
 
     /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
@@ -304,8 +307,9 @@ impl Wheel {
         when: impl Into<When>,
         slack: Duration,
     ) -> Result<bool, Error> {
-        let when = when.into().of_host(self)?;
-        Ok(self.host().arm(timer.0, when, How::Within(nanos(slack)))?)
+        Ok(self
+            .host()
+            .arm(timer.0, self.due(when)?, How::Within(nanos(slack)))?)
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or

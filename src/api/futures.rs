@@ -24,7 +24,6 @@ use super::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
-use crate::runtime;
 use crate::runtime::foreign::{number_of, pointer_of, PROMPT};
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
@@ -126,11 +125,6 @@ impl Wheel {
         let sleep = self.sleep(first);
         Ok(Interval { sleep, period })
     }
-
-    /// The deadline in nanoseconds.
-    fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
-        when.into().deadline(self, || self.host().arming_now())
-    }
 }
 
 /// The future of [`Wheel::sleep`].
@@ -154,10 +148,7 @@ impl Sleep {
     pub fn reset(&mut self, when: impl Into<When>) {
         self.due = self.wheel.due(when);
         let moved = match (&self.armed, self.due) {
-            (Some((timer, _)), Ok(due)) => {
-                let (when, how) = (runtime::When::At(due), How::Pending);
-                self.wheel.host().arm(timer.0, when, how)
-            }
+            (Some((timer, _)), Ok(due)) => self.wheel.host().arm(timer.0, due, How::Pending),
             _ => Ok(false),
         };
         if moved != Ok(true) {
@@ -166,7 +157,7 @@ impl Sleep {
     }
 
     fn arm(&self, waker: &Waker) -> Result<(Timer, Arc<AtomicWaker>), Error> {
-        let due = runtime::When::At(self.due?);
+        let due = self.due?;
         let host = self.wheel.host();
         let place = Arc::new(AtomicWaker::new());
         place.register(waker);

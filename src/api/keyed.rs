@@ -38,9 +38,8 @@ impl Wheel {
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
         let func = crate::runtime::foreign::number_of(self.handler);
-        let when = when.into().of_host(self)?;
         let target = Target { func, cookie };
-        Ok(self.host().key_set(key(bytes)?, target, when)?)
+        Ok(self.host().key_set(key(bytes)?, target, self.due(when)?)?)
     }
 
     /// Moves the pending timer of a key, which keeps its cookie. False if the key has
@@ -49,8 +48,7 @@ impl Wheel {
     /// # Errors
     /// As [`key_set`](Wheel::key_set), but for [`Error::Limit`].
     pub fn key_mod(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
-        let when = when.into().of_host(self)?;
-        Ok(self.host().key_move(key(bytes)?, when)?)
+        Ok(self.host().key_move(key(bytes)?, self.due(when)?)?)
     }
 
     /// Cancels the pending timer of a key. False if the key has no pending timer.

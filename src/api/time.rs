@@ -1,7 +1,6 @@
 //! Times on a wheel's clock.
 
 use super::{error::Error, Wheel};
-use crate::runtime as host;
 use crate::runtime::time::{time, LONGEST, NEVER};
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
@@ -65,22 +64,16 @@ pub enum When {
 }
 
 impl When {
-    /// The same for the host.
-    #[inline]
-    pub(crate) fn of_host(self, wheel: &Wheel) -> Result<host::When, Error> {
-        Ok(match self {
-            When::After(delay) => host::When::After(nanos(delay)),
-            When::At(at) => host::When::At(time(at.0)?),
-            When::Instant(instant) => host::When::At(wheel.time_of(instant)?.0),
-        })
-    }
-
     /// The deadline in nanoseconds on the wheel's clock.
     #[inline]
     pub(crate) fn deadline(self, wheel: &Wheel, now: impl FnOnce() -> u64) -> Result<u64, Error> {
-        Ok(match self.of_host(wheel)? {
-            host::When::After(delay) => now().saturating_add(delay),
-            host::When::At(at) => at,
+        Ok(match self {
+            When::After(delay) => match nanos(delay) {
+                NEVER => NEVER,
+                ns => now() + ns,
+            },
+            When::At(at) => time(at.0)?,
+            When::Instant(instant) => wheel.time_of(instant)?.0,
         })
     }
 }

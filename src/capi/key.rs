@@ -2,7 +2,7 @@
 
 use super::drive::number_of_fn;
 use super::timer::hwheel_fn;
-use super::{host, hwheel, when, EINVAL};
+use super::{due, host, hwheel, EINVAL};
 use crate::runtime::keys::{Target, LONGEST};
 use crate::runtime::{number, Errno};
 use std::ffi::{c_int, c_void};
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn hwheel_key_set(
     number(unsafe { host(wheel) }.and_then(|h| {
         // SAFETY: the caller's promise.
         let key = unsafe { key_of(key, key_len) }?;
-        h.key_set(key, Target { func, cookie }, when(time_ns, flags)?)
+        h.key_set(key, Target { func, cookie }, due(h, time_ns, flags)?)
     }))
 }
 
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn hwheel_key_mod(
     // SAFETY: the caller's promise, both.
     number(
         unsafe { host(wheel) }
-            .and_then(|h| h.key_move(unsafe { key_of(key, key_len) }?, when(time_ns, flags)?)),
+            .and_then(|h| h.key_move(unsafe { key_of(key, key_len) }?, due(h, time_ns, flags)?)),
     )
 }
 

@@ -25,7 +25,7 @@ pub(crate) mod timer;
 
 use crate::runtime::time::time;
 use crate::runtime::words::words;
-use crate::runtime::{Errno, Host, When};
+use crate::runtime::{Errno, Host};
 use std::ffi::{c_char, c_int};
 use timer::HWHEEL_ABS;
 
@@ -94,12 +94,12 @@ unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     }
 }
 
-/// A time of a call whose only flag is HWHEEL_ABS.
+/// The deadline of a call whose only flag is HWHEEL_ABS.
 #[inline]
-fn when(ns: u64, flags: u32) -> Result<When, Errno> {
+fn due(host: &Host, ns: u64, flags: u32) -> Result<u64, Errno> {
     match flags {
-        0 => Ok(When::After(time(ns)?)),
-        HWHEEL_ABS => Ok(When::At(time(ns)?)),
+        0 => Ok(host.after(time(ns)?)),
+        HWHEEL_ABS => time(ns),
         _ => Err(EINVAL),
     }
 }

@@ -2,11 +2,11 @@
 
 use super::drive::number_of_fn;
 use super::timer::{hwheel_fn, hwheel_timer_t};
-use super::{host, hwheel, when, EINVAL};
+use super::{due, host, hwheel, EINVAL};
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;
-use crate::runtime::{number, Errno, When};
+use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
 
 /// Flag: fire every missed period, one after another, until caught up.
@@ -19,13 +19,12 @@ pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
 /// # Safety
 /// Pointers as in the functions that call it.
 pub(super) unsafe fn make(
-    wheel: *mut hwheel,
+    host: &Host,
     spec: Spec,
-    when: Option<When>,
+    due: Option<u64>,
     timer: *mut hwheel_timer_t,
 ) -> Result<i32, Errno> {
-    // SAFETY: the caller's promise.
-    let handle = unsafe { host(wheel) }?.setup(spec, when)?;
+    let handle = host.setup(spec, due)?;
     if !timer.is_null() {
         // SAFETY: not null.
         unsafe { timer.write(handle) };
@@ -71,8 +70,11 @@ pub unsafe extern "C" fn hwheel_once(
         kind: AUTO,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise.
-    number(when(time_ns, flags).and_then(|when| unsafe { make(wheel, spec, Some(when), timer) }))
+    // SAFETY: the caller's promise, both.
+    number(
+        unsafe { host(wheel) }
+            .and_then(|h| unsafe { make(h, spec, Some(due(h, time_ns, flags)?), timer) }),
+    )
 }
 
 /// hwheel_every() - Fire again and again.
@@ -123,7 +125,8 @@ pub unsafe extern "C" fn hwheel_every(
     flags: u32,
     timer: *mut hwheel_timer_t,
 ) -> c_int {
-    number((|| {
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|host| {
         let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
         let kind = match missed {
             0 => AUTO,
@@ -131,20 +134,18 @@ pub unsafe extern "C" fn hwheel_every(
             HWHEEL_MISSED_DELAY => AUTO | DELAY,
             _ => return Err(EINVAL),
         };
-        let when = when(first_ns, flags & !missed)?;
+        let first = due(host, first_ns, flags & !missed)?;
         let (period, slack) = (time(period_ns)?, time(slack_ns)?);
         if period == 0 {
             return Err(EINVAL);
         }
-        // SAFETY: the caller's promise.
-        let slack = unsafe { host(wheel) }?.slack(slack, period);
         let spec = Spec {
             func: number_of_fn(r#fn),
             cookie,
             period,
-            kind: kind | slack,
+            kind: kind | host.slack(slack, period),
         };
         // SAFETY: the caller's promise.
-        unsafe { make(wheel, spec, Some(when), timer) }
-    })())
+        unsafe { make(host, spec, Some(first), timer) }
+    }))
 }

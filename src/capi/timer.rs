@@ -2,11 +2,11 @@
 
 use super::drive::{hwheel_event, number_of_fn};
 use super::once::make;
-use super::{host, hwheel, when, EINVAL};
+use super::{due, host, hwheel, EINVAL};
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::runtime::time::{time, LONGEST, NEVER};
-use crate::runtime::{number, Errno, Host, When};
+use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
 
 /// Flag: the time is a point on the wheel's clock, not a delay.
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn hwheel_timer_setup(
         cookie,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise.
-    number(unsafe { make(wheel, spec, None, timer) })
+    // SAFETY: the caller's promise, both.
+    number(unsafe { host(wheel) }.and_then(|h| unsafe { make(h, spec, None, timer) }))
 }
 
 /// The condition of an arm.
@@ -83,7 +83,8 @@ fn condition(flags: u32) -> Result<How, Errno> {
 #[inline(never)]
 fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
     number(
-        condition(flags).and_then(|how| host.arm(timer, when(time_ns, flags & HWHEEL_ABS)?, how)),
+        condition(flags)
+            .and_then(|how| host.arm(timer, due(host, time_ns, flags & HWHEEL_ABS)?, how)),
     )
 }
 
@@ -170,7 +171,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
     // SAFETY: the caller's promise.
     number(
         unsafe { host(wheel) }
-            .and_then(|h| h.arm(timer, when(time_ns, flags)?, How::Within(time(slack_ns)?))),
+            .and_then(|h| h.arm(timer, due(h, time_ns, flags)?, How::Within(time(slack_ns)?))),
     )
 }
 
@@ -485,8 +486,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
             if ns <= LONGEST && how == How::Always {
                 return host.arm_at(timer, from.wrapping_add(ns));
             }
-            let at = time(ns).map(|ns| When::At(from.saturating_add(ns)));
-            number(at.and_then(|at| host.arm(timer, at, how)))
+            number(time(ns).and_then(|ns| host.arm(timer, from.saturating_add(ns), how)))
         };
         // SAFETY: the caller's promise.
         unsafe { many(host, timers, count, results, act) }

@@ -1,9 +1,10 @@
 //! Timers by key: the caller names a timer by bytes, not by a handle.
 //!
 //! A table has the handle of each key and the caller's cookie. It has 64 parts,
-//! each with a lock. A thread holds the lock for one look and one change, and no
-//! callback runs under it. The table does not say whether the timer is pending:
-//! the state word does, and the thread that takes ARMED away has the timer.
+//! each with a lock. A thread holds the lock for one look and one change. No callback
+//! runs under it, and no thread waits for the driver there, which may wait for the lock.
+//! The table does not say whether the timer is pending: the state word does, and the
+//! thread that takes ARMED away has the timer.
 //!
 //! # An entry goes with its timer
 //!
@@ -48,17 +49,19 @@
 
 mod name;
 
+use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
+use crate::core::memory::Memory;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
-use crate::sync::{AtomicPtr, Mutex, MutexGuard, Ordering};
+use crate::core::wheel::{Caller, Wheel};
+use crate::sync::{Mutex, MutexGuard};
 use hashbrown::HashTable;
 use name::Name;
-use std::alloc::{alloc, Layout};
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::PoisonError;
+use std::sync::{OnceLock, PoisonError};
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 /// An empty table is kept if it has at most this room.
@@ -85,23 +88,7 @@ struct Part(Mutex<Table>);
 pub(crate) struct Keys {
     seed: u64,
     /// Made when the first key is set.
-    parts: AtomicPtr<Parts>,
-}
-
-type Parts = [Part; PARTS];
-
-/// The wheel, as the table needs it. Nothing here waits for the driver, which
-/// may be waiting for the table.
-pub(crate) trait Timers {
-    type When: Copy;
-    type Error: From<Error> + PartialEq;
-    /// Makes a timer and arms it.
-    fn make(&self, spec: Spec, when: Self::When) -> Result<Handle, Self::Error>;
-    /// Moves it if it is pending: then true.
-    fn shift(&self, timer: Handle, when: Self::When) -> Result<bool, Self::Error>;
-    /// Ends and frees it if it is pending: then true.
-    fn end(&self, timer: Handle) -> bool;
-    fn is_pending(&self, timer: Handle) -> bool;
+    parts: OnceLock<Vec<Part>>,
 }
 
 /// The callback and the cookie of a keyed timer.
@@ -116,7 +103,7 @@ impl Keys {
     pub fn new(seed: u64) -> Self {
         Keys {
             seed,
-            parts: AtomicPtr::new(std::ptr::null_mut()),
+            parts: OnceLock::new(),
         }
     }
 
@@ -127,62 +114,41 @@ impl Keys {
         hasher.finish()
     }
 
-    fn parts(&self) -> Option<&Parts> {
-        // Acquire: pairs with the Release in `make_parts`.
-        // SAFETY: null, or what `make_parts` has made.
-        unsafe { self.parts.load(Ordering::Acquire).as_ref() }
-    }
-
-    fn make_parts(&self) -> Result<&Parts, Error> {
-        if let Some(parts) = self.parts() {
-            return Ok(parts);
-        }
-        // SAFETY: of some size.
-        let at = unsafe { alloc(Layout::new::<Parts>()) }.cast::<Parts>();
-        if at.is_null() {
-            return Err(Error::Memory);
-        }
-        for n in 0..PARTS {
-            let part = Part(Mutex::new(HashTable::new()));
-            // SAFETY: within the allocation, which nobody else sees.
-            unsafe { at.cast::<Part>().add(n).write(part) };
-        }
-        let null = std::ptr::null_mut();
-        // AcqRel: publishes them; pairs with `parts`.
-        let first = self
-            .parts
-            .compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire)
-            .map_or_else(
-                |first| {
-                    // SAFETY: made above, and nobody has seen it.
-                    drop(unsafe { Box::from_raw(at) });
-                    first
-                },
-                |_| at,
-            );
-        // SAFETY: made, here or by another thread; it goes with `self`.
-        Ok(unsafe { &*first })
-    }
-
     /// Locks the part of a hash; `None` if there is no key yet.
     fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Table>> {
-        self.parts().map(|parts| lock(parts, hash))
+        // Not by the bits that the table goes by.
+        let part = &self.parts.get()?[(hash >> 40) as usize % PARTS];
+        Some(part.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The same for the first key, too.
+    fn lock_to_set(&self, hash: u64) -> Result<MutexGuard<'_, Table>, Error> {
+        if self.parts.get().is_none() {
+            let mut parts = Vec::new();
+            let room = parts.try_reserve_exact(PARTS);
+            room.map_err(|_| Error::Memory)?;
+            parts.resize_with(PARTS, || Part(Mutex::new(Table::new())));
+            // Those of another thread may be first.
+            _ = self.parts.set(parts);
+        }
+        self.lock(hash).ok_or(Error::Memory)
     }
 
     /// Gives `key` a timer: true if it replaces a pending one. If that has the
     /// same function it is moved, which needs no memory.
-    pub fn set<T: Timers>(
+    pub fn set<M: Memory>(
         &self,
-        timers: &T,
+        wheel: &Wheel<M>,
+        caller: &impl Caller,
         key: &[u8],
         target: Target,
-        when: T::When,
-    ) -> Result<bool, T::Error> {
+        ns: u64,
+    ) -> Result<bool, Error> {
         let Target { func, cookie } = target;
         let hash = self.hash(key);
-        let mut table = lock(self.make_parts()?, hash);
+        let mut table = self.lock_to_set(hash)?;
         if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {
-            if old.func == func && shift(timers, old.handle, when)? {
+            if old.func == func && shift(wheel, caller, old.handle, ns)? {
                 old.cookie = cookie;
                 return Ok(true);
             }
@@ -199,10 +165,10 @@ impl Keys {
             period: 0,
             kind: AUTO | KEYED,
         };
-        let handle = timers.make(spec, when)?;
+        let handle = wheel.setup(caller, spec, Some(ns))?;
         let mut replaced = false;
         if let Ok(mut old) = table.find_entry(hash, |e| e.name.is(key)) {
-            replaced = timers.end(old.get().handle);
+            replaced = wheel.cancel(caller, old.get().handle, false) == Ok(true);
             if replaced {
                 old.remove();
             } else {
@@ -222,25 +188,26 @@ impl Keys {
     }
 
     /// Moves the pending timer of `key`; false if there is none.
-    pub fn shift<T: Timers>(
+    pub fn shift<M: Memory>(
         &self,
-        timers: &T,
+        wheel: &Wheel<M>,
+        caller: &impl Caller,
         key: &[u8],
-        when: T::When,
-    ) -> Result<bool, T::Error> {
+        ns: u64,
+    ) -> Result<bool, Error> {
         let hash = self.hash(key);
         let table = self.lock(hash);
         let found = table
             .as_ref()
             .and_then(|t| t.find(hash, |e| e.name.is(key)));
         match found {
-            Some(entry) => shift(timers, entry.handle, when),
+            Some(entry) => shift(wheel, caller, entry.handle, ns),
             None => Ok(false),
         }
     }
 
     /// Ends the pending timer of `key`; false if there is none.
-    pub fn delete(&self, timers: &impl Timers, key: &[u8]) -> bool {
+    pub fn delete<M: Memory>(&self, wheel: &Wheel<M>, caller: &impl Caller, key: &[u8]) -> bool {
         let hash = self.hash(key);
         let Some(mut table) = self.lock(hash) else {
             return false;
@@ -249,7 +216,7 @@ impl Keys {
             return false;
         };
         // If not, it has fired, and the driver will fetch the entry.
-        let deleted = timers.end(entry.get().handle);
+        let deleted = wheel.cancel(caller, entry.get().handle, false) == Ok(true);
         if deleted {
             entry.remove();
             trim(&mut table);
@@ -258,18 +225,18 @@ impl Keys {
     }
 
     /// Whether `key` has a pending timer.
-    pub fn pending(&self, timers: &impl Timers, key: &[u8]) -> bool {
+    pub fn pending<M: Memory>(&self, wheel: &Wheel<M>, key: &[u8]) -> bool {
         let hash = self.hash(key);
         self.lock(hash).is_some_and(|table| {
             let found = table.find(hash, |e| e.name.is(key));
-            found.is_some_and(|e| timers.is_pending(e.handle))
+            found.is_some_and(|e| matches!(wheel.due(e.handle), Ok(Some(_))))
         })
     }
 
     #[cfg(checked)]
     pub fn is_empty(&self) -> bool {
         let empty = |p: &Part| p.0.lock().unwrap().is_empty();
-        self.parts().is_none_or(|parts| parts.iter().all(empty))
+        self.parts.get().is_none_or(|parts| parts.iter().all(empty))
     }
 
     /// A timer as the caller knows it: without its handle, and with the caller's
@@ -301,16 +268,15 @@ impl Keys {
     }
 }
 
-/// Locks the part of a hash; not by the bits that the table goes by.
-fn lock(parts: &Parts, hash: u64) -> MutexGuard<'_, Table> {
-    let part = &parts[(hash >> 40) as usize % PARTS];
-    part.0.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Moves a timer if it is pending; one that has fired may be gone.
-fn shift<T: Timers>(timers: &T, timer: Handle, when: T::When) -> Result<bool, T::Error> {
-    match timers.shift(timer, when) {
-        Err(e) if e == Error::Stale.into() => Ok(false),
+fn shift<M: Memory>(
+    wheel: &Wheel<M>,
+    caller: &impl Caller,
+    timer: Handle,
+    ns: u64,
+) -> Result<bool, Error> {
+    match wheel.arm(caller, timer, ns, How::Pending) {
+        Err(Error::Stale) => Ok(false),
         other => other,
     }
 }
@@ -326,13 +292,7 @@ impl Drop for Keys {
     /// A child may have been forked in the middle of a change: a table whose lock
     /// is held by nobody who still exists is left alone.
     fn drop(&mut self) {
-        let at = self.parts.load(Ordering::Acquire);
-        if at.is_null() {
-            return;
-        }
-        // SAFETY: from `make_parts`, and nobody uses it any more.
-        let mut parts = unsafe { Box::from_raw(at) };
-        for Part(part) in &mut *parts {
+        for Part(part) in self.parts.get_mut().into_iter().flatten() {
             if part.try_lock().is_err() {
                 if let Ok(table) = part.get_mut() {
                     std::mem::forget(std::mem::take(table));

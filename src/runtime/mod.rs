@@ -34,8 +34,6 @@ pub(crate) mod words;
 pub(crate) use host::Host;
 #[cfg(not(loom))]
 pub(crate) use options::{Budget, Call, Executor, Options, Room};
-#[cfg(not(loom))]
-pub(crate) use timers::When;
 
 use crate::core::error::Error;
 

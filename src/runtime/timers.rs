@@ -1,7 +1,7 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::keys::{Target, Timers};
+use super::keys::Target;
 use super::{local, Errno, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
@@ -9,7 +9,6 @@ use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::KEYED;
 use crate::core::state::{Handle, NEVER};
-use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::{Caller, Token};
 use crate::sync::Ordering;
 use crate::sys::clock::{self, Clock};
@@ -19,13 +18,6 @@ use crate::sys::quietly;
 const AHEAD: usize = 16;
 /// The longest slack of a period, in nanoseconds: 39 hours.
 const LONGEST_SLACK: u64 = 1 << 47;
-
-/// A point or a span of time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum When {
-    After(u64),
-    At(u64),
-}
 
 impl Caller for Host {
     #[inline]
@@ -47,27 +39,6 @@ impl Caller for Host {
 
     fn wake_driver(&self) -> bool {
         self.alarm_now()
-    }
-}
-
-impl Timers for Host {
-    type When = When;
-    type Error = Errno;
-
-    fn make(&self, spec: Spec, when: When) -> Result<Handle, Errno> {
-        self.setup(spec, Some(when))
-    }
-
-    fn shift(&self, timer: Handle, when: When) -> Result<bool, Errno> {
-        self.arm(timer, when, How::Pending)
-    }
-
-    fn end(&self, timer: Handle) -> bool {
-        self.wheel.cancel(self, timer, false) == Ok(true)
-    }
-
-    fn is_pending(&self, timer: Handle) -> bool {
-        self.wheel.due(timer).is_ok_and(|d| d.is_some())
     }
 }
 
@@ -105,21 +76,16 @@ impl Host {
         ns.max(self.wheel.hand_ns())
     }
 
-    /// The deadline for `when`; never if it is out of range.
+    /// The deadline after a delay, which may be never; so is a sum of 2^63 or more.
     #[inline]
-    pub(super) fn due(&self, when: When) -> u64 {
-        match when {
-            When::At(ns) | When::After(ns) if ns >= END_OF_TIME => NEVER,
-            When::At(ns) => ns,
-            When::After(delay) => match self.arming_now() + delay {
-                ns if ns >= END_OF_TIME => NEVER,
-                ns => ns,
-            },
+    pub fn after(&self, delay: u64) -> u64 {
+        match delay {
+            NEVER => NEVER,
+            _ => self.arming_now() + delay,
         }
     }
 
-    pub fn setup(&self, spec: Spec, when: Option<When>) -> Result<Handle, Errno> {
-        let due = when.map(|w| self.due(w));
+    pub fn setup(&self, spec: Spec, due: Option<u64>) -> Result<Handle, Errno> {
         Ok(self.wheel.setup(self, spec, due)?)
     }
 
@@ -155,8 +121,8 @@ impl Host {
         self.arm_at(timer, self.arming_now_of_system() + delay)
     }
 
-    pub fn arm(&self, timer: Handle, when: When, how: How) -> Result<bool, Errno> {
-        Ok(self.wheel.arm(self, timer, self.due(when), how)?)
+    pub fn arm(&self, timer: Handle, ns: u64, how: How) -> Result<bool, Errno> {
+        Ok(self.wheel.arm(self, timer, ns, how)?)
     }
 
     /// The slack of a period as part of a timer's kind. It is short enough that each
@@ -199,27 +165,29 @@ impl Host {
 
     // Keyed timers. A lock or the allocator may change errno.
 
-    pub fn key_set(&self, key: &[u8], target: Target, when: When) -> Result<bool, Errno> {
+    pub fn key_set(&self, key: &[u8], target: Target, ns: u64) -> Result<bool, Errno> {
         self.check()?;
-        quietly(|| self.keys.set(self, key, target, when))
+        Ok(quietly(|| {
+            self.keys.set(&self.wheel, self, key, target, ns)
+        })?)
     }
 
-    pub fn key_move(&self, key: &[u8], when: When) -> Result<bool, Errno> {
+    pub fn key_move(&self, key: &[u8], ns: u64) -> Result<bool, Errno> {
         self.check()?;
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
-        quietly(|| self.keys.shift(self, key, when))
+        Ok(quietly(|| self.keys.shift(&self.wheel, self, key, ns))?)
     }
 
     pub fn key_delete(&self, key: &[u8]) -> Result<bool, Errno> {
         self.check()?;
-        Ok(quietly(|| self.keys.delete(self, key)))
+        Ok(quietly(|| self.keys.delete(&self.wheel, self, key)))
     }
 
     pub fn key_pending(&self, key: &[u8]) -> Result<bool, Errno> {
         self.check()?;
-        Ok(quietly(|| self.keys.pending(self, key)))
+        Ok(quietly(|| self.keys.pending(&self.wheel, key)))
     }
 
     /// Shows the pending timers from `index` on, as the caller knows them, until

@@ -1,13 +1,8 @@
 //! What tests under either model checker have in common.
 
-use super::{Heap, Own};
-use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
-use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::state::Handle;
-use crate::core::wheel::{Config, Wheel};
-use crate::runtime::keys::Timers;
+use crate::core::wheel::Config;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 #[cfg(loom)]
 pub use loom::sync::Condvar;
@@ -73,29 +68,5 @@ impl Futex {
     pub fn wake(&self) {
         drop(self.lock.lock().unwrap());
         self.woken.notify_all();
-    }
-}
-
-/// A wheel with names, as one of its threads sees it. Times are ticks.
-pub struct Names<'a> {
-    pub wheel: &'a Wheel<Heap>,
-    pub own: Own,
-}
-
-impl Timers for Names<'_> {
-    type When = u64;
-    type Error = Error;
-
-    fn make(&self, spec: Spec, when: u64) -> Result<Handle, Error> {
-        self.wheel.setup(&self.own, spec, Some(at(when)))
-    }
-    fn shift(&self, timer: Handle, when: u64) -> Result<bool, Error> {
-        self.wheel.arm(&self.own, timer, at(when), How::Pending)
-    }
-    fn end(&self, timer: Handle) -> bool {
-        self.wheel.cancel(&self.own, timer, false) == Ok(true)
-    }
-    fn is_pending(&self, timer: Handle) -> bool {
-        matches!(self.wheel.due(timer), Ok(Some(_)))
     }
 }

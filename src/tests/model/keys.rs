@@ -4,7 +4,7 @@ use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
 use crate::runtime::keys::{Keys, Target};
 use crate::sync::{AtomicU64, Ordering};
-use crate::tests::checker::{at, func, Names};
+use crate::tests::checker::{at, func};
 use crate::tests::Collect;
 use loom::sync::Arc;
 use loom::thread;
@@ -28,18 +28,28 @@ impl Keyed {
         k
     }
 
-    /// What thread `n` makes of it.
-    fn names(&self, n: usize) -> Names<'_> {
-        Names {
-            wheel: &self.world.wheel,
-            own: self.world.own(n),
-        }
+    fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
+        let (func, w) = (func(number), &self.world);
+        let target = Target { func, cookie };
+        self.keys
+            .set(&w.wheel, &w.own(n), b"k", target, at(tick))
+            .unwrap()
     }
 
-    fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
-        let func = func(number);
-        let target = Target { func, cookie };
-        self.keys.set(&self.names(n), b"k", target, tick).unwrap()
+    fn shift(&self, n: usize, tick: u64) -> bool {
+        let w = &self.world;
+        self.keys
+            .shift(&w.wheel, &w.own(n), b"k", at(tick))
+            .unwrap()
+    }
+
+    fn delete(&self, n: usize) -> bool {
+        let w = &self.world;
+        self.keys.delete(&w.wheel, &w.own(n), b"k")
+    }
+
+    fn pending(&self) -> bool {
+        self.keys.pending(&self.world.wheel, b"k")
     }
 
     fn advance(&self, target: u64) {
@@ -59,7 +69,7 @@ impl Keyed {
     fn end(&self, fired: u32) {
         self.advance(9);
         assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);
-        assert!(!self.keys.pending(&self.names(0), b"k"));
+        assert!(!self.pending());
         assert!(self.keys.is_empty());
         assert_eq!(self.world.wheel.live(), 0);
     }
@@ -86,16 +96,16 @@ fn set_of_a_key_against_fire() {
 fn delete_and_move_of_a_key_against_fire() {
     duel(
         Keyed::new,
-        |k| k.keys.delete(&k.names(0), b"k"),
+        |k| k.delete(0),
         |k| k.advance(1),
         |k, deleted, ()| k.end(1 - u32::from(deleted)),
     );
     duel(
         Keyed::new,
-        |k| k.keys.shift(&k.names(0), b"k", 3).unwrap(),
+        |k| k.shift(0, 3),
         |k| k.advance(1),
         |k, moved, ()| {
-            assert_eq!(k.keys.pending(&k.names(0), b"k"), moved);
+            assert_eq!(k.pending(), moved);
             k.end(1);
         },
     );
@@ -109,7 +119,7 @@ fn set_and_delete_of_a_key_against_fire() {
         let k = Arc::new(Keyed::new());
         let (v, x) = (k.clone(), k.clone());
         let a = thread::spawn(move || v.set(0, 1, 2, 2));
-        let b = thread::spawn(move || x.keys.delete(&x.names(1), b"k"));
+        let b = thread::spawn(move || x.delete(1));
         k.advance(2);
         let gone = u32::from(a.join().unwrap()) + u32::from(b.join().unwrap());
         k.end(2 - gone);

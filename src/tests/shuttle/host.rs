@@ -19,7 +19,7 @@ use crate::core::life::Spec;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::runtime::pool::{Crew, Overload};
-use crate::runtime::{Budget, Errno, Executor, Host, Options, When};
+use crate::runtime::{Budget, Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use std::cell::Cell;
@@ -329,13 +329,13 @@ impl World {
     }
 
     fn arm(&self, host: &Host, rng: &mut Rng) {
-        let after = When::After(rng.below(SOON));
+        let due = host.after(rng.below(SOON));
         let timer = self.pick(rng);
         // Before it can end.
         self.book(1);
         let armed = match rng.below(3) {
-            0 => host.arm(timer, after, How::Within(rng.below(SOON))),
-            _ => host.arm(timer, after, How::Always),
+            0 => host.arm(timer, due, How::Within(rng.below(SOON))),
+            _ => host.arm(timer, due, How::Always),
         };
         if right(armed, &[libc::ESHUTDOWN]) != 0 {
             self.book(-1);
@@ -349,7 +349,7 @@ impl World {
             ..kept()
         };
         self.book(1);
-        let made = host.setup(spec, Some(When::After(rng.below(SOON))));
+        let made = host.setup(spec, Some(host.after(rng.below(SOON))));
         // There is not always room in so small a slab.
         if right(made.map(|_| 0), &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
             self.book(-1);
@@ -358,14 +358,14 @@ impl World {
 
     fn key(&self, host: &Host, rng: &mut Rng) {
         let key = [rng.below(2) as u8];
-        let after = When::After(rng.below(SOON));
+        let due = host.after(rng.below(SOON));
         match rng.below(3) {
-            0 => _ = right(host.key_move(&key, after), &[libc::ESHUTDOWN]),
+            0 => _ = right(host.key_move(&key, due), &[libc::ESHUTDOWN]),
             1 => self.says(host.key_delete(&key).unwrap()),
             _ => {
                 let target = crate::runtime::keys::Target { func: 1, cookie: 0 };
                 self.book(1);
-                let set = host.key_set(&key, target, after);
+                let set = host.key_set(&key, target, due);
                 if right(set, &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
                     self.book(-1);
                 }

@@ -4,7 +4,7 @@ use super::{add, awake, check, together, World, LONGEST};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
 use crate::runtime::keys::{Keys, Target};
-use crate::tests::checker::{func, Names};
+use crate::tests::checker::{at, func};
 use crate::tests::Own;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,23 +32,20 @@ fn three_threads_on_one_key() {
             rng,
             |n, rng| {
                 let token = w.wheel.attach().unwrap();
-                let names = Names {
-                    wheel: &w.wheel,
-                    own: Own(token),
-                };
+                let own = Own(token);
                 for _ in 0..20 {
-                    let when = w.soon(rng);
+                    let due = at(w.soon(rng));
                     match rng.below(6) {
                         0..=2 => {
                             let target = Target {
                                 func: func(rng.below(2) as usize),
                                 cookie: count(&sets, true),
                             };
-                            let replaced = keys.set(&names, b"k", target, when).unwrap();
+                            let replaced = keys.set(&w.wheel, &own, b"k", target, due).unwrap();
                             count(&gone, replaced);
                         }
-                        3 => _ = keys.shift(&names, b"k", when).unwrap(),
-                        4 => _ = count(&gone, keys.delete(&names, b"k")),
+                        3 => _ = keys.shift(&w.wheel, &own, b"k", due).unwrap(),
+                        4 => _ = count(&gone, keys.delete(&w.wheel, &own, b"k")),
                         _ => w.call(n, rng, &awake(token)),
                     }
                 }

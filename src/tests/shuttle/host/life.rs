@@ -123,7 +123,7 @@ fn a_query_disturbs_no_driver() {
         let latest = host.now() + FAR;
         let spec = Spec { func: 0, ..kept() };
         w.book(1);
-        host.setup(spec, Some(When::At(latest))).unwrap();
+        host.setup(spec, Some(latest)).unwrap();
         together(&w, rng, 3, |n, rng| {
             for _ in 0..10 {
                 if n == 0 {
@@ -161,7 +161,7 @@ fn two_that_advance() {
                     ..kept()
                 };
                 w.book(1);
-                let timer = host.setup(spec, Some(When::At(due))).unwrap();
+                let timer = host.setup(spec, Some(due)).unwrap();
                 // If not: it may have been armed when its time had passed.
                 let ahead = host.now() < due;
                 let mut event = |fired: &Fired| {

@@ -50,7 +50,7 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
             for timer in &w.shared[..2] {
                 w.book(1);
                 let timer = timer.load(Ordering::Relaxed);
-                host.arm(timer, When::After(0), crate::core::arm::How::Always)
+                host.arm(timer, host.after(0), crate::core::arm::How::Always)
                     .unwrap();
             }
             system().pass(FAR);
@@ -109,7 +109,7 @@ fn a_sync_delete_hears_of_the_queue() {
             let timer = w.pick(rng);
             for _ in 0..8 {
                 w.book(1);
-                let was = host.arm(timer, When::After(0), crate::core::arm::How::Always);
+                let was = host.arm(timer, host.after(0), crate::core::arm::How::Always);
                 assert_eq!(was, Ok(false));
                 system().pass(2 * TICK);
                 // At any point of what the driver does.
