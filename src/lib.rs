@@ -151,6 +151,7 @@
 //! | `runtime/thread.rs`      | the tick thread and the workers: start, stop  |
 //! | `runtime/callbacks.rs`   | running a callback; whether a thread is in one |
 //! | `runtime/waits.rs`       | refusing callbacks that wait for each other   |
+//! | `runtime/register.rs`    | the wheels of a process; threads that wait    |
 //! | `runtime/foreign.rs`     | calls of the caller's functions               |
 //! | `runtime/pool.rs`        | callbacks in workers or an executor           |
 //! | `runtime/ring.rs`        | the queue from the driver to them             |
@@ -159,7 +160,6 @@
 //! | `runtime/local.rs`       | which shard the calling thread owns           |
 //! | `runtime/local/at_hand.rs` | the library's thread-local memory           |
 //! | `runtime/local/table.rs` | the shards of a thread, by wheel              |
-//! | `runtime/local/register.rs` | the living wheels of the process           |
 //! | `runtime/stats.rs`       | the counts of a wheel                         |
 //! | `runtime/words.rs`       | errors in words                               |
 //! | `sys/mod.rs`             | the operating system, as the library needs it |
@@ -170,8 +170,8 @@
 //! | `sys/end.rs`             | a call at the end of a thread                 |
 //! | `sys/event.rs`           | sleeping until a condition holds              |
 //! | `sys/futex.rs`           | sleeping until a word changes                 |
-//! | `sys/lock.rs`            | a lock that a forked child finds free         |
-//! | `sys/fork.rs`            | telling a forked child with one load          |
+//! | `sys/lock.rs`            | a lock; zeroed memory is a free one           |
+//! | `sys/fork.rs`            | memory that is clear in a forked child        |
 //! | `sys/maps.rs`            | memory from the operating system              |
 //!
 //! The interfaces, and the files that all parts use.

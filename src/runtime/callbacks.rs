@@ -189,7 +189,7 @@ impl Host {
         let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
         let was = match Frame::innermost() {
             inside if inside.is_null() => cancel(),
-            inside => Wait::during(self.process, inside, (self.id, timer), cancel)
+            inside => Wait::during(self.register, inside, (self.id, timer), cancel)
                 .ok_or(-libc::EDEADLK)?,
         };
         Ok(revoked || was?)

@@ -3,6 +3,7 @@
 use super::drive::IDLE;
 use super::keys::Keys;
 use super::pool::Pool;
+use super::register::{register, Listed, Register};
 use super::thread;
 use super::{local, Call, Errno, Executor, Options};
 use crate::core::memory::{Memory, Pages};
@@ -15,11 +16,12 @@ use crate::sys::alarm::Alarm;
 use crate::sys::clock::{self, Clock};
 use crate::sys::counter::Counter;
 use crate::sys::event::Event;
-use crate::sys::fork::Process;
+use crate::sys::fork::wipe_in_child;
+use crate::sys::lock::Lock;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::Thread;
 use crate::sys::{quietly, seed};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 
 /// Counts of lateness, one for each power of two of nanoseconds.
 pub(crate) const LATENESS: usize = 40;
@@ -29,7 +31,8 @@ pub(crate) const LATENESS: usize = 40;
 pub(crate) struct Host {
     pub wheel: Wheel<Mmap>,
     pub(super) id: u64,
-    pub(super) process: Process,
+    pub(super) register: &'static Lock<Register>,
+    next: Cell<*const Host>,
     pub(super) clock: Clock,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
@@ -60,7 +63,7 @@ pub(crate) struct Host {
 const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
 
 // SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
-// out of IDLE; the rest is atomic.
+// out of IDLE, and `next` under the register's lock; the rest is atomic.
 unsafe impl Sync for Host {}
 // SAFETY: as above.
 unsafe impl Send for Host {}
@@ -83,6 +86,12 @@ fn salt(id: u64) -> u64 {
     id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GEN_BITS)
 }
 
+impl Listed for Host {
+    fn next(&self) -> &Cell<*const Host> {
+        &self.next
+    }
+}
+
 impl Host {
     /// A wheel in memory of its own.
     pub fn create(options: Options, call: Call) -> Result<*mut Host, Errno> {
@@ -91,7 +100,7 @@ impl Host {
     }
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
-        let process = Process::current().ok_or(-libc::ENOMEM)?;
+        let register = register().ok_or(-libc::ENOMEM)?;
         let start = options.clock.id().map_or(options.start_ns, clock::now);
         let id = next_id(start);
         let config = Config {
@@ -121,7 +130,8 @@ impl Host {
         unsafe {
             make_at!(at => Host {
                 id: id,
-                process: process,
+                register: register,
+                next: Cell::new(std::ptr::null()),
                 clock: counter.map_or(options.clock, Clock::Coarse),
                 pool: pool.flatten(),
                 executor: options.executor,
@@ -143,7 +153,7 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        crate::sys::fork::wipe_in_child(host.wheel.page_to_wipe());
+        wipe_in_child(host.wheel.page_to_wipe());
         let mut made = Ok(());
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);
@@ -214,7 +224,7 @@ impl Host {
     /// Not a forked child.
     #[inline]
     pub fn is_ours(&self) -> bool {
-        self.process.is_current()
+        self.wheel.gate.id() != 0
     }
 
     #[inline]

@@ -7,30 +7,33 @@
 //!
 //! No wheel id is used twice, so a destroyed wheel cannot be confused with a new
 //! one at the same address. A shard goes back only to a wheel that is still in the
-//! [`register`] of living wheels.
+//! register of living wheels.
 
 mod at_hand;
-mod register;
 mod table;
 
 use crate::core::error::Error;
 use crate::core::wheel::Token;
+use crate::runtime::register::register;
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
 use crate::sys::end;
-use crate::sys::fork::Process;
-use register::Wheels;
 use std::cell::Cell;
 use table::{Held, NONE};
 
-/// Enters a wheel into the register. False without memory or keys.
+/// Enters a wheel into the register. False without keys.
 pub(crate) fn enter(host: &Host) -> bool {
-    end::prepare(thread_ends) && Wheels::lock(host.process.mark()).add(host)
+    let is_prepared = end::prepare(thread_ends);
+    if is_prepared {
+        // SAFETY: mapped until after `leave`.
+        host.register.with(|all| unsafe { all.wheels.add(host) });
+    }
+    is_prepared
 }
 
 /// Takes a wheel out of the register, before it goes.
 pub(crate) fn leave(host: &Host) {
-    Wheels::lock(host.process.mark()).remove(host);
+    host.register.with(|all| all.wheels.remove(host));
 }
 
 /// The calling thread's shard in `host`.
@@ -74,7 +77,7 @@ fn look_up(host: &Host) -> Result<Token, Error> {
     let token = host.wheel.attach()?;
     let held = Held { id: host.id, token };
     // Last: the place that is given up may be that of the last wheel.
-    table::hold(held, host.process.mark()).inspect_err(|_| host.wheel.detach(token))?;
+    table::hold(held, host.register).inspect_err(|_| host.wheel.detach(token))?;
     set_last(held);
     Ok(token)
 }
@@ -82,8 +85,8 @@ fn look_up(host: &Host) -> Result<Token, Error> {
 /// A thread ends.
 extern "C" fn thread_ends(_: *mut libc::c_void) {
     set_last(NONE);
-    if let Some(process) = Process::current() {
-        table::end(process.mark());
+    if let Some(register) = register() {
+        table::end(register);
     }
 }
 
@@ -120,23 +123,24 @@ mod tests {
         let (all_armed, wait_for_arms) = channel();
         let (unlocked, wait_for_lock) = channel();
         thread::scope(|s| {
-            let locked = Wheels::lock(Process::current().unwrap().mark());
-            let arms = s.spawn(move || {
-                for _ in 0..2 {
+            let arms = register().unwrap().with(|_| {
+                let arms = s.spawn(move || {
+                    for _ in 0..2 {
+                        wheels.iter().for_each(|w| _ = arm(w));
+                        assert_eq!(table::beyond(), MANY);
+                    }
+                    all_armed.send(()).unwrap();
+                    wait_for_lock.recv().unwrap();
+                    arm(one_more);
+                    assert_eq!(table::beyond(), 0);
+                    // One was given up for that, and all beyond; none else.
+                    let kept = wheels.iter().filter(|w| owned(w) > usual).count();
+                    assert_eq!(kept, table::PLACES - 1);
                     wheels.iter().for_each(|w| _ = arm(w));
-                    assert_eq!(table::beyond(), MANY);
-                }
-                all_armed.send(()).unwrap();
-                wait_for_lock.recv().unwrap();
-                arm(one_more);
-                assert_eq!(table::beyond(), 0);
-                // One was given up for that, and all beyond; none else.
-                let kept = wheels.iter().filter(|w| owned(w) > usual).count();
-                assert_eq!(kept, table::PLACES - 1);
-                wheels.iter().for_each(|w| _ = arm(w));
+                });
+                wait_for_arms.recv().unwrap();
+                arms
             });
-            wait_for_arms.recv().unwrap();
-            drop(locked);
             unlocked.send(()).unwrap();
             // Not before the end of the thread, as the scope may be.
             arms.join().unwrap();

@@ -16,6 +16,8 @@ mod local;
 pub(crate) mod options;
 #[cfg(not(loom))]
 pub(crate) mod pool;
+#[cfg(not(loom))]
+mod register;
 pub(crate) mod ring;
 #[cfg(not(loom))]
 pub(crate) mod stats;

@@ -7,10 +7,9 @@
 //! all of them would wait for ever.
 
 use super::callbacks::Frame;
+use super::register::{Listed, Register};
 use crate::core::state::Handle;
-use crate::sync::each_execution;
-use crate::sys::fork::Process;
-use crate::sys::lock::PerProcess;
+use crate::sys::lock::Lock;
 use std::cell::Cell;
 
 /// A timer: the wheel's id, and the handle.
@@ -25,26 +24,9 @@ pub(super) struct Wait {
     next: Cell<*const Wait>,
 }
 
-/// The list of the threads that wait.
-struct First(*const Wait);
-// SAFETY: used under the lock.
-unsafe impl Send for First {}
-
-each_execution! {
-    static WAITS: PerProcess<First> = PerProcess::new(|| First(std::ptr::null()));
-}
-
-impl First {
-    fn find(&self, is: impl Fn(&Wait) -> bool) -> Option<&Wait> {
-        let mut at = self.0;
-        // SAFETY: a thread removes its own, under the lock, before it continues.
-        while let Some(wait) = unsafe { at.as_ref() } {
-            if is(wait) {
-                return Some(wait);
-            }
-            at = wait.next.get();
-        }
-        None
+impl Listed for Wait {
+    fn next(&self) -> &Cell<*const Wait> {
+        &self.next
     }
 }
 
@@ -52,39 +34,39 @@ impl Wait {
     /// Calls `f`, in which this thread waits for the callback of `target`. `None`,
     /// without a call, if that callback waits for this thread, directly or not.
     pub fn during<R>(
-        process: Process,
+        register: &Lock<Register>,
         inside: *const Frame,
         target: Timer,
         f: impl FnOnce() -> R,
     ) -> Option<R> {
-        let mark = process.mark();
-        let mut first = WAITS.lock(mark);
-        let mut timer = target;
         // Whether a thread that is in these frames runs that timer's callback.
         let runs = |inside, timer| {
             let is = |host, handle| (host, handle) == timer;
             // SAFETY: threads that wait do not leave their callbacks, nor does this one.
             unsafe { Frame::any(inside, is) }
         };
-        while let Some(other) = first.find(|wait| runs(wait.inside, timer)) {
-            timer = other.target;
-            if runs(inside, timer) {
-                return None;
-            }
-        }
         let mine = Wait {
             inside,
             target,
-            next: Cell::new(first.0),
+            next: Cell::new(std::ptr::null()),
         };
-        first.0 = &raw const mine;
-        drop(first);
-        let result = f();
-        let mut first = WAITS.lock(mark);
-        match first.find(|wait| wait.next.get() == &raw const mine) {
-            Some(before) => before.next.set(mine.next.get()),
-            None => first.0 = mine.next.get(),
+        let closes_a_ring = register.with(|register| {
+            let mut timer = target;
+            while let Some(other) = register.waits.find(|wait| runs(wait.inside, timer)) {
+                timer = other.target;
+                if runs(inside, timer) {
+                    return true;
+                }
+            }
+            // SAFETY: removed below.
+            unsafe { register.waits.add(&mine) };
+            false
+        });
+        if closes_a_ring {
+            return None;
         }
+        let result = f();
+        register.with(|register| register.waits.remove(&mine));
         Some(result)
     }
 }

@@ -1,17 +1,13 @@
-//! Telling a forked child from its parent with one load: a page that the
-//! kernel wipes in the child.
+//! Memory that the kernel clears in a forked child. So a child is told from its parent
+//! with one load, and finds free what a thread of its parent has locked.
 
 use super::maps::Mmap;
 use super::quietly;
 use crate::core::memory::{Memory, Pages};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::Fresh;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PAGE: usize = 4096;
-
-static MARK: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
-/// Never goes back, and a child inherits it: no two marks of a line of
-/// processes are equal.
-static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Has the kernel clear a page in forked children. A kernel before 4.14 refuses,
 /// and then a child is not told apart.
@@ -20,57 +16,61 @@ pub(crate) fn wipe_in_child(page: *mut u8) {
     quietly(|| unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) });
 }
 
-/// The process that something was made in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Process {
-    page: &'static AtomicU64,
-    mark: u64,
-}
+/// A value of each process, in a page of its own. A child begins with a fresh one.
+pub(crate) struct PerProcess<T>(AtomicPtr<T>);
 
-impl Process {
-    /// The calling process; `None` without memory for the page.
-    pub fn current() -> Option<Self> {
+impl<T: Fresh> PerProcess<T> {
+    pub const fn new() -> Self {
+        const { assert!(size_of::<T>() <= PAGE) };
+        PerProcess(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    /// The value of the calling process; `None` without memory for the page.
+    pub fn get(&self) -> Option<&T> {
         // Acquire: pairs with the Release below.
-        let mut page = MARK.load(Ordering::Acquire);
+        let mut page = self.0.load(Ordering::Acquire);
         if page.is_null() {
             let fresh = Mmap.map(PAGE, Pages::Small);
             if fresh.is_null() {
                 return None;
             }
             wipe_in_child(fresh);
-            match MARK.compare_exchange(
-                std::ptr::null_mut(),
-                fresh.cast(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => page = fresh.cast(),
-                Err(seen) => {
-                    // SAFETY: nobody has seen `fresh`.
-                    unsafe { Mmap.unmap(fresh, PAGE) };
-                    page = seen;
-                }
+            page = fresh.cast();
+            let null = std::ptr::null_mut();
+            let exchanged =
+                self.0
+                    .compare_exchange(null, page, Ordering::AcqRel, Ordering::Acquire);
+            if let Err(seen) = exchanged {
+                // SAFETY: nobody has seen `fresh`.
+                unsafe { Mmap.unmap(fresh, PAGE) };
+                page = seen;
             }
         }
         // SAFETY: mapped above, zeroed, and never unmapped.
-        let page = unsafe { &*page };
-        // Relaxed: a fork copies memory, no ordering is involved.
-        let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mark = match page.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => fresh,
-            Err(seen) => seen,
-        };
-        Some(Process { page, mark })
+        Some(unsafe { &*page })
     }
+}
 
-    /// What tells it from every other process.
-    pub fn mark(&self) -> u64 {
-        self.mark
-    }
+#[cfg(all(test, not(any(checked, miri))))]
+mod tests {
+    use super::*;
+    use crate::sync::AtomicU64;
 
-    /// Whether the caller is still in that process.
-    #[inline]
-    pub fn is_current(&self) -> bool {
-        self.page.load(Ordering::Relaxed) == self.mark
+    #[test]
+    fn a_child_finds_a_fresh_value_and_leaves_that_of_its_parent() {
+        static VALUE: PerProcess<AtomicU64> = PerProcess::new();
+        let value = VALUE.get().unwrap();
+        value.store(1, Ordering::Relaxed);
+        // SAFETY: the child makes no call that could wait for another thread.
+        unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                libc::_exit(value.swap(2, Ordering::Relaxed) as i32);
+            }
+            let mut status = 0;
+            assert_eq!(libc::waitpid(child, &mut status, 0), child);
+            assert_eq!(status, 0);
+        }
+        assert_eq!(value.load(Ordering::Relaxed), 1);
     }
 }

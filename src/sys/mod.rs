@@ -7,6 +7,7 @@ pub(crate) mod counter;
 #[cfg_attr(shuttle, path = "../tests/shuttle/sys/end.rs")]
 pub(crate) mod end;
 pub(crate) mod event;
+#[cfg_attr(shuttle, path = "../tests/shuttle/sys/fork.rs")]
 pub(crate) mod fork;
 #[cfg_attr(shuttle, path = "../tests/shuttle/sys/futex.rs")]
 pub(crate) mod futex;

@@ -8,10 +8,12 @@
 //! go as soon as the lock is free.
 
 use super::at_hand;
-use super::register::Wheels;
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
 use crate::core::wheel::Token;
+use crate::runtime::register::{List, Register};
+use crate::runtime::Host;
+use crate::sys::lock::Lock;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
 
@@ -77,7 +79,7 @@ impl Page {
     }
 
     /// Gives back all but the first `keep` places, and the further pages.
-    fn cut(&self, keep: usize, wheels: &mut Wheels) {
+    fn cut(&self, keep: usize, wheels: &List<Host>) {
         for place in self.places().iter().skip(keep) {
             give_back(place.get(), wheels);
         }
@@ -92,8 +94,8 @@ impl Page {
     }
 }
 
-fn give_back(held: Held, wheels: &mut Wheels) {
-    if let Some(host) = wheels.find(held.id) {
+fn give_back(held: Held, wheels: &List<Host>) {
+    if let Some(host) = wheels.find(|host| host.id == held.id) {
         host.wheel.detach(held.token);
     }
 }
@@ -114,12 +116,12 @@ pub(super) fn find(id: u64) -> Option<Held> {
 }
 
 /// Holds one more.
-pub(super) fn hold(held: Held, mark: u64) -> Result<(), Error> {
-    place(mark).ok_or(Error::Memory)?.set(held);
+pub(super) fn hold(held: Held, register: &Lock<Register>) -> Result<(), Error> {
+    place(register).ok_or(Error::Memory)?.set(held);
     Ok(())
 }
 
-fn place(mark: u64) -> Option<&'static Cell<Held>> {
+fn place(register: &Lock<Register>) -> Option<&'static Cell<Held>> {
     let first = match first() {
         Some(page) => page,
         None => {
@@ -131,13 +133,16 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
     if let Some(place) = first.take(PLACES) {
         return Some(place);
     }
-    if let Some(mut wheels) = Wheels::try_lock(mark) {
+    let given_up = register.try_with(|all| {
         let turn = first.turn.get();
         first.turn.set((turn + 1) % PLACES as u32);
         let place = &first.held[turn as usize];
-        give_back(place.get(), &mut wheels);
-        first.cut(PLACES, &mut wheels);
-        return Some(place);
+        give_back(place.get(), &all.wheels);
+        first.cut(PLACES, &all.wheels);
+        place
+    });
+    if given_up.is_some() {
+        return given_up;
     }
     pages().find_map(|page| page.take(ALL)).or_else(|| {
         let page = Page::map()?;
@@ -147,9 +152,9 @@ fn place(mark: u64) -> Option<&'static Cell<Held>> {
 }
 
 /// Gives back all shards of the calling thread.
-pub(super) fn end(mark: u64) {
+pub(super) fn end(register: &Lock<Register>) {
     if let Some(first) = first() {
-        first.cut(0, &mut Wheels::lock(mark));
+        register.with(|all| first.cut(0, &all.wheels));
         at_hand::with(|mine| mine.table.set(std::ptr::null()));
         first.unmap();
     }

@@ -1,0 +1,77 @@
+//! The living wheels of the process, and its threads that wait inside a callback: two
+//! lists, under one lock. While a thread holds the lock, no wheel in the list is destroyed.
+//!
+//! Four things wait for the lock: making a wheel, destroying one, the end of a thread, and
+//! a wait inside a callback.
+
+use super::waits::Wait;
+use super::Host;
+use crate::sync::{each_execution, Fresh};
+use crate::sys::fork::PerProcess;
+use crate::sys::lock::Lock;
+use std::cell::Cell;
+
+pub(super) struct Register {
+    pub wheels: List<Host>,
+    pub waits: List<Wait>,
+}
+
+// SAFETY: used under the lock. A wheel may be used from any thread, and of a thread that
+// waits the others read what it does not change.
+unsafe impl Send for Register {}
+
+impl Fresh for Register {
+    #[cfg(checked)]
+    fn fresh() -> Self {
+        Register {
+            wheels: List(std::ptr::null()),
+            waits: List(std::ptr::null()),
+        }
+    }
+}
+
+each_execution! {
+    static REGISTER: PerProcess<Lock<Register>> = PerProcess::new();
+}
+
+/// That of the calling process; `None` without memory.
+pub(super) fn register() -> Option<&'static Lock<Register>> {
+    REGISTER.get()
+}
+
+/// A list of what lies elsewhere. All zero is the empty one.
+pub(super) struct List<N>(*const N);
+
+pub(super) trait Listed {
+    fn next(&self) -> &Cell<*const Self>;
+}
+
+impl<N: Listed> List<N> {
+    /// The first one for which `is` holds.
+    pub fn find(&self, is: impl Fn(&N) -> bool) -> Option<&N> {
+        let mut at = self.0;
+        // SAFETY: by `add`.
+        while let Some(node) = unsafe { at.as_ref() } {
+            if is(node) {
+                return Some(node);
+            }
+            at = node.next().get();
+        }
+        None
+    }
+
+    /// # Safety
+    /// It stays where it is until it is removed.
+    pub unsafe fn add(&mut self, node: &N) {
+        node.next().set(self.0);
+        self.0 = node;
+    }
+
+    /// Removes what was added.
+    pub fn remove(&mut self, node: &N) {
+        match self.find(|before| std::ptr::eq(before.next().get(), node)) {
+            Some(before) => before.next().set(node.next().get()),
+            None => self.0 = node.next().get(),
+        }
+    }
+}
