@@ -7,7 +7,6 @@
 
 use super::callbacks::Frame;
 use super::host::LATENESS;
-use super::thread::STOP;
 use super::{number, time, Budget, Errno, Host, Room};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
@@ -19,10 +18,11 @@ use crate::sys::clock;
 use crate::sys::maps::Mmap;
 use std::mem::ManuallyDrop;
 
-/// `drive`: nobody, or the tick thread, drives.
+// `drive`: there is no tick thread; there is one; a thread ends it, or starts it.
 pub(super) const IDLE: u32 = 0;
 pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
+pub(super) const STARTING: u32 = 3;
 
 impl Host {
     /// Fires what is due by `now`. A timer without a callback goes to `event`,
@@ -286,8 +286,7 @@ impl Firing<'_, '_> {
     #[inline(never)]
     fn is_used_up(&mut self) -> bool {
         self.items = self.items.wrapping_sub(1);
-        // Relaxed: a stop that is seen late is seen by the next one.
-        self.items == 0 || self.host.stop.load(Ordering::Relaxed) & STOP != 0 || self.is_enough()
+        self.items == 0 || self.host.is_stopping() || self.is_enough()
     }
 
     #[inline(always)]

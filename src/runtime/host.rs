@@ -43,9 +43,6 @@ pub(crate) struct Host {
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,
-    pub(super) stop: AtomicU32,
-    /// The tick thread was started.
-    pub(super) ready: Event,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
     pub(super) thread: UnsafeCell<Option<Thread>>,
@@ -63,7 +60,7 @@ pub(crate) struct Host {
 const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
 
 // SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
-// out of IDLE, and `next` under the register's lock; the rest is atomic.
+// STARTING, and `next` under the register's lock; the rest is atomic.
 unsafe impl Sync for Host {}
 // SAFETY: as above.
 unsafe impl Send for Host {}
@@ -139,8 +136,6 @@ impl Host {
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
-                stop: AtomicU32::new(0),
-                ready: Event::default(),
                 end: Event::default(),
                 thread: UnsafeCell::new(None),
                 call: call,

@@ -1,49 +1,28 @@
 //! The tick thread: start and stop; and the body of a worker.
 
-use super::drive::{DRIVEN, IDLE, STOPPING};
+use super::drive::{DRIVEN, IDLE, STARTING, STOPPING};
 use super::{Budget, Errno, Host};
 use crate::sync::{fence, Ordering};
 use crate::sys::thread::{self, Thread};
-
-/// Bits of `stop`.
-pub(super) const STOP: u32 = 1;
-const READY: u32 = 2;
 
 impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
         self.descriptor()?;
-        // Acquire: pairs with the Release in `stop`.
+        // Acquire: pairs with the Release in `stop_thread`.
         self.drive
-            .compare_exchange(IDLE, DRIVEN, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(IDLE, STARTING, Ordering::AcqRel, Ordering::Acquire)
             .map_err(|_| -libc::EBUSY)?;
         // Pairs with the fence in `take`.
         fence(Ordering::SeqCst);
-        match self.start_thread() {
-            Ok(thread) => {
-                // SAFETY: this thread has moved `drive` out of IDLE, and `stop`
-                // waits for READY.
-                unsafe { *self.thread.get() = Some(thread) };
-                self.is_ready();
-                Ok(())
-            }
-            Err(e) => {
-                let idle =
-                    self.drive
-                        .compare_exchange(DRIVEN, IDLE, Ordering::AcqRel, Ordering::Relaxed);
-                if idle.is_err() {
-                    // A stop waits already, for no thread then.
-                    self.is_ready();
-                }
-                Err(e)
-            }
-        }
-    }
-
-    fn is_ready(&self) {
-        // AcqRel: `thread`; pairs with the Acquire in `stop_thread`.
-        self.stop.fetch_or(READY, Ordering::AcqRel);
-        self.ready.notify(i32::MAX);
+        let started = self.start_thread().map(|thread| {
+            // SAFETY: this thread has moved `drive` to STARTING.
+            unsafe { *self.thread.get() = Some(thread) };
+        });
+        let drive = if started.is_ok() { DRIVEN } else { IDLE };
+        // Release: `thread`; pairs with the Acquire in `stop`.
+        self.drive.store(drive, Ordering::Release);
+        started
     }
 
     fn start_thread(&self) -> Result<Thread, Errno> {
@@ -52,7 +31,6 @@ impl Host {
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
-        self.stop.store(0, Ordering::Release);
         thread::start(tick, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
     }
 
@@ -67,21 +45,26 @@ impl Host {
         if let Some(pool) = &self.pool {
             pool.close();
         }
-        let stopped =
-            match self
-                .drive
+        let begin = || {
+            self.drive
                 .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => {
-                    self.stop_thread();
-                    Ok(())
-                }
-                Err(IDLE) => {
-                    self.wait_for_driver();
-                    Ok(())
-                }
-                Err(_) => Err(-libc::EBUSY),
-            };
+        };
+        let mut begun = begin();
+        while begun == Err(STARTING) {
+            thread::nap();
+            begun = begin();
+        }
+        let stopped = match begun {
+            Err(STOPPING) => Err(-libc::EBUSY),
+            Ok(_) => {
+                self.stop_thread();
+                Ok(())
+            }
+            Err(_) => {
+                self.wait_for_driver();
+                Ok(())
+            }
+        };
         if let Some(pool) = &self.pool {
             // The queued timers have fired: their callbacks run, here or elsewhere.
             if stopped.is_ok() {
@@ -104,24 +87,26 @@ impl Host {
     }
 
     fn stop_thread(&self) {
-        self.ready
-            .wait(|| self.stop.load(Ordering::Acquire) & READY != 0);
-        self.stop.fetch_or(STOP, Ordering::AcqRel);
         self.alarm_now();
-        // SAFETY: READY: it was written, and only one thread is STOPPING.
+        // SAFETY: it was written before DRIVEN, and only one thread is STOPPING.
         if let Some(thread) = unsafe { (*self.thread.get()).take() } {
             thread::join(thread);
         }
-        self.stop.store(0, Ordering::Relaxed);
         // A first poll finds what is left.
         self.alarm_now();
         self.drive.store(IDLE, Ordering::Release);
     }
 
+    /// The tick thread is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        // Acquire: pairs with the exchange in `stop`.
+        self.drive.load(Ordering::Acquire) == STOPPING
+    }
+
     /// The tick thread. Ends also in a child that a callback has forked, and with it
     /// that process.
     fn live(&self) {
-        while self.is_ours() && self.stop.load(Ordering::Acquire) & STOP == 0 {
+        while self.is_ours() && !self.is_stopping() {
             let Ok(mut drive) = self.wheel.drive() else {
                 // A poll has the lock, and is about to find that this thread drives.
                 // Its thread may have a lower priority.
@@ -136,7 +121,7 @@ impl Host {
             // A stop that came before the alarm was set has set it to now,
             // or is seen here.
             fence(Ordering::SeqCst);
-            if self.stop.load(Ordering::Acquire) & STOP != 0 {
+            if self.is_stopping() {
                 break;
             }
             if !is_set || !self.alarm().is_some_and(|alarm| alarm.wait()) {
