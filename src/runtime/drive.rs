@@ -16,7 +16,6 @@ use crate::sync::{fence_after_rmw, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
-use std::mem::ManuallyDrop;
 
 // `drive`: there is no tick thread; there is one; a thread ends it, or starts it.
 pub(super) const IDLE: u32 = 0;
@@ -176,11 +175,11 @@ impl Host {
 
     /// The alarm, once `descriptor` has made it. None in a child, which shares the
     /// descriptor with its parent.
-    pub(super) fn alarm(&self) -> Option<ManuallyDrop<Alarm>> {
+    pub(super) fn alarm(&self) -> Option<Alarm> {
         // Acquire: pairs with the exchange in `descriptor`.
         let fd = self.fd.load(Ordering::Acquire);
         let clock = self.clock.id()?;
-        (fd >= 0 && self.is_ours()).then(|| Alarm::borrow(fd, clock))
+        (fd >= 0 && self.is_ours()).then_some(Alarm { fd, clock })
     }
 
     /// The alarm's descriptor. The first call makes it.
@@ -195,14 +194,16 @@ impl Host {
         }
         let alarm = Alarm::new(clock).map_err(|e| -e)?;
         // A first poll finds the timers that are armed already.
-        alarm.set_now().map_err(|e| -e)?;
-        match self
-            .fd
-            .compare_exchange(-1, alarm.fd(), Ordering::AcqRel, Ordering::Acquire)
-        {
-            Ok(_) => Ok(ManuallyDrop::new(alarm).fd()),
-            Err(seen) => Ok(seen),
+        let is_set = alarm.set_now().map_err(|e| -e);
+        let made = is_set.map(|()| {
+            self.fd
+                .compare_exchange(-1, alarm.fd, Ordering::AcqRel, Ordering::Acquire)
+                .map_or_else(|first| first, |_| alarm.fd)
+        });
+        if made != Ok(alarm.fd) {
+            alarm.close();
         }
+        made
     }
 
     /// When the next timer fires, if any does; perhaps too early, never late. Disturbs

@@ -175,7 +175,7 @@ impl Host {
         unsafe {
             let fd = (*at).fd.load(Ordering::Relaxed);
             if fd >= 0 {
-                drop(std::mem::ManuallyDrop::into_inner(Alarm::borrow(fd, 0)));
+                Alarm { fd, clock: 0 }.close();
             }
             if let Some(pool) = &(*at).pool {
                 pool.unmap();

@@ -4,10 +4,11 @@
 use super::{errno, quietly};
 use std::time::Duration;
 
-#[derive(Debug)]
+/// The descriptor stays open until `close`.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Alarm {
-    fd: libc::c_int,
-    clock: libc::clockid_t,
+    pub fd: libc::c_int,
+    pub clock: libc::clockid_t,
 }
 
 impl Alarm {
@@ -20,15 +21,6 @@ impl Alarm {
             }
             Ok(Alarm { fd, clock })
         })
-    }
-
-    pub fn fd(&self) -> libc::c_int {
-        self.fd
-    }
-
-    /// The alarm of a descriptor that lives on; the caller forgets it.
-    pub fn borrow(fd: libc::c_int, clock: libc::clockid_t) -> std::mem::ManuallyDrop<Self> {
-        std::mem::ManuallyDrop::new(Alarm { fd, clock })
     }
 
     /// Sets the alarm to an absolute time. If the time has passed, it goes off at once; if
@@ -82,10 +74,9 @@ impl Alarm {
             _ => false,
         }
     }
-}
 
-impl Drop for Alarm {
-    fn drop(&mut self) {
+    /// The last use.
+    pub fn close(self) {
         // SAFETY: our own descriptor, used no more.
         quietly(|| unsafe { libc::close(self.fd) });
     }

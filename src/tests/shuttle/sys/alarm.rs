@@ -4,26 +4,19 @@
 use crate::tests::shuttle::host::system;
 use shuttle::thread;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Alarm {
-    fd: libc::c_int,
+    pub fd: libc::c_int,
+    pub clock: libc::clockid_t,
 }
 
 impl Alarm {
-    pub fn new(_: libc::clockid_t) -> Result<Self, i32> {
+    pub fn new(clock: libc::clockid_t) -> Result<Self, i32> {
         system().refused().map_or(Ok(()), Err)?;
         let mut state = system().lock();
         state.alarms.push(None);
         let fd = state.alarms.len() as libc::c_int - 1;
-        Ok(Alarm { fd })
-    }
-
-    pub fn fd(&self) -> libc::c_int {
-        self.fd
-    }
-
-    pub fn borrow(fd: libc::c_int, _: libc::clockid_t) -> std::mem::ManuallyDrop<Self> {
-        std::mem::ManuallyDrop::new(Alarm { fd })
+        Ok(Alarm { fd, clock })
     }
 
     pub fn set(&self, at_ns: u64) -> Result<(), i32> {
@@ -55,4 +48,6 @@ impl Alarm {
             state = system().changed.wait(state).unwrap();
         }
     }
+
+    pub fn close(self) {}
 }
