@@ -20,7 +20,7 @@ use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host, Room};
 use crate::sys::alarm::ready;
 use error::Error;
-use event::{Batch, Event, Timer};
+use event::{Event, Timer};
 use handler::Handler;
 use options::Options;
 use period::Period;
@@ -28,6 +28,7 @@ use run::{Bounds, Run};
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::slice::IterMut;
 use std::time::{Duration, Instant};
 use time::{nanos, Time, When};
 
@@ -67,6 +68,14 @@ fn truth(n: i32) -> Result<bool, Error> {
         0.. => Ok(n == 1),
         e => Err(e.into()),
     }
+}
+
+/// Writes an event; true if there is room for one more.
+fn put(room: &mut IterMut<'_, Event>, fired: &Fired, drained: bool) -> bool {
+    if let Some(event) = room.next() {
+        *event = Event::new(fired, drained);
+    }
+    room.len() != 0
 }
 
 impl Wheel {
@@ -527,13 +536,14 @@ impl Wheel {
         events: &'e mut [Event],
         drive: impl FnOnce(&Host, Room<'_>) -> Result<bool, Errno>,
     ) -> Result<Run<'e>, Error> {
-        let empty = events.is_empty();
-        let mut batch = Batch::new(events, false);
-        let mut put = |fired: &Fired| batch.put(fired);
-        let done = drive(self.host(), if empty { None } else { Some(&mut put) })?;
+        let size = events.len();
+        let mut room = events.iter_mut();
+        let mut event = |fired: &Fired| put(&mut room, fired, false);
+        let done = drive(self.host(), if size == 0 { None } else { Some(&mut event) })?;
         self.resume_panic();
+        let filled = size - room.len();
         Ok(Run {
-            events: batch.filled(),
+            events: &events[..filled],
             left: !done,
         })
     }
@@ -614,16 +624,18 @@ impl Wheel {
         if events.is_empty() {
             return Err(Error::Invalid);
         }
-        let mut batch = Batch::new(events, true);
+        let size = events.len();
+        let mut room = events.iter_mut();
         self.host().drain(|fired| {
             if fired.func != PROMPT {
-                return batch.put(fired);
+                return put(&mut room, fired, true);
             }
             // SAFETY: the drain has ended it.
             unsafe { futures::wake(fired.cookie) };
             true
         })?;
-        Ok(batch.filled())
+        let filled = size - room.len();
+        Ok(&events[..filled])
     }
 
     fn resume_panic(&self) {

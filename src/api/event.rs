@@ -39,31 +39,3 @@ impl Event {
         }
     }
 }
-
-/// A caller's slice, as far as it is filled.
-pub(crate) struct Batch<'e> {
-    events: &'e mut [Event],
-    len: usize,
-    drained: bool,
-}
-
-impl<'e> Batch<'e> {
-    pub fn new(events: &'e mut [Event], drained: bool) -> Self {
-        Batch {
-            events,
-            len: 0,
-            drained,
-        }
-    }
-
-    /// There is room. True if there is more of it.
-    pub fn put(&mut self, fired: &Fired) -> bool {
-        self.events[self.len] = Event::new(fired, self.drained);
-        self.len += 1;
-        self.len < self.events.len()
-    }
-
-    pub fn filled(self) -> &'e [Event] {
-        &self.events[..self.len]
-    }
-}
