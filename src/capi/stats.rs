@@ -70,32 +70,12 @@ pub struct hwheel_stats {
     pub dropped: u64,
 }
 
-fn translate(s: &Stats, size: u32) -> hwheel_stats {
-    hwheel_stats {
-        size,
-        reserved: 0,
-        live: s.live,
-        fired: s.fired,
-        missed: s.missed,
-        unclaimed: s.unclaimed,
-        sweeps: s.sweeps,
-        wakeups: s.wakeups,
-        kicks: s.kicks,
-        pushes: s.pushes,
-        repeats: s.repeats,
-        slab_bytes: s.slab_bytes,
-        armed: s.armed,
-        rearmed: s.rearmed,
-        quiet: s.quiet,
-        cancelled: s.cancelled,
-        drained: s.drained,
-        pending: s.pending,
-        entries: s.entries,
-        dead: s.dead,
-        queued: s.queued,
-        lateness: s.lateness,
-        dropped: s.dropped,
-    }
+/// The same, as the library has it (`layout.rs`).
+#[repr(C)]
+pub(crate) struct Written {
+    size: u32,
+    reserved: u32,
+    pub counts: Stats,
 }
 
 /// hwheel_now() - Get the time on the wheel's clock.
@@ -230,10 +210,14 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwhe
         // SAFETY: not null, and at least the first word is there.
         let size = unsafe { size_said(stats) }?;
         host.check()?;
-        let all = translate(&self::stats(host), size as u32);
+        let all = Written {
+            size: size as u32,
+            reserved: 0,
+            counts: self::stats(host),
+        };
         // SAFETY: `size` bytes are writable, by the caller's promise.
         unsafe {
-            let ours = size_of::<hwheel_stats>().min(size);
+            let ours = size_of::<Written>().min(size);
             let to = stats.cast::<u8>();
             std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
             std::ptr::write_bytes(to.add(ours), 0, size - ours);

@@ -8,6 +8,7 @@ use super::Host;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)]
+#[repr(C)]
 pub struct Stats {
     pub live: u64,
     pub fired: u64,
