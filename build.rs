@@ -80,11 +80,12 @@ mod header {
             let mut comment = String::new();
             if let Some(begun) = rest.strip_prefix("/*\n") {
                 let (inner, code) = begun.split_once("\n */\n").expect("a comment ends");
-                (comment, rest) = (kernel_doc(inner), code);
+                (comment, rest) = (inner.to_owned(), code);
             }
             let (code, more) = rest.split_once("\n\n").unwrap_or((rest, ""));
-            let item = format!("{comment}{}", format(code.trim_end()));
-            let had = items.insert(name(code), item);
+            let code_of_item = format(code.trim_end());
+            let comment = kernel_doc(&complete(&comment, &code_of_item));
+            let had = items.insert(name(code), comment + &code_of_item);
             assert!(had.is_none(), "{} is there twice", name(code));
             rest = more.trim_start();
         }
@@ -149,8 +150,62 @@ mod header {
         out
     }
 
+    /// Adds to the comment of a function what `src/capi` says once for all of them.
+    fn complete(comment: &str, code: &str) -> String {
+        let takes = |parameter: &str| code.contains(&format!("hwheel{parameter}"));
+        let mut lines: Vec<&str> = comment.lines().collect();
+        let is_function = !code.starts_with("typedef");
+        if !is_function || !takes(" *wheel") || takes("_destroy(") {
+            return comment.to_owned();
+        }
+        // Lines that begin so are there, or this adds the line there.
+        let mut add = |begin: &str, at: &dyn Fn(&[&str]) -> usize, line: &'static str| {
+            if !lines.iter().any(|l| l.starts_with(begin)) {
+                let at = at(&lines);
+                lines.insert(at, line);
+            }
+        };
+        let after = |lines: &[&str], begin: &str| {
+            let at = lines.iter().position(|l| l.starts_with(begin));
+            let at = 1 + at.unwrap_or_else(|| panic!("{code} lacks {begin}"));
+            at + lines[at..]
+                .iter()
+                .take_while(|l| l.starts_with("   "))
+                .count()
+        };
+        let returns_end = |lines: &[&str]| {
+            let at = after(lines, " Return:");
+            at + lines[at..]
+                .iter()
+                .take_while(|l| !l.trim().is_empty())
+                .count()
+        };
+        let first_error = |lines: &[&str]| {
+            let error = lines.iter().position(|l| l.starts_with(" * -E"));
+            error.unwrap_or_else(|| returns_end(lines))
+        };
+        add(" @wheel:", &|_| 1, " @wheel: the wheel.");
+        add(" * -EINVAL", &first_error, " * -EINVAL - @wheel is NULL.");
+        if takes("_timer_t timer") {
+            add(" @timer:", &|_| 2, " @timer: the timer.");
+            let line = " * -ESTALE - the timer no longer exists.";
+            add(" * -ESTALE", &|lines| after(lines, " * -EINVAL"), line);
+        }
+        let line = " * -ESHUTDOWN - this is a forked child.";
+        add(" * -ESHUTDOWN", &returns_end, line);
+        let line = " Context: any thread, also in a callback. Lock-free; calls no allocator.";
+        add(" Context:", &|lines| lines.len(), line);
+        if lines.last() == Some(&line) {
+            lines.insert(lines.len() - 1, "");
+        }
+        lines.join("\n")
+    }
+
     /// A comment as kernel-doc.
     fn kernel_doc(text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
         if text.lines().count() == 1 {
             return format!("/**{text} */\n");
         }

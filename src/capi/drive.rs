@@ -196,7 +196,6 @@ unsafe fn drive(
 }
 
 /// hwheel_advance() - Drive a wheel with a manual clock.
-/// @wheel: the wheel.
 /// @now_ns: the time now, below 2^63. An earlier time than the last one leaves
 ///   the clock where it is; so 0 runs what is due without moving the clock.
 /// @events: receives events; may be NULL if @max is 0.
@@ -218,7 +217,6 @@ unsafe fn drive(
 ///   is not valid.
 /// * -E2BIG - @run has members that this version does not know.
 /// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
 /// time. Runs callbacks on the caller's stack, unless the wheel has workers or
@@ -264,7 +262,6 @@ unsafe fn advance_within(
 }
 
 /// hwheel_poll() - Drive a wheel with a system clock.
-/// @wheel: the wheel.
 /// @events: receives events; may be NULL if @max is 0.
 /// @max: number of events that @events has room for. With 0, all due timers
 ///   fire, within the bounds of @run. The event of a timer without a callback is
@@ -283,7 +280,6 @@ unsafe fn advance_within(
 /// * -E2BIG - @run has members that this version does not know.
 /// * -EBUSY - another thread drives, the tick thread is started, or the caller
 ///   is a callback of the wheel.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
 /// time. Runs callbacks on the caller's stack, unless the wheel has workers or
@@ -300,7 +296,6 @@ pub unsafe extern "C" fn hwheel_poll(
 }
 
 /// hwheel_fd() - Get a descriptor that becomes readable when a timer is due.
-/// @wheel: the wheel.
 ///
 /// For poll(), epoll, select() or an event loop: when it is readable, call
 /// hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
@@ -313,7 +308,6 @@ pub unsafe extern "C" fn hwheel_poll(
 /// * n - the descriptor, 0 or above.
 /// * -EINVAL - @wheel is NULL or its clock is manual.
 /// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks.
 #[no_mangle]
@@ -324,7 +318,6 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 }
 
 /// hwheel_start() - Start the tick thread.
-/// @wheel: the wheel.
 ///
 /// The tick thread drives the wheel: it sleeps until a timer is due, and runs
 /// the callbacks unless workers or an executor do. The event of a timer without
@@ -353,7 +346,6 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 }
 
 /// hwheel_stop() - Stop the tick thread.
-/// @wheel: the wheel.
 ///
 /// When this call returns, no callback is running and none will start until a
 /// thread drives the wheel again. A hwheel_poll() or hwheel_advance() of another
@@ -368,11 +360,9 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 ///
 /// Return:
 /// * 0 - no thread drives the wheel.
-/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
 ///   has changed.
 /// * -EBUSY - another thread is stopping the wheel.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel. Blocks until every
 /// running callback has returned and no other thread drives, so the caller must
@@ -394,7 +384,6 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// * 1 - one callback has run.
 /// * 0 - no callback was waiting.
 /// * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Runs the callback on the caller's
 /// stack.
@@ -405,7 +394,6 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.
-/// @wheel: the wheel.
 /// @events: receives the timers, in no order, with HWHEEL_EVENT_DRAINED.
 /// @max: number of events that @events has room for, at least 1.
 ///
@@ -420,7 +408,6 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 /// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
 /// * -EBUSY - the tick thread is started, or another thread drives.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
 /// time. Never blocks. Visits every timer once.

@@ -20,7 +20,6 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 }
 
 /// hwheel_key_set() - Give a key a timer that fires once.
-/// @wheel: the wheel.
 /// @key: any bytes, for example those of a number; the wheel copies them.
 /// @key_len: number of bytes, 1 to 255.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
@@ -71,7 +70,6 @@ pub unsafe extern "C" fn hwheel_key_set(
 }
 
 /// hwheel_key_mod() - Move the pending timer of a key.
-/// @wheel: the wheel.
 /// @key: the key, as in hwheel_key_set().
 /// @key_len: number of bytes, 1 to 255.
 /// @time_ns: the new time: a delay in nanoseconds, or with HWHEEL_ABS a point on
@@ -106,7 +104,6 @@ pub unsafe extern "C" fn hwheel_key_mod(
 }
 
 /// hwheel_key_delete() - Cancel the pending timer of a key.
-/// @wheel: the wheel.
 /// @key: the key, as in hwheel_key_set().
 /// @key_len: number of bytes, 1 to 255.
 ///
@@ -114,7 +111,6 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * 1 - the timer was pending and will not fire; timer and key are gone.
 /// * 0 - the key has no pending timer: none was set, or it has fired.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Takes the lock of the key for a
 /// short time. Calls no allocator.
@@ -129,7 +125,6 @@ pub unsafe extern "C" fn hwheel_key_delete(
 }
 
 /// hwheel_key_pending() - Whether a key has a pending timer.
-/// @wheel: the wheel.
 /// @key: the key, as in hwheel_key_set().
 /// @key_len: number of bytes, 1 to 255.
 ///
@@ -137,7 +132,6 @@ pub unsafe extern "C" fn hwheel_key_delete(
 /// * 1 - the key has a pending timer.
 /// * 0 - the key has none.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Takes the lock of the key for a
 /// short time. Calls no allocator.

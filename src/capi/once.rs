@@ -33,7 +33,6 @@ pub(super) unsafe fn make(
 }
 
 /// hwheel_once() - Fire once.
-/// @wheel: the wheel.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
 /// @fn: the callback; NULL for an event.
@@ -52,8 +51,6 @@ pub(super) unsafe fn make(
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_once(
@@ -78,7 +75,6 @@ pub unsafe extern "C" fn hwheel_once(
 }
 
 /// hwheel_every() - Fire again and again.
-/// @wheel: the wheel.
 /// @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @period_ns: nanoseconds from each deadline to the next, at least 1.
@@ -110,8 +106,6 @@ pub unsafe extern "C" fn hwheel_once(
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 #[allow(clippy::too_many_arguments)]

@@ -79,7 +79,6 @@ pub(crate) struct Written {
 }
 
 /// hwheel_now() - Get the time on the wheel's clock.
-/// @wheel: the wheel.
 /// @now_ns: receives the time in nanoseconds.
 ///
 /// When the system clock steps back, the wheel holds its time until the clock
@@ -88,7 +87,6 @@ pub(crate) struct Written {
 /// Return:
 /// * 0 - @now_ns is set.
 /// * -EINVAL - an argument is NULL.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -106,7 +104,6 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 }
 
 /// hwheel_next_expiry() - Get the time at which to drive the wheel next.
-/// @wheel: the wheel.
 /// @time_ns: receives the time in nanoseconds on the wheel's clock.
 ///
 /// The time is never later than the next timer. It may be earlier: after timers
@@ -118,7 +115,6 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 /// * 1 - @time_ns is set.
 /// * 0 - no timer is pending, or all are due never; @time_ns is not written.
 /// * -EINVAL - an argument is NULL.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks, and never disturbs a
 /// thread that drives.
@@ -140,7 +136,6 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
 }
 
 /// hwheel_list() - Walk over the pending timers.
-/// @wheel: the wheel.
 /// @cursor: where the walk continues. The caller sets it to 0 before the first
 ///   call; each call moves it on.
 /// @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
@@ -158,7 +153,6 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
 /// * n - the number of timers written. Fewer than @max means that the walk is
 ///   over.
 /// * -EINVAL - an argument is NULL, or @max is 0 or above 2147483647.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free for timers without a key;
 /// takes the lock of each key that it lists. A walk visits every timer once:
@@ -187,7 +181,6 @@ pub unsafe extern "C" fn hwheel_list(
 }
 
 /// hwheel_get_stats() - Get the counts of a wheel.
-/// @wheel: the wheel.
 /// @stats: receives the counts. Its @size says how much of it to write.
 ///
 /// The library sets members that this version does not know to 0.
@@ -196,7 +189,6 @@ pub unsafe extern "C" fn hwheel_list(
 /// * 0 - @stats is set.
 /// * -EINVAL - an argument is NULL, or @size is below 8.
 /// * -E2BIG - @size is above 4096.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
 /// threads: nanoseconds for each, however many timers there are.

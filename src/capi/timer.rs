@@ -34,7 +34,6 @@ pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
 /// hwheel_timer_setup() - Make a timer that can be armed again and again.
-/// @wheel: the wheel.
 /// @fn: the callback; NULL for a timer that is delivered as an event.
 /// @cookie: any value; the callback or the event receives it.
 /// @timer: receives the handle.
@@ -47,8 +46,6 @@ pub type hwheel_fn =
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_timer_setup(
@@ -89,8 +86,6 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 }
 
 /// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
-/// @wheel: the wheel.
-/// @timer: the timer.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never.
 /// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
@@ -110,7 +105,6 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   HWHEEL_IF_PENDING.
 /// * -EINVAL - @wheel is NULL, a flag is unknown, both conditions are given, or
 ///   @time_ns is 2^63 or above and not HWHEEL_NEVER.
-/// * -ESTALE - the timer no longer exists.
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
@@ -137,8 +131,6 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 }
 
 /// hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
-/// @wheel: the wheel.
-/// @timer: the timer.
 /// @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
@@ -154,12 +146,9 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 /// * 0 - the timer was not pending; it is now.
 /// * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
 ///   not HWHEEL_NEVER.
-/// * -ESTALE - the timer no longer exists.
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_range(
     wheel: *mut hwheel,
@@ -176,8 +165,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 }
 
 /// hwheel_timer_set_period() - Make a timer periodic, or change its period.
-/// @wheel: the wheel.
-/// @timer: the timer.
 /// @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
 ///   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
 ///
@@ -193,10 +180,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 /// * 0 - the period is set.
 /// * -EINVAL - @wheel is NULL, or @period_ns is 2^63 or above and not
 ///   HWHEEL_NEVER.
-/// * -ESTALE - the timer no longer exists.
 /// * -ESHUTDOWN - the timer was shut down, or this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_set_period(
     wheel: *mut hwheel,
@@ -214,8 +198,6 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 }
 
 /// hwheel_timer_delete() - Cancel a timer.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
 /// or hwheel_every() is freed. A callback that has started continues.
@@ -227,11 +209,6 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending: it has fired, or its callback is running.
-/// * -EINVAL - @wheel is NULL.
-/// * -ESTALE - the timer no longer exists.
-/// * -ESHUTDOWN - this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -242,8 +219,6 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 }
 
 /// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// When this call returns 1 or 0, the callback is not running on any thread. It
 /// does not start again, unless a thread arms the timer again. A callback that
@@ -257,12 +232,10 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
 ///   was taken out of the queue, also that of a timer that no longer exists.
 /// * 0 - the timer was not pending.
-/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
 ///   this timer's callback waits; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
@@ -276,8 +249,6 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 }
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// Like hwheel_timer_delete(), and from now on every attempt to arm the timer
 /// fails with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
@@ -286,11 +257,6 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending.
-/// * -EINVAL - @wheel is NULL.
-/// * -ESTALE - the timer no longer exists.
-/// * -ESHUTDOWN - this is a forked child.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -298,8 +264,6 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
 /// not running on any thread and never starts again.
@@ -308,12 +272,10 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
 ///   of the queue, also that of a timer that no longer exists.
 /// * 0 - the timer was not pending.
-/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback for which
 ///   this timer's callback waits; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
@@ -327,8 +289,6 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 }
 
 /// hwheel_timer_free() - Cancel and free a timer.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// The handle is stale from now on. A callback that has started continues; call
 /// hwheel_timer_shutdown_sync() before to wait for it.
@@ -336,9 +296,6 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending.
-/// * -EINVAL - @wheel is NULL.
-/// * -ESTALE - the timer no longer exists.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the timer's own callback. Lock-free; calls no
 /// allocator.
@@ -349,15 +306,10 @@ pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_tim
 }
 
 /// hwheel_timer_pending() - Whether a timer is pending.
-/// @wheel: the wheel.
-/// @timer: the timer.
 ///
 /// Return:
 /// * 1 - the timer is pending.
 /// * 0 - the timer is not pending.
-/// * -EINVAL - @wheel is NULL.
-/// * -ESTALE - the timer no longer exists.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -370,8 +322,6 @@ pub unsafe extern "C" fn hwheel_timer_pending(
 }
 
 /// hwheel_timer_remaining() - Time that is left until a timer fires.
-/// @wheel: the wheel.
-/// @timer: the timer.
 /// @remaining_ns: receives the nanoseconds: 0 if the time has passed,
 ///   HWHEEL_NEVER if it never comes.
 ///
@@ -379,8 +329,6 @@ pub unsafe extern "C" fn hwheel_timer_pending(
 /// * 1 - the timer is pending; @remaining_ns is set.
 /// * 0 - the timer is not pending; @remaining_ns is not written.
 /// * -EINVAL - @wheel or @remaining_ns is NULL.
-/// * -ESTALE - the timer no longer exists.
-/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -439,7 +387,6 @@ unsafe fn many(
 }
 
 /// hwheel_timer_mod_many() - Arm or move many timers.
-/// @wheel: the wheel.
 /// @timers: array of @count timers; may be NULL if @count is 0.
 /// @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
 ///   on the wheel's clock; may be NULL if @count is 0.
@@ -458,8 +405,6 @@ unsafe fn many(
 /// * -EINVAL - @wheel or an array is NULL, @count is above 2147483647, a flag is
 ///   unknown, or both conditions are given; no result is written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_many(
     wheel: *mut hwheel,
@@ -494,7 +439,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 }
 
 /// hwheel_timer_delete_many() - Cancel many timers.
-/// @wheel: the wheel.
 /// @timers: array of @count timers; may be NULL if @count is 0.
 /// @count: number of timers, at most 2147483647.
 /// @results: array of @count results, each as returned by hwheel_timer_delete();
@@ -509,8 +453,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 /// * -EINVAL - @wheel or @timers is NULL, or @count is above 2147483647; no
 ///   result is written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
-///
-/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_many(
     wheel: *mut hwheel,
