@@ -153,12 +153,8 @@ impl Host {
         if no_pool || !local::enter(host) {
             made = Err(-libc::ENOMEM);
         } else if let Some(pool) = &host.pool {
-            // SAFETY: the first and only time.
-            made =
-                unsafe { pool.hire(options.crew.workers, thread::work, at.cast()) }.map_err(|e| -e);
-            if made.is_err() {
-                local::leave(host);
-            }
+            let hired = pool.hire(options.crew.workers, thread::work, at.cast());
+            made = hired.map_err(|e| -e).inspect_err(|_| local::leave(host));
         }
         if let Err(e) = made {
             // SAFETY: nobody else has seen it, or the threads have ended.

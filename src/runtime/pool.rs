@@ -31,11 +31,11 @@
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::runtime::ring::Ring;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::sys::event::Event;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::{self, Body, Thread};
-use std::cell::UnsafeCell;
+use std::sync::PoisonError;
 
 /// The maximum number of workers of a wheel.
 pub(crate) const MOST_WORKERS: u32 = 256;
@@ -88,20 +88,12 @@ pub(crate) struct Pool {
     pub revoked: AtomicU64,
     /// A callback is in the queue, or the workers are to end.
     work: Event,
-    /// There is room in the queue.
-    room: Event,
-    /// Nothing is unfinished; for a stop also: a callback is in the queue.
-    rest: Event,
-    /// A callback was put into the queue, or has ended: for threads in pool.wait.
-    end: Event,
+    /// A callback was put into the queue, was taken out, or has ended: for a driver that
+    /// waits for room, for stops, and for threads in pool.wait.
+    change: Event,
     /// The threads that were started.
-    threads: UnsafeCell<Vec<Thread>>,
+    threads: Mutex<Vec<Thread>>,
 }
-
-// SAFETY: `threads` is used by the thread that creates or destroys the wheel.
-unsafe impl Sync for Pool {}
-// SAFETY: as above.
-unsafe impl Send for Pool {}
 
 impl Pool {
     /// A pool without threads; `None` without memory.
@@ -116,33 +108,27 @@ impl Pool {
             dropped: AtomicU64::new(0),
             revoked: AtomicU64::new(0),
             work: Event::default(),
-            room: Event::default(),
-            rest: Event::default(),
-            end: Event::default(),
-            threads: UnsafeCell::new(Vec::new()),
+            change: Event::default(),
+            threads: Mutex::new(Vec::new()),
         })
     }
 
     /// Starts `n` threads that run `body(arg)`; or none, and the error.
-    ///
-    /// # Safety
-    /// Called once, before the pool is used.
-    pub unsafe fn hire(&self, n: u32, body: Body, arg: *mut libc::c_void) -> Result<(), i32> {
-        // SAFETY: the caller's promise.
-        let threads = unsafe { &mut *self.threads.get() };
+    pub fn hire(&self, n: u32, body: Body, arg: *mut libc::c_void) -> Result<(), i32> {
+        let mut threads = Vec::new();
         threads
             .try_reserve_exact(n as usize)
             .map_err(|_| libc::ENOMEM)?;
-        for _ in 0..n {
-            match thread::start(body, arg) {
-                Ok(thread) => threads.push(thread),
-                Err(e) => {
-                    self.dismiss();
-                    return Err(e);
-                }
-            }
-        }
-        Ok(())
+        let started = (0..n).try_for_each(|_| {
+            threads.push(thread::start(body, arg)?);
+            Ok(())
+        });
+        *self.threads() = threads;
+        started.inspect_err(|_| self.dismiss())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<Thread>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the workers, when nothing is unfinished. Only once.
@@ -150,11 +136,7 @@ impl Pool {
         // Release: pairs with the Acquire in `next`.
         self.quit.store(1, Ordering::Release);
         self.work.notify(i32::MAX);
-        // SAFETY: the only thread left that knows the pool, or the one that
-        // has just made it.
-        for thread in unsafe { &mut *self.threads.get() }.drain(..) {
-            thread::join(thread);
-        }
+        self.threads().drain(..).for_each(thread::join);
     }
 
     /// Offers a timer that is RUNNING. Driver only.
@@ -182,10 +164,7 @@ impl Pool {
         if pushed {
             self.work.notify(1);
             // The fence of `notify` serves both.
-            self.end.notify_fenced(i32::MAX);
-            if self.is_closed() {
-                self.rest.notify_fenced(i32::MAX);
-            }
+            self.change.notify_fenced(i32::MAX);
         }
         pushed
     }
@@ -193,8 +172,8 @@ impl Pool {
     fn offer_until_there_is_room(&self, fired: &Fired) -> Offer {
         // Release: what the driver did to the timer; pairs with `revoke`.
         self.offered.store(fired.handle, Ordering::Release);
-        self.end.notify(i32::MAX);
-        self.room.wait(|| {
+        self.change.notify(i32::MAX);
+        self.change.wait(|| {
             // Relaxed: the exchange below decides.
             self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
         });
@@ -222,7 +201,7 @@ impl Pool {
         if revoked {
             // Relaxed: a count.
             self.revoked.fetch_add(1, Ordering::Relaxed);
-            self.room.notify(1);
+            self.change.notify(i32::MAX);
         }
         revoked
     }
@@ -230,7 +209,7 @@ impl Pool {
     /// Step pool.wait: until `over`, or until the timer was taken out: then true.
     pub fn wait_for(&self, timer: Handle, from: &mut u64, over: impl Fn() -> bool) -> bool {
         let mut revoked = false;
-        self.end.wait(|| {
+        self.change.wait(|| {
             revoked = self.revoke(timer, from);
             revoked || over()
         });
@@ -239,14 +218,14 @@ impl Pool {
 
     /// Step pool.stir: threads in pool.wait look again.
     pub fn stir(&self) {
-        self.end.notify(i32::MAX);
+        self.change.notify(i32::MAX);
     }
 
     /// The next timer of the queue. The caller runs its callback, then calls
     /// `finished`.
     pub fn take(&self) -> Option<Fired> {
         let fired = self.ring.pop()?;
-        self.room.notify(1);
+        self.change.notify(i32::MAX);
         Some(fired)
     }
 
@@ -269,7 +248,7 @@ impl Pool {
     pub fn finished(&self) {
         // AcqRel: a thread that waits for all sees what the callback did.
         if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.rest.notify(i32::MAX);
+            self.change.notify(i32::MAX);
         }
     }
 
@@ -283,7 +262,7 @@ impl Pool {
     pub fn close(&self) {
         // AcqRel: a chain of read-modify-writes; `notify` has the fence.
         self.closed.fetch_add(1, Ordering::AcqRel);
-        self.room.notify(1);
+        self.change.notify(i32::MAX);
     }
 
     pub fn open(&self) {
@@ -302,7 +281,7 @@ impl Pool {
                 }
             }
             let mut over = false;
-            self.rest.wait(|| {
+            self.change.wait(|| {
                 // Acquire: pairs with `finished`.
                 over = self.unfinished.load(Ordering::Acquire) == 0;
                 over || !self.ring.is_empty()
