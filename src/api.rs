@@ -40,8 +40,11 @@ use time::{nanos, Time, When};
 /// [`handler`](Options::handler) calls it for each event, on the driving thread.
 ///
 /// Any thread may use a wheel; arming and cancelling take no lock. One thread at a
-/// time drives; another one gets [`Error::Busy`]. In the child of a fork every call
-/// is [`Error::Shutdown`].
+/// time drives; another one gets [`Error::Busy`].
+///
+/// In the child of a fork every call is [`Error::Shutdown`]. Every call on a timer that
+/// no longer exists is [`Error::Stale`]. A call that does as another one has its errors
+/// and panics, too.
 ///
 /// A wheel that is dropped stops, waits for a running handler, and frees its timers;
 /// pending timers do not fire. If its own handler drops it, or a future that it has
@@ -113,18 +116,12 @@ impl Wheel {
     }
 
     /// The time on the wheel's clock. It never steps back.
-    ///
-    /// # Errors
-    /// [`Error::Shutdown`] in a forked child.
     pub fn now(&self) -> Result<Time, Error> {
         self.host().check()?;
         Ok(Time::from_nanos(self.host().now()))
     }
 
     /// The time of an [`Instant`] on the wheel's clock; never too early.
-    ///
-    /// # Errors
-    /// As [`now`](Wheel::now).
     pub fn time_of(&self, instant: Instant) -> Result<Time, Error> {
         // The wheel's clock is read last: whatever passes in between is added.
         let ahead = instant.saturating_duration_since(Instant::now());
@@ -133,18 +130,12 @@ impl Wheel {
 
     /// The time at which to drive the wheel next, if a timer is pending. Never later
     /// than the next timer; earlier after timers were cancelled.
-    ///
-    /// # Errors
-    /// As [`now`](Wheel::now).
     pub fn next_expiry(&self) -> Result<Option<Time>, Error> {
         Ok(self.host().next_expiry()?.map(Time::from_nanos))
     }
 
     /// The counts of the wheel. Sums the counts of all threads, however many timers
     /// there are.
-    ///
-    /// # Errors
-    /// As [`now`](Wheel::now).
     pub fn stats(&self) -> Result<Stats, Error> {
         self.host().check()?;
         Ok(stats(self.host()))
@@ -170,9 +161,6 @@ impl Wheel {
     /// # assert_eq!(wheel.stats()?.pending, 1);
     /// # Ok::<(), hwheel::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`now`](Wheel::now).
     pub fn list(&self, mut see: impl FnMut(&Event) -> bool) -> Result<(), Error> {
         self.host().list(0, |fired| {
             fired.func == PROMPT || see(&Event::new(fired, false))
@@ -263,9 +251,6 @@ impl Wheel {
     /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
     /// ahead and reads the clock once. Returns the number of timers that were armed or
     /// moved. A timer that fails does not stop the others.
-    ///
-    /// # Errors
-    /// [`Error::Shutdown`] in a forked child.
     pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
         let now = self.host().arming_now();
         let arm = |i: usize, timer| match timers[i].1.deadline(self, || now) {
@@ -277,17 +262,11 @@ impl Wheel {
 
     /// As [`arm`](Wheel::arm), but only to an earlier time: a pending timer then fires
     /// at the earlier of both.
-    ///
-    /// # Errors
-    /// As [`arm`](Wheel::arm).
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         Ok(self.host().arm(timer.0, self.due(when)?, How::Earlier)?)
     }
 
     /// As [`arm`](Wheel::arm), but only if the timer is pending.
-    ///
-    /// # Errors
-    /// As [`arm`](Wheel::arm).
     pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         Ok(self.host().arm(timer.0, self.due(when)?, How::Pending)?)
     }
@@ -307,9 +286,6 @@ impl Wheel {
     /// assert_eq!(wheel.advance(Time::from_nanos(200_000_000), &mut events)?.len(), 1);
     /// # Ok::<(), hwheel::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`arm`](Wheel::arm).
     pub fn arm_range(
         &self,
         timer: Timer,
@@ -352,9 +328,6 @@ impl Wheel {
     /// Cancels a timer. True: the timer was pending and will not fire. False, or
     /// [`Error::Stale`]: it has fired. A timer of [`once`](Wheel::once) or
     /// [`every`](Wheel::every) is freed.
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
     #[inline]
     pub fn delete(&self, timer: Timer) -> Result<bool, Error> {
         truth(self.host().delete(timer.0))
@@ -362,9 +335,6 @@ impl Wheel {
 
     /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
     /// timers that existed, pending or not.
-    ///
-    /// # Errors
-    /// [`Error::Shutdown`] in a forked child.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
         let delete = |_, timer| self.host().delete(timer);
         Ok(self.host().each(timers.len(), |i| timers[i].0, delete)?)
@@ -382,42 +352,27 @@ impl Wheel {
 
     /// As [`delete`](Wheel::delete), and arming the timer again is
     /// [`Error::Shutdown`].
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.host().wheel.cancel(self.host(), timer.0, true)?)
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
     /// [`delete_sync`](Wheel::delete_sync) does.
-    ///
-    /// # Errors
-    /// As [`delete_sync`](Wheel::delete_sync).
     pub fn shutdown_sync(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.host().cancel_sync(timer.0, true)?)
     }
 
     /// As [`delete`](Wheel::delete), and frees the timer.
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
     pub fn free(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.host().wheel.free(self.host(), timer.0)?)
     }
 
     /// Whether a timer is pending.
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
     pub fn pending(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.deadline(timer)?.is_some())
     }
 
     /// The time at which a timer is due, if it is pending.
-    ///
-    /// # Errors
-    /// [`Error::Stale`].
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
         Ok(self.host().wheel.due(timer.0)?.map(Time::from_nanos))
     }
@@ -456,12 +411,6 @@ impl Wheel {
 
     /// As [`advance`](Wheel::advance), within bounds. Says whether due timers may be
     /// left.
-    ///
-    /// # Errors
-    /// As [`advance`](Wheel::advance).
-    ///
-    /// # Panics
-    /// As [`advance`](Wheel::advance).
     pub fn advance_within<'e>(
         &self,
         bounds: Bounds,
@@ -497,9 +446,6 @@ impl Wheel {
     /// # Errors
     /// [`Error::Busy`], also while the wheel's own thread drives;
     /// [`Error::Invalid`] if the clock is manual.
-    ///
-    /// # Panics
-    /// As [`advance`](Wheel::advance).
     pub fn poll<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
         Ok(self.poll_within(Bounds::new(), events)?.events)
     }
@@ -517,12 +463,6 @@ impl Wheel {
     /// assert!(run.events.is_empty() && !run.left);
     /// # Ok::<(), hwheel::Error>(())
     /// ```
-    ///
-    /// # Errors
-    /// As [`poll`](Wheel::poll).
-    ///
-    /// # Panics
-    /// As [`advance`](Wheel::advance).
     pub fn poll_within<'e>(
         &self,
         bounds: Bounds,

@@ -262,9 +262,6 @@ impl Interval {
     }
 
     /// The same for a future that is written by hand.
-    ///
-    /// # Errors
-    /// As [`Sleep`].
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Result<u32, Error>> {
         let (due, now) = (self.sleep.due?, self.sleep.wheel.now()?.as_nanos());
         // A tick that was missed needs no timer.

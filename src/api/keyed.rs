@@ -12,9 +12,10 @@ fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     Ok(bytes)
 }
 
-/// A keyed timer fires once, and any 1 to 255 bytes are its key. Its event carries
-/// the default [`Timer`](super::Timer). Each call takes one of 64 locks, chosen by
-/// the key, for a short time.
+/// A keyed timer fires once, and any 1 to 255 bytes are its key: others are
+/// [`Error::Invalid`](super::Error::Invalid). Its event carries the default
+/// [`Timer`](super::Timer). Each call takes one of 64 locks, chosen by the key, for a
+/// short time.
 impl Wheel {
     /// Gives a key a timer. True if it replaces a pending timer, which then does not
     /// fire. The key is free before the handler starts for the new timer.
@@ -52,17 +53,11 @@ impl Wheel {
     }
 
     /// Cancels the pending timer of a key. False if the key has no pending timer.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] as [`key_set`](Wheel::key_set).
     pub fn key_delete(&self, bytes: &[u8]) -> Result<bool, Error> {
         Ok(self.host().key_delete(key(bytes)?)?)
     }
 
     /// Whether a key has a pending timer.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] as [`key_set`](Wheel::key_set).
     pub fn key_pending(&self, bytes: &[u8]) -> Result<bool, Error> {
         Ok(self.host().key_pending(key(bytes)?)?)
     }
