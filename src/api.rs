@@ -108,7 +108,7 @@ impl Wheel {
 
     fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
         Spec {
-            func: crate::runtime::foreign::number_of(self.handler),
+            func: self.handler.expose_provenance(),
             cookie,
             period: nanos(period),
             kind,

@@ -242,7 +242,7 @@ pub use api::{
     error::Error,
     event::{Event, Timer},
     futures::{Interval, Sleep, Timeout},
-    options::{Clock, Missed, Options},
+    options::{Missed, Options},
     period::Period,
     run::{Bounds, Run},
     time::{Time, When},
@@ -250,6 +250,8 @@ pub use api::{
 };
 #[cfg(not(checked))]
 pub use runtime::{pool::Overload, stats::Stats};
+#[cfg(not(checked))]
+pub use sys::clock::Clock;
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

@@ -24,11 +24,12 @@ use super::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
-use crate::runtime::foreign::{number_of, pointer_of, PROMPT};
+use crate::runtime::foreign::PROMPT;
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::Pin;
+use std::ptr::with_exposed_provenance;
 use std::sync::Arc;
 use std::task::{ready, Context, Poll, Waker};
 use std::time::Duration;
@@ -40,7 +41,7 @@ use std::time::Duration;
 /// caller has ended it.
 pub(super) unsafe fn wake(cookie: u64) {
     // SAFETY: from an `Arc` in `arm`, and the timer owned this count.
-    let place = unsafe { Arc::from_raw(pointer_of::<AtomicWaker>(cookie as usize)) };
+    let place = unsafe { Arc::from_raw(with_exposed_provenance::<AtomicWaker>(cookie as usize)) };
     // A panic must not leave a sweep half done. The panic hook has reported it.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(move || place.wake())) {
         std::mem::forget(panic);
@@ -164,7 +165,7 @@ impl Sleep {
         let owned = place.clone();
         let spec = Spec {
             func: PROMPT,
-            cookie: number_of(Arc::as_ptr(&place)) as u64,
+            cookie: Arc::as_ptr(&place).expose_provenance() as u64,
             period: 0,
             kind: AUTO,
         };

@@ -7,7 +7,7 @@
 use super::event::Event;
 use super::{futures, Wheel};
 use crate::core::driver::Fired;
-use crate::runtime::foreign::{pointer_of, PROMPT};
+use crate::runtime::foreign::PROMPT;
 use crate::runtime::Host;
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -63,7 +63,7 @@ pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
         // SAFETY: it has fired.
         return unsafe { futures::wake(fired.cookie) };
     }
-    let handler = pointer_of::<Handler>(fired.func);
+    let handler = std::ptr::with_exposed_provenance::<Handler>(fired.func);
     // Another name for the wheel, which its owner drops.
     let wheel = ManuallyDrop::new(Wheel {
         host: std::ptr::from_ref(host).cast_mut(),

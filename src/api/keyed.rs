@@ -38,7 +38,7 @@ impl Wheel {
     /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Shutdown`] if the wheel was
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
-        let func = crate::runtime::foreign::number_of(self.handler);
+        let func = self.handler.expose_provenance();
         let target = Target { func, cookie };
         Ok(self.host().key_set(key(bytes)?, target, self.due(when)?)?)
     }

@@ -8,22 +8,8 @@ use super::Wheel;
 use crate::core::node::{BURST, DELAY};
 use crate::runtime::pool::Overload;
 use crate::runtime::Host;
-use crate::sys::clock;
+use crate::sys::clock::Clock;
 use std::time::Duration;
-
-/// The clock of a wheel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Clock {
-    /// `CLOCK_MONOTONIC`, that of [`Instant`](std::time::Instant).
-    #[default]
-    Monotonic,
-    /// `CLOCK_BOOTTIME`, which also counts the time of a suspend.
-    Boottime,
-    /// `CLOCK_REALTIME`, which follows the wall clock when that is set.
-    Realtime,
-    /// The caller's own, moved by [`Wheel::advance`].
-    Manual,
-}
 
 /// How the wheel treats periods that pass while nobody drives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,12 +60,7 @@ impl Options {
 
     /// The clock; [`Clock::Monotonic`] by default.
     pub fn clock(mut self, clock: Clock) -> Options {
-        self.given.clock = match clock {
-            Clock::Monotonic => clock::Clock::default(),
-            Clock::Boottime => clock::Clock::System(libc::CLOCK_BOOTTIME),
-            Clock::Realtime => clock::Clock::System(libc::CLOCK_REALTIME),
-            Clock::Manual => clock::Clock::Manual,
-        };
+        self.given.clock = clock;
         self
     }
 

@@ -3,7 +3,6 @@
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
-use crate::runtime::foreign::{number_of, pointer_of};
 use crate::runtime::time;
 use crate::runtime::{number, Budget, Errno, Host, Room};
 use std::ffi::{c_int, c_void};
@@ -69,7 +68,7 @@ pub type hwheel_executor_fn =
 
 /// A callback as the core keeps it.
 pub(super) fn number_of_fn(func: hwheel_fn) -> usize {
-    number_of(func.map_or(std::ptr::null(), |f| f as *const ()))
+    func.map_or(0, |f| (f as *const ()).expose_provenance())
 }
 
 fn event(fired: &Fired, flags: u32) -> hwheel_event {
@@ -112,8 +111,9 @@ unsafe fn call_with_copy(host: &Host, fired: &Fired) {
 /// As of `call`.
 #[inline(always)]
 unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
+    let func = std::ptr::with_exposed_provenance::<()>(func);
     // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(pointer_of(func)) };
+    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(func) };
     // SAFETY: no timer without a function is called; the contract of `hwheel_fn`.
     unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event) }
 }

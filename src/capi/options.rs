@@ -91,9 +91,9 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
     let executor: Option<Function> = unsafe { std::mem::transmute(o.executor) };
     Ok(Options {
         clock: match o.clock {
-            HWHEEL_CLOCK_MONOTONIC => Clock::System(libc::CLOCK_MONOTONIC),
-            HWHEEL_CLOCK_BOOTTIME => Clock::System(libc::CLOCK_BOOTTIME),
-            HWHEEL_CLOCK_REALTIME => Clock::System(libc::CLOCK_REALTIME),
+            HWHEEL_CLOCK_MONOTONIC => Clock::Monotonic,
+            HWHEEL_CLOCK_BOOTTIME => Clock::Boottime,
+            HWHEEL_CLOCK_REALTIME => Clock::Realtime,
             HWHEEL_CLOCK_MANUAL => Clock::Manual,
             _ => return Err(EINVAL),
         },

@@ -86,7 +86,7 @@ impl Host {
     /// due is done. A callback, or a thread beside one that drives, is refused and does
     /// not move the clock.
     pub fn advance(&self, now: u64, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
-        let mut drive = self.take(self.clock.id().is_none())?;
+        let mut drive = self.take(self.clock.is_none())?;
         let now = self.set(self.later(now));
         if drive.nothing_due(now) {
             drive.leave();
@@ -149,7 +149,7 @@ impl Host {
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
     /// if all that was due is done.
     pub fn poll(&self, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
-        let mut drive = self.take(self.clock.id().is_some())?;
+        let mut drive = self.take(self.clock.is_some())?;
         let done = self.sweep(&mut drive, self.now(), budget, event);
         if self.alarm().is_some() {
             if done {
@@ -178,14 +178,14 @@ impl Host {
     pub(super) fn alarm(&self) -> Option<Alarm> {
         // Acquire: pairs with the exchange in `descriptor`.
         let fd = self.fd.load(Ordering::Acquire);
-        let clock = self.clock.id()?;
+        let clock = self.clock?;
         (fd >= 0 && self.is_ours()).then_some(Alarm { fd, clock })
     }
 
     /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
-        let Some(clock) = self.clock.id() else {
+        let Some(clock) = self.clock else {
             return Err(-libc::EINVAL);
         };
         let fd = self.fd.load(Ordering::Acquire);

@@ -16,18 +16,6 @@ pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A function of the library's own, as such a number. It is short, and the driver runs
+/// A function of the library's own, as the core keeps functions: a number. It is short, and the driver runs
 /// it itself, whether or not there is a pool.
 pub(crate) const PROMPT: usize = usize::MAX;
-
-/// A function or an object as the core keeps it: a number, 0 for none.
-#[inline(always)]
-pub(crate) fn number_of<T>(at: *const T) -> usize {
-    at.expose_provenance()
-}
-
-/// The pointer that such a number was made of.
-#[inline(always)]
-pub(crate) fn pointer_of<T>(number: usize) -> *const T {
-    std::ptr::with_exposed_provenance(number)
-}

@@ -13,7 +13,7 @@ use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use crate::sys::alarm::Alarm;
-use crate::sys::clock::{self, Clock};
+use crate::sys::clock;
 use crate::sys::counter::Counter;
 use crate::sys::event::Event;
 use crate::sys::fork::wipe_in_child;
@@ -33,7 +33,10 @@ pub(crate) struct Host {
     pub(super) id: u64,
     pub(super) register: &'static Lock<Register>,
     next: Cell<*const Host>,
-    pub(super) clock: Clock,
+    /// The system's clock that it goes by; `None` for the caller's.
+    pub(super) clock: Option<libc::clockid_t>,
+    /// Delays are counted from this reading of the clock.
+    pub(super) counter: Option<Counter>,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
     /// The clock is manual and there is no pool, so the short advance will do.
@@ -98,7 +101,8 @@ impl Host {
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let register = register().ok_or(-libc::ENOMEM)?;
-        let start = options.clock.id().map_or(options.start_ns, clock::now);
+        let clock = options.clock.id();
+        let start = clock.map_or(options.start_ns, clock::now);
         let id = next_id(start);
         let config = Config {
             levels: options.levels,
@@ -120,7 +124,6 @@ impl Host {
             unsafe { Mmap.unmap(at.cast(), size_of::<Host>()) };
             return Err(e.into());
         }
-        let counter = options.coarse.then(Counter::measure).flatten();
         let pool = options.is_pooled().then(|| Pool::new(&options.crew));
         let no_pool = matches!(pool, Some(None));
         // SAFETY: mapped for it, and seen by nobody else.
@@ -129,10 +132,11 @@ impl Host {
                 id: id,
                 register: register,
                 next: Cell::new(std::ptr::null()),
-                clock: counter.map_or(options.clock, Clock::Coarse),
+                clock: clock,
+                counter: options.coarse.then(Counter::measure).flatten(),
                 pool: pool.flatten(),
                 executor: options.executor,
-                is_short: options.clock == Clock::Manual && !options.is_pooled(),
+                is_short: clock.is_none() && !options.is_pooled(),
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),

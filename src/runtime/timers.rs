@@ -11,7 +11,7 @@ use crate::core::node::KEYED;
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
 use crate::sync::Ordering;
-use crate::sys::clock::{self, Clock};
+use crate::sys::clock;
 use crate::sys::quietly;
 
 /// The number of timers of a batch that are fetched ahead.
@@ -46,7 +46,7 @@ impl Host {
     /// The wheel's time. If the clock steps back, it stays at the hand.
     #[inline]
     pub fn now(&self) -> u64 {
-        match self.clock.id() {
+        match self.clock {
             Some(c) => self.held(clock::now(c)),
             // Acquire: pairs with the Release in `advance`.
             None => self.manual_ns.load(Ordering::Acquire),
@@ -57,17 +57,17 @@ impl Host {
     #[inline(always)]
     pub fn arming_now(&self) -> u64 {
         match self.clock {
+            Some(_) => self.arming_now_of_system(),
             // Acquire: as in `now`.
-            Clock::Manual => self.manual_ns.load(Ordering::Acquire),
-            _ => self.arming_now_of_system(),
+            None => self.manual_ns.load(Ordering::Acquire),
         }
     }
 
     #[inline(never)]
     fn arming_now_of_system(&self) -> u64 {
-        match &self.clock {
-            Clock::Coarse(counter) => self.held(local::coarse_now(counter)),
-            _ => self.now(),
+        match &self.counter {
+            Some(counter) => self.held(local::coarse_now(counter)),
+            None => self.now(),
         }
     }
 
@@ -108,9 +108,9 @@ impl Host {
     /// The same for a delay, from 1 to [`LONGEST`].
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
-        let Clock::Manual = self.clock else {
+        if self.clock.is_some() {
             return self.arm_after_now(timer, delay);
-        };
+        }
         // That is `first_ns` or later. Acquire: as in `now`.
         let ns = self.manual_ns.load(Ordering::Acquire) + delay;
         self.wheel.arm_at(self, timer, ns).number()

@@ -1,31 +1,26 @@
 //! Clocks in nanoseconds.
 
-use crate::sys::counter::Counter;
-
 /// The clock of a wheel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// One of the system's.
-    System(libc::clockid_t),
-    /// CLOCK_MONOTONIC; delays are counted from a cheaper reading of it.
-    Coarse(Counter),
-    /// The caller's, through `advance`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`, that of [`Instant`](std::time::Instant).
+    #[default]
+    Monotonic,
+    /// `CLOCK_BOOTTIME`, which also counts the time of a suspend.
+    Boottime,
+    /// `CLOCK_REALTIME`, which follows the wall clock when that is set.
+    Realtime,
+    /// The caller's own, moved by [`Wheel::advance`](crate::Wheel::advance).
     Manual,
 }
 
-impl Default for Clock {
-    fn default() -> Self {
-        Clock::System(libc::CLOCK_MONOTONIC)
-    }
-}
-
 impl Clock {
-    /// The system clock that the wheel goes by.
-    #[inline(always)]
-    pub fn id(self) -> Option<libc::clockid_t> {
+    /// The system's clock, unless it is the caller's.
+    pub(crate) fn id(self) -> Option<libc::clockid_t> {
         match self {
-            Clock::System(clock) => Some(clock),
-            Clock::Coarse(_) => Some(libc::CLOCK_MONOTONIC),
+            Clock::Monotonic => Some(libc::CLOCK_MONOTONIC),
+            Clock::Boottime => Some(libc::CLOCK_BOOTTIME),
+            Clock::Realtime => Some(libc::CLOCK_REALTIME),
             Clock::Manual => None,
         }
     }

@@ -31,6 +31,7 @@ LAYOUT = {
     "wheel.slab.directory": 5760,
     "wheel.slab.bump": 9860,
     "clock": 10008,
+    "counter": 10016,
     "manual_ns": 10328,
     "drive": 10340,
     "clock.id": 10012,
@@ -127,10 +128,9 @@ class Wheel:
 
     def clock(self):
         """The clock, and what it says if that is the caller's."""
-        kind = self.word("clock", 4)
-        if kind == 2:
+        if not self.word("clock", 4):
             return f"manual at {span(self.word('manual_ns'))}"
-        if kind == 1:
+        if self.word("counter"):
             return "monotonic, coarse"
         return CLOCKS.get(self.word("clock.id", 4), "of the system")
 

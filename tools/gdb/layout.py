@@ -9,7 +9,7 @@ wheel.shared.hand wheel.shared.shards wheel.callback.running
 wheel.shared.strays.armed wheel.shared.strays.cancels
 wheel.shared.strays.setups wheel.shared.strays.frees
 wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained
-wheel.slab.directory wheel.slab.bump clock manual_ns drive
+wheel.slab.directory wheel.slab.bump clock counter manual_ns drive
 """.split()
 SHARD = "next count.armed count.cancels count.setups count.frees".split()
 
@@ -24,9 +24,8 @@ def offset(type, path):
 
 host = gdb.lookup_type("hwheel::runtime::host::Host")
 shard = gdb.lookup_type("hwheel::core::shard::Shard")
-system = gdb.lookup_type("hwheel::sys::clock::Clock::System")
 layout = {name: offset(host, name) for name in WORDS}
-layout["clock.id"] = offset(host, "clock") + offset(system, "__0")
+layout["clock.id"] = offset(host, "clock") + 4
 layout.update({"shard." + name: offset(shard, name) for name in SHARD})
 print("LAYOUT = {")
 for name, at in layout.items():

@@ -6,7 +6,7 @@ use crate::core::error::Error;
 pub(super) fn clock(rng: &mut Rng) -> Clock {
     match rng.below(3) {
         0 => Clock::Manual,
-        _ => Clock::System(libc::CLOCK_MONOTONIC),
+        _ => Clock::Monotonic,
     }
 }
 
@@ -60,7 +60,7 @@ fn stop_beside_an_executor_that_refuses() {
 #[test]
 fn the_tick_thread_sleeps_past_nothing() {
     check(|rng, tally| {
-        let w = World::new(Clock::System(libc::CLOCK_MONOTONIC), None, Manner::Inside);
+        let w = World::new(Clock::Monotonic, None, Manner::Inside);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 3, |_, rng| {
@@ -89,11 +89,7 @@ fn the_tick_thread_sleeps_past_nothing() {
 fn what_is_queued_waits_for_no_stop() {
     check(|rng, tally| {
         let crew = crew_that_drops_none(rng);
-        let w = World::new(
-            Clock::System(libc::CLOCK_MONOTONIC),
-            Some(crew),
-            Manner::Inside,
-        );
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Inside);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 2, |_, rng| {

@@ -9,11 +9,7 @@ use super::*;
 fn callbacks_wait_for_each_other() {
     check(|rng, tally| {
         let crew = crew_that_drops_none(rng);
-        let w = World::new(
-            Clock::System(libc::CLOCK_MONOTONIC),
-            Some(crew),
-            Manner::Late,
-        );
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Late);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 2, |_, rng| {
@@ -38,11 +34,7 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
             queue: 2,
             overload: Overload::Run,
         };
-        let w = World::new(
-            Clock::System(libc::CLOCK_MONOTONIC),
-            Some(crew),
-            Manner::Inside,
-        );
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Inside);
         w.mutual.store(true, Ordering::Relaxed);
         let host = w.host();
         together(&w, rng, 1, |_, _| {
@@ -69,11 +61,7 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
             queue: 1,
             overload: Overload::Block,
         };
-        let mut w = World::new(
-            Clock::System(libc::CLOCK_MONOTONIC),
-            Some(crew),
-            Manner::Refuses,
-        );
+        let mut w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
         w.is_freed = false;
         let host = w.host();
         host.start().unwrap();
@@ -98,11 +86,7 @@ fn a_sync_delete_hears_of_the_queue() {
             queue: 2,
             overload: Overload::Run,
         };
-        let w = World::new(
-            Clock::System(libc::CLOCK_MONOTONIC),
-            Some(crew),
-            Manner::Refuses,
-        );
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 1, |_, rng| {
