@@ -173,12 +173,13 @@ unsafe fn bounds(run: *const hwheel_run) -> Result<Budget, Errno> {
 ///
 /// # Safety
 /// Pointers as in the functions that call it.
+#[inline(never)]
 unsafe fn drive(
     wheel: *mut hwheel,
+    how: impl FnOnce(&Host, Budget, Room<'_>) -> Result<bool, Errno>,
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
-    how: impl FnOnce(&Host, Budget, Room<'_>) -> Result<bool, Errno>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
@@ -231,33 +232,17 @@ pub unsafe extern "C" fn hwheel_advance(
 ) -> c_int {
     // One comparison.
     if max as usize | run.addr() != 0 {
+        let how = |host: &Host, budget, room: Room<'_>| {
+            let now = time::clock(now_ns)?;
+            host.advance(now, budget, room)
+        };
         // SAFETY: the caller's promise.
-        return unsafe { advance_within(wheel, now_ns, events, max, run) };
+        return unsafe { drive(wheel, how, events, max, run) };
     }
     // SAFETY: the caller's promise.
     match unsafe { host(wheel) } {
         Ok(host) => host.advance_all(now_ns),
         Err(e) => e,
-    }
-}
-
-/// The same, with room for events or with bounds.
-///
-/// # Safety
-/// As of hwheel_advance().
-#[inline(never)]
-unsafe fn advance_within(
-    wheel: *mut hwheel,
-    now_ns: u64,
-    events: *mut hwheel_event,
-    max: u32,
-    run: *mut hwheel_run,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    unsafe {
-        drive(wheel, events, max, run, |host, budget, room| {
-            host.advance(time::clock(now_ns)?, budget, room)
-        })
     }
 }
 
@@ -292,7 +277,7 @@ pub unsafe extern "C" fn hwheel_poll(
     run: *mut hwheel_run,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { drive(wheel, events, max, run, Host::poll) }
+    unsafe { drive(wheel, Host::poll, events, max, run) }
 }
 
 /// hwheel_fd() - Get a descriptor that becomes readable when a timer is due.
