@@ -8,6 +8,7 @@ use crate::core::node::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;
 use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// Flag: fire every missed period, one after another, until caught up.
 pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;
@@ -15,19 +16,15 @@ pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;
 pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
 
 /// Makes a timer, armed if there is a time for it.
-///
-/// # Safety
-/// Pointers as in the functions that call it.
-pub(super) unsafe fn make(
+pub(super) fn make(
     host: &Host,
     spec: Spec,
     due: Option<u64>,
-    timer: *mut hwheel_timer_t,
+    timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> Result<i32, Errno> {
     let handle = host.setup(spec, due)?;
-    if !timer.is_null() {
-        // SAFETY: not null.
-        unsafe { timer.write(handle) };
+    if let Some(timer) = timer {
+        timer.write(handle);
     }
     Ok(0)
 }
@@ -59,7 +56,7 @@ pub unsafe extern "C" fn hwheel_once(
     r#fn: hwheel_fn,
     cookie: u64,
     flags: u32,
-    timer: *mut hwheel_timer_t,
+    timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
     let spec = Spec {
         func: number_of_fn(r#fn),
@@ -67,11 +64,8 @@ pub unsafe extern "C" fn hwheel_once(
         kind: AUTO,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise, both.
-    number(
-        unsafe { host(wheel) }
-            .and_then(|h| unsafe { make(h, spec, Some(due(h, time_ns, flags)?), timer) }),
-    )
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| make(h, spec, Some(due(h, time_ns, flags)?), timer)))
 }
 
 /// hwheel_every() - Fire again and again.
@@ -117,7 +111,7 @@ pub unsafe extern "C" fn hwheel_every(
     r#fn: hwheel_fn,
     cookie: u64,
     flags: u32,
-    timer: *mut hwheel_timer_t,
+    timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
@@ -139,7 +133,6 @@ pub unsafe extern "C" fn hwheel_every(
             period,
             kind: kind | host.slack(slack, period),
         };
-        // SAFETY: the caller's promise.
-        unsafe { make(host, spec, Some(first), timer) }
+        make(host, spec, Some(first), timer)
     }))
 }

@@ -7,6 +7,7 @@ use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{number, Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 
 /// Clock: CLOCK_MONOTONIC. The default.
 pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;
@@ -140,20 +141,16 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 #[must_use]
 pub unsafe extern "C" fn hwheel_create(
     options: *const hwheel_options,
-    wheel: *mut *mut hwheel,
+    wheel: Option<&mut MaybeUninit<*mut hwheel>>,
 ) -> c_int {
     number((|| {
-        if wheel.is_null() {
-            return Err(EINVAL);
-        }
+        let wheel = wheel.ok_or(EINVAL)?;
         let mut made = Options::default();
         if !options.is_null() {
             // SAFETY: the caller's promise.
             made = translate(&unsafe { extensible(options) }?)?;
         }
-        let made = Host::create(made, call)?;
-        // SAFETY: not null.
-        unsafe { wheel.write(made.cast()) };
+        wheel.write(Host::create(made, call)?.cast());
         Ok(0)
     })())
 }

@@ -5,6 +5,7 @@ use super::{host, hwheel, size_said, EINVAL};
 use crate::runtime::number;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// Counts of what a wheel has done. They are exact while no thread uses the
 /// wheel.
@@ -90,15 +91,15 @@ pub(crate) struct Written {
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c_int {
+pub unsafe extern "C" fn hwheel_now(
+    wheel: *const hwheel,
+    now_ns: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        if now_ns.is_null() {
-            return Err(EINVAL);
-        }
+        let now_ns = now_ns.ok_or(EINVAL)?;
         host.check()?;
-        // SAFETY: not null.
-        unsafe { now_ns.write(host.now()) };
+        now_ns.write(host.now());
         Ok(0)
     }))
 }
@@ -120,18 +121,15 @@ pub unsafe extern "C" fn hwheel_now(wheel: *const hwheel, now_ns: *mut u64) -> c
 /// thread that drives.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut u64) -> c_int {
+pub unsafe extern "C" fn hwheel_next_expiry(
+    wheel: *const hwheel,
+    time_ns: Option<&mut MaybeUninit<u64>>,
+) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        if time_ns.is_null() {
-            return Err(EINVAL);
-        }
-        let Some(ns) = host.next_expiry()? else {
-            return Ok(0);
-        };
-        // SAFETY: not null.
-        unsafe { time_ns.write(ns) };
-        Ok(1)
+        let time_ns = time_ns.ok_or(EINVAL)?;
+        let next = host.next_expiry()?;
+        Ok(next.map(|ns| time_ns.write(ns)).is_some())
     }))
 }
 
@@ -161,21 +159,17 @@ pub unsafe extern "C" fn hwheel_next_expiry(wheel: *const hwheel, time_ns: *mut 
 #[must_use]
 pub unsafe extern "C" fn hwheel_list(
     wheel: *const hwheel,
-    cursor: *mut u64,
+    cursor: Option<&mut u64>,
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        if cursor.is_null() || max == 0 {
-            return Err(EINVAL);
-        }
+        let cursor = cursor.filter(|_| max != 0).ok_or(EINVAL)?;
         let mut batch = Batch::new(events, max, HWHEEL_EVENT_LISTED)?;
-        // SAFETY: not null. What is beyond all timers is the end.
-        let from = u32::try_from(unsafe { cursor.read() }).unwrap_or(u32::MAX);
-        let next = host.list(from, |fired| batch.put(fired))?;
-        // SAFETY: not null.
-        unsafe { cursor.write(next.into()) };
+        // What is beyond all timers is the end.
+        let from = u32::try_from(*cursor).unwrap_or(u32::MAX);
+        *cursor = host.list(from, |fired| batch.put(fired))?.into();
         Ok(batch.len as i32)
     }))
 }

@@ -8,6 +8,7 @@ use crate::core::life::Spec;
 use crate::runtime::time::{time, LONGEST, NEVER};
 use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// Flag: the time is a point on the wheel's clock, not a delay.
 pub const HWHEEL_ABS: u32 = 1 << 0;
@@ -52,9 +53,9 @@ pub unsafe extern "C" fn hwheel_timer_setup(
     wheel: *mut hwheel,
     r#fn: hwheel_fn,
     cookie: u64,
-    timer: *mut hwheel_timer_t,
+    timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    if timer.is_null() {
+    if timer.is_none() {
         return EINVAL;
     }
     let spec = Spec {
@@ -62,8 +63,8 @@ pub unsafe extern "C" fn hwheel_timer_setup(
         cookie,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise, both.
-    number(unsafe { host(wheel) }.and_then(|h| unsafe { make(h, spec, None, timer) }))
+    // SAFETY: the caller's promise.
+    number(unsafe { host(wheel) }.and_then(|h| make(h, spec, None, timer)))
 }
 
 /// The condition of an arm.
@@ -336,22 +337,18 @@ pub unsafe extern "C" fn hwheel_timer_pending(
 pub unsafe extern "C" fn hwheel_timer_remaining(
     wheel: *const hwheel,
     timer: hwheel_timer_t,
-    remaining_ns: *mut u64,
+    remaining_ns: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        if remaining_ns.is_null() {
-            return Err(EINVAL);
-        }
+        let remaining_ns = remaining_ns.ok_or(EINVAL)?;
         let Some(deadline) = host.wheel.due(timer)? else {
             return Ok(0);
         };
-        let left = match deadline {
+        remaining_ns.write(match deadline {
             NEVER => NEVER,
             ns => ns.saturating_sub(host.now()),
-        };
-        // SAFETY: not null.
-        unsafe { remaining_ns.write(left) };
+        });
         Ok(1)
     }))
 }
