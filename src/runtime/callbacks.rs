@@ -197,10 +197,7 @@ impl Host {
 
     /// The end of a timer's callback, after [`dispatch`](Host::dispatch).
     pub(super) fn finish(&self, timer: Handle) {
-        // Not in a child that the callback has forked.
-        if self.is_ours() {
-            self.wheel.finish(self, timer, || self.wake());
-        }
+        self.wheel.finish(self, timer, || self.wake());
     }
 
     /// Wakes the threads that wait for the end of a callback.
