@@ -456,6 +456,41 @@ static void a_stop_waits_for_a_poll(void)
 	CHECK_EQ(hwheel_destroy(polled.w), 0);
 }
 
+/* Long enough for a stop that meets one of these starts. */
+static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	uint64_t end = ktap_clock() + 20 * MS;
+
+	(void)e;
+	atomic_store(&polled.inside, 1);
+	while (ktap_clock() < end)
+		if (hwheel_start(w) != -EBUSY)
+			atomic_fetch_add(&polled.began, 1);
+	atomic_store(&polled.inside, 0);
+}
+
+/* The stop may find a start under way, which fails as this thread polls. */
+static void a_stop_waits_for_a_poll_beside_a_start(void)
+{
+	pthread_t thread;
+	int running;
+
+	atomic_store(&polled.began, 0);
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
+		CHECK_EQ(hwheel_once(polled.w, MS, start_again_and_again, 0, 0, NULL), 0);
+		CHECK_EQ(pthread_create(&thread, NULL, poll_once, NULL), 0);
+		for (int j = 0; j < 20000 && !atomic_load(&polled.inside); j++)
+			ktap_sleep_ms(1);
+		CHECK_EQ(hwheel_stop(polled.w), 0);
+		running = atomic_load(&polled.inside);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(running, 0);
+		CHECK_EQ(hwheel_destroy(polled.w), 0);
+	}
+	CHECK_EQ(atomic_load(&polled.began), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals),
 	TEST(callbacks_are_never_early),
@@ -471,5 +506,6 @@ static const struct ktap_test tests[] = {
 	TEST(signals_of_the_process_are_not_handled_there),
 	TEST(idle_it_does_not_wake),
 	TEST(a_stop_waits_for_a_poll),
+	TEST(a_stop_waits_for_a_poll_beside_a_start),
 };
 KTAP_MAIN(tests)
