@@ -39,7 +39,7 @@
 //! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
 //!
 //! In an armed word, exp 3 with the largest mantissa means "never". No tick has that
-//! mantissa. In other words exp is 0, or 3 if the timer is shut down.
+//! mantissa. In other words exp is 0, or 2 if the timer was drained, or 3 if it is shut down.
 //!
 //! Completing is exact while the hand is within half the range, 2^37 units, of the
 //! deadline. The hand stays that near to a pending timer: a visit is promised at or
@@ -77,6 +77,8 @@ const EXACT: u64 = 32;
 const EXP_SHIFT: u32 = 6;
 /// The exponent. With all of its bits set, a word that is not armed is shut down.
 const EXP: u64 = 3 << EXP_SHIFT;
+/// In a word that is not armed: a drain has passed it.
+const DRAINED: u64 = 2 << EXP_SHIFT;
 /// Flags and exponent fill a byte, so that comparing it takes one instruction.
 const GEN_SHIFT: u32 = 8;
 /// Bits of a generation in the word, and beside it.
@@ -357,6 +359,15 @@ impl StateWord {
         }
         let rests = if self.is_armed() { self.fired() } else { self };
         StateWord(rests.0 | if shut { EXP } else { 0 })
+    }
+
+    /// Handed back by a drain, or passed by one: it is armed no more.
+    pub fn drained(self) -> Self {
+        if self.is_armed() && self.is_auto() {
+            return self.freed();
+        }
+        let rests = if self.is_armed() { self.fired() } else { self };
+        StateWord(rests.0 | DRAINED)
     }
 
     /// The shortest cancel: of a plain armed timer.

@@ -1,4 +1,7 @@
 //! The end of a wheel: every pending timer is handed back, once.
+//!
+//! A drain marks each timer that it comes to. So the exchange of an arm that is under way
+//! fails from then on: of one that has succeeded the drain finds the timer.
 
 use super::{Drive, Fired};
 use crate::core::memory::Memory;
@@ -41,26 +44,17 @@ impl<M: Memory> Wheel<M> {
     ) -> bool {
         // drain.read. Acquire: pairs with arm.exchange.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
-        while state.is_armed() {
-            let mut fired = self.fired::<false>(
-                index,
-                (hot, self.slab.fire(index)),
-                state,
-                self.due_ns(state),
-            );
-            if state.is_rare() {
-                let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
-                fired.kind |= extra.kind;
-                fired.missed = extra.left_out;
-                fired.deadline_ns -= extra.early;
+        loop {
+            let next = state.drained();
+            if !state.is_live() || next == state {
+                return true;
             }
-            let next = if state.is_auto() {
-                state.freed()
-            } else {
-                state.fired()
-            };
+            let fired = state.is_armed().then(|| self.drained(index, hot, state));
             match self.exchange(hot, state, next) {
                 Ok(_) => {
+                    let Some(fired) = fired else {
+                        return true;
+                    };
                     self.shared.count.drained.bump(1);
                     self.give_back(Some(own), index, hot, next);
                     return take(&fired);
@@ -68,6 +62,18 @@ impl<M: Memory> Wheel<M> {
                 Err(seen) => state = seen,
             }
         }
-        true
+    }
+
+    /// The event of an armed timer that is handed back.
+    fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
+        let due_ns = self.due_ns(state);
+        let mut fired = self.fired::<false>(index, (hot, self.slab.fire(index)), state, due_ns);
+        if state.is_rare() {
+            let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
+            fired.kind |= extra.kind;
+            fired.missed = extra.left_out;
+            fired.deadline_ns -= extra.early;
+        }
+        fired
     }
 }

@@ -1,12 +1,14 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
-use super::{drained, duel, marked, one, World};
+use super::{drained, duel, explore, marked, one, report, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
+use loom::sync::Arc;
+use loom::thread;
 
 /// Race 4: what an arm under way has armed is handed back, or the arm refused.
 #[test]
@@ -128,6 +130,28 @@ fn race_4_free_and_reuse_against_drain() {
             assert_eq!(handed, expected);
         },
     );
+}
+
+/// Two threads arm one timer, and neither sees before that the wheel is closed: each
+/// arming is handed back or refused.
+#[test]
+fn race_4_two_arms_against_drain() {
+    for (short, first) in [(false, 3), (true, 3), (true, 2)] {
+        report(explore(Some(3), move || {
+            let (w, t) = one(None);
+            let world = Arc::new(w);
+            let arms = [(0, 5 - first), (1, first)].map(|(n, tick)| {
+                let w = world.clone();
+                thread::spawn(move || w.arm_either_way(n, t, tick, short))
+            });
+            let handed = drained(&world);
+            let answers = arms.map(|arm| arm.join().unwrap());
+            let armed = answers.iter().filter(|a| **a == 0).count() as u64;
+            assert_eq!(handed, armed, "{answers:?}");
+            assert_eq!(drained(&world), 0, "left to a second drain");
+            assert_eq!(world.due(t), 0);
+        }));
+    }
 }
 
 /// What a drain says of those that it hands back.
