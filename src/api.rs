@@ -369,7 +369,7 @@ impl Wheel {
 
     /// Whether a timer is pending.
     pub fn pending(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.deadline(timer)?.is_some())
+        Ok(self.host().wheel.is_pending(timer.0)?)
     }
 
     /// The time at which a timer is due, if it is pending.

@@ -319,7 +319,7 @@ pub unsafe extern "C" fn hwheel_timer_pending(
     timer: hwheel_timer_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(i32::from(h.wheel.due(timer)?.is_some()))))
+    number(unsafe { host(wheel) }.and_then(|h| Ok(i32::from(h.wheel.is_pending(timer)?))))
 }
 
 /// hwheel_timer_remaining() - Time that is left until a timer fires.

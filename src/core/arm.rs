@@ -196,6 +196,13 @@ impl<M: Memory> Wheel<M> {
             }
             let wish = self.wish(ns, caller.first_ns(), how, hand);
             if let Some(was) = Self::is_left_alone(state, how, &wish, hand) {
+                // No exchange says that the word had not changed before the hand was read,
+                // from which it no longer reads right then.
+                let now = StateWord(node.hot.state.load(Ordering::Acquire));
+                if now != state {
+                    state = now;
+                    continue;
+                }
                 if let How::Within(_) = how {
                     count.armed[1].bump(1);
                 }

@@ -27,7 +27,9 @@ use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::Producer;
 use super::slab::{FreeList, Run};
-use super::state::{handle_of, high_of, high_part, Handle, StateWord, Traits, GEN_MASK, NEVER};
+use super::state::{
+    handle_of, high_of, high_part, Handle, StateWord, Traits, GEN_MASK, LEAP, NEVER,
+};
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
@@ -255,12 +257,18 @@ impl<M: Memory> Wheel<M> {
     /// keeps its index, so a walk shows it once. Lock-free.
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
         let indices = self.slab.indices();
-        for index in from.max(indices.start)..indices.end {
+        'next: for index in from.max(indices.start)..indices.end {
             let hot = self.slab.hot(index);
-            let state = StateWord(hot.state.load(Ordering::Acquire));
-            if !state.is_armed() || !state.is_live() {
-                continue;
-            }
+            let (state, deadline_ns) = loop {
+                let before = self.gate.hand();
+                let state = StateWord(hot.state.load(Ordering::Acquire));
+                if !state.is_armed() || !state.is_live() {
+                    continue 'next;
+                }
+                if let Some(ns) = self.due_since(before, state) {
+                    break (state, ns);
+                }
+            };
             let high = Link(hot.link.load(Ordering::Acquire)).high();
             let generation = state.generation(high);
             let kind = match state.is_rare() {
@@ -273,7 +281,7 @@ impl<M: Memory> Wheel<M> {
                 // Relaxed, both: checked below.
                 func: fire.func.load(Ordering::Relaxed),
                 cookie: fire.cookie.load(Ordering::Relaxed),
-                deadline_ns: self.due_ns(state),
+                deadline_ns,
                 missed: 0,
                 kind,
             };
@@ -289,7 +297,8 @@ impl<M: Memory> Wheel<M> {
         None
     }
 
-    /// The deadline of a pending timer, in nanoseconds: the time of its tick.
+    /// The deadline of a pending timer, in nanoseconds: the time of its tick. The word was
+    /// read near the present hand.
     pub(super) fn due_ns(&self, state: StateWord) -> u64 {
         match state.deadline(self.gate.hand()) {
             NEVER => NEVER,
@@ -297,9 +306,30 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The deadline of a timer, if it is pending. Wait-free.
+    /// The same of a state that was read after the hand was `before`; `None` if the hand
+    /// has moved so far since then that the word may no longer read right.
+    fn due_since(&self, before: u64, state: StateWord) -> Option<u64> {
+        let due = self.due_ns(state);
+        (self.gate.hand().saturating_sub(before) <= LEAP).then_some(due)
+    }
+
+    /// Whether a timer is pending. Wait-free.
+    pub fn is_pending(&self, handle: Handle) -> Result<bool, Error> {
+        self.live_node(handle).map(|(_, _, state)| state.is_armed())
+    }
+
+    /// The deadline of a timer, if it is pending. Wait-free: it reads again only if the
+    /// hand has moved by more than a leap, which it can do so many times.
     pub fn due(&self, handle: Handle) -> Result<Option<u64>, Error> {
-        let (_, _, state) = self.live_node(handle)?;
-        Ok(state.is_armed().then(|| self.due_ns(state)))
+        loop {
+            let before = self.gate.hand();
+            let (_, _, state) = self.live_node(handle)?;
+            if !state.is_armed() {
+                return Ok(None);
+            }
+            if let Some(due) = self.due_since(before, state) {
+                return Ok(Some(due));
+            }
+        }
     }
 }

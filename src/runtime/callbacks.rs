@@ -168,7 +168,7 @@ impl Host {
         self.check()?;
         if self.is_inside_of(timer) {
             // A stale handle is -ESTALE, whoever asks.
-            self.wheel.due(timer)?;
+            self.wheel.is_pending(timer)?;
             return Err(-libc::EDEADLK);
         }
         // The position up to which the queue was searched.

@@ -229,7 +229,7 @@ impl Keys {
         let hash = self.hash(key);
         self.lock(hash).is_some_and(|table| {
             let found = table.find(hash, |e| e.name.is(key));
-            found.is_some_and(|e| matches!(wheel.due(e.handle), Ok(Some(_))))
+            found.is_some_and(|e| wheel.is_pending(e.handle) == Ok(true))
         })
     }
 

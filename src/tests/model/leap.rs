@@ -2,7 +2,9 @@
 //! `core/driver/leap.rs`.
 
 use super::{duel, duel_to, one, two, World};
+use crate::core::arm::How;
 use crate::core::state::{Handle, LEAP};
+use crate::tests::checker::at;
 
 /// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
 fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
@@ -88,4 +90,49 @@ fn leap_against_a_thread_that_saw_the_one_before() {
             },
         );
     }
+}
+
+/// A thread reads a timer's word, and then a hand from which that no longer reads right.
+#[test]
+fn leap_against_a_thread_that_asks() {
+    const FAR: u64 = 8 * LEAP - 10;
+    duel(
+        || one(Some(3)),
+        |(w, t)| w.due(*t),
+        |(w, _)| _ = w.advance(FAR),
+        |_, due, ()| assert!(due == 3 || due == 0, "due {due:x}"),
+    );
+    duel(
+        || one(Some(3)),
+        |(w, _)| {
+            w.wheel
+                .next_pending(0)
+                .map(|(_, pending)| pending.deadline_ns)
+        },
+        |(w, _)| _ = w.advance(FAR),
+        |_, due, ()| assert!(due.is_none_or(|ns| ns == at(3)), "due {due:?}"),
+    );
+}
+
+/// The same of an arm that leaves a timer where it seems to be.
+#[test]
+fn leap_against_an_arm_that_changes_nothing() {
+    const FAR: u64 = 8 * LEAP - 10;
+    duel_to(
+        Some(2),
+        || one(Some(3)),
+        |(w, t)| {
+            // The old word seems to be due there.
+            let (from, slack) = (at(FAR + 5), at(20));
+            w.wheel
+                .arm(&w.own(1), *t, from, How::Within(slack))
+                .unwrap()
+        },
+        |(w, _)| w.advance(FAR),
+        |(w, t), was, fired| {
+            // The arm came first and moved it, or it has fired and was armed again.
+            assert_eq!(was, fired == 0, "fired {fired}");
+            assert_ne!(w.due(*t), 0);
+        },
+    );
 }
