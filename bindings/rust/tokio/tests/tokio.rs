@@ -102,7 +102,8 @@ async fn an_interval_keeps_its_rhythm_beside_other_work() {
         // The deadline of this tick has passed, and the next may have.
         assert!(wheel.now().unwrap() >= begin + period * periods);
     }
-    assert!(periods >= 50 + 5 * 3);
+    // Three deadlines at least lie in 7 ms: the tick that is awaited, and two missed.
+    assert!(periods >= 50 + 5 * 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
