@@ -190,6 +190,21 @@ static void delay_counts_from_now_after_a_miss(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Now may be late in its tick. */
+static void after_a_miss_delay_waits_for_a_whole_period(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	CHECK_EQ(hwheel_every(w, 10 * MS, 10 * MS, 0, NULL, 0, HWHEEL_MISSED_DELAY, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 35 * MS + MS / 2, &e, 1, NULL), 1);
+	CHECK_EQ(e.missed, 2);
+	CHECK_EQ(hwheel_advance(w, 46 * MS - 1, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 46 * MS, &e, 1, NULL), 1);
+	CHECK_EQ(e.deadline_ns, 45 * MS + MS / 2);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void mod_sets_the_next_deadline_and_the_rhythm(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -291,6 +306,7 @@ static const struct ktap_test tests[] = {
 	TEST(burst_fires_each_until_caught_up),
 	TEST(burst_goes_on_in_the_next_batch),
 	TEST(delay_counts_from_now_after_a_miss),
+	TEST(after_a_miss_delay_waits_for_a_whole_period),
 	TEST(mod_sets_the_next_deadline_and_the_rhythm),
 	TEST(a_period_below_a_tick_is_fired_once_a_tick),
 	TEST(it_is_armed_for_the_next_period_in_its_callback),

@@ -262,6 +262,10 @@ impl Sink for Firing<'_, '_> {
         !(self.bounded && self.is_used_up())
     }
 
+    fn now_ns(&self) -> u64 {
+        self.now
+    }
+
     fn is_enough(&mut self) -> bool {
         self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
     }

@@ -264,6 +264,7 @@ impl<'m> Machine<'m> {
             cookie,
             period,
             kind,
+            ..Spec::default()
         };
         let (live, hand) = (self.wheel.live(), self.hand());
         match self.wheel.setup(&self.thread(), spec, ns) {

@@ -80,6 +80,11 @@ pub(crate) trait Sink {
         self.fire(fired)
     }
 
+    /// The clock's time, which may be later than its tick; 0 if it is not known.
+    fn now_ns(&self) -> u64 {
+        0
+    }
+
     /// Called now and then while no timer fires; true if the sweep is to stop.
     fn is_enough(&mut self) -> bool {
         false

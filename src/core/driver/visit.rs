@@ -325,7 +325,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if ns <= now {
             missed = (now - ns) / extra.period + 1;
             ns = if extra.kind & DELAY != 0 {
-                now.saturating_add(extra.period)
+                // From the nanosecond: the tick may have begun a while ago.
+                now.max(self.sink.now_ns()).saturating_add(extra.period)
             } else {
                 ns.saturating_add(missed.saturating_mul(extra.period))
             };
