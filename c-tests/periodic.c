@@ -65,6 +65,34 @@ static void the_first_time_may_be_a_deadline(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* It fires at the next tick and keeps its rhythm, however long ago the time was. */
+static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
+{
+	const uint64_t hour = 3600 * SEC, ago[] = { 90, 2 * 24, 20 * 24, 30 * 365 * 24 };
+	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
+
+	for (unsigned i = 0; i < COUNT(ago) * COUNT(flags); i++) {
+		uint64_t now = 300000 * hour + 12 * MS, next = now + 3 * hour + 7;
+		uint64_t first = now + 7 - ago[i / 3] * hour;
+		struct hwheel *w = ktap_manual(0, 0, 0, now);
+		struct hwheel_event e;
+
+		if (flags[i % 3] == HWHEEL_MISSED_DELAY)
+			next = now + MS + 3 * hour;
+		CHECK_EQ(hwheel_every(w, first, 3 * hour, 0, NULL, 0, HWHEEL_ABS | flags[i % 3],
+				      NULL), 0);
+		CHECK_EQ(hwheel_advance(w, now + MS, &e, 1, NULL), 1);
+		CHECK_EQ((now + 7 - e.deadline_ns) % (3 * hour), 0);
+		CHECK_EQ(e.missed, ago[i / 3] / 3);
+		CHECK_EQ(hwheel_advance(w, now + 3 * hour, &e, 1, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, now + 3 * hour + MS, &e, 1, NULL), 1);
+		CHECK_EQ(e.deadline_ns, next);
+		CHECK_EQ(e.missed, 0);
+		CHECK_EQ(stats(w).missed, ago[i / 3] / 3);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void it_stays_armed_and_keeps_its_handle(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -300,6 +328,7 @@ static const struct ktap_test tests[] = {
 	TEST(deadlines_do_not_drift),
 	TEST(delay_does_not_drift_without_a_miss),
 	TEST(the_first_time_may_be_a_deadline),
+	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),
 	TEST(a_very_long_stall_is_one_event),

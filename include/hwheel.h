@@ -341,6 +341,11 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * when the callback ran. The timer is pending for the next period while its
  * callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
  *
+ * If @first_ns has passed, the timer fires at the next tick, and the periods
+ * since @first_ns count as missed, also with HWHEEL_MISSED_BURST. If @period_ns
+ * and the time since @first_ns are both 2^47 ns or more, the rhythm begins at
+ * that tick instead.
+ *
  * When no thread drove the wheel for several periods, the timer by default
  * fires once, keeps its rhythm, and reports the others in @missed of its event.
  * With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the

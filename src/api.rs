@@ -112,6 +112,7 @@ impl Wheel {
             cookie,
             period: nanos(period),
             kind,
+            ..Spec::default()
         }
     }
 

@@ -166,8 +166,8 @@ impl Sleep {
         let spec = Spec {
             func: PROMPT,
             cookie: Arc::as_ptr(&place).expose_provenance() as u64,
-            period: 0,
             kind: AUTO,
+            ..Spec::default()
         };
         let slack = nanos(self.slack);
         let timer = host.setup(spec, (slack == 0).then_some(due))?;

@@ -44,6 +44,8 @@ pub(crate) struct Spec {
     pub period: u64,
     /// AUTO, BURST, DELAY, KEYED, and the slack of a period.
     pub kind: u16,
+    /// Periods that were left out before the first one.
+    pub left_out: u64,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -80,7 +82,7 @@ impl<M: Memory> Wheel<M> {
             let rare = self.slab.rare(index);
             node::write(&rare.period, Period::encode(spec.period), generation);
             rare.kind.write(kind, generation);
-            node::write(&rare.left_out, 0, generation);
+            node::write(&rare.left_out, spec.left_out.min(node::VALUE), generation);
         }
         let resting = StateWord::free(generation).resting(traits);
         match due {

@@ -175,7 +175,7 @@ impl Link {
 
 /// Bits of a tag.
 const TAG_BITS: u32 = 16;
-const VALUE: u64 = u64::MAX >> TAG_BITS;
+pub(crate) const VALUE: u64 = u64::MAX >> TAG_BITS;
 
 /// A word of the rare record: a value of 48 bits in a life.
 #[inline]

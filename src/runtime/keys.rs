@@ -162,8 +162,8 @@ impl Keys {
         let spec = Spec {
             func,
             cookie: hash,
-            period: 0,
             kind: AUTO | KEYED,
+            ..Spec::default()
         };
         let handle = wheel.setup(caller, spec, Some(ns))?;
         let mut replaced = false;

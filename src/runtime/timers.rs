@@ -7,7 +7,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::KEYED;
+use crate::core::node::{Period, DELAY, KEYED};
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
 use crate::sync::Ordering;
@@ -85,8 +85,28 @@ impl Host {
         }
     }
 
-    pub fn setup(&self, spec: Spec, due: Option<u64>) -> Result<Handle, Errno> {
+    pub fn setup(&self, mut spec: Spec, mut due: Option<u64>) -> Result<Handle, Errno> {
+        if let (Some(ns), 1..) = (&mut due, spec.period) {
+            spec.left_out = self.leave_out(ns, &spec);
+        }
         Ok(self.wheel.setup(self, spec, due)?)
+    }
+
+    /// If the first deadline of a timer passed long ago, moves it by whole periods towards
+    /// now: its distance from the tick must fit into the node. Returns their number.
+    fn leave_out(&self, first: &mut u64, spec: &Spec) -> u64 {
+        let behind = self.held(self.first_ns()).saturating_sub(*first);
+        if behind < LONGEST_SLACK {
+            return 0;
+        }
+        let period = Period::decode(Period::encode(spec.period));
+        let mut left_out = behind / period;
+        if spec.kind & DELAY != 0 {
+            // The driver is to see one that was missed.
+            left_out = left_out.saturating_sub(1);
+        }
+        *first += left_out * period;
+        left_out
     }
 
     /// Arms for a deadline, the short way if possible.

@@ -226,6 +226,7 @@ fn free_and_reuse_against_the_next_period() {
         cookie: 0,
         period: at(2) + 3,
         kind: 0,
+        left_out: 0,
     };
     duel(
         || {
