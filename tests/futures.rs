@@ -307,6 +307,21 @@ fn an_interval_counts_or_makes_up_for_what_it_has_missed() {
 }
 
 #[test]
+fn an_interval_keeps_its_rhythm_while_it_misses_none() {
+    for missed in [Missed::Skip, Missed::Burst, Missed::Delay] {
+        let wheel = manual();
+        let period = Period::new(4 * MS).missed(missed);
+        let mut interval = wheel.interval(4 * MS, period).unwrap();
+        for ms in (4..40).step_by(4) {
+            assert_eq!(tick(&mut interval), Poll::Pending);
+            // Every second one comes a little late.
+            advance(&wheel, ms + ms / 4 % 2 * 3);
+            assert_eq!(tick(&mut interval), Poll::Ready(Ok(0)), "{missed:?}");
+        }
+    }
+}
+
+#[test]
 fn a_tick_that_is_dropped_takes_none_away() {
     let wheel = manual();
     let mut interval = wheel.interval(MS, MS).unwrap();

@@ -274,8 +274,8 @@ impl Interval {
         let (length, late) = (nanos(self.period.length), now - due);
         let (next, missed) = match self.period.missed {
             Missed::Skip => (now - late % length, late / length),
-            Missed::Burst => (due, 0),
-            Missed::Delay => (now, late / length),
+            Missed::Delay if late >= length => (now, late / length),
+            Missed::Burst | Missed::Delay => (due, 0),
         };
         self.sleep.cancel();
         self.sleep.due = Ok(next.saturating_add(length));
