@@ -25,7 +25,8 @@
  *   number counts as negative and gives -EINVAL.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
- *   million of its delay.
+ *   million of its delay. While a thread catches up after a jump of the clock,
+ *   the delay counts from the tick that it has reached.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -1107,7 +1108,7 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  *   counts. @armed is @fired + @cancelled + @drained + @pending.
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
- * @quiet: number of these arms that put no entry into a bucket.
+ * @quiet: number of the arms that put no entry into a bucket.
  * @cancelled: number of pending timers that were cancelled.
  * @drained: number of timers that hwheel_drain() has handed back.
  * @pending: number of timers that are pending now.

@@ -32,7 +32,7 @@ use std::mem::MaybeUninit;
 ///   counts. @armed is @fired + @cancelled + @drained + @pending.
 /// @rearmed: number of arms that moved a pending timer. When several threads
 ///   move one timer at the same time, some of them may not count.
-/// @quiet: number of these arms that put no entry into a bucket.
+/// @quiet: number of the arms that put no entry into a bucket.
 /// @cancelled: number of pending timers that were cancelled.
 /// @drained: number of timers that hwheel_drain() has handed back.
 /// @pending: number of timers that are pending now.
