@@ -61,6 +61,51 @@ static void the_earliest_counts(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Without a cancel it is the tick of the earliest timer, whatever was moved. */
+static void it_is_exact_while_timers_are_armed_and_moved(void)
+{
+	static const uint64_t ticks[] = { 1, 7, 1000, MS, SEC };
+
+	for (uint64_t i = 0; i < 40; i++) {
+		uint64_t tick = ticks[i % COUNT(ticks)], now = i % 3 * 123456789123456789, dice = i;
+		struct hwheel *w = ktap_manual(tick, 1 + i % 4, 2u << i % 10, now);
+		hwheel_timer_t t[16];
+		uint64_t due[16];
+
+		for (uint64_t j = 0; j < 16; j++) {
+			CHECK_EQ(hwheel_timer_setup(w, NULL, j, &t[j]), 0);
+			due[j] = HWHEEL_NEVER;
+		}
+		for (int n = 0; n < 300; n++) {
+			struct hwheel_event e[16];
+			uint64_t first = HWHEEL_NEVER, next = HWHEEL_NEVER, delay, j;
+
+			dice = dice * UINT64_C(6364136223846793005) + 1442695040888963407;
+			delay = (dice >> 32) % (tick << (dice >> 27) % 20);
+			j = (dice >> 60);
+			if (n % 3) {
+				CHECK(hwheel_timer_mod(w, t[j], delay, 0) >= 0);
+				due[j] = (now + delay + tick - 1) / tick * tick;
+				if (due[j] <= now)
+					due[j] = now / tick * tick + tick;
+			} else {
+				now += delay % (100 * tick);
+				int fired = hwheel_advance(w, now, e, 16, NULL);
+
+				for (int k = 0; k < fired; k++) {
+					CHECK(due[e[k].cookie] <= now);
+					due[e[k].cookie] = HWHEEL_NEVER;
+				}
+			}
+			for (int k = 0; k < 16; k++)
+				first = due[k] < first ? due[k] : first;
+			CHECK_EQ(hwheel_next_expiry(w, &next), first != HWHEEL_NEVER);
+			CHECK_EQ(next, first);
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void a_cancelled_timer_does_not_count(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -297,6 +342,7 @@ static const struct ktap_test tests[] = {
 	TEST(without_timers_there_is_none),
 	TEST(one_timer_is_exact_to_the_tick),
 	TEST(the_earliest_counts),
+	TEST(it_is_exact_while_timers_are_armed_and_moved),
 	TEST(a_cancelled_timer_does_not_count),
 	TEST(an_event_loop_can_live_on_it),
 	TEST(what_a_full_batch_left_is_due_now),

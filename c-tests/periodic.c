@@ -93,6 +93,28 @@ static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
 	}
 }
 
+static void a_period_of_days_is_rounded_up(void)
+{
+	const uint64_t two_47 = UINT64_C(1) << 47;
+	const uint64_t periods[][2] = {
+		{ two_47 - 1, two_47 - 1 }, { two_47, two_47 }, { two_47 + 1, two_47 + 65536 },
+	};
+
+	for (unsigned i = 0; i < COUNT(periods); i++) {
+		struct hwheel *w = ktap_manual(0, 0, 0, 0);
+		uint64_t next = 5 + periods[i][1], tick = (next + MS - 1) / MS * MS;
+		struct hwheel_event e;
+
+		CHECK_EQ(hwheel_every(w, 5, periods[i][0], 0, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, MS, &e, 1, NULL), 1);
+		CHECK_EQ(e.deadline_ns, 5);
+		CHECK_EQ(hwheel_advance(w, tick - 1, &e, 1, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, tick, &e, 1, NULL), 1);
+		CHECK_EQ(e.deadline_ns, next);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void it_stays_armed_and_keeps_its_handle(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -252,6 +274,22 @@ static void mod_sets_the_next_deadline_and_the_rhythm(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* The time of a move is that of its tick. */
+static void after_a_move_the_rhythm_is_that_of_the_tick(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	hwheel_timer_t t = 0;
+
+	CHECK_EQ(hwheel_every(w, MS, 10 * MS + 1, 0, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 3 * MS + 7, 0), 1);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, &e, 1, NULL), 1);
+	CHECK_EQ(e.deadline_ns, 4 * MS);
+	CHECK_EQ(hwheel_advance(w, 15 * MS, &e, 1, NULL), 1);
+	CHECK_EQ(e.deadline_ns, 14 * MS + 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void a_period_below_a_tick_is_fired_once_a_tick(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -329,6 +367,7 @@ static const struct ktap_test tests[] = {
 	TEST(delay_does_not_drift_without_a_miss),
 	TEST(the_first_time_may_be_a_deadline),
 	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
+	TEST(a_period_of_days_is_rounded_up),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),
 	TEST(a_very_long_stall_is_one_event),
@@ -337,6 +376,7 @@ static const struct ktap_test tests[] = {
 	TEST(delay_counts_from_now_after_a_miss),
 	TEST(after_a_miss_delay_waits_for_a_whole_period),
 	TEST(mod_sets_the_next_deadline_and_the_rhythm),
+	TEST(after_a_move_the_rhythm_is_that_of_the_tick),
 	TEST(a_period_below_a_tick_is_fired_once_a_tick),
 	TEST(it_is_armed_for_the_next_period_in_its_callback),
 	TEST(a_thousand_rhythms_side_by_side),

@@ -412,7 +412,7 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  * With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
  * HWHEEL_IF_PENDING a timer that is not pending stays so.
  *
- * A periodic timer continues its rhythm from the new time.
+ * A periodic timer continues its rhythm from the tick of the new time.
  *
  * Return:
  * * 1 - the timer was pending. It now fires at the new time, or with

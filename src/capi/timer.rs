@@ -97,7 +97,7 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 /// With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
 /// HWHEEL_IF_PENDING a timer that is not pending stays so.
 ///
-/// A periodic timer continues its rhythm from the new time.
+/// A periodic timer continues its rhythm from the tick of the new time.
 ///
 /// Return:
 /// * 1 - the timer was pending. It now fires at the new time, or with
