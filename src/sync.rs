@@ -76,67 +76,55 @@ pub(crate) fn fence_between_loads() {
 }
 
 /// Something that one thread at a time may open: what it must hold for that,
-/// the caller of [`Guarded::open`] says. Under loom each access is checked.
-pub(crate) struct Guarded<T>(cell::UnsafeCell<T>);
-
-#[cfg(loom)]
-use loom::cell;
-#[cfg(not(loom))]
-use std::cell;
+/// the caller of [`Guarded::open`] says. Loom checks it by a cell of its own.
+pub(crate) struct Guarded<T> {
+    value: std::cell::UnsafeCell<T>,
+    #[cfg(loom)]
+    witness: loom::cell::UnsafeCell<()>,
+}
 
 // SAFETY: `open` hands the value to one thread at a time.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 /// The value of a [`Guarded`], opened.
 pub(crate) struct Opened<'a, T> {
-    #[cfg(not(loom))]
     at: *mut T,
     #[cfg(loom)]
-    at: Option<loom::cell::MutPtr<T>>,
+    witness: Option<loom::cell::MutPtr<()>>,
     life: std::marker::PhantomData<&'a mut T>,
 }
 
 impl<T> Guarded<T> {
     pub fn new(value: T) -> Self {
-        Guarded(cell::UnsafeCell::new(value))
+        Guarded {
+            value: value.into(),
+            #[cfg(loom)]
+            witness: loom::cell::UnsafeCell::new(()),
+        }
     }
 
     pub fn get_mut(&mut self) -> &mut T {
-        #[cfg(not(loom))]
-        return self.0.get_mut();
-        #[cfg(loom)]
-        // SAFETY: `&mut self`.
-        return self.0.with_mut(|at| unsafe { &mut *at });
+        self.value.get_mut()
     }
 
     /// # Safety
     /// Until the result is closed nobody else opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {
         Opened {
-            #[cfg(not(loom))]
-            at: self.0.get(),
+            at: self.value.get(),
             #[cfg(loom)]
-            at: Some(self.0.get_mut()),
+            witness: Some(self.witness.get_mut()),
             life: std::marker::PhantomData,
         }
     }
 }
 
 impl<T> Opened<'_, T> {
-    #[inline(always)]
-    fn at(&self) -> *mut T {
-        #[cfg(not(loom))]
-        return self.at;
-        #[cfg(loom)]
-        // SAFETY: by `open`; loom checks it.
-        return unsafe { self.at.as_ref().expect("open").deref() };
-    }
-
     /// The last use.
     pub fn close(&mut self) {
         #[cfg(loom)]
         {
-            self.at = None;
+            self.witness = None;
         }
     }
 }
@@ -145,14 +133,14 @@ impl<T> std::ops::Deref for Opened<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: by `open`.
-        unsafe { &*self.at() }
+        unsafe { &*self.at }
     }
 }
 
 impl<T> std::ops::DerefMut for Opened<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: by `open`.
-        unsafe { &mut *self.at() }
+        unsafe { &mut *self.at }
     }
 }
 
