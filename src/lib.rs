@@ -229,7 +229,14 @@ mod capi;
 mod core;
 #[cfg(all(feature = "capi", not(checked)))]
 mod layout;
+#[cfg(not(loom))]
 mod runtime;
+// Of the runtime, the parts that know no system.
+#[cfg(loom)]
+mod runtime {
+    pub(crate) mod keys;
+    pub(crate) mod ring;
+}
 mod sync;
 #[cfg(not(loom))]
 mod sys;
