@@ -37,21 +37,6 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 #[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
-/// A static, which the executions of a model checker do not share.
-#[cfg(not(loom))]
-macro_rules! each_execution {
-    (static $name:ident: $type:ty = $value:expr;) => {
-        #[cfg(not(shuttle))]
-        static $name: $type = $value;
-        #[cfg(shuttle)]
-        shuttle::lazy_static! {
-            static ref $name: $type = $value;
-        }
-    };
-}
-#[cfg(not(loom))]
-pub(crate) use each_execution;
-
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.
 ///

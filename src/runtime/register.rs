@@ -6,7 +6,7 @@
 
 use super::waits::Wait;
 use super::Host;
-use crate::sync::{each_execution, Fresh};
+use crate::sync::Fresh;
 use crate::sys::fork::PerProcess;
 use crate::sys::lock::Lock;
 use std::cell::Cell;
@@ -30,9 +30,7 @@ impl Fresh for Register {
     }
 }
 
-each_execution! {
-    static REGISTER: PerProcess<Lock<Register>> = PerProcess::new();
-}
+static REGISTER: PerProcess<Lock<Register>> = PerProcess::new();
 
 /// That of the calling process; `None` without memory.
 pub(super) fn register() -> Option<&'static Lock<Register>> {

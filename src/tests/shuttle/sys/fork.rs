@@ -1,17 +1,38 @@
 //! A value of each execution of the model checker, which does not fork.
 
 use crate::sync::Fresh;
+use std::any::Any;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Mutex;
 
 pub(crate) fn wipe_in_child(_: *mut u8) {}
 
-pub(crate) struct PerProcess<T>(T);
+/// Not of size zero: its place tells it from others.
+pub(crate) struct PerProcess<T>(u8, PhantomData<T>);
 
-impl<T: Fresh> PerProcess<T> {
-    pub fn new() -> Self {
-        PerProcess(T::fresh())
+// SAFETY: what is there is shared by threads only if it may be.
+unsafe impl<T: Sync> Sync for PerProcess<T> {}
+
+struct Values(HashMap<usize, Box<dyn Any>>);
+// SAFETY: as above.
+unsafe impl Send for Values {}
+
+shuttle::lazy_static! {
+    static ref VALUES: Mutex<Values> = Mutex::new(Values(HashMap::new()));
+}
+
+impl<T: Fresh + 'static> PerProcess<T> {
+    pub const fn new() -> Self {
+        PerProcess(0, PhantomData)
     }
 
     pub fn get(&self) -> Option<&T> {
-        Some(&self.0)
+        let mut values = VALUES.lock().unwrap();
+        let at = std::ptr::from_ref(self).addr();
+        let value = values.0.entry(at).or_insert_with(|| Box::new(T::fresh()));
+        let value: *const T = value.downcast_ref().unwrap();
+        // SAFETY: in a box, until the end of the execution.
+        Some(unsafe { &*value })
     }
 }
