@@ -170,7 +170,6 @@
 //! | `sys/end.rs`             | a call at the end of a thread                 |
 //! | `sys/event.rs`           | sleeping until a condition holds              |
 //! | `sys/futex.rs`           | sleeping until a word changes                 |
-//! | `sys/lock.rs`            | a lock; zeroed memory is a free one           |
 //! | `sys/fork.rs`            | memory that is clear in a forked child        |
 //! | `sys/maps.rs`            | memory from the operating system              |
 //!

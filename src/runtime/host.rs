@@ -11,13 +11,12 @@ use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
-use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::counter::Counter;
 use crate::sys::event::Event;
 use crate::sys::fork::wipe_in_child;
-use crate::sys::lock::Lock;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::Thread;
 use crate::sys::{quietly, seed};
@@ -31,7 +30,7 @@ pub(crate) const LATENESS: usize = 40;
 pub(crate) struct Host {
     pub wheel: Wheel<Mmap>,
     pub(super) id: u64,
-    pub(super) register: &'static Lock<Register>,
+    pub(super) register: &'static Mutex<Register>,
     next: Cell<*const Host>,
     /// The system's clock that it goes by; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,

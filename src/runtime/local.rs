@@ -14,7 +14,7 @@ mod table;
 
 use crate::core::error::Error;
 use crate::core::wheel::Token;
-use crate::runtime::register::register;
+use crate::runtime::register::{lock, register};
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
 use crate::sys::end;
@@ -26,14 +26,14 @@ pub(crate) fn enter(host: &Host) -> bool {
     let is_prepared = end::prepare(thread_ends);
     if is_prepared {
         // SAFETY: mapped until after `leave`.
-        host.register.with(|all| unsafe { all.wheels.add(host) });
+        unsafe { lock(host.register).wheels.add(host) };
     }
     is_prepared
 }
 
 /// Takes a wheel out of the register, before it goes.
 pub(crate) fn leave(host: &Host) {
-    host.register.with(|all| all.wheels.remove(host));
+    lock(host.register).wheels.remove(host);
 }
 
 /// The calling thread's shard in `host`.
@@ -123,24 +123,23 @@ mod tests {
         let (all_armed, wait_for_arms) = channel();
         let (unlocked, wait_for_lock) = channel();
         thread::scope(|s| {
-            let arms = register().unwrap().with(|_| {
-                let arms = s.spawn(move || {
-                    for _ in 0..2 {
-                        wheels.iter().for_each(|w| _ = arm(w));
-                        assert_eq!(table::beyond(), MANY);
-                    }
-                    all_armed.send(()).unwrap();
-                    wait_for_lock.recv().unwrap();
-                    arm(one_more);
-                    assert_eq!(table::beyond(), 0);
-                    // One was given up for that, and all beyond; none else.
-                    let kept = wheels.iter().filter(|w| owned(w) > usual).count();
-                    assert_eq!(kept, table::PLACES - 1);
+            let locked = lock(register().unwrap());
+            let arms = s.spawn(move || {
+                for _ in 0..2 {
                     wheels.iter().for_each(|w| _ = arm(w));
-                });
-                wait_for_arms.recv().unwrap();
-                arms
+                    assert_eq!(table::beyond(), MANY);
+                }
+                all_armed.send(()).unwrap();
+                wait_for_lock.recv().unwrap();
+                arm(one_more);
+                assert_eq!(table::beyond(), 0);
+                // One was given up for that, and all beyond; none else.
+                let kept = wheels.iter().filter(|w| owned(w) > usual).count();
+                assert_eq!(kept, table::PLACES - 1);
+                wheels.iter().for_each(|w| _ = arm(w));
             });
+            wait_for_arms.recv().unwrap();
+            drop(locked);
             unlocked.send(()).unwrap();
             // Not before the end of the thread, as the scope may be.
             arms.join().unwrap();

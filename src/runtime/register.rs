@@ -6,11 +6,13 @@
 
 use super::waits::Wait;
 use super::Host;
-use crate::sync::Fresh;
+use crate::sync::{Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
-use crate::sys::lock::Lock;
+use crate::sys::quietly;
 use std::cell::Cell;
+use std::sync::PoisonError;
 
+#[derive(Default)]
 pub(super) struct Register {
     pub wheels: List<Host>,
     pub waits: List<Wait>,
@@ -20,25 +22,26 @@ pub(super) struct Register {
 // waits the others read what it does not change.
 unsafe impl Send for Register {}
 
-impl Fresh for Register {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Register {
-            wheels: List(std::ptr::null()),
-            waits: List(std::ptr::null()),
-        }
-    }
-}
-
-static REGISTER: PerProcess<Lock<Register>> = PerProcess::new();
+static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
 /// That of the calling process; `None` without memory.
-pub(super) fn register() -> Option<&'static Lock<Register>> {
+pub(super) fn register() -> Option<&'static Mutex<Register>> {
     REGISTER.get()
 }
 
-/// A list of what lies elsewhere. All zero is the empty one.
+/// Waits for the lock.
+pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
+    quietly(|| register.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A list of what lies elsewhere.
 pub(super) struct List<N>(*const N);
+
+impl<N> Default for List<N> {
+    fn default() -> Self {
+        List(std::ptr::null())
+    }
+}
 
 pub(super) trait Listed {
     fn next(&self) -> &Cell<*const Self>;

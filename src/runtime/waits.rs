@@ -7,9 +7,9 @@
 //! all of them would wait for ever.
 
 use super::callbacks::Frame;
-use super::register::{Listed, Register};
+use super::register::{lock, Listed, Register};
 use crate::core::state::Handle;
-use crate::sys::lock::Lock;
+use crate::sync::Mutex;
 use std::cell::Cell;
 
 /// A timer: the wheel's id, and the handle.
@@ -34,7 +34,7 @@ impl Wait {
     /// Calls `f`, in which this thread waits for the callback of `target`. `None`,
     /// without a call, if that callback waits for this thread, directly or not.
     pub fn during<R>(
-        register: &Lock<Register>,
+        register: &Mutex<Register>,
         inside: *const Frame,
         target: Timer,
         f: impl FnOnce() -> R,
@@ -50,23 +50,19 @@ impl Wait {
             target,
             next: Cell::new(std::ptr::null()),
         };
-        let closes_a_ring = register.with(|register| {
-            let mut timer = target;
-            while let Some(other) = register.waits.find(|wait| runs(wait.inside, timer)) {
-                timer = other.target;
-                if runs(inside, timer) {
-                    return true;
-                }
+        let mut all = lock(register);
+        let mut timer = target;
+        while let Some(other) = all.waits.find(|wait| runs(wait.inside, timer)) {
+            timer = other.target;
+            if runs(inside, timer) {
+                return None;
             }
-            // SAFETY: removed below.
-            unsafe { register.waits.add(&mine) };
-            false
-        });
-        if closes_a_ring {
-            return None;
         }
+        // SAFETY: removed below.
+        unsafe { all.waits.add(&mine) };
+        drop(all);
         let result = f();
-        register.with(|register| register.waits.remove(&mine));
+        lock(register).waits.remove(&mine);
         Some(result)
     }
 }

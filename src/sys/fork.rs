@@ -1,10 +1,9 @@
 //! Memory that the kernel clears in a forked child. So a child is told from its parent
-//! with one load, and finds free what a thread of its parent has locked.
+//! with one load, and has locks that no thread of its parent holds.
 
 use super::maps::Mmap;
 use super::quietly;
 use crate::core::memory::{Memory, Pages};
-use crate::sync::Fresh;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PAGE: usize = 4096;
@@ -16,61 +15,68 @@ pub(crate) fn wipe_in_child(page: *mut u8) {
     quietly(|| unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) });
 }
 
-/// A value of each process, in a page of its own. A child begins with a fresh one.
-pub(crate) struct PerProcess<T>(AtomicPtr<T>);
+/// A value of each process: a child makes its own. A page that is clear in a child
+/// points to it.
+pub(crate) struct PerProcess<T>(AtomicPtr<AtomicPtr<T>>);
 
-impl<T: Fresh> PerProcess<T> {
+impl<T: Default + Sync> PerProcess<T> {
     pub const fn new() -> Self {
         const { assert!(size_of::<T>() <= PAGE) };
         PerProcess(AtomicPtr::new(std::ptr::null_mut()))
     }
 
-    /// The value of the calling process; `None` without memory for the page.
+    /// The value of the calling process; `None` without memory.
     pub fn get(&self) -> Option<&T> {
-        // Acquire: pairs with the Release below.
-        let mut page = self.0.load(Ordering::Acquire);
-        if page.is_null() {
-            let fresh = Mmap.map(PAGE, Pages::Small);
-            if fresh.is_null() {
-                return None;
-            }
-            wipe_in_child(fresh);
-            page = fresh.cast();
-            let null = std::ptr::null_mut();
-            let exchanged =
-                self.0
-                    .compare_exchange(null, page, Ordering::AcqRel, Ordering::Acquire);
-            if let Err(seen) = exchanged {
-                // SAFETY: nobody has seen `fresh`.
-                unsafe { Mmap.unmap(fresh, PAGE) };
-                page = seen;
-            }
-        }
-        // SAFETY: mapped above, zeroed, and never unmapped.
-        Some(unsafe { &*page })
+        let page = made(&self.0, |page| wipe_in_child(page.cast()))?;
+        // SAFETY: a page of its own.
+        made(page, |at| unsafe { at.write(T::default()) })
     }
+}
+
+/// What a pointer points to. The first thread maps and makes it.
+fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T)) -> Option<&T> {
+    // Acquire: pairs with the Release below.
+    let mut at = pointer.load(Ordering::Acquire);
+    if at.is_null() {
+        let fresh = Mmap.map(PAGE, Pages::Small);
+        if fresh.is_null() {
+            return None;
+        }
+        at = fresh.cast();
+        make(at);
+        let null = std::ptr::null_mut();
+        let exchanged = pointer.compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire);
+        if let Err(first) = exchanged {
+            // SAFETY: nobody has seen `fresh`.
+            unsafe { Mmap.unmap(fresh, PAGE) };
+            at = first;
+        }
+    }
+    // SAFETY: made, and never unmapped.
+    Some(unsafe { &*at })
 }
 
 #[cfg(all(test, not(any(checked, miri))))]
 mod tests {
     use super::*;
-    use crate::sync::AtomicU64;
+    use std::sync::Mutex;
 
     #[test]
-    fn a_child_finds_a_fresh_value_and_leaves_that_of_its_parent() {
-        static VALUE: PerProcess<AtomicU64> = PerProcess::new();
-        let value = VALUE.get().unwrap();
-        value.store(1, Ordering::Relaxed);
+    fn a_child_has_a_value_and_a_lock_of_its_own() {
+        static VALUE: PerProcess<Mutex<i32>> = PerProcess::new();
+        let mut value = VALUE.get().unwrap().lock().unwrap();
+        *value = 1;
         // SAFETY: the child makes no call that could wait for another thread.
         unsafe {
             let child = libc::fork();
             if child == 0 {
-                libc::_exit(value.swap(2, Ordering::Relaxed) as i32);
+                let own = VALUE.get().and_then(|own| own.try_lock().ok());
+                libc::_exit(own.map_or(2, |own| *own));
             }
             let mut status = 0;
             assert_eq!(libc::waitpid(child, &mut status, 0), child);
             assert_eq!(status, 0);
         }
-        assert_eq!(value.load(Ordering::Relaxed), 1);
+        assert_eq!(*value, 1);
     }
 }

@@ -11,7 +11,6 @@ pub(crate) mod event;
 pub(crate) mod fork;
 #[cfg_attr(shuttle, path = "../tests/shuttle/sys/futex.rs")]
 pub(crate) mod futex;
-pub(crate) mod lock;
 pub(crate) mod maps;
 #[cfg_attr(shuttle, path = "../tests/shuttle/sys/thread.rs")]
 pub(crate) mod thread;

@@ -11,9 +11,9 @@ use super::at_hand;
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
 use crate::core::wheel::Token;
-use crate::runtime::register::{List, Register};
+use crate::runtime::register::{lock, List, Register};
 use crate::runtime::Host;
-use crate::sys::lock::Lock;
+use crate::sync::Mutex;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
 
@@ -116,12 +116,12 @@ pub(super) fn find(id: u64) -> Option<Held> {
 }
 
 /// Holds one more.
-pub(super) fn hold(held: Held, register: &Lock<Register>) -> Result<(), Error> {
+pub(super) fn hold(held: Held, register: &Mutex<Register>) -> Result<(), Error> {
     place(register).ok_or(Error::Memory)?.set(held);
     Ok(())
 }
 
-fn place(register: &Lock<Register>) -> Option<&'static Cell<Held>> {
+fn place(register: &Mutex<Register>) -> Option<&'static Cell<Held>> {
     let first = match first() {
         Some(page) => page,
         None => {
@@ -133,16 +133,13 @@ fn place(register: &Lock<Register>) -> Option<&'static Cell<Held>> {
     if let Some(place) = first.take(PLACES) {
         return Some(place);
     }
-    let given_up = register.try_with(|all| {
+    if let Ok(all) = register.try_lock() {
         let turn = first.turn.get();
         first.turn.set((turn + 1) % PLACES as u32);
         let place = &first.held[turn as usize];
         give_back(place.get(), &all.wheels);
         first.cut(PLACES, &all.wheels);
-        place
-    });
-    if given_up.is_some() {
-        return given_up;
+        return Some(place);
     }
     pages().find_map(|page| page.take(ALL)).or_else(|| {
         let page = Page::map()?;
@@ -152,9 +149,9 @@ fn place(register: &Lock<Register>) -> Option<&'static Cell<Held>> {
 }
 
 /// Gives back all shards of the calling thread.
-pub(super) fn end(register: &Lock<Register>) {
+pub(super) fn end(register: &Mutex<Register>) {
     if let Some(first) = first() {
-        register.with(|all| first.cut(0, &all.wheels));
+        first.cut(0, &lock(register).wheels);
         at_hand::with(|mine| mine.table.set(std::ptr::null()));
         first.unmap();
     }

@@ -1,6 +1,5 @@
 //! A value of each execution of the model checker, which does not fork.
 
-use crate::sync::Fresh;
 use std::any::Any;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -22,7 +21,7 @@ shuttle::lazy_static! {
     static ref VALUES: Mutex<Values> = Mutex::new(Values(HashMap::new()));
 }
 
-impl<T: Fresh + 'static> PerProcess<T> {
+impl<T: Default + 'static> PerProcess<T> {
     pub const fn new() -> Self {
         PerProcess(0, PhantomData)
     }
@@ -30,7 +29,7 @@ impl<T: Fresh + 'static> PerProcess<T> {
     pub fn get(&self) -> Option<&T> {
         let mut values = VALUES.lock().unwrap();
         let at = std::ptr::from_ref(self).addr();
-        let value = values.0.entry(at).or_insert_with(|| Box::new(T::fresh()));
+        let value = values.0.entry(at).or_insert_with(|| Box::new(T::default()));
         let value: *const T = value.downcast_ref().unwrap();
         // SAFETY: in a box, until the end of the execution.
         Some(unsafe { &*value })
