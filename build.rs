@@ -34,6 +34,7 @@ mod header {
     /// header. Every item has one place in the template.
     pub fn write() {
         println!("cargo:rerun-if-changed=src/capi");
+        println!("cargo:rerun-if-changed=src/runtime/stats.rs");
         println!("cargo:rerun-if-changed=cbindgen.toml");
         println!("cargo:rerun-if-env-changed=HWHEEL_HEADER");
         let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
@@ -66,6 +67,7 @@ mod header {
         cbindgen::Builder::new()
             .with_config(config)
             .with_src(format!("{here}/src/capi/mod.rs"))
+            .with_src(format!("{here}/src/runtime/stats.rs"))
             .generate()
             .expect("src/capi is understood")
             .write(&mut text);
@@ -83,13 +85,60 @@ mod header {
                 (comment, rest) = (inner.to_owned(), code);
             }
             let (code, more) = rest.split_once("\n\n").unwrap_or((rest, ""));
+            let (members, code) = members(code);
             let code_of_item = format(code.trim_end());
-            let comment = kernel_doc(&complete(&comment, &code_of_item));
-            let had = items.insert(name(code), comment + &code_of_item);
-            assert!(had.is_none(), "{} is there twice", name(code));
+            let comment = complete(&(comment + &members), &code_of_item);
+            let comment = kernel_doc(&comment);
+            let had = items.insert(name(&code), comment + &code_of_item);
+            assert!(had.is_none(), "{} is there twice", name(&code));
             rest = more.trim_start();
         }
         items
+    }
+
+    /// What the members of a struct have as comments of their own, as lines of the
+    /// struct's; and the code without them.
+    fn members(code: &str) -> (String, String) {
+        let (mut lines, mut rest, mut text) = (String::new(), String::new(), Vec::new());
+        let mut is_comment = false;
+        for line in code.lines() {
+            match line.trim() {
+                "/*" => is_comment = true,
+                "*/" => is_comment = false,
+                inner if is_comment => text.extend(inner.split_whitespace()),
+                declaration => {
+                    rest.push_str(line);
+                    rest.push('\n');
+                    let mut words = declaration.split(|c: char| !c.is_alphanumeric() && c != '_');
+                    if let (false, Some(name)) = (text.is_empty(), words.nth(1)) {
+                        lines.push_str(&member(name, &std::mem::take(&mut text)));
+                    }
+                }
+            }
+        }
+        let begin = if lines.is_empty() { "" } else { "\n" };
+        (format!("{begin}{lines}"), rest)
+    }
+
+    /// `@name: text`, the second line and those that follow it indented.
+    fn member(name: &str, words: &[&str]) -> String {
+        let mut line = format!(" @{name}:");
+        let mut out = String::new();
+        for (i, word) in words.iter().enumerate() {
+            let is_word = word.chars().skip(1).all(char::is_lowercase);
+            let word = if i == 0 && is_word {
+                word.to_lowercase()
+            } else {
+                (*word).to_owned()
+            };
+            if line.len() + 1 + word.len() > WIDTH - 2 {
+                out.push_str(&line);
+                line = "\n  ".to_owned();
+            }
+            line.push(' ');
+            line.push_str(&word);
+        }
+        format!("\n{out}{line}")
     }
 
     /// `struct s`, `f()`, or the name of a macro or a type.

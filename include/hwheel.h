@@ -1105,19 +1105,19 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @repeats: number of pushes that were repeated because the hand had passed.
  * @slab_bytes: bytes of memory for timers.
  * @armed: number of arms of timers that were not pending; each further period
- *   counts. @armed is @fired + @cancelled + @drained + @pending.
+ *   counts. The sum of fired, cancelled, drained and pending.
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
  * @quiet: number of the arms that put no entry into a bucket.
  * @cancelled: number of pending timers that were cancelled.
- * @drained: number of timers that hwheel_drain() has handed back.
+ * @drained: number of timers that a drain has handed back.
  * @pending: number of timers that are pending now.
  * @entries: number of entries in buckets now.
  * @dead: number of these entries beyond one for each pending timer.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
- *   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one
- *   for all that were later.
+ *   the sweep. Element 0 is for none, element i for 2^(i-1) ns to below 2^i
+ *   ns, the last one for all that were later.
  * @dropped: number of callbacks that did not run because the queue was full.
  */
 struct hwheel_stats {

@@ -4,7 +4,6 @@
 
 use crate::capi::drive::{hwheel_event, hwheel_run};
 use crate::capi::options::hwheel_options;
-use crate::capi::stats::{hwheel_stats, Written};
 use crate::capi::timer::{hwheel_fn, hwheel_timer_t};
 use crate::core::driver::Fired;
 use crate::runtime::stats::Stats;
@@ -32,20 +31,15 @@ const _: () = assert!(size_of::<hwheel_options>() >= 72);
 offsets!(hwheel_run, size: 0, left: 4, max_fired: 8, max_ns: 16,);
 const _: () = assert!(size_of::<hwheel_run>() >= 24);
 
-/// The same offsets for both.
-macro_rules! counts {
-    ($($member:ident: $at:literal,)*) => {
-        offsets!(hwheel_stats, size: 0, reserved: 4, $($member: $at,)*);
-        $(const _: () = assert!(offset_of!(Written, counts) + offset_of!(Stats, $member) == $at);)*
-    };
-}
-counts! {
+offsets! {
+    Stats,
+    size: 0, reserved: 4,
     live: 8, fired: 16, missed: 24, unclaimed: 32, sweeps: 40,
     wakeups: 48, kicks: 56, pushes: 64, repeats: 72, slab_bytes: 80,
     armed: 88, rearmed: 96, quiet: 104, cancelled: 112, drained: 120, pending: 128,
     entries: 136, dead: 144, queued: 152, lateness: 160, dropped: 480,
 }
-const _: () = assert!(size_of::<hwheel_stats>() >= 488);
+const _: () = assert!(size_of::<Stats>() >= 488);
 
 const _: () = assert!(size_of::<hwheel_timer_t>() == 8);
 const _: () = assert!(size_of::<hwheel_fn>() == size_of::<*const ()>());

@@ -7,78 +7,6 @@ use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Counts of what a wheel has done. They are exact while no thread uses the
-/// wheel.
-///
-/// The hand is the tick up to which the wheel has been driven. An entry refers
-/// to a timer. It lies in the bucket of a tick, at which the driver visits the
-/// timer. A push puts an entry into a bucket.
-///
-/// @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
-/// @reserved: receives 0.
-/// @live: number of timers that exist, pending or not.
-/// @fired: number of timers that have fired, each period by itself.
-/// @missed: number of periods that were left out.
-/// @unclaimed: number of timers without a callback that came due in a call
-///   without room for events.
-/// @sweeps: number of times that the driver has moved the wheel's hand.
-/// @wakeups: number of times that the tick thread woke up.
-/// @kicks: number of arms that woke the driver for a new earliest time.
-/// @pushes: number of entries that arms have put into buckets. An arm whose
-///   timer already has an early enough entry puts none.
-/// @repeats: number of pushes that were repeated because the hand had passed.
-/// @slab_bytes: bytes of memory for timers.
-/// @armed: number of arms of timers that were not pending; each further period
-///   counts. @armed is @fired + @cancelled + @drained + @pending.
-/// @rearmed: number of arms that moved a pending timer. When several threads
-///   move one timer at the same time, some of them may not count.
-/// @quiet: number of the arms that put no entry into a bucket.
-/// @cancelled: number of pending timers that were cancelled.
-/// @drained: number of timers that hwheel_drain() has handed back.
-/// @pending: number of timers that are pending now.
-/// @entries: number of entries in buckets now.
-/// @dead: number of these entries beyond one for each pending timer.
-/// @queued: number of callbacks that wait for a worker or the executor.
-/// @lateness: number of timers by lateness, from the deadline to the start of
-///   the sweep: [0] for none, [i] for 2^(i-1) ns to below 2^i ns, the last one
-///   for all that were later.
-/// @dropped: number of callbacks that did not run because the queue was full.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct hwheel_stats {
-    pub size: u32,
-    pub reserved: u32,
-    pub live: u64,
-    pub fired: u64,
-    pub missed: u64,
-    pub unclaimed: u64,
-    pub sweeps: u64,
-    pub wakeups: u64,
-    pub kicks: u64,
-    pub pushes: u64,
-    pub repeats: u64,
-    pub slab_bytes: u64,
-    pub armed: u64,
-    pub rearmed: u64,
-    pub quiet: u64,
-    pub cancelled: u64,
-    pub drained: u64,
-    pub pending: u64,
-    pub entries: u64,
-    pub dead: u64,
-    pub queued: u64,
-    pub lateness: [u64; 40],
-    pub dropped: u64,
-}
-
-/// The same, as the library has it (`layout.rs`).
-#[repr(C)]
-pub(crate) struct Written {
-    size: u32,
-    reserved: u32,
-    pub counts: Stats,
-}
-
 /// hwheel_now() - Get the time on the wheel's clock.
 /// @now_ns: receives the time in nanoseconds.
 ///
@@ -187,7 +115,7 @@ pub unsafe extern "C" fn hwheel_list(
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
 /// threads: nanoseconds for each, however many timers there are.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwheel_stats) -> c_int {
+pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut Stats) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
         if stats.is_null() {
@@ -196,14 +124,13 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut hwhe
         // SAFETY: not null, and at least the first word is there.
         let size = unsafe { size_said(stats) }?;
         host.check()?;
-        let all = Written {
+        let all = Stats {
             size: size as u32,
-            reserved: 0,
-            counts: self::stats(host),
+            ..self::stats(host)
         };
         // SAFETY: `size` bytes are writable, by the caller's promise.
         unsafe {
-            let ours = size_of::<Written>().min(size);
+            let ours = size_of::<Stats>().min(size);
             let to = stats.cast::<u8>();
             std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
             std::ptr::write_bytes(to.add(ours), 0, size - ours);
