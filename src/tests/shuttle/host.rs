@@ -530,9 +530,7 @@ impl World {
 fn kept() -> Spec {
     Spec {
         func: 1,
-        cookie: 0,
-        period: 0,
-        kind: 0,
+        ..Spec::default()
     }
 }
 
