@@ -258,6 +258,37 @@ static void the_tick_thread_does_it_and_sleeps_again(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/*
+ * With long ticks the clock stands still for the wheel. No promise may be relied upon in
+ * the rest of a tick in which there was a clean-up. The driver need not wake for that.
+ */
+static void arms_after_a_clean_up_wake_nobody(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .tick_ns = 3600 * HWHEEL_SEC };
+	uint64_t kicks, tick = 100000;
+	hwheel_timer_t t[10];
+	struct hwheel *w;
+
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	for (int i = 0; i < 10; i++)
+		t[i] = ktap_timer(w);
+	CHECK_EQ(hwheel_start(w), 0);
+	for (uint64_t i = 0; i < 50000; i++)
+		CHECK(hwheel_timer_mod(w, t[i % 10], --tick * o.tick_ns, 0) >= 0);
+	for (int i = 0; i < 20000 && stats(w).entries >= 20000; i++)
+		ktap_sleep_ms(1);
+	CHECK(stats(w).entries < 20000);
+	ktap_sleep_ms(50);
+	kicks = stats(w).kicks;
+	for (uint64_t i = 0; i < 500; i++) {
+		CHECK_EQ(hwheel_timer_mod(w, t[i % 10], (tick + i) * o.tick_ns, 0), 1);
+		if (i % 10 == 0)
+			ktap_sleep_ms(1);
+	}
+	CHECK_EQ(stats(w).kicks, kicks);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(ever_shorter_arms_stay_bounded),
 	TEST(shortened_and_freed_stay_bounded),
@@ -267,6 +298,7 @@ static const struct ktap_test tests[] = {
 	TEST(arms_while_the_clock_stands_stay_bounded),
 	TEST(the_living_are_kept),
 	TEST(the_tick_thread_does_it_and_sleeps_again),
+	TEST(arms_after_a_clean_up_wake_nobody),
 };
 
 KTAP_MAIN(tests)

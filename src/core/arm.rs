@@ -9,7 +9,7 @@
 //!   arm.read      gate, state, link      arm.read      gate, state, link
 //!   arm.push      the entry              arm.exchange  state := armed   (RMW)
 //!   arm.exchange  state := armed (RMW)   --- fence ---
-//!   --- fence ---                        arm.rely      alarm <= promise?
+//!   --- fence ---                        arm.rely      floor <= promise?
 //!   arm.mark      bucket, summary                      gate as it was?
 //!   arm.wake      lower next_visit
 //!                 --- fence ---
@@ -395,11 +395,11 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Step arm.rely: whether a promise that was read while the hand was at `hand` stands.
-    /// The alarm first: see `driver/clean.rs`. Acquire: pairs with the Release that lets
+    /// The floor first: see `driver/clean.rs`. Acquire: pairs with the Release that lets
     /// promises be relied upon again.
     fn stands(&self, link: Link, hand: u64) -> bool {
         let promise = link.promise(self.ticks.unit_bits);
-        self.shared.alarm.load(Ordering::Acquire) <= promise && self.gate.view() == View::Open(hand)
+        self.shared.floor.load(Ordering::Acquire) <= promise && self.gate.view() == View::Open(hand)
     }
 
     /// Makes sure of a visit where the first way to it may be gone: by another promise, by

@@ -116,9 +116,12 @@ impl Callback {
 pub(crate) struct Shared {
     /// No entry wants a visit before this tick.
     pub next_visit: AtomicU64,
-    /// 0 while the driver is awake; the tick until which it sleeps; NEVER while no
-    /// thread may rely on a promise.
+    /// 0 while the driver is awake; the tick until which it sleeps; NEVER while it looks
+    /// for that.
     pub alarm: AtomicU64,
+    /// A promise before this tick may not be relied upon: the alarm, or NEVER while no
+    /// promise may.
+    pub floor: AtomicU64,
     pub kick: Kick,
     /// Odd while a thread drives. A reader sees from it that no thread drove.
     pub driving: AtomicU32,
@@ -168,6 +171,7 @@ impl<M: Memory> Wheel<M> {
         let shared = Shared {
             next_visit: AtomicU64::new(NEVER),
             alarm: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
             kick: Kick::default(),
             driving: AtomicU32::new(0),
             rescue: AtomicU32::new(0),

@@ -70,9 +70,9 @@ impl<M: Memory> Wheel<M> {
         };
         fence_after_rmw();
         probe!(start, self, handle, ns, state.is_armed());
-        // arm.rely. The alarm first: see `driver/clean.rs`. Acquire: pairs with
+        // arm.rely. The floor first: see `driver/clean.rs`. Acquire: pairs with
         // the Release that lets promises be relied upon again.
-        if self.shared.alarm.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
+        if self.shared.floor.load(Ordering::Acquire) > promise || self.gate.seen() != gate {
             return self.arm_unrelied(handle, tick, state.is_armed(), caller);
         }
         let Some(token) = caller.token_at_hand() else {

@@ -40,18 +40,18 @@
 //!
 //! ```text
 //!   arming thread                       driver
-//!   arm.read      link                  drive.suspend   alarm := never
+//!   arm.read      link                  drive.suspend   floor := never
 //!   arm.exchange  state       (RMW)     --- fence ---
 //!   --- fence ---                       clean.read      read link and state;
-//!   arm.rely      alarm <= promise?                     drop the entry
+//!   arm.rely      floor <= promise?                     drop the entry
 //!                 gate as it was?       sweep.announce  gate := goal   (RMW)
-//!                                                       alarm := 0
+//!                                                       floor := 0
 //! ```
 //! A thread may have read a link that was overwritten since. If its exchange comes
 //! before the driver's fence, clean.read finds the timer armed. Otherwise arm.rely
-//! finds the alarm at never, and the thread pushes; or arm.rely comes after the
-//! clean-up, acquires `alarm := 0` and finds another gate. For that arm.rely reads
-//! the alarm before the gate, and the driver cleans up only before it announces
+//! finds the floor at never, and the thread pushes; or arm.rely comes after the
+//! clean-up, acquires `floor := 0` and finds another gate. For that arm.rely reads
+//! the floor before the gate, and the driver cleans up only before it announces
 //! another goal.
 
 use super::{Sink, Sweep};

@@ -284,6 +284,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
 
     /// Step sweep.announce.
     fn announce(&mut self, goal: u64) {
+        let shared = &self.wheel.shared;
         self.wheel.gate.announce(goal, &self.wheel.ticks);
         if goal > self.d.goal {
             self.d.suspended = false;
@@ -291,11 +292,14 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         self.d.goal = goal;
         if !self.d.suspended {
             // The driver is awake, and promises may be relied upon. Release:
-            // the announcement comes before it, see `clean.rs`.
-            let alarm = &self.wheel.shared.alarm;
-            if alarm.load(Ordering::Relaxed) != 0 {
-                alarm.store(0, Ordering::Release);
+            // the announcement comes before it, see `clean.rs`. If the floor is 0, so is
+            // the alarm.
+            if shared.floor.load(Ordering::Relaxed) != 0 {
+                shared.floor.store(0, Ordering::Release);
+                shared.alarm.store(0, Ordering::Relaxed);
             }
+        } else {
+            shared.alarm.store(0, Ordering::Relaxed);
         }
     }
 
@@ -371,7 +375,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     fn suspend(&mut self) {
         self.d.suspended = true;
         // Relaxed and a fence: pairs with arm.rely.
-        self.wheel.shared.alarm.store(NEVER, Ordering::Relaxed);
+        self.wheel.shared.floor.store(NEVER, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 }

@@ -161,11 +161,11 @@ impl<M: Memory> Wheel<M> {
             self.earliest_in(bucket, hand, &mut budget)
         });
         // Acquire: pairs with arm.wake. No visit is wanted before that tick. An arm
-        // that relies on a promise after the alarm has not lowered it.
+        // that relies on a promise at or after the floor has not lowered it.
         let known = shared.next_visit.load(Ordering::Acquire);
-        // The alarm is 0 until a driver has slept on this wheel.
-        let alarm = shared.alarm.load(Ordering::Relaxed);
-        let bound = if alarm == 0 { known } else { known.min(alarm) };
+        // The floor is 0 until a driver has slept on this wheel.
+        let floor = shared.floor.load(Ordering::Relaxed);
+        let bound = if floor == 0 { known } else { known.min(floor) };
         first.max(bound)
     }
 

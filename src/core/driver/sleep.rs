@@ -5,15 +5,15 @@
 //! ```text
 //!   with a push                          driver
 //!   arm.mark   set the bits              sleep.begin    next_visit := never
-//!   --- fence ---                        drive.suspend  alarm := never
+//!   --- fence ---                        drive.suspend  alarm, floor := never
 //!   arm.wake   lower next_visit          --- fence ---
 //!              --- fence ---             sleep.scan     read bits and states;
 //!              alarm later? kick                        lower next_visit
-//!                                        sleep.set      alarm := next_visit
+//!                                        sleep.set      alarm, floor := next_visit
 //!   relying on a promise                                set the system's timer
 //!   arm.exchange  state      (RMW)       --- fence ---
 //!   --- fence ---                        sleep.look     next_visit lowered?
-//!   arm.rely   alarm <= promise?                        then set it again
+//!   arm.rely   floor <= promise?                        then set it again
 //! ```
 //! With a push: either sleep.scan sees the mark, or arm.wake finds `never` and
 //! lowers it. Either sleep.set sees the lowered value, or arm.wake sees an alarm
@@ -23,7 +23,7 @@
 //!
 //! Relying: the driver does not wake for a timer that rests, although another
 //! thread may rely on its promise. Either sleep.scan sees that the timer is armed,
-//! or arm.rely finds an alarm after the promise, and the thread pushes.
+//! or arm.rely finds a floor after the promise, and the thread pushes.
 //!
 //! Each thread compares with the alarm, not with `next_visit`, because a thread
 //! that has lowered `next_visit` may be stopped before it kicks.
@@ -71,6 +71,8 @@ impl<M: Memory> Drive<'_, M> {
         // when the hand moves.
         let stays = sweep.d.suspended;
         shared.kick.begin();
+        // Relaxed: drive.suspend has the fence.
+        shared.alarm.store(NEVER, Ordering::Relaxed);
         sweep.suspend();
         let next = sweep.wanted();
         sweep.d.suspended = stays;
@@ -82,10 +84,10 @@ impl<M: Memory> Drive<'_, M> {
             // sleep.set. Acquire: pairs with arm.wake.
             let next = shared.next_visit.load(Ordering::Acquire);
             let tick = next.min(most);
-            // Relaxed: a thread that sees it late makes a spare kick.
-            shared
-                .alarm
-                .store(if stays { NEVER } else { tick }, Ordering::Relaxed);
+            // Relaxed, both: a thread that sees it late makes a spare kick, or a spare push.
+            shared.alarm.store(tick, Ordering::Relaxed);
+            let floor = if stays { NEVER } else { tick };
+            shared.floor.store(floor, Ordering::Relaxed);
             set(wheel.ticks.ns(tick.max(wheel.gate.hand())));
             shared.kick.was_set();
             fence(Ordering::SeqCst);

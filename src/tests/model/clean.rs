@@ -230,3 +230,24 @@ fn clean_up_that_is_thorough_against_a_push_that_is_cancelled() {
         );
     }
 }
+
+/// The same while the clock stands still. So the gate tells the thread nothing, and the
+/// driver falls asleep with promises suspended.
+#[test]
+fn clean_up_before_a_sleep_against_a_thread_that_relies() {
+    for cancelled in [false, true] {
+        duel(
+            move || armed_again(cancelled),
+            |(w, t)| arm_short(w, 0, *t, 11),
+            |(w, _)| {
+                assert_eq!(sweep(w, 2) + sweep(w, 2), 0);
+                w.sleep(&Alarm::new());
+            },
+            |(w, t), _, ()| {
+                assert_eq!(w.wheel.due(*t), Ok(Some(11 << SHORT)));
+                assert_eq!(sweep(w, 10), 0, "early");
+                assert_eq!(sweep(w, 11), 1, "late or lost");
+            },
+        );
+    }
+}
