@@ -198,7 +198,8 @@ impl<M: Memory> Wheel<M> {
             if let Some(was) = Self::is_left_alone(state, how, &wish, hand) {
                 // No exchange says that the word had not changed before the hand was read,
                 // from which it no longer reads right then.
-                let now = StateWord(node.hot.state.load(Ordering::Acquire));
+                // Relaxed: only compared, or exchanged next; behind the Acquire of the gate.
+                let now = StateWord(node.hot.state.load(Ordering::Relaxed));
                 if now != state {
                     state = now;
                     continue;
