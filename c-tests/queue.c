@@ -143,12 +143,18 @@ static void sync_delete_takes_out_what_is_queued(void)
 {
 	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
+	struct hwheel_stats before;
 	pthread_t thread;
 
 	/* 1 and 9 wait behind the one that runs. */
 	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(stats(w).queued, 2);
+	before = stats(w);
+	CHECK_EQ(before.queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, t), 1);
+	CHECK_EQ(stats(w).queued, 1);
+	CHECK_EQ(stats(w).fired, before.fired - 1);
+	CHECK_EQ(stats(w).cancelled, before.cancelled + 1);
+	CHECK_EQ(memcmp(stats(w).lateness, before.lateness, sizeof before.lateness), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, release_later, NULL), 0);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(atomic_load(&order), 1);

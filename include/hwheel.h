@@ -1109,7 +1109,8 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
  * @quiet: number of the arms that put no entry into a bucket.
- * @cancelled: number of pending timers that were cancelled.
+ * @cancelled: number of pending timers that were cancelled. A callback that was
+ *   taken out of the queue moves its timer from fired to here.
  * @drained: number of timers that a drain has handed back.
  * @pending: number of timers that are pending now.
  * @entries: number of entries in buckets now.
@@ -1117,7 +1118,8 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
  *   the sweep. Element 0 is for none, element i for 2^(i-1) ns to below 2^i
- *   ns, the last one for all that were later.
+ *   ns, the last one for all that were later. Callbacks that were taken out of
+ *   the queue count.
  * @dropped: number of callbacks that did not run because the queue was full.
  */
 struct hwheel_stats {

@@ -46,7 +46,8 @@ pub struct Stats {
     pub rearmed: u64,
     /// Number of the arms that put no entry into a bucket.
     pub quiet: u64,
-    /// Number of pending timers that were cancelled.
+    /// Number of pending timers that were cancelled. A callback that was taken out of the
+    /// queue moves its timer from fired to here.
     pub cancelled: u64,
     /// Number of timers that a drain has handed back.
     pub drained: u64,
@@ -60,7 +61,7 @@ pub struct Stats {
     pub queued: u64,
     /// Number of timers by lateness, from the deadline to the start of the sweep. Element
     /// 0 is for none, element i for 2^(i-1) ns to below 2^i ns, the last one for all that
-    /// were later.
+    /// were later. Callbacks that were taken out of the queue count.
     pub lateness: [u64; 40],
     /// Number of callbacks that did not run because the queue was full.
     pub dropped: u64,
