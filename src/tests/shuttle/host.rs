@@ -117,6 +117,8 @@ const SHARED: usize = 3;
 enum Manner {
     /// Nothing, for ever.
     Refuses,
+    /// The same, and takes a lock in the call.
+    Locks,
     /// Runs it inside of the call.
     Inside,
     /// Has a thread run it, some time.
@@ -238,6 +240,7 @@ unsafe extern "C-unwind" fn execute(host: *mut Host, _: *mut libc::c_void) {
     }
     match w.manner {
         Manner::Refuses => {}
+        Manner::Locks => drop(w.asked.lock().unwrap()),
         Manner::Inside => _ = host.work().unwrap(),
         Manner::Late | Manner::Meddles => {
             w.asked.lock().unwrap().0 += 1;

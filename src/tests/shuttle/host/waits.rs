@@ -107,6 +107,37 @@ fn a_sync_delete_hears_of_the_queue() {
     });
 }
 
+/// The same before the executor is called, which needs a lock of the thread that waits.
+#[test]
+fn a_sync_delete_hears_of_the_queue_before_the_executor() {
+    check(|rng, tally| {
+        let crew = Crew {
+            workers: 0,
+            queue: 2,
+            overload: Overload::Run,
+        };
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Locks);
+        let host = w.host();
+        host.start().unwrap();
+        together(&w, rng, 1, |_, rng| {
+            let timer = w.pick(rng);
+            for _ in 0..8 {
+                w.book(1);
+                let was = host.arm(timer, host.after(0), crate::core::arm::How::Always);
+                assert_eq!(was, Ok(false));
+                system().pass(2 * TICK);
+                for _ in 0..rng.below(400) {
+                    thread::yield_now();
+                }
+                let lock = w.asked.lock().unwrap();
+                w.await_end(host, timer);
+                drop(lock);
+            }
+        });
+        w.close(tally, rng);
+    });
+}
+
 /// A stop beside a thread that drives hears that this has put a callback into the queue,
 /// which nobody else runs.
 #[test]
