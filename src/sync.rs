@@ -157,26 +157,11 @@ pub(crate) fn opaque(number: usize) -> usize {
     number
 }
 
-/// A type for which all bytes zero is the fresh value.
-pub(crate) trait Fresh: Sized {
-    /// The same value, made the long way; the model checkers need it.
-    #[cfg(checked)]
-    fn fresh() -> Self;
-}
+/// A type whose default has zeros in all bytes.
+pub(crate) trait Fresh: Default {}
 
-impl Fresh for AtomicU64 {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        AtomicU64::new(0)
-    }
-}
-
-impl<T> Fresh for AtomicPtr<T> {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        AtomicPtr::new(std::ptr::null_mut())
-    }
-}
+impl Fresh for AtomicU64 {}
+impl<T> Fresh for AtomicPtr<T> {}
 
 /// Brings `n` values in zeroed memory to life: nothing to do, except under the
 /// model checkers, whose atomics are more than bytes.
@@ -188,7 +173,7 @@ pub(crate) unsafe fn init<T: Fresh>(at: *mut T, n: usize) {
     #[cfg(checked)]
     for i in 0..n {
         // SAFETY: the caller's promise.
-        unsafe { at.add(i).write(T::fresh()) };
+        unsafe { at.add(i).write(T::default()) };
     }
     #[cfg(not(checked))]
     let _ = (at, n);

@@ -57,6 +57,7 @@ pub(crate) const fn unit_bits(tick_ns: u64) -> u32 {
 }
 
 /// The words that every call on a timer reads and writes.
+#[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct Hot {
     /// The truth: `state.rs`.
@@ -67,6 +68,7 @@ pub(crate) struct Hot {
 
 /// The callback and the cookie. Written while one thread owns the node, and
 /// published by the exchange of the state word.
+#[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct Fire {
     pub func: AtomicUsize,
@@ -75,6 +77,7 @@ pub(crate) struct Fire {
 }
 
 /// The words of periodic and keyed timers. Each one has a tag, or a whole generation.
+#[derive(Default)]
 #[repr(C, align(32))]
 pub(crate) struct Rare {
     /// The period: see [`Period`].
@@ -88,37 +91,9 @@ pub(crate) struct Rare {
     pub left_out: AtomicU64,
 }
 
-impl Fresh for Hot {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Hot {
-            state: AtomicU64::new(0),
-            link: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Fresh for Fire {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Fire {
-            func: AtomicUsize::new(0),
-            cookie: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Fresh for Rare {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Rare {
-            period: AtomicU64::new(0),
-            kind: Kind(AtomicU64::new(0)),
-            early: AtomicU64::new(0),
-            left_out: AtomicU64::new(0),
-        }
-    }
-}
+impl Fresh for Hot {}
+impl Fresh for Fire {}
+impl Fresh for Rare {}
 
 /// A link as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +187,7 @@ pub(crate) fn replace(word: &AtomicU64, seen: u64, value: u64, generation: u32) 
 }
 
 /// The kind of a timer, with the whole generation: no other life has it.
+#[derive(Default)]
 #[repr(transparent)]
 pub(crate) struct Kind(AtomicU64);
 

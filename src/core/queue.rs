@@ -14,6 +14,7 @@ use crate::sync::{AtomicPtr, AtomicU64, Fresh, Ordering};
 use std::cell::Cell;
 
 /// 256 bytes of entries. All zero is an empty chunk.
+#[derive(Default)]
 #[repr(C)]
 #[cfg_attr(not(checked), repr(align(256)))]
 #[cfg_attr(checked, repr(align(128)))]
@@ -23,15 +24,7 @@ pub(crate) struct Chunk {
     entries: [AtomicU64; ENTRIES],
 }
 
-impl Fresh for Chunk {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Chunk {
-            next: AtomicPtr::new(std::ptr::null_mut()),
-            entries: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
-    }
-}
+impl Fresh for Chunk {}
 
 impl Chunk {
     /// A number in a chunk that is in no queue. Relaxed: its owner's.
@@ -49,98 +42,69 @@ impl Chunk {
 #[repr(transparent)]
 pub(crate) struct Position(*mut Chunk);
 
-/// A position is the address of its entry. The end of a chunk, and null, are
-/// multiples of the size of a chunk: one test finds both.
-#[cfg(not(checked))]
+/// The bytes of a chunk as positions count them, and of an entry. A position is the
+/// address of its entry. The end of a chunk, and null, are multiples of [`SPAN`]: one test
+/// finds both. The model checkers' atomics are larger than words. There a position is
+/// the address of its chunk, with the entry in the low bits.
+const SPAN: usize = if cfg!(checked) { 128 } else { 256 };
+const STEP: usize = if cfg!(checked) { 32 } else { 8 };
+const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == SPAN);
+
+impl Default for Position {
+    fn default() -> Self {
+        Position(std::ptr::null_mut())
+    }
+}
+
 impl Position {
-    const STEP: usize = size_of::<AtomicU64>();
+    #[inline(always)]
+    fn first(chunk: *mut Chunk) -> Self {
+        Position(chunk.wrapping_byte_add(SPAN - ENTRIES * STEP))
+    }
+
+    #[inline(always)]
+    fn after(self) -> Self {
+        Position(self.0.wrapping_byte_add(STEP))
+    }
 
     #[inline(always)]
     pub fn is_end(self) -> bool {
-        self.0.addr() % size_of::<Chunk>() == 0
+        self.0.addr() % SPAN == 0
     }
 
     /// The chunk of an entry, or the one that ends here.
     #[inline(always)]
     fn chunk(self) -> *mut Chunk {
-        let offset = (self.0.addr() - 1) % size_of::<Chunk>() + 1;
+        let offset = (self.0.addr() - 1) % SPAN + 1;
         self.0.wrapping_byte_sub(offset)
     }
 
-    /// Words up to the end of the chunk.
+    /// The number of entries up to the end of the chunk.
     #[inline(always)]
     fn room(self) -> usize {
-        self.0.addr().wrapping_neg() % size_of::<Chunk>() / Self::STEP
+        self.0.addr().wrapping_neg() % SPAN / STEP
     }
 
     /// # Safety
     /// Not at the end, and in a chunk that is mapped.
     #[inline(always)]
     unsafe fn word<'a>(self) -> &'a AtomicU64 {
+        #[cfg(not(checked))]
         // SAFETY: the caller's promise.
-        unsafe { &*self.0.cast() }
-    }
-}
-
-const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == 256);
-
-/// The model checkers' atomics are larger than words: the number of the entry
-/// stands in the low bits of the chunk's address.
-#[cfg(checked)]
-impl Position {
-    const STEP: usize = 1;
-
-    fn number(self) -> usize {
-        self.0.addr() % 128
-    }
-
-    pub fn is_end(self) -> bool {
-        self.0.is_null() || self.number() == ENTRIES + 1
-    }
-
-    fn chunk(self) -> *mut Chunk {
-        self.0.wrapping_byte_sub(self.number())
-    }
-
-    fn room(self) -> usize {
-        if self.is_end() {
-            return 0;
-        }
-        ENTRIES + 1 - self.number()
-    }
-
-    unsafe fn word<'a>(self) -> &'a AtomicU64 {
+        return unsafe { &*self.0.cast() };
+        #[cfg(checked)]
         // SAFETY: as above.
-        unsafe { &(&(*self.chunk()).entries)[self.number() - 1] }
-    }
-}
-
-impl Position {
-    #[cfg(checked)]
-    pub const NULL: Position = Position(std::ptr::null_mut());
-
-    #[inline(always)]
-    fn first(chunk: *mut Chunk) -> Self {
-        Position(chunk.wrapping_byte_add(Self::STEP))
-    }
-
-    #[inline(always)]
-    fn after(self) -> Self {
-        Position(self.0.wrapping_byte_add(Self::STEP))
+        return unsafe { &(&(*self.chunk()).entries)[ENTRIES - self.room()] };
     }
 }
 
 /// The consumer's end of a queue. The producer writes it once, with the first
 /// chunk. All zero is an empty queue.
+#[derive(Default)]
 #[repr(transparent)]
 pub(crate) struct Front(AtomicPtr<Chunk>);
 
-impl Fresh for Front {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Front(AtomicPtr::new(std::ptr::null_mut()))
-    }
-}
+impl Fresh for Front {}
 
 /// Appends an entry if there is room in the last chunk: step `arm.push`.
 ///

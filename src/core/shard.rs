@@ -54,12 +54,7 @@ struct Region {
     bytes: usize,
 }
 
-impl Fresh for Cell<Position> {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Cell::new(Position::NULL)
-    }
-}
+impl Fresh for Cell<Position> {}
 
 /// Chunks of a region. The first one holds no entries: it has the size of the
 /// region and the link to the one before.

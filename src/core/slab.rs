@@ -54,12 +54,12 @@ impl Nowhere {
     }
     #[cfg(checked)]
     fn new() -> Self {
-        Nowhere((0..BLOCK).map(|_| crate::sync::Fresh::fresh()).collect())
+        Nowhere((0..BLOCK).map(|_| Hot::default()).collect())
     }
 
     #[cfg(not(checked))]
     fn at(&self) -> *const Hot {
-        // SAFETY: all bytes zero is the fresh value (`Fresh`).
+        // SAFETY: all bytes zero is the default (`Fresh`).
         static FREE: [Hot; BLOCK] = unsafe { std::mem::zeroed() };
         FREE.as_ptr()
     }

@@ -112,6 +112,7 @@ impl Callback {
 }
 
 /// The words that both arming threads and the driver write.
+#[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Shared {
     /// No entry wants a visit before this tick.
@@ -170,19 +171,8 @@ impl<M: Memory> Wheel<M> {
         let buckets = Buckets::new(&memory, &levels).ok_or(Error::Memory)?;
         let shared = Shared {
             next_visit: AtomicU64::new(NEVER),
-            alarm: AtomicU64::new(0),
-            floor: AtomicU64::new(0),
-            kick: Kick::default(),
-            driving: AtomicU32::new(0),
-            rescue: AtomicU32::new(0),
-            stopped: AtomicU32::new(0),
             hand: AtomicU64::new(hand),
-            clean: AtomicU32::new(0),
-            shards: AtomicPtr::new(std::ptr::null_mut()),
-            shard_count: AtomicU32::new(0),
-            strays: Count::default(),
-            held: Held::default(),
-            count: Driven::default(),
+            ..Shared::default()
         };
         // SAFETY: the caller's promise.
         unsafe {

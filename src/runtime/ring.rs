@@ -19,6 +19,7 @@ use crate::core::state::Handle;
 use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
 
 /// A fired timer in six words, and the turn of the slot.
+#[derive(Default)]
 #[repr(C, align(64))]
 struct Slot {
     turn: AtomicU64,
@@ -33,15 +34,7 @@ impl Slot {
     }
 }
 
-impl Fresh for Slot {
-    #[cfg(checked)]
-    fn fresh() -> Self {
-        Slot {
-            turn: AtomicU64::new(0),
-            words: std::array::from_fn(|_| AtomicU64::new(0)),
-        }
-    }
-}
+impl Fresh for Slot {}
 
 pub(crate) struct Ring {
     slots: AtomicPtr<Slot>,
