@@ -72,7 +72,7 @@
 //! another promise, then makes one more entry where the deadline belongs by now. If the
 //! hand passes that as well, or if the timer is due, the entry goes to the urgent bucket
 //! (`buckets.rs`), which the hand never passes. So an arm takes at most three pushes, and
-//! more only if the hand leaps each time.
+//! one more each time that the hand leaps, or that another thread changes the timer first.
 //!
 //! Nothing of this is published: a thread that frees the node may not see what the shard
 //! is about to publish (`life.rs`).
@@ -83,15 +83,13 @@ use super::entry::{promise_tick, Entry};
 use super::error::Error;
 use super::gate::View;
 use super::levels::Place;
-use super::life::Spec;
 use super::memory::Memory;
-use super::node::{self, period_tick, shared_tick, Hot, Link};
+use super::node::{self, last_tick, shared_tick, Hot, Link};
 use super::shard::Producer;
 use super::state::{high_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
-use std::ops::RangeInclusive;
 
 /// The condition and the range of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +102,8 @@ pub(crate) enum How {
     /// Always, and at most this number of nanoseconds later, at a tick that other
     /// timers with slack share. A timer that is due in this range stays.
     Within(u64),
+    /// Always, of a new periodic timer: with the slack of its kind, and exactly.
+    Periodic(u16),
 }
 
 /// What makes sure that the driver visits the timer.
@@ -111,6 +111,8 @@ pub(crate) enum How {
 enum Basis {
     /// Nothing has to: the timer is due never.
     Nothing,
+    /// A promise that may be gone.
+    Unsure,
     Promise(Link),
     /// An entry for this tick, which was pushed there. Its promise is not checked yet.
     Entry(u64, Place),
@@ -170,13 +172,11 @@ impl<M: Memory> Wheel<M> {
             index,
             hot,
         };
-        let result = self.arm_node(caller, node, state, handle, (ns, how));
-        // Release: pairs with free.look.
-        node.own.publishing.store(0, Ordering::Release);
-        result
+        self.arm_node(caller, node, state, handle, (ns, how))
     }
 
-    fn arm_node(
+    #[inline(always)]
+    pub(super) fn arm_node(
         &self,
         caller: &impl Caller,
         node: Node<'_>,
@@ -185,7 +185,8 @@ impl<M: Memory> Wheel<M> {
         (ns, how): (u64, How),
     ) -> Result<bool, Error> {
         let count = &node.own.count;
-        let mut made = None;
+        // Release: pairs with free.look.
+        let publishes_no_more = || node.own.publishing.store(0, Ordering::Release);
         loop {
             let hand = self.open_hand()?;
             if !state.is_of(handle) {
@@ -194,8 +195,8 @@ impl<M: Memory> Wheel<M> {
             if state.is_shut() {
                 return Err(Error::Shutdown);
             }
-            let wish = self.wish(ns, caller.first_ns(), how, hand);
-            if let Some(was) = Self::is_left_alone(state, how, &wish, hand) {
+            let (first, last) = self.wish(ns, caller.first_ns(), how, hand);
+            if let Some(was) = Self::is_left_alone(state, how, (first, last), hand) {
                 // No exchange says that the word had not changed before the hand was read,
                 // from which it no longer reads right then.
                 // Relaxed: only compared, or exchanged next; behind the Acquire of the gate.
@@ -209,18 +210,26 @@ impl<M: Memory> Wheel<M> {
                 }
                 return Ok(was);
             }
-            let tick = shared_tick(*wish.start(), *wish.end());
-            // If the hand has moved, the arm needs another basis. The entry that it
-            // has pushed before is then spare.
-            let basis = match made {
-                Some((basis, of)) if of == (hand, tick) => basis,
-                _ => self.basis(node, tick, hand)?,
-            };
-            made = Some((basis, (hand, tick)));
-            let word = state.armed(tick, hand);
+            let tick = shared_tick(first, last);
+            let basis = self
+                .basis(node, tick, hand)
+                .inspect_err(|_| publishes_no_more())?;
+            let mut word = state.armed(tick, hand);
+            if tick != NEVER && matches!(how, How::Periodic(_)) {
+                let early;
+                (word, early) = self.exactly(word, ns, hand);
+                let early = node::tagged(early, state.generation(high_of(handle)));
+                // An exchange: the model checker knows no order between a store and the
+                // driver's late exchange. Relaxed: published by the exchange below.
+                let rare = self.slab.rare(node.index);
+                rare.early.swap(early, Ordering::Relaxed);
+            }
             // arm.exchange
             match self.exchange(node.hot, state, word) {
-                Err(seen) => state = seen,
+                Err(seen) => {
+                    publishes_no_more();
+                    state = seen;
+                }
                 Ok(_) => {
                     fence_after_rmw();
                     let was = state.is_armed();
@@ -228,69 +237,9 @@ impl<M: Memory> Wheel<M> {
                     count.armed[usize::from(was)].bump(1);
                     let arm = node.armed(word, tick, hand);
                     self.uphold(caller, arm, basis);
+                    publishes_no_more();
                     return self.unless_closed(arm, was);
                 }
-            }
-        }
-    }
-
-    /// Arms a new timer, whose handle no thread knows yet. On failure it is freed.
-    pub(super) fn arm_first(
-        &self,
-        caller: &impl Caller,
-        node: Node<'_>,
-        handle: Handle,
-        resting: StateWord,
-        ns: u64,
-        spec: Spec,
-    ) -> Result<Handle, Error> {
-        let Node { own, index, hot } = node;
-        let prepared = self.open_hand().and_then(|hand| {
-            let wish = self.wish(ns, caller.first_ns(), How::Always, hand);
-            let mut tick = *wish.start();
-            if tick != NEVER {
-                tick = period_tick(self.ticks.at_or_after(ns), tick, spec.kind);
-            }
-            let basis = self.basis(node, tick, hand)?;
-            Ok((hand, tick, basis))
-        });
-        let (hand, tick, basis) = match prepared {
-            Ok(prepared) => prepared,
-            Err(e) => {
-                own.publishing.store(0, Ordering::Release);
-                // The node is still free.
-                own.count.frees.bump(1);
-                self.slab.push(Some(&own.free), index);
-                return Err(e);
-            }
-        };
-        let mut word = resting.armed(tick, hand);
-        if spec.period != 0 && tick != NEVER {
-            let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
-            let generation = resting.generation(high_of(handle));
-            if node::fits(early) {
-                // An exchange: the model checker knows no order between a store and the
-                // driver's late exchange. Relaxed: published by the exchange below.
-                let early = node::tagged(early, generation);
-                self.slab.rare(index).early.swap(early, Ordering::Relaxed);
-                word = word.exactly();
-            }
-        }
-        own.count.armed[0].bump(1);
-        // arm.exchange: publishes the node as well.
-        hot.state.swap(word.0, Ordering::AcqRel);
-        fence_after_rmw();
-        probe!(start, self, handle, ns, 0);
-        let arm = node.armed(word, tick, hand);
-        self.uphold(caller, arm, basis);
-        // Release: pairs with free.look.
-        own.publishing.store(0, Ordering::Release);
-        match self.unless_closed(arm, false) {
-            Ok(_) => Ok(handle),
-            Err(e) => {
-                // Unless the drain has handed it back already.
-                _ = self.free(caller, handle);
-                Err(e)
             }
         }
     }
@@ -308,9 +257,10 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The ticks that the caller allows.
-    fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> RangeInclusive<u64> {
+    #[inline(always)]
+    fn wish(&self, ns: u64, first_ns: u64, how: How, hand: u64) -> (u64, u64) {
         if ns >= END_OF_TIME {
-            return NEVER..=NEVER;
+            return (NEVER, NEVER);
         }
         // A deadline that has passed is the next tick, so that a timer which arms
         // itself in its callback does not fire for ever at one time.
@@ -320,28 +270,32 @@ impl<M: Memory> Wheel<M> {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
+            // Counted from the time that was asked for, even if that has passed.
+            How::Periodic(kind) => last_tick(self.ticks.at_or_after(ns), kind).max(asked),
             _ => asked,
         };
-        asked..=latest
+        (asked, latest)
     }
 
     /// If an arm leaves the timer as it is: whether the timer is pending.
+    #[inline(always)]
     fn is_left_alone(
         state: StateWord,
         how: How,
-        wish: &RangeInclusive<u64>,
+        (first, last): (u64, u64),
         hand: u64,
     ) -> Option<bool> {
         let now = state.is_armed().then(|| state.deadline(hand));
         match (how, now) {
             (How::Pending, None) => Some(false),
-            (How::Earlier, Some(now)) if now <= *wish.start() => Some(true),
-            (How::Within(_), Some(now)) if wish.contains(&now) => Some(true),
+            (How::Earlier, Some(now)) if now <= first => Some(true),
+            (How::Within(_), Some(now)) if first <= now && now <= last => Some(true),
             _ => None,
         }
     }
 
     /// An existing promise, or a new entry: step arm.push.
+    #[inline(always)]
     fn basis(&self, node: Node<'_>, tick: u64, hand: u64) -> Result<Basis, Error> {
         let Node { own, index, hot } = node;
         if tick == NEVER {
@@ -365,9 +319,11 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Establishes the invariant, after the exchange and a fence.
+    #[inline(always)]
     fn uphold(&self, caller: &impl Caller, arm: Arm<'_>, basis: Basis) {
         let upheld = match basis {
             Basis::Nothing => true,
+            Basis::Unsure => false,
             Basis::Promise(link) => self.stands(link, arm.hand),
             Basis::Entry(tick, place) => {
                 // arm.mark

@@ -14,7 +14,6 @@
 //! It also has the wheel's id. A thread compares that with the id it has at hand, and
 //! in a child they differ.
 
-use super::state::LEAP;
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
 use std::cell::UnsafeCell;
@@ -68,13 +67,6 @@ impl Seen {
     #[inline(always)]
     pub fn beyond(self, tick: u64) -> u64 {
         tick.wrapping_add(self.0)
-    }
-
-    /// Whether the gate is not open, or the hand has come to `tick`, which was less
-    /// than a leap after the hand.
-    #[inline(always)]
-    pub fn has_passed(self, tick: u64) -> bool {
-        self.beyond(tick) > LEAP || self.0 <= LAST_LEAP
     }
 
     /// Whether this process may not use the wheel.

@@ -19,7 +19,7 @@
 //! the publishing. If it sees the number, the node is not used again. That takes a
 //! thread which is stopped between two instructions at one in 2^18 reuses.
 
-use super::arm::Node;
+use super::arm::{How, Node};
 use super::driver::Fired;
 use super::error::Error;
 use super::gate::View;
@@ -85,16 +85,23 @@ impl<M: Memory> Wheel<M> {
             node::write(&rare.left_out, spec.left_out.min(node::VALUE), generation);
         }
         let resting = StateWord::free(generation).resting(traits);
-        match due {
-            None => {
-                // Release: publishes the node to threads that read the word. A
-                // store will do: the exchanges of earlier lives fail.
-                hot.state.store(resting.0, Ordering::Release);
-                Ok(handle)
-            }
-            Some(due) => {
-                let node = Node { own, index, hot };
-                self.arm_first(caller, node, handle, resting, due, spec)
+        // Release: publishes the node to threads that read the word. A store will do: the
+        // exchanges of earlier lives fail.
+        hot.state.store(resting.0, Ordering::Release);
+        let Some(due) = due else {
+            return Ok(handle);
+        };
+        let node = Node { own, index, hot };
+        let how = match spec.period {
+            0 => How::Always,
+            _ => How::Periodic(spec.kind),
+        };
+        match self.arm_node(caller, node, resting, handle, (due, how)) {
+            Ok(_) => Ok(handle),
+            Err(e) => {
+                // Unless the drain has handed it back already.
+                _ = self.free(caller, handle);
+                Err(e)
             }
         }
     }

@@ -271,14 +271,10 @@ pub(crate) fn shared_tick(first: u64, last: u64) -> u64 {
     last & (u64::MAX << differ.checked_ilog2().unwrap_or(0))
 }
 
-/// The tick of a period that is due at tick `due`, at or after `tick`, with the
-/// slack of `kind`, which is counted from `due`.
+/// The last tick that the slack of `kind` allows for a period that is due at tick `due`.
 #[inline]
-pub(crate) fn period_tick(due: u64, tick: u64, kind: u16) -> u64 {
-    match kind >> SLACK_SHIFT {
-        0 => tick,
-        bits => shared_tick(tick, due.saturating_add((1 << bits) - 1).max(tick)),
-    }
+pub(crate) fn last_tick(due: u64, kind: u16) -> u64 {
+    due.saturating_add((1 << (kind >> SLACK_SHIFT)) - 1)
 }
 
 #[cfg(all(test, not(checked)))]

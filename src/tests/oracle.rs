@@ -241,7 +241,7 @@ impl Pair {
             How::Always => true,
             How::Earlier => m.due.is_none_or(|now| asked.max(self.hand() + 1) < now),
             How::Pending => was,
-            How::Within(_) => unreachable!("not asked for here"),
+            How::Within(_) | How::Periodic(_) => unreachable!("not asked for here"),
         };
         if applies {
             let timer = self.timers.get_mut(&cookie).unwrap();

@@ -321,7 +321,7 @@ impl<'m> Machine<'m> {
             }
         }
         let moves = match how {
-            How::Always => true,
+            How::Always | How::Periodic(_) => true,
             How::Earlier => t.tick.is_none_or(|old| want < old),
             How::Pending => was,
             How::Within(slack) => {

@@ -7,7 +7,7 @@
 //! call in tail position, so that it costs the short way no register. A thread needs a
 //! shard to push or to count, and for nothing else.
 
-use super::{How, Node};
+use super::{Basis, How, Node};
 use crate::core::entry::Entry;
 use crate::core::error::{Answer, Error};
 use crate::core::gate::Seen;
@@ -90,14 +90,6 @@ impl<M: Memory> Wheel<M> {
         Answer::was_pending(was)
     }
 
-    /// The end of an arm whose promise may be gone.
-    #[cold]
-    #[inline(never)]
-    fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
-        self.arm_raced(handle, tick, was, caller)
-    }
-
     /// The same where a push is needed. What does not fit into registers is read
     /// again.
     #[inline(never)]
@@ -126,7 +118,7 @@ impl<M: Memory> Wheel<M> {
         own.publishing.store(index, Ordering::Relaxed);
         // arm.push
         if !own.push_if_room(bucket, Entry::near(index, tick)) {
-            return self.arm_with_chunk(handle, tick, hot, state, caller);
+            return self.arm_with_chunk(handle, tick, bucket, state, caller);
         }
         own.count.pushes.bump(1);
         let word = StateWord::plain_armed(handle, tick);
@@ -135,7 +127,6 @@ impl<M: Memory> Wheel<M> {
             own.publishing.store(0, Ordering::Release);
             return self.arm_slowly_at(handle, tick, caller);
         };
-        own.count.armed[usize::from(state.is_armed())].bump(1);
         fence_after_rmw();
         probe!(start, self, handle, self.ticks.ns(tick), state.is_armed());
         // arm.mark, arm.wake and arm.check, if there is nothing to do.
@@ -143,20 +134,20 @@ impl<M: Memory> Wheel<M> {
         {
             return self.arm_pushed(handle, tick, gate, state.is_armed(), caller);
         }
+        own.count.armed[usize::from(state.is_armed())].bump(1);
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
         Answer::was_pending(state.is_armed())
     }
 
-    /// The same after the bucket has got room. If the hand has moved meanwhile, that is
-    /// another bucket, or the timer is due.
+    /// The same after the bucket has got room.
     #[cold]
     #[inline(never)]
     fn arm_with_chunk(
         &self,
         handle: Handle,
         tick: u64,
-        hot: &Hot,
+        bucket: u32,
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
@@ -165,14 +156,11 @@ impl<M: Memory> Wheel<M> {
         };
         // Release: pairs with free.look. It is set again before the push.
         own.publishing.store(0, Ordering::Release);
-        let gate = self.gate.seen();
-        if gate.beyond(tick) >= self.ticks.near(gate.hand()) {
-            return self.arm_slowly_at(handle, tick, caller);
-        }
-        let bucket = self.levels.place(tick, gate.hand()).bucket;
         if !own.make_room(&self.memory, bucket) {
             return Error::Memory.into();
         }
+        // If the hand has moved meanwhile, that is another bucket, or the timer is due.
+        let hot = self.slab.hot(index_of(handle));
         self.arm_with_push(handle, tick, hot, state, caller)
     }
 
@@ -186,21 +174,43 @@ impl<M: Memory> Wheel<M> {
         was: bool,
         caller: &impl Caller,
     ) -> Answer {
-        let hot = self.slab.hot(index_of(handle));
-        let Some(own) = self.owned(caller) else {
-            return self.arm_raced(handle, tick, was, caller);
+        let basis = Basis::Entry(tick, self.levels.place(tick, gate.hand()));
+        self.finish_arm(handle, tick, gate.hand(), (basis, was), caller)
+    }
+
+    /// The rest of an arm whose promise may be gone. The hand that the word was made for is
+    /// no longer known. It was less than a leap before the tick.
+    #[cold]
+    #[inline(never)]
+    fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
+        let hand = tick.saturating_sub(LEAP);
+        self.finish_arm(handle, tick, hand, (Basis::Unsure, was), caller)
+    }
+
+    /// The rest of an arm after the exchange.
+    #[inline(always)]
+    fn finish_arm(
+        &self,
+        handle: Handle,
+        tick: u64,
+        hand: u64,
+        (basis, was): (Basis, bool),
+        caller: &impl Caller,
+    ) -> Answer {
+        let own = self.owned(caller);
+        self.count(own, |c| &c.armed[usize::from(was)], 1);
+        let Some(own) = own else {
+            self.call_rescue(caller);
+            return Answer::was_pending(was);
         };
-        let place = self.levels.place(tick, gate.hand());
-        self.mark(own, place.bucket);
-        self.wake_for(caller, own, tick);
-        // arm.check: the hand is before the bucket, and the gate is open.
-        if self.gate.seen().has_passed(place.entered) {
-            own.publishing.store(0, Ordering::Release);
-            return self.arm_raced(handle, tick, was, caller);
-        }
-        self.publish(own, hot, handle, tick);
-        self.consider_cleaning(caller, own);
-        Answer::was_pending(was)
+        let index = index_of(handle);
+        let hot = self.slab.hot(index);
+        let word = StateWord::plain_armed(handle, tick);
+        let arm = Node { own, index, hot }.armed(word, tick, hand);
+        self.uphold(caller, arm, basis);
+        // Release: pairs with free.look.
+        own.publishing.store(0, Ordering::Release);
+        self.unless_closed(arm, was).into()
     }
 
     /// Step arm.publish, for a timer whose exchange has succeeded: so its high part is
@@ -217,10 +227,7 @@ impl<M: Memory> Wheel<M> {
     /// An arm that the shortest way does not serve.
     #[inline(never)]
     fn arm_fine(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
-        match self.ticks.unit_bits {
-            0 => self.arm_slowly(handle, ns, caller),
-            _ => self.arm_near::<true>(caller, handle, ns),
-        }
+        self.arm_near::<true>(caller, handle, ns)
     }
 
     #[inline(never)]
@@ -232,25 +239,5 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     fn arm_slowly_at(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
         self.arm_slowly(handle, self.ticks.ns(tick), caller)
-    }
-
-    /// The rest of an arm after the exchange, if what it relied on may be gone.
-    #[cold]
-    #[inline(never)]
-    fn arm_raced(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        let index = index_of(handle);
-        let word = StateWord::plain_armed(handle, tick);
-        let hot = self.slab.hot(index);
-        let Some(own) = self.owned(caller) else {
-            self.call_rescue(caller);
-            return Answer::was_pending(was);
-        };
-        // The hand that the word was made for is no longer known. It was less than
-        // a leap before the tick.
-        let hand = tick.saturating_sub(LEAP);
-        let arm = Node { own, index, hot }.armed(word, tick, hand);
-        self.uphold_again(caller, arm);
-        self.consider_cleaning(caller, own);
-        self.unless_closed(arm, was).into()
     }
 }

@@ -25,7 +25,7 @@
 use super::{Fired, Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
-use crate::core::node::{self, period_tick, Hot, Link, Period, BURST, DELAY};
+use crate::core::node::{self, last_tick, shared_tick, Hot, Link, Period, BURST, DELAY};
 use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::Wheel;
@@ -87,6 +87,16 @@ impl<M: Memory> Wheel<M> {
             left_out,
             early,
             words,
+        }
+    }
+
+    /// Marks a word as due at the exact time `ns`, and says how long that is before its tick.
+    /// The time of the tick counts if that is too long for the rare record.
+    pub(in crate::core) fn exactly(&self, word: StateWord, ns: u64, hand: u64) -> (StateWord, u64) {
+        let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
+        match node::fits(early) {
+            true => (word.exactly(), early),
+            false => (word, 0),
         }
     }
 
@@ -334,12 +344,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let (mut word, mut early) = (state.armed(NEVER, hand), 0);
         if ns < END_OF_TIME {
             let tick = ticks.at_or_after(ns);
-            word = state.armed(period_tick(tick, tick, extra.kind), hand);
-            early = ticks.ns(word.deadline(hand)).saturating_sub(ns);
-            match node::fits(early) {
-                true => word = word.exactly(),
-                false => early = 0,
-            }
+            word = state.armed(shared_tick(tick, last_tick(tick, extra.kind)), hand);
+            (word, early) = self.wheel.exactly(word, ns, hand);
         }
         Next {
             word,

@@ -6,8 +6,13 @@
 macro_rules! hooked {
     ({$($const:tt)?} $name:ident $([$t:ident])?, $value:ty $(, $fetch:ident)*) => {
         #[repr(transparent)]
-        #[derive(Default)]
         pub(crate) struct $name $(<$t>)? (real::$name $(<$t>)?);
+
+        impl $(<$t>)? Default for $name $(<$t>)? {
+            fn default() -> Self {
+                Self(Default::default())
+            }
+        }
 
         // Not each is used with every type.
         #[allow(dead_code)]
