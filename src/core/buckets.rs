@@ -151,26 +151,14 @@ impl Buckets {
     }
 
     /// Adds a shard that no other thread knows yet.
-    pub fn adopt(&self, shard: *mut Shard) {
-        // SAFETY: no other thread knows it yet.
-        let s = unsafe { &*shard };
-        let owner = self.owner(s.id);
-        // Relaxed: only compared.
-        let mut first = owner.load(Ordering::Relaxed);
-        loop {
-            s.next_of_bit.store(first, Ordering::Relaxed);
-            // Release: publishes the shard; pairs with the Acquire in `shards`.
-            match owner.compare_exchange(first, shard, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(seen) => first = seen,
-            }
-        }
+    pub fn adopt(&self, id: u32, shard: *mut Shard) {
+        Shard::append(self.owner(id), shard, |s| &s.next_of_bit);
     }
 
     /// The first shard of a mask bit; the others through `next_of_bit`.
     #[inline]
     pub fn first_shard(&self, bit: u32) -> *mut Shard {
-        // Acquire: pairs with the Release in `adopt`.
+        // Acquire: pairs with `Shard::append`.
         self.owner(bit).load(Ordering::Acquire)
     }
 

@@ -26,7 +26,7 @@ use super::gate::View;
 use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::Producer;
-use super::slab::{FreeList, Run};
+use super::slab::FreeList;
 use super::state::{
     handle_of, high_of, high_part, Handle, StateWord, Traits, GEN_MASK, LEAP, NEVER,
 };
@@ -110,10 +110,10 @@ impl<M: Memory> Wheel<M> {
     fn alloc(&self, own: Producer<'_>) -> Result<u32, Error> {
         let mut tries = LIMIT_TRIES;
         loop {
-            let others = |f: &mut dyn FnMut(&FreeList, &Run) -> bool| {
-                self.find_shard(|s| f(&s.free, &s.run));
+            let others = |f: &mut dyn FnMut(&FreeList) -> bool| {
+                self.find_shard(|s| f(&s.free));
             };
-            match self.slab.alloc(&self.memory, (&own.free, &own.run), others) {
+            match self.slab.alloc(&self.memory, &own.free, others) {
                 // While a thread takes another thread's list, neither has it. That
                 // thread may be stopped, so the search has a bound.
                 Err(Error::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,

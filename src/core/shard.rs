@@ -8,17 +8,17 @@
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
 use super::queue::{extend, push, Chunk, Front, Position};
-use super::slab::{FreeList, Run};
+use super::slab::FreeList;
 use super::stats::Count;
 use super::tunables::{CLEAN_OFTEN, FIRST_REGION, LARGEST_REGION, MASK_BITS};
 use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ptr::null_mut;
 
 /// The head of a shard.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
-    pub id: u32,
     buckets: u32,
     /// Its bit in the masks of the buckets.
     pub mask_bit: u64,
@@ -27,14 +27,13 @@ pub(crate) struct Shard {
     /// The node for which the owner is about to publish a promise, or 0.
     pub publishing: AtomicU32,
     pub free: FreeList,
-    pub run: Run,
     // The owner's alone.
     spare: Cell<*mut Chunk>,
     region: Cell<Region>,
     pub count: Count,
     /// The number of pushes at which it asks whether most entries are dead.
     pub ask_at: Cell<u64>,
-    // Written once, before the shard is shared, or by its owner.
+    /// The next shard of the wheel, and of the mask bit.
     pub next: AtomicPtr<Shard>,
     pub next_of_bit: AtomicPtr<Shard>,
     /// The regions, each linked through its first chunk.
@@ -74,30 +73,43 @@ impl Shard {
         // SAFETY: mapped for it, and seen by nobody else.
         unsafe {
             at.write(Shard {
-                id,
                 buckets,
                 mask_bit: 1 << (id % MASK_BITS),
                 owned: AtomicU32::new(1),
                 publishing: AtomicU32::new(0),
                 free: FreeList::default(),
-                run: Run::default(),
-                spare: Cell::new(std::ptr::null_mut()),
+                spare: Cell::new(null_mut()),
                 region: Cell::new(Region {
-                    next: std::ptr::null_mut(),
+                    next: null_mut(),
                     left: 0,
                     bytes: FIRST_REGION / 2,
                 }),
                 count: Count::default(),
                 ask_at: Cell::new(CLEAN_OFTEN),
-                next: AtomicPtr::new(std::ptr::null_mut()),
-                next_of_bit: AtomicPtr::new(std::ptr::null_mut()),
-                regions: AtomicPtr::new(std::ptr::null_mut()),
-                returned: Returned(AtomicPtr::new(std::ptr::null_mut())),
+                next: AtomicPtr::new(null_mut()),
+                next_of_bit: AtomicPtr::new(null_mut()),
+                regions: AtomicPtr::new(null_mut()),
+                returned: Returned(AtomicPtr::new(null_mut())),
             });
             init(Self::backs(at), buckets as usize);
             init(Self::fronts(at, buckets), buckets as usize);
         }
         at
+    }
+
+    /// Puts a shard that no other thread knows at the end of a list, whose links `next` has.
+    pub fn append(
+        mut link: &AtomicPtr<Shard>,
+        shard: *mut Shard,
+        next: impl Fn(&Shard) -> &AtomicPtr<Shard>,
+    ) {
+        // AcqRel: publishes the shard. Acquire: the one that is there.
+        while let Err(there) =
+            link.compare_exchange(null_mut(), shard, Ordering::AcqRel, Ordering::Acquire)
+        {
+            // SAFETY: shards live as long as the wheel.
+            link = next(unsafe { &*there });
+        }
     }
 
     fn bytes(buckets: u32) -> usize {
@@ -244,7 +256,7 @@ impl<'a> Producer<'a> {
         // Relaxed: spares the exchange if there are none.
         if chunk.is_null() && !returned.load(Ordering::Relaxed).is_null() {
             // Acquire: pairs with the Release in `give_back`.
-            chunk = returned.swap(std::ptr::null_mut(), Ordering::Acquire);
+            chunk = returned.swap(null_mut(), Ordering::Acquire);
         }
         if chunk.is_null() {
             return self.new_chunk(memory);
@@ -284,7 +296,7 @@ impl<'a> Producer<'a> {
         if region.left == 0 {
             match self.new_region(memory, region.bytes) {
                 Some(fresh) => region = fresh,
-                None => return std::ptr::null_mut(),
+                None => return null_mut(),
             }
         }
         let chunk = region.next;

@@ -8,8 +8,7 @@
 //! again first, while it is in the cache. A thread whose list is empty takes the whole
 //! list of another thread before it takes fresh nodes. So memory follows the number of
 //! live timers even if one thread makes them and another one frees them. A thread
-//! takes fresh nodes in a [`Run`] of whole cache lines, so that threads do not share
-//! lines.
+//! takes fresh nodes in runs of whole cache lines, so that threads do not share lines.
 //!
 //! # The free list
 //!
@@ -24,7 +23,7 @@ use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
-use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 
 /// Bits of a node's index.
 pub(crate) const INDEX_BITS: u32 = 26;
@@ -75,48 +74,6 @@ impl Nowhere {
 pub(crate) struct FreeList {
     /// The first node's index, or 0.
     head: AtomicU32,
-}
-
-/// Fresh nodes that a shard has at hand: the next one and the end, in one word,
-/// because another thread may take the rest at the limit.
-#[derive(Default)]
-#[repr(transparent)]
-pub(crate) struct Run(AtomicU64);
-
-impl Run {
-    const fn word(next: u32, end: u32) -> u64 {
-        (next as u64) << 32 | end as u64
-    }
-
-    /// Takes one node, in any thread.
-    fn take(&self) -> Option<u32> {
-        // Acquire, also in the exchange: pairs with the Release in `refill`, for the block
-        // of the node.
-        let mut seen = self.0.load(Ordering::Acquire);
-        loop {
-            let (next, end) = ((seen >> 32) as u32, seen as u32);
-            if next == end {
-                return None;
-            }
-            match self.0.compare_exchange_weak(
-                seen,
-                Self::word(next + 1, end),
-                // Relaxed: the word stays one of the same `refill`.
-                Ordering::Relaxed,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(next),
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Puts a run in place of one that is used up. Owner only.
-    fn refill(&self, next: u32, end: u32) {
-        // A store: an empty run is written by its owner alone. Release: the block, which
-        // the owner has seen mapped.
-        self.0.store(Self::word(next, end), Ordering::Release);
-    }
 }
 
 #[repr(C, align(128))]
@@ -289,8 +246,13 @@ impl Slab {
     /// Puts a free node on the caller's own list, or on that of the strays.
     /// Lock-free.
     pub fn push(&self, own: Option<&FreeList>, index: u32) {
-        let list = own.unwrap_or(&self.strays);
-        let link = &self.fire(index).cookie;
+        self.push_chain(own.unwrap_or(&self.strays), index, index);
+    }
+
+    /// Puts free nodes on a list, from the first to the last of a chain.
+    #[inline(always)]
+    fn push_chain(&self, list: &FreeList, first: u32, last: u32) {
+        let link = &self.fire(last).cookie;
         // Release: a thread that takes the link for the cookie of the life before also
         // finds that over. Pairs with the fence in `next_pending`.
         fence(Ordering::Release);
@@ -298,10 +260,11 @@ impl Slab {
         let mut head = list.head.load(Ordering::Relaxed);
         loop {
             link.store(head.into(), Ordering::Relaxed);
-            // Release: pairs with the Acquires in `pop` and `steal`.
+            // Release: the nodes and their block; pairs with the Acquires in `pop` and
+            // `steal`.
             match list
                 .head
-                .compare_exchange_weak(head, index, Ordering::Release, Ordering::Relaxed)
+                .compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return,
                 Err(seen) => head = seen,
@@ -326,70 +289,62 @@ impl Slab {
                 .is_ok()
     }
 
-    /// Takes a node for the owner of `free` and `run`. `others` finds the lists
-    /// of other threads. Lock-free. A node that has never been used before has
-    /// a state word of 0.
+    /// Takes a node for the owner of `free`. `others` finds the lists of other threads.
+    /// Lock-free. A node that has never been used before has a state word of 0.
     pub fn alloc<M: Memory>(
         &self,
         memory: &M,
-        (free, run): (&FreeList, &Run),
-        others: impl Fn(&mut dyn FnMut(&FreeList, &Run) -> bool),
+        free: &FreeList,
+        others: impl Fn(&mut dyn FnMut(&FreeList) -> bool),
     ) -> Result<u32, Error> {
-        if let Some(index) = self.pop(free).or_else(|| run.take()) {
-            return Ok(index);
-        }
         loop {
+            // Another thread may have taken the list again.
+            if let Some(index) = self.pop(free) {
+                return Ok(index);
+            }
             let mut stolen = self.steal(&self.strays, free);
             if !stolen {
-                others(&mut |list, _| {
+                others(&mut |list| {
                     stolen = !std::ptr::eq(list, free) && self.steal(list, free);
                     stolen
                 });
             }
             if !stolen {
-                break;
-            }
-            // Another thread may have taken the list again.
-            if let Some(index) = self.pop(free) {
-                return Ok(index);
+                return self.take_run(memory, free);
             }
         }
-        let mut index = self.take_run(memory, run)?;
-        if index.is_none() {
-            // At the limit: another thread may have fresh nodes at hand.
-            others(&mut |_, run| {
-                index = run.take();
-                index.is_some()
-            });
-        }
-        index.ok_or(Error::Limit)
     }
 
-    /// Takes fresh nodes; `None` at the limit.
-    fn take_run<M: Memory>(&self, memory: &M, run: &Run) -> Result<Option<u32>, Error> {
+    /// Takes a run of fresh nodes: one, and the others into the caller's own list.
+    fn take_run<M: Memory>(&self, memory: &M, free: &FreeList) -> Result<u32, Error> {
         let end = FIRST + self.limit;
         // Relaxed: only compared; the exchange decides.
         let mut index = self.bump.load(Ordering::Relaxed);
-        loop {
+        let next = loop {
             if index >= end {
-                return Ok(None);
+                return Err(Error::Limit);
             }
             // A run ends where a line and a block do. Reserve before
             // committing: a failed map takes no index.
             let next = (index / RUN * RUN + RUN).min(end);
             self.map_block(memory, index)?;
-            // AcqRel: pairs with `high_water`.
+            // AcqRel: pairs with `indices`.
             match self
                 .bump
                 .compare_exchange_weak(index, next, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) => {
-                    run.refill(index + 1, next);
-                    return Ok(Some(index));
-                }
+                Ok(_) => break next,
                 Err(seen) => index = seen,
             }
+        };
+        if index + 1 < next {
+            for n in index + 2..next {
+                // Relaxed: published with the chain.
+                self.fire(n - 1).cookie.store(n.into(), Ordering::Relaxed);
+            }
+            self.push_chain(free, index + 1, next - 1);
         }
+        Ok(index)
     }
 
     /// The indices that were handed out so far.
@@ -422,8 +377,8 @@ impl Slab {
     }
 }
 
-/// Under the model checker a run is one node, which nobody else can take. So here is one
-/// by hand.
+/// Under the model checker a run is one node, which nobody else can take. So here is a
+/// second one, by hand.
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -442,15 +397,17 @@ mod model {
                 Slab::make(place.as_mut_ptr(), MOST);
                 place.assume_init()
             };
-            let mut world = Arc::new((slab, Run::default()));
+            let mut world = Arc::new((slab, FreeList::default()));
             let theirs = world.clone();
             let owner = thread::spawn(move || {
-                let (slab, run) = &*theirs;
+                let (slab, list) = &*theirs;
                 slab.map_block(&Heap, FIRST).unwrap();
-                run.refill(FIRST, FIRST + 1);
+                slab.push_chain(list, FIRST, FIRST);
             });
-            let (slab, run) = &*world;
-            if let Some(index) = run.take() {
+            let (slab, list) = &*world;
+            let mine = FreeList::default();
+            if slab.steal(list, &mine) {
+                let index = slab.pop(&mine).unwrap();
                 let nowhere = slab.nowhere.at().wrapping_add(index as usize);
                 assert_ne!(
                     slab.hot(index) as *const Hot,
@@ -483,8 +440,8 @@ mod tests {
     #[test]
     fn last_in_first_out_and_the_limit_is_an_error() {
         let mut slab = slab(2);
-        let (free, run) = (FreeList::default(), Run::default());
-        let alloc = || slab.alloc(&Heap, (&free, &run), |_| ());
+        let free = FreeList::default();
+        let alloc = || slab.alloc(&Heap, &free, |_| ());
         let a = alloc().unwrap();
         let b = alloc().unwrap();
         assert_eq!(alloc(), Err(Error::Limit));
@@ -499,18 +456,15 @@ mod tests {
     #[test]
     fn at_the_limit_the_nodes_of_other_threads_are_found() {
         let mut slab = slab(3);
-        let (mine, theirs) = Default::default();
-        let other: (FreeList, Run) = theirs;
-        let own: (FreeList, Run) = mine;
-        let a = slab.alloc(&Heap, (&other.0, &other.1), |_| ()).unwrap();
-        let find = |f: &mut dyn FnMut(&FreeList, &Run) -> bool| _ = f(&other.0, &other.1);
+        let (own, other) = (FreeList::default(), FreeList::default());
+        let a = slab.alloc(&Heap, &other, |_| ()).unwrap();
+        let find = |f: &mut dyn FnMut(&FreeList) -> bool| _ = f(&other);
         // The other thread has the whole run at hand.
-        assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
-        assert!(slab.alloc(&Heap, (&own.0, &own.1), find).is_ok());
-        let none = slab.alloc(&Heap, (&own.0, &own.1), find);
-        assert_eq!(none, Err(Error::Limit));
-        slab.push(Some(&other.0), a);
-        assert_eq!(slab.alloc(&Heap, (&own.0, &own.1), find), Ok(a));
+        assert!(slab.alloc(&Heap, &own, find).is_ok());
+        assert!(slab.alloc(&Heap, &own, find).is_ok());
+        assert_eq!(slab.alloc(&Heap, &own, find), Err(Error::Limit));
+        slab.push(Some(&other), a);
+        assert_eq!(slab.alloc(&Heap, &own, find), Ok(a));
         // SAFETY: nobody else uses it.
         unsafe { slab.unmap(&Heap) };
     }

@@ -226,20 +226,9 @@ impl<M: Memory> Wheel<M> {
         if fresh.is_null() {
             return Err(Error::Memory);
         }
-        self.buckets.adopt(fresh);
-        let shards = &self.shared.shards;
-        // Relaxed: only compared.
-        let mut head = shards.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: a shard that this thread has made.
-            unsafe { &*fresh }.next.store(head, Ordering::Relaxed);
-            // AcqRel: publishes the shard, and those behind it; pairs with
-            // `find_shard`.
-            match shards.compare_exchange(head, fresh, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Ok(Token(fresh)),
-                Err(seen) => head = seen,
-            }
-        }
+        self.buckets.adopt(id, fresh);
+        Shard::append(&self.shared.shards, fresh, |s| &s.next);
+        Ok(Token(fresh))
     }
 
     /// Gives a shard back; its entries stay in force.
@@ -258,7 +247,7 @@ impl<M: Memory> Wheel<M> {
 
     /// The first shard for which `f` holds.
     pub(crate) fn find_shard(&self, mut f: impl FnMut(&Shard) -> bool) -> Option<*mut Shard> {
-        // Acquire: pairs with the exchange in `attach`.
+        // Acquire, both: pairs with `Shard::append`.
         let mut at = self.shared.shards.load(Ordering::Acquire);
         while !at.is_null() {
             // SAFETY: shards live as long as the wheel.
@@ -266,8 +255,7 @@ impl<M: Memory> Wheel<M> {
             if f(shard) {
                 return Some(at);
             }
-            // Relaxed: written before the shard was published.
-            at = shard.next.load(Ordering::Relaxed);
+            at = shard.next.load(Ordering::Acquire);
         }
         None
     }
@@ -364,7 +352,7 @@ impl<M: Memory> Wheel<M> {
 impl<M: Memory> Drop for Wheel<M> {
     fn drop(&mut self) {
         fence(Ordering::SeqCst);
-        // Acquire: pairs with the exchange in `attach`.
+        // Acquire: pairs with `Shard::append`.
         let mut at = self.shared.shards.load(Ordering::Acquire);
         while !at.is_null() {
             // SAFETY: `&mut self`: nobody uses the shards any more.

@@ -35,11 +35,11 @@ LAYOUT = {
     "manual_ns": 10328,
     "drive": 10340,
     "clock.id": 10012,
-    "shard.next": 144,
-    "shard.count.armed": 72,
-    "shard.count.cancels": 88,
-    "shard.count.setups": 112,
-    "shard.count.frees": 120,
+    "shard.next": 136,
+    "shard.count.armed": 64,
+    "shard.count.cancels": 80,
+    "shard.count.setups": 104,
+    "shard.count.frees": 112,
 }
 # layout }
 

@@ -65,10 +65,9 @@ use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
 /// The position of a clean-up.
-#[derive(Default)]
 pub(super) struct Cleaning {
-    /// The number of the shard, or one before it; those before are done.
-    shard: u32,
+    /// Null at the end. The shards before it are done.
+    shard: *mut Shard,
     bucket: u32,
     /// The number of entries of that bucket that are left; 0 for all.
     rest: usize,
@@ -76,6 +75,19 @@ pub(super) struct Cleaning {
     asked: u32,
     /// The one before has left too many entries.
     thorough: bool,
+}
+
+impl Cleaning {
+    /// A clean-up that begins at a shard.
+    pub fn new(shard: *mut Shard, asked: u32, thorough: bool) -> Self {
+        Cleaning {
+            shard,
+            bucket: 0,
+            rest: 0,
+            asked,
+            thorough,
+        }
+    }
 }
 
 impl<M: Memory> Wheel<M> {
@@ -115,15 +127,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         }
         if self.d.cleaning.asked == 0 {
-            self.d.cleaning = Cleaning {
-                asked,
-                thorough: self.d.cleaning.thorough,
-                ..Cleaning::default()
-            };
+            // The driver's shard is the first.
+            let thorough = self.d.cleaning.thorough;
+            self.d.cleaning = Cleaning::new(self.own.as_ptr(), asked, thorough);
         }
         let mut left = CLEAN_PIECE;
         let buckets = self.wheel.buckets.urgent();
-        while let Some(shard) = self.shard_to_clean() {
+        while !self.d.cleaning.shard.is_null() {
+            let shard = self.d.cleaning.shard;
             while self.d.cleaning.bucket < buckets {
                 if !self.clean_bucket(shard, &mut left) {
                     return;
@@ -131,25 +142,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 self.d.cleaning.bucket += 1;
             }
             self.d.cleaning.bucket = 0;
-            self.d.cleaning.shard += 1;
+            // SAFETY: shards live as long as the wheel. Acquire: pairs with `Shard::append`.
+            self.d.cleaning.shard = unsafe { &*shard }.next.load(Ordering::Acquire);
         }
         self.end_cleaning();
-    }
-
-    /// The shard with the next number. Some numbers have no shard: a thread found no memory
-    /// for it, or has not shared it yet.
-    fn shard_to_clean(&mut self) -> Option<*mut Shard> {
-        let from = self.d.cleaning.shard;
-        let mut next = None;
-        self.wheel.find_shard(|s| {
-            if s.id >= from && next.is_none_or(|n| s.id < n) {
-                next = Some(s.id);
-            }
-            false
-        });
-        let next = next?;
-        self.d.cleaning.shard = next;
-        self.wheel.find_shard(|s| s.id == next)
     }
 
     /// A further clean-up follows if it is worth it: a thorough one after one that was

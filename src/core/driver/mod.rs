@@ -122,7 +122,7 @@ impl Driver {
             tick: Tick::none(),
             suspended: false,
             drained: 0,
-            cleaning: Cleaning::default(),
+            cleaning: Cleaning::new(std::ptr::null_mut(), 0, false),
             own: std::ptr::null_mut(),
         }
     }

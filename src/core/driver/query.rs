@@ -113,8 +113,8 @@ impl<M: Memory> Wheel<M> {
                 if !all {
                     return false;
                 }
-                // SAFETY: as above. Relaxed: published with the shard.
-                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+                // SAFETY: as above. Acquire: pairs with `Shard::append`.
+                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Acquire);
             }
         }
         true
