@@ -225,8 +225,6 @@ impl Gate {
 
     /// Step `drain.close`. Followed by a fence. Driver only.
     pub fn close(&self) {
-        // Every arm takes the long way, which refuses. Relaxed: before the word.
-        self.near.store(0, Ordering::Relaxed);
         // Relaxed: the driver's own word unless it is wiped.
         if self.word.load(Ordering::Relaxed) != WIPED {
             self.word.swap(CLOSED, Ordering::AcqRel);

@@ -27,9 +27,7 @@ use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::Producer;
 use super::slab::FreeList;
-use super::state::{
-    handle_of, high_of, high_part, Handle, StateWord, Traits, GEN_MASK, LEAP, NEVER,
-};
+use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP, NEVER};
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
@@ -74,17 +72,15 @@ impl<M: Memory> Wheel<M> {
         fire.func.store(spec.func, Ordering::Relaxed);
         fire.cookie.store(spec.cookie, Ordering::Relaxed);
         let kind = spec.kind & !AUTO;
-        let traits = Traits {
-            auto: spec.kind & (AUTO | KEYED) != 0,
-            rare: spec.period != 0 || kind != 0,
-        };
-        if traits.rare {
+        let is_auto = spec.kind & (AUTO | KEYED) != 0;
+        let is_rare = spec.period != 0 || kind != 0;
+        if is_rare {
             let rare = self.slab.rare(index);
             node::write(&rare.period, Period::encode(spec.period), generation);
             rare.kind.write(kind, generation);
             node::write(&rare.left_out, spec.left_out.min(node::VALUE), generation);
         }
-        let resting = StateWord::free(generation).resting(traits);
+        let resting = StateWord::free(generation).resting(is_auto, is_rare);
         // Release: publishes the node to threads that read the word. A store will do: the
         // exchanges of earlier lives fail.
         hot.state.store(resting.0, Ordering::Release);
@@ -278,22 +274,14 @@ impl<M: Memory> Wheel<M> {
                     break (state, ns);
                 }
             };
-            let high = Link(hot.link.load(Ordering::Acquire)).high();
-            let generation = state.generation(high);
-            let kind = match state.is_rare() {
-                true => self.slab.rare(index).kind.read(generation),
-                false => 0,
-            };
+            // Relaxed loads: checked below.
             let fire = self.slab.fire(index);
-            let pending = Fired {
-                handle: handle_of(index, generation),
-                // Relaxed, both: checked below.
-                func: fire.func.load(Ordering::Relaxed),
-                cookie: fire.cookie.load(Ordering::Relaxed),
-                deadline_ns,
-                missed: 0,
-                kind,
-            };
+            let mut pending = self.fired::<false>(index, (hot, fire), state, deadline_ns);
+            let high = high_of(pending.handle);
+            let generation = state.generation(high);
+            if state.is_rare() {
+                pending.kind |= self.slab.rare(index).kind.read(generation);
+            }
             // Acquire: pairs with the fences in `setup` and in `Slab::push`.
             fence(Ordering::Acquire);
             // The node has another life by now: the reads may be of either.

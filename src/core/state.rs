@@ -139,15 +139,6 @@ pub(crate) fn high_part(generation: u32) -> u64 {
     u64::from(generation >> GEN_LOW_BITS)
 }
 
-/// The kind of a timer.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traits {
-    /// It frees itself.
-    pub auto: bool,
-    /// It has a rare record.
-    pub rare: bool,
-}
-
 /// What the driver finds at a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -175,9 +166,9 @@ impl StateWord {
     }
 
     /// A timer that rests, in a node that was free.
-    pub fn resting(self, traits: Traits) -> Self {
-        let auto = if traits.auto { AUTO } else { 0 };
-        let rare = if traits.rare { RARE } else { 0 };
+    pub fn resting(self, is_auto: bool, is_rare: bool) -> Self {
+        let auto = if is_auto { AUTO } else { 0 };
+        let rare = if is_rare { RARE } else { 0 };
         StateWord(self.0 | LIVE | auto | rare)
     }
 
@@ -440,7 +431,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn word() -> StateWord {
-        StateWord::free(0x1234_5678 & GEN_MASK).resting(Traits::default())
+        StateWord::free(0x1234_5678 & GEN_MASK).resting(false, false)
     }
 
     fn rounded(tick: u64, hand: u64) -> u64 {
@@ -503,7 +494,7 @@ mod tests {
         #[test]
         fn a_handle_has_index_and_generation(index in 0u32..1 << 26, generation in 0..=GEN_MASK) {
             let h = handle_of(index, generation);
-            let s = StateWord::free(generation).resting(Traits::default());
+            let s = StateWord::free(generation).resting(false, false);
             prop_assert_eq!(index_of(h), index);
             prop_assert_eq!(high_of(h), high_part(generation));
             prop_assert!(s.is_of(h) && s.differs_from(h) == 0 && s.differs_from_armed(h) != 0);

@@ -6,7 +6,7 @@ use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::{Period, AUTO, BURST};
-use crate::core::state::{index_of, StateWord, Traits};
+use crate::core::state::{index_of, StateWord};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
@@ -29,7 +29,7 @@ struct Model {
 fn rounded(asked: u64, hand: u64) -> u64 {
     let want = asked.max(hand + 1);
     let tick = StateWord::free(0)
-        .resting(Traits::default())
+        .resting(false, false)
         .armed(want, hand)
         .deadline(hand);
     assert!((want..=want + may_be_late(want - hand)).contains(&tick));

@@ -42,7 +42,7 @@ pub(crate) struct Fired {
 impl<M: Memory> Wheel<M> {
     /// The event of an armed timer, without the rare record.
     #[inline(always)]
-    fn fired<const PLAIN: bool>(
+    pub(super) fn fired<const PLAIN: bool>(
         &self,
         index: u32,
         (hot, fire): (&Hot, &Fire),

@@ -40,18 +40,11 @@ const BUSY_AGAIN: u64 = LEAP / 2;
 pub(super) struct Extra {
     period: u64,
     pub kind: u16,
-    /// Periods left out, and how long before its tick the timer is due: 0 after a move.
-    pub left_out: u64,
+    /// How long before its tick the timer is due, and periods left out: 0 after a move.
     pub early: u64,
+    pub left_out: u64,
     /// The words of the last two, as they were read.
-    words: Words,
-}
-
-/// Two words of the rare record, as they were read.
-#[derive(Clone, Copy, Default)]
-struct Words {
-    early: u64,
-    left_out: u64,
+    words: (u64, u64),
 }
 
 /// The next deadline of a periodic timer.
@@ -62,8 +55,6 @@ struct Next {
     tick: u64,
     early: u64,
     missed: u64,
-    /// The words of the rare record that this replaces.
-    words: Words,
 }
 
 impl<M: Memory> Wheel<M> {
@@ -72,20 +63,19 @@ impl<M: Memory> Wheel<M> {
     pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
         let rare = self.slab.rare(index);
         // Relaxed, all: published by the exchange of the state word, or the driver's.
-        let words = Words {
-            early: rare.early.load(Ordering::Relaxed),
-            left_out: rare.left_out.load(Ordering::Relaxed),
-        };
+        let early = rare.early.load(Ordering::Relaxed);
+        let left_out = rare.left_out.load(Ordering::Relaxed);
+        let words = (early, left_out);
         let value = |word| node::value_in(word, generation).unwrap_or(0);
         let (early, left_out) = match state.is_exact() {
-            true => (value(words.early), value(words.left_out)),
+            true => (value(early), value(left_out)),
             false => (0, 0),
         };
         Extra {
             period: Period::decode(value(rare.period.load(Ordering::Relaxed))),
             kind: rare.kind.read(generation),
-            left_out,
             early,
+            left_out,
             words,
         }
     }
@@ -102,10 +92,10 @@ impl<M: Memory> Wheel<M> {
 
     /// Writes what the next deadline needs, behind the exchange of the state word. The
     /// node may have another life by now.
-    fn write_next(&self, index: u32, generation: u32, next: &Next, left_out: u64) {
+    fn write_next(&self, index: u32, generation: u32, seen: &Extra, early: u64, left_out: u64) {
         let rare = self.slab.rare(index);
-        node::replace(&rare.early, next.words.early, next.early, generation);
-        node::replace(&rare.left_out, next.words.left_out, left_out, generation);
+        node::replace(&rare.early, seen.words.0, early, generation);
+        node::replace(&rare.left_out, seen.words.1, left_out, generation);
     }
 }
 
@@ -213,11 +203,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.kind |= extra.kind;
             fired.missed = extra.left_out;
             if extra.period != 0 {
-                again = Some(self.next_period(state, fired.deadline_ns, due, tick, extra));
+                let next = self.next_period(state, fired.deadline_ns, due, tick, &extra);
+                again = Some((next, extra));
             }
         }
         let mut next = match again {
-            Some(next) => next.word,
+            Some((next, _)) => next.word,
             None if called => state.fired(),
             None => state.fired_as_event(),
         };
@@ -242,8 +233,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         fence_after_rmw();
         let count = &wheel.shared.count;
         count.fired.bump(1);
-        if let Some(next) = again {
-            wheel.write_next(index, generation, &next, 0);
+        if let Some((next, extra)) = again {
+            wheel.write_next(index, generation, &extra, next.early, 0);
             fired.missed += next.missed;
             self.keep_promise(index, hot, next.tick, tick);
             count.periods.bump(1);
@@ -296,10 +287,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if extra.period != 0 && extra.kind & BURST == 0 {
             // This period is left out, and counted.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
-            let next = self.next_period(state, deadline_ns, due, tick, extra);
+            let next = self.next_period(state, deadline_ns, due, tick, &extra);
             wheel.exchange(hot, state, next.word)?;
             let left_out = extra.left_out + next.missed + 1;
-            wheel.write_next(index, generation, &next, left_out);
+            wheel.write_next(index, generation, &extra, next.early, left_out);
             self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
         }
@@ -320,7 +311,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         deadline_ns: u64,
         due: u64,
         hand: u64,
-        extra: Extra,
+        extra: &Extra,
     ) -> Next {
         let ticks = &self.wheel.ticks;
         // With BURST, missed periods fire one by one, from tick to tick. Otherwise
@@ -352,7 +343,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             tick: word.deadline(hand),
             early,
             missed,
-            words: extra.words,
         }
     }
 }
