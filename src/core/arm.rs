@@ -1,30 +1,9 @@
-//! Arming, from any thread: promises, and who may rely on them. This file has the
-//! protocol and the way that every arm can take; `arm/near.rs` has the short way. The
-//! invariant of promises, which an arm upholds, stands in `lib.rs`.
+//! Arming, from any thread: the protocol, and the way that every arm can take. The invariant
+//! of promises, which an arm upholds, stands in `lib.rs`.
 //!
-//! # The steps
-//!
-//! ```text
-//!   with a push                          relying on a promise
-//!   arm.read      gate, state, link      arm.read      gate, state, link
-//!   arm.push      the entry              arm.exchange  state := armed   (RMW)
-//!   arm.exchange  state := armed (RMW)   --- fence ---
-//!   --- fence ---                        arm.rely      floor <= promise?
-//!   arm.mark      bucket, summary                      gate as it was?
-//!   arm.wake      lower next_visit
-//!                 --- fence ---
-//!                 alarm later? kick
-//!   arm.check     hand before the entry?
-//!   arm.publish   link := promise
-//! ```
-//! The push comes before the exchange, so a push that finds no memory changes
-//! nothing. The promise is published last, by a plain store, when all that it says
-//! is true. So another thread may rely on it even if the thread that made it is
-//! stopped for ever. If that thread is stopped before it publishes, other threads
-//! push entries of their own.
-//!
-//! A promise counts only while the hand is before it. Nobody takes it back when
-//! it is met, and a visit decides by the state word alone.
+//! docs/ARCHITECTURE.md has the steps of an arm, such as arm.push, in order. A promise is
+//! published by a plain store, when all that it says is true. If a thread is stopped
+//! before that, other threads push entries of their own.
 //!
 //! # Race 1: an arm that relies on a promise, against the visit
 //!
@@ -50,10 +29,6 @@
 //! If the driver misses the mark or the exchange, the thread sees the goal. If the
 //! goal is at or after the tick at which the hand enters the bucket, the entry may
 //! have been passed over or dropped. Then the thread looks once more.
-//!
-//! # Race 3: an arm against sleep
-//!
-//! Drawn in `driver/sleep.rs`, with arm.wake and arm.rely.
 //!
 //! # Race 4: an arm against a drain
 //!
@@ -118,7 +93,6 @@ enum Basis {
     Entry(u64, Place),
 }
 
-/// The node of a timer, and the calling thread's shard.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     pub own: Producer<'a>,
@@ -137,7 +111,6 @@ impl<'a> Node<'a> {
     }
 }
 
-/// One arm under way.
 #[derive(Clone, Copy)]
 struct Arm<'a> {
     node: Node<'a>,
@@ -244,8 +217,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The hand, if the gate is open. Calls off a leap that is under way, because
-    /// its driver may be stopped.
+    /// The hand, if the gate is open. Calls off a leap that is under way.
     fn open_hand(&self) -> Result<u64, Error> {
         loop {
             match self.gate.view() {

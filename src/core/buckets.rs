@@ -1,8 +1,7 @@
 //! Which buckets have entries, and in which shards. The *summary* has one bit for
 //! each bucket, over all shards. Each bucket has a mask with one bit for each shard.
 //!
-//! A scan reads the summary only, so its cost does not grow with the number of
-//! threads. To empty a bucket the driver visits only the shards that are marked.
+//! So the cost of a scan does not grow with the number of threads.
 //!
 //! # Who sets and who clears
 //!
@@ -43,7 +42,7 @@ use crate::sync::{fence_after_rmw, fence_between_loads, init, AtomicPtr, AtomicU
 /// The mask bit of the driver's own shard, which is the first.
 const OWN: u64 = 1;
 
-/// The shards of a bucket: their mask bits.
+/// Mask bits of shards.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shards(u64);
 
@@ -61,7 +60,6 @@ impl Iterator for Shards {
     }
 }
 
-/// The summary and the masks, which all threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct Buckets {
     summary: *mut AtomicU64,
@@ -118,7 +116,6 @@ impl Buckets {
         unsafe { memory.unmap(self.summary.cast(), Self::bytes(self.count)) };
     }
 
-    /// The urgent bucket.
     #[inline(always)]
     pub fn urgent(&self) -> u32 {
         self.count - WORD
@@ -241,8 +238,7 @@ impl Buckets {
         self.summary(bucket).load(Ordering::Acquire) | self.own(bucket).load(Ordering::Relaxed)
     }
 
-    /// The first marked slot of a level, all the way round from slot `from`:
-    /// its distance from there.
+    /// The distance from slot `from` of a level to its first marked slot, all the way round.
     #[inline]
     pub fn next_slot(&self, base: u32, slots: u32, from: u32) -> Option<u32> {
         let first = self.word(base + from) >> (from % WORD);

@@ -1,5 +1,4 @@
-//! Cancelling, from any thread, and waiting for callbacks. The entry of a timer that was
-//! cancelled stays in its bucket; the driver drops it, or a later arm relies on it.
+//! Cancelling, from any thread, and waiting for callbacks.
 //!
 //! # Race 5: waiting for a callback
 //!
@@ -94,7 +93,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Waits until the callback of a timer is over; true if there was one.
+    /// True if there was one.
     fn wait_for_callback(&self, handle: Handle, wait: &mut impl FnMut(&AtomicU64, u64)) -> bool {
         let callback = &self.callback;
         let hot = self.slab.hot(index_of(handle));

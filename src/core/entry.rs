@@ -1,5 +1,4 @@
-//! An entry: the promise, in a bucket, that the driver visits a node at a tick. The
-//! truth is in the node, so an entry may be stale, doubled or early.
+//! An entry: the promise, in a bucket, that the driver visits a node at a tick.
 //!
 //! ```text
 //!  63    62               26 25        0
@@ -22,7 +21,6 @@ pub(crate) const HORIZON: u64 = (1 << (TICK_BITS - 2)) - 1;
 /// No promise is further away than this.
 const FARTHEST: u64 = 1 << (TICK_BITS + FAR_UNIT_BITS - 3);
 
-/// A promise: a node and the tick of its visit. Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub u64);
 

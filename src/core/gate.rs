@@ -25,19 +25,17 @@ const CLOSED: u64 = 1;
 const FIRST_LEAP: u64 = 2;
 const LAST_LEAP: u64 = (1 << 16) - 1;
 
-/// A long leap: which one, and the hand that it begins at.
+/// A leap: which one, and the hand that it begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leap {
     word: u64,
     from: u64,
 }
 
-/// The meaning of the gate's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
-    /// Open, with the hand.
+    /// With the hand.
     Open(u64),
-    /// A long leap is under way.
     Leaping(Leap),
     /// No timer can be armed any more.
     Closed,
@@ -57,7 +55,7 @@ pub(crate) struct Gate {
     id: UnsafeCell<u64>,
 }
 
-/// The word of the gate as it was read.
+/// The word as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen(u64);
 
@@ -69,7 +67,6 @@ impl Seen {
         tick.wrapping_add(self.0)
     }
 
-    /// Whether this process may not use the wheel.
     #[inline(always)]
     pub fn is_wiped(self) -> bool {
         self.0 == WIPED
@@ -124,13 +121,11 @@ impl Gate {
         self.word.load(Ordering::Relaxed) == WIPED
     }
 
-    /// Whether a drain has begun.
     pub fn is_closed(&self) -> bool {
         // Acquire: pairs with `close`.
         self.word.load(Ordering::Acquire) == CLOSED
     }
 
-    /// The meaning of the word now.
     #[inline]
     pub fn view(&self) -> View {
         // Acquire: pairs with `announce`.

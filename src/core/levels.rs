@@ -1,9 +1,5 @@
 //! Levels and slots: pure arithmetic. `lib.rs` says which tick belongs to which level.
 //!
-//! The original hashed wheel counts rounds, and touches each far timer once in every
-//! round. Here an entry moves down once for each level below its own, however far away
-//! it is.
-//!
 //! # Why nothing is passed over
 //!
 //! An entry for tick `k`, placed when the hand was at `h < k`, lies in the slot
@@ -37,7 +33,7 @@ pub(crate) struct Levels {
     buckets: u32,
 }
 
-/// A bucket, and when the hand enters its slot.
+/// A bucket, and the tick at which the hand enters its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub bucket: u32,
@@ -76,7 +72,6 @@ impl Levels {
         all
     }
 
-    /// Buckets that the levels have.
     pub fn buckets(&self) -> u32 {
         self.buckets
     }
@@ -91,7 +86,6 @@ impl Levels {
         (l.base, l.mask + 1)
     }
 
-    /// Whether a bucket is one of the lowest level.
     #[inline(always)]
     pub fn is_lowest(&self, bucket: u32) -> bool {
         bucket <= self.levels[0].mask

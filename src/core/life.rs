@@ -25,7 +25,7 @@ use super::error::Error;
 use super::gate::View;
 use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
-use super::shard::Producer;
+use super::shard::{Producer, Shard};
 use super::slab::FreeList;
 use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP, NEVER};
 use super::tunables::LIMIT_TRIES;
@@ -183,7 +183,7 @@ impl<M: Memory> Wheel<M> {
             .map_err(StateWord)
     }
 
-    /// Gives a node back if its new state word says that it is free.
+    /// Gives a node back if it is free.
     pub(super) fn give_back(
         &self,
         own: Option<Producer<'_>>,
@@ -195,23 +195,19 @@ impl<M: Memory> Wheel<M> {
             return;
         }
         self.count(own, |c| &c.frees, 1);
-        if state.has_wrapped() && !self.next_high_part(own, index, hot) {
+        if state.has_wrapped() && !self.next_high_part(index, hot) {
             // Never used again: 64 bytes for each 2^30 lives.
             return;
         }
         self.slab.push(own.as_ref().map(|s| &s.free), index);
     }
 
-    /// Steps `free.look` and `free.high`; false if the node must not be used
-    /// again.
+    /// Steps free.look and free.high; false if the node must not be used again.
     #[cold]
-    fn next_high_part(&self, own: Option<Producer<'_>>, index: u32, hot: &Hot) -> bool {
-        let mine = own.map_or(std::ptr::null_mut(), |own| own.as_ptr());
-        let published = self.find_shard(|s| {
-            // Acquire: pairs with the Release of `arm.publish`.
-            !std::ptr::eq(s, mine) && s.publishing.load(Ordering::Acquire) == index
-        });
-        if published.is_some() {
+    fn next_high_part(&self, index: u32, hot: &Hot) -> bool {
+        // Acquire: pairs with the Release of `arm.publish`.
+        let publishes = |s: &Shard| s.publishing.load(Ordering::Acquire) == index;
+        if self.find_shard(publishes).is_some() {
             return false;
         }
         let next = |link: u64| (Link(link).high() + 1) & high_part(GEN_MASK);
@@ -276,7 +272,7 @@ impl<M: Memory> Wheel<M> {
             };
             // Relaxed loads: checked below.
             let fire = self.slab.fire(index);
-            let mut pending = self.fired::<false>(index, (hot, fire), state, deadline_ns);
+            let mut pending = self.fired::<false>(index, hot, fire, state, deadline_ns);
             let high = high_of(pending.handle);
             let generation = state.generation(high);
             if state.is_rare() {

@@ -1,11 +1,4 @@
-//! The records of a timer: three arrays, so that a call touches only what it
-//! needs.
-//!
-//! | record | bytes | what                              | read by                |
-//! |--------|-------|-----------------------------------|------------------------|
-//! | hot    | 16    | state word, link                  | every call             |
-//! | fire   | 16    | function, cookie                  | setup, the visit       |
-//! | rare   | 32    | period, key, exact time           | periodic, keyed timers |
+//! The three records of a timer.
 //!
 //! # The link
 //!
@@ -15,20 +8,17 @@
 //! | gen, high | promise, in units of 2^unit_bits ticks          |
 //! +-----------+-------------------------------------------------+
 //! ```
-//! The promise says that an entry for this node lies in a bucket: the driver
-//! visits the node in the unit of ticks that begins at the promise. A promise
-//! counts only while the hand is before that unit, so no thread takes it back. The
-//! 52 bits name every unit of the clock's range. So a promise that was met stays
-//! met, even if a thread publishes it years later.
+//! The driver visits the node in the unit of ticks that begins at the promise. A promise
+//! counts only while the hand is before that unit, so no thread takes it back. The 52 bits
+//! name every unit of the clock's range. So a promise that was met stays met, even if a
+//! thread publishes it years later.
 //!
 //! A unit is one tick if ticks are 8 us or longer, and about 8 us if they are
 //! shorter. In the second case a thread relies on a promise only if the whole unit
 //! lies before the deadline.
 //!
-//! A promise is published by a plain store of the link, so a thread that publishes
-//! must not write an old generation over a new one. The high part of a generation
-//! changes once in 2^18 lives of a node, and only if no thread is about to publish
-//! for that node (`life.rs`).
+//! A promise is published by a plain store of the link. `life.rs` says why that does not
+//! write an old generation over a new one.
 //!
 //! # The rare record
 //!
@@ -60,14 +50,12 @@ pub(crate) const fn unit_bits(tick_ns: u64) -> u32 {
 #[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct Hot {
-    /// The truth: `state.rs`.
     pub state: AtomicU64,
-    /// The promise, and the high part of the generation.
     pub link: AtomicU64,
 }
 
-/// The callback and the cookie. Written while one thread owns the node, and
-/// published by the exchange of the state word.
+/// Written while one thread owns the node, and published by the exchange of the state
+/// word.
 #[derive(Default)]
 #[repr(C, align(16))]
 pub(crate) struct Fire {
@@ -76,11 +64,11 @@ pub(crate) struct Fire {
     pub cookie: AtomicU64,
 }
 
-/// The words of periodic and keyed timers. Each one has a tag, or a whole generation.
+/// The words of periodic and keyed timers.
 #[derive(Default)]
 #[repr(C, align(32))]
 pub(crate) struct Rare {
-    /// The period: see [`Period`].
+    /// See [`Period`].
     pub period: AtomicU64,
     /// BURST, DELAY, KEYED, and the slack of a period.
     pub kind: Kind,
@@ -122,7 +110,6 @@ impl Link {
         Link(self.0 & PROMISE | high << PROMISE_BITS)
     }
 
-    /// The first tick of the unit that is promised.
     #[inline(always)]
     pub fn promise(self, unit_bits: u32) -> u64 {
         self.0 << GEN_HIGH_BITS >> (GEN_HIGH_BITS - unit_bits)
@@ -148,7 +135,6 @@ impl Link {
     }
 }
 
-/// Bits of a tag.
 const TAG_BITS: u32 = 16;
 pub(crate) const VALUE: u64 = u64::MAX >> TAG_BITS;
 
@@ -169,7 +155,6 @@ pub(crate) fn value_in(word: u64, generation: u32) -> Option<u64> {
     (word >> (64 - TAG_BITS) == u64::from(generation) & 0xffff).then_some(word & VALUE)
 }
 
-/// Writes a tagged word.
 #[inline]
 pub(crate) fn write(word: &AtomicU64, value: u64, generation: u32) {
     // Relaxed: published by the exchange of the state word.

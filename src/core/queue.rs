@@ -2,9 +2,9 @@
 //! shard, to one consumer, the driver.
 //!
 //! A queue is a chain of chunks. The producer's position is after the last entry,
-//! the consumer's at the first. A push is one release store. An entry is never 0,
-//! and the consumer writes zeros over the entries that it takes. So a zero is where
-//! the producer will write next, and an emptied chunk is ready for use.
+//! the consumer's at the first. An entry is never 0, and the consumer writes zeros over
+//! the entries that it takes. So a zero is where the producer will write next, and an
+//! emptied chunk is ready for use.
 //!
 //! The last chunk stays in its queue, so the two threads never contend for an end.
 
@@ -13,7 +13,7 @@ use super::tunables::ENTRIES;
 use crate::sync::{AtomicPtr, AtomicU64, Fresh, Ordering};
 use std::cell::Cell;
 
-/// 256 bytes of entries. All zero is an empty chunk.
+/// All zero is an empty chunk.
 #[derive(Default)]
 #[repr(C)]
 #[cfg_attr(not(checked), repr(align(256)))]
@@ -79,7 +79,6 @@ impl Position {
         self.0.wrapping_byte_sub(offset)
     }
 
-    /// The number of entries up to the end of the chunk.
     #[inline(always)]
     fn room(self) -> usize {
         self.0.addr().wrapping_neg() % SPAN / STEP

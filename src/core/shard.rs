@@ -16,7 +16,6 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ptr::null_mut;
 
-/// The head of a shard.
 #[repr(C, align(128))]
 pub(crate) struct Shard {
     buckets: u32,
@@ -62,7 +61,7 @@ const fn chunks(bytes: usize) -> usize {
 }
 
 impl Shard {
-    /// Makes an empty, owned shard; null without memory.
+    /// An empty, owned shard; null without memory.
     pub fn make<M: Memory>(memory: &M, id: u32, buckets: u32) -> *mut Shard {
         let at = memory
             .map(Self::bytes(buckets), Pages::Small)
@@ -91,8 +90,12 @@ impl Shard {
                 regions: AtomicPtr::new(null_mut()),
                 returned: Returned(AtomicPtr::new(null_mut())),
             });
-            init(Self::backs(at), buckets as usize);
-            init(Self::fronts(at, buckets), buckets as usize);
+            let backs = Self::backs(at);
+            init(backs, buckets as usize);
+            init(
+                backs.add(buckets as usize).cast::<Front>(),
+                buckets as usize,
+            );
         }
         at
     }
@@ -116,18 +119,9 @@ impl Shard {
         size_of::<Shard>() + buckets as usize * (size_of::<Position>() + size_of::<Front>())
     }
 
-    /// # Safety
-    /// `at` is a shard.
-    unsafe fn backs(at: *mut Shard) -> *mut Cell<Position> {
-        // SAFETY: the layout of `bytes`.
-        unsafe { at.add(1) }.cast()
-    }
-
-    /// # Safety
-    /// As of `backs`.
-    unsafe fn fronts(at: *mut Shard, buckets: u32) -> *mut Front {
-        // SAFETY: as above.
-        unsafe { Self::backs(at).add(buckets as usize) }.cast()
+    /// The producer's ends; behind them lie the driver's.
+    fn backs(at: *mut Shard) -> *mut Cell<Position> {
+        at.wrapping_add(1).cast()
     }
 
     /// The driver's end of a bucket.
@@ -139,7 +133,8 @@ impl Shard {
         // SAFETY: the caller's promise, and the layout of `bytes`.
         unsafe {
             debug_assert!(bucket < (*at).buckets);
-            &*Self::fronts(at, (*at).buckets).add(bucket as usize)
+            let fronts = Self::backs(at).add((*at).buckets as usize).cast::<Front>();
+            &*fronts.add(bucket as usize)
         }
     }
 
@@ -267,8 +262,7 @@ impl<'a> Producer<'a> {
         chunk
     }
 
-    /// Goes on to the next chunk of a bucket of any shard, if the present one is used
-    /// up, which goes back to its shard.
+    /// As [`Front::go_on`]; the chunk goes back to its shard.
     ///
     /// # Safety
     /// The caller drives, and `self` is the driver's. `from` lives as long, and the

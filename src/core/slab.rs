@@ -4,11 +4,11 @@
 //! A directory of blocks leads to a node. Its entries for blocks that are not mapped
 //! lead to [`Nowhere`], whose nodes are free for ever.
 //!
-//! A freed node goes to the [`FreeList`] of the thread that freed it, which uses it
-//! again first, while it is in the cache. A thread whose list is empty takes the whole
-//! list of another thread before it takes fresh nodes. So memory follows the number of
-//! live timers even if one thread makes them and another one frees them. A thread
-//! takes fresh nodes in runs of whole cache lines, so that threads do not share lines.
+//! A freed node goes to the [`FreeList`] of the thread that freed it. A thread whose list
+//! is empty takes the whole list of another thread before it takes fresh nodes. So memory
+//! follows the number of live timers even if one thread makes them and another one frees
+//! them. A thread takes fresh nodes in runs of whole cache lines, so that threads do not
+//! share lines.
 //!
 //! # The free list
 //!
@@ -25,7 +25,6 @@ use super::place::make_at;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 
-/// Bits of a node's index.
 pub(crate) const INDEX_BITS: u32 = 26;
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The first index that is used: an entry must not be 0.
@@ -68,7 +67,6 @@ impl Nowhere {
     }
 }
 
-/// A stack of free nodes; see the module's documentation.
 #[derive(Default)]
 #[repr(transparent)]
 pub(crate) struct FreeList {
@@ -90,8 +88,6 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slab of at most `limit` nodes.
-    ///
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
     pub unsafe fn make(at: *mut Slab, limit: u32) {
@@ -122,7 +118,6 @@ impl Slab {
         Self::entry(self.nowhere.at().cast_mut().cast(), block)
     }
 
-    /// Where the hot record at `index` lies.
     #[inline(always)]
     fn place(&self, index: u32) -> *mut u8 {
         // Hidden, or the compiler computes the block from the handle a second time.
@@ -147,7 +142,7 @@ impl Slab {
         unsafe { &*self.place(index).cast() }
     }
 
-    /// The two records that are read when a plain timer fires, of a node that exists.
+    /// The hot and the fire record of a node that exists.
     #[inline(always)]
     pub fn hot_and_fire(&self, index: u32) -> (&Hot, &Fire) {
         let at = self.place(index);
@@ -155,7 +150,6 @@ impl Slab {
         unsafe { (&*at.cast(), &*at.wrapping_add(FIRE_AT).cast()) }
     }
 
-    /// The fire record of a node that exists.
     #[inline(always)]
     pub fn fire(&self, index: u32) -> &Fire {
         self.hot_and_fire(index).1
@@ -180,7 +174,6 @@ impl Slab {
         prefetch(self.place(index).wrapping_add(FIRE_AT));
     }
 
-    /// Both.
     #[inline(always)]
     pub fn prefetch_node(&self, index: u32) {
         let at = self.place(index);
@@ -225,7 +218,7 @@ impl Slab {
         Ok(())
     }
 
-    /// Takes the first node of a list. Owner of the list only.
+    /// Owner of the list only.
     fn pop(&self, list: &FreeList) -> Option<u32> {
         // Acquire: pairs with the Release in `push`, for the link.
         let mut head = list.head.load(Ordering::Acquire);
@@ -347,7 +340,6 @@ impl Slab {
         Ok(index)
     }
 
-    /// The indices that were handed out so far.
     pub fn indices(&self) -> std::ops::Range<u32> {
         // Acquire: pairs with the exchange in `take_run`.
         FIRST..self.bump.load(Ordering::Acquire)

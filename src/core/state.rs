@@ -8,22 +8,12 @@
 //! ```
 //!
 //! A thread changes the word by compare-exchange. Only a thread that has just taken
-//! a free node stores it. The modification order of the word is the history of the
-//! timer. Each transition is one method of [`StateWord`].
+//! a free node stores it. Each transition is one method of [`StateWord`].
 //!
-//! # Handles
-//!
-//! ```text
-//!  63        52 51        26 25        8 7   6 5        0
-//! +------------+------------+-----------+-----+----------+
-//! | gen, high  |   index    | gen, low  |  0  | LIVE|ARMED|
-//! +------------+------------+-----------+-----+----------+
-//! ```
-//! The low half of a handle is the low half of the state word of a plain armed
-//! timer. So one exclusive or of word and handle checks the generation and
-//! every flag at once, and the word of a new deadline is
-//! `tick << 26 | low half of the handle`. The high part of the generation lies
-//! beside the word, in the link (`node.rs`).
+//! A handle has the high part of the generation, the index of the node in 26 bits, and the
+//! low half of the state word of a plain armed timer. So one exclusive or of word and
+//! handle checks the low part of the generation and every flag at once. The high part
+//! lies beside the word, in the link (`node.rs`).
 //!
 //! # The deadline
 //!
@@ -66,7 +56,6 @@
 //!   and the end of its callback frees it
 //! ```
 
-/// Flags; see the module's documentation.
 const ARMED: u64 = 1;
 const LIVE: u64 = 2;
 const AUTO: u64 = 4;
@@ -84,7 +73,6 @@ const GEN_SHIFT: u32 = 8;
 /// Bits of a generation in the word, and beside it.
 const GEN_LOW_BITS: u32 = 18;
 pub(crate) const GEN_HIGH_BITS: u32 = 12;
-/// The low half of the word: generation, exponent, flags.
 const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 const GEN: u64 = LOW & !((1 << GEN_SHIFT) - 1);
@@ -134,7 +122,6 @@ pub(crate) fn handle_of(index: u32, generation: u32) -> Handle {
     StateWord::free(generation).handle(index, high_part(generation))
 }
 
-/// The high part of a generation.
 pub(crate) fn high_part(generation: u32) -> u64 {
     u64::from(generation >> GEN_LOW_BITS)
 }
@@ -153,7 +140,6 @@ pub(crate) enum Found {
     Busy(u64),
 }
 
-/// The state of one timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StateWord(pub u64);
 
@@ -250,12 +236,10 @@ impl StateWord {
         StateWord(kept | ARMED | encode(tick, hand))
     }
 
-    /// Marked as due at the exact time that the rare record has.
     pub fn exactly(self) -> Self {
         StateWord(self.0 | EXACT)
     }
 
-    /// Marked as having a rare record.
     pub fn with_rare(self) -> Self {
         StateWord(self.0 | RARE)
     }
@@ -322,11 +306,11 @@ impl StateWord {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & LOW)
     }
 
-    /// Fired, as an event. One that frees itself is free.
+    /// Fired, as an event: one that frees itself is freed.
     #[inline]
     pub fn fired_as_event(self) -> Self {
         if self.is_auto() {
-            self.next_life()
+            self.freed()
         } else {
             self.fired()
         }

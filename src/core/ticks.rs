@@ -1,6 +1,4 @@
-//! Nanoseconds and ticks, without a division on the usual path.
-//!
-//! The core counts ticks from a point before the clock's zero. The distance, the
+//! Nanoseconds and ticks, without a division on the usual path. The core counts ticks from a point before the clock's zero. The distance, the
 //! *bias*, is a power of two between 2^61 and 2^62 nanoseconds. So no caller can
 //! name a small tick, and the gate has room for values that are no hand
 //! (`gate.rs`). One addition to the nanoseconds adds the bias and rounds up, so the
@@ -19,7 +17,6 @@ const NEAREST: u64 = 1 << 60;
 /// The longest tick, 2^46 ns: nineteen hours.
 pub(crate) const LONGEST_TICK: u64 = 1 << 46;
 
-/// The length of a tick, with its reciprocal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     /// Added before the division that rounds up: the bias and a tick less 1; and
@@ -39,7 +36,6 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    /// `tick_ns` is from 1 to [`LONGEST_TICK`].
     pub fn new(tick_ns: u64) -> Self {
         debug_assert!((1..=LONGEST_TICK).contains(&tick_ns));
         // The smallest one with tick_ns <= 2^log.
@@ -76,7 +72,7 @@ impl Ticks {
         self.divide(ns.wrapping_add(self.up))
     }
 
-    /// The first tick at or after `ns`: a timer is never early.
+    /// The first tick at or after `ns`.
     #[inline]
     pub fn at_or_after(&self, ns: u64) -> u64 {
         if ns < EXACT_BELOW {
@@ -86,7 +82,7 @@ impl Ticks {
         }
     }
 
-    /// The last tick at or before `ns`: where a clock that shows `ns` is.
+    /// The last tick at or before `ns`.
     #[inline]
     pub fn at_or_before(&self, ns: u64) -> u64 {
         if ns < EXACT_BELOW {

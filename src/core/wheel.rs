@@ -1,7 +1,4 @@
 //! The wheel: the words that all threads share, and how a thread gets a shard.
-//!
-//! The operations are elsewhere: `arm.rs`, `cancel.rs` and `life.rs` for any
-//! thread, `driver/` for the one that drives.
 
 use super::buckets::Buckets;
 use super::driver::{Driver, Held};
@@ -59,7 +56,6 @@ pub(crate) trait Caller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token(pub(crate) *mut Shard);
 
-/// A timing wheel; see the crate's documentation.
 #[repr(C)]
 pub(crate) struct Wheel<M: Memory> {
     // The first page, which the kernel clears in a forked child.
@@ -102,16 +98,6 @@ pub(crate) struct Callback {
 /// No thread waits, and this is no child.
 pub(super) const NOBODY: u32 = 1;
 
-impl Callback {
-    fn new() -> Self {
-        Callback {
-            running: AtomicU64::new(0),
-            waiters: AtomicU32::new(NOBODY),
-        }
-    }
-}
-
-/// The words that both arming threads and the driver write.
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Shared {
@@ -174,12 +160,16 @@ impl<M: Memory> Wheel<M> {
             hand: AtomicU64::new(hand),
             ..Shared::default()
         };
+        let callback = Callback {
+            running: AtomicU64::new(0),
+            waiters: AtomicU32::new(NOBODY),
+        };
         // SAFETY: the caller's promise.
         unsafe {
             Slab::make(&raw mut (*at).slab, config.limit);
             make_at!(at => Wheel {
                 gate: Gate::new(config.id, hand, &ticks),
-                callback: Callback::new(),
+                callback: callback,
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,
                 pooled: config.pooled,
@@ -279,7 +269,6 @@ impl<M: Memory> Wheel<M> {
         Ok((index, hot, state))
     }
 
-    /// Prefetches the record of a timer.
     #[inline]
     pub fn prefetch(&self, handle: Handle) {
         self.slab.prefetch_hot(index_of(handle));
@@ -341,8 +330,7 @@ impl<M: Memory> Wheel<M> {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The time that the hand has come to, in nanoseconds: the clock never
-    /// shows less.
+    /// The time that the hand has come to: the clock never shows less.
     #[inline]
     pub fn hand_ns(&self) -> u64 {
         self.ticks.ns(self.gate.hand())

@@ -1,7 +1,5 @@
-//! The short way to arm, for a plain timer with a near deadline that no other thread
-//! changes meanwhile. Any other arm takes the long way, [`Wheel::arm`]. If the promise or
-//! the entry may be gone after the exchange, `uphold_again` makes sure of a visit. The
-//! steps are those of `arm.rs`.
+//! The short way to arm, with the steps of `arm.rs`, for a plain timer with a near deadline
+//! that no other thread changes meanwhile. Any other arm takes the long way.
 //!
 //! The fewer instructions, the more calls overlap their cache misses. Each way out is a
 //! call in tail position, so that it costs the short way no register. A thread needs a

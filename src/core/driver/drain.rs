@@ -67,7 +67,7 @@ impl<M: Memory> Wheel<M> {
     /// The event of an armed timer that is handed back.
     fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
         let due_ns = self.due_ns(state);
-        let mut fired = self.fired::<false>(index, (hot, self.slab.fire(index)), state, due_ns);
+        let mut fired = self.fired::<false>(index, hot, self.slab.fire(index), state, due_ns);
         if state.is_rare() {
             let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
             fired.kind |= extra.kind;

@@ -1,6 +1,5 @@
 //! The driver: one thread at a time moves the hand. At each tick that a sweep comes to,
 //! the hand *enters* one slot on every level whose digit has changed, from the top down.
-//! An entry of a later tick goes nearer to the hand: the *cascade*.
 
 mod clean;
 mod drain;
@@ -45,7 +44,8 @@ impl<M: Memory> Wheel<M> {
     pub(super) fn fired<const PLAIN: bool>(
         &self,
         index: u32,
-        (hot, fire): (&Hot, &Fire),
+        hot: &Hot,
+        fire: &Fire,
         state: StateWord,
         deadline_ns: u64,
     ) -> Fired {
@@ -128,7 +128,7 @@ impl Driver {
     }
 }
 
-/// The driver's lock, held.
+/// The right to drive.
 pub(crate) struct Drive<'a, M: Memory> {
     wheel: &'a Wheel<M>,
     state: Opened<'a, Driver>,
@@ -154,7 +154,6 @@ impl<M: Memory> Drop for Drive<'_, M> {
 }
 
 impl<M: Memory> Wheel<M> {
-    /// The right to drive, for one thread at a time.
     pub fn drive(&self) -> Result<Drive<'_, M>, Error> {
         let driving = &self.shared.driving;
         // Relaxed: the exchange decides.
@@ -211,7 +210,6 @@ impl<'a, M: Memory> Drive<'a, M> {
     }
 }
 
-/// One call of `advance`.
 struct Sweep<'a, M: Memory, S> {
     wheel: &'a Wheel<M>,
     own: Producer<'a>,
@@ -282,7 +280,6 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         shared.stopped.store(self.stop.into(), Ordering::Relaxed);
     }
 
-    /// Step sweep.announce.
     fn announce(&mut self, goal: u64) {
         let shared = &self.wheel.shared;
         self.wheel.gate.announce(goal, &self.wheel.ticks);

@@ -1,5 +1,4 @@
-//! A visit: an entry leads the driver to a node. The state word alone decides; the
-//! promise only says whether another entry is needed.
+//! A visit: an entry leads the driver to a node, whose state word alone decides.
 //!
 //! ```text
 //!   visit.read    read state; what is due later keeps its promise
@@ -109,9 +108,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         if state.is_like(due) {
-            let mut fired = self
-                .wheel
-                .fired::<true>(index, (hot, fire), state, self.now_ns);
+            let wheel = self.wheel;
+            let mut fired = wheel.fired::<true>(index, hot, fire, state, self.now_ns);
             if fired.func != 0 {
                 if let Ok(goes_on) = self.claim::<true>(index, hot, state, &mut fired, tick, tick) {
                     return goes_on;
@@ -135,13 +133,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     return true;
                 }
                 Found::Due(due) => {
-                    let due_ns = self.wheel.ticks.ns(due);
-                    let mut fired = self.wheel.fired::<false>(
-                        index,
-                        (hot, self.wheel.slab.fire(index)),
-                        state,
-                        due_ns,
-                    );
+                    let (wheel, fire) = (self.wheel, self.wheel.slab.fire(index));
+                    let due_ns = wheel.ticks.ns(due);
+                    let mut fired = wheel.fired::<false>(index, hot, fire, state, due_ns);
                     self.claim::<false>(index, hot, state, &mut fired, due, tick)
                 }
                 Found::Busy(due) => self.pass_over(index, hot, state, due, tick).map(|()| true),
