@@ -20,7 +20,7 @@
 //! Where workers or an executor run callbacks, RUNNING in the state word stands
 //! for `running`, and [`Wheel::finish`] for `visit.end`.
 
-use super::error::{Answer, Error};
+use super::error::{answer, Answer, Error};
 use super::memory::Memory;
 use super::node::{Hot, Link};
 use super::shard::Producer;
@@ -32,6 +32,7 @@ impl<M: Memory> Wheel<M> {
     /// Cancels a timer. This is the short way, for a plain armed timer, in a thread
     /// that has used the wheel before. All others take [`Wheel::cancel`]. Lock-free.
     #[inline(always)]
+    #[must_use]
     pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
         let Some(token) = caller.token_at_hand() else {
             return self.cancel_slowly(handle, caller);
@@ -52,12 +53,12 @@ impl<M: Memory> Wheel<M> {
         }
         self.producer(token).count.cancels.bump(1);
         probe!(cancel, self, handle, 1);
-        Answer::was_pending(true)
+        1
     }
 
     #[inline(never)]
     fn cancel_slowly(&self, handle: Handle, caller: &impl Caller) -> Answer {
-        self.cancel(caller, handle, false).into()
+        answer(self.cancel(caller, handle, false))
     }
 
     /// Cancels a timer: true if it was pending. With `shut` also shuts it down. A

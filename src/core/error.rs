@@ -21,31 +21,9 @@ pub(crate) enum Error {
 
 /// The answer of a call on a timer: 1 the timer was pending, 0 it was not, or an
 /// [`Error`]. It is the number that the C functions return.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) struct Answer(i32);
+pub(crate) type Answer = i32;
 
-impl Answer {
-    #[inline(always)]
-    pub fn was_pending(was: bool) -> Self {
-        Answer(i32::from(was))
-    }
-
-    #[inline(always)]
-    pub fn number(self) -> i32 {
-        self.0
-    }
-}
-
-impl From<Error> for Answer {
-    fn from(error: Error) -> Self {
-        Answer(error as i32)
-    }
-}
-
-impl From<Result<bool, Error>> for Answer {
-    #[inline]
-    fn from(result: Result<bool, Error>) -> Self {
-        result.map_or_else(Answer::from, Answer::was_pending)
-    }
+#[inline]
+pub(super) fn answer(result: Result<bool, Error>) -> Answer {
+    result.map_or_else(|error| error as Answer, Answer::from)
 }

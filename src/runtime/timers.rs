@@ -116,13 +116,13 @@ impl Host {
         if ns <= self.manual_ns.load(Ordering::Relaxed) {
             return self.arm_now(timer);
         }
-        self.wheel.arm_at(self, timer, ns).number()
+        self.wheel.arm_at(self, timer, ns)
     }
 
     /// Arms for the next tick, as the deadline has passed.
     #[inline(never)]
     fn arm_now(&self, timer: Handle) -> i32 {
-        self.wheel.arm_at(self, timer, self.first_ns()).number()
+        self.wheel.arm_at(self, timer, self.first_ns())
     }
 
     /// The same for a delay, from 1 to [`LONGEST`].
@@ -133,7 +133,7 @@ impl Host {
         }
         // That is `first_ns` or later. Acquire: as in `now`.
         let ns = self.manual_ns.load(Ordering::Acquire) + delay;
-        self.wheel.arm_at(self, timer, ns).number()
+        self.wheel.arm_at(self, timer, ns)
     }
 
     #[inline(never)]
@@ -158,7 +158,7 @@ impl Host {
     /// Cancels, the short way if possible.
     #[inline(always)]
     pub fn delete(&self, timer: Handle) -> i32 {
-        self.wheel.cancel_plain(self, timer).number()
+        self.wheel.cancel_plain(self, timer)
     }
 
     /// Acts on `n` timers in order; returns the number of successes. The memory of

@@ -212,7 +212,7 @@ fn a_drain_in_the_middle_of_a_short_arm() {
     for (was, reached) in ORDERS {
         let (w, token, both) = two_timers(was);
         let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, token, taken, |c| w.arm_at(c, h, at(10)).number());
+        let (answer, given) = drain_during(&w, token, taken, |c| w.arm_at(c, h, at(10)));
         let taken_back = !was && !reached;
         let shutdown = Error::Shutdown as i32;
         assert_eq!(answer, if taken_back { shutdown } else { was.into() });
@@ -220,7 +220,7 @@ fn a_drain_in_the_middle_of_a_short_arm() {
         let rest = if was && !reached { vec![h] } else { vec![] };
         assert_eq!(drained(&w, 9), rest);
         assert_eq!((w.due(h), w.pending()), (Ok(None), 0));
-        assert_eq!(w.arm_at(&Own(token), h, at(20)).number(), shutdown);
+        assert_eq!(w.arm_at(&Own(token), h, at(20)), shutdown);
     }
 }
 
@@ -242,7 +242,7 @@ fn an_arm_that_relies_on_a_promise_of_a_timer_that_rested() {
             assert_eq!(w.next_expiry(), None);
             let woken = Cell::new(0);
             let wakes = Waking(token, || woken.set(woken.get() + 1));
-            assert_eq!(w.arm_at(&wakes, h, at(asked)).number(), 0);
+            assert_eq!(w.arm_at(&wakes, h, at(asked)), 0);
             let pushes = u64::from(promised < LEAP);
             assert_eq!((woken.get(), w.entries()), (kicks, 1 + pushes));
             let next = w.next_expiry().expect("one is pending");
@@ -285,14 +285,14 @@ fn an_arm_without_a_shard() {
         let woken = Cell::new(0);
         let stranger = Stranger(|| woken.set(woken.get() + 1));
         for (tick, was) in [(900, 0), (901, 1)] {
-            assert_eq!(w.arm_at(&stranger, h, at(tick)).number(), was);
+            assert_eq!(w.arm_at(&stranger, h, at(tick)), was);
             assert_eq!(w.pending(), 1);
         }
-        assert_eq!(w.cancel_plain(&stranger, h).number(), 1);
-        assert_eq!(w.arm_at(&stranger, h, at(900)).number(), 0);
+        assert_eq!(w.cancel_plain(&stranger, h), 1);
+        assert_eq!(w.arm_at(&stranger, h, at(900)), 0);
         assert_eq!(woken.get() > 0, sleeps);
         let refused = w.arm_at(&stranger, h, at(894));
-        assert_eq!(refused.number(), Error::Memory as i32);
+        assert_eq!(refused, Error::Memory as i32);
         assert!(!w.nothing_due(at(900)));
         assert_eq!(fired(&w, 899, 9), []);
         assert_eq!(fired(&w, 900, 9), [h]);
@@ -310,10 +310,10 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     let h = w.setup(own, Spec::default(), Some(at(100))).unwrap();
     asleep(&w);
     let sweeps = Waking(token, || assert_eq!(fired(&w, 200, 9), [h]));
-    assert_eq!(w.arm_at(&sweeps, h, at(50)).number(), 1);
+    assert_eq!(w.arm_at(&sweeps, h, at(50)), 1);
     assert_eq!(w.due(h), Ok(None));
     // What the sweep has passed is not counted on.
-    assert_eq!(w.arm_at(own, h, at(300)).number(), 0);
+    assert_eq!(w.arm_at(own, h, at(300)), 0);
     assert_eq!(fired(&w, 299, 9), []);
     assert_eq!(fired(&w, 300, 9), [h]);
 }
@@ -329,14 +329,14 @@ fn no_memory_in_an_arm() {
     memory.0.store(true, Ordering::Relaxed);
     // The shard has some room at hand.
     let mut spare = 0;
-    while w.arm_at(own, armed, at(899 - spare)).number() == 1 {
+    while w.arm_at(own, armed, at(899 - spare)) == 1 {
         spare += 1;
         assert!(spare < 800, "memory is refused");
     }
     let due = w.due(armed);
     assert_eq!(due, Ok(Some(at(900 - spare))));
     for (h, was) in [(rests, Ok(None)), (armed, due)] {
-        let short = w.arm_at(own, h, at(9)).number();
+        let short = w.arm_at(own, h, at(9));
         assert_eq!(short, Error::Memory as i32);
         assert_eq!(w.arm(own, h, at(9), How::Always), Err(Error::Memory));
         assert_eq!(w.due(h), was);
@@ -348,7 +348,7 @@ fn no_memory_in_an_arm() {
     );
     assert_eq!((w.live(), w.pending()), (live, 1));
     // A promise needs none, nor does never.
-    assert_eq!(w.arm_at(own, armed, at(950)).number(), 1);
+    assert_eq!(w.arm_at(own, armed, at(950)), 1);
     assert_eq!(w.arm(own, rests, NEVER, How::Always), Ok(false));
     assert_eq!(fired(&w, 949, 9), []);
     memory.0.store(false, Ordering::Relaxed);

@@ -114,14 +114,14 @@ impl World {
 
     /// The short way to arm.
     fn short_arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
-        yes(self.wheel.arm_at(&self.own(n), timer, at(tick)).number())
+        yes(self.wheel.arm_at(&self.own(n), timer, at(tick)))
     }
 
     /// Arms a timer that may be gone, by the short way or the long one; the answer.
     fn arm_either_way(&self, n: usize, timer: Handle, tick: u64, short: bool) -> i32 {
         let own = self.own(n);
         if short {
-            return self.wheel.arm_at(&own, timer, at(tick)).number();
+            return self.wheel.arm_at(&own, timer, at(tick));
         }
         let armed = self.wheel.arm(&own, timer, at(tick), How::Always);
         armed.map_or_else(|e| e as i32, i32::from)
@@ -133,7 +133,7 @@ impl World {
 
     /// The short way to cancel.
     fn short_cancel(&self, n: usize, timer: Handle) -> bool {
-        yes(self.wheel.cancel_plain(&self.own(n), timer).number())
+        yes(self.wheel.cancel_plain(&self.own(n), timer))
     }
 
     /// The tick that a timer is due at, or 0.

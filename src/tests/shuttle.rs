@@ -396,9 +396,9 @@ fn awake(token: Token) -> Waking<fn()> {
 /// An answer as the long way gives it.
 fn result(answer: Answer) -> Result<bool, Error> {
     let refusals = [Error::Stale, Error::Shutdown];
-    match refusals.into_iter().find(|e| *e as i32 == answer.number()) {
+    match refusals.into_iter().find(|e| *e as i32 == answer) {
         Some(refused) => Err(refused),
-        None if (0..=1).contains(&answer.number()) => Ok(answer.number() == 1),
+        None if (0..=1).contains(&answer) => Ok(answer == 1),
         None => panic!("refused: {answer:?}"),
     }
 }

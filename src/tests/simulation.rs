@@ -302,7 +302,7 @@ impl<'m> Machine<'m> {
         let want = self.tick(ns).max(hand + 1);
         let was = t.tick.is_some();
         let answer = if how == How::Always && self.dice(2) == 0 {
-            let answer = self.wheel.arm_at(&self.thread(), t.handle, ns).number();
+            let answer = self.wheel.arm_at(&self.thread(), t.handle, ns);
             assert!((0..=1).contains(&answer) || answer == Error::Memory as i32);
             u64::try_from(answer)
                 .map(|was| was == 1)
@@ -376,7 +376,7 @@ impl<'m> Machine<'m> {
         if self.dice(2) == 0 {
             return self.wheel.cancel(&self.thread(), handle, false).unwrap();
         }
-        let answer = self.wheel.cancel_plain(&self.thread(), handle).number();
+        let answer = self.wheel.cancel_plain(&self.thread(), handle);
         assert!((0..=1).contains(&answer), "{answer}");
         answer == 1
     }

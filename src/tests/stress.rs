@@ -34,7 +34,7 @@ struct Tally {
 
 /// What the short calls answer, as the others do.
 fn result(answer: Answer) -> Result<bool, Error> {
-    match answer.number() {
+    match answer {
         n if n >= 0 => Ok(n == 1),
         n if n == Error::Stale as i32 => Err(Error::Stale),
         n => panic!("{n}"),

@@ -7,7 +7,7 @@
 
 use super::{Basis, How, Node};
 use crate::core::entry::Entry;
-use crate::core::error::{Answer, Error};
+use crate::core::error::{answer, Answer, Error};
 use crate::core::gate::Seen;
 use crate::core::memory::Memory;
 use crate::core::node::{Hot, Link};
@@ -20,6 +20,7 @@ impl<M: Memory> Wheel<M> {
     /// Arms a timer for a point in time, not before [`Caller::first_ns`]. Lock-free;
     /// linearizes at the exchange.
     #[inline(always)]
+    #[must_use]
     pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
         self.arm_near::<false>(caller, handle, ns)
     }
@@ -77,7 +78,7 @@ impl<M: Memory> Wheel<M> {
             return self.count_arm(state.is_armed(), caller);
         };
         self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
-        Answer::was_pending(state.is_armed())
+        state.is_armed().into()
     }
 
     /// The end of an arm in a thread whose shard is not at hand.
@@ -85,7 +86,7 @@ impl<M: Memory> Wheel<M> {
     #[inline(never)]
     fn count_arm(&self, was: bool, caller: &impl Caller) -> Answer {
         self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
-        Answer::was_pending(was)
+        was.into()
     }
 
     /// The same where a push is needed. What does not fit into registers is read
@@ -135,7 +136,7 @@ impl<M: Memory> Wheel<M> {
         own.count.armed[usize::from(state.is_armed())].bump(1);
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
-        Answer::was_pending(state.is_armed())
+        state.is_armed().into()
     }
 
     /// The same after the bucket has got room.
@@ -150,12 +151,12 @@ impl<M: Memory> Wheel<M> {
         caller: &impl Caller,
     ) -> Answer {
         let Some(own) = self.owned(caller) else {
-            return Error::Memory.into();
+            return Error::Memory as Answer;
         };
         // Release: pairs with free.look. It is set again before the push.
         own.publishing.store(0, Ordering::Release);
         if !own.make_room(&self.memory, bucket) {
-            return Error::Memory.into();
+            return Error::Memory as Answer;
         }
         // If the hand has moved meanwhile, that is another bucket, or the timer is due.
         let hot = self.slab.hot(index_of(handle));
@@ -199,7 +200,7 @@ impl<M: Memory> Wheel<M> {
         self.count(own, |c| &c.armed[usize::from(was)], 1);
         let Some(own) = own else {
             self.call_rescue(caller);
-            return Answer::was_pending(was);
+            return was.into();
         };
         let index = index_of(handle);
         let hot = self.slab.hot(index);
@@ -208,7 +209,7 @@ impl<M: Memory> Wheel<M> {
         self.uphold(caller, arm, basis);
         // Release: pairs with free.look.
         own.publishing.store(0, Ordering::Release);
-        self.unless_closed(arm, was).into()
+        answer(self.unless_closed(arm, was))
     }
 
     /// Step arm.publish, for a timer whose exchange has succeeded: so its high part is
@@ -230,7 +231,7 @@ impl<M: Memory> Wheel<M> {
 
     #[inline(never)]
     fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
-        self.arm(caller, handle, ns, How::Always).into()
+        answer(self.arm(caller, handle, ns, How::Always))
     }
 
     /// The same for a tick, as good as the time that was rounded up to it.

@@ -65,7 +65,7 @@ fn clean_up_against_a_push_that_is_cancelled() {
             move |(w, t)| {
                 let own = Waking(w.tokens[0], || ());
                 if short {
-                    yes(w.wheel.arm_at(&own, *t, at(3)).number());
+                    yes(w.wheel.arm_at(&own, *t, at(3)));
                 } else {
                     arm(w, 0, *t, 3);
                 }
@@ -175,7 +175,7 @@ fn armed_again(cancelled: bool) -> (World, Handle) {
 
 fn arm_short(w: &World, n: usize, t: Handle, tick: u64) -> bool {
     let own = Waking(w.tokens[n], || ());
-    yes(w.wheel.arm_at(&own, t, tick << SHORT).number())
+    yes(w.wheel.arm_at(&own, t, tick << SHORT))
 }
 
 /// How many fire by `tick`.

@@ -88,9 +88,9 @@ fn fired(fired: u64) -> Books {
 /// An answer as the long way gives it.
 fn result(answer: Answer) -> Result<bool, Error> {
     let refusals = [Error::Stale, Error::Shutdown];
-    match refusals.into_iter().find(|e| *e as i32 == answer.number()) {
+    match refusals.into_iter().find(|e| *e as i32 == answer) {
         Some(refused) => Err(refused),
-        None => Ok(super::yes(answer.number())),
+        None => Ok(super::yes(answer)),
     }
 }
 

@@ -43,7 +43,7 @@ fn race_4_short_arm_against_drain() {
                 let t = w.timer(None);
                 (w, t)
             },
-            move |(w, t)| w.wheel.arm_at(&w.own(1), *t, 3 * tick_ns).number(),
+            move |(w, t)| w.wheel.arm_at(&w.own(1), *t, 3 * tick_ns),
             |(w, _)| drained(w),
             |(w, t), armed, handed| {
                 match armed {
