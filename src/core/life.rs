@@ -26,7 +26,6 @@ use super::gate::View;
 use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::{Producer, Shard};
-use super::slab::FreeList;
 use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP, NEVER};
 use super::tunables::LIMIT_TRIES;
 use super::wheel::{Caller, Wheel};
@@ -104,12 +103,18 @@ impl<M: Memory> Wheel<M> {
 
     /// A node that was free.
     fn alloc(&self, own: Producer<'_>) -> Result<u32, Error> {
+        let (slab, free) = (&self.slab, &own.free);
         let mut tries = LIMIT_TRIES;
         loop {
-            let others = |f: &mut dyn FnMut(&FreeList) -> bool| {
-                self.find_shard(|s| f(&s.free));
-            };
-            match self.slab.alloc(&self.memory, &own.free, others) {
+            if let Some(index) = slab.pop(free) {
+                return Ok(index);
+            }
+            let steal = |s: &Shard| slab.steal(Some(&s.free), free);
+            if slab.steal(None, free) || self.find_shard(steal).is_some() {
+                // Another thread may have taken the list again.
+                continue;
+            }
+            match slab.take_run(&self.memory, free) {
                 // While a thread takes another thread's list, neither has it. That
                 // thread may be stopped, so the search has a bound.
                 Err(Error::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,

@@ -219,7 +219,7 @@ impl Slab {
     }
 
     /// Owner of the list only.
-    fn pop(&self, list: &FreeList) -> Option<u32> {
+    pub fn pop(&self, list: &FreeList) -> Option<u32> {
         // Acquire: pairs with the Release in `push`, for the link.
         let mut head = list.head.load(Ordering::Acquire);
         while head != 0 {
@@ -265,8 +265,10 @@ impl Slab {
         }
     }
 
-    /// Takes all of `from` into `into`, which is empty and the caller's own.
-    fn steal(&self, from: &FreeList, into: &FreeList) -> bool {
+    /// Takes all nodes of another list, or of the strays, into one that is empty and the
+    /// caller's own.
+    pub fn steal(&self, from: Option<&FreeList>, into: &FreeList) -> bool {
+        let from = from.unwrap_or(&self.strays);
         // Relaxed: spares the exchange if there are none.
         if from.head.load(Ordering::Relaxed) == 0 {
             return false;
@@ -282,34 +284,10 @@ impl Slab {
                 .is_ok()
     }
 
-    /// Takes a node for the owner of `free`. `others` finds the lists of other threads.
-    /// Lock-free. A node that has never been used before has a state word of 0.
-    pub fn alloc<M: Memory>(
-        &self,
-        memory: &M,
-        free: &FreeList,
-        others: impl Fn(&mut dyn FnMut(&FreeList) -> bool),
-    ) -> Result<u32, Error> {
-        loop {
-            // Another thread may have taken the list again.
-            if let Some(index) = self.pop(free) {
-                return Ok(index);
-            }
-            let mut stolen = self.steal(&self.strays, free);
-            if !stolen {
-                others(&mut |list| {
-                    stolen = !std::ptr::eq(list, free) && self.steal(list, free);
-                    stolen
-                });
-            }
-            if !stolen {
-                return self.take_run(memory, free);
-            }
-        }
-    }
-
-    /// Takes a run of fresh nodes: one, and the others into the caller's own list.
-    fn take_run<M: Memory>(&self, memory: &M, free: &FreeList) -> Result<u32, Error> {
+    /// Takes a run of fresh nodes, whose state words are 0: one, and the others into the
+    /// caller's own list.
+    #[inline(never)]
+    pub fn take_run<M: Memory>(&self, memory: &M, free: &FreeList) -> Result<u32, Error> {
         let end = FIRST + self.limit;
         // Relaxed: only compared; the exchange decides.
         let mut index = self.bump.load(Ordering::Relaxed);
@@ -398,7 +376,7 @@ mod model {
             });
             let (slab, list) = &*world;
             let mine = FreeList::default();
-            if slab.steal(list, &mine) {
+            if slab.steal(Some(list), &mine) {
                 let index = slab.pop(&mine).unwrap();
                 let nowhere = slab.nowhere.at().wrapping_add(index as usize);
                 assert_ne!(
@@ -429,11 +407,21 @@ mod tests {
         }
     }
 
+    fn alloc(slab: &Slab, own: &FreeList, other: &FreeList) -> Result<u32, Error> {
+        if let Some(index) = slab.pop(own) {
+            return Ok(index);
+        }
+        if slab.steal(Some(other), own) {
+            return Ok(slab.pop(own).unwrap());
+        }
+        slab.take_run(&Heap, own)
+    }
+
     #[test]
     fn last_in_first_out_and_the_limit_is_an_error() {
         let mut slab = slab(2);
         let free = FreeList::default();
-        let alloc = || slab.alloc(&Heap, &free, |_| ());
+        let alloc = || alloc(&slab, &free, &free);
         let a = alloc().unwrap();
         let b = alloc().unwrap();
         assert_eq!(alloc(), Err(Error::Limit));
@@ -449,14 +437,13 @@ mod tests {
     fn at_the_limit_the_nodes_of_other_threads_are_found() {
         let mut slab = slab(3);
         let (own, other) = (FreeList::default(), FreeList::default());
-        let a = slab.alloc(&Heap, &other, |_| ()).unwrap();
-        let find = |f: &mut dyn FnMut(&FreeList) -> bool| _ = f(&other);
+        let a = alloc(&slab, &other, &other).unwrap();
         // The other thread has the whole run at hand.
-        assert!(slab.alloc(&Heap, &own, find).is_ok());
-        assert!(slab.alloc(&Heap, &own, find).is_ok());
-        assert_eq!(slab.alloc(&Heap, &own, find), Err(Error::Limit));
+        assert!(alloc(&slab, &own, &other).is_ok());
+        assert!(alloc(&slab, &own, &other).is_ok());
+        assert_eq!(alloc(&slab, &own, &other), Err(Error::Limit));
         slab.push(Some(&other), a);
-        assert_eq!(slab.alloc(&Heap, &own, find), Ok(a));
+        assert_eq!(alloc(&slab, &own, &other), Ok(a));
         // SAFETY: nobody else uses it.
         unsafe { slab.unmap(&Heap) };
     }
