@@ -36,11 +36,6 @@ impl Held {
         }
         self.last.store(tick, Ordering::Relaxed);
     }
-
-    fn range(&self) -> (u64, u64) {
-        let first = self.first.load(Ordering::Relaxed);
-        (first, self.last.load(Ordering::Relaxed))
-    }
 }
 
 impl<M: Memory> Wheel<M> {
@@ -172,7 +167,10 @@ impl<M: Memory> Wheel<M> {
     /// Whether a timer that is due may wait for the end of its callback. The driver has
     /// made an entry for it far ahead.
     fn may_be_held_up(&self, hand: u64) -> bool {
-        let (first, last) = self.shared.held.range();
+        let held = &self.shared.held;
+        // Relaxed, both: as in `Held::add`.
+        let first = held.first.load(Ordering::Relaxed);
+        let last = held.last.load(Ordering::Relaxed);
         let (mut budget, mut found) = (SETTLE, false);
         if last > hand {
             self.each_slot(hand, |entered, end, bucket| {
