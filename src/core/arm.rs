@@ -257,6 +257,9 @@ impl<M: Memory> Wheel<M> {
         (first, last): (u64, u64),
         hand: u64,
     ) -> Option<bool> {
+        if let How::Always | How::Periodic(_) = how {
+            return None;
+        }
         let now = state.is_armed().then(|| state.deadline(hand));
         match (how, now) {
             (How::Pending, None) => Some(false),

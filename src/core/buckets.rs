@@ -149,7 +149,14 @@ impl Buckets {
 
     /// Adds a shard that no other thread knows yet.
     pub fn adopt(&self, id: u32, shard: *mut Shard) {
-        Shard::append(self.owner(id), shard, |s| &s.next_of_bit);
+        // SAFETY: no other thread knows it yet.
+        let next = unsafe { &(*shard).next_of_bit };
+        // The latest is the first. Release: pairs with `first_shard`.
+        let owner = self.owner(id);
+        _ = owner.fetch_update(Ordering::AcqRel, Ordering::Acquire, |first| {
+            next.store(first, Ordering::Relaxed);
+            Some(shard)
+        });
     }
 
     /// The first shard of a mask bit; the others through `next_of_bit`.
