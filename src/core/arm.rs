@@ -423,6 +423,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The result of an arm after its exchange; race 4.
+    #[inline(always)]
     fn unless_closed(&self, arm: Arm<'_>, was: bool) -> Result<bool, Error> {
         if was || self.gate.view() != View::Closed {
             return Ok(was);
