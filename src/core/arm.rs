@@ -1,9 +1,22 @@
 //! Arming, from any thread: the protocol, and the way that every arm can take. The invariant
 //! of promises, which an arm upholds, stands in `lib.rs`.
 //!
-//! docs/ARCHITECTURE.md has the steps of an arm, such as arm.push, in order. A promise is
-//! published by a plain store, when all that it says is true. If a thread is stopped
-//! before that, other threads push entries of their own.
+//! # The steps
+//!
+//! ```text
+//!   with a push                          relying on a promise
+//!   arm.read      gate, state, link      arm.read      gate, state, link
+//!   arm.push      the entry              arm.exchange  state := armed   (RMW)
+//!   arm.exchange  state := armed (RMW)   --- fence ---
+//!   --- fence ---                        arm.rely      floor <= promise?
+//!   arm.mark      bucket, summary                      gate as it was?
+//!   arm.wake      lower next_visit; alarm later? kick
+//!   arm.check     hand before the entry?
+//!   arm.publish   link := promise
+//! ```
+//! A promise is published by a plain store, when all that it says is true. If a thread is
+//! stopped before that, other threads push entries of their own. Race 3, with arm.wake, is
+//! drawn in `driver/sleep.rs`.
 //!
 //! # Race 1: an arm that relies on a promise, against the visit
 //!
