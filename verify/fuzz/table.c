@@ -187,7 +187,7 @@ static uint64_t next_period(const struct world *w, const struct timer *t,
 
 	MUST(missed == 0 || missed == UINT32_MAX || from + missed * t->period <= w->now);
 	if (t->missed == HWHEEL_MISSED_DELAY && missed > 0)
-		from = now;
+		from = w->now;
 	else if (missed == UINT32_MAX)
 		from += (now - from) / t->period * t->period;
 	else
