@@ -291,6 +291,8 @@ static void make(struct world *w, unsigned op)
 		if (op != 0)
 			set_range(w, t, op == 2 ? time : absolute(w, time, flags),
 				  t->slack);
+		t->passed = op >= 3 && t->deadline < w->now &&
+			    w->now - t->deadline >= UINT64_C(1) << 46;
 		agree(w, t);
 	}
 }
@@ -331,7 +333,7 @@ static void move(struct world *w, unsigned op)
 		} else if (op != 3 || t->armed) {
 			uint64_t old = t->armed ? t->deadline : deadline;
 
-			t->behind = 0;
+			t->behind = t->passed = 0;
 			set_range(w, t, deadline, slack);
 			/* A range leaves a timer where it is that fires in it. */
 			if (op == 4 && t->periodic && old < deadline)
@@ -361,6 +363,7 @@ static void set_period(struct world *w)
 		t->periodic |= t->period != 0;
 		/* What it says of periods that it has left out may be of either. */
 		t->queued_behind = 1;
+		t->behind |= t->passed;
 		agree(w, t);
 	}
 }

@@ -198,12 +198,18 @@ static uint64_t next_period(const struct world *w, const struct timer *t,
 void expected(struct world *w, const struct hwheel_event *e)
 {
 	struct timer *t = &w->timers[e->cookie % COUNT(w->timers)];
+	uint64_t before = 0;
 
 	MUST(t->cookie == e->cookie && e->timer == t->handle);
 	if (!t->behind) {
 		MUST(e->deadline_ns >= t->deadline);
 		MUST(e->deadline_ns <= t->tick * w->tick_ns);
 		MUST(t->periodic || e->deadline_ns % w->tick_ns == 0);
+		if (t->passed && t->period != 0)
+			before = (e->deadline_ns - t->deadline) / t->period;
+		if (e->missed == UINT32_MAX || before > e->missed)
+			before = 0;
+		t->passed = 0;
 		t->deadline = e->deadline_ns;
 	}
 	fires(w, t);
@@ -212,7 +218,7 @@ void expected(struct world *w, const struct hwheel_event *e)
 	else if (t->behind)
 		goes_on_somewhere(w, t);
 	else
-		goes_on(w, t, next_period(w, t, e->missed), t->slack);
+		goes_on(w, t, next_period(w, t, e->missed - (uint32_t)before), t->slack);
 	if (t->period != 0 && t->missed != HWHEEL_MISSED_BURST && !t->behind)
 		MUST(t->deadline > w->now / w->tick_ns * w->tick_ns);
 }

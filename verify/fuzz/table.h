@@ -33,6 +33,11 @@ struct timer {
 	int exists, armed, shut, frees_itself, calls;
 	/* It has a period, or had one when it was armed. */
 	int periodic;
+	/*
+	 * Its first time had passed long before it was made. The event may count the
+	 * periods up to then as missed before its deadline.
+	 */
+	int passed;
 	/* Freed or not, its callback runs; or waits in the queue, for this event. */
 	int running, queued;
 	uint64_t queued_deadline, queued_tick;
