@@ -229,13 +229,11 @@ impl<'a> Producer<'a> {
             || self.make_room(memory, bucket) && self.push_if_room(bucket, entry)
     }
 
-    /// Appends an empty chunk to a bucket if there is no room; false without memory.
+    /// Appends an empty chunk to a bucket that has no room; false without memory.
     #[inline(never)]
     pub fn make_room<M: Memory>(self, memory: &M, bucket: u32) -> bool {
         let back = self.back(bucket);
-        if !back.get().is_end() {
-            return true;
-        }
+        debug_assert!(back.get().is_end());
         let chunk = self.take_chunk(memory);
         if chunk.is_null() {
             return false;
