@@ -76,17 +76,16 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
     });
 }
 
-/// A delete that waits for a callback hears that it was put into the queue, if nothing
-/// else happens for ever.
-#[test]
-fn a_sync_delete_hears_of_the_queue() {
-    check(|rng, tally| {
+/// A delete waits for a callback, and is told that the callback was put into the queue. With
+/// `locked` it holds the lock that the executor takes.
+fn hear_of_the_queue(manner: Manner, locked: bool) {
+    check(move |rng, tally| {
         let crew = Crew {
             workers: 0,
             queue: 2,
             overload: Overload::Run,
         };
-        let w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
+        let w = World::new(Clock::Monotonic, Some(crew), manner);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 1, |_, rng| {
@@ -100,42 +99,25 @@ fn a_sync_delete_hears_of_the_queue() {
                 for _ in 0..rng.below(400) {
                     thread::yield_now();
                 }
-                w.await_end(host, timer);
-            }
-        });
-        w.close(tally, rng);
-    });
-}
-
-/// The same before the executor is called, which needs a lock of the thread that waits.
-#[test]
-fn a_sync_delete_hears_of_the_queue_before_the_executor() {
-    check(|rng, tally| {
-        let crew = Crew {
-            workers: 0,
-            queue: 2,
-            overload: Overload::Run,
-        };
-        let w = World::new(Clock::Monotonic, Some(crew), Manner::Locks);
-        let host = w.host();
-        host.start().unwrap();
-        together(&w, rng, 1, |_, rng| {
-            let timer = w.pick(rng);
-            for _ in 0..8 {
-                w.book(1);
-                let was = host.arm(timer, host.after(0), crate::core::arm::How::Always);
-                assert_eq!(was, Ok(false));
-                system().pass(2 * TICK);
-                for _ in 0..rng.below(400) {
-                    thread::yield_now();
-                }
-                let lock = w.asked.lock().unwrap();
+                let lock = locked.then(|| w.asked.lock().unwrap());
                 w.await_end(host, timer);
                 drop(lock);
             }
         });
         w.close(tally, rng);
     });
+}
+
+/// Nothing else happens after the push.
+#[test]
+fn a_sync_delete_hears_of_the_queue() {
+    hear_of_the_queue(Manner::Refuses, false);
+}
+
+/// After the push the executor waits for a lock of the thread that deletes.
+#[test]
+fn a_sync_delete_hears_of_the_queue_before_the_executor() {
+    hear_of_the_queue(Manner::Locks, true);
 }
 
 /// A stop beside a thread that drives hears that this has put a callback into the queue,
