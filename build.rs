@@ -96,8 +96,8 @@ mod header {
         items
     }
 
-    /// What the members of a struct have as comments of their own, as lines of the
-    /// struct's; and the code without them.
+    /// Turns the comments of the members of a struct into lines for the comment of the
+    /// struct. Returns these lines, and the code without the comments.
     fn members(code: &str) -> (String, String) {
         let (mut lines, mut rest, mut text) = (String::new(), String::new(), Vec::new());
         let mut is_comment = false;
@@ -199,7 +199,7 @@ mod header {
         out
     }
 
-    /// Adds to the comment of a function what `src/capi` says once for all of them.
+    /// Adds to the comment of a function the lines that are the same for most functions.
     fn complete(comment: &str, code: &str) -> String {
         let takes = |parameter: &str| code.contains(&format!("hwheel{parameter}"));
         let mut lines: Vec<&str> = comment.lines().collect();
@@ -207,7 +207,7 @@ mod header {
         if !is_function || !takes(" *wheel") || takes("_destroy(") {
             return comment.to_owned();
         }
-        // Lines that begin so are there, or this adds the line there.
+        // Adds a line, unless there is one with the same beginning.
         let mut add = |begin: &str, at: &dyn Fn(&[&str]) -> usize, line: &'static str| {
             if !lines.iter().any(|l| l.starts_with(begin)) {
                 let at = at(&lines);

@@ -43,8 +43,8 @@ use time::{nanos, Time, When};
 /// time drives; another one gets [`Error::Busy`].
 ///
 /// In the child of a fork every call is [`Error::Shutdown`]. Every call on a timer that
-/// no longer exists is [`Error::Stale`]. A call that does as another one has its errors
-/// and panics, too.
+/// no longer exists is [`Error::Stale`]. A call that is described by another call has the
+/// errors and panics of that call.
 ///
 /// A wheel that is dropped stops, waits for a running handler, and frees its timers;
 /// pending timers do not fire. If its own handler drops it, or a future that it has

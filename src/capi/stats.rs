@@ -95,7 +95,7 @@ pub unsafe extern "C" fn hwheel_list(
     number(unsafe { host(wheel) }.and_then(|host| {
         let cursor = cursor.filter(|_| max != 0).ok_or(EINVAL)?;
         let mut batch = Batch::new(events, max, HWHEEL_EVENT_LISTED)?;
-        // What is beyond all timers is the end.
+        // A cursor beyond all timers is at the end of the walk.
         let from = u32::try_from(*cursor).unwrap_or(u32::MAX);
         *cursor = host.list(from, |fired| batch.put(fired))?.into();
         Ok(batch.len as i32)

@@ -295,8 +295,8 @@ impl<M: Memory> Wheel<M> {
         None
     }
 
-    /// The deadline of a pending timer, in nanoseconds: the time of its tick. The word was
-    /// read near the present hand.
+    /// The deadline of a pending timer, in nanoseconds: the time of its tick. The
+    /// hand was near its present tick when the word was read.
     pub(super) fn due_ns(&self, state: StateWord) -> u64 {
         match state.deadline(self.gate.hand()) {
             NEVER => NEVER,
@@ -304,8 +304,8 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The same of a state that was read after the hand was `before`; `None` if the hand
-    /// has moved so far since then that the word may no longer read right.
+    /// The same for a state that was read after the hand was at `before`. `None` if the
+    /// hand has moved so far since then that the word may be misread.
     fn due_since(&self, before: u64, state: StateWord) -> Option<u64> {
         let due = self.due_ns(state);
         (self.gate.hand().saturating_sub(before) <= LEAP).then_some(due)
@@ -316,8 +316,9 @@ impl<M: Memory> Wheel<M> {
         self.live_node(handle).map(|(_, _, state)| state.is_armed())
     }
 
-    /// The deadline of a timer, if it is pending. Wait-free: it reads again only if the
-    /// hand has moved by more than a leap, which it can do so many times.
+    /// The deadline of a timer, if it is pending. Wait-free: the thread reads again only
+    /// if the hand has moved by more than a leap, and the clock's range has a limited
+    /// number of leaps.
     pub fn due(&self, handle: Handle) -> Result<Option<u64>, Error> {
         loop {
             let before = self.gate.hand();

@@ -16,6 +16,6 @@ pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// A function of the library's own, as the core keeps functions: a number. It is short, and the driver runs
-/// it itself, whether or not there is a pool.
+/// A function of the library, as the number that the core keeps for a function. It is
+/// short: the driver runs it, with or without a pool.
 pub(crate) const PROMPT: usize = usize::MAX;

@@ -24,7 +24,7 @@ unsafe impl Send for Register {}
 
 static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
-/// That of the calling process; `None` without memory.
+/// The register of the calling process; `None` without memory.
 pub(super) fn register() -> Option<&'static Mutex<Register>> {
     REGISTER.get()
 }
@@ -34,7 +34,7 @@ pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
     quietly(|| register.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A list of what lies elsewhere.
+/// A list of nodes. Their owners hold the memory.
 pub(super) struct List<N>(*const N);
 
 impl<N> Default for List<N> {
@@ -62,13 +62,13 @@ impl<N: Listed> List<N> {
     }
 
     /// # Safety
-    /// It stays where it is until it is removed.
+    /// The node stays at its address until it is removed.
     pub unsafe fn add(&mut self, node: &N) {
         node.next().set(self.0);
         self.0 = node;
     }
 
-    /// Removes what was added.
+    /// Removes a node of the list.
     pub fn remove(&mut self, node: &N) {
         match self.find(|before| std::ptr::eq(before.next().get(), node)) {
             Some(before) => before.next().set(node.next().get()),

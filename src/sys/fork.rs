@@ -15,8 +15,8 @@ pub(crate) fn wipe_in_child(page: *mut u8) {
     quietly(|| unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) });
 }
 
-/// A value of each process: a child makes its own. A page that is clear in a child
-/// points to it.
+/// A value that each process has for itself: a forked child makes a new one. The pointer
+/// to the value lies in a page that the kernel clears in a child.
 pub(crate) struct PerProcess<T>(AtomicPtr<AtomicPtr<T>>);
 
 impl<T: Default + Sync> PerProcess<T> {
@@ -33,7 +33,7 @@ impl<T: Default + Sync> PerProcess<T> {
     }
 }
 
-/// What a pointer points to. The first thread maps and makes it.
+/// The value behind a pointer. The first thread maps a page and makes the value there.
 fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T)) -> Option<&T> {
     // Acquire: pairs with the Release below.
     let mut at = pointer.load(Ordering::Acquire);

@@ -1,7 +1,8 @@
 //! The end of a wheel: every pending timer is handed back, once.
 //!
-//! A drain marks each timer that it comes to. So the exchange of an arm that is under way
-//! fails from then on: of one that has succeeded the drain finds the timer.
+//! A drain changes the word of each timer that it comes to. So the exchange of an arm that
+//! is under way fails from then on. If the exchange came before, the drain finds the timer
+//! armed.
 
 use super::{Drive, Fired};
 use crate::core::memory::Memory;

@@ -28,7 +28,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Adds an entry at `tick`, which is behind all others, while the hand is at `hand`. Driver only.
+    /// Adds an entry at `tick`, which is behind all others, while the hand is at `hand`.
+    /// Driver only.
     pub(super) fn add(&self, tick: u64, hand: u64) {
         // Relaxed, all: read between two loads of `driving`.
         if self.last.load(Ordering::Relaxed) <= hand {

@@ -320,7 +320,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if ns <= now {
             missed = (now - ns) / extra.period + 1;
             ns = if extra.kind & DELAY != 0 {
-                // From the nanosecond: the tick may have begun a while ago.
+                // From the exact time: the tick may have begun earlier.
                 now.max(self.sink.now_ns()).saturating_add(extra.period)
             } else {
                 ns.saturating_add(missed.saturating_mul(extra.period))
