@@ -162,7 +162,7 @@ impl Buckets {
     /// The first shard of a mask bit; the others through `next_of_bit`.
     #[inline]
     pub fn first_shard(&self, bit: u32) -> *mut Shard {
-        // Acquire: pairs with `Shard::append`.
+        // Acquire: pairs with `adopt`.
         self.owner(bit).load(Ordering::Acquire)
     }
 

@@ -100,18 +100,14 @@ impl Shard {
         at
     }
 
-    /// Puts a shard that no other thread knows at the end of a list, whose links `next` has.
-    pub fn append(
-        mut link: &AtomicPtr<Shard>,
-        shard: *mut Shard,
-        next: impl Fn(&Shard) -> &AtomicPtr<Shard>,
-    ) {
+    /// Puts a shard that no other thread knows at the end of the list that begins at `link`.
+    pub fn append(mut link: &AtomicPtr<Shard>, shard: *mut Shard) {
         // AcqRel: publishes the shard. Acquire: the one that is there.
         while let Err(there) =
             link.compare_exchange(null_mut(), shard, Ordering::AcqRel, Ordering::Acquire)
         {
             // SAFETY: shards live as long as the wheel.
-            link = next(unsafe { &*there });
+            link = unsafe { &(*there).next };
         }
     }
 

@@ -217,7 +217,7 @@ impl<M: Memory> Wheel<M> {
             return Err(Error::Memory);
         }
         self.buckets.adopt(id, fresh);
-        Shard::append(&self.shared.shards, fresh, |s| &s.next);
+        Shard::append(&self.shared.shards, fresh);
         Ok(Token(fresh))
     }
 

@@ -109,8 +109,8 @@ impl<M: Memory> Wheel<M> {
                 if !all {
                     return false;
                 }
-                // SAFETY: as above. Acquire: pairs with `Shard::append`.
-                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Acquire);
+                // SAFETY: as above. Relaxed: published with the shard.
+                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
             }
         }
         true

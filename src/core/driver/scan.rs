@@ -133,8 +133,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     return;
                 }
             }
-            // SAFETY: shards live as long as the wheel. Acquire: pairs with `Shard::append`.
-            self.d.tick.shard = unsafe { &*shard }.next_of_bit.load(Ordering::Acquire);
+            // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
+            self.d.tick.shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
         }
     }
 
