@@ -83,10 +83,26 @@ static void it_takes_no_timer_and_arms_none(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Where the hand went over 2^35 ticks at a time, that took 4 s. */
+static void its_clock_leaps_over_nothing(void)
+{
+	struct hwheel *w = ktap_manual(1, 0, 0, 0);
+	struct hwheel_event e;
+	uint64_t begin;
+
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	begin = ktap_clock();
+	CHECK_EQ(hwheel_advance(w, UINT64_C(1) << 56, NULL, 0, NULL), 0);
+	CHECK(ktap_clock() - begin < 100 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(it_takes_no_timer_and_arms_none),
 	TEST(it_cannot_be_started),
 	TEST(its_keys_cannot_be_set_or_moved),
+	TEST(its_clock_leaps_over_nothing),
 };
 
 KTAP_MAIN(tests)

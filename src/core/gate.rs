@@ -191,16 +191,18 @@ impl Gate {
         fence_after_rmw();
     }
 
-    /// Step `leap.land`: false if the leap was called off. Driver only.
+    /// Step `leap.land`: false if the leap was called off. A closed gate stays so, and no
+    /// arm can call a leap off there. Driver only.
     pub fn finish_leap(&self, goal: u64, ticks: &Ticks) -> bool {
         self.limit_near(goal, ticks);
-        // Relaxed: the driver's own word. If it is wiped, the exchange fails.
+        // Relaxed, all: the driver's own words. If they are wiped, the exchange fails.
         let leap = self.leap.load(Ordering::Relaxed);
         let landed = leap != WIPED
-            && self
-                .word
-                .compare_exchange(leap, !goal, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok();
+            && (self.word.load(Ordering::Relaxed) == CLOSED
+                || self
+                    .word
+                    .compare_exchange(leap, !goal, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok());
         if landed {
             // Relaxed: read only if the word is no hand.
             self.hand.store(goal, Ordering::Relaxed);
