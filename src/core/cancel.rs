@@ -148,7 +148,7 @@ impl<M: Memory> Wheel<M> {
             }
         };
         fence_after_rmw();
-        if next.is_armed() && next.is_live() {
+        if next.is_armed() {
             // Race 6, in `driver/visit.rs`: has it come due?
             let hand = self.gate.hand();
             if next.deadline(hand) <= hand {

@@ -263,17 +263,11 @@ impl<M: Memory> Wheel<M> {
     /// keeps its index, so a walk shows it once. Lock-free.
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
         let indices = self.slab.indices();
-        'next: for index in from.max(indices.start)..indices.end {
+        for index in from.max(indices.start)..indices.end {
             let hot = self.slab.hot(index);
-            let (state, deadline_ns) = loop {
-                let before = self.gate.hand();
-                let state = StateWord(hot.state.load(Ordering::Acquire));
-                if !state.is_armed() || !state.is_live() {
-                    continue 'next;
-                }
-                if let Some(ns) = self.due_since(before, state) {
-                    break (state, ns);
-                }
+            let word = || Ok(StateWord(hot.state.load(Ordering::Acquire)));
+            let Ok(Some((state, deadline_ns))) = self.pending_word(word) else {
+                continue;
             };
             // Relaxed loads: checked below.
             let fire = self.slab.fire(index);
@@ -304,11 +298,24 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// The same for a state that was read after the hand was at `before`. `None` if the
-    /// hand has moved so far since then that the word may be misread.
-    fn due_since(&self, before: u64, state: StateWord) -> Option<u64> {
-        let due = self.due_ns(state);
-        (self.gate.hand().saturating_sub(before) <= LEAP).then_some(due)
+    /// The word that `read` returns, and its deadline, if the timer is pending. Wait-free:
+    /// it reads again only if the hand has moved so far meanwhile that the word may be
+    /// misread, and the clock's range has a limited number of leaps.
+    fn pending_word(
+        &self,
+        read: impl Fn() -> Result<StateWord, Error>,
+    ) -> Result<Option<(StateWord, u64)>, Error> {
+        loop {
+            let before = self.gate.hand();
+            let state = read()?;
+            if !state.is_armed() {
+                return Ok(None);
+            }
+            let due = self.due_ns(state);
+            if self.gate.hand().saturating_sub(before) <= LEAP {
+                return Ok(Some((state, due)));
+            }
+        }
     }
 
     /// Whether a timer is pending. Wait-free.
@@ -316,19 +323,9 @@ impl<M: Memory> Wheel<M> {
         self.live_node(handle).map(|(_, _, state)| state.is_armed())
     }
 
-    /// The deadline of a timer, if it is pending. Wait-free: the thread reads again only
-    /// if the hand has moved by more than a leap, and the clock's range has a limited
-    /// number of leaps.
+    /// The deadline of a timer, if it is pending. Wait-free.
     pub fn due(&self, handle: Handle) -> Result<Option<u64>, Error> {
-        loop {
-            let before = self.gate.hand();
-            let (_, _, state) = self.live_node(handle)?;
-            if !state.is_armed() {
-                return Ok(None);
-            }
-            if let Some(due) = self.due_since(before, state) {
-                return Ok(Some(due));
-            }
-        }
+        let pending = self.pending_word(|| Ok(self.live_node(handle)?.2))?;
+        Ok(pending.map(|(_, due)| due))
     }
 }
