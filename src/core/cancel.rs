@@ -80,7 +80,7 @@ impl<M: Memory> Wheel<M> {
         mut wait: impl FnMut(&AtomicU64, u64),
     ) -> Result<bool, Error> {
         let mut was = self.cancel(caller, handle, shut);
-        if was == Err(Error::Shutdown) || handle == 0 {
+        if handle == 0 {
             return was;
         }
         loop {

@@ -282,7 +282,7 @@ impl<M: Memory> Wheel<M> {
             // The node has another life by now: the reads may be of either.
             let now = StateWord(hot.state.load(Ordering::Relaxed));
             let same = Link(hot.link.load(Ordering::Relaxed)).high() == high;
-            if same && now.generation(high) == generation && now.is_live() {
+            if same && now.generation(high) == generation {
                 return Some((index + 1, pending));
             }
         }

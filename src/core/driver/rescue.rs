@@ -55,10 +55,11 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Makes all promises good, if one is not.
     pub(super) fn promise_all(&mut self) {
         let wheel = self.wheel;
-        // AcqRel: a failure from here on sets it again.
-        if !self.is_rescuing() || wheel.shared.rescue.swap(0, Ordering::AcqRel) == 0 {
+        if !self.is_rescuing() {
             return;
         }
+        // AcqRel: a failure from here on sets it again.
+        wheel.shared.rescue.swap(0, Ordering::AcqRel);
         // Before the links are cleared: a thread that is seen later may have published
         // in between. The driver has taken each dropped entry, so it sees the number that
         // stood in `publishing` before the push, or the 0 behind arm.publish. Acquire:

@@ -229,7 +229,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
 
     /// Asks for the first nodes of the next tick while there is time.
     pub(super) fn look_ahead(&mut self, next: u64) {
-        if next == NEVER || next <= self.d.hand {
+        if next == NEVER {
             return;
         }
         let levels = &self.wheel.levels;
