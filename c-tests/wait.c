@@ -126,8 +126,10 @@ static void of_callbacks_that_wait_for_each_other_one_is_refused(void)
 	in_a_child(rings);
 }
 
-/* The same for the callbacks of two wheels, each in its tick thread. */
+/* The same for the callbacks of two wheels, each in its tick thread; some of them wait
+ * for the end of all callbacks of the other wheel. */
 static struct hwheel *other;
+static unsigned stopping;
 
 static void wait_in_the_other(struct hwheel *wheel, const struct hwheel_event *e)
 {
@@ -136,12 +138,18 @@ static void wait_in_the_other(struct hwheel *wheel, const struct hwheel_event *e
 	(void)e;
 	atomic_fetch_add(&inside, 1);
 	until(&inside, 2);
-	result = hwheel_timer_delete_sync(mine ? other : w, mine ? b : a);
+	if ((unsigned)mine < stopping)
+		result = hwheel_stop(mine ? other : w);
+	else
+		result = hwheel_timer_delete_sync(mine ? other : w, mine ? b : a);
 	atomic_fetch_add(result == -EDEADLK ? &refused : &waited, 1);
 }
 
 static void two_wheels(void)
 {
+	atomic_store(&inside, 0);
+	atomic_store(&refused, 0);
+	atomic_store(&waited, 0);
 	wheel(0, 0);
 	other = w;
 	wheel(0, 0);
@@ -157,9 +165,16 @@ static void two_wheels(void)
 	EXPECT(hwheel_destroy(other), 0);
 }
 
+static void two_wheels_where_none_one_or_both_stop(void)
+{
+	for (int round = 0; round < 30; round++)
+		for (stopping = 0; stopping <= 2; stopping++)
+			two_wheels();
+}
+
 static void also_across_two_wheels(void)
 {
-	in_a_child(two_wheels);
+	in_a_child(two_wheels_where_none_one_or_both_stop);
 }
 
 /* All that wait are in the queue of a worker that waits, or in front of it. */

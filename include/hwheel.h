@@ -223,8 +223,8 @@ int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
  *
  * Return:
  * * 0 - the wheel is gone.
- * * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
- *   has changed.
+ * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
+ *   callback for which one of them waits; nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
@@ -691,8 +691,8 @@ int hwheel_start(struct hwheel *wheel);
  * Return:
  * * 0 - no thread drives the wheel.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
- *   has changed.
+ * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
+ *   callback for which one of them waits; nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *

@@ -542,8 +542,8 @@ impl Wheel {
     /// be called. Timers stay pending: start again, poll, or drain.
     ///
     /// # Errors
-    /// [`Error::Deadlock`] in the handler; [`Error::Busy`] if another thread is
-    /// stopping the wheel.
+    /// [`Error::Deadlock`] in the handler, or in another wheel's for which this one waits;
+    /// [`Error::Busy`] if another thread is stopping the wheel.
     ///
     /// # Panics
     /// If the handler has panicked.

@@ -345,8 +345,8 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 ///
 /// Return:
 /// * 0 - no thread drives the wheel.
-/// * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
-///   has changed.
+/// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
+///   callback for which one of them waits; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 ///
 /// Context: any thread, but not in a callback of this wheel. Blocks until every

@@ -167,8 +167,8 @@ pub unsafe extern "C" fn hwheel_create(
 ///
 /// Return:
 /// * 0 - the wheel is gone.
-/// * -EDEADLK - the caller is a callback or the executor of this wheel; nothing
-///   has changed.
+/// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
+///   callback for which one of them waits; nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run

@@ -1,6 +1,8 @@
 //! The tick thread: start and stop; and the body of a worker.
 
+use super::callbacks::Frame;
 use super::drive::{DRIVEN, IDLE, STARTING, STOPPING};
+use super::waits::Wait;
 use super::{Budget, Errno, Host};
 use crate::sync::{fence, Ordering};
 use crate::sys::thread::{self, Thread};
@@ -38,9 +40,14 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
-        if self.is_inside() {
-            return Err(-libc::EDEADLK);
+        match Frame::innermost() {
+            outside if outside.is_null() => self.stop_now(),
+            inside => Wait::during(self.register, inside, (self.id, 0), || self.stop_now())
+                .unwrap_or(Err(-libc::EDEADLK)),
         }
+    }
+
+    fn stop_now(&self) -> Result<(), Errno> {
         // From here on the driver does not wait for room in the queue.
         if let Some(pool) = &self.pool {
             pool.close();

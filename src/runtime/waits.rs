@@ -1,26 +1,24 @@
 //! Callbacks that wait for other callbacks, in all wheels of the process: a wait
 //! that would close a ring is refused.
 //!
-//! A callback runs on one thread, and that thread waits for at most one timer. So
-//! from the timer that a thread wants to wait for, one chain leads from callback
-//! to callback. The chain ends, or it comes back to the thread. In the second case
-//! all of them would wait for ever.
+//! A thread inside a callback waits for one timer, or for all callbacks of a wheel. Each
+//! callback that it waits for runs on a thread that may wait itself. If one of these
+//! chains comes back to the first thread, all of them would wait for ever.
 
 use super::callbacks::Frame;
-use super::register::{lock, Listed, Register};
+use super::register::{lock, List, Listed, Register};
 use crate::core::state::Handle;
 use crate::sync::Mutex;
 use std::cell::Cell;
 
-/// A timer: the wheel's id, and the handle.
-type Timer = (u64, Handle);
+/// The wheel's id, and the handle of a timer, or 0 for all callbacks of the wheel.
+type Target = (u64, Handle);
 
 /// A thread that waits inside a callback. This lies on the thread's stack.
 pub(super) struct Wait {
     /// The callbacks that the thread is in.
     inside: *const Frame,
-    /// The timer that it waits for.
-    target: Timer,
+    target: Target,
     next: Cell<*const Wait>,
 }
 
@@ -31,32 +29,22 @@ impl Listed for Wait {
 }
 
 impl Wait {
-    /// Calls `f`, in which this thread waits for the callback of `target`. `None`,
-    /// without a call, if that callback waits for this thread, directly or not.
+    /// Calls `f`, in which this thread waits for `target`. `None`, without a call, if this
+    /// thread runs that, or if that waits for this thread, directly or not.
     pub fn during<R>(
         register: &Mutex<Register>,
         inside: *const Frame,
-        target: Timer,
+        target: Target,
         f: impl FnOnce() -> R,
     ) -> Option<R> {
-        // Whether a thread that is in these frames runs that timer's callback.
-        let runs = |inside, timer| {
-            let is = |host, handle| (host, handle) == timer;
-            // SAFETY: threads that wait do not leave their callbacks, nor does this one.
-            unsafe { Frame::any(inside, is) }
-        };
         let mine = Wait {
             inside,
             target,
             next: Cell::new(std::ptr::null()),
         };
         let mut all = lock(register);
-        let mut timer = target;
-        while let Some(other) = all.waits.find(|wait| runs(wait.inside, timer)) {
-            timer = other.target;
-            if runs(inside, timer) {
-                return None;
-            }
+        if mine.closes_a_ring(&all.waits, target) {
+            return None;
         }
         // SAFETY: removed below.
         unsafe { all.waits.add(&mine) };
@@ -64,5 +52,19 @@ impl Wait {
         let result = f();
         lock(register).waits.remove(&mine);
         Some(result)
+    }
+
+    /// Whether this thread runs `target`. Threads that wait do not leave their callbacks.
+    fn runs(&self, (host, timer): Target) -> bool {
+        let is = |id, handle| id == host && (timer == 0 || handle == timer);
+        // SAFETY: see above; nor does this thread.
+        unsafe { Frame::any(self.inside, is) }
+    }
+
+    /// Whether this thread runs `target`, or `target` waits for it. The waits that are there
+    /// form no ring.
+    fn closes_a_ring(&self, waits: &List<Wait>, target: Target) -> bool {
+        let goes_on = |wait: &Wait| wait.runs(target) && self.closes_a_ring(waits, wait.target);
+        self.runs(target) || waits.find(goes_on).is_some()
     }
 }
