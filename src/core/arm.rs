@@ -362,11 +362,15 @@ impl<M: Memory> Wheel<M> {
             // timer is due now.
             if hand.saturating_sub(arm.tick) > LEAP || hand.saturating_sub(arm.hand) > LEAP {
                 let word = arm.word.armed(arm.tick.max(hand), hand);
-                if self.exchange(hot, arm.word, word).is_err() {
-                    // Another thread, or the driver, has changed it since.
-                    return;
+                match self.exchange(hot, arm.word, word) {
+                    Ok(_) => arm.word = word,
+                    Err(seen) if seen.is_same_arm(arm.word) => {
+                        arm.word = seen;
+                        continue;
+                    }
+                    // Another thread, or the driver, has changed the deadline since.
+                    Err(_) => return,
                 }
-                arm.word = word;
                 arm.tick = arm.tick.max(hand);
             }
             arm.hand = hand;
@@ -449,8 +453,7 @@ impl<M: Memory> Wheel<M> {
                     arm.node.own.count.armed[0].bump(u64::MAX);
                     return Err(Error::Shutdown);
                 }
-                // Only its callback has ended.
-                Err(seen) if seen == word.finished() => word = seen,
+                Err(seen) if seen.is_same_arm(word) => word = seen,
                 Err(_) => return Ok(false),
             }
         }

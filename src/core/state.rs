@@ -244,6 +244,12 @@ impl StateWord {
         StateWord(self.0 | RARE)
     }
 
+    /// Whether `other` is the word of the same arm. At most, the timer has got a period
+    /// in between, or its callback has ended.
+    pub fn is_same_arm(self, other: StateWord) -> bool {
+        (self.0 ^ other.0) & !(RARE | RUNNING) == 0
+    }
+
     /// The deadline of an armed timer, near the hand.
     #[inline]
     pub fn deadline(self, hand: u64) -> u64 {

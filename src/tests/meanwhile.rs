@@ -300,6 +300,47 @@ fn an_arm_without_a_shard() {
     }
 }
 
+/// A thread whose shard is looked up in the middle of an arm, and what happens then.
+struct LooksUp<F>(Token, F);
+
+impl<F: Fn()> Caller for LooksUp<F> {
+    fn token(&self) -> Result<Token, Error> {
+        self.1();
+        Ok(self.0)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        Some(self.0)
+    }
+    fn wake_driver(&self) -> bool {
+        true
+    }
+}
+
+/// Between arm.exchange and arm.mark the timer gets a period, and the hand leaps. So its
+/// word changes, and nothing is promised.
+#[test]
+fn a_period_and_a_leap_in_the_middle_of_an_arm() {
+    for gets_period in [false, true] {
+        let w = wheel();
+        let token = w.attach().unwrap();
+        let h = w.setup(&Own(token), called(), None).unwrap();
+        // The thread has room for a push.
+        let other = w.setup(&Own(token), called(), Some(at(10))).unwrap();
+        assert_eq!(fired(&w, 10, 9), [other]);
+        let now = 2 * LEAP;
+        let armed = LooksUp(token, || {
+            if w.due(h) == Ok(Some(at(266))) {
+                if gets_period {
+                    w.set_period(h, at(1000)).unwrap();
+                }
+                assert_eq!(fired(&w, now, 9), []);
+            }
+        });
+        assert_eq!(w.arm_at(&armed, h, at(266)), 0);
+        assert_eq!(fired(&w, now + 1, 9), [h], "{gets_period}");
+    }
+}
+
 /// The promise is met, and the hand goes on, in the middle of an arm that wakes
 /// the driver for a deadline before it.
 #[test]
