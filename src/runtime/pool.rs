@@ -88,8 +88,11 @@ pub(crate) struct Pool {
     pub revoked: AtomicU64,
     /// A callback is in the queue, or the workers are to end.
     work: Event,
-    /// A callback was put into the queue, was taken out, or has ended: for a driver that
-    /// waits for room, for stops, and for threads in pool.wait.
+    /// The queue has room, for the driver. Apart from `change`: each callback that is
+    /// taken makes room.
+    room: Event,
+    /// A callback was put into the queue, or has ended: for stops and for threads in
+    /// pool.wait.
     change: Event,
     /// The threads that were started.
     threads: Mutex<Vec<Thread>>,
@@ -108,6 +111,7 @@ impl Pool {
             dropped: AtomicU64::new(0),
             revoked: AtomicU64::new(0),
             work: Event::default(),
+            room: Event::default(),
             change: Event::default(),
             threads: Mutex::new(Vec::new()),
         })
@@ -173,7 +177,7 @@ impl Pool {
         // Release: what the driver did to the timer; pairs with `revoke`.
         self.offered.store(fired.handle, Ordering::Release);
         self.change.notify(i32::MAX);
-        self.change.wait(|| {
+        self.room.wait(|| {
             // Relaxed: the exchange below decides.
             self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
         });
@@ -201,7 +205,7 @@ impl Pool {
         if revoked {
             // Relaxed: a count.
             self.revoked.fetch_add(1, Ordering::Relaxed);
-            self.change.notify(i32::MAX);
+            self.room.notify(1);
         }
         revoked
     }
@@ -225,7 +229,7 @@ impl Pool {
     /// `finished`.
     pub fn take(&self) -> Option<Fired> {
         let fired = self.ring.pop()?;
-        self.change.notify(i32::MAX);
+        self.room.notify(1);
         Some(fired)
     }
 
@@ -262,7 +266,7 @@ impl Pool {
     pub fn close(&self) {
         // AcqRel: a chain of read-modify-writes; `notify` has the fence.
         self.closed.fetch_add(1, Ordering::AcqRel);
-        self.change.notify(i32::MAX);
+        self.room.notify(1);
     }
 
     pub fn open(&self) {
