@@ -1109,8 +1109,9 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
  * @quiet: number of the arms that put no entry into a bucket.
- * @cancelled: number of pending timers that were cancelled. A callback that was
- *   taken out of the queue moves its timer from fired to here.
+ * @cancelled: number of pending timers that were cancelled, and of callbacks
+ *   that were taken out of the queue. The timer of such a callback does not
+ *   count as fired.
  * @drained: number of timers that a drain has handed back.
  * @pending: number of timers that are pending now.
  * @entries: number of entries in buckets now.

@@ -46,8 +46,8 @@ pub struct Stats {
     pub rearmed: u64,
     /// Number of the arms that put no entry into a bucket.
     pub quiet: u64,
-    /// Number of pending timers that were cancelled. A callback that was taken out of the
-    /// queue moves its timer from fired to here.
+    /// Number of pending timers that were cancelled, and of callbacks that were taken out
+    /// of the queue. The timer of such a callback does not count as fired.
     pub cancelled: u64,
     /// Number of timers that a drain has handed back.
     pub drained: u64,
