@@ -255,9 +255,10 @@ typedef uint64_t hwheel_timer_t;
  *   for a timer with a key.
  * @cookie: the value that the caller gave with the timer.
  * @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
- *   that the caller gave, rounded up. When a periodic timer fires, it is the
- *   exact time, unless hwheel_timer_mod() has moved the timer.
- * @missed: number of periods that were left out, before or after this one.
+ *   that the caller gave, rounded up. The deadline of a period is the exact
+ *   time, unless hwheel_timer_mod() has moved the timer.
+ * @missed: number of periods that were left out, before or after this one;
+ *   4294967295 for that number or more.
  * @flags: HWHEEL_EVENT_*.
  */
 struct hwheel_event {
@@ -327,9 +328,10 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
  *   point on the wheel's clock. HWHEEL_NEVER is never.
  * @period_ns: nanoseconds from each deadline to the next, at least 1.
- *   HWHEEL_NEVER is allowed. A period of 2^47 ns (39 hours) or more is rounded
- *   up to a multiple of 65536 ns. A period below a tick fires once a tick and
- *   counts the rest as missed.
+ *   With HWHEEL_NEVER the timer fires once, and stays pending until it is
+ *   cancelled. A period of 2^47 ns (39 hours) or more is rounded up to a
+ *   multiple of 65536 ns. A period below a tick fires once a tick and counts
+ *   the rest as missed.
  * @slack_ns: each time may come up to this much after its deadline, so that the
  *   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
  *   and slack above a period counts as one period, at most 2^47 ns (39 hours).
@@ -444,7 +446,8 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * The wheel picks a tick in the range that other timers with slack also use, so
  * that they share a wake-up. A timer that is already due in the range stays
- * where it is, which costs next to nothing. The timer never fires after the
+ * where it is, which costs next to nothing; its event and its rhythm keep the
+ * old deadline, which may be before the range. The timer never fires after the
  * range, unless the range has no tick that is still to come.
  *
  * Return:
@@ -836,8 +839,9 @@ int hwheel_next_expiry(const struct hwheel *wheel, uint64_t *time_ns);
  * @wheel: the wheel.
  * @now_ns: receives the time in nanoseconds.
  *
- * When the system clock steps back, the wheel holds its time until the clock
- * has caught up.
+ * When the system clock steps back, the wheel's time does not go below the last
+ * tick up to which the wheel was driven. It stays there until the clock has
+ * caught up.
  *
  * Return:
  * * 0 - @now_ns is set.

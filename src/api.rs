@@ -116,7 +116,8 @@ impl Wheel {
         }
     }
 
-    /// The time on the wheel's clock. It never steps back.
+    /// The time on the wheel's clock. When the system clock steps back, this time does not
+    /// go below the last tick up to which the wheel was driven.
     pub fn now(&self) -> Result<Time, Error> {
         self.host().check()?;
         Ok(Time::from_nanos(self.host().now()))

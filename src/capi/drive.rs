@@ -18,9 +18,10 @@ pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
 ///   for a timer with a key.
 /// @cookie: the value that the caller gave with the timer.
 /// @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
-///   that the caller gave, rounded up. When a periodic timer fires, it is the
-///   exact time, unless hwheel_timer_mod() has moved the timer.
-/// @missed: number of periods that were left out, before or after this one.
+///   that the caller gave, rounded up. The deadline of a period is the exact
+///   time, unless hwheel_timer_mod() has moved the timer.
+/// @missed: number of periods that were left out, before or after this one;
+///   4294967295 for that number or more.
 /// @flags: HWHEEL_EVENT_*.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

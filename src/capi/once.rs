@@ -72,9 +72,10 @@ pub unsafe extern "C" fn hwheel_once(
 /// @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @period_ns: nanoseconds from each deadline to the next, at least 1.
-///   HWHEEL_NEVER is allowed. A period of 2^47 ns (39 hours) or more is rounded
-///   up to a multiple of 65536 ns. A period below a tick fires once a tick and
-///   counts the rest as missed.
+///   With HWHEEL_NEVER the timer fires once, and stays pending until it is
+///   cancelled. A period of 2^47 ns (39 hours) or more is rounded up to a
+///   multiple of 65536 ns. A period below a tick fires once a tick and counts
+///   the rest as missed.
 /// @slack_ns: each time may come up to this much after its deadline, so that the
 ///   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
 ///   and slack above a period counts as one period, at most 2^47 ns (39 hours).

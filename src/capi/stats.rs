@@ -10,8 +10,9 @@ use std::mem::MaybeUninit;
 /// hwheel_now() - Get the time on the wheel's clock.
 /// @now_ns: receives the time in nanoseconds.
 ///
-/// When the system clock steps back, the wheel holds its time until the clock
-/// has caught up.
+/// When the system clock steps back, the wheel's time does not go below the last
+/// tick up to which the wheel was driven. It stays there until the clock has
+/// caught up.
 ///
 /// Return:
 /// * 0 - @now_ns is set.

@@ -139,7 +139,8 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 ///
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
-/// where it is, which costs next to nothing. The timer never fires after the
+/// where it is, which costs next to nothing; its event and its rhythm keep the
+/// old deadline, which may be before the range. The timer never fires after the
 /// range, unless the range has no tick that is still to come.
 ///
 /// Return:
