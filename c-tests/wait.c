@@ -126,6 +126,26 @@ static void of_callbacks_that_wait_for_each_other_one_is_refused(void)
 	in_a_child(rings);
 }
 
+static atomic_int told;
+
+static void delete_none(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	(void)e;
+	CHECK_EQ(hwheel_timer_delete_sync(wheel, 0), -ESTALE);
+	CHECK_EQ(hwheel_timer_shutdown_sync(wheel, 0), -ESTALE);
+	atomic_fetch_add(&told, 1);
+}
+
+static void handle_0_is_stale_in_a_callback_too(void)
+{
+	struct hwheel *manual = ktap_manual(0, 0, 0, 0);
+
+	CHECK_EQ(hwheel_once(manual, MS, delete_none, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(manual, SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&told), 1);
+	CHECK_EQ(hwheel_destroy(manual), 0);
+}
+
 /* The same for the callbacks of two wheels, each in its tick thread; some of them wait
  * for the end of all callbacks of the other wheel. */
 static struct hwheel *other;
@@ -270,6 +290,7 @@ static const struct ktap_test tests[] = {
 	TEST(no_other_callback_runs_on_the_caller_s_stack),
 	TEST(of_callbacks_that_wait_for_each_other_one_is_refused),
 	TEST(also_across_two_wheels),
+	TEST(handle_0_is_stale_in_a_callback_too),
 	TEST(what_has_not_begun_is_taken_out),
 	TEST(those_that_wait_do_not_nest),
 };

@@ -74,7 +74,7 @@ impl Host {
     fn is_inside_of(&self, timer: Handle) -> bool {
         let is = |host, inside| host == self.id && inside == timer;
         // SAFETY: as above.
-        timer != 0 && unsafe { Frame::any(Frame::innermost(), is) }
+        unsafe { Frame::any(Frame::innermost(), is) }
     }
 
     /// Calls the callback of a timer.
@@ -166,6 +166,10 @@ impl Host {
     /// if its callback was taken out of the queue.
     pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
         self.check()?;
+        if timer == 0 {
+            // No timer. A wait for 0 would be one for all callbacks of the wheel.
+            return Err(-libc::ESTALE);
+        }
         if self.is_inside_of(timer) {
             // A stale handle is -ESTALE, whoever asks.
             self.wheel.is_pending(timer)?;
@@ -187,11 +191,7 @@ impl Host {
             }
         };
         let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
-        let was = match Frame::innermost() {
-            inside if inside.is_null() => cancel(),
-            inside => Wait::during(self.register, inside, (self.id, timer), cancel)
-                .ok_or(-libc::EDEADLK)?,
-        };
+        let was = Wait::during(self.register, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
         Ok(revoked || was?)
     }
 

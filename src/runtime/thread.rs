@@ -1,6 +1,5 @@
 //! The tick thread: start and stop; and the body of a worker.
 
-use super::callbacks::Frame;
 use super::drive::{DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
 use super::{Budget, Errno, Host};
@@ -40,11 +39,7 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
-        match Frame::innermost() {
-            outside if outside.is_null() => self.stop_now(),
-            inside => Wait::during(self.register, inside, (self.id, 0), || self.stop_now())
-                .unwrap_or(Err(-libc::EDEADLK)),
-        }
+        Wait::during(self.register, (self.id, 0), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
     }
 
     fn stop_now(&self) -> Result<(), Errno> {
