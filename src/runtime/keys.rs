@@ -58,7 +58,7 @@ use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{Mutex, MutexGuard};
-use hashbrown::HashTable;
+use hashbrown::hash_table::{HashTable, OccupiedEntry};
 use name::Name;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{OnceLock, PoisonError};
@@ -187,6 +187,23 @@ impl Keys {
         Ok(replaced)
     }
 
+    /// What `act` makes, under the lock of the part, of the entry with this hash for which
+    /// `is` holds; `None` if there is no such entry.
+    fn find<R>(
+        &self,
+        hash: u64,
+        is: impl Fn(&Entry) -> bool,
+        act: impl FnOnce(OccupiedEntry<'_, Entry>) -> R,
+    ) -> Option<R> {
+        let mut table = self.lock(hash)?;
+        table.find_entry(hash, is).ok().map(act)
+    }
+
+    /// The same for the entry of `key`.
+    fn named<R>(&self, key: &[u8], act: impl FnOnce(OccupiedEntry<'_, Entry>) -> R) -> Option<R> {
+        self.find(self.hash(key), |e| e.name.is(key), act)
+    }
+
     /// Moves the pending timer of `key`; false if there is none.
     pub fn shift<M: Memory>(
         &self,
@@ -195,42 +212,26 @@ impl Keys {
         key: &[u8],
         ns: u64,
     ) -> Result<bool, Error> {
-        let hash = self.hash(key);
-        let table = self.lock(hash);
-        let found = table
-            .as_ref()
-            .and_then(|t| t.find(hash, |e| e.name.is(key)));
-        match found {
-            Some(entry) => shift(wheel, caller, entry.handle, ns),
-            None => Ok(false),
-        }
+        self.named(key, |e| shift(wheel, caller, e.get().handle, ns))
+            .unwrap_or(Ok(false))
     }
 
     /// Ends the pending timer of `key`; false if there is none.
     pub fn delete<M: Memory>(&self, wheel: &Wheel<M>, caller: &impl Caller, key: &[u8]) -> bool {
-        let hash = self.hash(key);
-        let Some(mut table) = self.lock(hash) else {
-            return false;
-        };
-        let Ok(entry) = table.find_entry(hash, |e| e.name.is(key)) else {
-            return false;
-        };
-        // If not, it has fired, and the driver will fetch the entry.
-        let deleted = wheel.cancel(caller, entry.get().handle, false) == Ok(true);
-        if deleted {
-            entry.remove();
-            trim(&mut table);
-        }
-        deleted
+        self.named(key, |entry| {
+            // If not, it has fired, and the driver will fetch the entry.
+            let deleted = wheel.cancel(caller, entry.get().handle, false) == Ok(true);
+            if deleted {
+                remove(entry);
+            }
+            deleted
+        })
+        .unwrap_or(false)
     }
 
     /// Whether `key` has a pending timer.
     pub fn pending<M: Memory>(&self, wheel: &Wheel<M>, key: &[u8]) -> bool {
-        let hash = self.hash(key);
-        self.lock(hash).is_some_and(|table| {
-            let found = table.find(hash, |e| e.name.is(key));
-            found.is_some_and(|e| wheel.is_pending(e.handle) == Ok(true))
-        })
+        self.named(key, |e| wheel.is_pending(e.get().handle)) == Some(Ok(true))
     }
 
     #[cfg(checked)]
@@ -242,28 +243,24 @@ impl Keys {
     /// A timer as the caller knows it: without its handle, and with the caller's
     /// cookie in place of the hash.
     pub fn peek(&self, pending: &Fired) -> Option<Fired> {
-        let hash = pending.cookie;
-        let table = self.lock(hash)?;
-        let entry = table.find(hash, |e| e.handle == pending.handle)?;
-        Some(Fired {
-            handle: 0,
-            cookie: entry.cookie,
-            ..*pending
-        })
+        self.known(pending, |entry| entry.get().cookie)
     }
 
-    /// Takes the entry of a timer that was fired or drained: the same, without
-    /// its handle, and with the caller's cookie in place of the hash.
+    /// The same for a timer that was fired or drained, whose entry goes.
     pub fn fetch(&self, fired: &Fired) -> Option<Fired> {
-        let hash = fired.cookie;
-        let mut table = self.lock(hash)?;
-        let entry = table.find_entry(hash, |e| e.handle == fired.handle).ok()?;
-        let cookie = entry.remove().0.cookie;
-        trim(&mut table);
+        self.known(fired, remove)
+    }
+
+    fn known(
+        &self,
+        timer: &Fired,
+        cookie: impl FnOnce(OccupiedEntry<'_, Entry>) -> u64,
+    ) -> Option<Fired> {
+        let cookie = self.find(timer.cookie, |e| e.handle == timer.handle, cookie)?;
         Some(Fired {
             handle: 0,
             cookie,
-            ..*fired
+            ..*timer
         })
     }
 }
@@ -281,11 +278,14 @@ fn shift<M: Memory>(
     }
 }
 
-/// Frees the memory of a table that is empty.
-fn trim(table: &mut Table) {
+/// Removes an entry, and returns its cookie. Frees the memory of a table that is empty.
+fn remove(entry: OccupiedEntry<'_, Entry>) -> u64 {
+    let (entry, vacant) = entry.remove();
+    let table = vacant.into_table();
     if table.is_empty() && table.capacity() > KEPT {
         *table = HashTable::new();
     }
+    entry.cookie
 }
 
 impl Drop for Keys {
