@@ -37,6 +37,13 @@ pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 #[cfg(not(checked))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 
+/// Waits for a lock, poisoned or not: no panic leaves half done what a lock guards.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.
 ///

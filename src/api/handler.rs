@@ -9,10 +9,10 @@ use super::{futures, Wheel};
 use crate::core::driver::Fired;
 use crate::runtime::foreign::PROMPT;
 use crate::runtime::Host;
+use crate::sync::{lock, Mutex};
 use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::sync::{Mutex, PoisonError};
 
 pub(crate) type Function = dyn Fn(&Wheel, &Event) + Send + Sync;
 
@@ -32,7 +32,7 @@ impl Handler {
     fn call(&self, wheel: &Wheel, event: &Event) {
         let run = AssertUnwindSafe(|| (self.function)(wheel, event));
         if let Err(panic) = catch_unwind(run) {
-            let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = lock(&self.panic);
             match &*kept {
                 None => *kept = Some(panic),
                 // The first one counts. To drop another could panic again.
@@ -43,11 +43,7 @@ impl Handler {
 
     /// Panics as the function has.
     pub fn resume_panic(&self) {
-        let kept = self
-            .panic
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let kept = lock(&self.panic).take();
         if let Some(panic) = kept {
             resume_unwind(panic);
         }

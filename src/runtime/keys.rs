@@ -57,11 +57,11 @@ use crate::core::memory::Memory;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{lock, Mutex, MutexGuard};
 use hashbrown::hash_table::{HashTable, OccupiedEntry};
 use name::Name;
 use std::hash::{DefaultHasher, Hasher};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 /// An empty table is kept if it has at most this room.
@@ -118,7 +118,7 @@ impl Keys {
     fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Table>> {
         // Not by the bits that the table goes by.
         let part = &self.parts.get()?[(hash >> 40) as usize % PARTS];
-        Some(part.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(lock(&part.0))
     }
 
     /// The same for the first key, too.

@@ -31,11 +31,10 @@
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::runtime::ring::Ring;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::{self, Body, Thread};
-use std::sync::PoisonError;
 
 /// The maximum number of workers of a wheel.
 pub(crate) const MOST_WORKERS: u32 = 256;
@@ -127,12 +126,8 @@ impl Pool {
             threads.push(thread::start(body, arg)?);
             Ok(())
         });
-        *self.threads() = threads;
+        *lock(&self.threads) = threads;
         started.inspect_err(|_| self.dismiss())
-    }
-
-    fn threads(&self) -> MutexGuard<'_, Vec<Thread>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the workers, when nothing is unfinished. Only once.
@@ -140,7 +135,7 @@ impl Pool {
         // Release: pairs with the Acquire in `next`.
         self.quit.store(1, Ordering::Release);
         self.work.notify(i32::MAX);
-        self.threads().drain(..).for_each(thread::join);
+        lock(&self.threads).drain(..).for_each(thread::join);
     }
 
     /// Offers a timer that is RUNNING. Driver only.

@@ -6,11 +6,10 @@
 
 use super::waits::Wait;
 use super::Host;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{self, Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
 use crate::sys::quietly;
 use std::cell::Cell;
-use std::sync::PoisonError;
 
 #[derive(Default)]
 pub(super) struct Register {
@@ -31,7 +30,7 @@ pub(super) fn register() -> Option<&'static Mutex<Register>> {
 
 /// Waits for the lock.
 pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
-    quietly(|| register.lock().unwrap_or_else(PoisonError::into_inner))
+    quietly(|| sync::lock(register))
 }
 
 /// A list of nodes. Their owners hold the memory.
