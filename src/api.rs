@@ -14,7 +14,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
-use crate::runtime::foreign::PROMPT;
+use crate::runtime::callbacks::PROMPT;
 use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host, Room};

@@ -152,7 +152,6 @@
 //! | `runtime/callbacks.rs`   | running a callback; whether a thread is in one |
 //! | `runtime/waits.rs`       | refusing callbacks that wait for each other   |
 //! | `runtime/register.rs`    | the wheels of a process; threads that wait    |
-//! | `runtime/foreign.rs`     | calls of the caller's functions               |
 //! | `runtime/pool.rs`        | callbacks in workers or an executor           |
 //! | `runtime/ring.rs`        | the queue from the driver to them             |
 //! | `runtime/keys.rs`        | timers by key: the table from keys to handles |

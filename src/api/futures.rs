@@ -24,7 +24,7 @@ use super::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
-use crate::runtime::foreign::PROMPT;
+use crate::runtime::callbacks::PROMPT;
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
 use std::panic::{catch_unwind, AssertUnwindSafe};

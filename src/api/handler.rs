@@ -7,7 +7,7 @@
 use super::event::Event;
 use super::{futures, Wheel};
 use crate::core::driver::Fired;
-use crate::runtime::foreign::PROMPT;
+use crate::runtime::callbacks::PROMPT;
 use crate::runtime::Host;
 use crate::sync::{lock, Mutex};
 use std::any::Any;

@@ -1,6 +1,5 @@
 //! Running callbacks, here or in the pool; and whether this thread is in one.
 
-use super::foreign::{guarded, PROMPT};
 use super::pool::{Offer, Pool};
 use super::waits::Wait;
 use super::{local, Errno, Host};
@@ -9,6 +8,10 @@ use crate::core::node::KEYED;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU64, Ordering};
 use std::cell::Cell;
+
+/// A function of the library, as the number that the core keeps for a function. It is
+/// short: the driver runs it, with or without a pool.
+pub(crate) const PROMPT: usize = usize::MAX;
 
 /// Where this thread calls the caller's functions: callbacks, or the executor. A
 /// sweep has one for all of its calls.
@@ -23,23 +26,20 @@ impl Frame {
     /// Runs `f`, which calls the caller's functions. An exception or a panic of theirs
     /// ends the process.
     pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
-        let mut frame = Frame {
+        let frame = Frame {
             host: host.id,
             timer: Cell::new(0),
-            outer: std::ptr::null(),
+            outer: Frame::innermost(),
         };
-        local::inside(|innermost| {
-            frame.outer = innermost.get().cast();
-            innermost.set((&raw const frame).cast());
-        });
+        local::inside(|innermost| innermost.set(&frame));
         let result = guarded(|| f(&frame));
-        local::inside(|innermost| innermost.set(frame.outer.cast()));
+        local::inside(|innermost| innermost.set(frame.outer));
         result
     }
 
     /// The innermost frame of this thread.
     pub(super) fn innermost() -> *const Frame {
-        local::inside(Cell::get).cast()
+        local::inside(Cell::get)
     }
 
     /// Whether `is` holds for one of these frames.
@@ -59,6 +59,22 @@ impl Frame {
         }
         false
     }
+}
+
+/// Runs `f`, and ends the process if it is left by an exception or a panic: a sweep
+/// cannot be left in its middle.
+#[inline(always)]
+fn guarded<R>(f: impl FnOnce() -> R) -> R {
+    struct Guard;
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            std::process::abort();
+        }
+    }
+    let guard = Guard;
+    let result = f();
+    std::mem::forget(guard);
+    result
 }
 
 impl Host {

@@ -14,6 +14,7 @@ mod table;
 
 use crate::core::error::Error;
 use crate::core::wheel::Token;
+use crate::runtime::callbacks::Frame;
 use crate::runtime::register::{lock, register};
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
@@ -61,7 +62,7 @@ pub(crate) fn coarse_now(counter: &Counter) -> u64 {
 
 /// The calling thread's innermost frame, for `callbacks`.
 #[inline(always)]
-pub(crate) fn inside<R>(f: impl FnOnce(&Cell<*const ()>) -> R) -> R {
+pub(super) fn inside<R>(f: impl FnOnce(&Cell<*const Frame>) -> R) -> R {
     at_hand::with(|mine| f(&mine.inside))
 }
 

@@ -1,9 +1,8 @@
 //! A wheel on a clock: nanoseconds instead of ticks, three ways to drive, and
 //! the life of the whole. The C functions are a thin layer over this folder.
 
-mod callbacks;
+pub(crate) mod callbacks;
 mod drive;
-pub(crate) mod foreign;
 mod host;
 pub(crate) mod keys;
 mod local;

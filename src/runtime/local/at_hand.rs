@@ -10,6 +10,7 @@
 //! assembly only.
 
 use super::table::{Held, Page};
+use crate::runtime::callbacks::Frame;
 use crate::sys::counter::Base;
 use std::cell::Cell;
 
@@ -18,7 +19,7 @@ pub(super) struct AtHand {
     pub last: Cell<Held>,
     pub base: Cell<Base>,
     pub table: Cell<*const Page>,
-    pub inside: Cell<*const ()>,
+    pub inside: Cell<*const Frame>,
 }
 
 #[cfg(all(
