@@ -13,6 +13,12 @@ use std::cell::Cell;
 /// short: the driver runs it, with or without a pool.
 pub(crate) const PROMPT: usize = usize::MAX;
 
+/// What a thread may be inside of, or wait for: the id of a wheel, and the handle of the
+/// timer whose callback it is, or ANY.
+pub(super) type Target = (u64, Handle);
+/// Any callback of the wheel, or its executor. No timer has this handle.
+pub(super) const ANY: Handle = 0;
+
 /// Where this thread calls the caller's functions: callbacks, or the executor. A
 /// sweep has one for all of its calls.
 pub(super) struct Frame {
@@ -42,17 +48,14 @@ impl Frame {
         local::inside(Cell::get)
     }
 
-    /// Whether `is` holds for one of these frames.
+    /// Whether the thread of these frames is inside `target`.
     ///
     /// # Safety
     /// `at` is the innermost frame of a thread that does not leave it.
-    pub(super) unsafe fn any(
-        mut at: *const Frame,
-        mut is: impl FnMut(u64, Handle) -> bool,
-    ) -> bool {
+    pub(super) unsafe fn is_inside(mut at: *const Frame, (host, timer): Target) -> bool {
         // SAFETY: frames live on their thread's stack, outer ones longer.
         while let Some(frame) = unsafe { at.as_ref() } {
-            if is(frame.host, frame.timer.get()) {
+            if frame.host == host && (timer == ANY || frame.timer.get() == timer) {
                 return true;
             }
             at = frame.outer;
@@ -78,19 +81,11 @@ fn guarded<R>(f: impl FnOnce() -> R) -> R {
 }
 
 impl Host {
-    /// Whether this thread is inside a callback of this wheel, or its executor.
+    /// Whether this thread is inside the callback of that timer, or of ANY.
     #[inline(never)]
-    pub(super) fn is_inside(&self) -> bool {
+    pub(super) fn is_inside(&self, timer: Handle) -> bool {
         // SAFETY: this thread's own.
-        unsafe { Frame::any(Frame::innermost(), |host, _| host == self.id) }
-    }
-
-    /// Whether this thread is inside the callback of that timer.
-    #[inline(never)]
-    fn is_inside_of(&self, timer: Handle) -> bool {
-        let is = |host, inside| host == self.id && inside == timer;
-        // SAFETY: as above.
-        unsafe { Frame::any(Frame::innermost(), is) }
+        unsafe { Frame::is_inside(Frame::innermost(), (self.id, timer)) }
     }
 
     /// Calls the callback of a timer.
@@ -182,11 +177,11 @@ impl Host {
     /// if its callback was taken out of the queue.
     pub fn cancel_sync(&self, timer: Handle, shut: bool) -> Result<bool, Errno> {
         self.check()?;
-        if timer == 0 {
-            // No timer. A wait for 0 would be one for all callbacks of the wheel.
+        if timer == ANY {
+            // No timer, and no wait for all callbacks of the wheel.
             return Err(-libc::ESTALE);
         }
-        if self.is_inside_of(timer) {
+        if self.is_inside(timer) {
             // A stale handle is -ESTALE, whoever asks.
             self.wheel.is_pending(timer)?;
             return Err(-libc::EDEADLK);

@@ -5,7 +5,7 @@
 //! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for
 //! before the alarm sets it to *now*; the driver wakes and looks again.
 
-use super::callbacks::Frame;
+use super::callbacks::{Frame, ANY};
 use super::host::LATENESS;
 use super::{number, time, Budget, Errno, Host, Room};
 use crate::core::driver::{Drive, Fired, Sink};
@@ -67,7 +67,9 @@ impl Host {
         self.check()?;
         // Relaxed: an early refusal; the second look decides. In a callback that the
         // driver runs itself, the lock is taken.
-        if self.drive.load(Ordering::Relaxed) != IDLE || (self.pool.is_some() && self.is_inside()) {
+        if self.drive.load(Ordering::Relaxed) != IDLE
+            || (self.pool.is_some() && self.is_inside(ANY))
+        {
             return Err(-libc::EBUSY);
         }
         if !is_right {
@@ -216,7 +218,7 @@ impl Host {
     /// Hands back every armed timer. From now on the wheel refuses arms.
     pub fn drain(&self, mut take: impl FnMut(&Fired) -> bool) -> Result<bool, Errno> {
         self.check()?;
-        if self.is_inside() {
+        if self.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }
         let mut drive = self.take(true)?;

@@ -1,5 +1,6 @@
 //! The tick thread: start and stop; and the body of a worker.
 
+use super::callbacks::ANY;
 use super::drive::{DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
 use super::{Budget, Errno, Host};
@@ -39,7 +40,8 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
-        Wait::during(self.register, (self.id, 0), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
+        Wait::during(self.register, (self.id, ANY), || self.stop_now())
+            .unwrap_or(Err(-libc::EDEADLK))
     }
 
     fn stop_now(&self) -> Result<(), Errno> {

@@ -5,14 +5,10 @@
 //! callback that it waits for runs on a thread that may wait itself. If one of these
 //! chains comes back to the first thread, all of them would wait for ever.
 
-use super::callbacks::Frame;
+use super::callbacks::{Frame, Target};
 use super::register::{lock, List, Listed, Register};
-use crate::core::state::Handle;
 use crate::sync::Mutex;
 use std::cell::Cell;
-
-/// The wheel's id, and the handle of a timer, or 0 for all callbacks of the wheel.
-type Target = (u64, Handle);
 
 /// A thread that waits inside a callback. This lies on the thread's stack.
 pub(super) struct Wait {
@@ -57,11 +53,10 @@ impl Wait {
         Some(result)
     }
 
-    /// Whether this thread runs `target`. Threads that wait do not leave their callbacks.
-    fn runs(&self, (host, timer): Target) -> bool {
-        let is = |id, handle| id == host && (timer == 0 || handle == timer);
-        // SAFETY: see above; nor does this thread.
-        unsafe { Frame::any(self.inside, is) }
+    /// Whether this thread runs `target`.
+    fn runs(&self, target: Target) -> bool {
+        // SAFETY: a thread that waits does not leave its callbacks; nor does this one.
+        unsafe { Frame::is_inside(self.inside, target) }
     }
 
     /// Whether this thread runs `target`, or `target` waits for it. The waits that are there
