@@ -177,9 +177,6 @@ impl Host {
             if fd >= 0 {
                 Alarm { fd, clock: 0 }.close();
             }
-            if let Some(pool) = &(*at).pool {
-                pool.unmap();
-            }
             std::ptr::drop_in_place(at);
             Mmap.unmap(at.cast(), size_of::<Host>());
         }

@@ -295,11 +295,11 @@ impl Pool {
     pub fn queued(&self) -> u64 {
         self.ring.waiting() as u64
     }
+}
 
-    /// # Safety
-    /// Nobody uses the pool any more.
-    pub unsafe fn unmap(&self) {
-        // SAFETY: the caller's promise.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: made from it, and used no more.
         unsafe { self.ring.unmap(&Mmap) };
     }
 }

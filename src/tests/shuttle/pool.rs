@@ -97,8 +97,6 @@ fn two_workers_behind_a_full_queue() {
             },
         );
         assert_eq!(work.pool.queued(), 0);
-        // SAFETY: nobody else uses it any more.
-        unsafe { work.pool.unmap() };
         w.close(tally);
     });
 }
