@@ -22,7 +22,7 @@ impl Host {
             unsafe { *self.thread.get() = Some(thread) };
         });
         let drive = if started.is_ok() { DRIVEN } else { IDLE };
-        // Release: `thread`; pairs with the Acquire in `stop`.
+        // Release: `thread`; pairs with the Acquire in `stop_driver`.
         self.drive.store(drive, Ordering::Release);
         started
     }
@@ -49,26 +49,7 @@ impl Host {
         if let Some(pool) = &self.pool {
             pool.close();
         }
-        let begin = || {
-            self.drive
-                .compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire)
-        };
-        let mut begun = begin();
-        while begun == Err(STARTING) {
-            thread::nap();
-            begun = begin();
-        }
-        let stopped = match begun {
-            Err(STOPPING) => Err(-libc::EBUSY),
-            Ok(_) => {
-                self.stop_thread();
-                Ok(())
-            }
-            Err(_) => {
-                self.wait_for_driver();
-                Ok(())
-            }
-        };
+        let stopped = self.stop_driver();
         if let Some(pool) = &self.pool {
             // The queued timers have fired: their callbacks run, here or elsewhere.
             if stopped.is_ok() {
@@ -78,6 +59,20 @@ impl Host {
         }
         self.check()?;
         stopped
+    }
+
+    /// Ends the tick thread, or waits for the end of another driver's call.
+    fn stop_driver(&self) -> Result<(), Errno> {
+        loop {
+            let drive = &self.drive;
+            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break self.stop_thread(),
+                Err(STARTING) => thread::nap(),
+                Err(STOPPING) => return Err(-libc::EBUSY),
+                Err(_) => break self.wait_for_driver(),
+            }
+        }
+        Ok(())
     }
 
     /// Waits until a thread that polls or advances has come to the end of that.
@@ -103,7 +98,7 @@ impl Host {
 
     /// The tick thread is to end.
     pub(super) fn is_stopping(&self) -> bool {
-        // Acquire: pairs with the exchange in `stop`.
+        // Acquire: pairs with the exchange in `stop_driver`.
         self.drive.load(Ordering::Acquire) == STOPPING
     }
 
