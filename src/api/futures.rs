@@ -17,8 +17,7 @@
 
 use super::error::Error;
 use super::event::Timer;
-use super::options::Missed;
-use super::period::Period;
+use super::period::{Missed, Period};
 use super::time::{nanos, When};
 use super::Wheel;
 use crate::core::arm::How;

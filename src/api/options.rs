@@ -5,33 +5,10 @@ use super::event::Event;
 use super::handler::{self, Function, Handler};
 use super::time::{nanos, Time};
 use super::Wheel;
-use crate::core::node::{BURST, DELAY};
 use crate::runtime::pool::Overload;
 use crate::runtime::Host;
 use crate::sys::clock::Clock;
 use std::time::Duration;
-
-/// How the wheel treats periods that pass while nobody drives it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Missed {
-    /// The timer fires once, counts the others as missed, and keeps its rhythm.
-    #[default]
-    Skip,
-    /// Each of them fires, one after another, until caught up.
-    Burst,
-    /// The timer fires once, and the next period starts now.
-    Delay,
-}
-
-impl Missed {
-    pub(crate) fn kind(self) -> u16 {
-        match self {
-            Missed::Skip => 0,
-            Missed::Burst => BURST,
-            Missed::Delay => DELAY,
-        }
-    }
-}
 
 /// How to make a wheel. An option that is not set, or zero, has its default value.
 ///

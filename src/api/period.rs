@@ -1,7 +1,29 @@
 //! How a periodic timer repeats.
 
-use super::options::Missed;
+use crate::core::node::{BURST, DELAY};
 use std::time::Duration;
+
+/// How the wheel treats periods that pass while nobody drives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Missed {
+    /// The timer fires once, counts the others as missed, and keeps its rhythm.
+    #[default]
+    Skip,
+    /// Each of them fires, one after another, until caught up.
+    Burst,
+    /// The timer fires once, and the next period starts now.
+    Delay,
+}
+
+impl Missed {
+    pub(crate) fn kind(self) -> u16 {
+        match self {
+            Missed::Skip => 0,
+            Missed::Burst => BURST,
+            Missed::Delay => DELAY,
+        }
+    }
+}
 
 /// How a periodic timer repeats. A [`Duration`] is a period without slack that skips
 /// what was missed.
