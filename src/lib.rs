@@ -142,7 +142,7 @@
 //!
 //! | file                     | what                                          |
 //! |--------------------------|-----------------------------------------------|
-//! | `runtime/mod.rs`         | the parts of the runtime; errors as numbers   |
+//! | `runtime/mod.rs`         | the parts of the runtime; errors as numbers and in words |
 //! | `runtime/host.rs`        | a wheel and its surroundings: make, identify, give up |
 //! | `runtime/options.rs`     | options: defaults and ranges                  |
 //! | `runtime/time.rs`        | which numbers are times                       |
@@ -160,7 +160,6 @@
 //! | `runtime/local/at_hand.rs` | the library's thread-local memory           |
 //! | `runtime/local/table.rs` | the shards of a thread, by wheel              |
 //! | `runtime/stats.rs`       | the counts of a wheel                         |
-//! | `runtime/words.rs`       | errors in words                               |
 //! | `sys/mod.rs`             | the operating system, as the library needs it |
 //! | `sys/clock.rs`           | clocks in nanoseconds                         |
 //! | `sys/counter.rs`         | the coarse clock: the processor's counter     |

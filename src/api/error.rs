@@ -1,8 +1,7 @@
 //! Errors as an enum.
 
 use crate::core::error as core;
-use crate::runtime::words::words;
-use crate::runtime::Errno;
+use crate::runtime::{words, Errno};
 use std::fmt;
 
 /// Why a call has failed. Nothing has changed.

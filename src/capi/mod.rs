@@ -29,8 +29,7 @@ pub(crate) mod stats;
 pub(crate) mod timer;
 
 use crate::runtime::time::time;
-use crate::runtime::words::words;
-use crate::runtime::{Errno, Host};
+use crate::runtime::{words, Errno, Host};
 use std::ffi::{c_char, c_int};
 use timer::HWHEEL_ABS;
 

@@ -15,12 +15,12 @@ mod thread;
 pub(crate) mod time;
 mod timers;
 mod waits;
-pub(crate) mod words;
 
 pub(crate) use host::Host;
 pub(crate) use options::{Budget, Call, Executor, Options, Room};
 
 use crate::core::error::Error;
+use std::ffi::CStr;
 
 /// A negative errno value.
 pub(crate) type Errno = i32;
@@ -35,4 +35,23 @@ impl From<Error> for i32 {
 #[inline(always)]
 pub(crate) fn number(result: Result<impl Into<i32>, Errno>) -> i32 {
     result.map_or_else(|e| e, Into::into)
+}
+
+/// The words for a negative errno value; `None` for one that no function returns. The C
+/// library's words for the same numbers are about files and locks.
+pub(crate) fn words(error: i32) -> Option<&'static CStr> {
+    Some(match error.wrapping_neg() {
+        libc::ESTALE => c"the timer no longer exists",
+        libc::EINVAL => c"an argument is not valid",
+        libc::ENOSPC => c"the limit on live timers is reached",
+        libc::ENOMEM => c"out of memory",
+        libc::EBUSY => c"the wheel is in use by a driver or by a stop",
+        libc::EDEADLK => c"the call would wait for itself",
+        libc::ESHUTDOWN => c"the timer or the wheel is shut down, or this is a forked child",
+        libc::E2BIG => c"a struct has members that this version does not know",
+        libc::EMFILE => c"the process has no free descriptor",
+        libc::ENFILE => c"the system has no free descriptor",
+        libc::EAGAIN => c"the system cannot start a thread",
+        _ => return None,
+    })
 }
