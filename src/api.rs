@@ -16,7 +16,6 @@ use crate::core::life::Spec;
 use crate::core::node::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::stats::{stats, Stats};
-use crate::runtime::time::NEVER;
 use crate::runtime::{Errno, Host, Room};
 use crate::sys::alarm::ready;
 use error::Error;
@@ -320,11 +319,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`]; [`Error::Shutdown`] if the timer was shut down.
     pub fn set_period(&self, timer: Timer, period: Duration) -> Result<(), Error> {
-        let period = match nanos(period) {
-            NEVER => 0,
-            ns => ns,
-        };
-        Ok(self.host().wheel.set_period(timer.0, period)?)
+        Ok(self.host().set_period(timer.0, nanos(period))?)
     }
 
     /// Cancels a timer. True: the timer was pending and will not fire. False, or

@@ -191,11 +191,8 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|h| {
-        let period = match time(period_ns)? {
-            NEVER => 0,
-            ns => ns,
-        };
-        Ok(h.wheel.set_period(timer, period).map(|()| 0)?)
+        h.set_period(timer, time(period_ns)?)?;
+        Ok(0)
     }))
 }
 

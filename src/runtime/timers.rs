@@ -58,8 +58,7 @@ impl Host {
     pub fn arming_now(&self) -> u64 {
         match self.clock {
             Some(_) => self.arming_now_of_system(),
-            // Acquire: as in `now`.
-            None => self.manual_ns.load(Ordering::Acquire),
+            None => self.now(),
         }
     }
 
@@ -131,9 +130,8 @@ impl Host {
         if self.clock.is_some() {
             return self.arm_after_now(timer, delay);
         }
-        // That is `first_ns` or later. Acquire: as in `now`.
-        let ns = self.manual_ns.load(Ordering::Acquire) + delay;
-        self.wheel.arm_at(self, timer, ns)
+        // That is `first_ns` or later.
+        self.wheel.arm_at(self, timer, self.now() + delay)
     }
 
     #[inline(never)]
@@ -153,6 +151,12 @@ impl Host {
         let tick_ns = self.wheel.ticks.tick_ns;
         let ticks = slack.min(LONGEST_SLACK).saturating_sub(tick_ns - 1) / tick_ns;
         crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
+    }
+
+    /// A period of 0, or that never ends, is none.
+    pub fn set_period(&self, timer: Handle, period: u64) -> Result<(), Errno> {
+        let period = if period == NEVER { 0 } else { period };
+        Ok(self.wheel.set_period(timer, period)?)
     }
 
     /// Cancels, the short way if possible.
