@@ -263,6 +263,15 @@ impl StateWord {
         complete(self.0 >> LOW_BITS, hand >> shift) << shift
     }
 
+    /// The deadline of a timer; [`NEVER`] if it is not armed.
+    #[inline]
+    pub fn due(self, hand: u64) -> u64 {
+        match self.is_armed() {
+            true => self.deadline(hand),
+            false => NEVER,
+        }
+    }
+
     /// What a visit at `tick` finds.
     #[inline]
     pub fn found(self, tick: u64) -> Found {

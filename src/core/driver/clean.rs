@@ -226,10 +226,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         // Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        let due = match state.is_armed() {
-            true => state.deadline(hand),
-            false => NEVER,
-        };
+        let due = state.due(hand);
         if named {
             let Some(other) = self.other_promise(index, link, due != NEVER) else {
                 return true;

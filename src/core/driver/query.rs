@@ -206,9 +206,5 @@ impl<M: Memory> Wheel<M> {
 /// The deadline of a timer; [`NEVER`] if it is not pending.
 fn deadline(hot: &Hot, hand: u64) -> u64 {
     // Acquire: pairs with arm.exchange.
-    let state = StateWord(hot.state.load(Ordering::Acquire));
-    match state.is_armed() {
-        true => state.deadline(hand),
-        false => NEVER,
-    }
+    StateWord(hot.state.load(Ordering::Acquire)).due(hand)
 }

@@ -84,9 +84,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let hand = self.d.hand;
         for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
-            if state.is_armed() {
-                self.keep_promise(index, hot, state.deadline(hand), hand);
-            }
+            self.keep_promise(index, hot, state.due(hand), hand);
         }
     }
 }

@@ -128,10 +128,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let hot = wheel.slab.hot(index);
         // Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if !state.is_armed() {
-            return NEVER;
-        }
-        let due = state.deadline(hand);
+        let due = state.due(hand);
         let unit_bits = wheel.ticks.unit_bits;
         // Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
