@@ -15,6 +15,10 @@
 //!   another thread may have relied on it before the link was overwritten. One after the
 //!   deadline makes sure of nothing, unless the deadline has passed (`visit.rs`).
 //!
+//! A link that names an entry long before the deadline stays: the next moves to earlier
+//! ticks need no push. With a link for the deadline, a timer that fires would be visited
+//! once less, but far more of the moves would push.
+//!
 //! # Many entries in the unit of the link
 //!
 //! A timer may have any number of entries in the unit that its link names. It was armed
