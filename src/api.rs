@@ -414,8 +414,9 @@ impl Wheel {
         now: Time,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        let now = crate::runtime::time::clock(now.as_nanos())?;
-        self.fill(events, |host, put| host.advance(now, bounds.0, put))
+        self.fill(events, |host, put| {
+            host.advance(now.as_nanos(), bounds.0, put)
+        })
     }
 
     /// Drives a wheel with a system clock; otherwise as [`advance`](Wheel::advance).

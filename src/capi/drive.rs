@@ -3,7 +3,7 @@
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
-use crate::runtime::time;
+use crate::runtime::time::time;
 use crate::runtime::{number, Budget, Errno, Host, Room};
 use std::ffi::{c_int, c_void};
 
@@ -166,7 +166,7 @@ unsafe fn bounds(run: *const hwheel_run) -> Result<Budget, Errno> {
     Ok(Budget {
         // More than a call can fire is no limit.
         items: run.max_fired.try_into().unwrap_or(0),
-        ns: time::time(run.max_ns)?,
+        ns: time(run.max_ns)?,
     })
 }
 
@@ -233,10 +233,7 @@ pub unsafe extern "C" fn hwheel_advance(
 ) -> c_int {
     // One comparison.
     if max as usize | run.addr() != 0 {
-        let how = |host: &Host, budget, room: Room<'_>| {
-            let now = time::clock(now_ns)?;
-            host.advance(now, budget, room)
-        };
+        let how = |host: &Host, budget, room: Room<'_>| host.advance(now_ns, budget, room);
         // SAFETY: the caller's promise.
         return unsafe { drive(wheel, how, events, max, run) };
     }

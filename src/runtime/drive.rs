@@ -84,10 +84,11 @@ impl Host {
         Ok(drive)
     }
 
-    /// Drives to `now`, or to the caller's time if that is later; true if all that was
-    /// due is done. A callback, or a thread beside one that drives, is refused and does
-    /// not move the clock.
+    /// Checks `now`, and drives to it, or to the caller's time if that is later; true if all
+    /// that was due is done. A callback, or a thread beside one that drives, is refused and
+    /// does not move the clock.
     pub fn advance(&self, now: u64, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
+        let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
         let now = self.set(self.later(now));
         if drive.nothing_due(now) {
@@ -133,10 +134,7 @@ impl Host {
 
     #[inline(never)]
     fn advance_slowly(&self, now: u64) -> i32 {
-        number(time::clock(now).and_then(|now| {
-            self.advance(now, Budget::default(), None)?;
-            Ok(0)
-        }))
+        number(self.advance(now, Budget::default(), None).map(|_| 0))
     }
 
     #[inline(never)]
