@@ -3,13 +3,11 @@
 use super::error::Error;
 use super::time::When;
 use super::Wheel;
-use crate::runtime::keys::{Target, LONGEST};
+use crate::runtime::keys::{Target, LENGTHS};
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
-    if bytes.is_empty() || bytes.len() > LONGEST {
-        return Err(Error::Invalid);
-    }
-    Ok(bytes)
+    let is_key = LENGTHS.contains(&bytes.len());
+    is_key.then_some(bytes).ok_or(Error::Invalid)
 }
 
 /// A keyed timer fires once, and any 1 to 255 bytes are its key: others are

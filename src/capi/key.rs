@@ -3,7 +3,7 @@
 use super::drive::number_of_fn;
 use super::timer::hwheel_fn;
 use super::{due, host, hwheel, EINVAL};
-use crate::runtime::keys::{Target, LONGEST};
+use crate::runtime::keys::{Target, LENGTHS};
 use crate::runtime::{number, Errno};
 use std::ffi::{c_int, c_void};
 
@@ -12,7 +12,7 @@ use std::ffi::{c_int, c_void};
 /// # Safety
 /// `key` is null or has `len` bytes.
 unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
-    if key.is_null() || len == 0 || len as usize > LONGEST {
+    if key.is_null() || !LENGTHS.contains(&(len as usize)) {
         return Err(EINVAL);
     }
     // SAFETY: the caller's promise.

@@ -29,17 +29,10 @@
 //! # Why this table
 //!
 //! Setting a key changes the table and a timer together, so a lock covers both,
-//! whatever the map is. The other maps:
-//!
-//! | map    | why not                                                         |
-//! |--------|-----------------------------------------------------------------|
-//! | dashmap| the same: hashbrown in parts behind locks. It cannot reserve    |
-//! |        | room ahead, and aborts without memory, where a C library        |
-//! |        | returns -ENOMEM                                                 |
-//! | scc    | aborts as well, and frees old arrays later                      |
-//! | papaya | for many reads and few changes; here each call is a change. It  |
-//! |        | frees later, and the lock is still needed                       |
-//! | flurry | as papaya, which its own documentation recommends instead       |
+//! whatever the map is. dashmap is the same, hashbrown in parts behind locks. But it
+//! cannot reserve room ahead, and it aborts without memory, where a C library returns
+//! -ENOMEM; so does scc. papaya, and flurry, which recommends papaya, are for many reads
+//! and few changes, and here each call is a change. scc and papaya free memory later.
 //!
 //! # Linearization and progress
 //!
@@ -61,13 +54,14 @@ use crate::sync::{lock, Mutex, MutexGuard};
 use hashbrown::hash_table::{HashTable, OccupiedEntry};
 use name::Name;
 use std::hash::{DefaultHasher, Hasher};
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 /// An empty table is kept if it has at most this room.
 const KEPT: usize = 64;
-/// The longest key, in bytes.
-pub(crate) const LONGEST: usize = 255;
+/// The number of bytes of a key.
+pub(crate) const LENGTHS: RangeInclusive<usize> = 1..=255;
 
 /// The timer of a key.
 struct Entry {
