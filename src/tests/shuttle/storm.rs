@@ -20,7 +20,8 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
                     n += 1;
                     n < most
                 });
-                if rng.below(4) == 0 {
+                // A driver that has stopped in a tick does not sleep.
+                if n < most && rng.below(4) == 0 {
                     // What it finds, it tells nobody: the next sweep wakes.
                     w.wheel.drive().unwrap().sleep(|_| ());
                 }
