@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::time::nanos;
-use crate::runtime::Budget;
+use crate::runtime::drive::Budget;
 use std::time::Duration;
 
 /// Bounds for one call that drives.

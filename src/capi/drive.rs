@@ -3,8 +3,9 @@
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
+use crate::runtime::drive::{Budget, Room};
 use crate::runtime::time::time;
-use crate::runtime::{number, Budget, Errno, Host, Room};
+use crate::runtime::{number, Errno, Host};
 use std::ffi::{c_int, c_void};
 
 /// Event flag: hwheel_drain() handed the timer back; it has not fired.

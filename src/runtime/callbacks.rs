@@ -13,6 +13,9 @@ use std::cell::Cell;
 /// short: the driver runs it, with or without a pool.
 pub(crate) const PROMPT: usize = usize::MAX;
 
+/// Calls the function of a timer that has fired.
+pub(crate) type Call = unsafe fn(&Host, &Fired);
+
 /// What a thread may be inside of, or wait for: the id of a wheel, and the handle of the
 /// timer whose callback it is, or ANY.
 pub(super) type Target = (u64, Handle);

@@ -7,7 +7,7 @@
 
 use super::callbacks::{Frame, ANY};
 use super::host::LATENESS;
-use super::{number, time, Budget, Errno, Host, Room};
+use super::{number, time, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
@@ -22,6 +22,17 @@ pub(super) const IDLE: u32 = 0;
 pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
 pub(super) const STARTING: u32 = 3;
+
+/// Bounds of a sweep: a number of timers, and nanoseconds. Zero is no limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    pub items: u32,
+    pub ns: u64,
+}
+
+/// A function that gets each event of a call that drives. It returns false if it has no
+/// room for another.
+pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
 
 impl Host {
     /// Fires what is due by `now`. A timer without a callback goes to `event`,

@@ -1,12 +1,12 @@
 //! A wheel and its surroundings: how it is made, told apart and given up.
 
-use super::callbacks::ANY;
+use super::callbacks::{Call, ANY};
 use super::drive::IDLE;
 use super::keys::Keys;
 use super::pool::Pool;
 use super::register::{register, Listed, Register};
 use super::thread;
-use super::{local, Call, Errno, Executor, Options};
+use super::{local, Errno, Executor, Options};
 use crate::core::memory::{Memory, Pages};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;

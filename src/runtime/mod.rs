@@ -2,7 +2,7 @@
 //! the life of the whole. The C functions are a thin layer over this folder.
 
 pub(crate) mod callbacks;
-mod drive;
+pub(crate) mod drive;
 mod host;
 pub(crate) mod keys;
 mod local;
@@ -17,7 +17,7 @@ mod timers;
 mod waits;
 
 pub(crate) use host::Host;
-pub(crate) use options::{Budget, Call, Executor, Options, Room};
+pub(crate) use options::{Executor, Options};
 
 use crate::core::error::Error;
 use std::ffi::CStr;

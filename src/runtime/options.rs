@@ -2,7 +2,6 @@
 
 use super::pool::{Crew, LONGEST_QUEUE, MOST_WORKERS};
 use super::{Errno, Host};
-use crate::core::driver::Fired;
 use crate::core::slab::MOST;
 use crate::sys::clock::Clock;
 
@@ -22,17 +21,6 @@ pub(crate) struct Options {
     pub executor: Option<Executor>,
 }
 
-/// Bounds of a sweep: a number of timers, and nanoseconds. Zero is no limit.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Budget {
-    pub items: u32,
-    pub ns: u64,
-}
-
-/// A function that gets each event of a call that drives. It returns false if it has no
-/// room for another.
-pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
-
 /// An executor as C has it.
 pub(crate) type Function = unsafe extern "C-unwind" fn(*mut Host, *mut libc::c_void);
 
@@ -47,9 +35,6 @@ pub(crate) struct Executor {
 unsafe impl Send for Executor {}
 // SAFETY: as above.
 unsafe impl Sync for Executor {}
-
-/// Calls the function of a timer that has fired.
-pub(crate) type Call = unsafe fn(&Host, &Fired);
 
 impl Options {
     /// Callbacks do not run in the driver's thread.

@@ -1,9 +1,9 @@
 //! The tick thread: start and stop; and the body of a worker.
 
 use super::callbacks::ANY;
-use super::drive::{DRIVEN, IDLE, STARTING, STOPPING};
+use super::drive::{Budget, DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
-use super::{Budget, Errno, Host};
+use super::{Errno, Host};
 use crate::sync::{fence, Ordering};
 use crate::sys::thread::{self, Thread};
 
