@@ -99,6 +99,23 @@ fn asleep<M: Memory>(w: &Wheel<M>) -> u64 {
     alarm.get()
 }
 
+/// A driver that has stopped in a tick wakes at once for the rest of it.
+#[test]
+fn a_sleep_in_the_middle_of_a_tick() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let mut all: Vec<_> = (0..3)
+        .map(|_| w.setup(own, Spec::default(), Some(at(5))).unwrap())
+        .collect();
+    for left in [2, 1] {
+        assert_eq!(fired(&w, 5, 1), [all.remove(0)]);
+        assert_eq!(all.len(), left);
+        assert_eq!(asleep(&w), at(5));
+    }
+    assert_eq!(fired(&w, 5, 9), all);
+    assert_eq!(asleep(&w), at(5 + LEAP));
+}
+
 /// Race 2: the hand passes before the promise is sure, and a third thread arms
 /// the timer again or not.
 #[test]

@@ -106,7 +106,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn wanted(&mut self) -> u64 {
         let wheel = self.wheel;
         let urgent = wheel.buckets.urgent();
-        if self.is_maintenance_due() || !wheel.buckets.is_empty(urgent) {
+        if self.is_maintenance_due() || self.d.tick.is_open() || !wheel.buckets.is_empty(urgent) {
             return 0;
         }
         let mut budget = SETTLE;

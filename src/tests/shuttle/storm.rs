@@ -20,8 +20,7 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
                     n += 1;
                     n < most
                 });
-                // A driver that has stopped in a tick does not sleep.
-                if n < most && rng.below(4) == 0 {
+                if rng.below(4) == 0 {
                     // What it finds, it tells nobody: the next sweep wakes.
                     w.wheel.drive().unwrap().sleep(|_| ());
                 }
