@@ -354,7 +354,7 @@ impl<M: Memory> Wheel<M> {
         let Node { own, index, hot } = arm.node;
         let mut tries = 0..1;
         loop {
-            // No driver visits a timer of a closed wheel.
+            // A closed wheel leaves the timer to the drain.
             let Ok(hand) = self.open_hand() else {
                 return;
             };

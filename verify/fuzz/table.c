@@ -244,6 +244,7 @@ void callback_is_over(struct world *w, struct timer *t)
 	} else if (t->tick <= past) {
 		t->tick = past + 1;
 		t->exact = 0;
+		t->left = w->drained;
 	}
 }
 
@@ -256,7 +257,7 @@ int owed(const struct world *w, const struct timer *t)
 static int is_due(const struct world *w, const struct timer *t)
 {
 	return t->exists && t->armed && t->deadline < LATEST && !t->vague &&
-	       (!t->running || t->deadline > w->now);
+	       !t->left && (!t->running || t->deadline > w->now);
 }
 
 void none_is_lost(struct world *w)

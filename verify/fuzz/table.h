@@ -47,6 +47,9 @@ struct timer {
 	 * until the timer is moved.
 	 */
 	int vague, behind;
+	/* It came due while its callback ran, which ended behind a drain: that alone
+	 * is sure to hand it over. */
+	int left;
 };
 
 struct world {
