@@ -71,7 +71,7 @@ impl<M: Memory> Wheel<M> {
     /// Cancels a timer as `cancel` does, and blocks until its callback is over, even if
     /// the timer was freed meanwhile. The callback itself must not call this. `wait` gets
     /// a word and a value. It may return at any time, and does so soon after the word has
-    /// another value.
+    /// another value. The handle is not 0, which stands for no callback.
     pub fn cancel_sync(
         &self,
         caller: &impl Caller,
@@ -79,10 +79,8 @@ impl<M: Memory> Wheel<M> {
         shut: bool,
         mut wait: impl FnMut(&AtomicU64, u64),
     ) -> Result<bool, Error> {
+        debug_assert_ne!(handle, 0);
         let mut was = self.cancel(caller, handle, shut);
-        if handle == 0 {
-            return was;
-        }
         loop {
             // For a `cancel` that had nothing to exchange.
             fence(Ordering::SeqCst);
