@@ -385,8 +385,8 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 /// tick thread fails with -ESHUTDOWN. Each pending timer is handed back exactly
 /// once, with or without a callback; the callback is not called. Timers of
 /// hwheel_once(), hwheel_every() and hwheel_key_set() are freed. Callbacks that
-/// wait in the queue of workers or an executor have fired: they still run. If the
-/// wheel is driven before the last call, timers that are due may still fire.
+/// wait in the queue of workers or an executor have fired: they still run. If
+/// the wheel is driven before the last call, timers that are due may still fire.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that none is left.
