@@ -251,6 +251,28 @@ static void garbage_is_stale(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* Also if the handles beside it are those of other timers, young or old. */
+static void garbage_is_stale_beside_many_timers(void)
+{
+	enum { MANY = 1000, SOME = 20 };
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	static hwheel_timer_t t[MANY];
+
+	for (int i = 0; i < MANY; i++) {
+		t[i] = make(w, NULL);
+		for (int life = 0; life < i % 7; life++) {
+			CHECK_EQ(hwheel_timer_free(w, t[i]), 0);
+			t[i] = make(w, NULL);
+		}
+		CHECK_EQ(hwheel_timer_mod(w, t[i], MS, 0), 0);
+	}
+	for (int i = 0; i < MANY; i += MANY / SOME)
+		neighbours_are_stale(w, t[i]);
+	for (int i = 0; i < MANY; i++)
+		CHECK_EQ(hwheel_timer_pending(w, t[i]), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* Each of these has other flags than a plain timer that is due soon. */
 static void garbage_is_stale_beside_any_kind_of_timer(void)
 {
@@ -394,6 +416,7 @@ static const struct ktap_test tests[] = {
 	TEST(nor_is_one_that_began_at_another_time),
 	TEST(a_handle_of_a_destroyed_wheel_is_stale),
 	TEST(garbage_is_stale),
+	TEST(garbage_is_stale_beside_many_timers),
 	TEST(garbage_is_stale_beside_any_kind_of_timer),
 	TEST(a_callback_cancels_one_that_is_due_as_well),
 	TEST(a_callback_frees_its_own_timer),

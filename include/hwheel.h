@@ -236,9 +236,9 @@ int hwheel_destroy(struct hwheel *wheel);
 /* Timers: handles, events and callbacks */
 
 /**
- * Handle of a timer, never 0. The library checks every handle: one whose timer
- * was freed, or one of another wheel, is an error (-ESTALE) and never touches
- * another timer.
+ * Handle of a timer, never 0. The library checks every handle: one whose
+ * timer was freed, one of another wheel, or one with a wrong bit is an error
+ * (-ESTALE) and never touches another timer.
  */
 typedef uint64_t hwheel_timer_t;
 

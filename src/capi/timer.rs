@@ -17,9 +17,9 @@ pub const HWHEEL_REDUCE: u32 = 1 << 1;
 /// Flag: move the timer only if it is pending.
 pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
 
-/// Handle of a timer, never 0. The library checks every handle: one whose timer
-/// was freed, or one of another wheel, is an error (-ESTALE) and never touches
-/// another timer.
+/// Handle of a timer, never 0. The library checks every handle: one whose
+/// timer was freed, one of another wheel, or one with a wrong bit is an error
+/// (-ESTALE) and never touches another timer.
 pub type hwheel_timer_t = u64;
 
 /// A callback. @event is valid until the callback returns.

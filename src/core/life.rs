@@ -45,6 +45,13 @@ pub(crate) struct Spec {
     pub left_out: u64,
 }
 
+/// The generation of a node's first life. Those of two nodes whose indices are near to
+/// each other, or differ in one bit, are far apart. So a handle with one wrong bit is stale.
+pub(crate) fn first_generation(salt: u32, index: u32) -> u32 {
+    // The golden ratio, as for the salt of a wheel.
+    salt.wrapping_add(index.wrapping_mul(0x278d_de6d)) & GEN_MASK
+}
+
 impl<M: Memory> Wheel<M> {
     /// A new timer, armed for `due` if there is one. Lock-free; linearizes at the
     /// exchange of the state word.
@@ -61,7 +68,7 @@ impl<M: Memory> Wheel<M> {
         let index = self.alloc(own)?;
         let hot = self.slab.hot(index);
         own.count.setups.bump(1);
-        let generation = self.generation(hot);
+        let generation = self.generation(index, hot);
         let handle = handle_of(index, generation);
         let fire = self.slab.fire(index);
         // Release: a thread that reads one of the values below also finds the life before
@@ -124,15 +131,16 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The generation of a node that is this thread's.
-    fn generation(&self, hot: &Hot) -> u32 {
+    fn generation(&self, index: u32, hot: &Hot) -> u32 {
         // Relaxed, both: the free list has handed over the words of the thread that
         // freed the node.
         let state = StateWord(hot.state.load(Ordering::Relaxed));
         if state == StateWord(0) && hot.link.load(Ordering::Relaxed) == 0 {
-            // Never used: the first generation of this wheel.
-            let link = Link::new(0, 0, high_part(self.salt));
+            // Never used.
+            let first = first_generation(self.salt, index);
+            let link = Link::new(0, 0, high_part(first));
             hot.link.store(link.0, Ordering::Relaxed);
-            return self.salt;
+            return first;
         }
         state.generation(Link(hot.link.load(Ordering::Relaxed)).high())
     }
@@ -222,7 +230,7 @@ impl<M: Memory> Wheel<M> {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
                 Some(Link(link).with_high(next(link)).0)
             })
-            .is_ok_and(|link| next(link) != high_part(self.salt))
+            .is_ok_and(|link| next(link) != high_part(first_generation(self.salt, index)))
     }
 
     /// Sets the period of a timer from its next firing on; 0 for none. Lock-free.

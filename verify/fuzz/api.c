@@ -98,6 +98,7 @@ static hwheel_timer_t a_handle(struct world *w)
 		/* A sum, so that it is the same one wherever the handles begin. */
 		bit = take(1);
 		h += bit < 128 ? UINT64_C(1) << bit % 64 : -(UINT64_C(1) << bit % 64);
+		MUST(find(w, h) == NULL);
 		return unless_guessed(w, h);
 	}
 	return unless_guessed(w, take(8));

@@ -3,17 +3,22 @@
 
 use super::{duel, World};
 use crate::core::error::Error;
-use crate::core::state::{high_of, Handle, GEN_BITS, GEN_HIGH_BITS};
+use crate::core::life::first_generation;
+use crate::core::state::{handle_of, high_of, Handle, GEN_BITS, GEN_HIGH_BITS};
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
 
-/// A timer whose generation is the last before the wrap.
+/// The last generation before the wrap.
+const LAST: u32 = (1 << (GEN_BITS - GEN_HIGH_BITS)) - 1;
+
+/// A timer of that generation.
 fn last() -> (World, Handle) {
     let w = World::of(Config {
-        salt: (1 << (GEN_BITS - GEN_HIGH_BITS)) - 1,
+        salt: u64::from(LAST.wrapping_sub(first_generation(0, 1))),
         ..shape(2, 1, 0)
     });
     let t = w.timer(Some(5));
+    assert_eq!(t, handle_of(1, LAST));
     (w, t)
 }
 

@@ -3,7 +3,7 @@
 use super::{duel, explore, marked, one, report, World};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
-use crate::core::life::Spec;
+use crate::core::life::{first_generation, Spec};
 use crate::core::state::{handle_of, index_of, Handle};
 use crate::tests::checker::{at, shape};
 use crate::tests::{Collect, Own};
@@ -181,7 +181,7 @@ fn free_against_steal_and_steal_again() {
 
 /// The handle of the first timer of a world.
 fn first_handle() -> Handle {
-    handle_of(1, shape(2, 1, 0).salt as u32)
+    handle_of(1, first_generation(shape(2, 1, 0).salt as u32, 1))
 }
 
 /// A handle that was guessed, of a timer that another thread is making in the
