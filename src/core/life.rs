@@ -27,7 +27,7 @@ use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::{Producer, Shard};
 use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP, NEVER};
-use super::tunables::LIMIT_TRIES;
+use super::tunables::TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
 
@@ -111,19 +111,20 @@ impl<M: Memory> Wheel<M> {
     /// A node that was free.
     fn alloc(&self, own: Producer<'_>) -> Result<u32, Error> {
         let (slab, free) = (&self.slab, &own.free);
-        let mut tries = LIMIT_TRIES;
+        let steal = |s: &Shard| slab.steal(Some(&s.free), free);
+        let mut tries = TRIES;
         loop {
             if let Some(index) = slab.pop(free) {
                 return Ok(index);
             }
-            let steal = |s: &Shard| slab.steal(Some(&s.free), free);
-            if slab.steal(None, free) || self.find_shard(steal).is_some() {
-                // Another thread may have taken the list again.
+            // Another thread may take the list again, and this one take it back. While a
+            // thread takes another thread's list, neither has it, and that thread may be
+            // stopped. So the search has a bound.
+            if tries != 0 && (slab.steal(None, free) || self.find_shard(steal).is_some()) {
+                tries -= 1;
                 continue;
             }
             match slab.take_run(&self.memory, free) {
-                // While a thread takes another thread's list, neither has it. That
-                // thread may be stopped, so the search has a bound.
                 Err(Error::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
                 result => return result,
             }

@@ -57,5 +57,5 @@ pub(crate) const LOOK_AHEAD: usize = 8;
 pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };
 /// Entries that one sweep cleans up.
 pub(crate) const CLEAN_PIECE: usize = if CHECKED { 4 } else { 4096 };
-/// Tries of an allocation at the limit to find a free node.
-pub(crate) const LIMIT_TRIES: u32 = if cfg!(loom) { 1 } else { 64 };
+/// Tries of an allocation to find a free node.
+pub(crate) const TRIES: u32 = if cfg!(loom) { 1 } else { 64 };

@@ -177,13 +177,18 @@ impl std::fmt::Display for Explored {
     }
 }
 
-/// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or without one.
+/// As many preemptions as there can be, also where the others have a bound: a loop that
+/// two threads can keep going for ever is found.
+const NO_BOUND: Option<usize> = Some(usize::MAX);
+
+/// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or to a lower one.
 fn explore(preemptions: Option<usize>, f: impl Fn() + Sync + Send + 'static) -> Explored {
     let mut b = loom::model::Builder::new();
     b.max_branches = 20_000;
     // How often it looks at the clock.
     b.checkpoint_interval = 500;
     b.preemption_bound = match (preemptions, b.preemption_bound) {
+        (NO_BOUND, _) => None,
         (Some(x), Some(y)) => Some(x.min(y)),
         (x, y) => x.or(y),
     };

@@ -1,6 +1,6 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
-use super::{duel, explore, marked, one, report, World};
+use super::{duel, duel_to, explore, marked, one, report, World, NO_BOUND};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::{first_generation, Spec};
@@ -199,10 +199,12 @@ fn setup_against_a_guessed_handle() {
     );
 }
 
-/// A free list is taken by one thread while its owner uses it.
+/// A free list is taken by one thread while its owner uses it, and may take it back: that
+/// does not go on for ever.
 #[test]
 fn steal_against_setup() {
-    duel(
+    duel_to(
+        NO_BOUND,
         || {
             let (w, first) = one(None);
             w.wheel.free(&w.own(0), first).unwrap();
