@@ -29,7 +29,7 @@ type entrance struct {
 }
 
 // ErrClosed is the error of every call of a wheel that is closed, or that New has not
-// made. errors.Is(err, os.ErrClosed) is true, too.
+// made, such as a copy. errors.Is(err, os.ErrClosed) is true, too.
 var ErrClosed error = closed{}
 
 type closed struct{}
@@ -37,10 +37,15 @@ type closed struct{}
 func (closed) Error() string { return "hwheel: the wheel is closed" }
 func (closed) Unwrap() error { return os.ErrClosed }
 
+// made says whether New has made the wheel. Wheels of Go's heap do not move.
+func (w *Wheel) made() bool {
+	return w != nil && w.self == uintptr(unsafe.Pointer(w))
+}
+
 // enter returns the wheel of C, or nil if it is closed. Each caller that gets the wheel
 // leaves by the same entrance; until then the wheel exists.
 func (w *Wheel) enter() (*C.struct_hwheel, *entrance) {
-	if w == nil || w.c == nil {
+	if !w.made() {
 		return nil, nil
 	}
 	// The stacks of two goroutines differ: so they choose.
@@ -72,7 +77,7 @@ func (w *Wheel) pass(e *entrance) {
 // ErrClosed. A second Close does nothing. The collector closes a wheel that nothing
 // refers to.
 func (w *Wheel) Close() error {
-	if w == nil || w.c == nil || !w.closing.CompareAndSwap(false, true) {
+	if !w.made() || !w.closing.CompareAndSwap(false, true) {
 		return nil
 	}
 	close(w.done)

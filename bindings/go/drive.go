@@ -78,7 +78,7 @@ func (w *Wheel) Fd() (int, error) {
 // until the wheel is closed, which is ErrClosed. It calls handle with batches of events, each as long as the slice at most. In
 // between the goroutine sleeps in the runtime's poller and takes up no thread.
 func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) error {
-	if len(events) == 0 {
+	if ctx == nil || len(events) == 0 {
 		return Error(syscall.EINVAL)
 	}
 	file, err := w.file()

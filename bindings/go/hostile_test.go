@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"runtime"
 	"sync"
 	"syscall"
@@ -118,7 +119,10 @@ func TestUseAfterClose(t *testing.T) {
 }
 
 func TestAWheelThatNewHasNotMade(t *testing.T) {
-	for _, w := range []*Wheel{nil, new(Wheel)} {
+	made := open(t, Options{})
+	copied := new(Wheel)
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(made).Elem()) // vet refuses *made
+	for _, w := range []*Wheel{nil, new(Wheel), copied} {
 		for i, err := range everyCall(w, 1, make([]Event, 1)) {
 			if !errors.Is(err, ErrClosed) {
 				t.Errorf("call %d: %v", i, err)
@@ -126,6 +130,7 @@ func TestAWheelThatNewHasNotMade(t *testing.T) {
 		}
 		must(0, w.Close())
 	}
+	must(made.Once(In(0), 1))
 }
 
 func TestCloseWakesRun(t *testing.T) {
@@ -188,4 +193,5 @@ func TestHostileArguments(t *testing.T) {
 	fails[int](t, syscall.EINVAL)(w.ModMany(make([]Timer, 2), make([]When, 1), nil))
 	fails[int](t, syscall.EINVAL)(w.ModMany(make([]Timer, 1), make([]When, 1), make([]error, 2)))
 	fails[int](t, syscall.EINVAL)(w.DeleteMany(make([]Timer, 1), make([]error, 2)))
+	fails[int](t, syscall.EINVAL)(0, w.Run(nil, make([]Event, 1), nil))
 }

@@ -74,5 +74,9 @@ func keyOf(key []byte) (unsafe.Pointer, C.uint32_t) {
 	if len(key) == 0 {
 		return nil, 0
 	}
-	return unsafe.Pointer(&key[0]), C.uint32_t(len(key))
+	n := len(key)
+	if n > 256 {
+		n = 256 // which the library refuses, too
+	}
+	return unsafe.Pointer(&key[0]), C.uint32_t(n)
 }

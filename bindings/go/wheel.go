@@ -105,6 +105,7 @@ type Stats struct {
 // Wheel is a timing wheel, made by New.
 type Wheel struct {
 	c         *C.struct_hwheel
+	self      uintptr       // where New has made it: a copy is another wheel
 	done      chan struct{} // closed by Close
 	closing   atomic.Bool
 	left      atomic.Int32 // entrances that are open or not empty
@@ -129,6 +130,7 @@ func New(options Options) (*Wheel, error) {
 	if n := C.hwheel_create(&o, &w.c); n < 0 {
 		return nil, failure(n)
 	}
+	w.self = uintptr(unsafe.Pointer(w))
 	runtime.SetFinalizer(w, (*Wheel).Close)
 	return w, nil
 }
