@@ -10,6 +10,7 @@ package timers
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -68,13 +69,13 @@ type changes struct {
 	errs    []error
 }
 
-// Timer is a function that is called later. Timers.AfterFunc makes it.
+// Timer is a function that is called later. Timers.AfterFunc makes it; one that it has not
+// made, such as a copy of a pending one, is not pending.
 type Timer struct {
 	shard    *shard
 	call     func()
 	deadline uint64 // on the wheel's clock
-	slot     uint32
-	pending  bool
+	slot     uint32 // its own while it is pending
 	err      error
 }
 
@@ -104,25 +105,45 @@ func New(options hwheel.Options) (*Timers, error) {
 	}
 	t.crossed = time.AfterFunc(time.Hour, t.cross)
 	t.crossed.Stop()
-	go wheel.Run(context.Background(), make([]hwheel.Event, batch), t.due)
+	go t.drive()
 	return t, nil
+}
+
+// drive runs the wheel until Close. It tries again if there is no descriptor for now, or
+// if somebody else drives.
+func (t *Timers) drive() {
+	events := make([]hwheel.Event, batch)
+	for !errors.Is(t.wheel.Run(context.Background(), events, t.due), hwheel.ErrClosed) {
+		time.Sleep(later)
+	}
+}
+
+// made says whether New has made the timers.
+func (t *Timers) made() bool {
+	return t != nil && t.shards[0].timers == t
 }
 
 // Wheel is the wheel of the timers; it has the counts. Do not drive it.
 func (t *Timers) Wheel() *hwheel.Wheel {
+	if !t.made() {
+		return nil
+	}
 	return t.wheel
 }
 
 // Close frees the wheel. What is pending is not called, and no context ends by its
 // deadline. A second Close does nothing.
 func (t *Timers) Close() error {
+	if !t.made() {
+		return nil
+	}
 	err := t.wheel.Close()
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
 		for j := range s.slots {
 			if owner := s.slots[j].owner; owner != nil {
-				owner.pending, owner.err = false, hwheel.ErrClosed
+				owner.err = hwheel.ErrClosed
 			}
 		}
 		s.slots, s.free, s.changed = nil, nil, nil
@@ -135,6 +156,9 @@ func (t *Timers) Close() error {
 // or less, as in package time. A timer that the wheel has no room for is not pending, and
 // its Err says why.
 func (t *Timers) AfterFunc(d time.Duration, f func()) *Timer {
+	if !t.made() {
+		return &Timer{}
+	}
 	// The stacks of two goroutines differ: so they choose.
 	var here byte
 	timer := &Timer{shard: &t.shards[uintptr(unsafe.Pointer(&here))>>12%shards], call: f}
@@ -145,10 +169,13 @@ func (t *Timers) AfterFunc(d time.Duration, f func()) *Timer {
 // Stop prevents the call. True if the timer was pending; false if the call has begun, or
 // the timer was stopped.
 func (t *Timer) Stop() bool {
+	if t == nil || t.shard == nil {
+		return false
+	}
 	s := t.shard
 	s.Lock()
 	defer s.Unlock()
-	if !t.pending {
+	if !s.pending(t) {
 		return false
 	}
 	s.release(t)
@@ -163,6 +190,9 @@ func (t *Timer) Stop() bool {
 // Reset calls f after the duration from now instead. True if the timer was pending. It may
 // also be used after the call.
 func (t *Timer) Reset(d time.Duration) bool {
+	if t == nil || t.shard == nil {
+		return false
+	}
 	if d < 0 {
 		d = 0
 	}
@@ -174,7 +204,7 @@ func (t *Timer) Reset(d time.Duration) bool {
 	}
 	s.Lock()
 	defer s.Unlock()
-	was := t.pending
+	was := s.pending(t)
 	if !was {
 		if t.err = s.own(t); t.err != nil {
 			return false
@@ -188,6 +218,9 @@ func (t *Timer) Reset(d time.Duration) bool {
 // Err says why the timer could not be armed: hwheel.ErrClosed, ENOSPC or ENOMEM. It is nil
 // if the timer was armed.
 func (t *Timer) Err() error {
+	if t == nil || t.shard == nil {
+		return hwheel.ErrClosed
+	}
 	t.shard.Lock()
 	defer t.shard.Unlock()
 	return t.err
@@ -196,6 +229,11 @@ func (t *Timer) Err() error {
 // now is the time on the wheel's clock; at most some microseconds ahead, never behind.
 func (t *Timers) now() uint64 {
 	return t.beginNs + uint64(time.Since(t.begin))
+}
+
+// pending says whether the timer has a slot.
+func (s *shard) pending(t *Timer) bool {
+	return t.slot < uint32(len(s.slots)) && s.slots[t.slot].owner == t
 }
 
 // own gives the timer a slot.
@@ -221,13 +259,12 @@ func (s *shard) own(t *Timer) error {
 		}
 		t.slot, s.slots = n, append(s.slots, slot{handle: handle})
 	}
-	s.slots[t.slot].owner, t.pending = t, true
+	s.slots[t.slot].owner = t
 	return nil
 }
 
 // release takes the slot of a timer that is no longer pending.
 func (s *shard) release(t *Timer) {
-	t.pending = false
 	s.timers.uncount()
 	s.slots[t.slot].owner = nil
 	s.free = append(s.free, t.slot)

@@ -1,6 +1,7 @@
 package timers
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -221,6 +222,86 @@ func TestErrors(t *testing.T) {
 	if _, err := New(hwheel.Options{Tick: -1}); !errors.Is(err, hwheel.ErrNegative) {
 		t.Error(err)
 	}
+}
+
+func TestWhatWasNotMade(t *testing.T) {
+	for _, timers := range []*Timers{nil, new(Timers)} {
+		timer := timers.AfterFunc(0, func() { t.Error("called") })
+		if timer.Stop() || timer.Reset(0) || !errors.Is(timer.Err(), hwheel.ErrClosed) {
+			t.Error("pending without a wheel:", timer.Err())
+		}
+		ctx, cancel := timers.WithTimeout(context.Background(), time.Millisecond)
+		ends(t, ctx, context.DeadlineExceeded)
+		cancel()
+		if timers.Wheel() != nil || timers.Close() != nil {
+			t.Error("timers that New has not made have a wheel")
+		}
+	}
+	var none Timer
+	if none.Stop() || none.Reset(0) || !errors.Is(none.Err(), hwheel.ErrClosed) {
+		t.Error("pending without a wheel:", none.Err())
+	}
+}
+
+// A copy of a timer does not take its slot away, which others own later.
+func TestACopyOfATimerIsNotPending(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	timer := timers.AfterFunc(time.Hour, func() {})
+	copied := *timer
+	if copied.Stop() || !timer.Stop() || copied.Stop() {
+		t.Error("the copy is pending")
+	}
+	called := make(chan time.Duration, 2)
+	for i := 0; i < 2; i++ {
+		timers.AfterFunc(5*time.Millisecond, func() { called <- 0 })
+	}
+	receive(t, called)
+	receive(t, called)
+	timer.Reset(time.Hour)
+	copied = *timer
+	timers.Close()
+	if copied.Stop() {
+		t.Error("the copy is pending on a closed wheel")
+	}
+}
+
+func TestTheDriverOutlivesErrors(t *testing.T) {
+	called := make(chan time.Duration, 1)
+	// Its goroutine begins without a descriptor.
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := before
+	few.Cur = 64
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	var taken []int
+	for fd, err := syscall.Dup(2); err == nil; fd, err = syscall.Dup(2) {
+		taken = append(taken, fd)
+	}
+	if len(taken) == 0 {
+		t.Fatal("no descriptor to begin with")
+	}
+	syscall.Close(taken[0])
+	timers := create(t, hwheel.Options{})
+	timers.AfterFunc(5*time.Millisecond, func() { called <- 0 })
+	time.Sleep(20 * time.Millisecond)
+	for _, fd := range taken[1:] {
+		syscall.Close(fd)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, called)
+	// Somebody else drives, too.
+	for i := 0; i < 100_000; i++ {
+		timers.AfterFunc(0, func() {})
+		timers.Wheel().Poll(nil)
+	}
+	timers.AfterFunc(0, func() { called <- 0 })
+	receive(t, called)
 }
 
 func TestClose(t *testing.T) {
