@@ -172,6 +172,55 @@ class HostileTest {
         }
     }
 
+    /** A thread may say any number, and greater ones than an int come with time. */
+    static void aThreadHasAnyNumber() throws Exception {
+        for (long number : new long[] {0xffff_ffffL, 0xffff_fff9L, Long.MIN_VALUE, -1}) {
+            Wheel wheel = new Wheel();
+            AtomicReference<Throwable> failed = new AtomicReference<>();
+            Thread thread = new Thread(() -> {
+                try {
+                    long timer = wheel.setup(1);
+                    wheel.close();
+                    wheel.mod(timer, MS);
+                    failed.set(new AssertionError("a closed wheel works"));
+                } catch (IllegalStateException e) {
+                    // The wheel is closed.
+                } catch (Throwable e) {
+                    failed.set(e);
+                }
+            }) {
+                @Override
+                public long getId() {
+                    return number;
+                }
+            };
+            thread.start();
+            thread.join();
+            if (failed.get() != null) {
+                throw new AssertionError(failed.get());
+            }
+        }
+    }
+
+    static void eventsHaveBounds() {
+        Events events = new Events(2);
+        for (int i : new int[] {-1, 2, 1 << 27, 1 << 28, -1 << 27, Integer.MIN_VALUE}) {
+            for (Runnable call : List.<Runnable>of(
+                    () -> events.timer(i), () -> events.cookie(i), () -> events.deadlineNs(i),
+                    () -> events.missed(i), () -> events.flags(i))) {
+                try {
+                    call.run();
+                    throw new AssertionError("there is an event " + i);
+                } catch (IndexOutOfBoundsException e) {
+                    // As it should be.
+                }
+            }
+        }
+        for (int room : new int[] {0, -1, Integer.MIN_VALUE, 1 << 26, Integer.MAX_VALUE}) {
+            WheelTest.refuses(() -> new Events(room));
+        }
+    }
+
     static int descriptors() {
         return new File("/proc/self/fd").list().length;
     }
@@ -190,6 +239,8 @@ class HostileTest {
         closeWakesAwait();
         theCollectorClosesAForgottenWheel();
         hostileArguments();
-        System.out.println("hostile calls: 5 tests passed");
+        aThreadHasAnyNumber();
+        eventsHaveBounds();
+        System.out.println("hostile calls: 7 tests passed");
     }
 }

@@ -2,6 +2,7 @@ package hwheel;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Objects;
 
 /**
  * Room for a batch of events, outside of Java's heap. The last {@code poll},
@@ -24,8 +25,11 @@ public final class Events {
         if (room < 1) {
             throw new IllegalArgumentException("room must be at least 1");
         }
-        buffer = ByteBuffer.allocateDirect(Math.multiplyExact(room, SIZE))
-                .order(ByteOrder.nativeOrder());
+        if (room > Integer.MAX_VALUE / SIZE) {
+            throw new IllegalArgumentException(
+                    "room must be at most " + Integer.MAX_VALUE / SIZE);
+        }
+        buffer = ByteBuffer.allocateDirect(room * SIZE).order(ByteOrder.nativeOrder());
     }
 
     /** The number of events that there is room for. */
@@ -35,26 +39,30 @@ public final class Events {
 
     /** The timer of event i: stale already if the timer freed itself. */
     public long timer(int i) {
-        return buffer.getLong(i * SIZE);
+        return buffer.getLong(at(i));
     }
 
     /** The cookie of event i. */
     public long cookie(int i) {
-        return buffer.getLong(i * SIZE + 8);
+        return buffer.getLong(at(i) + 8);
     }
 
     /** The time for which event i was armed, in nanoseconds on the wheel's clock. */
     public long deadlineNs(int i) {
-        return Wheel.fromC(buffer.getLong(i * SIZE + 16));
+        return Wheel.fromC(buffer.getLong(at(i) + 16));
     }
 
     /** The number of periods that event i left out. */
     public int missed(int i) {
-        return buffer.getInt(i * SIZE + 24);
+        return buffer.getInt(at(i) + 24);
     }
 
     /** {@link #DRAINED}, {@link #LISTED} or 0. */
     public int flags(int i) {
-        return buffer.getInt(i * SIZE + 28);
+        return buffer.getInt(at(i) + 28);
+    }
+
+    private int at(int i) {
+        return Objects.checkIndex(i, room()) * SIZE;
     }
 }

@@ -9,6 +9,7 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * to one cache line.
  */
 final class Users {
+    /** A power of two. */
     private static final int ENTRANCES = 8;
     /** Longs from one entrance to the next: a cache line. */
     private static final int STEP = 8;
@@ -27,7 +28,7 @@ final class Users {
 
     /** Returns the entrance, for {@link #leave}. */
     int enter() {
-        int entrance = STEP * (1 + (int) Thread.currentThread().getId() % ENTRANCES);
+        int entrance = STEP * (1 + ((int) Thread.currentThread().getId() & ENTRANCES - 1));
         if (inside.incrementAndGet(entrance) < 0) {
             leave(entrance);
             throw new IllegalStateException("the wheel is closed");
