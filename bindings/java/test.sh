@@ -18,7 +18,7 @@ for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhe
 	! java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1
 	grep -q "hwheel cannot load.*${named#* }" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 done
-$run TimersTest
+(ulimit -n 256 && $run TimersTest)
 [ -z "$netty" ] || $run NettyTest
 [ -n "$netty" ] || echo 'no netty-common: apt-get install libnetty-java; its timer is not tested'
 $run WheelTest

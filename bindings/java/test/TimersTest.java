@@ -1,14 +1,18 @@
+import hwheel.Events;
 import hwheel.HwheelException;
 import hwheel.Timers;
 import hwheel.Wheel;
 import hwheel.Wheel.Clock;
 import hwheel.Wheel.Options;
+import java.io.FileInputStream;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -229,7 +233,108 @@ class TimersTest {
             }
             check(wheel.timeLeft(wheel.setup(1)).isEmpty());
             check(wheel.timeLeft(wheel.once(HOUR, 1)).orElseThrow().compareTo(HOUR.plus(MS.multipliedBy(2))) <= 0);
-            check(!wheel.await(MS) || wheel.poll(new hwheel.Events(1)) == 0);
+            check(!wheel.await(MS) || wheel.poll(new Events(1)) == 0);
+        }
+    }
+
+    static void oneOfTwoWheelsArmsATask() throws Exception {
+        class Shy extends Timers.Task {
+            @Override
+            protected void run() {}
+
+            @Override
+            public boolean isPending() {
+                return false;
+            }
+        }
+
+        Timers[] two = {new Timers(), new Timers()};
+        AtomicInteger armed = new AtomicInteger();
+        Throwable[] failed = new Throwable[2];
+        Shy[] tasks = new Shy[20_000];
+        for (int i = 0; i < tasks.length; i++) {
+            tasks[i] = new Shy();
+        }
+        CyclicBarrier both = new CyclicBarrier(2);
+        Thread[] threads = new Thread[2];
+        for (int n = 0; n < 2; n++) {
+            int number = n;
+            threads[n] = new Thread(() -> {
+                try {
+                    for (Shy task : tasks) {
+                        both.await();
+                        try {
+                            two[number].arm(task, HOUR);
+                            armed.incrementAndGet();
+                        } catch (IllegalStateException e) {
+                            // The other one has armed it.
+                        }
+                    }
+                } catch (Throwable e) {
+                    failed[number] = e;
+                    both.reset();
+                }
+            });
+            threads[n].start();
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        for (Throwable error : failed) {
+            if (error != null) {
+                throw new AssertionError(error);
+            }
+        }
+        WheelTest.equal(armed.get(), tasks.length);
+        WheelTest.equal(two[0].pending() + two[1].pending(), (long) tasks.length);
+        for (Shy task : tasks) {
+            check(task.cancel());
+        }
+        WheelTest.equal(two[0].pending() + two[1].pending(), 0L);
+        two[0].close();
+        two[1].close();
+    }
+
+    static void theDriverOutlivesErrors() throws Exception {
+        // The first round loads the classes, which takes descriptors.
+        for (boolean taken : new boolean[] {false, true}) {
+            List<FileInputStream> descriptors = new ArrayList<>();
+            try {
+                while (taken) {
+                    descriptors.add(new FileInputStream("/dev/null"));
+                }
+            } catch (IOException e) {
+                check(!descriptors.isEmpty());
+            }
+            Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run);
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
+            for (FileInputStream descriptor : descriptors) {
+                descriptor.close();
+            }
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
+
+            for (long cookie = -16; cookie < 1 << 16; cookie += 15) {
+                timers.wheel().once(0, cookie, 0);
+            }
+            Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
+            Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
+                throw new IllegalStateException("a handler that fails");
+            });
+            timers.schedule(() -> {
+                throw new IllegalStateException("a task that fails");
+            }, MS);
+            Events events = new Events(1);
+            for (int i = 0; i < 100_000; i++) {
+                try {
+                    timers.wheel().poll(events);
+                } catch (HwheelException e) {
+                    WheelTest.equal(e.errno(), HwheelException.EBUSY);
+                }
+            }
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
+            Thread.setDefaultUncaughtExceptionHandler(before);
+            timers.close();
+            timers.driver().join();
         }
     }
 
@@ -255,6 +360,8 @@ class TimersTest {
         anExceptionDoesNotStopTheOthers();
         closeEndsTheThread();
         errorsAreClear();
-        System.out.println("tasks and futures: 8 tests passed");
+        oneOfTwoWheelsArmsATask();
+        theDriverOutlivesErrors();
+        System.out.println("tasks and futures: 10 tests passed");
     }
 }

@@ -45,6 +45,7 @@ final class Shard {
         crossedAt = timers.now() - LATER_NS;
     }
 
+    /** The caller holds the lock of the task, so that no other shard arms it. */
     void arm(Timers.Task task, long ns) {
         long now = timers.now();
         synchronized (this) {
@@ -63,6 +64,7 @@ final class Shard {
                 throw e;
             }
             tasks[place] = task;
+            task.shard = this;
             task.place = place;
             task.deadlineNs = ns < Wheel.NEVER - now ? now + ns : Wheel.NEVER;
             task.state = Timers.Task.State.PENDING;
@@ -71,7 +73,8 @@ final class Shard {
     }
 
     synchronized boolean cancel(Timers.Task task) {
-        if (task.state != Timers.Task.State.PENDING) {
+        // In this order: another shard may take over a task that is no longer pending.
+        if (task.state != Timers.Task.State.PENDING || task.shard != this) {
             return false;
         }
         leave(task, Timers.Task.State.CANCELLED);
@@ -80,11 +83,11 @@ final class Shard {
     }
 
     /**
-     * The task of an event. Null if the place has none, or a later one, which is not due
-     * yet.
+     * The task of an event. Null if there is no such place, or it has no task, or a later
+     * one, which is not due yet.
      */
     synchronized Timers.Task fired(int place, long now) {
-        Timers.Task task = place < used ? tasks[place] : null;
+        Timers.Task task = place >= 0 && place < used ? tasks[place] : null;
         if (task == null || task.deadlineNs > now) {
             return null;
         }

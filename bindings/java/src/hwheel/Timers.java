@@ -11,6 +11,7 @@ import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Tasks and futures over a wheel, which a daemon thread drives until {@link #close}. Any
@@ -38,7 +39,7 @@ public final class Timers implements AutoCloseable {
     public abstract static class Task {
         enum State { NEW, PENDING, EXPIRED, CANCELLED }
 
-        private volatile Shard shard;
+        volatile Shard shard;
         volatile State state = State.NEW;
         long deadlineNs;
         int place;
@@ -128,18 +129,16 @@ public final class Timers implements AutoCloseable {
     /** The same, in nanoseconds. */
     public <T extends Task> T arm(T task, long delayNs) {
         Wheel.time(delayNs);
-        Shard shard;
         synchronized (task) {
-            shard = ((Task) task).shard;
+            Shard shard = ((Task) task).shard;
             if (shard == null || shard.timers != this) {
-                if (task.isPending()) {
+                if (((Task) task).state == Task.State.PENDING) {
                     throw new IllegalStateException("the task is pending on another wheel");
                 }
                 shard = shards[(int) Thread.currentThread().getId() & SHARDS - 1];
-                ((Task) task).shard = shard;
             }
+            shard.arm(task, delayNs);
         }
-        shard.arm(task, delayNs);
         return task;
     }
 
@@ -262,28 +261,36 @@ public final class Timers implements AutoCloseable {
 
     private void drive() {
         Events events = new Events(1024);
-        try {
-            while (true) {
+        while (true) {
+            try {
                 int n = wheel.poll(events);
-                long now = now();
-                for (int i = 0; i < n; i++) {
-                    long cookie = events.cookie(i);
-                    int shard = (int) cookie & 15;
-                    if (shard == SHARDS) {
-                        cross(now);
-                        continue;
-                    }
-                    Task task = shards[shard].fired((int) (cookie >> 4), now);
-                    if (task != null) {
-                        run(task);
-                    }
-                }
+                fire(events, n);
                 if (n < events.room()) {
                     wheel.await(-1);
                 }
+            } catch (HwheelException e) {
+                // No descriptor or no memory for now, or somebody else drives.
+                LockSupport.parkNanos(1_000_000);
+            } catch (IllegalStateException e) {
+                return; // The wheel is closed.
             }
-        } catch (IllegalStateException e) {
-            // The wheel is closed.
+        }
+    }
+
+    /** Somebody else may use the wheel, too: an event may be of a timer of theirs. */
+    private void fire(Events events, int n) {
+        long now = now();
+        for (int i = 0; i < n; i++) {
+            long cookie = events.cookie(i);
+            int shard = (int) cookie & 15;
+            if (shard < SHARDS) {
+                Task task = shards[shard].fired((int) (cookie >> 4), now);
+                if (task != null) {
+                    run(task);
+                }
+            } else if (shard == SHARDS) {
+                cross(now);
+            }
         }
     }
 
@@ -299,7 +306,15 @@ public final class Timers implements AutoCloseable {
         try {
             executor.execute(task::run);
         } catch (Throwable e) {
+            report(e);
+        }
+    }
+
+    private void report(Throwable e) {
+        try {
             driver.getUncaughtExceptionHandler().uncaughtException(driver, e);
+        } catch (Throwable ignored) {
+            // As the Java machine ignores what a handler throws.
         }
     }
 }
