@@ -65,6 +65,23 @@ local ERRORS = {
 local Wheel = {}
 Wheel.__index = Wheel
 
+-- A wheel that is closed: every method but close fails.
+local function closed()
+	return nil, "the wheel is closed", "EINVAL", 22
+end
+
+local Closed = {}
+function Closed.__index(_, name)
+	if name == "close" then return function() return true end end
+	return Wheel[name] and closed
+end
+
+-- Leaves a wheel without its wheel of C.
+local function forget(wheel)
+	wheel.wheel = nil
+	setmetatable(wheel, Closed)
+end
+
 local function failure(result)
 	return nil, ffi.string(C.hwheel_strerror(result)), ERRORS[-result] or "errno " .. -result,
 		-result
@@ -88,8 +105,20 @@ local function u64(value)
 		return ffi.cast("uint64_t", math.ceil(value))
 	end
 	assert(type(value) == "cdata", "not a number")
-	assert(not ffi.istype("int64_t", value) or value >= 0, "a negative number")
+	if not ffi.istype("uint64_t", value) then
+		local n = tonumber(value) or -1
+		assert(n >= 0 and n < 2^64, "not a number from 0 to 2^64")
+	end
 	return ffi.cast("uint64_t", value)
+end
+
+-- A value as uint32_t: C would take the low bits of a greater number. Flags that the
+-- library does not know are its own error.
+local function u32(value)
+	if not value then return 0 end
+	local n = type(value) ~= "string" and tonumber(value) or -1
+	assert(n >= 0 and n < 2^32 and n % 1 == 0, "not an integer from 0 to 2^32")
+	return n
 end
 
 -- Makes sure that an array has room for n: C cannot.
@@ -115,17 +144,21 @@ function hwheel.new(options)
 	o.size = ffi.sizeof(o)
 	o.clock = assert(CLOCKS[options.clock or "monotonic"], "no such clock")
 	o.tick_ns = u64(options.tick_ns or 0)
-	o.levels = options.levels or 0
-	o.slots = options.slots or 0
-	o.max_timers = options.max_timers or 0
+	o.levels = u32(options.levels)
+	o.slots = u32(options.slots)
+	o.max_timers = u32(options.max_timers)
 	o.start_ns = u64(options.start_ns or 0)
 	local out = ffi.new "struct hwheel *[1]"
 	local result = C.hwheel_create(o, out)
 	if result < 0 then return failure(result) end
-	return setmetatable({
-		wheel = ffi.gc(out[0], C.hwheel_destroy),
-		out = ffi.new "uint64_t[1]",
-	}, Wheel)
+	local wheel = setmetatable({ out = ffi.new "uint64_t[1]" }, Wheel)
+	-- At the end of the program other finalizers may still use the wheel afterwards.
+	local weak = setmetatable({ wheel }, { __mode = "v" })
+	wheel.wheel = ffi.gc(out[0], function(c)
+		if weak[1] then forget(weak[1]) end
+		C.hwheel_destroy(c)
+	end)
+	return wheel
 end
 
 --- Room for n events, numbered from 0, with the members timer, cookie,
@@ -139,25 +172,14 @@ function hwheel.version()
 	return ffi.string(C.hwheel_version_string())
 end
 
--- A wheel that is closed: every method but close fails.
-local function closed()
-	return nil, "the wheel is closed", "EINVAL", 22
-end
-
-local Closed = {}
-function Closed.__index(_, name)
-	if name == "close" then return function() return true end end
-	return Wheel[name] and closed
-end
-
 --- Frees the wheel. Pending timers do not fire. The second call does nothing, and
 -- every other method fails.
 function Wheel:close()
+	if not self.wheel then return true end
 	local result = C.hwheel_destroy(self.wheel)
 	if result < 0 then return failure(result) end
 	ffi.gc(self.wheel, nil)
-	self.wheel = nil
-	setmetatable(self, Closed)
+	forget(self)
 	return true
 end
 
@@ -192,7 +214,7 @@ end
 
 --- Fires once. Flags: ABS. Returns the timer, a uint64_t.
 function Wheel:once(time_ns, cookie, flags)
-	return timer(self, C.hwheel_once(self.wheel, u64(time_ns), nil, u64(cookie), flags or 0,
+	return timer(self, C.hwheel_once(self.wheel, u64(time_ns), nil, u64(cookie), u32(flags),
 		self.out))
 end
 
@@ -200,7 +222,7 @@ end
 -- MISSED_DELAY, added. Returns the timer.
 function Wheel:every(first_ns, period_ns, cookie, flags, slack_ns)
 	return timer(self, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns),
-		u64(slack_ns or 0), nil, u64(cookie), flags or 0, self.out))
+		u64(slack_ns or 0), nil, u64(cookie), u32(flags), self.out))
 end
 
 --- Makes a timer that can be armed again and again, until free().
@@ -211,13 +233,13 @@ end
 --- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
 -- IF_PENDING, added.
 function Wheel:mod(timer, time_ns, flags)
-	return truth(C.hwheel_timer_mod(self.wheel, timer, u64(time_ns), flags or 0))
+	return truth(C.hwheel_timer_mod(self.wheel, timer, u64(time_ns), u32(flags)))
 end
 
 --- As mod, to any time up to slack_ns later, which shares wake-ups. Flags: ABS.
 function Wheel:mod_range(timer, time_ns, slack_ns, flags)
 	return truth(C.hwheel_timer_mod_range(self.wheel, timer, u64(time_ns), u64(slack_ns),
-		flags or 0))
+		u32(flags)))
 end
 
 --- Makes a timer periodic from the next time that it fires; 0 ends that.
@@ -232,7 +254,7 @@ function Wheel:mod_many(timers, times, n, flags, results)
 	holds(timers, "uint64_t", n)
 	holds(times, "uint64_t", n)
 	if results then holds(results, "int32_t", n) end
-	return number(C.hwheel_timer_mod_many(self.wheel, timers, times, n, flags or 0, results))
+	return number(C.hwheel_timer_mod_many(self.wheel, timers, times, n, u32(flags), results))
 end
 
 --- Does what delete does for n timers, with one call, as mod_many.
@@ -282,14 +304,14 @@ end
 -- timer of the event is 0. Flags: ABS.
 function Wheel:key_set(key, time_ns, cookie, flags)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, u64(cookie), flags or 0))
+	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, u64(cookie), u32(flags)))
 end
 
 --- Moves the pending timer of a key, which keeps its cookie. False if the key has
 -- none. Flags: ABS.
 function Wheel:key_mod(key, time_ns, flags)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), flags or 0))
+	return truth(C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), u32(flags)))
 end
 
 --- Cancels the pending timer of a key. False if the key has none.
@@ -343,11 +365,16 @@ end
 --- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is
 -- no limit. False after the timeout.
 function Wheel:wait(timeout_ms)
-	assert(timeout_ms == nil or timeout_ms >= 0, "a negative time")
+	if timeout_ms == nil then
+		timeout_ms = -1
+	else
+		assert(timeout_ms >= 0, "a negative time")
+		timeout_ms = math.ceil(math.min(tonumber(timeout_ms), 2^31 - 1))
+	end
 	local fd, words, name, errno = self:fd()
 	if not fd then return nil, words, name, errno end
 	local pollfd = ffi.new("struct hwheel_pollfd", fd, POLLIN)
-	return C.hwheel_poll_fd(pollfd, 1, timeout_ms or -1) > 0
+	return C.hwheel_poll_fd(pollfd, 1, timeout_ms) > 0
 end
 
 return hwheel

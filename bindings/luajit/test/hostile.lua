@@ -83,7 +83,7 @@ end
 local function raises(call, ...)
 	assert(not pcall(call, wheel, ...))
 end
-for _, bad in ipairs { -1, -1LL, 0 / 0, "1", {}, 2 ^ 64 } do
+for _, bad in ipairs { -1, -1LL, ffi.new("int32_t", -1), ffi.new("double", -1), 0 / 0, "1", {}, 2 ^ 64 } do
 	raises(wheel.once, bad, 1)
 	raises(wheel.mod, timer, bad)
 	raises(wheel.set_period, timer, bad)
@@ -98,11 +98,33 @@ raises(wheel.mod_many, handles(2), handles(1), 2)
 raises(wheel.mod_many, handles(2), handles(2), 2, 0, ffi.new("int32_t[?]", 1))
 raises(wheel.delete_many, handles(1), 2)
 raises(wheel.wait, -1)
+for _, bad in ipairs { 2 ^ 32, 2 ^ 32 + 1, -1, 0 / 0, 0.5, 2LL ^ 32, "1", {} } do
+	raises(wheel.once, 0, 1, bad)
+	raises(wheel.mod, timer, 0, bad)
+	for _, option in ipairs { "levels", "slots", "max_timers" } do
+		assert(not pcall(hwheel.new, { [option] = bad }))
+	end
+end
 assert(not pcall(hwheel.new, { tick = 1 }) and not pcall(hwheel.new, { tick_ns = -1 }))
 assert(wheel:mod_many(handles(2, timer), handles(2), 1) == 1)
 
 -- The collector closes forgotten wheels.
 for _ = 1, 1000 do assert(assert(hwheel.new { tick_ns = 1e6 }):once(1, 1)) end
 collectgarbage()
+-- A method that was taken from a wheel works, or fails, also when it is closed.
+local short = assert(hwheel.new())
+local close = short.close
+assert(close(short) == true and close(short) == true)
 -- An open wheel at the end of the program, and methods after the collector.
 _G.kept = wheel
+_G.last = {}
+for i = 1, 50 do
+	local own = assert(hwheel.new())
+	local final = every_call(own, assert(own:setup(1)))
+	local function use()
+		for _, call in pairs(final) do call() end
+	end
+	_G.last[i] = ffi.gc(ffi.new "int[1]", use)
+	_G.last[-i] = newproxy(true)
+	getmetatable(_G.last[-i]).__gc = use
+end

@@ -199,6 +199,15 @@ function tests.none_is_early_lost_or_doubled()
 	equal(wheel:wait(0), false)
 end
 
+function tests.a_wait_may_be_long()
+	local wheel = assert(hwheel.new())
+	for _, ms in ipairs { 2 ^ 32, 2 ^ 31, 1e18, math.huge, 2LL ^ 32 } do
+		wheel:once(20 * MS, 1)
+		equal(wheel:wait(ms), true)
+		equal(wheel:poll(hwheel.events(4)), 1)
+	end
+end
+
 -- test.sh allows 256 descriptors.
 function tests.a_wheel_that_nobody_refers_to_is_destroyed()
 	for i = 1, 1000 do
