@@ -200,11 +200,10 @@ function tests.none_is_early_lost_or_doubled()
 end
 
 function tests.a_wait_may_be_long()
-	local wheel = assert(hwheel.new())
+	local wheel, events = assert(hwheel.new()), hwheel.events(4)
 	for _, ms in ipairs { 2 ^ 32, 2 ^ 31, 1e18, math.huge, 2LL ^ 32 } do
 		wheel:once(20 * MS, 1)
-		equal(wheel:wait(ms), true)
-		equal(wheel:poll(hwheel.events(4)), 1)
+		while wheel:poll(events) == 0 do equal(wheel:wait(ms), true) end
 	end
 end
 
