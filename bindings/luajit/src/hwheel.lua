@@ -78,6 +78,7 @@ end
 
 -- Leaves a wheel without its wheel of C.
 local function forget(wheel)
+	wheel.weak.closed = true
 	wheel.wheel = nil
 	setmetatable(wheel, Closed)
 end
@@ -152,9 +153,12 @@ function hwheel.new(options)
 	local result = C.hwheel_create(o, out)
 	if result < 0 then return failure(result) end
 	local wheel = setmetatable({ out = ffi.new "uint64_t[1]" }, Wheel)
-	-- At the end of the program other finalizers may still use the wheel afterwards.
 	local weak = setmetatable({ wheel }, { __mode = "v" })
+	wheel.weak = weak
+	-- At the end of the program all finalizers are called, in any order: others may have
+	-- closed the wheel, or still use it.
 	wheel.wheel = ffi.gc(out[0], function(c)
+		if weak.closed then return end
 		if weak[1] then forget(weak[1]) end
 		C.hwheel_destroy(c)
 	end)

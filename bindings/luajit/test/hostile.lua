@@ -123,6 +123,7 @@ for i = 1, 50 do
 	local final = every_call(own, assert(own:setup(1)))
 	local function use()
 		for _, call in pairs(final) do call() end
+		if i % 2 == 0 then own:close() end
 	end
 	_G.last[i] = ffi.gc(ffi.new "int[1]", use)
 	_G.last[-i] = newproxy(true)
