@@ -75,8 +75,9 @@ func (w *Wheel) Fd() (int, error) {
 }
 
 // Run drives the wheel until the context is done, and returns the context's error, or
-// until the wheel is closed, which is ErrClosed. It calls handle with batches of events, each as long as the slice at most. In
-// between the goroutine sleeps in the runtime's poller and takes up no thread.
+// until the wheel is closed, which is ErrClosed. It calls handle with batches of events,
+// each as long as the slice at most; a nil handle drops the events. In between the
+// goroutine sleeps in the runtime's poller and takes up no thread.
 func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) error {
 	if ctx == nil || len(events) == 0 {
 		return Error(syscall.EINVAL)
@@ -108,7 +109,7 @@ func (w *Wheel) Run(ctx context.Context, events []Event, handle func([]Event)) e
 			if n, failed = w.Poll(events); failed != nil {
 				return true
 			}
-			if n > 0 {
+			if n > 0 && handle != nil {
 				handle(events[:n])
 			}
 			if n < len(events) {

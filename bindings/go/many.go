@@ -31,13 +31,19 @@ func (w *Wheel) ModMany(timers []Timer, when []When, errs []error) (int, error) 
 		}
 	}
 	var times [chunk]C.uint64_t
-	return w.many(timers, errs, func(c *C.struct_hwheel, at int, handles *C.hwheel_timer_t,
+	n, err := w.many(timers, errs, func(c *C.struct_hwheel, at int, handles *C.hwheel_timer_t,
 		n C.uint32_t, results *C.int32_t) C.int {
 		for i := 0; i < int(n); i++ {
 			times[i] = C.uint64_t(when[at+i].ns)
 		}
 		return C.hwheel_timer_mod_many(c, handles, &times[0], n, C.uint32_t(flags), results)
 	})
+	for i := 0; err == nil && i < len(errs); i++ {
+		if errs[i] == Error(syscall.EINVAL) && when[i].ns == negative {
+			errs[i] = ErrNegative
+		}
+	}
+	return n, err
 }
 
 // DeleteMany does what Delete does for each timer, with one crossing into C for many. It

@@ -177,6 +177,9 @@ func TestNegativeDurationsAreErrors(t *testing.T) {
 	fails[bool](t, syscall.EINVAL)(w.KeySet(KeyOf(1), In(math.MinInt64), 1))
 	fails[bool](t, syscall.EINVAL)(w.Mod(timer, At(1<<63)))
 	fails[int](t, syscall.EINVAL)(w.Advance(1<<63, nil))
+	errs := make([]error, 2)
+	equal(t, must(w.ModMany([]Timer{timer, 1}, []When{In(-1), In(0)}, errs)), 0)
+	equal(t, errs[0] == ErrNegative && errors.Is(errs[1], syscall.ESTALE), true)
 	equal(t, must(w.Mod(timer, Until(time.Now().Add(-time.Hour)))), false)
 	equal(t, must(w.Stats()).Live, 1)
 }
@@ -287,6 +290,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	w := open(t, Options{})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
+	must(w.Once(In(0), 1)) // Without a function the event is dropped.
 	equal(t, errors.Is(w.Run(ctx, make([]Event, 1), nil), context.DeadlineExceeded), true)
 	equal(t, errors.Is(w.Run(context.Background(), nil, nil), syscall.EINVAL), true)
 }
