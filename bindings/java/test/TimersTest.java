@@ -338,6 +338,45 @@ class TimersTest {
         }
     }
 
+    /** Arms and cancels wherever the stack ends. */
+    static void toTheEndOfTheStack(Timers timers, int[] left) {
+        try {
+            toTheEndOfTheStack(timers, left);
+        } finally {
+            if (left[0]-- > 0) {
+                try {
+                    timers.schedule(() -> {}, HOUR);
+                    timers.schedule(() -> {}, Duration.ZERO).cancel();
+                } catch (StackOverflowError e) {
+                    // Once more where there is a little more of it.
+                }
+            }
+        }
+    }
+
+    static void aThreadWithoutStackHarmsNoOther() throws Exception {
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+            AtomicInteger runs = new AtomicInteger();
+            for (int round = 1; round <= 60; round++) {
+                for (int i = 0; i < 100; i++) {
+                    timers.schedule(runs::incrementAndGet, MS.multipliedBy(5 + i));
+                }
+                Thread thread = new Thread(null, () -> {
+                    for (int i = 0; i < 5; i++) {
+                        try {
+                            toTheEndOfTheStack(timers, new int[] {60});
+                        } catch (StackOverflowError e) {
+                            // As it should be.
+                        }
+                    }
+                }, "deep", 256 * 1024);
+                thread.start();
+                thread.join();
+            }
+            until(() -> runs.get() == 6000);
+        }
+    }
+
     static void check(boolean condition) {
         if (!condition) {
             throw new AssertionError();
@@ -362,6 +401,7 @@ class TimersTest {
         errorsAreClear();
         oneOfTwoWheelsArmsATask();
         theDriverOutlivesErrors();
-        System.out.println("tasks and futures: 10 tests passed");
+        aThreadWithoutStackHarmsNoOther();
+        System.out.println("tasks and futures: 11 tests passed");
     }
 }

@@ -59,7 +59,7 @@ final class Shard {
             int place;
             try {
                 place = frees > 0 ? free[--frees] : fresh();
-            } catch (RuntimeException e) {
+            } catch (Throwable e) {
                 timers.uncount();
                 throw e;
             }
@@ -68,7 +68,12 @@ final class Shard {
             task.place = place;
             task.deadlineNs = ns < Wheel.NEVER - now ? now + ns : Wheel.NEVER;
             task.state = Timers.Task.State.PENDING;
-            change(place, ns, now);
+            try {
+                change(place, ns, now);
+            } catch (Throwable e) {
+                leave(task, Timers.Task.State.NEW);
+                throw e;
+            }
         }
     }
 
@@ -111,7 +116,10 @@ final class Shard {
         }
     }
 
-    /** Tells C what has changed. */
+    /**
+     * Tells C what has changed. If this throws, as at the end of a thread's stack, the
+     * changes wait for the next crossing.
+     */
     synchronized void cross(long now) {
         if (closed) {
             return;
@@ -120,7 +128,6 @@ final class Shard {
         int cancels = 0;
         for (int i = 0; i < count; i++) {
             int place = changes[i];
-            changed[place] = false;
             Timers.Task task = tasks[place];
             if (task == null) {
                 cancelled[cancels++] = handles[place];
@@ -130,10 +137,13 @@ final class Shard {
                 times[arms++] = task.deadlineNs;
             }
         }
-        count = 0;
-        crossedAt = now;
         timers.wheel().cancelFirst(cancels, cancelled);
         timers.wheel().armFirst(arms, armed, times, results);
+        for (int i = 0; i < count; i++) {
+            changed[changes[i]] = false;
+        }
+        count = 0;
+        crossedAt = now;
         for (int i = 0; i < arms; i++) {
             if (results[i] < 0) { // no memory for now
                 changed[places[i]] = true;
@@ -150,12 +160,18 @@ final class Shard {
             return;
         }
         if (!changed[place]) {
+            if (count == GATHER) { // They have not crossed.
+                cross(timers.now());
+            }
+            if (count == GATHER) {
+                throw new HwheelException(HwheelException.ENOMEM);
+            }
             changed[place] = true;
             changes[count++] = place;
         }
         if (ns < SOON_NS || count == GATHER || count == 1 && now - crossedAt > LATER_NS) {
             cross(now == 0 ? timers.now() : now);
-        } else if (count == 1) {
+        } else {
             timers.plan();
         }
     }
@@ -169,10 +185,13 @@ final class Shard {
 
     private int fresh() {
         if (used == tasks.length) {
-            tasks = Arrays.copyOf(tasks, 2 * used);
-            handles = Arrays.copyOf(handles, 2 * used);
-            changed = Arrays.copyOf(changed, 2 * used);
+            Timers.Task[] moreTasks = Arrays.copyOf(tasks, 2 * used);
+            long[] moreHandles = Arrays.copyOf(handles, 2 * used);
+            boolean[] moreChanged = Arrays.copyOf(changed, 2 * used);
             free = Arrays.copyOf(free, 2 * used);
+            tasks = moreTasks;
+            handles = moreHandles;
+            changed = moreChanged;
         }
         handles[used] = timers.wheel().setup(Timers.cookie(used, number));
         return used++;

@@ -9,7 +9,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 
@@ -33,7 +32,7 @@ public final class Timers implements AutoCloseable {
     private final AtomicInteger pending = new AtomicInteger();
     /** When it fires, changes cross into C. */
     private final long crossing;
-    private final AtomicBoolean planned = new AtomicBoolean();
+    private volatile boolean planned;
 
     /** What {@link #arm} runs later. Each arming of a task runs it once. */
     public abstract static class Task {
@@ -249,11 +248,12 @@ public final class Timers implements AutoCloseable {
 
     /** Makes the driver tell C soon what has changed. */
     void plan() {
-        if (!planned.get() && planned.compareAndSet(false, true)) {
+        if (!planned) {
+            planned = true;
             try {
                 wheel.mod(crossing, 1_000_000, 0);
-            } catch (RuntimeException e) {
-                planned.set(false);
+            } catch (Throwable e) {
+                planned = false;
                 throw e;
             }
         }
@@ -295,7 +295,7 @@ public final class Timers implements AutoCloseable {
     }
 
     private void cross(long now) {
-        planned.set(false);
+        planned = false;
         for (Shard shard : shards) {
             shard.cross(now);
         }
