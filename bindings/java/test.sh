@@ -19,6 +19,7 @@ for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhe
 	grep -q "hwheel cannot load.*${named#* }" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 done
 (ulimit -n 256 && $run TimersTest)
+$run -Xmx24m -XX:+UseSerialGC TimersTest heap
 [ -z "$netty" ] || $run NettyTest
 [ -n "$netty" ] || echo 'no netty-common: apt-get install libnetty-java; its timer is not tested'
 $run WheelTest

@@ -8,6 +8,7 @@ import java.io.FileInputStream;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
@@ -16,14 +17,17 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /** Tasks and futures. Each method is a test; main runs them all. */
 class TimersTest {
     static final Duration MS = Duration.ofMillis(1);
     static final Duration HOUR = Duration.ofHours(1);
+    static final Runnable NOTHING = () -> {};
 
     static void tasksRunOnceAndNeverEarly() throws Exception {
         try (Timers timers = new Timers()) {
@@ -345,8 +349,8 @@ class TimersTest {
         } finally {
             if (left[0]-- > 0) {
                 try {
-                    timers.schedule(() -> {}, HOUR);
-                    timers.schedule(() -> {}, Duration.ZERO).cancel();
+                    timers.schedule(NOTHING, HOUR);
+                    timers.schedule(NOTHING, Duration.ZERO).cancel();
                 } catch (StackOverflowError e) {
                     // Once more where there is a little more of it.
                 }
@@ -377,6 +381,64 @@ class TimersTest {
         }
     }
 
+    /** With a small heap, which one thread fills again and again. */
+    static void aFullHeapHarmsNoTask() throws Exception {
+        AtomicInteger ended = new AtomicInteger();
+        class Counts extends Timers.Task {
+            @Override
+            protected void run() {
+                ended.incrementAndGet();
+            }
+        }
+
+        Counts[] tasks = new Counts[20_000];
+        for (int i = 0; i < tasks.length; i++) {
+            tasks[i] = new Counts();
+        }
+        AtomicBoolean done = new AtomicBoolean();
+        Object[] kept = new Object[200_000];
+        Thread greedy = new Thread(() -> {
+            while (!done.get()) {
+                int n = 0;
+                for (int size = 1 << 20; size >= 16; size /= 2) {
+                    try {
+                        while (n < kept.length) {
+                            kept[n++] = new byte[size];
+                        }
+                    } catch (OutOfMemoryError e) {
+                        // A smaller piece may fit.
+                    }
+                }
+                LockSupport.parkNanos(20_000_000);
+                Arrays.fill(kept, null);
+                LockSupport.parkNanos(5_000_000);
+            }
+        });
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+            // What the executor cannot take is reported.
+            timers.driver().setUncaughtExceptionHandler((thread, error) -> ended.incrementAndGet());
+            greedy.start();
+            int armed = 0;
+            long begin = System.nanoTime();
+            for (int i = 0; i < tasks.length && System.nanoTime() - begin < 4_000_000_000L; i++) {
+                try {
+                    timers.arm(tasks[i], 3_000_000 + i % 7 * 1_000_000);
+                    armed++;
+                } catch (OutOfMemoryError e) {
+                    check(!tasks[i].isPending());
+                }
+                if (i % 20 == 0) {
+                    LockSupport.parkNanos(1_000_000);
+                }
+            }
+            done.set(true);
+            greedy.join();
+            int all = armed;
+            until(() -> ended.get() == all);
+        }
+        System.out.println("a full heap: 1 test passed");
+    }
+
     static void check(boolean condition) {
         if (!condition) {
             throw new AssertionError();
@@ -391,6 +453,10 @@ class TimersTest {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length == 1) {
+            aFullHeapHarmsNoTask();
+            return;
+        }
         tasksRunOnceAndNeverEarly();
         aTaskIsCancelledOrArmedAgain();
         aCancelledTaskDoesNotRun();

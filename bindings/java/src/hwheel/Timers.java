@@ -10,7 +10,6 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Tasks and futures over a wheel, which a daemon thread drives until {@link #close}. Any
@@ -261,24 +260,33 @@ public final class Timers implements AutoCloseable {
 
     private void drive() {
         Events events = new Events(1024);
+        boolean crossing = false;
         while (true) {
             try {
+                if (crossing) {
+                    cross(now());
+                    crossing = false;
+                }
                 int n = wheel.poll(events);
-                fire(events, n);
-                if (n < events.room()) {
+                crossing = fire(events, n);
+                if (n < events.room() && !crossing) {
                     wheel.await(-1);
                 }
-            } catch (HwheelException e) {
+            } catch (HwheelException | OutOfMemoryError e) {
                 // No descriptor or no memory for now, or somebody else drives.
-                LockSupport.parkNanos(1_000_000);
+                rest();
             } catch (IllegalStateException e) {
                 return; // The wheel is closed.
             }
         }
     }
 
-    /** Somebody else may use the wheel, too: an event may be of a timer of theirs. */
-    private void fire(Events events, int n) {
+    /**
+     * Runs the tasks of events, and returns whether to cross. Somebody else may use the
+     * wheel, too: an event may be of a timer of theirs.
+     */
+    private boolean fire(Events events, int n) {
+        boolean crossing = false;
         long now = now();
         for (int i = 0; i < n; i++) {
             long cookie = events.cookie(i);
@@ -289,8 +297,18 @@ public final class Timers implements AutoCloseable {
                     run(task);
                 }
             } else if (shard == SHARDS) {
-                cross(now);
+                crossing = true;
             }
+        }
+        return crossing;
+    }
+
+    /** With classes that are loaded: without memory no other can be. */
+    private static void rest() {
+        try {
+            Thread.sleep(1);
+        } catch (InterruptedException e) {
+            // Nothing waits for the driver to end but close.
         }
     }
 
