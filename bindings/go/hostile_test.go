@@ -193,5 +193,10 @@ func TestHostileArguments(t *testing.T) {
 	fails[int](t, syscall.EINVAL)(w.ModMany(make([]Timer, 2), make([]When, 1), nil))
 	fails[int](t, syscall.EINVAL)(w.ModMany(make([]Timer, 1), make([]When, 1), make([]error, 2)))
 	fails[int](t, syscall.EINVAL)(w.DeleteMany(make([]Timer, 1), make([]error, 2)))
+	timer := must(w.Setup(1))
+	for _, flag := range []uint32{1, 3, 8, 1 << 31} {
+		fails[bool](t, syscall.EINVAL)(w.ModIf(Condition(flag), timer, In(time.Hour)))
+		fails[Timer](t, syscall.EINVAL)(w.Every(In(0), Period{time.Hour, 0, Missed(flag)}, 1))
+	}
 	fails[int](t, syscall.EINVAL)(0, w.Run(nil, make([]Event, 1), nil))
 }

@@ -115,6 +115,9 @@ func (w *Wheel) Once(when When, cookie uint64) (Timer, error) {
 
 // Every arms a timer that fires again and again, until Delete.
 func (w *Wheel) Every(first When, period Period, cookie uint64) (Timer, error) {
+	if period.Missed&C.HWHEEL_ABS != 0 { // which would change what first means
+		return 0, Error(syscall.EINVAL)
+	}
 	c, e := w.enter()
 	if c == nil {
 		return 0, ErrClosed
@@ -150,6 +153,9 @@ func (w *Wheel) Mod(t Timer, when When) (bool, error) {
 
 // ModIf is Mod under a condition.
 func (w *Wheel) ModIf(condition Condition, t Timer, when When) (bool, error) {
+	if condition&C.HWHEEL_ABS != 0 { // which would change what when means
+		return false, Error(syscall.EINVAL)
+	}
 	c, e := w.enter()
 	if c == nil {
 		return false, ErrClosed
