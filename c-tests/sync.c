@@ -425,8 +425,8 @@ static void it_does_not_run_after_they_have_returned(void)
 
 /*
  * While the caller of a sync delete waits, the driver goes on to the next callback. That
- * one needs a lock that the caller holds. The handles of 65 timers have every value of
- * their lowest bits, and one pair with the same.
+ * one needs a lock that the caller holds. The handles of the first and the last of 65
+ * timers have the same low half.
  */
 static struct {
 	struct hwheel *w;
@@ -479,11 +479,15 @@ static void they_do_not_wait_for_the_next_callback(void)
 {
 	pthread_t thread;
 	uint64_t now = 0;
+	int others = 0;
 
 	next.w = ktap_manual(0, 0, 0, 0);
 	pthread_mutex_init(&next.lock, NULL);
 	for (int i = 0; i < 65; i++)
 		CHECK_EQ(hwheel_timer_setup(next.w, i ? take_the_lock : run_for_a_while, 0, &next.t[i]), 0);
+	while ((uint32_t)next.t[64] != (uint32_t)next.t[0] && others++ < 1000000)
+		CHECK_EQ(hwheel_timer_setup(next.w, take_the_lock, 0, &next.t[64]), 0);
+	CHECK_EQ((uint32_t)next.t[64], (uint32_t)next.t[0]);
 	CHECK_EQ(pthread_create(&thread, NULL, delete_the_first, NULL), 0);
 	for (int round = 1; round <= 500 && !atomic_load(&next.stuck); round++) {
 		atomic_store(&next.first_runs, 0);
