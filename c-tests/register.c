@@ -16,7 +16,8 @@ int sched_yield(void)
 static struct hwheel_options o = { .size = sizeof o, .levels = 1, .slots = 2 };
 static atomic_int over;
 
-enum { THREADS = 8, WHEELS = 2000 };
+/* A long register is held for long. */
+enum { THREADS = 8, WHEELS = 2000, OTHERS = 500 };
 
 static void *make_and_destroy(void *arg)
 {
@@ -33,9 +34,12 @@ static void *make_and_destroy(void *arg)
 
 static void nobody_spins(void)
 {
+	static struct hwheel *others[OTHERS];
 	pthread_t threads[THREADS];
 	void *ok;
 
+	for (int i = 0; i < OTHERS; i++)
+		CHECK_EQ(hwheel_create(&o, &others[i]), 0);
 	atomic_store(&yields, 0);
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_and_destroy, &o), 0);
@@ -44,6 +48,8 @@ static void nobody_spins(void)
 		CHECK(ok == &o);
 	}
 	CHECK_EQ(atomic_load(&yields), 0);
+	for (int i = 0; i < OTHERS; i++)
+		CHECK_EQ(hwheel_destroy(others[i]), 0);
 }
 
 static void *normal(void *arg)
@@ -75,7 +81,6 @@ static void a_preempted_thread_holds_up_no_other(void)
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &high) != 0)
 		SKIP("no right to SCHED_FIFO");
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &low), 0);
-	/* a long register is held for long */
 	for (int i = 0; i < 3000; i++)
 		CHECK_EQ(hwheel_create(&o, &many[i]), 0);
 	CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
