@@ -387,7 +387,7 @@ impl StateWord {
     /// Free, with the low part of the next generation. `give_back` completes the high
     /// part.
     fn next_life(self) -> Self {
-        StateWord((self.0 + (1 << GEN_SHIFT)) & GEN | self.0 & !LOW)
+        StateWord(self.0.wrapping_add(1 << GEN_SHIFT) & GEN | self.0 & !LOW)
     }
 
     /// Whether the generation of a freed word has just wrapped.
@@ -476,6 +476,14 @@ mod tests {
         assert_eq!(rounded(NEVER, 5), NEVER);
         assert!(word().armed(NEVER, 5).is_armed());
         assert!(!word().armed(NEVER, 5).is_shut());
+    }
+
+    /// The low part of its generation wraps, and all bits above that are set.
+    #[test]
+    fn a_timer_that_is_due_never_is_freed_in_the_last_generation() {
+        let last = StateWord::free((1 << GEN_LOW_BITS) - 1).resting(false, false);
+        let freed = last.armed(NEVER, 5).freed();
+        assert!(freed.is_free() && freed.has_wrapped());
     }
 
     proptest! {
