@@ -16,9 +16,9 @@ for _ in 1 2 3 4 5; do
 done
 since() { echo $(((${EPOCHREALTIME/./} - $1) / 1000)); }
 
-# Milliseconds until descriptor $1 is at its end; a dribbler sends $2 meanwhile.
+# Milliseconds from $3 until descriptor $1 is at its end; a dribbler sends $2 meanwhile.
 lasts() {
-	local begin=${EPOCHREALTIME/./} byte
+	local begin=$3 byte
 	while (($(since "$begin") < 20000)); do
 		[ -z "$2" ] || printf '%s' "$2" >&"$1" 2>/dev/null || break
 		# 1 is the end, above 128 the time.
@@ -29,7 +29,7 @@ lasts() {
 
 exec 4<>/dev/tcp/127.0.0.1/$port 5<>/dev/tcp/127.0.0.1/$port
 trap '' PIPE
-slow=$(lasts 4 x)
+slow=$(lasts 4 x "${EPOCHREALTIME/./}")
 ((slow >= 400 && slow < 1900)) || { echo "the dribbler was closed after $slow ms"; exit 1; }
 begin=${EPOCHREALTIME/./}
 while (($(since "$begin") < 3000)); do
@@ -37,7 +37,8 @@ while (($(since "$begin") < 3000)); do
 	read -r -t 5 -u 5 line && [ "$line" = hello ] || { echo 'no echo'; exit 1; }
 	sleep 0.2
 done
+begin=${EPOCHREALTIME/./}
 exec 6<>/dev/tcp/127.0.0.1/$port
-idle=$(lasts 6 '')
+idle=$(lasts 6 '' "$begin")
 ((idle >= 1900 && idle < 10000)) || { echo "the silent one was closed after $idle ms"; exit 1; }
 kill -0 $server
