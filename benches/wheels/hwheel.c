@@ -73,34 +73,46 @@ static struct timer *make_table(uint64_t n)
 }
 
 #ifdef AT_HAND
-/* A pointer to a timer is its handle. Handles are one stride apart. */
-static uint64_t stride;
+/*
+ * A pointer to a timer is its handle, which has an index in bits 26 to 51, and the low and
+ * the high part of a generation in bits 8 to 25 and 52 to 63. The pointer to all of them is
+ * the handle of the first without its generation.
+ */
+#define INDEX(handle)		((handle) >> 26 & 0x3ffffff)
+#define GENERATION(handle)	((handle) >> 52 << 18 | ((handle) >> 8 & 0x3ffff))
+#define NAME(generation)	(((generation) >> 18 & 0xfff) << 52 | ((generation) & 0x3ffff) << 8)
 
-static int by_handle(const void *a, const void *b)
+/* The generation of the first one, and from one to the next. */
+static uint64_t generation, stride;
+
+static int by_index(const void *a, const void *b)
 {
-	bench_timer x = ((const struct timer *)a)->handle, y = ((const struct timer *)b)->handle;
+	uint64_t x = INDEX(((const struct timer *)a)->handle);
+	uint64_t y = INDEX(((const struct timer *)b)->handle);
 
 	return x < y ? -1 : x > y;
 }
 
+static inline struct timer *nth(struct timer *t, uint64_t i)
+{
+	return (struct timer *)((uintptr_t)t + (i << 26) + NAME(generation + i * stride));
+}
+
 static struct timer *make(uint64_t n)
 {
-	struct timer *t = make_table(n);
+	struct timer *t = make_table(n), *all;
 
-	qsort(t, n, sizeof *t, by_handle);
-	stride = n > 1 ? t[1].handle - t[0].handle : 0;
+	qsort(t, n, sizeof *t, by_index);
+	generation = GENERATION(t[0].handle);
+	stride = n > 1 ? GENERATION(t[1].handle) - generation : 0;
+	all = (struct timer *)(uintptr_t)(t[0].handle - NAME(generation));
 	for (uint64_t i = 0; i < n; i++) {
-		if (t[i].handle != t[0].handle + i * stride) {
-			fprintf(stderr, "the handles are no arithmetic progression\n");
+		if (t[i].handle != (uintptr_t)nth(all, i)) {
+			fprintf(stderr, "a handle cannot be computed\n");
 			exit(1);
 		}
 	}
-	return (struct timer *)(uintptr_t)t[0].handle;
-}
-
-static inline struct timer *nth(struct timer *t, uint64_t i)
-{
-	return (struct timer *)((uintptr_t)t + i * stride);
+	return all;
 }
 
 static inline bench_timer handle(struct timer *t)
