@@ -31,33 +31,28 @@ func (w *Wheel) ModMany(timers []Timer, when []When, errs []error) (int, error) 
 		}
 	}
 	var times [chunk]C.uint64_t
-	n, err := w.many(timers, errs, func(c *C.struct_hwheel, at int, handles *C.hwheel_timer_t,
-		n C.uint32_t, results *C.int32_t) C.int {
+	return w.many(timers, when, errs, func(c *C.struct_hwheel, at int,
+		handles *C.hwheel_timer_t, n C.uint32_t, results *C.int32_t) C.int {
 		for i := 0; i < int(n); i++ {
 			times[i] = C.uint64_t(when[at+i].ns)
 		}
 		return C.hwheel_timer_mod_many(c, handles, &times[0], n, C.uint32_t(flags), results)
 	})
-	for i := 0; err == nil && i < len(errs); i++ {
-		if errs[i] == Error(syscall.EINVAL) && when[i].ns == negative {
-			errs[i] = ErrNegative
-		}
-	}
-	return n, err
 }
 
 // DeleteMany does what Delete does for each timer, with one crossing into C for many. It
 // returns the number of timers that existed. errs, if it is not nil, receives the error
 // of each.
 func (w *Wheel) DeleteMany(timers []Timer, errs []error) (int, error) {
-	return w.many(timers, errs, func(c *C.struct_hwheel, _ int, handles *C.hwheel_timer_t,
-		n C.uint32_t, results *C.int32_t) C.int {
+	return w.many(timers, nil, errs, func(c *C.struct_hwheel, _ int,
+		handles *C.hwheel_timer_t, n C.uint32_t, results *C.int32_t) C.int {
 		return C.hwheel_timer_delete_many(c, handles, n, results)
 	})
 }
 
-func (w *Wheel) many(timers []Timer, errs []error, call func(*C.struct_hwheel, int,
-	*C.hwheel_timer_t, C.uint32_t, *C.int32_t) C.int) (int, error) {
+// many calls for a chunk of the timers at a time; when has the times of the calls, if any.
+func (w *Wheel) many(timers []Timer, when []When, errs []error, call func(*C.struct_hwheel,
+	int, *C.hwheel_timer_t, C.uint32_t, *C.int32_t) C.int) (int, error) {
 	if errs != nil && len(errs) != len(timers) {
 		return 0, Error(syscall.EINVAL)
 	}
@@ -82,7 +77,11 @@ func (w *Wheel) many(timers []Timer, errs []error, call func(*C.struct_hwheel, i
 		for i := 0; errs != nil && i < n; i++ {
 			errs[at+i] = nil
 			if results[i] < 0 {
-				errs[at+i] = failure(C.int(results[i]))
+				var ns C.uint64_t
+				if when != nil {
+					ns, _ = when[at+i].times()
+				}
+				errs[at+i] = failure(C.int(results[i]), ns)
 			}
 		}
 	}
