@@ -72,8 +72,7 @@ end
 
 local Closed = {}
 function Closed.__index(_, name)
-	if name == "close" then return function() return true end end
-	return Wheel[name] and closed
+	return name == "close" and Wheel.close or Wheel[name] and closed
 end
 
 -- Leaves a wheel without its wheel of C.
