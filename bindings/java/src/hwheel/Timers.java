@@ -260,16 +260,16 @@ public final class Timers implements AutoCloseable {
 
     private void drive() {
         Events events = new Events(1024);
-        boolean crossing = false;
+        boolean changed = false;
         while (true) {
             try {
-                if (crossing) {
+                if (changed) {
                     cross(now());
-                    crossing = false;
+                    changed = false;
                 }
                 int n = wheel.poll(events);
-                crossing = fire(events, n);
-                if (n < events.room() && !crossing) {
+                changed = fire(events, n);
+                if (n < events.room() && !changed) {
                     wheel.await(-1);
                 }
             } catch (HwheelException | OutOfMemoryError e) {
@@ -286,7 +286,7 @@ public final class Timers implements AutoCloseable {
      * wheel, too: an event may be of a timer of theirs.
      */
     private boolean fire(Events events, int n) {
-        boolean crossing = false;
+        boolean changed = false;
         long now = now();
         for (int i = 0; i < n; i++) {
             long cookie = events.cookie(i);
@@ -297,10 +297,10 @@ public final class Timers implements AutoCloseable {
                     run(task);
                 }
             } else if (shard == SHARDS) {
-                crossing = true;
+                changed = true;
             }
         }
-        return crossing;
+        return changed;
     }
 
     /** With classes that are loaded: without memory no other can be. */
