@@ -160,10 +160,12 @@ LOOM_SECONDS ?= 4
 # Without the long link of a release: the checker's own work is most of it.
 LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
 	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+# Arguments of `cargo test`: the races.
+LOOM_RACES := model --skip pairs:: --skip stopped::
 loom:
 	$(call say,LOOM,to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
-		$(CARGO) test -q --release --lib model -- --skip pairs:: --skip stopped::
+		$(CARGO) test -q --release --lib -- $(LOOM_RACES)
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
 		$(CARGO) test -q --release --lib -- pairs:: stopped::
 

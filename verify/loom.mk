@@ -1,8 +1,9 @@
 # How many executions each test of the model checker has. `make loom-table` runs them
 # to the bounds of `make loom`, each exploration for at most LOOM_TABLE_SECONDS; a test has
 # some explorations, one for each way to arm and each thread that goes first. `make
-# loom-long` then explores every race and every pair of operations without a bound, for at
-# most LOOM_LONG_SECONDS each, and pairs to two preemptions, and triples to three.
+# loom-long` then explores every pair of operations without a bound, and every race but
+# those with a bound of their own, for at most LOOM_LONG_SECONDS each; and pairs to two
+# preemptions, and triples to three.
 .PHONY: loom-table loom-long loom-table-run loom-long-run
 VERIFY_LONG += loom-long
 LOOM_TABLE_SECONDS ?= 5
@@ -24,13 +25,13 @@ loom-table-run: for-a-while := LOOM_MAX_DURATION=$(LOOM_TABLE_SECONDS)
 loom-table-run: | $(BUILD)
 	$(call say,LOOM,verify/loom.txt)
 	$(Q)echo '# Written by `make loom-table`, with $(LOOM_TABLE_SECONDS) s for each exploration.' > $(BUILD)/loom.txt
-	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,model --skip pairs:: --skip stopped::,Races to three preemptions:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,$(LOOM_RACES),Races to three preemptions:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=1,pairs:: stopped::,Pairs and triples and stopped threads to one:)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
 
 loom-long-run: for-a-while := LOOM_MAX_DURATION=$(LOOM_LONG_SECONDS)
 loom-long-run: loom-table-run
-	$(Q)$(call loom-run,$(for-a-while),model --skip pairs:: --skip stopped::,Races without a bound:)
+	$(Q)$(call loom-run,$(for-a-while),$(LOOM_RACES),Races without a bound:)
 	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
 	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions:)
