@@ -16,8 +16,22 @@ int sched_yield(void)
 static struct hwheel_options o = { .size = sizeof o, .levels = 1, .slots = 2 };
 static atomic_int over;
 
+enum { THREADS = 8, WHEELS = 2000 };
+
 /* A long register is held for long. */
-enum { THREADS = 8, WHEELS = 2000, OTHERS = 500 };
+static struct hwheel *many[3000];
+
+static void lengthen(int n)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(hwheel_create(&o, &many[i]), 0);
+}
+
+static void shorten(int n)
+{
+	for (int i = 0; i < n; i++)
+		CHECK_EQ(hwheel_destroy(many[i]), 0);
+}
 
 static void *make_and_destroy(void *arg)
 {
@@ -34,12 +48,10 @@ static void *make_and_destroy(void *arg)
 
 static void nobody_spins(void)
 {
-	static struct hwheel *others[OTHERS];
 	pthread_t threads[THREADS];
 	void *ok;
 
-	for (int i = 0; i < OTHERS; i++)
-		CHECK_EQ(hwheel_create(&o, &others[i]), 0);
+	lengthen(500);
 	atomic_store(&yields, 0);
 	for (int i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_and_destroy, &o), 0);
@@ -48,8 +60,7 @@ static void nobody_spins(void)
 		CHECK(ok == &o);
 	}
 	CHECK_EQ(atomic_load(&yields), 0);
-	for (int i = 0; i < OTHERS; i++)
-		CHECK_EQ(hwheel_destroy(others[i]), 0);
+	shorten(500);
 }
 
 static void *normal(void *arg)
@@ -67,7 +78,6 @@ static void *normal(void *arg)
 static void a_preempted_thread_holds_up_no_other(void)
 {
 	struct sched_param high = { .sched_priority = 10 }, low = { .sched_priority = 0 };
-	static struct hwheel *many[3000];
 	int slow = 0;
 	uint64_t end;
 	cpu_set_t before, one;
@@ -81,8 +91,7 @@ static void a_preempted_thread_holds_up_no_other(void)
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &high) != 0)
 		SKIP("no right to SCHED_FIFO");
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &low), 0);
-	for (int i = 0; i < 3000; i++)
-		CHECK_EQ(hwheel_create(&o, &many[i]), 0);
+	lengthen(3000);
 	CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, normal, NULL), 0);
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &high), 0);
@@ -101,8 +110,7 @@ static void a_preempted_thread_holds_up_no_other(void)
 	atomic_store(&over, 1);
 	pthread_join(thread, NULL);
 	CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-	for (int i = 0; i < 3000; i++)
-		CHECK_EQ(hwheel_destroy(many[i]), 0);
+	shorten(3000);
 	/* The kernel lets a thread spin for 0.95 s of each second. Once the machine itself may
 	 * have stood still. */
 	CHECK(slow < 2);
