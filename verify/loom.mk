@@ -31,8 +31,8 @@ loom-table-run: | $(BUILD)
 
 loom-long-run: for-a-while := LOOM_MAX_DURATION=$(LOOM_LONG_SECONDS)
 loom-long-run: loom-table-run
-	$(Q)$(call loom-run,$(for-a-while),$(LOOM_RACES),Races without a bound:)
-	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound:)
-	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions:)
-	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions:)
+	$(Q)$(call loom-run,$(for-a-while),$(LOOM_RACES),Races without a bound for at most $(LOOM_LONG_SECONDS) s:)
+	$(Q)$(call loom-run,$(for-a-while),pairs_of,Pairs without a bound for at most $(LOOM_LONG_SECONDS) s:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=2,pairs_of,Pairs to two preemptions for at most $(LOOM_LONG_SECONDS) s:)
+	$(Q)$(call loom-run,$(for-a-while) LOOM_MAX_PREEMPTIONS=3,triple,Triples to three preemptions for at most $(LOOM_LONG_SECONDS) s:)
 	$(Q)cp $(BUILD)/loom.txt verify/loom.txt
