@@ -106,14 +106,14 @@ def test_a_negative_time_is_a_value_error(wheel):
     assert wheel.stats()["pending"] == 0
 
 
-def test_pending_timers_are_listed(wheel):
-    wheel.batch = 2
-    for cookie in range(5):
-        wheel.once(MS, cookie)
-    wheel.key_set(b"key", MS, 5)
-    for timer, cookie, _, _, _ in wheel.list():
-        assert cookie == 5 if timer == 0 else wheel.delete(timer)
-    assert [cookie for _, cookie, _, _, _ in wheel.list()] == [5]
+def test_pending_timers_are_listed():
+    with EventWheel(clock=Clock.MANUAL, batch=2) as wheel:
+        for cookie in range(5):
+            wheel.once(MS, cookie)
+        wheel.key_set(b"key", MS, 5)
+        for timer, cookie, _, _, _ in wheel.list():
+            assert cookie == 5 if timer == 0 else wheel.delete(timer)
+        assert [cookie for _, cookie, _, _, _ in wheel.list()] == [5]
 
 
 def test_a_range_shares_a_wake_up(wheel):

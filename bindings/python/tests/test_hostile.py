@@ -5,6 +5,8 @@ import gc
 import os
 import threading
 import time
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
@@ -185,6 +187,67 @@ def test_hostile_arguments():
         EventWheel(ticks=1)
     with pytest.raises(ValueError, match="closed"):
         EventWheel.__new__(EventWheel).now()
+
+
+def test_what_lies_about_its_length():
+    class Words(list):
+        def __len__(self):
+            return 10**7
+
+    class Number:
+        def __len__(self):
+            return 10**7
+
+        def __index__(self):
+            return 1
+
+    class Name(bytes):
+        def __len__(self):
+            return 256
+
+    with EventWheel(clock=Clock.MANUAL, batch=2) as wheel:
+        timers = [wheel.setup(n) for n in range(3)]
+        assert wheel.mod_many(Words(timers), Words([0, 0, 0])) == [0, 0, 0]
+        assert wheel.delete_many(Words(timers[:1])) == [1]
+        with pytest.raises(TypeError):
+            wheel.delete_many(Number())
+        assert not wheel.key_set(Name(b"key"), 0, 1) and wheel.key_delete(b"key")
+        with pytest.raises(AttributeError):
+            wheel.batch = 1_000_000
+        assert len(wheel.advance(1_000_000)) == wheel.batch == 2
+
+
+@pytest.mark.parametrize("number", [Decimal("1.5"), Fraction(3, 2), 1.5, "1", None])
+def test_numbers_are_not_cut(number):
+    with EventWheel(clock=Clock.MANUAL) as wheel:
+        timer = wheel.setup(1)
+        for call in (
+            lambda: wheel.once(number, 1),
+            lambda: wheel.once(1, number),
+            lambda: wheel.once(1, 1, number),
+            lambda: wheel.every(1, number, 1),
+            lambda: wheel.setup(number),
+            lambda: wheel.mod(number, 1),
+            lambda: wheel.mod(timer, number),
+            lambda: wheel.mod_range(timer, 1, number),
+            lambda: wheel.mod_many([timer], [number]),
+            lambda: wheel.mod_many([number], [1]),
+            lambda: wheel.mod_many([timer], [1], number),
+            lambda: wheel.delete_many([number]),
+            lambda: wheel.set_period(timer, number),
+            lambda: wheel.pending(number),
+            lambda: wheel.remaining(number),
+            lambda: wheel.key_set(number, 1, 1),
+            lambda: wheel.key_set(1, number, 1),
+            lambda: wheel.key_set(1, 1, number),
+            lambda: wheel.advance(number),
+        ):
+            with pytest.raises(TypeError):
+                call()
+        assert list(wheel.list()) == []
+    for option in "clock", "tick_ns", "levels", "slots", "max_timers", "start_ns", "batch":
+        with pytest.raises(TypeError):
+            EventWheel(**{option: number})
 
 
 def test_a_loop_that_closes_before_its_wheel():

@@ -9,11 +9,13 @@ import select
 import struct
 import sys
 import threading
+from operator import index
 from types import TracebackType
 from typing import (
     Any,
     Callable,
     Dict,
+    Iterable,
     Iterator,
     List,
     Optional,
@@ -89,13 +91,22 @@ def check(result: int) -> int:
 
 def _time(ns: int) -> int:
     """A time for C; a negative one is a ValueError."""
+    ns = index(ns)  # As for each number: cffi would cut a Decimal.
     if ns < 0:
         raise ValueError("a negative time")
     return ns
 
 
-def _bytes(key: Key) -> bytes:
-    return key.to_bytes(8, sys.byteorder) if isinstance(key, int) else key
+def _words(numbers: Iterable[int]) -> Any:
+    """An array for C. Its length is what it holds, whatever a list says or becomes."""
+    return ffi.new("uint64_t[]", [*map(index, numbers)])
+
+
+def _bytes(key: Key) -> Any:
+    """The bytes of a key. A subclass may say another length than it has."""
+    if isinstance(key, int):
+        key = int.to_bytes(key, 8, sys.byteorder)
+    return key if type(key) is bytes else ffi.from_buffer(key)
 
 
 class _Bell:
@@ -154,25 +165,27 @@ class EventWheel:
     ) -> None:
         if batch < 1:
             raise ValueError("batch must be at least 1")
-        for name, value in (("levels", levels), ("slots", slots), ("max_timers", max_timers)):
-            if value < 0:
-                raise ValueError(f"{name} is negative")
         options = ffi.new(_OPTIONS)
         options.size = ffi.sizeof(options[0])
-        options.clock = clock
-        options.tick_ns = _time(tick_ns)
-        options.levels = levels
-        options.slots = slots
-        options.max_timers = max_timers
-        options.start_ns = _time(start_ns)
+        for name, value in {
+            "clock": clock, "tick_ns": tick_ns, "levels": levels, "slots": slots,
+            "max_timers": max_timers, "start_ns": start_ns,
+        }.items():
+            if value < 0:
+                raise ValueError(f"{name} is negative")
+            setattr(options, name, index(value))
         wheel = ffi.new(_WHEEL)
         check(lib.hwheel_create(options, wheel))
         self._wheel = ffi.gc(wheel[0], lib.hwheel_destroy)
-        self.batch = batch
-        self._events = ffi.new("struct hwheel_event[]", batch)
+        self._events = ffi.new("struct hwheel_event[]", index(batch))
         self._view = memoryview(ffi.buffer(self._events))
         self._driving = threading.Lock()
         self._bell = _Bell()
+
+    @property
+    def batch(self) -> int:
+        """The maximum number of events that one `poll` fetches."""
+        return len(self._events)
 
     def close(self) -> None:
         """Frees the wheel; pending timers do not fire. A `wait` of another thread ends.
@@ -218,7 +231,8 @@ class EventWheel:
         if time_ns < 0:
             raise ValueError("a negative time")
         out = ffi.new(_U64)
-        result = lib.hwheel_once(self._wheel, time_ns, _NULL, cookie, flags, out)
+        numbers = index(time_ns), _NULL, index(cookie), index(flags)
+        result = lib.hwheel_once(self._wheel, *numbers, out)
         if result < 0:
             raise error(result)
         return int(out[0])
@@ -230,7 +244,7 @@ class EventWheel:
         wake-ups. `flags`: ABS, and MISSED_BURST or MISSED_DELAY. Returns the timer."""
         out = ffi.new(_U64)
         times = _time(first_ns), _time(period_ns), _time(slack_ns)
-        check(lib.hwheel_every(self._wheel, *times, _NULL, cookie, flags, out))
+        check(lib.hwheel_every(self._wheel, *times, _NULL, index(cookie), index(flags), out))
         return int(out[0])
 
     # A timer to arm again and again.
@@ -238,66 +252,70 @@ class EventWheel:
     def setup(self, cookie: int) -> int:
         """Makes a timer that is not pending and lives until `free`."""
         out = ffi.new(_U64)
-        check(lib.hwheel_timer_setup(self._wheel, _NULL, cookie, out))
+        check(lib.hwheel_timer_setup(self._wheel, _NULL, index(cookie), out))
         return int(out[0])
 
     def mod(self, timer: int, time_ns: int, flags: int = 0) -> bool:
         """Arms or moves a timer. True if it was pending. `flags`: ABS, and REDUCE or
         IF_PENDING."""
-        return check(lib.hwheel_timer_mod(self._wheel, timer, _time(time_ns), flags)) == 1
+        mod = lib.hwheel_timer_mod
+        return check(mod(self._wheel, index(timer), _time(time_ns), index(flags))) == 1
 
     def mod_range(self, timer: int, time_ns: int, slack_ns: int, flags: int = 0) -> bool:
         """As `mod`, to any time up to `slack_ns` later, which shares wake-ups. `flags`:
         ABS."""
-        mod = lib.hwheel_timer_mod_range
-        return check(mod(self._wheel, timer, _time(time_ns), _time(slack_ns), flags)) == 1
+        mod, times = lib.hwheel_timer_mod_range, (_time(time_ns), _time(slack_ns))
+        return check(mod(self._wheel, index(timer), *times, index(flags))) == 1
 
     def set_period(self, timer: int, period_ns: int) -> None:
         """Makes a timer periodic from the next time that it fires; 0 ends that."""
-        check(lib.hwheel_timer_set_period(self._wheel, timer, _time(period_ns)))
+        check(lib.hwheel_timer_set_period(self._wheel, index(timer), _time(period_ns)))
 
     def mod_many(
         self, timers: Sequence[int], times_ns: Sequence[int], flags: int = 0
     ) -> List[int]:
         """As `mod` for each timer, with one call of the library. Returns the result of
         each: 1, 0, or the negative errno."""
-        count = len(timers)
-        if len(times_ns) != count or any(ns < 0 for ns in times_ns):
-            raise ValueError("a negative time, or not one time for each timer")
-        results = ffi.new("int32_t[]", count)
+        times_ns = [*times_ns]
+        if min(times_ns, default=0) < 0:
+            raise ValueError("a negative time")
+        handles, times = _words(timers), _words(times_ns)
+        if len(times) != len(handles):
+            raise ValueError("not one time for each timer")
+        results = ffi.new("int32_t[]", len(handles))
         mod = lib.hwheel_timer_mod_many
-        arrays = ffi.new("uint64_t[]", timers), ffi.new("uint64_t[]", times_ns)
-        check(mod(self._wheel, *arrays, count, flags, results))
+        check(mod(self._wheel, handles, times, len(handles), index(flags), results))
         return list(results)
 
     def delete_many(self, timers: Sequence[int]) -> List[int]:
         """As `delete` for each timer, with one call of the library. Returns the result
         of each: 1, 0, or the negative errno."""
-        results = ffi.new("int32_t[]", len(timers))
-        handles = ffi.new("uint64_t[]", timers)
-        check(lib.hwheel_timer_delete_many(self._wheel, handles, len(timers), results))
+        handles = _words(timers)
+        results = ffi.new("int32_t[]", len(handles))
+        check(lib.hwheel_timer_delete_many(self._wheel, handles, len(handles), results))
         return list(results)
 
     def delete(self, timer: int) -> bool:
         """Cancels a timer. True if it was pending and will not fire."""
-        return check(lib.hwheel_timer_delete(self._wheel, timer)) == 1
+        return check(lib.hwheel_timer_delete(self._wheel, index(timer))) == 1
 
     def shutdown(self, timer: int) -> bool:
         """As `delete`, and arming the timer again is ESHUTDOWN."""
-        return check(lib.hwheel_timer_shutdown(self._wheel, timer)) == 1
+        return check(lib.hwheel_timer_shutdown(self._wheel, index(timer))) == 1
 
     def free(self, timer: int) -> bool:
         """As `delete`, and frees the timer."""
-        return check(lib.hwheel_timer_free(self._wheel, timer)) == 1
+        return check(lib.hwheel_timer_free(self._wheel, index(timer))) == 1
 
     def pending(self, timer: int) -> bool:
         """Whether a timer is pending."""
-        return check(lib.hwheel_timer_pending(self._wheel, timer)) == 1
+        return check(lib.hwheel_timer_pending(self._wheel, index(timer))) == 1
 
     def remaining(self, timer: int) -> Optional[int]:
         """Nanoseconds until the timer fires, None if it is not pending."""
         out = ffi.new(_U64)
-        return int(out[0]) if check(lib.hwheel_timer_remaining(self._wheel, timer, out)) else None
+        remaining = lib.hwheel_timer_remaining
+        return int(out[0]) if check(remaining(self._wheel, index(timer), out)) else None
 
     # Timers by key: 1 to 255 bytes, or an unsigned integer. They fire once, and the
     # timer of their event is 0.
@@ -305,15 +323,15 @@ class EventWheel:
     def key_set(self, key: Key, time_ns: int, cookie: int, flags: int = 0) -> bool:
         """Gives a key a timer. True if it replaced a pending timer. `flags`: ABS."""
         name = _bytes(key)
-        set_, time = lib.hwheel_key_set, _time(time_ns)
-        return check(set_(self._wheel, name, len(name), time, _NULL, cookie, flags)) == 1
+        numbers = _time(time_ns), _NULL, index(cookie), index(flags)
+        return check(lib.hwheel_key_set(self._wheel, name, len(name), *numbers)) == 1
 
     def key_mod(self, key: Key, time_ns: int, flags: int = 0) -> bool:
         """Moves the pending timer of a key, which keeps its cookie. False if the key
         has none."""
         name = _bytes(key)
         mod = lib.hwheel_key_mod
-        return check(mod(self._wheel, name, len(name), _time(time_ns), flags)) == 1
+        return check(mod(self._wheel, name, len(name), _time(time_ns), index(flags))) == 1
 
     def key_delete(self, key: Key) -> bool:
         """Cancels the pending timer of a key. False if the key has none."""
@@ -366,7 +384,7 @@ class EventWheel:
 
     def advance(self, now_ns: int) -> List[Event]:
         """As `poll`, for a manual clock that moves to `now_ns`."""
-        _time(now_ns)
+        now_ns = _time(now_ns)
         return self._drive(
             lambda: lib.hwheel_advance(self._wheel, now_ns, self._events, self.batch, _NULL)
         )
