@@ -519,3 +519,29 @@ fn a_wheel_that_its_own_handler_drops_ends_after_that() {
         assert!(told.recv().is_err());
     }
 }
+
+#[test]
+fn a_wheel_that_its_handler_starts_again_ends_with_its_owner() {
+    let (tell, told) = mpsc::channel();
+    let wheel = Options::new()
+        .workers(1)
+        .handler(move |wheel, event| {
+            tell.send(()).unwrap();
+            if event.cookie == 0 {
+                // As soon as the owner has stopped the tick thread.
+                while wheel.start().is_err() {
+                    std::thread::yield_now();
+                }
+                wheel.every(MS, MS, 1).unwrap();
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.once(MS, 0).unwrap();
+    told.recv().unwrap();
+    drop(wheel);
+    while told.recv().is_ok() {}
+    // A thread that was left would have woken.
+    std::thread::sleep(10 * MS);
+}

@@ -192,10 +192,13 @@ impl Host {
         if host.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }
-        if host.is_ours() {
+        while host.is_ours() {
             match host.stop() {
                 // Not in the child of a callback that the stop has run.
                 Err(e) if host.is_ours() => return Err(e),
+                // Until the last callback has ended, one may start the tick thread again.
+                // Acquire: pairs with the Release in `start`.
+                _ if host.drive.load(Ordering::Acquire) == IDLE => break,
                 _ => {}
             }
         }
