@@ -589,15 +589,18 @@ impl Drop for Wheel {
     fn drop(&mut self) {
         let Wheel { host, handler } = *self;
         // SAFETY: nobody else has the wheel, but for its own thread.
-        let ended = unsafe { Host::destroy(host) };
-        if ended == Err(-libc::EDEADLK) {
-            let wheel = ManuallyDrop::new(Wheel { host, handler });
-            let end = move || drop(ManuallyDrop::into_inner(wheel));
-            // If the system starts no thread, the wheel is never freed.
-            _ = std::thread::Builder::new().spawn(end);
-        } else if !handler.is_null() {
-            // SAFETY: from a box, and the thread that called it has ended.
-            drop(unsafe { Box::from_raw(handler.cast_mut()) });
+        match unsafe { Host::destroy(host) } {
+            // SAFETY: from a box or null, and the threads that called it have ended.
+            Ok(()) if !handler.is_null() => drop(unsafe { Box::from_raw(handler.cast_mut()) }),
+            Err(e) if e == -libc::EDEADLK && self.host().is_ours() => {
+                let wheel = ManuallyDrop::new(Wheel { host, handler });
+                let end = move || drop(ManuallyDrop::into_inner(wheel));
+                // If the system starts no thread, the wheel is never freed.
+                _ = std::thread::Builder::new().spawn(end);
+            }
+            // The handler runs, in a child that it has forked, or for ever: it waits for a
+            // thread that stops the wheel.
+            _ => {}
         }
     }
 }

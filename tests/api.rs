@@ -545,3 +545,60 @@ fn a_wheel_that_its_handler_starts_again_ends_with_its_owner() {
     // A thread that was left would have woken.
     std::thread::sleep(10 * MS);
 }
+
+#[test]
+fn a_handler_that_never_ends_is_never_freed() {
+    let owned = Arc::new(());
+    let (tell, told) = mpsc::channel();
+    let wheel = Options::new()
+        .handler({
+            let owned = owned.clone();
+            move |wheel, _| {
+                _ = &owned;
+                let stop = || tell.send(wheel.stop()).unwrap();
+                // The first one waits for this handler, which waits for it.
+                std::thread::scope(|scope| _ = (scope.spawn(stop), scope.spawn(stop)));
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.once(MS, 0).unwrap();
+    assert_eq!(told.recv(), Ok(Err(Error::Busy)));
+    drop(wheel);
+    assert_eq!(Arc::strong_count(&owned), 2);
+}
+
+#[test]
+fn a_child_that_the_handler_forks_keeps_the_handler() {
+    let place = Arc::new(Mutex::new(None::<Wheel>));
+    let (tell, told) = mpsc::channel();
+    let wheel = Options::new()
+        .handler({
+            let place = place.clone();
+            move |wheel, _| {
+                let held = place.lock().unwrap().take();
+                // SAFETY: the child drops the wheel and exits.
+                let child = unsafe { libc::fork() };
+                if child == 0 {
+                    drop(held);
+                    std::thread::sleep(20 * MS);
+                    let refused = wheel.now() == Err(Error::Shutdown);
+                    // SAFETY: it does not return.
+                    unsafe { libc::_exit(if refused { 0 } else { 1 }) };
+                }
+                let mut status = 1;
+                // SAFETY: the process is a child of this one.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                tell.send(status).unwrap();
+            }
+        })
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    let mut held = place.lock().unwrap();
+    wheel.once(MS, 0).unwrap();
+    *held = Some(wheel);
+    drop(held);
+    assert_eq!(told.recv(), Ok(0));
+}
