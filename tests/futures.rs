@@ -407,6 +407,30 @@ fn a_waker_may_drop_the_last_owner_of_the_wheel() {
     assert!(last.recv().is_err());
 }
 
+/// Stops the wheel, and tells the answer.
+struct Stops(Arc<Wheel>, mpsc::Sender<Result<(), Error>>);
+
+impl Wake for Stops {
+    fn wake(self: Arc<Self>) {
+        self.1.send(self.0.stop()).unwrap();
+    }
+}
+
+#[test]
+fn a_waker_cannot_stop_the_wheel_that_calls_it() {
+    let (tell, told) = mpsc::channel();
+    let wheel = manual();
+    let waker = Waker::from(Arc::new(Stops(wheel.clone(), tell)));
+    let mut sleeps = [1, 2].map(|ms| wheel.sleep(ms * MS));
+    for sleep in &mut sleeps {
+        let seen = Pin::new(sleep).poll(&mut Context::from_waker(&waker));
+        assert_eq!(seen, Poll::Pending);
+    }
+    advance(&wheel, 1);
+    assert_eq!(wheel.drain(&mut [Event::default()]), Ok(&[][..]));
+    assert!(told.try_iter().eq([Err(Error::Deadlock); 2]));
+}
+
 struct Panics;
 
 impl Wake for Panics {

@@ -231,9 +231,12 @@ impl Host {
             return Err(-libc::EDEADLK);
         }
         let mut drive = self.take(true)?;
-        Ok(drive.drain(|fired| match fired.kind & KEYED {
-            0 => take(fired),
-            _ => self.fetch(fired).is_none_or(|named| take(&named)),
+        // `take` may call a waker.
+        Ok(Frame::enter(self, |_| {
+            drive.drain(|fired| match fired.kind & KEYED {
+                0 => take(fired),
+                _ => self.fetch(fired).is_none_or(|named| take(&named)),
+            })
         }))
     }
 }
