@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import threading
 import time
 from decimal import Decimal
@@ -248,6 +250,17 @@ def test_numbers_are_not_cut(number):
     for option in "clock", "tick_ns", "levels", "slots", "max_timers", "start_ns", "batch":
         with pytest.raises(TypeError):
             EventWheel(**{option: number})
+
+
+def test_no_memory_is_read_that_is_free():
+    program = (
+        "import hwheel\n"
+        "with hwheel.EventWheel(clock=hwheel.Clock.MANUAL) as wheel:\n"
+        "    assert not any(wheel.lateness()), wheel.lateness()"
+    )
+    # The C library fills what is freed.
+    fill = {"MALLOC_PERTURB_": "1", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+    subprocess.run([sys.executable, "-c", program], env={**os.environ, **fill}, check=True)
 
 
 def test_a_loop_that_closes_before_its_wheel():

@@ -414,7 +414,8 @@ class EventWheel:
     def lateness(self) -> List[int]:
         """The number of timers by lateness: [0] for none, [i] for 2^(i-1) ns to below
         2^i ns."""
-        return [*self._stats().lateness]
+        stats = self._stats()  # Owns the memory of its array.
+        return [*stats.lateness]
 
     def _stats(self) -> Any:
         stats = ffi.new(_STATS)
