@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pytest
 
-from hwheel import AsyncioWheel, Clock, EventWheel, Wheel
+from hwheel import AsyncioWheel, Clock, EventWheel, Wheel, events
 
 
 def every_call(wheel, timer):
@@ -250,6 +250,36 @@ def test_numbers_are_not_cut(number):
     for option in "clock", "tick_ns", "levels", "slots", "max_timers", "start_ns", "batch":
         with pytest.raises(TypeError):
             EventWheel(**{option: number})
+
+
+def test_a_signal_may_close_while_a_wait_begins(monkeypatch):
+    wheel = EventWheel()
+    pipe = os.pipe
+
+    def interrupted():
+        wheel.close()
+        return pipe()
+
+    monkeypatch.setattr(os, "pipe", interrupted)
+    with pytest.raises(ValueError, match="closed"):
+        wheel.wait(10)
+
+
+def test_an_event_without_memory_comes_with_the_next_call(monkeypatch):
+    class Full:
+        size = events._EVENT.size
+
+        def iter_unpack(self, _):
+            raise MemoryError
+
+    with EventWheel(clock=Clock.MANUAL) as wheel:
+        wheel.once(0, 7)
+        with monkeypatch.context() as patch:
+            patch.setattr(events, "_EVENT", Full())
+            with pytest.raises(MemoryError):
+                wheel.advance(1_000_000)
+        assert [cookie for _, cookie, *_ in wheel.advance(1_000_000)] == [7]
+        assert wheel.advance(1_000_000) == []
 
 
 def test_no_memory_is_read_that_is_free():

@@ -109,32 +109,35 @@ def _bytes(key: Key) -> Any:
     return key if type(key) is bytes else ffi.from_buffer(key)
 
 
-class _Bell:
-    """Wakes who waits when the wheel is closed. Makes its pipe for the first of them."""
+class Bell:
+    """Wakes who waits, for good. Makes its pipe for the first of them. It has no lock: a
+    signal's function, or an object that is collected, may ring it in the middle."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pipe: Tuple[int, ...] = ()
-        self._rung = False
+        self._pipe: Dict[str, Tuple[int, int]] = {}
         self._process = os.getpid()
+        self.rung = False
 
     def descriptor(self) -> int:
-        with self._lock:
-            if not self._pipe:
-                self._pipe = os.pipe()
-                if self._rung:
-                    os.write(self._pipe[1], b"!")
-            return self._pipe[0]
+        if not self._pipe:
+            fresh = os.pipe()
+            if self._pipe.setdefault("ends", fresh) is not fresh:
+                for end in fresh:
+                    os.close(end)
+        if self.rung:
+            os.write(self._pipe["ends"][1], b"!")
+        return self._pipe["ends"][0]
 
     def ring(self) -> None:
-        with self._lock:
-            # The child of a fork has its parent's pipe.
-            if self._pipe and not self._rung and self._process == os.getpid():
-                os.write(self._pipe[1], b"!")
-            self._rung = True
+        if self.rung:
+            return
+        self.rung = True
+        # The child of a fork has its parent's pipe.
+        if self._pipe and self._process == os.getpid():
+            os.write(self._pipe["ends"][1], b"!")
 
     def __del__(self) -> None:
-        for end in self._pipe:
+        for end in self._pipe.get("ends", ()):
             os.close(end)
 
 
@@ -179,8 +182,9 @@ class EventWheel:
         self._wheel = ffi.gc(wheel[0], lib.hwheel_destroy)
         self._events = ffi.new("struct hwheel_event[]", index(batch))
         self._view = memoryview(ffi.buffer(self._events))
+        self._count = 0
         self._driving = threading.Lock()
-        self._bell = _Bell()
+        self._bell = Bell()
 
     @property
     def batch(self) -> int:
@@ -366,12 +370,16 @@ class EventWheel:
         is due."""
         if timeout is not None and not timeout >= 0:
             raise ValueError(f"not a time: {timeout}")
+        return self._wait(None if timeout is None else min(timeout * 1000, _LONGEST))
+
+    def _wait(self, timeout_ms: Optional[float], *bells: Bell) -> bool:
         wheel = self._wheel  # This reference keeps the descriptor open.
-        descriptor, bell = check(lib.hwheel_fd(wheel)), self._bell.descriptor()
+        descriptor = check(lib.hwheel_fd(wheel))
         both = select.poll()
         both.register(descriptor, select.POLLIN)
-        both.register(bell, select.POLLIN)
-        ready = both.poll(None if timeout is None else min(timeout * 1000, _LONGEST))
+        for bell in (self._bell, *bells):
+            both.register(bell.descriptor(), select.POLLIN)
+        ready = both.poll(timeout_ms)
         self._wheel  # Or the error of a closed wheel.
         return any(which == descriptor for which, _ in ready)
 
@@ -400,8 +408,11 @@ class EventWheel:
         if not self._driving.acquire(blocking=False):
             raise error(-errno.EBUSY)
         try:
-            count = check(call())
-            return [*_EVENT.iter_unpack(self._view[: count * _EVENT.size])]
+            # Events that found no memory come with the next call.
+            self._count = self._count or check(call())
+            events = [*_EVENT.iter_unpack(self._view[: self._count * _EVENT.size])]
+            self._count = 0
+            return events
         finally:
             self._driving.release()
 
