@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from hwheel import MISSED_BURST, Clock, Wheel
+from hwheel import MISSED_BURST, MISSED_DELAY, Clock, Wheel
 
 
 @pytest.fixture
@@ -95,6 +95,9 @@ def test_every(wheel):
     assert burst.cancel() and wheel.stats()["live"] == 0
     with pytest.raises(ValueError):
         wheel.call_every(0, lambda: None)
+    for neither in 1, 2, MISSED_BURST | MISSED_DELAY:
+        with pytest.raises(ValueError):
+            wheel.call_every(1, lambda: None, missed=neither)
 
 
 def test_a_callback_cancels_itself_and_its_siblings(wheel):
@@ -188,6 +191,32 @@ def test_another_thread_arms_and_stops():
         assert not thread.is_alive()
 
 
+@pytest.mark.parametrize("end", [Wheel.stop, Wheel.drain])
+def test_run_ends_when_the_wheel_is_full(end):
+    with Wheel(max_timers=1) as wheel:
+        wheel.call_later(3600, pytest.fail)
+        thread = threading.Thread(target=wheel.run)
+        thread.start()
+        while not wheel._running or not wheel._running[0]._pipe:
+            time.sleep(0.001)
+        end(wheel)
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_run_goes_on_while_another_thread_drives():
+    with Wheel() as wheel:
+        called = threading.Event()
+        wheel.call_later(0, called.set)
+        wheel._events._driving.acquire()
+        thread = threading.Thread(target=wheel.run)
+        thread.start()
+        assert not called.wait(0.02)
+        wheel._events._driving.release()
+        assert called.wait(30)
+        thread.join(30)
+
+
 def test_a_thousand_calls_from_four_threads():
     with Wheel() as wheel:
         calls = []
@@ -209,10 +238,15 @@ def test_a_thousand_calls_from_four_threads():
 
 def test_a_second_driver_is_refused():
     with Wheel(clock=Clock.MANUAL) as wheel:
+        timer = wheel.call_later(1, list)
         wheel._events._driving.acquire()
-        with pytest.raises(OSError) as caught:
-            wheel.advance(1)
-        assert caught.value.errno == errno.EBUSY
+        for call in lambda: wheel.advance(1), wheel.drain:
+            with pytest.raises(OSError) as caught:
+                call()
+            assert caught.value.errno == errno.EBUSY
+        assert timer.pending
+        wheel._events._driving.release()
+        assert wheel.advance(1) == 1
 
 
 def test_drain(wheel):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import errno
 import itertools
 import math
 from collections import deque
@@ -10,7 +11,17 @@ from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, Optional, Type, TypeVar
 
 from ._native import lib
-from .events import ABS, IF_PENDING, NEVER, Clock, Event, EventWheel
+from .events import (
+    ABS,
+    IF_PENDING,
+    MISSED_BURST,
+    MISSED_DELAY,
+    NEVER,
+    Bell,
+    Clock,
+    Event,
+    EventWheel,
+)
 from .unraisable import unraisable
 
 
@@ -144,7 +155,7 @@ class Wheel:
         self._cookies = itertools.count(1)
         self._armed: Dict[int, Timer] = {}
         self._due: Deque[Event] = deque()
-        self._stopped = False
+        self._running: List[Bell] = []  # One for each run.
         self._closed = False
 
     def close(self) -> None:
@@ -206,6 +217,8 @@ class Wheel:
         MISSED_BURST calls for each, MISSED_DELAY starts the rhythm anew."""
         if period <= 0:
             raise ValueError("period must be above 0")
+        if missed not in (0, MISSED_BURST, MISSED_DELAY):
+            raise ValueError(f"not a way to treat what was missed: {missed}")
         timer = Timer(self, callback, args)
         timer._period_ns = nanoseconds(period)
         timer._flags = missed
@@ -233,27 +246,36 @@ class Wheel:
 
     def run(self) -> None:
         """Sleeps and polls until nothing is armed, or `stop` or `close` is called."""
-        self._stopped = False
+        bell = Bell()
+        self._running.append(bell)
         try:
-            while self._armed and not self._stopped:
-                self._events.wait()
-                self.poll()
+            while self._armed and not bell.rung:
+                self._events._wait(None, bell)
+                try:
+                    self.poll()
+                except OSError as error:
+                    if error.errno != errno.EBUSY:  # Another thread drives for now.
+                        raise
         except ValueError:
             if not self._closed:
                 raise
+        finally:
+            self._running.remove(bell)
 
     def stop(self) -> None:
         """Ends `run`, from any thread."""
-        self._stopped = True
-        self._events.once(0, 0)  # Wakes it; no timer has this cookie.
+        self._events._wheel  # Or the error of a closed wheel.
+        for bell in [*self._running]:
+            bell.ring()
 
     def drain(self) -> List[Timer]:
         """Shuts the wheel down. Returns the timers that were armed; they are
-        not called."""
-        timers = list(self._armed.values())
-        self._armed.clear()
+        not called. `run` returns."""
         while self._events.drain():
             pass
+        timers = list(self._armed.values())
+        self._armed.clear()
+        self.stop()
         return timers
 
     def _drive(self, batch: Callable[[], List[Event]]) -> int:
@@ -268,7 +290,10 @@ class Wheel:
     def _call_due(self) -> int:
         due, armed, calls = self._due, self._armed, 0
         while due:
-            _, cookie, _, missed, _ = due.popleft()
+            try:
+                _, cookie, _, missed, _ = due.popleft()
+            except IndexError:
+                break  # Another thread has taken the last one.
             timer = armed.get(cookie)
             if timer is None:
                 continue  # Cancelled or moved since it was collected.
