@@ -306,3 +306,41 @@ def test_close_ends_those_that_sleep(where):
         assert not asyncio.get_running_loop().remove_reader(fileno)
 
     asyncio.run(main())
+
+
+def test_drain_ends_those_that_sleep():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            timer = wheel.call_later(60, pytest.fail)
+            task = asyncio.ensure_future(wheel.sleep(60))
+            await asyncio.sleep(0)
+            assert wheel.drain() == [timer]
+            with pytest.raises(ValueError, match="drained"):
+                await asyncio.wait_for(task, 30)
+
+    asyncio.run(main())
+
+
+def test_a_sleep_that_begins_while_a_thread_closes():
+    async def main():
+        wheel = AsyncioWheel()
+        close = wheel._events.close
+        closing, asleep = threading.Event(), threading.Event()
+
+        def late():
+            closing.set()
+            assert asleep.wait(30)
+            close()
+
+        wheel._events.close = late
+        thread = threading.Thread(target=wheel.close)
+        thread.start()
+        assert closing.wait(30)
+        task = asyncio.ensure_future(wheel.sleep(60))
+        await asyncio.sleep(0)
+        asleep.set()
+        with pytest.raises(ValueError, match="closed"):
+            await asyncio.wait_for(task, 10)
+        thread.join(30)
+
+    asyncio.run(main())

@@ -1,8 +1,10 @@
 """No call, in any order, from any thread, ends the process."""
 
 import asyncio
+import copy
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -252,6 +254,16 @@ def test_numbers_are_not_cut(number):
             EventWheel(**{option: number})
 
 
+@pytest.mark.parametrize("kind", [EventWheel, Wheel, AsyncioWheel])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_wheel_is_not_copied(kind, copied):
+    async def main():
+        with kind() as wheel, pytest.raises(TypeError, match="neither copied nor pickled"):
+            copied(wheel)
+
+    asyncio.run(main())
+
+
 def test_a_signal_may_close_while_a_wait_begins(monkeypatch):
     wheel = EventWheel()
     pipe = os.pipe
@@ -300,6 +312,18 @@ def test_a_loop_that_closes_before_its_wheel():
     wheel = asyncio.run(main())
     wheel.close()
     wheel.close()
+
+
+def test_the_child_of_a_fork_leaves_its_parents_loop_alone():
+    loop = asyncio.new_event_loop()
+    with AsyncioWheel(loop) as wheel:
+        child = os.fork()
+        if child == 0:
+            wheel.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        loop.run_until_complete(asyncio.wait_for(wheel.sleep(0.01), 30))
+    loop.close()
 
 
 def test_async_with():

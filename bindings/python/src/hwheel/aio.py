@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from types import TracebackType
-from typing import Any, List, Optional, Type, TypeVar
+from typing import Any, Callable, List, Optional, Type, TypeVar
 
 from .events import Clock
 from .wheel import Timer, Wheel, nanoseconds
@@ -105,33 +105,51 @@ class AsyncioWheel(Wheel):
     ) -> None:
         self._loop = asyncio.get_running_loop() if loop is None else loop
         super().__init__(clock=clock, tick=tick, **options)
-        self._watched = self.fileno()
-        self._loop.add_reader(self._watched, self._ready)
+        self._loop.add_reader(self.fileno(), self._ready)
 
     def close(self) -> None:
         """Leaves the loop and frees the wheel; what is armed is not called. A `sleep`
         raises ValueError."""
-        watched = self.__dict__.pop("_watched", -1)
-        if watched >= 0 and not self._loop.is_closed():
-            sleepers = [t._args[0] for t in list(self._armed.values()) if t._callback is _wake]
-            # Keeps the descriptor open until the loop has left it.
-            wheel = self._events._wheel
-            try:
-                here: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
-            except RuntimeError:
-                here = None
-            if here is self._loop or not self._loop.is_running():
-                self._leave(watched, wheel, sleepers)
-            else:
-                with contextlib.suppress(RuntimeError):  # closed just now
-                    self._loop.call_soon_threadsafe(self._leave, watched, wheel, sleepers)
+        try:
+            # This reference keeps the descriptor open until the loop has left it.
+            watched, wheel = self.fileno(), self._events._wheel
+        except (OSError, ValueError):
+            # The child of a fork, whose loop watches for its parent; or closed before.
+            super().close()
+            return
+        self._closed = True
+        self._events.close()  # From now on nobody falls asleep.
+        sleepers = [timer for timer in [*self._armed.values()] if timer._callback is _wake]
         super().close()
+        self._in_loop(self._leave, watched, wheel, sleepers)
 
-    def _leave(self, watched: int, wheel: object, sleepers: "List[asyncio.Future[None]]") -> None:
+    def drain(self) -> List[Timer]:
+        """As `Wheel.drain`. A `sleep` raises ValueError."""
+        timers = super().drain()
+        self._in_loop(self._end, [timer for timer in timers if timer._callback is _wake])
+        return [timer for timer in timers if timer._callback is not _wake]
+
+    def _in_loop(self, call: Callable[..., object], *args: Any) -> None:
+        """Makes a call in the loop's thread, now if that is this one."""
+        try:
+            here: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            if here is self._loop or not self._loop.is_running():
+                call(*args)
+            else:
+                self._loop.call_soon_threadsafe(call, *args)
+
+    def _leave(self, watched: int, wheel: object, sleepers: List[Timer]) -> None:
         self._loop.remove_reader(watched)
-        for sleeper in sleepers:
-            if not sleeper.done():
-                sleeper.set_exception(ValueError("the wheel is closed"))
+        self._end(sleepers)
+
+    def _end(self, sleepers: List[Timer]) -> None:
+        for timer in sleepers:
+            future = timer._args[0]
+            if not future.done():
+                future.set_exception(ValueError("the wheel is closed or drained"))
 
     async def __aenter__(self: Self) -> Self:
         return self
@@ -175,10 +193,9 @@ class AsyncioWheel(Wheel):
         return task
 
     def _ready(self) -> None:
-        if self._closed:
-            return  # The loop leaves it soon.
         try:
-            self._due.extend(self._events.poll())
+            with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
+                self._due.extend(self._events.poll())
             self._call_due()
         finally:
             if self._due:

@@ -18,6 +18,7 @@ from typing import (
     Iterable,
     Iterator,
     List,
+    NoReturn,
     Optional,
     Sequence,
     Tuple,
@@ -198,6 +199,9 @@ class EventWheel:
         # holds one.
         self.__dict__.pop("_wheel", None)
         self._bell.ring()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a wheel is neither copied nor pickled")
 
     def __getattr__(self, name: str) -> Any:
         if name == "_wheel":

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections import deque
 from types import TracebackType
-from typing import Any, Callable, Deque, Dict, List, Optional, Type, TypeVar
+from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Type, TypeVar
 
 from ._native import lib
 from .events import (
@@ -176,6 +176,9 @@ class Wheel:
         traceback: Optional[TracebackType],
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a wheel is neither copied nor pickled")
 
     def __len__(self) -> int:
         """How many timers are armed."""
