@@ -101,8 +101,29 @@ export function check(result) {
 
 /** A key for C: the bytes of a string or an array, or of an integer's 64 bits. */
 export function bytes(key) {
-  if (typeof key === "string") return Buffer.from(key);
-  return key instanceof Uint8Array ? key : Buffer.from(BigUint64Array.of(BigInt(u64(key))).buffer);
+  if (typeof key === "string") {
+    // They would all become the same character.
+    if (/\p{Surrogate}/u.test(key)) throw new RangeError("a key with half a surrogate pair");
+    key = Buffer.from(key);
+  } else if (key instanceof Uint8Array) {
+    key = new Uint8Array(key); // has the length that it says
+  } else {
+    key = new Uint8Array(BigUint64Array.of(BigInt(u64(key))).buffer);
+  }
+  return key.subarray(0, 256); // One byte too many is as bad as 4 GiB.
+}
+
+/** Words for C, in memory that has the length that it says. */
+export function words(array) {
+  if (!(array instanceof BigUint64Array)) throw new TypeError("not a BigUint64Array");
+  return new BigUint64Array(array);
+}
+
+/** An unsigned integer of 32 bits for C. koffi would cut any number. */
+export function u32(value) {
+  if (!(Number.isInteger(value) && value >= 0 && value < 2 ** 32))
+    throw new RangeError(`not an integer from 0 to 2^32 - 1: ${value}`);
+  return value;
 }
 
 /** An unsigned integer for C. koffi would convert any number. */

@@ -1,6 +1,6 @@
 import { Clock } from "./constants.js";
 import * as c from "./native.js";
-import { ClosedError, bytes, check, u64 } from "./native.js";
+import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 const EFD_CLOEXEC = 0o2000000;
@@ -58,11 +58,6 @@ class Handle {
 
 const forgotten = new FinalizationRegistry((handle) => handle.close());
 
-function words(array) {
-  if (!(array instanceof BigUint64Array)) throw new TypeError("not a BigUint64Array");
-  return array;
-}
-
 /**
  * A timing wheel. It belongs to one thread of JavaScript.
  *
@@ -88,12 +83,12 @@ export class Wheel {
     batch = 1024, ...unknown
   } = {}) {
     for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
-    if (!Number.isInteger(batch) || batch < 1) throw new RangeError("batch must be at least 1");
+    if (u32(batch) < 1) throw new RangeError("batch must be at least 1");
     // struct hwheel_options
     const options = new DataView(new ArrayBuffer(40));
-    [options.byteLength, clock].forEach((x, i) => options.setUint32(4 * i, x, true));
+    [options.byteLength, clock].forEach((x, i) => options.setUint32(4 * i, u32(x), true));
     options.setBigUint64(8, BigInt(u64(tickNs)), true);
-    [levels, slots, maxTimers].forEach((x, i) => options.setUint32(16 + 4 * i, x, true));
+    [levels, slots, maxTimers].forEach((x, i) => options.setUint32(16 + 4 * i, u32(x), true));
     options.setBigUint64(32, BigInt(u64(startNs)), true);
     // Before the wheel, as this may fail.
     this.#events = new BigUint64Array(4 * batch);
@@ -177,7 +172,7 @@ export class Wheel {
 
   /** Fires once. Flags: ABS. Returns the timer. */
   once(timeNs, cookie, flags = 0) {
-    return this.#made(c.once(this.#c, u64(timeNs), null, u64(cookie), flags, this.#out));
+    return this.#made(c.once(this.#c, u64(timeNs), null, u64(cookie), u32(flags), this.#out));
   }
 
   /**
@@ -186,7 +181,7 @@ export class Wheel {
    */
   every(firstNs, periodNs, cookie, flags = 0, slackNs = 0) {
     return this.#made(c.every(
-      this.#c, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), flags, this.#out));
+      this.#c, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), u32(flags), this.#out));
   }
 
   // Timers to arm again and again.
@@ -198,12 +193,12 @@ export class Wheel {
 
   /** Arms a timer, or moves it. True if it was pending. Flags: ABS, REDUCE or IF_PENDING. */
   mod(timer, timeNs, flags = 0) {
-    return this.#moved(c.mod(this.#c, u64(timer), u64(timeNs), flags));
+    return this.#moved(c.mod(this.#c, u64(timer), u64(timeNs), u32(flags)));
   }
 
   /** As mod(), to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
   modRange(timer, timeNs, slackNs, flags = 0) {
-    return this.#moved(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), flags));
+    return this.#moved(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), u32(flags)));
   }
 
   /** Makes a timer periodic from the next time that it fires; 0 ends that. */
@@ -217,18 +212,19 @@ export class Wheel {
    * each.
    */
   modMany(timers, timesNs, flags = 0) {
-    words(timers);
-    if (words(timesNs).length !== timers.length) throw new RangeError("not one time for each timer");
-    const results = new Int32Array(timers.length);
-    check(c.modMany(this.#c, timers, timesNs, timers.length, flags, results));
+    const handles = words(timers), times = words(timesNs), n = handles.length;
+    if (times.length !== n) throw new RangeError("not one time for each timer");
+    const results = new Int32Array(n);
+    check(c.modMany(this.#c, handles, times, n, u32(flags), results));
     this.#planSoon();
     return results;
   }
 
   /** Does what delete() does for each timer, as modMany(). */
   deleteMany(timers) {
-    const results = new Int32Array(words(timers).length);
-    check(c.deleteMany(this.#c, timers, timers.length, results));
+    const handles = words(timers);
+    const results = new Int32Array(handles.length);
+    check(c.deleteMany(this.#c, handles, handles.length, results));
     this.#planSoon();
     return results;
   }
@@ -265,13 +261,13 @@ export class Wheel {
   keySet(key, timeNs, cookie, flags = 0) {
     const b = bytes(key);
     return this.#moved(
-      c.keySet(this.#c, b, b.length, u64(timeNs), null, u64(cookie), flags));
+      c.keySet(this.#c, b, b.length, u64(timeNs), null, u64(cookie), u32(flags)));
   }
 
   /** Moves the pending timer of a key, which keeps its cookie. False without one. Flags: ABS. */
   keyMod(key, timeNs, flags = 0) {
     const b = bytes(key);
-    return this.#moved(c.keyMod(this.#c, b, b.length, u64(timeNs), flags));
+    return this.#moved(c.keyMod(this.#c, b, b.length, u64(timeNs), u32(flags)));
   }
 
   /** Cancels the pending timer of a key. False without one. */
@@ -310,7 +306,10 @@ export class Wheel {
   list(cursor) {
     if (!(cursor instanceof BigUint64Array) || cursor.length < 1)
       throw new TypeError("the cursor is no BigUint64Array of one");
-    return check(c.list(this.#c, cursor, this.#buffer(), this.#batch));
+    this.#out[0] = cursor[0];
+    const n = check(c.list(this.#c, this.#out, this.#buffer(), this.#batch));
+    cursor[0] = this.#out[0];
+    return n;
   }
 
   timer(i) { return this.events[4 * i]; }

@@ -117,6 +117,42 @@ it("hostile arguments", () => {
   assert.throws(() => new Wheel({ tickNs: -1 }), RangeError);
 });
 
+it("arrays that lie about their length or their type", () => {
+  const wheel = new Wheel({ clock: Clock.MANUAL });
+  const lying = (array, length) => Object.defineProperty(array, "length", { value: length });
+  const timer = wheel.setup(1);
+  assert.equal(wheel.modMany(lying(BigUint64Array.of(timer), 1e7), BigUint64Array.of(5n)).length, 1);
+  assert.deepEqual([...wheel.deleteMany(lying(BigUint64Array.of(timer), 1e7))], [1]);
+  assert.throws(() => wheel.deleteMany(
+    Object.setPrototypeOf(new Uint8Array(8), BigUint64Array.prototype)), TypeError);
+  assert.equal(wheel.keySet(lying(Uint8Array.of(1), 256), 0, 1), false);
+  assert.equal(wheel.keyDelete(Uint8Array.of(1)), true);
+  const guarded = new BigUint64Array(2);
+  wheel.once(1, 1);
+  assert.throws(() => wheel.list(lying(guarded.subarray(1, 1), 1)), TypeError);
+  assert.equal(guarded[1], 0n);
+  wheel.close();
+});
+
+it("numbers and text that C would cut", () => {
+  const wheel = new Wheel({ clock: Clock.MANUAL, startNs: 10 });
+  const timer = wheel.setup(1);
+  for (const bad of [2 ** 32, 2 ** 32 + 1, 1.5, NaN, -1, 1n, "1", null]) {
+    for (const option of ["clock", "levels", "slots", "maxTimers", "batch"])
+      assert.throws(() => new Wheel({ [option]: bad }), RangeError);
+    for (const call of [
+      () => wheel.once(1, 1, bad), () => wheel.every(1, 1, 1, bad), () => wheel.mod(timer, 1, bad),
+      () => wheel.modRange(timer, 1, 1, bad), () => wheel.keySet(1, 1, 1, bad),
+      () => wheel.keyMod(1, 1, bad),
+      () => wheel.modMany(BigUint64Array.of(timer), BigUint64Array.of(1n), bad),
+    ]) assert.throws(call, RangeError);
+  }
+  assert.equal(wheel.stats().pending, 0n);
+  assert.throws(() => wheel.keySet("\ud800", 1, 1), RangeError);
+  assert.equal(wheel.keySet("\ud83d\ude00", 1, 1), false);
+  wheel.close();
+});
+
 it("a missing library is named", () => {
   const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
   const run = spawnSync(process.execPath, [index], {
