@@ -75,6 +75,7 @@ export class Wheel {
   #timeout = null;
   #planning = false;
   #unref = false;
+  #manual;
   #events;
 
   /** An option that is left out has the library's default. */
@@ -94,6 +95,7 @@ export class Wheel {
     this.#events = new BigUint64Array(4 * batch);
     this.#halves = new Uint32Array(this.#events.buffer);
     this.#batch = batch;
+    this.#manual = clock === Clock.MANUAL;
     check(c.create(options.buffer, this.#out));
     this.#wheel = this.#out[0];
     this.#handle = new Handle(this.#wheel);
@@ -328,6 +330,7 @@ export class Wheel {
   drive(handler) {
     if (typeof handler !== "function") throw new TypeError("the handler is no function");
     this.#c;
+    if (this.#manual) throw new TypeError("the event loop drives no manual clock");
     this.#handler = handler;
     this.#planSoon();
   }

@@ -153,6 +153,14 @@ it("numbers and text that C would cut", () => {
   wheel.close();
 });
 
+it("the event loop drives no manual clock", () => {
+  const wheel = new Wheel({ clock: Clock.MANUAL });
+  assert.throws(() => wheel.drive(() => {}), /manual clock/);
+  assert.throws(() => new Timers({ clock: Clock.MANUAL }), /manual clock/);
+  wheel.once(0, 1);
+  wheel.close();
+});
+
 it("a missing library is named", () => {
   const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
   const run = spawnSync(process.execPath, [index], {
