@@ -73,14 +73,6 @@ fn truth(n: i32) -> Result<bool, Error> {
     }
 }
 
-/// Writes an event; true if there is room for one more.
-fn put(room: &mut IterMut<'_, Event>, fired: &Fired, drained: bool) -> bool {
-    if let Some(event) = room.next() {
-        *event = Event::new(fired, drained);
-    }
-    room.len() != 0
-}
-
 impl Wheel {
     /// A wheel with default [`Options`]: the monotonic clock, ticks of 1 ms.
     ///
@@ -102,8 +94,17 @@ impl Wheel {
         when.into().deadline(self, || self.host().arming_now())
     }
 
+    /// The handle of a timer; of one of another wheel 0, which no timer has.
+    #[inline]
+    fn handle(&self, timer: Timer) -> u64 {
+        match timer.wheel == self.host().id {
+            true => timer.handle,
+            false => 0,
+        }
+    }
+
     fn make(&self, spec: Spec, due: Option<u64>) -> Result<Timer, Error> {
-        Ok(Timer(self.host().setup(spec, due)?))
+        Ok(Timer::new(self.host(), self.host().setup(spec, due)?))
     }
 
     fn spec(&self, cookie: u64, period: Duration, kind: u16) -> Spec {
@@ -165,7 +166,7 @@ impl Wheel {
     /// ```
     pub fn list(&self, mut see: impl FnMut(&Event) -> bool) -> Result<(), Error> {
         self.host().list(0, |fired| {
-            fired.func == PROMPT || see(&Event::new(fired, false))
+            fired.func == PROMPT || see(&Event::new(self.host(), fired, false))
         })?;
         Ok(())
     }
@@ -247,7 +248,7 @@ impl Wheel {
     /// range; [`Error::Shutdown`] if the timer was shut down or the wheel drained.
     #[inline]
     pub fn arm(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        truth(self.host().arm_at(timer.0, self.due(when)?))
+        truth(self.host().arm_at(self.handle(timer), self.due(when)?))
     }
 
     /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
@@ -259,18 +260,24 @@ impl Wheel {
             Ok(ns) => self.host().arm_at(timer, ns),
             Err(e) => -e.errno(),
         };
-        Ok(self.host().each(timers.len(), |i| timers[i].0 .0, arm)?)
+        Ok(self
+            .host()
+            .each(timers.len(), |i| self.handle(timers[i].0), arm)?)
     }
 
     /// As [`arm`](Wheel::arm), but only to an earlier time: a pending timer then fires
     /// at the earlier of both.
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        Ok(self.host().arm(timer.0, self.due(when)?, How::Earlier)?)
+        Ok(self
+            .host()
+            .arm(self.handle(timer), self.due(when)?, How::Earlier)?)
     }
 
     /// As [`arm`](Wheel::arm), but only if the timer is pending.
     pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        Ok(self.host().arm(timer.0, self.due(when)?, How::Pending)?)
+        Ok(self
+            .host()
+            .arm(self.handle(timer), self.due(when)?, How::Pending)?)
     }
 
     /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
@@ -294,9 +301,11 @@ impl Wheel {
         when: impl Into<When>,
         slack: Duration,
     ) -> Result<bool, Error> {
-        Ok(self
-            .host()
-            .arm(timer.0, self.due(when)?, How::Within(nanos(slack)))?)
+        Ok(self.host().arm(
+            self.handle(timer),
+            self.due(when)?,
+            How::Within(nanos(slack)),
+        )?)
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
@@ -320,7 +329,7 @@ impl Wheel {
     /// # Errors
     /// [`Error::Stale`]; [`Error::Shutdown`] if the timer was shut down.
     pub fn set_period(&self, timer: Timer, period: Duration) -> Result<(), Error> {
-        Ok(self.host().set_period(timer.0, nanos(period))?)
+        Ok(self.host().set_period(self.handle(timer), nanos(period))?)
     }
 
     /// Cancels a timer. True: the timer was pending and will not fire. False, or
@@ -328,14 +337,16 @@ impl Wheel {
     /// [`every`](Wheel::every) is freed.
     #[inline]
     pub fn delete(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().delete(timer.0))
+        truth(self.host().delete(self.handle(timer)))
     }
 
     /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
     /// timers that existed, pending or not.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
         let delete = |_, timer| self.host().delete(timer);
-        Ok(self.host().each(timers.len(), |i| timers[i].0, delete)?)
+        Ok(self
+            .host()
+            .each(timers.len(), |i| self.handle(timers[i]), delete)?)
     }
 
     /// As [`delete`](Wheel::delete). When it returns, the handler is not running for
@@ -345,34 +356,41 @@ impl Wheel {
     /// [`Error::Stale`]; [`Error::Deadlock`] if the handler runs for this timer on the
     /// calling thread.
     pub fn delete_sync(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().cancel_sync(timer.0, false)?)
+        Ok(self.host().cancel_sync(self.handle(timer), false)?)
     }
 
     /// As [`delete`](Wheel::delete), and arming the timer again is
     /// [`Error::Shutdown`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().wheel.cancel(self.host(), timer.0, true)?)
+        Ok(self
+            .host()
+            .wheel
+            .cancel(self.host(), self.handle(timer), true)?)
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
     /// [`delete_sync`](Wheel::delete_sync) does.
     pub fn shutdown_sync(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().cancel_sync(timer.0, true)?)
+        Ok(self.host().cancel_sync(self.handle(timer), true)?)
     }
 
     /// As [`delete`](Wheel::delete), and frees the timer.
     pub fn free(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().wheel.free(self.host(), timer.0)?)
+        Ok(self.host().wheel.free(self.host(), self.handle(timer))?)
     }
 
     /// Whether a timer is pending.
     pub fn pending(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self.host().wheel.is_pending(timer.0)?)
+        Ok(self.host().wheel.is_pending(self.handle(timer))?)
     }
 
     /// The time at which a timer is due, if it is pending.
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
-        Ok(self.host().wheel.due(timer.0)?.map(Time::from_nanos))
+        Ok(self
+            .host()
+            .wheel
+            .due(self.handle(timer))?
+            .map(Time::from_nanos))
     }
 
     // Driving.
@@ -470,6 +488,14 @@ impl Wheel {
         self.fill(events, |host, put| host.poll(bounds.0, put))
     }
 
+    /// Writes an event; true if there is room for one more.
+    fn put(&self, room: &mut IterMut<'_, Event>, fired: &Fired, drained: bool) -> bool {
+        if let Some(event) = room.next() {
+            *event = Event::new(self.host(), fired, drained);
+        }
+        room.len() != 0
+    }
+
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
@@ -477,7 +503,7 @@ impl Wheel {
     ) -> Result<Run<'e>, Error> {
         let size = events.len();
         let mut room = events.iter_mut();
-        let mut event = |fired: &Fired| put(&mut room, fired, false);
+        let mut event = |fired: &Fired| self.put(&mut room, fired, false);
         let done = drive(self.host(), if size == 0 { None } else { Some(&mut event) })?;
         self.resume_panic();
         let filled = size - room.len();
@@ -567,7 +593,7 @@ impl Wheel {
         let mut room = events.iter_mut();
         self.host().drain(|fired| {
             if fired.func != PROMPT {
-                return put(&mut room, fired, true);
+                return self.put(&mut room, fired, true);
             }
             // SAFETY: the drain has ended it.
             unsafe { futures::wake(fired.cookie) };

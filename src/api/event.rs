@@ -2,13 +2,32 @@
 
 use super::time::Time;
 use crate::core::driver::Fired;
+use crate::core::state::Handle;
+use crate::runtime::Host;
 
 /// The handle of a timer.
 ///
 /// A handle may outlive its timer. Its use is [`Error::Stale`](crate::Error::Stale)
-/// then: no other timer ever gets the same handle.
+/// then, and in every other wheel: no other timer ever gets the same handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Timer(pub(crate) u64);
+pub struct Timer {
+    pub(crate) handle: Handle,
+    /// The id of its wheel: in another wheel a timer may have the same number.
+    pub(crate) wheel: u64,
+}
+
+impl Timer {
+    /// The timer with this handle; the default one for 0.
+    pub(crate) fn new(host: &Host, handle: Handle) -> Timer {
+        match handle {
+            0 => Timer::default(),
+            _ => Timer {
+                handle,
+                wheel: host.id,
+            },
+        }
+    }
+}
 
 /// A timer that has fired, or that the wheel has handed back or listed. The default
 /// event is room for another.
@@ -29,13 +48,51 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(fired: &Fired, drained: bool) -> Event {
+    pub(crate) fn new(host: &Host, fired: &Fired, drained: bool) -> Event {
         Event {
-            timer: Timer(fired.handle),
+            timer: Timer::new(host, fired.handle),
             cookie: fired.cookie,
             deadline: Time::from_nanos(fired.deadline_ns),
             missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
             drained,
         }
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+    use crate::{Error, Options};
+    use std::time::Duration;
+
+    /// After many lives and wheels a timer has the number of another wheel's.
+    #[test]
+    fn a_handle_of_another_wheel_is_stale_whatever_its_number_is() {
+        let [a, b] = [(); 2].map(|()| Options::new().create().unwrap());
+        let soon = Duration::from_millis(1);
+        let timer = a.once(Duration::MAX, 0).unwrap();
+        let foreign = Timer {
+            wheel: Timer::new(b.host(), 1).wheel,
+            ..timer
+        };
+        for refused in [
+            a.arm(foreign, soon),
+            a.reduce(foreign, soon),
+            a.arm_if_pending(foreign, soon),
+            a.arm_range(foreign, soon, soon),
+            a.set_period(foreign, soon).map(|()| true),
+            a.delete(foreign),
+            a.delete_sync(foreign),
+            a.shutdown(foreign),
+            a.shutdown_sync(foreign),
+            a.free(foreign),
+            a.pending(foreign),
+            a.deadline(foreign).map(|_| true),
+        ] {
+            assert_eq!(refused, Err(Error::Stale));
+        }
+        assert_eq!(a.arm_many(&[(foreign, soon.into())]), Ok(0));
+        assert_eq!(a.delete_many(&[foreign]), Ok(0));
+        assert_eq!(a.delete(timer), Ok(true));
     }
 }

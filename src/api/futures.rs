@@ -148,7 +148,7 @@ impl Sleep {
     pub fn reset(&mut self, when: impl Into<When>) {
         self.due = self.wheel.due(when);
         let moved = match (&self.armed, self.due) {
-            (Some((timer, _)), Ok(due)) => self.wheel.host().arm(timer.0, due, How::Pending),
+            (Some((timer, _)), Ok(due)) => self.wheel.host().arm(timer.handle, due, How::Pending),
             _ => Ok(false),
         };
         if moved != Ok(true) {
@@ -176,7 +176,7 @@ impl Sleep {
         }
         // It is the timer's, and `wake` may have taken it over already.
         std::mem::forget(owned);
-        Ok((Timer(timer), place))
+        Ok((Timer::new(host, timer), place))
     }
 
     fn cancel(&mut self) {

@@ -66,5 +66,5 @@ pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
         handler,
     });
     // SAFETY: it is freed after the wheel was destroyed.
-    unsafe { &*handler }.call(&wheel, &Event::new(fired, false));
+    unsafe { &*handler }.call(&wheel, &Event::new(host, fired, false));
 }

@@ -30,7 +30,7 @@ pub(crate) const LATENESS: usize = 40;
 #[repr(C)]
 pub(crate) struct Host {
     pub wheel: Wheel<Mmap>,
-    pub(super) id: u64,
+    pub id: u64,
     pub(super) register: &'static Mutex<Register>,
     next: Cell<*const Host>,
     /// The system's clock that it goes by; `None` for the caller's.
