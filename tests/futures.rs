@@ -6,6 +6,7 @@ use hwheel::{
     Clock, Error, Event, Interval, Missed, Options, Overload, Period, Sleep, Time, Wheel, When,
 };
 use std::future::{pending, ready, Future};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::pin::{pin, Pin};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{mpsc, Arc, Mutex};
@@ -448,6 +449,37 @@ fn a_waker_that_panics_stops_nothing() {
     assert_eq!(seen, Poll::Pending);
     assert_eq!(block_on(wheel.sleep(5 * MS)), Ok(()));
     assert_eq!(block_on(&mut sleep), Ok(()));
+}
+
+struct PanicsAtItsEnd;
+
+impl Wake for PanicsAtItsEnd {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for PanicsAtItsEnd {
+    fn drop(&mut self) {
+        panic!("the end of a waker does");
+    }
+}
+
+#[test]
+fn a_future_outlives_a_waker_whose_end_panics() {
+    let (wheel, waker) = (manual(), Arc::default());
+    let mut sleep = wheel.sleep(MS);
+    let panics = Waker::from(Arc::new(PanicsAtItsEnd));
+    let seen = Pin::new(&mut sleep).poll(&mut Context::from_waker(&panics));
+    assert_eq!(seen, Poll::Pending);
+    // The future has the last one.
+    drop(panics);
+    let replaced = catch_unwind(AssertUnwindSafe(|| poll(&mut sleep, &waker)));
+    assert!(replaced.is_err());
+    assert_eq!(poll(&mut sleep, &waker), Poll::Pending);
+    advance(&wheel, 1);
+    assert_eq!(waker.woken(), 1);
+    assert_eq!(poll(&mut sleep, &waker), Poll::Ready(Ok(())));
+    drop(sleep);
+    assert_none_left(&wheel, &[&waker]);
 }
 
 #[test]

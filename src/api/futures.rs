@@ -26,7 +26,7 @@ use crate::core::node::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::ptr::with_exposed_provenance;
 use std::sync::Arc;
@@ -198,7 +198,12 @@ impl Future for Sleep {
             self.armed = Some(self.arm(context.waker())?);
             return Poll::Pending;
         };
-        place.register(context.waker());
+        let register = AssertUnwindSafe(|| place.register(context.waker()));
+        if let Err(panic) = catch_unwind(register) {
+            // The waker, or the one before it, panics, and the place takes no other.
+            self.cancel();
+            resume_unwind(panic);
+        }
         match self.wheel.deadline(*timer) {
             Ok(Some(_)) => return Poll::Pending,
             Ok(None) | Err(Error::Stale) => {}
