@@ -10,7 +10,7 @@
 
 use super::entry::Entry;
 use super::tunables::ENTRIES;
-use crate::sync::{AtomicPtr, AtomicU64, Fresh, Ordering};
+use crate::sync::{prefetch, AtomicPtr, AtomicU64, Fresh, Ordering};
 use std::cell::Cell;
 
 /// All zero is an empty chunk.
@@ -56,6 +56,14 @@ impl Default for Position {
     }
 }
 
+/// Asks for the memory of a chunk.
+#[inline]
+pub(crate) fn prefetch_chunk(at: *const Chunk) {
+    for line in 0..SPAN / 64 {
+        prefetch(at.cast::<u8>().wrapping_add(64 * line));
+    }
+}
+
 impl Position {
     #[inline(always)]
     fn first(chunk: *mut Chunk) -> Self {
@@ -79,9 +87,31 @@ impl Position {
         self.0.wrapping_byte_sub(offset)
     }
 
+    /// Shows the entries from here to the end of the chunk, or to where the producer
+    /// writes next: a look ahead.
+    #[inline]
+    pub fn ahead(mut self, mut see: impl FnMut(Entry)) {
+        while !self.is_end() {
+            // SAFETY: not at the end of a chunk of the queue. Relaxed: only to prefetch.
+            let entry = unsafe { self.word() }.load(Ordering::Relaxed);
+            if entry == 0 {
+                return;
+            }
+            see(Entry(entry));
+            self = self.after();
+        }
+    }
+
+    /// Asks for the memory of a chunk, at its beginning.
+    #[inline]
+    pub fn prefetch(self) {
+        prefetch_chunk(self.chunk());
+    }
+
+    /// The number of entries from here to a position in the same chunk, or its end.
     #[inline(always)]
-    fn room(self) -> usize {
-        self.0.addr().wrapping_neg() % SPAN / STEP
+    pub fn distance(self, to: Position) -> usize {
+        (to.0.addr() - self.0.addr()) / STEP
     }
 
     /// # Safety
@@ -93,7 +123,9 @@ impl Position {
         return unsafe { &*self.0.cast() };
         #[cfg(checked)]
         // SAFETY: as above.
-        return unsafe { &(&(*self.chunk()).entries)[ENTRIES - self.room()] };
+        return unsafe {
+            &(&(*self.chunk()).entries)[Position::first(self.chunk()).distance(self)]
+        };
     }
 }
 
@@ -196,11 +228,27 @@ impl Front {
         true
     }
 
-    /// The number of entries for which the present chunk has room from here on.
+    /// The position of the next entry, or null.
     #[inline]
-    pub fn room(&self) -> usize {
+    pub fn first(&self) -> Position {
         // Relaxed: the consumer's own word, or null.
-        Position(self.0.load(Ordering::Relaxed)).room()
+        Position(self.0.load(Ordering::Relaxed))
+    }
+
+    /// The position of the first entry of the second chunk.
+    ///
+    /// # Safety
+    /// The queue has had an entry.
+    #[inline]
+    pub unsafe fn second(&self) -> Option<Position> {
+        if cfg!(checked) {
+            return None;
+        }
+        // SAFETY: the chunk of a position is mapped. Relaxed: only to prefetch.
+        let next = unsafe { &*self.first().chunk() }
+            .next
+            .load(Ordering::Relaxed);
+        (!next.is_null()).then(|| Position::first(next))
     }
 
     /// Shows at most `most` entries without taking them; false if there are more.
@@ -210,11 +258,11 @@ impl Front {
         // Orderings as in `take`.
         let mut at = Position(self.0.load(Ordering::Acquire));
         let mut left = most;
+        if at.0.is_null() {
+            return true;
+        }
         loop {
             if at.is_end() {
-                if at.0.is_null() {
-                    return true;
-                }
                 // SAFETY: chunks stay mapped while the wheel lives.
                 let next = unsafe { &*at.chunk() }.next.load(Ordering::Acquire);
                 if next.is_null() {
@@ -235,18 +283,5 @@ impl Front {
             see(Entry(entry));
             at = at.after();
         }
-    }
-
-    /// The address of the second chunk of a queue that has had an entry, to be fetched
-    /// early.
-    #[inline]
-    pub fn second_chunk(&self) -> *mut Chunk {
-        if cfg!(checked) {
-            return std::ptr::null_mut();
-        }
-        // Relaxed, both: an address to prefetch.
-        let at = Position(self.0.load(Ordering::Relaxed));
-        // SAFETY: the chunk of a position is mapped.
-        unsafe { &*at.chunk() }.next.load(Ordering::Relaxed)
     }
 }

@@ -170,11 +170,6 @@ impl Slab {
     }
 
     #[inline(always)]
-    pub fn prefetch_fire(&self, index: u32) {
-        prefetch(self.place(index).wrapping_add(FIRE_AT));
-    }
-
-    #[inline(always)]
     pub fn prefetch_node(&self, index: u32) {
         let at = self.place(index);
         prefetch(at);

@@ -303,12 +303,6 @@ impl StateWord {
         (self.0 ^ word.0) & !GEN == 0
     }
 
-    /// Whether a visit at `tick` may fire the timer: a guess.
-    #[inline(always)]
-    pub fn may_fire(self, tick: u64) -> bool {
-        self.0 & ARMED != 0 && self.0 >> LOW_BITS == tick << LOW_BITS >> LOW_BITS
-    }
-
     /// The handle of a timer that exists, of the node at `index`.
     #[inline(always)]
     pub fn handle(self, index: u32, high: u64) -> Handle {

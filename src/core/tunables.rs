@@ -50,8 +50,6 @@ pub(crate) const WORD: u32 = if CHECKED { 8 } else { 64 };
 /// Entries looked at before a sleep, in one bucket and in all.
 pub(crate) const PEEK: usize = if CHECKED { 4 } else { 64 };
 pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 512 };
-/// Entries of the next tick whose records are fetched at the end of a sweep.
-pub(crate) const LOOK_AHEAD: usize = 8;
 
 /// Pushes of a thread between two checks whether most entries are dead.
 pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };

@@ -182,13 +182,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         let most = rest.min(*left);
         let mut taken = 0;
-        self.fetch_chunk(front);
+        let slab = &self.wheel.slab;
+        let fetch = |entry: Entry| slab.prefetch_hot(entry.index());
+        front.first().ahead(fetch);
         while taken < most {
             // SAFETY: this thread drives; as above.
             let Some(entry) = (unsafe { front.take() }) else {
                 // SAFETY: as above.
                 if unsafe { self.own.go_on(shard, bucket) } {
-                    self.fetch_chunk(front);
+                    front.first().ahead(fetch);
                     continue;
                 }
                 break;

@@ -266,13 +266,13 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
                 break;
             }
             if goal >= target {
-                // A clean-up continues at once, a lack of memory later.
-                let clean = shared.clean.load(Ordering::Acquire) != 0;
+                // A clean-up continues at once. Without memory the hand goes through every tick.
                 if self.is_maintenance_due() {
+                    // Relaxed: as was read just now, or set since.
+                    let clean = shared.clean.load(Ordering::Relaxed) != 0;
                     let again = if clean { goal } else { goal + 1 };
                     shared.next_visit.fetch_min(again, Ordering::AcqRel);
                 }
-                self.look_ahead(next);
                 break;
             }
         }
@@ -317,8 +317,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             }
             if next > goal {
                 self.move_to(goal);
-                // Without memory the hand goes through every tick.
-                return if rescue { goal + 1 } else { next };
+                return next;
             }
             let from = self.d.hand;
             self.move_to(next);

@@ -4,13 +4,11 @@ use super::{Sink, Sweep};
 use crate::core::buckets::Shards;
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
-use crate::core::node::Hot;
 use crate::core::queue::Front;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
-use crate::core::tunables::{ENTRIES, LOOK_AHEAD};
 use crate::core::wheel::Wheel;
-use crate::sync::{prefetch, Ordering};
+use crate::sync::Ordering;
 
 /// A tick whose buckets are being emptied, from the top level down. A sweep that
 /// stops leaves it as it is.
@@ -22,8 +20,6 @@ pub(super) struct Tick {
     /// Its shards that are still to be emptied, and the present one.
     shards: Shards,
     shard: *mut Shard,
-    /// The bucket all of whose nodes were asked for ahead of its tick.
-    ahead: u32,
 }
 
 impl Tick {
@@ -33,7 +29,6 @@ impl Tick {
             bucket: None,
             shards: Shards::default(),
             shard: std::ptr::null_mut(),
-            ahead: u32::MAX,
         }
     }
 
@@ -115,36 +110,39 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         };
         self.now_ns = self.wheel.ticks.ns_of_reached(tick);
+        let mut shard = std::mem::replace(&mut self.d.tick.shard, std::ptr::null_mut());
         loop {
-            if self.d.tick.shard.is_null() {
+            if shard.is_null() {
                 let Some(bit) = self.d.tick.shards.next() else {
                     self.d.tick.bucket = None;
                     return;
                 };
-                self.d.tick.shard = self.wheel.buckets.first_shard(bit);
+                shard = self.wheel.buckets.first_shard(bit);
             }
-            let shard = self.d.tick.shard;
             // SAFETY: shards live as long as the wheel.
             let front = unsafe { Shard::front(shard, bucket) };
             // Most shards that share a bit have nothing.
             if !front.peek(0, |_| ()) {
                 self.empty_queue(shard, front, bucket, tick);
                 if self.stop {
+                    self.d.tick.shard = shard;
                     return;
                 }
             }
             // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
-            self.d.tick.shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+            shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
         }
     }
 
     /// Takes the entries of a bucket out of a shard, chunk by chunk, up to where the
     /// sweep stops.
     fn empty_queue(&mut self, shard: *mut Shard, front: &Front, bucket: u32, tick: u64) {
+        let slab = &self.wheel.slab;
+        let fetch = |entry: Entry| slab.prefetch_node(entry.index());
         // Only on the lowest level are most entries visits.
-        let visits = self.wheel.levels.is_lowest(bucket) && bucket != self.d.tick.ahead;
+        let visits = self.wheel.levels.is_lowest(bucket);
         if visits {
-            self.fetch_chunk(front);
+            front.first().ahead(fetch);
         }
         // In a pooled wheel no visit takes the short way.
         let due = match self.wheel.pooled {
@@ -152,11 +150,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             false => StateWord::plain_due(tick),
         };
         loop {
-            prefetch_chunk(front.second_chunk());
-            if visits {
-                self.fetch(front, tick);
+            // SAFETY: only a queue that is not empty comes here.
+            if let Some(second) = unsafe { front.second() } {
+                second.prefetch();
+                if visits {
+                    second.ahead(fetch);
+                }
             }
-            let before = front.room();
+            let first = front.first();
             // SAFETY: this thread drives.
             while let Some(entry) = unsafe { front.take() } {
                 let k = match entry.is_for(tick) {
@@ -171,7 +172,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     break;
                 }
             }
-            let taken = (before - front.room()) as u64;
+            let taken = first.distance(front.first()) as u64;
             self.wheel.shared.count.taken.bump(taken);
             // Not where nothing was: each call goes on.
             self.stop |= taken != 0 && self.sink.is_enough();
@@ -180,31 +181,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 return;
             }
         }
-    }
-
-    /// Prefetches the nodes of the present chunk.
-    pub(super) fn fetch_chunk(&self, front: &Front) {
-        front.peek(front.room(), |entry| {
-            self.wheel.slab.prefetch_hot(entry.index());
-        });
-    }
-
-    /// Asks for the nodes of the next chunk, and the callbacks of those in this one
-    /// that will fire.
-    fn fetch(&self, front: &Front, tick: u64) {
-        let slab = &self.wheel.slab;
-        let mut here = front.room();
-        front.peek(here + ENTRIES, |entry| {
-            if here == 0 {
-                return slab.prefetch_hot(entry.index());
-            }
-            here -= 1;
-            // Relaxed: a guess.
-            let may_fire = |hot: &Hot| StateWord(hot.state.load(Ordering::Relaxed)).may_fire(tick);
-            if may_fire(slab.hot(entry.index())) {
-                slab.prefetch_fire(entry.index());
-            }
-        });
     }
 
     /// Places an entry for tick `k` while the hand is at `hand`, without a read of its
@@ -217,6 +193,10 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             wheel.shared.rescue.store(1, Ordering::Release);
             return false;
         }
+        if wheel.levels.is_lowest(bucket) {
+            // It is visited within a turn of that level.
+            wheel.slab.prefetch_node(entry.index());
+        }
         wheel.shared.count.placed.bump(1);
         wheel.buckets.mark_own(bucket);
         true
@@ -225,34 +205,5 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Promises a node a visit at a tick that can be promised.
     pub(super) fn promise(&mut self, index: u32, tick: u64, hand: u64) -> bool {
         self.place(Entry::new(index, tick, hand), tick, hand)
-    }
-
-    /// Asks for the first nodes of the next tick while there is time.
-    pub(super) fn look_ahead(&mut self, next: u64) {
-        if next == NEVER {
-            return;
-        }
-        let levels = &self.wheel.levels;
-        if levels.level(next, self.d.hand) != 0 {
-            return;
-        }
-        let bucket = levels.place_on(next, 0).bucket;
-        let slab = &self.wheel.slab;
-        let mut all = true;
-        for bit in self.wheel.buckets.look(bucket) {
-            let shard = self.wheel.buckets.first_shard(bit);
-            // SAFETY: shards live as long as the wheel.
-            let front = unsafe { Shard::front(shard, bucket) };
-            all &= front.peek(LOOK_AHEAD, |entry| slab.prefetch_node(entry.index()));
-        }
-        self.d.tick.ahead = if all { bucket } else { u32::MAX };
-    }
-}
-
-fn prefetch_chunk<T>(chunk: *mut T) {
-    if !chunk.is_null() {
-        for line in 0..4 {
-            prefetch(chunk.cast::<u8>().wrapping_add(64 * line));
-        }
     }
 }
