@@ -7,7 +7,7 @@
 
 use super::entry::Entry;
 use super::memory::{Memory, Pages};
-use super::queue::{extend, push, Chunk, Front, Position};
+use super::queue::{extend, prefetch_chunk, push, Chunk, Front, Position};
 use super::slab::FreeList;
 use super::stats::Count;
 use super::tunables::{CLEAN_OFTEN, FIRST_REGION, LARGEST_REGION, MASK_BITS};
@@ -253,6 +253,10 @@ impl<'a> Producer<'a> {
         // SAFETY: an empty chunk that belongs to this shard alone.
         let rest = unsafe { &*chunk }.next.load(Ordering::Relaxed);
         self.spare.set(rest);
+        if !rest.is_null() {
+            // It is taken next.
+            prefetch_chunk(rest);
+        }
         chunk
     }
 
