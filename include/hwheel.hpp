@@ -445,7 +445,8 @@ struct Period {
 	{
 	}
 
-	constexpr Period(std::chrono::nanoseconds every, Missed what) noexcept
+	template <class Rep, class Ratio>
+	constexpr Period(std::chrono::duration<Rep, Ratio> every, Missed what) noexcept
 		: length(every), slack(), missed(what)
 	{
 	}

@@ -3,6 +3,8 @@
 #include <limits>
 
 using hwheelpp::Cookie;
+using hwheelpp::Missed;
+using hwheelpp::Period;
 using hwheelpp::Time;
 using hwheelpp::TimePoint;
 using hwheelpp::When;
@@ -43,6 +45,10 @@ static_assert(When(seconds(1)).flags() == 0 && When(seconds(1)).ns() == 10000000
 static_assert(When(TimePoint(seconds(1))).flags() == HWHEEL_ABS, "deadline");
 static_assert(When(system_clock::time_point(seconds(1))).ns() == 1000000000, "any clock's");
 static_assert(When(hwheelpp::Time::never()).ns() == HWHEEL_NEVER, "never");
+
+/* A period is a duration of any kind, too. */
+static_assert(Period(hours::max(), Missed::burst).length.ns() == HWHEEL_NEVER, "saturated");
+static_assert(Period(duration<double>(0.5), Missed::delay).length.ns() == 500000000, "half");
 
 static void refuses_negative_times()
 {
