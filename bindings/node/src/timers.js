@@ -14,40 +14,25 @@ function onlyOf(unknown) {
   for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
 }
 
-// What Timers alone may do with a Timeout.
-let slotOf, place, fire;
-
 /** A function and when to call it; made by Timers. */
 export class Timeout {
   #timers;
-  #call;
-  #repeat;
-  #slot = -1;
+  #entry;
 
-  static {
-    slotOf = (timeout) => timeout.#slot;
-    place = (timeout, slot) => { timeout.#slot = slot; };
-    fire = (timeout) => {
-      if (timeout.#repeat >= 0) timeout.#timers.arm(timeout, timeout.#repeat);
-      timeout.#call();
-    };
-  }
-
-  constructor(timers, call, repeat) {
+  constructor(timers, entry) {
     this.#timers = timers;
-    this.#call = call;
-    this.#repeat = repeat;
+    this.#entry = entry;
   }
 
   /** Whether it is still to come. */
-  get pending() { return this.#slot >= 0; }
+  get pending() { return this.#entry.slot >= 0; }
 
   /** True if it was pending; it is not called then. */
-  cancel() { return this.#timers.cancel(this); }
+  cancel() { return this.#timers.cancel(this.#entry); }
 
   /** Calls after `ms` milliseconds from now instead, also if it was called before. */
   refresh(ms) {
-    this.#timers.arm(this, milliseconds(ms));
+    this.#timers.arm(this.#entry, milliseconds(ms));
     return this;
   }
 }
@@ -59,10 +44,13 @@ export class Timeout {
  * To arm and to cancel changes memory of JavaScript's. What has changed crosses into C at
  * the end of the turn, with one call for all. A timeout that is cancelled in the turn that
  * made it costs nothing in C.
+ *
+ * Where the stack is full, any call of a function throws. So what may throw comes first,
+ * then nothing but assignments.
  */
 export class Timers {
   #wheel;
-  // A slot is a timer of C, which one timeout after the other owns.
+  // A slot is a timer of C, which the entry of one timeout after the other owns.
   #owners = [];
   #handles = [];
   #deadlines = []; // by performance.now()
@@ -130,7 +118,7 @@ export class Timers {
 
   /** Frees the wheel. What is pending is not called, and no promise is settled. */
   close() {
-    for (const timeout of this.#owners) if (timeout !== null) place(timeout, -1);
+    for (const entry of this.#owners) if (entry !== null) entry.slot = -1;
     this.#owners = [];
     this.#free = [];
     this.#changes = [];
@@ -140,81 +128,80 @@ export class Timers {
   #make(call, ms, args, repeat) {
     if (typeof call !== "function") throw new TypeError("not a function");
     milliseconds(ms);
-    const timeout = new Timeout(
-      this.#inside, args.length === 0 ? call : () => call(...args), repeat);
-    this.#arm(timeout, ms);
+    const entry = { call: args.length === 0 ? call : () => call(...args), repeat, slot: -1 };
+    const timeout = new Timeout(this.#inside, entry);
+    this.#arm(entry, ms);
     return timeout;
   }
 
   // The operations that a Timeout needs.
   #inside = {
-    cancel: (timeout) => this.#cancel(timeout),
-    arm: (timeout, ms) => this.#arm(timeout, ms),
+    cancel: (entry) => this.#cancel(entry),
+    arm: (entry, ms) => this.#arm(entry, ms),
   };
 
-  #arm(timeout, ms) {
+  #arm(entry, ms) {
     if (this.#wheel.closed) throw new ClosedError();
-    let slot = slotOf(timeout);
-    if (slot < 0) {
-      slot = this.#free.length > 0 ? this.#free.pop() : this.#fresh();
-      this.#owners[slot] = timeout;
-      place(timeout, slot);
-    }
-    this.#deadlines[slot] = performance.now() + ms;
+    const deadline = performance.now() + ms;
+    if (entry.slot < 0 && this.#free.length === 0) this.#fresh();
+    const slot = entry.slot < 0 ? this.#free[this.#free.length - 1] : entry.slot;
     this.#change(slot);
+    if (entry.slot < 0) {
+      this.#free.pop();
+      this.#owners[slot] = entry;
+      entry.slot = slot;
+    }
+    this.#deadlines[slot] = deadline;
   }
 
   #fresh() {
     const slot = this.#owners.length;
-    this.#handles.push(this.#wheel.setup(slot));
-    this.#owners.push(null);
-    this.#deadlines.push(0);
-    this.#changed.push(false);
-    return slot;
+    this.#handles[slot] = this.#wheel.setup(slot);
+    this.#owners[slot] = null;
+    this.#deadlines[slot] = 0;
+    this.#changed[slot] = false;
+    this.#free.push(slot);
   }
 
-  #cancel(timeout) {
-    const slot = slotOf(timeout);
-    if (slot < 0) return false;
-    this.#release(timeout);
-    this.#change(slot);
+  #cancel(entry) {
+    if (entry.slot < 0) return false;
+    this.#change(entry.slot);
+    this.#release(entry);
     return true;
   }
 
-  #release(timeout) {
-    this.#owners[slotOf(timeout)] = null;
-    this.#free.push(slotOf(timeout));
-    place(timeout, -1);
+  #release(entry) {
+    this.#owners[entry.slot] = null;
+    this.#free.push(entry.slot);
+    entry.slot = -1;
   }
 
   // Notes a slot that C does not know any more.
   #change(slot) {
-    if (this.#changed[slot]) return;
-    this.#changed[slot] = true;
-    const n = this.#changes.push(slot);
-    // A batch that is being handled tells old from new by what has changed.
-    if (n >= GATHER && !this.#handling) this.#cross();
-    else if (!this.#planned) {
-      this.#planned = true;
+    if (!this.#planned) {
       queueMicrotask(() => {
         this.#planned = false;
         this.#cross();
       });
+      this.#planned = true;
     }
+    if (this.#changed[slot]) return;
+    // A batch that is being handled tells old from new by what has changed.
+    if (this.#changes.length >= GATHER && !this.#handling) this.#cross();
+    this.#changes.push(slot);
+    this.#changed[slot] = true;
   }
 
-  // Tells C what has changed.
+  // Tells C what has changed. All stays noted until C knows it.
   #cross() {
     const changes = this.#changes;
     if (changes.length === 0 || this.#wheel.closed) return;
-    this.#changes = [];
     const armed = new BigUint64Array(changes.length), cancelled = new BigUint64Array(changes.length);
     const halves = new Uint32Array(2 * changes.length); // of nanoseconds
     const slots = [];
     let cancels = 0;
     const now = performance.now();
     for (const slot of changes) {
-      this.#changed[slot] = false;
       if (this.#owners[slot] === null) {
         cancelled[cancels++] = this.#handles[slot];
         continue;
@@ -226,13 +213,14 @@ export class Timers {
       halves[2 * at + 1] = ns / 2 ** 32;
     }
     if (cancels > 0) this.#wheel.deleteMany(cancelled.subarray(0, cancels));
-    if (slots.length === 0) return;
-    const results = this.#wheel.modMany(
+    const results = slots.length === 0 ? [] : this.#wheel.modMany(
       armed.subarray(0, slots.length), new BigUint64Array(halves.buffer, 0, slots.length));
-    for (let i = 0; i < slots.length; i++) {
-      // No memory for now: the next turn tries again.
-      if (results[i] < 0) setImmediate(() => this.#wheel.closed || this.#change(slots[i]));
-    }
+    // No memory for some: the next turn tries again.
+    const failed = slots.filter((_, i) => results[i] < 0);
+    if (failed.length > 0) setImmediate(() => this.#cross());
+    for (const slot of changes) this.#changed[slot] = false;
+    for (const slot of failed) this.#changed[slot] = true;
+    this.#changes = failed;
   }
 
   #due(n, wheel) {
@@ -240,11 +228,13 @@ export class Timers {
     const slots = Array.from({ length: n }, (_, i) => Number(wheel.cookie(i)));
     this.#handling = true;
     for (const slot of slots) {
-      const timeout = this.#owners[slot] ?? null;
-      if (timeout === null || this.#changed[slot]) continue; // cancelled or moved since
-      this.#release(timeout);
+      const entry = this.#owners[slot] ?? null;
+      if (entry === null || this.#changed[slot]) continue; // cancelled or moved since
+      this.#release(entry);
+      const { call } = entry;
       try {
-        fire(timeout);
+        if (entry.repeat >= 0) this.#arm(entry, entry.repeat);
+        call();
       } catch (error) {
         // As an exception of setTimeout()'s; the others are called.
         queueMicrotask(() => { throw error; });

@@ -140,6 +140,14 @@ export class Wheel {
     return this.#wheel;
   }
 
+  // The wheel of C, for a call that arms or cancels. What follows from that is planned
+  // before: if the stack is full, nothing has changed.
+  get #planned() {
+    const wheel = this.#c;
+    this.#planSoon();
+    return wheel;
+  }
+
   // The events, unless the program has given their memory away.
   #buffer() {
     if (this.#events.length === 0) throw new TypeError("the buffer of events is detached");
@@ -174,7 +182,7 @@ export class Wheel {
 
   /** Fires once. Flags: ABS. Returns the timer. */
   once(timeNs, cookie, flags = 0) {
-    return this.#made(c.once(this.#c, u64(timeNs), null, u64(cookie), u32(flags), this.#out));
+    return this.#made(c.once(this.#planned, u64(timeNs), null, u64(cookie), u32(flags), this.#out));
   }
 
   /**
@@ -183,7 +191,8 @@ export class Wheel {
    */
   every(firstNs, periodNs, cookie, flags = 0, slackNs = 0) {
     return this.#made(c.every(
-      this.#c, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), u32(flags), this.#out));
+      this.#planned, u64(firstNs), u64(periodNs), u64(slackNs), null, u64(cookie), u32(flags),
+      this.#out));
   }
 
   // Timers to arm again and again.
@@ -195,12 +204,13 @@ export class Wheel {
 
   /** Arms a timer, or moves it. True if it was pending. Flags: ABS, REDUCE or IF_PENDING. */
   mod(timer, timeNs, flags = 0) {
-    return this.#moved(c.mod(this.#c, u64(timer), u64(timeNs), u32(flags)));
+    return this.#moved(c.mod(this.#planned, u64(timer), u64(timeNs), u32(flags)));
   }
 
   /** As mod(), to any time up to slackNs later, which shares wake-ups. Flags: ABS. */
   modRange(timer, timeNs, slackNs, flags = 0) {
-    return this.#moved(c.modRange(this.#c, u64(timer), u64(timeNs), u64(slackNs), u32(flags)));
+    return this.#moved(c.modRange(
+      this.#planned, u64(timer), u64(timeNs), u64(slackNs), u32(flags)));
   }
 
   /** Makes a timer periodic from the next time that it fires; 0 ends that. */
@@ -217,8 +227,7 @@ export class Wheel {
     const handles = words(timers), times = words(timesNs), n = handles.length;
     if (times.length !== n) throw new RangeError("not one time for each timer");
     const results = new Int32Array(n);
-    check(c.modMany(this.#c, handles, times, n, u32(flags), results));
-    this.#planSoon();
+    check(c.modMany(this.#planned, handles, times, n, u32(flags), results));
     return results;
   }
 
@@ -226,24 +235,23 @@ export class Wheel {
   deleteMany(timers) {
     const handles = words(timers);
     const results = new Int32Array(handles.length);
-    check(c.deleteMany(this.#c, handles, handles.length, results));
-    this.#planSoon();
+    check(c.deleteMany(this.#planned, handles, handles.length, results));
     return results;
   }
 
   /** Cancels a timer. True if it was pending and will not fire. */
   delete(timer) {
-    return this.#moved(c.cancel(this.#c, u64(timer)));
+    return this.#moved(c.cancel(this.#planned, u64(timer)));
   }
 
   /** As delete(), and arming the timer again is ESHUTDOWN. */
   shutdown(timer) {
-    return this.#moved(c.shutdown(this.#c, u64(timer)));
+    return this.#moved(c.shutdown(this.#planned, u64(timer)));
   }
 
   /** As delete(), and frees the timer. */
   free(timer) {
-    return this.#moved(c.free(this.#c, u64(timer)));
+    return this.#moved(c.free(this.#planned, u64(timer)));
   }
 
   /** Whether a timer is pending. */
@@ -263,19 +271,19 @@ export class Wheel {
   keySet(key, timeNs, cookie, flags = 0) {
     const b = bytes(key);
     return this.#moved(
-      c.keySet(this.#c, b, b.length, u64(timeNs), null, u64(cookie), u32(flags)));
+      c.keySet(this.#planned, b, b.length, u64(timeNs), null, u64(cookie), u32(flags)));
   }
 
   /** Moves the pending timer of a key, which keeps its cookie. False without one. Flags: ABS. */
   keyMod(key, timeNs, flags = 0) {
     const b = bytes(key);
-    return this.#moved(c.keyMod(this.#c, b, b.length, u64(timeNs), u32(flags)));
+    return this.#moved(c.keyMod(this.#planned, b, b.length, u64(timeNs), u32(flags)));
   }
 
   /** Cancels the pending timer of a key. False without one. */
   keyDelete(key) {
     const b = bytes(key);
-    return this.#moved(c.keyDelete(this.#c, b, b.length));
+    return this.#moved(c.keyDelete(this.#planned, b, b.length));
   }
 
   /** Whether a key has a pending timer. */
@@ -349,25 +357,22 @@ export class Wheel {
 
   #made(result) {
     check(result);
-    this.#planSoon();
     return this.#out[0];
   }
 
   #moved(result) {
-    check(result);
-    this.#planSoon();
-    return result === 1;
+    return check(result) === 1;
   }
 
   // At the end of a turn, once for all that it has armed and cancelled: nothing pending
   // lets the process end.
   #planSoon() {
     if (this.#handler === null || this.#planning) return;
-    this.#planning = true;
     queueMicrotask(() => {
       this.#planning = false;
       if (this.#handler !== null) this.#plan();
     });
+    this.#planning = true;
   }
 
   #plan() {

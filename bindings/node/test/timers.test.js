@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { Timers } from "../src/index.js";
+import { Timers, Wheel } from "../src/index.js";
 
 const turn = () => new Promise(setImmediate);
 
@@ -85,6 +85,58 @@ timed("promises and signals", async (timers) => {
   const signal = timers.signal(5);
   await assert.rejects(timers.sleep(100_000, null, { signal }), { name: "TimeoutError" });
   await assert.rejects(timers.sleep(1, null, { signal }), { name: "TimeoutError" });
+});
+
+/** Calls `act` with next to no stack left, and again with more, until it succeeded 40 times. */
+function deep(padding, act) {
+  let done = 0;
+  const fall = () => {
+    try { fall(); } catch { /* full */ }
+    if (done < 40) try { act(); done++; } catch { /* refused */ }
+  };
+  const begin = (n) => n > 0 ? begin(n - 1) : fall();
+  begin(padding);
+}
+
+timed("a full stack refuses a timeout or calls it", async (timers) => {
+  for (let padding = 0; padding < 12; padding++) {
+    let armed = 0, called = 0, after = false;
+    const arm = () => {
+      timers.setTimeout(() => called++, 1);
+      armed++;
+    };
+    await turn();
+    deep(padding, arm);
+    timers.setTimeout(() => { after = true; }, 2);
+    for (let i = 0; i < 500 && !(after && called >= armed); i++)
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    assert.deepEqual([called, after], [armed, true]);
+  }
+});
+
+it("a full stack does not stop a wheel that is driven", async () => {
+  const wheel = new Wheel();
+  let called = 0;
+  wheel.drive((n) => { called += n; });
+  for (let padding = 0; padding < 12; padding++) {
+    await turn();
+    deep(padding, () => wheel.once(0, 1));
+    const armed = Number(wheel.stats().armed);
+    for (let i = 0; i < 500 && called < armed; i++)
+      await new Promise((resolve) => setTimeout(resolve, 2));
+    assert.equal(called, armed);
+  }
+  wheel.close();
+});
+
+timed("what finds no memory is armed in a later turn", async (timers) => {
+  const { modMany } = Wheel.prototype;
+  const called = timers.sleep(1, "called");
+  Wheel.prototype.modMany = (handles) => {
+    Wheel.prototype.modMany = modMany;
+    return new Int32Array(handles.length).fill(-12);
+  };
+  assert.equal(await called, "called");
 });
 
 timed("bad arguments", async (timers) => {
