@@ -98,7 +98,8 @@ export interface Timeout extends Disposable {
 
 export class Timers implements Disposable {
   constructor(options?: Options);
-  readonly wheel: Wheel;
+  readonly closed: boolean;
+  stats(): Stats;
   setTimeout<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
   setInterval<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
   sleep<T = undefined>(ms: number, value?: T, options?: { signal?: AbortSignal }): Promise<T>;

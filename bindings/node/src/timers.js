@@ -66,8 +66,11 @@ export class Timers {
     this.#wheel.drive((n, wheel) => this.#due(n, wheel));
   }
 
-  /** The wheel; it has the counts. */
-  get wheel() { return this.#wheel; }
+  /** The counts of the wheel. */
+  stats() { return this.#wheel.stats(); }
+
+  /** Whether they are closed. */
+  get closed() { return this.#wheel.closed; }
 
   /** Calls a function once, in `ms` milliseconds. */
   setTimeout(call, ms, ...args) {

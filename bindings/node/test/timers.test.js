@@ -37,7 +37,7 @@ timed("functions are called once, in time, with their arguments", async (timers)
 timed("what is cancelled in its turn never crosses into C", async (timers) => {
   for (let i = 0; i < 500; i++) assert.equal(timers.setTimeout(() => {}, 1000).cancel(), true);
   await turn();
-  const { armed, live } = timers.wheel.stats();
+  const { armed, live } = timers.stats();
   assert.deepEqual([armed, live], [0n, 1n]);
 });
 
@@ -139,6 +139,13 @@ timed("what finds no memory is armed in a later turn", async (timers) => {
   assert.equal(await called, "called");
 });
 
+timed("nobody else reaches the wheel", async (timers) => {
+  timers.setTimeout(() => {}, 1000);
+  await turn();
+  assert.equal(timers.stats().pending, 1n);
+  assert.deepEqual([timers.wheel, timers.closed], [undefined, false]);
+});
+
 timed("bad arguments", async (timers) => {
   for (const bad of [-1, NaN, "1", undefined, null, 1n]) {
     assert.throws(() => timers.setTimeout(() => {}, bad), /not a time/);
@@ -167,7 +174,7 @@ it("Symbol.dispose cancels a timeout and closes timers", { skip: !Symbol.dispose
   timeout[Symbol.dispose]();
   assert.equal(timeout.pending, false);
   timers[Symbol.dispose]();
-  assert.equal(timers.wheel.closed, true);
+  assert.equal(timers.closed, true);
 });
 
 // Each program ends by itself; what its timers keep alive is still called.
