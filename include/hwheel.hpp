@@ -376,11 +376,12 @@ public:
 	{
 	}
 
-	Key(const char *text) noexcept : Key(text, std::strlen(text)) {}
+	Key(const char *text) noexcept : Key(text, text ? std::strlen(text) : 0) {}
 
-	/** A key that is too long gives EINVAL when it is used. */
+	/** A key that is too long, or null, gives EINVAL when it is used. */
 	Key(const void *bytes, std::size_t size) noexcept
-		: bytes_(bytes), size_(size < 256 ? static_cast<std::uint32_t>(size) : 256),
+		: bytes_(bytes), size_(!bytes ? 0 :
+			size < 256 ? static_cast<std::uint32_t>(size) : 256),
 		  id_(0)
 	{
 	}

@@ -294,6 +294,8 @@ static void hostile_arguments()
 	refuses(wheel.every(seconds(0), seconds(-1), Cookie(1)));
 	refuses(wheel.set("", seconds(1), Cookie(1)));
 	refuses(wheel.set(Key(nullptr, 0), seconds(1), Cookie(1)));
+	refuses(wheel.set(Key(nullptr, 8), seconds(1), Cookie(1)));
+	refuses(wheel.set(static_cast<const char *>(nullptr), seconds(1), Cookie(1)));
 	refuses(wheel.set(Key(long_key, sizeof long_key), seconds(1), Cookie(1)));
 	refuses(wheel.mod_many(nullptr, nullptr, 1));
 	refuses(wheel.cancel_many(nullptr, 1));
