@@ -129,7 +129,7 @@ public:
 		: ns_(convert<std::ratio_divide<Period, std::nano>>(
 			d.count(),
 			std::integral_constant<bool,
-				std::is_integral<Rep>::value &&
+				std::is_integral<Rep>::value && sizeof(Rep) <= 8 &&
 				std::ratio_divide<Period, std::nano>::den == 1>()))
 	{
 	}
@@ -374,6 +374,7 @@ public:
 	Key(Id id) noexcept : bytes_(nullptr), size_(sizeof id_),
 		id_(static_cast<std::uint64_t>(id))
 	{
+		static_assert(sizeof id <= sizeof id_, "a number has at most 64 bits");
 	}
 
 	Key(const char *text) noexcept : Key(text, text ? std::strlen(text) : 0) {}

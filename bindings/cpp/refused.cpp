@@ -36,6 +36,10 @@ void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
 		return;
 #elif REFUSED == 8 /* two owners */
 	hwheelpp::Timer copy(timer);
+#elif REFUSED == 9 /* a number of 128 bits would be cut */
+	__extension__ typedef __int128 Wide;
+
+	(void)wheel.pending(static_cast<Wide>(7));
 #endif
-	(void)a, (void)b;
+	(void)wheel, (void)timer, (void)a, (void)b;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests of include/hwheel.hpp, under each standard and compiler, with
-# exceptions and RTTI and without, and once with the sanitizers of addresses and of
-# undefined behaviour; then what the compiler must refuse.
+# exceptions and RTTI and without, and once as GNU C++ with the sanitizers of addresses
+# and of undefined behaviour; then what the compiler must refuse.
 set -eu
 warn='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 flags="-O1 $warn -I$HWHEEL_PREFIX/include"
@@ -54,15 +54,15 @@ for cxx in $compilers; do
 	sanitize='-fsanitize=address,undefined -fno-sanitize-recover=all'
 	# shellcheck disable=SC2086
 	if echo 'int main() {}' | $cxx -x c++ $sanitize -o "$SCRATCH/sanitized" - 2>/dev/null; then
-		run "$programs coroutine" "$cxx" -std=c++20 -g $sanitize
+		run "$programs coroutine" "$cxx" -std=gnu++20 -g $sanitize
 	else
 		echo "$cxx has no sanitizers here"
 	fi
 	# shellcheck disable=SC2086
-	$cxx -std=c++11 $flags -DREFUSED=0 -fsyntax-only refused.cpp
+	$cxx -std=gnu++11 $flags -DREFUSED=0 -fsyntax-only refused.cpp
 	for i in $(sed -n 's/^#elif REFUSED == \([0-9]*\).*/\1/p' refused.cpp); do
 		# shellcheck disable=SC2086
-		if $cxx -std=c++11 $flags -DREFUSED="$i" -c -o "$SCRATCH/refused.o" refused.cpp 2>/dev/null; then
+		if $cxx -std=gnu++11 $flags -DREFUSED="$i" -c -o "$SCRATCH/refused.o" refused.cpp 2>/dev/null; then
 			echo "$cxx accepts number $i of refused.cpp"
 			exit 1
 		fi

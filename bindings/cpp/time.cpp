@@ -37,6 +37,15 @@ static_assert(Time(duration<double>(1e300)).ns() == HWHEEL_NEVER, "huge");
 static_assert(Time(duration<double>(-1e300)).ns() == negative, "huge and negative");
 static_assert(Time(duration<unsigned char>(255)).ns() == 255000000000, "a small type");
 
+#ifdef __SIZEOF_INT128__
+/* With -std=gnu++ an integral type, too. */
+__extension__ typedef __int128 Wide;
+static_assert(Time(duration<Wide, std::nano>(static_cast<Wide>(1) << 64)).ns() == HWHEEL_NEVER,
+	"wider than 64 bits");
+static_assert(Time(duration<Wide, std::nano>(INT64_MAX - 1)).ns() == INT64_MAX - 1, "exact");
+static_assert(Time(duration<Wide>(-1)).ns() == negative, "wide and negative");
+#endif
+
 static_assert(Time::from(HWHEEL_NEVER) == nanoseconds::max(), "never comes back");
 static_assert(Time::from(5) == nanoseconds(5), "and the rest as it is");
 
