@@ -602,6 +602,12 @@ public:
 			&handle));
 	}
 
+	/* A Timer would lose the timer that it owns. */
+	template <class Owner>
+	Result once(When when, Target target, Owner *timer) = delete;
+	template <class Owner>
+	Result every(When first, Period period, Target target, Owner *timer) = delete;
+
 #ifdef HWHEEL_COROUTINES
 	/** co_await it in a coroutine, which continues in a callback; see Sleep. */
 	HWHEEL_NODISCARD Sleep sleep(When when) noexcept;

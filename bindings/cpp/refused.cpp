@@ -40,6 +40,11 @@ void refused(hwheelpp::Wheel &wheel, hwheelpp::Timer &timer)
 	__extension__ typedef __int128 Wide;
 
 	(void)wheel.pending(static_cast<Wide>(7));
+#elif REFUSED == 10 /* a Timer owns what it has set up */
+	(void)wheel.once(std::chrono::seconds(1), hwheelpp::Cookie(1), &timer);
+#elif REFUSED == 11 /* the same */
+	(void)wheel.every(std::chrono::seconds(1), std::chrono::seconds(1),
+		hwheelpp::Cookie(1), &timer);
 #endif
 	(void)wheel, (void)timer, (void)a, (void)b;
 }
