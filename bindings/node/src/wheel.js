@@ -3,6 +3,7 @@ import * as c from "./native.js";
 import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+const SLICE_MS = 100; // of a wait: so long may it hold up the end of the process or a worker
 const EFD_CLOEXEC = 0o2000000;
 
 /** A wheel of C, and those that wait for its descriptor: the last to end frees it. */
@@ -38,16 +39,21 @@ class Handle {
       both.setInt32(8 * i, descriptor, true);
       both.setInt16(8 * i + 4, 1, true);
     });
+    const end = timeoutMs < 0 ? Infinity : performance.now() + timeoutMs;
+    const ready = () => both.getInt16(6, true) !== 0;
     this.#waiting++;
     try {
-      await new Promise((resolve, reject) => {
-        c.pollDescriptors.async(both.buffer, 2, timeoutMs, (error) => error ? reject(error) : resolve());
-      });
+      do {
+        const ms = Math.min(Math.max(Math.ceil(end - performance.now()), 0), SLICE_MS);
+        await new Promise((resolve, reject) => {
+          c.pollDescriptors.async(both.buffer, 2, ms, (error) => error ? reject(error) : resolve());
+        });
+      } while (!this.#closed && !ready() && performance.now() < end);
     } finally {
       if (--this.#waiting === 0 && this.#closed) this.#free();
     }
     if (this.#closed) throw new ClosedError();
-    return both.getInt16(6, true) !== 0;
+    return ready();
   }
 
   #free() {
@@ -345,8 +351,8 @@ export class Wheel {
 
   /**
    * A promise that tells whether the descriptor becomes readable within timeoutMs; -1 is
-   * no limit. It waits in poll(2) and occupies one of libuv's threads; so keep the time
-   * short. It rejects when the wheel is closed.
+   * no limit. It waits in poll(2) and occupies one of libuv's threads, for a tenth of a
+   * second at a time. It rejects when the wheel is closed.
    */
   readable(timeoutMs = -1) {
     this.#c;

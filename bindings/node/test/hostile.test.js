@@ -73,6 +73,29 @@ it("workers use wheels of their own and end in the middle", async () => {
   await Promise.all(workers.map((worker) => worker.terminate()));
 });
 
+for (const [how, program] of [
+  ["the process exits", "process.exit(0)"],
+  ["the process throws", "process.on('exit', () => { process.exitCode = 0; }); throw new Error()"],
+  ["a worker is terminated", `const worker = new Worker(
+    "import(" + JSON.stringify(index) + ").then(async ({ Wheel }) => { const wheel = new Wheel();" +
+    "for (;;) { await wheel.readable(); wheel.poll(); } })", { eval: true });
+    setTimeout(() => worker.terminate().then(() => process.exit(0)), 300)`],
+]) {
+  it(`a wait does not hold up the end: ${how}`, () => {
+    const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
+    const run = spawnSync(process.execPath, ["--input-type=module", "--eval",
+      `import { Worker } from "node:worker_threads";
+       const index = ${JSON.stringify(index)}, { Wheel } = await import(index);
+       const wheel = new Wheel();
+       await wheel.readable();
+       wheel.poll();
+       wheel.readable().catch(() => {});
+       setTimeout(() => { ${program}; }, 20);`], { timeout: 20_000 });
+    assert.equal(run.signal, null);
+    assert.equal(run.status, 0, String(run.stderr));
+  });
+}
+
 it("the collector closes a forgotten wheel", async () => {
   const { setFlagsFromString } = await import("node:v8");
   setFlagsFromString("--expose-gc");
