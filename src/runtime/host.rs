@@ -209,10 +209,11 @@ impl Host {
                 }
                 local::leave(host);
             }
-            // A child has no tick thread; its copy of the memory goes all the same.
-            // SAFETY: the caller's promise, and the thread has ended.
-            unsafe { Host::unmap(at) };
         });
+        // A child has no tick thread; its copy of the memory goes all the same. No closure
+        // holds a reference to it.
+        // SAFETY: the caller's promise, and the thread has ended.
+        quietly(|| unsafe { Host::unmap(at) });
         Ok(())
     }
 
