@@ -231,8 +231,8 @@ impl Front {
     /// The position of the next entry, or null.
     #[inline]
     pub fn first(&self) -> Position {
-        // Relaxed: the consumer's own word, or null.
-        Position(self.0.load(Ordering::Relaxed))
+        // Acquire: pairs with the first `extend`.
+        Position(self.0.load(Ordering::Acquire))
     }
 
     /// The position of the first entry of the second chunk.
@@ -244,10 +244,10 @@ impl Front {
         if cfg!(checked) {
             return None;
         }
-        // SAFETY: the chunk of a position is mapped. Relaxed: only to prefetch.
+        // SAFETY: the chunk of a position is mapped. Acquire: pairs with `extend`.
         let next = unsafe { &*self.first().chunk() }
             .next
-            .load(Ordering::Relaxed);
+            .load(Ordering::Acquire);
         (!next.is_null()).then(|| Position::first(next))
     }
 
