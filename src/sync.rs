@@ -82,7 +82,7 @@ unsafe impl<T: Send> Sync for Guarded<T> {}
 pub(crate) struct Opened<'a, T> {
     at: *mut T,
     #[cfg(loom)]
-    witness: Option<loom::cell::MutPtr<()>>,
+    _witness: loom::cell::MutPtr<()>,
     life: std::marker::PhantomData<&'a mut T>,
 }
 
@@ -100,23 +100,13 @@ impl<T> Guarded<T> {
     }
 
     /// # Safety
-    /// Until the result is closed nobody else opens it.
+    /// While the result lives nobody else opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {
         Opened {
             at: self.value.get(),
             #[cfg(loom)]
-            witness: Some(self.witness.get_mut()),
+            _witness: self.witness.get_mut(),
             life: std::marker::PhantomData,
-        }
-    }
-}
-
-impl<T> Opened<'_, T> {
-    /// The last use.
-    pub fn close(&mut self) {
-        #[cfg(loom)]
-        {
-            self.witness = None;
         }
     }
 }

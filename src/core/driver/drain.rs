@@ -20,9 +20,10 @@ impl<M: Memory> Drive<'_, M> {
         let wheel = self.wheel;
         // drain.close, and the fence: race 4.
         wheel.gate.close();
-        let own = wheel.producer(Token(self.state.own));
+        let mut state = self.state();
+        let own = wheel.producer(Token(state.own));
         let indices = wheel.slab.indices();
-        let mut index = self.state.drained.max(indices.start);
+        let mut index = state.drained.max(indices.start);
         let mut room = true;
         while room && index < indices.end {
             room = wheel.drain_node(own, index, wheel.slab.hot(index), &mut take);
@@ -30,7 +31,7 @@ impl<M: Memory> Drive<'_, M> {
         }
         let done = index >= indices.end;
         // A later call begins anew: an arm may have been under way.
-        self.state.drained = if done && room { 0 } else { index };
+        state.drained = if done && room { 0 } else { index };
         room && done
     }
 }

@@ -131,25 +131,29 @@ impl Driver {
 /// The right to drive.
 pub(crate) struct Drive<'a, M: Memory> {
     wheel: &'a Wheel<M>,
-    state: Opened<'a, Driver>,
+    /// The lock's word before it was taken: even.
+    free: u32,
 }
 
 impl<M: Memory> Drive<'_, M> {
-    /// Gives the lock back; `step` goes from the word that is held to an even one.
+    /// The driver's own state.
+    fn state(&mut self) -> Opened<'_, Driver> {
+        // SAFETY: the lock is held, and this is its only holder.
+        unsafe { self.wheel.driver.open() }
+    }
+
+    /// Gives the lock back, with an even word.
     #[inline(always)]
-    fn give_back(&mut self, step: u32) {
-        let driving = &self.wheel.shared.driving;
-        // Relaxed: this thread's own word while it is odd. Release: pairs with
-        // the Acquires in `drive` and of the readers.
-        let held = driving.load(Ordering::Relaxed);
-        self.state.close();
-        driving.store(held.wrapping_add(step), Ordering::Release);
+    fn give_back(&mut self, word: u32) {
+        // Release: pairs with the Acquires in `drive` and of the readers.
+        self.wheel.shared.driving.store(word, Ordering::Release);
     }
 }
 
 impl<M: Memory> Drop for Drive<'_, M> {
     fn drop(&mut self) {
-        self.give_back(1);
+        // Another word: readers look again.
+        self.give_back(self.free.wrapping_add(2));
     }
 }
 
@@ -170,9 +174,7 @@ impl<M: Memory> Wheel<M> {
         // Before all writes of the driver: pairs with the fence of a reader that
         // checks `driving` afterwards.
         fence(Ordering::Release);
-        // SAFETY: the lock is held until the Drive is dropped.
-        let state = unsafe { self.driver.open() };
-        Ok(Drive { wheel: self, state })
+        Ok(Drive { wheel: self, free })
     }
 }
 
@@ -195,8 +197,8 @@ impl<'a, M: Memory> Drive<'a, M> {
     /// that reads meanwhile.
     #[inline]
     pub fn leave(self) {
-        // Back to the word of before.
-        std::mem::ManuallyDrop::new(self).give_back(u32::MAX);
+        let free = self.free;
+        std::mem::ManuallyDrop::new(self).give_back(free);
     }
 
     /// Moves the hand to `now_ns`, handing every timer due by then to `sink` in
@@ -204,7 +206,9 @@ impl<'a, M: Memory> Drive<'a, M> {
     /// True if all is done.
     pub fn advance(&mut self, now_ns: u64, sink: impl Sink) -> bool {
         let target = self.wheel.ticks.at_or_before(now_ns.min(END_OF_TIME - 1));
-        let mut sweep = Sweep::new(self.wheel, &mut self.state, sink, target);
+        let wheel = self.wheel;
+        let mut state = self.state();
+        let mut sweep = Sweep::new(wheel, &mut state, sink, target);
         sweep.run();
         !sweep.stop
     }
@@ -310,7 +314,8 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     /// Visits everything due up to the goal; the tick of the next visit.
     fn sweep_to(&mut self, goal: u64) -> u64 {
         while !self.stop {
-            let mut next = self.wheel.scan(self.d.hand);
+            let from = self.d.hand;
+            let mut next = self.wheel.scan(from);
             let rescue = self.is_rescuing();
             if rescue {
                 next = next.min(self.earliest_node());
@@ -319,7 +324,6 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
                 self.move_to(goal);
                 return next;
             }
-            let from = self.d.hand;
             self.move_to(next);
             if next != from {
                 self.enter(from, next);

@@ -66,7 +66,8 @@ impl<M: Memory> Drive<'_, M> {
         let shared = &wheel.shared;
         // sleep.begin. AcqRel: pairs with arm.wake.
         let before = shared.next_visit.swap(NEVER, Ordering::AcqRel);
-        let mut sweep = Sweep::new(wheel, &mut self.state, Quiet, 0);
+        let mut state = self.state();
+        let mut sweep = Sweep::new(wheel, &mut state, Quiet, 0);
         // After a clean-up while the clock stood still: arms rely on promises again
         // when the hand moves.
         let stays = sweep.d.suspended;
