@@ -491,9 +491,14 @@ fn a_forked_child_gets_an_error() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let refused = Poll::Ready(Err(Error::Shutdown));
-        let mut after = wheel.sleep(MS);
-        let right = poll(&mut before, &waker) == refused && poll(&mut after, &waker) == refused;
-        drop((before, after, wheel));
+        // A panic would end the only thread of the child, and so the child, with status 0.
+        let right = catch_unwind(AssertUnwindSafe(|| {
+            let mut after = wheel.sleep(MS);
+            let right = poll(&mut before, &waker) == refused && poll(&mut after, &waker) == refused;
+            drop((before, after, wheel));
+            right
+        }));
+        let right = right.unwrap_or(false);
         // SAFETY: it does not return.
         unsafe { libc::_exit(if right { 0 } else { 1 }) };
     }

@@ -330,10 +330,14 @@ impl<M: Memory> Wheel<M> {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The time that the hand has come to: the clock never shows less.
+    /// The time that the hand has come to: the clock never shows less. 0 in a forked
+    /// child.
     #[inline]
     pub fn hand_ns(&self) -> u64 {
-        self.ticks.ns(self.gate.hand())
+        match self.ticks.ns(self.gate.hand()) {
+            NEVER => 0,
+            ns => ns,
+        }
     }
 }
 
