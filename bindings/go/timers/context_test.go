@@ -53,7 +53,7 @@ func TestCancelStopsTheTimer(t *testing.T) {
 	cancel()
 	ends(t, ctx, context.Canceled)
 	time.Sleep(20 * time.Millisecond)
-	if stats, err := timers.Wheel().Stats(); err != nil || stats.Pending != 0 {
+	if stats, err := timers.Stats(); err != nil || stats.Pending != 0 {
 		t.Error(stats.Pending, err)
 	}
 }

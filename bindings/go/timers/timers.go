@@ -109,8 +109,7 @@ func New(options hwheel.Options) (*Timers, error) {
 	return t, nil
 }
 
-// drive runs the wheel until Close. It tries again if there is no descriptor for now, or
-// if somebody else drives.
+// drive runs the wheel until Close. It tries again if there is no descriptor for now.
 func (t *Timers) drive() {
 	events := make([]hwheel.Event, batch)
 	for !errors.Is(t.wheel.Run(context.Background(), events, t.due), hwheel.ErrClosed) {
@@ -123,12 +122,12 @@ func (t *Timers) made() bool {
 	return t != nil && t.shards[0].timers == t
 }
 
-// Wheel is the wheel of the timers; it has the counts. Do not drive it.
-func (t *Timers) Wheel() *hwheel.Wheel {
+// Stats returns the counts of the wheel of the timers.
+func (t *Timers) Stats() (hwheel.Stats, error) {
 	if !t.made() {
-		return nil
+		return hwheel.Stats{}, hwheel.ErrClosed
 	}
-	return t.wheel
+	return t.wheel.Stats()
 }
 
 // Close frees the wheel. What is pending is not called, and no context ends by its

@@ -94,7 +94,7 @@ class TimersTest {
             }
             Thread.sleep(600);
             WheelTest.equal(runs.get(), 0);
-            WheelTest.equal(timers.wheel().stats().pending(), 0);
+            WheelTest.equal(timers.stats().pending(), 0);
         }
     }
 
@@ -317,9 +317,6 @@ class TimersTest {
             }
             timers.delay(MS).get(20, TimeUnit.SECONDS);
 
-            for (long cookie = -16; cookie < 1 << 16; cookie += 15) {
-                timers.wheel().once(0, cookie, 0);
-            }
             Thread.UncaughtExceptionHandler before = Thread.getDefaultUncaughtExceptionHandler();
             Thread.setDefaultUncaughtExceptionHandler((thread, error) -> {
                 throw new IllegalStateException("a handler that fails");
@@ -327,14 +324,6 @@ class TimersTest {
             timers.schedule(() -> {
                 throw new IllegalStateException("a task that fails");
             }, MS);
-            Events events = new Events(1);
-            for (int i = 0; i < 100_000; i++) {
-                try {
-                    timers.wheel().poll(events);
-                } catch (HwheelException e) {
-                    WheelTest.equal(e.errno(), HwheelException.EBUSY);
-                }
-            }
             timers.delay(MS).get(20, TimeUnit.SECONDS);
             Thread.setDefaultUncaughtExceptionHandler(before);
             timers.close();

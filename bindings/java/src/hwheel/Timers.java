@@ -100,9 +100,13 @@ public final class Timers implements AutoCloseable {
         driver.start();
     }
 
-    /** The wheel; it has the counts. Do not drive it. */
-    public Wheel wheel() {
+    Wheel wheel() {
         return wheel;
+    }
+
+    /** The counts of the wheel. */
+    public Wheel.Stats stats() {
+        return wheel.stats();
     }
 
     /** The number of tasks that are pending. */
@@ -273,7 +277,7 @@ public final class Timers implements AutoCloseable {
                     wheel.await(-1);
                 }
             } catch (HwheelException | OutOfMemoryError e) {
-                // No descriptor or no memory for now, or somebody else drives.
+                // No descriptor or no memory for now.
                 rest();
             } catch (IllegalStateException e) {
                 return; // The wheel is closed.
@@ -281,10 +285,7 @@ public final class Timers implements AutoCloseable {
         }
     }
 
-    /**
-     * Runs the tasks of events, and returns whether to cross. Somebody else may use the
-     * wheel, too: an event may be of a timer of theirs.
-     */
+    /** Runs the tasks of events, and returns whether to cross. */
     private boolean fire(Events events, int n) {
         boolean changed = false;
         long now = now();
