@@ -491,6 +491,14 @@ fn the_handler_is_dropped_with_its_wheel() {
     assert_eq!(Arc::strong_count(&owned), 1);
 }
 
+/// Fires a timer whose handler finds the wheel itself in `place`.
+fn fire_with_the_wheel_in(place: &Mutex<Option<Wheel>>, wheel: Wheel) {
+    wheel.start().unwrap();
+    let mut held = place.lock().unwrap();
+    wheel.once(MS, 0).unwrap();
+    *held = Some(wheel);
+}
+
 #[test]
 fn a_wheel_that_its_own_handler_drops_ends_after_that() {
     for workers in [0, 2] {
@@ -509,11 +517,7 @@ fn a_wheel_that_its_own_handler_drops_ends_after_that() {
             })
             .create()
             .unwrap();
-        wheel.start().unwrap();
-        let mut held = place.lock().unwrap();
-        wheel.once(MS, 0).unwrap();
-        *held = Some(wheel);
-        drop(held);
+        fire_with_the_wheel_in(&place, wheel);
         assert_eq!(told.recv(), Ok(Ok(true)));
         // The handler is freed, and with it the sender.
         assert!(told.recv().is_err());
@@ -595,10 +599,6 @@ fn a_child_that_the_handler_forks_keeps_the_handler() {
         })
         .create()
         .unwrap();
-    wheel.start().unwrap();
-    let mut held = place.lock().unwrap();
-    wheel.once(MS, 0).unwrap();
-    *held = Some(wheel);
-    drop(held);
+    fire_with_the_wheel_in(&place, wheel);
     assert_eq!(told.recv(), Ok(0));
 }
