@@ -184,8 +184,7 @@ impl Front {
     /// The caller is the consumer.
     #[inline(always)]
     pub unsafe fn take(&self) -> Option<Entry> {
-        // Acquire: pairs with the first `extend`.
-        let at = Position(self.0.load(Ordering::Acquire));
+        let at = self.first();
         if at.is_end() {
             return None;
         }
@@ -229,7 +228,7 @@ impl Front {
     }
 
     /// The position of the next entry, or null.
-    #[inline]
+    #[inline(always)]
     pub fn first(&self) -> Position {
         // Acquire: pairs with the first `extend`.
         Position(self.0.load(Ordering::Acquire))
@@ -255,8 +254,8 @@ impl Front {
     /// Exact for the consumer. Another thread may see entries that the consumer has
     /// taken or moved, and must check that no consumer was at work.
     pub fn peek(&self, most: usize, mut see: impl FnMut(Entry)) -> bool {
-        // Orderings as in `take`.
-        let mut at = Position(self.0.load(Ordering::Acquire));
+        // Orderings as in `take` and `go_on`.
+        let mut at = self.first();
         let mut left = most;
         if at.0.is_null() {
             return true;
