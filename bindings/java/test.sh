@@ -13,6 +13,7 @@ awk -v to="$SCRATCH/readme/" '
 [ "$($run "$SCRATCH/readme/Connections.java")" = 'all timed out: 499500' ]
 [ "$($run "$SCRATCH/readme/Futures.java")" = 'too late' ]
 $run HostileTest
+$run -Xmx32m -XX:+UseG1GC HostileTest garbage
 # A library that is missing is named.
 for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhere/x.so /nowhere/x.so'; do
 	! java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1

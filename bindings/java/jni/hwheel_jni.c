@@ -143,46 +143,61 @@ LIBRARY(jint, setPeriod, jlong wheel, jlong timer, jlong period)
 }
 
 /*
- * An array of Java's, not copied, and held for the length of a call that neither blocks
- * nor calls Java. NULL for null.
+ * Timers for one call of C. Arrays are copied in parts of this size: to hold them instead
+ * keeps the collector out, and other threads then run out of memory with much to collect.
  */
-static void *hold(JNIEnv *env, jarray array)
-{
-	return array ? (*env)->GetPrimitiveArrayCritical(env, array, NULL) : NULL;
-}
+#define PART 256
 
-static void release(JNIEnv *env, jarray array, void *elements, jint mode)
+static jint part_of(jint count, jint from)
 {
-	if (elements)
-		(*env)->ReleasePrimitiveArrayCritical(env, array, elements, mode);
+	return count - from < PART ? count - from : PART;
 }
 
 LIBRARY(jint, modMany, jlong wheel, jlongArray timers, jlongArray times, jint count,
 	jint flags, jintArray results)
 {
-	void *t = hold(env, timers), *ns = hold(env, times), *r = hold(env, results);
-	int result = -ENOMEM;
+	jint from = 0, done = 0;
 
 	(void)class;
-	if (t && ns && (r || !results))
-		result = hwheel_timer_mod_many(WHEEL, t, ns, (uint32_t)count, (uint32_t)flags, r);
-	release(env, results, r, 0);
-	release(env, times, ns, JNI_ABORT);
-	release(env, timers, t, JNI_ABORT);
-	return result;
+	do {
+		jint result, n = part_of(count, from);
+		jlong t[PART], ns[PART];
+		jint r[PART];
+
+		(*env)->GetLongArrayRegion(env, timers, from, n, t);
+		(*env)->GetLongArrayRegion(env, times, from, n, ns);
+		result = hwheel_timer_mod_many(WHEEL, (uint64_t *)t, (uint64_t *)ns, (uint32_t)n,
+					       (uint32_t)flags, r);
+		if (result < 0)
+			return result;
+		if (results)
+			(*env)->SetIntArrayRegion(env, results, from, n, r);
+		done += result;
+		from += n;
+	} while (from < count);
+	return done;
 }
 
 LIBRARY(jint, deleteMany, jlong wheel, jlongArray timers, jint count, jintArray results)
 {
-	void *t = hold(env, timers), *r = hold(env, results);
-	int result = -ENOMEM;
+	jint from = 0, done = 0;
 
 	(void)class;
-	if (t && (r || !results))
-		result = hwheel_timer_delete_many(WHEEL, t, (uint32_t)count, r);
-	release(env, results, r, 0);
-	release(env, timers, t, JNI_ABORT);
-	return result;
+	do {
+		jint result, n = part_of(count, from);
+		jlong t[PART];
+		jint r[PART];
+
+		(*env)->GetLongArrayRegion(env, timers, from, n, t);
+		result = hwheel_timer_delete_many(WHEEL, (uint64_t *)t, (uint32_t)n, r);
+		if (result < 0)
+			return result;
+		if (results)
+			(*env)->SetIntArrayRegion(env, results, from, n, r);
+		done += result;
+		from += n;
+	} while (from < count);
+	return done;
 }
 
 LIBRARY(jint, delete, jlong wheel, jlong timer)

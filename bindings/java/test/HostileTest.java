@@ -4,6 +4,7 @@ import hwheel.Wheel;
 import java.io.File;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
 
@@ -221,6 +222,46 @@ class HostileTest {
         }
     }
 
+    /** With a small heap, which threads fill with garbage. */
+    static void batchesDoNotKeepTheCollectorOut() throws Exception {
+        long end = System.nanoTime() + 3_000_000_000L;
+        AtomicReference<Throwable> failed = new AtomicReference<>();
+        List<Thread> threads = new ArrayList<>();
+        try (Wheel wheel = new Wheel()) {
+            for (int i = 0; i < 18; i++) {
+                boolean arms = i < 16;
+                threads.add(new Thread(() -> {
+                    try {
+                        long[] timers = new long[3000];
+                        long[] times = new long[timers.length];
+                        Arrays.fill(times, Duration.ofHours(1).toNanos());
+                        byte[][] garbage = new byte[64][];
+                        for (int t = 0; arms && t < timers.length; t++) {
+                            timers[t] = wheel.setup(t);
+                        }
+                        while (System.nanoTime() < end && failed.get() == null) {
+                            if (arms) {
+                                wheel.modMany(timers, times, 0, null);
+                            } else {
+                                Arrays.setAll(garbage, g -> new byte[20_000]);
+                            }
+                        }
+                    } catch (Throwable e) {
+                        failed.set(e);
+                    }
+                }));
+            }
+            threads.forEach(Thread::start);
+            for (Thread thread : threads) {
+                thread.join();
+            }
+        }
+        if (failed.get() != null) {
+            throw new AssertionError(failed.get());
+        }
+        System.out.println("a heap of garbage: 1 test passed");
+    }
+
     static int descriptors() {
         return new File("/proc/self/fd").list().length;
     }
@@ -234,6 +275,10 @@ class HostileTest {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length == 1) {
+            batchesDoNotKeepTheCollectorOut();
+            return;
+        }
         useAfterClose();
         oneClosesWhileOthersUseIt();
         closeWakesAwait();
