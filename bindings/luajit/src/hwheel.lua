@@ -3,7 +3,7 @@
 -- A method that fails returns nil, words for the error, its name and its number, as
 -- in nil, "the timer no longer exists", "ESTALE", 116. An argument that is not a
 -- number from 0 on is a Lua error. Times are nanoseconds: Lua numbers, which are
--- rounded up, or uint64_t.
+-- rounded up, or uint64_t. Cookies and keys are integers.
 
 local ffi = require "ffi"
 
@@ -77,7 +77,6 @@ end
 
 -- Leaves a wheel without its wheel of C.
 local function forget(wheel)
-	wheel.weak.closed = true
 	wheel.wheel = nil
 	setmetatable(wheel, Closed)
 end
@@ -92,6 +91,23 @@ local function number(result)
 	return result
 end
 
+-- Where C writes a result. A call takes it away until it has read the result: in between
+-- the collector may run a finalizer, which calls the wheel, too.
+local Out = ffi.typeof "uint64_t[1]"
+local function take(self)
+	local out = self.out or Out()
+	self.out = false
+	out[0] = hwheel.NEVER
+	return out
+end
+
+local function value(self, out, result)
+	local number = out[0]
+	self.out = out
+	if result < 0 then return failure(result) end
+	return number
+end
+
 local function truth(result)
 	if result < 0 then return failure(result) end
 	return result == 1
@@ -99,17 +115,26 @@ end
 
 -- A value as uint64_t: what C would take of others is not what was meant.
 local function u64(value)
+	if type(value) == "cdata" and not ffi.istype("uint64_t", value) then
+		if ffi.istype("int64_t", value) then
+			assert(value >= 0, "not a number from 0 to 2^64")
+			return ffi.cast("uint64_t", value)
+		end
+		value = tonumber(value)
+	end
 	if type(value) == "number" then
 		if value == math.huge then return hwheel.NEVER end
 		assert(value >= 0 and value < 2^64, "not a number from 0 to 2^64")
 		return ffi.cast("uint64_t", math.ceil(value))
 	end
 	assert(type(value) == "cdata", "not a number")
-	if not ffi.istype("uint64_t", value) then
-		local n = tonumber(value) or -1
-		assert(n >= 0 and n < 2^64, "not a number from 0 to 2^64")
-	end
-	return ffi.cast("uint64_t", value)
+	return value
+end
+
+-- A cookie or a key as uint64_t: to round it would make it another one.
+local function integer(value)
+	assert((tonumber(value) or 0.5) % 1 == 0, "not an integer")
+	return u64(value)
 end
 
 -- A value as uint32_t: C would take the low bits of a greater number. Flags that the
@@ -124,7 +149,7 @@ end
 -- Makes sure that an array has room for n: C cannot.
 local function holds(array, kind, n)
 	assert(type(array) == "cdata" and ffi.istype(kind .. "[?]", array), "not an array of " .. kind)
-	assert(n >= 0 and n * ffi.sizeof(kind) <= ffi.sizeof(array), "the array is too short")
+	assert(n >= 0 and n <= ffi.sizeof(array) / ffi.sizeof(kind), "the array is too short")
 end
 
 local OPTIONS = {
@@ -151,7 +176,7 @@ function hwheel.new(options)
 	local out = ffi.new "struct hwheel *[1]"
 	local result = C.hwheel_create(o, out)
 	if result < 0 then return failure(result) end
-	local wheel = setmetatable({ out = ffi.new "uint64_t[1]" }, Wheel)
+	local wheel = setmetatable({}, Wheel)
 	local weak = setmetatable({ wheel }, { __mode = "v" })
 	wheel.weak = weak
 	-- At the end of the program all finalizers are called, in any order: others may have
@@ -175,30 +200,45 @@ function hwheel.version()
 	return ffi.string(C.hwheel_version_string())
 end
 
+-- Whether close() was called by a finalizer in the middle of a method, which may still use
+-- the wheel. Then it is left to the collector.
+local methods = {}
+local function interrupts()
+	local level = 3
+	local frame = debug.getinfo(level, "f")
+	while frame and not methods[frame.func] do
+		level = level + 1
+		frame = debug.getinfo(level, "f")
+	end
+	return frame ~= nil
+end
+
 --- Frees the wheel. Pending timers do not fire. The second call does nothing, and
 -- every other method fails.
 function Wheel:close()
 	if not self.wheel then return true end
+	if interrupts() then
+		forget(self)
+		return true
+	end
 	local result = C.hwheel_destroy(self.wheel)
 	if result < 0 then return failure(result) end
 	ffi.gc(self.wheel, nil)
+	self.weak.closed = true
 	forget(self)
 	return true
 end
 
 --- The time on the wheel's clock.
 function Wheel:now()
-	local result = C.hwheel_now(self.wheel, self.out)
-	if result < 0 then return failure(result) end
-	return self.out[0]
+	local out = take(self)
+	return value(self, out, C.hwheel_now(self.wheel, out))
 end
 
 --- The time at which to drive the wheel next; NEVER if no timer is pending.
 function Wheel:next_expiry()
-	self.out[0] = hwheel.NEVER
-	local result = C.hwheel_next_expiry(self.wheel, self.out)
-	if result < 0 then return failure(result) end
-	return self.out[0]
+	local out = take(self)
+	return value(self, out, C.hwheel_next_expiry(self.wheel, out))
 end
 
 --- The counts of the wheel: a struct hwheel_stats.
@@ -210,27 +250,25 @@ function Wheel:stats()
 	return stats
 end
 
-local function timer(self, result)
-	if result < 0 then return failure(result) end
-	return self.out[0]
-end
-
 --- Fires once. Flags: ABS. Returns the timer, a uint64_t.
 function Wheel:once(time_ns, cookie, flags)
-	return timer(self, C.hwheel_once(self.wheel, u64(time_ns), nil, u64(cookie), u32(flags),
-		self.out))
+	local out = take(self)
+	return value(self, out, C.hwheel_once(self.wheel, u64(time_ns), nil, integer(cookie),
+		u32(flags), out))
 end
 
 --- Fires again and again, each time up to slack_ns late. Flags: ABS, MISSED_BURST,
 -- MISSED_DELAY, added. Returns the timer.
 function Wheel:every(first_ns, period_ns, cookie, flags, slack_ns)
-	return timer(self, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns),
-		u64(slack_ns or 0), nil, u64(cookie), u32(flags), self.out))
+	local out = take(self)
+	return value(self, out, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns),
+		u64(slack_ns or 0), nil, integer(cookie), u32(flags), out))
 end
 
 --- Makes a timer that can be armed again and again, until free().
 function Wheel:setup(cookie)
-	return timer(self, C.hwheel_timer_setup(self.wheel, nil, u64(cookie), self.out))
+	local out = take(self)
+	return value(self, out, C.hwheel_timer_setup(self.wheel, nil, integer(cookie), out))
 end
 
 --- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
@@ -290,16 +328,14 @@ end
 
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.
 function Wheel:remaining(timer)
-	self.out[0] = hwheel.NEVER
-	local result = C.hwheel_timer_remaining(self.wheel, timer, self.out)
-	if result < 0 then return failure(result) end
-	return self.out[0]
+	local out = take(self)
+	return value(self, out, C.hwheel_timer_remaining(self.wheel, timer, out))
 end
 
 -- The bytes of a key, and their number.
 local function bytes(key)
 	if type(key) == "string" then return key, #key end
-	return ffi.new("uint64_t[1]", u64(key)), 8
+	return ffi.new("uint64_t[1]", integer(key)), 8
 end
 
 --- Gives a key a timer that fires once. A key is a string of 1 to 255 bytes, or
@@ -307,7 +343,7 @@ end
 -- timer of the event is 0. Flags: ABS.
 function Wheel:key_set(key, time_ns, cookie, flags)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, u64(cookie), u32(flags)))
+	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, integer(cookie), u32(flags)))
 end
 
 --- Moves the pending timer of a key, which keeps its cookie. False if the key has
@@ -366,7 +402,7 @@ function Wheel:fd()
 end
 
 --- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is
--- no limit. False after the timeout.
+-- no limit. False after the timeout, and after a signal that the program handles.
 function Wheel:wait(timeout_ms)
 	if timeout_ms == nil then
 		timeout_ms = -1
@@ -379,5 +415,7 @@ function Wheel:wait(timeout_ms)
 	local pollfd = ffi.new("struct hwheel_pollfd", fd, POLLIN)
 	return C.hwheel_poll_fd(pollfd, 1, timeout_ms) > 0
 end
+
+for _, method in pairs(Wheel) do methods[method] = true end
 
 return hwheel

@@ -97,7 +97,19 @@ raises(wheel.list, ffi.new "uint32_t[1]", hwheel.events(1))
 raises(wheel.mod_many, handles(2), handles(1), 2)
 raises(wheel.mod_many, handles(2), handles(2), 2, 0, ffi.new("int32_t[?]", 1))
 raises(wheel.delete_many, handles(1), 2)
+for _, lie in ipairs { 2LL ^ 60 + 10LL ^ 8, 2ULL ^ 61 + 1, 2 ^ 32 + 1, -1, -1LL, 0 / 0 } do
+	raises(wheel.mod_many, handles(1), handles(1), lie)
+	raises(wheel.delete_many, handles(1), lie)
+end
 raises(wheel.wait, -1)
+for _, bad in ipairs { 0.5, 1 / 0, ffi.new("double", 0.5) } do
+	raises(wheel.once, 0, bad)
+	raises(wheel.setup, bad)
+	raises(wheel.every, 0, 1, bad)
+	raises(wheel.key_set, bad, 0, 1)
+	raises(wheel.key_set, 1, 0, bad)
+	raises(wheel.key_mod, bad, 0)
+end
 for _, bad in ipairs { 2 ^ 32, 2 ^ 32 + 1, -1, 0 / 0, 0.5, 2LL ^ 32, "1", {} } do
 	raises(wheel.once, 0, 1, bad)
 	raises(wheel.mod, timer, 0, bad)
@@ -111,6 +123,27 @@ assert(wheel:mod_many(handles(2, timer), handles(2), 1) == 1)
 -- The collector closes forgotten wheels.
 for _ = 1, 1000 do assert(assert(hwheel.new { tick_ns = 1e6 }):once(1, 1)) end
 collectgarbage()
+-- The collector may run a finalizer in the middle of a method: one that calls the wheel, and
+-- one that closes it.
+local own = assert(hwheel.new())
+for i = 1, 500000 do
+	if i % 5 == 0 then ffi.gc(ffi.new "int[1]", function() own:remaining(own:setup(1)) end) end
+	local handle = own:once(MS, i)
+	assert(own:pending(handle) and own:delete(handle) == true)
+end
+jit.off()
+for _ = 1, 300 do
+	local open
+	own, open = assert(hwheel.new()), true
+	ffi.gc(ffi.new "int[1]", function() open = not own:close() end)
+	while open do
+		own:once(1, 1)
+		own:every(0, 1, 1)
+		own:setup(1)
+		own:key_set(1, 0, 1)
+	end
+end
+jit.on()
 -- A method that was taken from a wheel works, or fails, also when it is closed.
 local short = assert(hwheel.new())
 local close = short.close

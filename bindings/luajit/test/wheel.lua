@@ -112,6 +112,8 @@ function tests.fractions_are_rounded_up()
 	equal(wheel:remaining(wheel:once(math.huge, 2)), hwheel.NEVER)
 	equal(wheel:next_expiry(), 1ULL)
 	equal(wheel:advance(1, events), 1)
+	equal(wheel:remaining(wheel:once(ffi.new("double", 1.5), 3)), 2ULL)
+	equal(wheel:remaining(wheel:once(ffi.new("double", math.huge), 4)), hwheel.NEVER)
 end
 
 function tests.an_argument_that_is_no_number_is_an_error()
@@ -205,6 +207,15 @@ function tests.a_wait_may_be_long()
 		wheel:once(20 * MS, 1)
 		while wheel:poll(events) == 0 do equal(wheel:wait(ms), true) end
 	end
+end
+
+function tests.a_signal_ends_a_wait()
+	ffi.cdef "void *signal(int, int (*)(int)); unsigned ualarm(unsigned, unsigned); int abs(int);"
+	local wheel, events = assert(hwheel.new()), hwheel.events(1)
+	ffi.C.signal(14, ffi.C.abs)
+	ffi.C.ualarm(20000, 20000)
+	while wheel:wait() do equal(wheel:poll(events), 0) end
+	ffi.C.ualarm(0, 0)
 end
 
 -- test.sh allows 256 descriptors.
