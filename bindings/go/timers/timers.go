@@ -91,8 +91,8 @@ func New(options hwheel.Options) (*Timers, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Timers{wheel: wheel, begin: time.Now(), limit: limit}
-	if t.beginNs, err = wheel.Now(); err != nil {
+	t := &Timers{wheel: wheel, limit: limit}
+	if t.begin, t.beginNs, err = together(wheel.Now); err != nil {
 		wheel.Close()
 		return nil, err
 	}
@@ -107,6 +107,23 @@ func New(options hwheel.Options) (*Timers, error) {
 	t.crossed.Stop()
 	go t.drive()
 	return t, nil
+}
+
+// together reads Go's clock and the wheel's. It reads them again if the system took the
+// processor away in between: every timer would be late by that time.
+func together(now func() (uint64, error)) (begin time.Time, beginNs uint64, err error) {
+	least := time.Duration(never)
+	for i := 0; i < 10 && least > later/10; i++ {
+		before := time.Now()
+		ns, err := now()
+		if err != nil {
+			return before, 0, err
+		}
+		if took := time.Since(before); took < least {
+			least, begin, beginNs = took, before, ns
+		}
+	}
+	return begin, beginNs, nil
 }
 
 // drive runs the wheel until Close. It tries again if there is no descriptor for now.

@@ -61,6 +61,25 @@ func TestFunctionsAreCalledOnceAndNeverEarly(t *testing.T) {
 	}
 }
 
+// The first reading is one during which the system takes the processor away.
+func TestTheClocksAreReadTogether(t *testing.T) {
+	readings := uint64(0)
+	begin := time.Now()
+	at, ns, err := together(func() (uint64, error) {
+		if readings++; readings == 1 {
+			time.Sleep(200 * time.Millisecond)
+		}
+		return readings, nil
+	})
+	if ns < 2 || at.Sub(begin) < 200*time.Millisecond || err != nil {
+		t.Error(at.Sub(begin), ns, err)
+	}
+	_, _, err = together(func() (uint64, error) { return 0, hwheel.ErrClosed })
+	if err != hwheel.ErrClosed {
+		t.Error(err)
+	}
+}
+
 // As TestAfterFunc of package time: a function arms the next.
 func TestAFunctionArmsTheNext(t *testing.T) {
 	timers := create(t, hwheel.Options{})
