@@ -15,9 +15,7 @@ final class Shard {
     /** The changes that cross at once. */
     private static final int GATHER = 256;
     /** The time until fewer cross, and since which a quiet shard has not changed. */
-    private static final long LATER_NS = 1_000_000;
-    /** What is due before this crosses at once. */
-    private static final long SOON_NS = 2 * LATER_NS;
+    static final long LATER_NS = 1_000_000;
 
     final Timers timers;
     private final int number;
@@ -169,7 +167,7 @@ final class Shard {
             changed[place] = true;
             changes[count++] = place;
         }
-        if (ns < SOON_NS || count == GATHER || count == 1 && now - crossedAt > LATER_NS) {
+        if (ns < timers.soonNs || count == GATHER || count == 1 && now - crossedAt > LATER_NS) {
             cross(now == 0 ? timers.now() : now);
         } else {
             timers.plan();

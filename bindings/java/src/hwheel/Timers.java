@@ -27,6 +27,8 @@ public final class Timers implements AutoCloseable {
     private final Shard[] shards = new Shard[SHARDS];
     /** Nanoseconds from System.nanoTime() to the wheel's clock. */
     private final long offset;
+    /** What is due before this crosses into C at once: a crossing may wait for a tick. */
+    final long soonNs;
     private final int limit;
     private final AtomicInteger pending = new AtomicInteger();
     /** When it fires, changes cross into C. */
@@ -90,6 +92,7 @@ public final class Timers implements AutoCloseable {
         wheel = new Wheel(new Wheel.Options(
                 options.clock(), options.tickNs(), options.levels(), options.slots(), 0, 0));
         offset = offset(wheel);
+        soonNs = Shard.LATER_NS + Math.max(Shard.LATER_NS, options.tickNs());
         crossing = wheel.setup(cookie(0, SHARDS));
         for (int i = 0; i < SHARDS; i++) {
             shards[i] = new Shard(this, i);
