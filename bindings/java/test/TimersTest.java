@@ -122,6 +122,16 @@ class TimersTest {
         return late;
     }
 
+    static void anInterruptIsForOneTask() throws Exception {
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+            timers.schedule(() -> Thread.currentThread().interrupt(), MS);
+            CompletableFuture<Boolean> next = new CompletableFuture<>();
+            timers.schedule(() -> next.complete(Thread.currentThread().isInterrupted()),
+                    MS.multipliedBy(20));
+            check(!next.get(20, TimeUnit.SECONDS));
+        }
+    }
+
     static void aCancelledTaskDoesNotRun() throws Exception {
         try (Timers timers = new Timers()) {
             AtomicInteger runs = new AtomicInteger();
@@ -493,11 +503,12 @@ class TimersTest {
         futuresEndAfterADelay();
         anExceptionDoesNotStopTheOthers();
         noTaskIsTwoTicksLate();
+        anInterruptIsForOneTask();
         closeEndsTheThread();
         errorsAreClear();
         oneOfTwoWheelsArmsATask();
         theDriverOutlivesErrors();
         aThreadWithoutStackHarmsNoOther();
-        System.out.println("tasks and futures: 13 tests passed");
+        System.out.println("tasks and futures: 14 tests passed");
     }
 }

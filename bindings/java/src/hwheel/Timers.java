@@ -311,6 +311,7 @@ public final class Timers implements AutoCloseable {
                 Task task = shards[shard].fired((int) (cookie >> 4), now);
                 if (task != null) {
                     run(task);
+                    Thread.interrupted(); // This one's, which is not for the next.
                 }
             } else if (shard == SHARDS) {
                 changed = true;
