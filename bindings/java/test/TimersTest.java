@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -129,6 +130,19 @@ class TimersTest {
             timers.schedule(() -> next.complete(Thread.currentThread().isInterrupted()),
                     MS.multipliedBy(20));
             check(!next.get(20, TimeUnit.SECONDS));
+        }
+    }
+
+    static void futuresEndWithoutTheExecutor() throws Exception {
+        Options options = new Options(Clock.MONOTONIC);
+        try (Timers timers = new Timers(options, task -> {
+            throw new RejectedExecutionException();
+        })) {
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
+            timers.completeOnTimeout(new CompletableFuture<>(), 1, MS).get(20, TimeUnit.SECONDS);
+            CompletableFuture<Void> late = timers.orTimeout(new CompletableFuture<>(), MS);
+            until(late::isCompletedExceptionally);
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
         }
     }
 
@@ -504,11 +518,12 @@ class TimersTest {
         anExceptionDoesNotStopTheOthers();
         noTaskIsTwoTicksLate();
         anInterruptIsForOneTask();
+        futuresEndWithoutTheExecutor();
         closeEndsTheThread();
         errorsAreClear();
         oneOfTwoWheelsArmsATask();
         theDriverOutlivesErrors();
         aThreadWithoutStackHarmsNoOther();
-        System.out.println("tasks and futures: 14 tests passed");
+        System.out.println("tasks and futures: 15 tests passed");
     }
 }

@@ -181,7 +181,10 @@ public final class Timers implements AutoCloseable {
         return task.future;
     }
 
-    private static final class Delay extends Task {
+    /** Ends a future: on the driver if the executor does not take it. */
+    private abstract static class End extends Task {}
+
+    private static final class Delay extends End {
         private final CompletableFuture<Void> future = new CompletableFuture<>();
 
         @Override
@@ -213,7 +216,12 @@ public final class Timers implements AutoCloseable {
             Wheel.nanoseconds(delay);
             return future;
         }
-        Task task = schedule(end, delay);
+        Task task = arm(new End() {
+            @Override
+            protected void run() {
+                end.run();
+            }
+        }, delay);
         future.whenComplete((value, error) -> task.cancel());
         return future;
     }
@@ -339,7 +347,14 @@ public final class Timers implements AutoCloseable {
     /** An exception goes where those of a thread go, and the others run. */
     private void run(Task task) {
         try {
-            executor.execute(task::run);
+            try {
+                executor.execute(task::run);
+            } catch (Throwable e) {
+                if (!(task instanceof End)) {
+                    throw e;
+                }
+                task.run();
+            }
         } catch (Throwable e) {
             report(e);
         }
