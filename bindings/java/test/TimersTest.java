@@ -256,6 +256,7 @@ class TimersTest {
         }
         timers.driver().join(20_000);
         check(!timers.driver().isAlive() && !pending.cancel() && !pending.isPending());
+        check(pending.isCancelled());
         WheelTest.equal(closed.get(), 4);
         try {
             delay.get(0, TimeUnit.SECONDS);

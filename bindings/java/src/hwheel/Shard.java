@@ -108,7 +108,7 @@ final class Shard {
         for (int place = 0; place < used; place++) {
             Timers.Task task = tasks[place];
             if (task != null) {
-                leave(task, Timers.Task.State.NEW);
+                leave(task, Timers.Task.State.CANCELLED);
                 pending.add(task);
             }
         }

@@ -49,7 +49,10 @@ public final class WheelTimer implements Timer {
         }
     }
 
-    /** Ends the thread, and returns the timeouts that neither ran nor were cancelled. */
+    /**
+     * Ends the thread, which it interrupts, and cancels and returns the timeouts that are
+     * pending.
+     */
     @Override
     public Set<Timeout> stop() {
         if (Thread.currentThread() == timers.driver()) {
@@ -59,8 +62,9 @@ public final class WheelTimer implements Timer {
         timers.stop().forEach(task -> unprocessed.add((Entry) task));
         boolean interrupted = false;
         while (timers.driver().isAlive()) {
+            timers.driver().interrupt(); // A task may wait for something.
             try {
-                timers.driver().join();
+                timers.driver().join(100);
             } catch (InterruptedException e) {
                 interrupted = true;
             }
