@@ -1,5 +1,6 @@
 /* Promises of the header about threads, callbacks and the order of calls. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include "ktap.h"
 
@@ -38,6 +39,54 @@ static void edge_triggered_polling_loses_nothing(void)
 	CHECK_EQ(seen, N);
 	CHECK_EQ(close(ep), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* With EPOLLONESHOT no thread is refused, which would cost it its edge. */
+struct crowd {
+	struct hwheel *wheel;
+	int ep;
+	atomic_uint fired, refused;
+};
+
+enum { CROWD = 4, ENOUGH = 5000 };
+
+static void *wait_for_a_turn(void *arg)
+{
+	struct crowd *c = arg;
+	struct epoll_event event;
+
+	while (atomic_load(&c->fired) < ENOUGH && epoll_wait(c->ep, &event, 1, 20000) == 1) {
+		struct hwheel_event e[8];
+		int n = hwheel_poll(c->wheel, e, 8, NULL);
+
+		if (n >= 0)
+			atomic_fetch_add(&c->fired, (unsigned)n);
+		else
+			atomic_fetch_add(&c->refused, 1);
+		event.events = EPOLLIN | EPOLLONESHOT;
+		epoll_ctl(c->ep, EPOLL_CTL_MOD, hwheel_fd(c->wheel), &event);
+	}
+	return NULL;
+}
+
+static void threads_may_wait_for_one_descriptor(void)
+{
+	struct crowd c = { .wheel = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL) };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
+	pthread_t threads[CROWD];
+
+	c.ep = epoll_create1(EPOLL_CLOEXEC);
+	CHECK_EQ(epoll_ctl(c.ep, EPOLL_CTL_ADD, hwheel_fd(c.wheel), &event), 0);
+	for (uint64_t i = 0; i < 100; i++)
+		CHECK_EQ(hwheel_every(c.wheel, 0, MS, 0, NULL, i, HWHEEL_MISSED_BURST, NULL), 0);
+	for (int i = 0; i < CROWD; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, wait_for_a_turn, &c), 0);
+	for (int i = 0; i < CROWD; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK(atomic_load(&c.fired) >= ENOUGH);
+	CHECK_EQ(atomic_load(&c.refused), 0);
+	CHECK_EQ(close(c.ep), 0);
+	CHECK_EQ(hwheel_destroy(c.wheel), 0);
 }
 
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
@@ -217,6 +266,7 @@ static void a_timer_is_live_until_its_callback_has_returned(void)
 
 static const struct ktap_test tests[] = {
 	TEST(edge_triggered_polling_loses_nothing),
+	TEST(threads_may_wait_for_one_descriptor),
 	TEST(a_descriptor_may_be_readable_with_nothing_due),
 	TEST(an_event_in_the_array_is_told_by_its_handle),
 	TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so),
