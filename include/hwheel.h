@@ -775,7 +775,8 @@ int hwheel_fd(struct hwheel *wheel);
  *
  * Context: any thread, but not in a callback of this wheel; one drives at a
  * time. Runs callbacks on the caller's stack, unless the wheel has workers or
- * an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
+ * an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
+ * for the lock of a key whose timer fires, for a short time.
  */
 int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
 		struct hwheel_run *run);
@@ -808,7 +809,8 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  *
  * Context: any thread, but not in a callback of this wheel; one drives at a
  * time. Runs callbacks on the caller's stack, unless the wheel has workers or
- * an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
+ * an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
+ * for the lock of a key whose timer fires, for a short time.
  */
 int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
 		   struct hwheel_event *events, uint32_t max,
@@ -898,7 +900,7 @@ int hwheel_run_queued(struct hwheel *wheel);
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, but not in a callback of this wheel; one drives at a
- * time. Never blocks. Visits every timer once.
+ * time. Visits every timer once. Takes the lock of each key for a short time.
  */
 HWHEEL_MUST_CHECK
 int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,

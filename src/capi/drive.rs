@@ -223,7 +223,8 @@ unsafe fn drive(
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
 /// time. Runs callbacks on the caller's stack, unless the wheel has workers or
-/// an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
+/// an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
+/// for the lock of a key whose timer fires, for a short time.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
     wheel: *mut hwheel,
@@ -267,7 +268,8 @@ pub unsafe extern "C" fn hwheel_advance(
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
 /// time. Runs callbacks on the caller's stack, unless the wheel has workers or
-/// an executor. Blocks only with HWHEEL_OVERLOAD_BLOCK, while the queue is full.
+/// an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
+/// for the lock of a key whose timer fires, for a short time.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
     wheel: *mut hwheel,
@@ -397,7 +399,7 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 /// * -EDEADLK - the caller is a callback or the executor of this wheel.
 ///
 /// Context: any thread, but not in a callback of this wheel; one drives at a
-/// time. Never blocks. Visits every timer once.
+/// time. Visits every timer once. Takes the lock of each key for a short time.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_drain(
