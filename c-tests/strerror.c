@@ -19,6 +19,8 @@ static void every_error_has_words_of_its_own(void)
 			CHECK(strcmp(words, hwheel_strerror(-errors[j])) != 0);
 	}
 	CHECK(strcmp(hwheel_strerror(-ESTALE), "the timer no longer exists") == 0);
+	CHECK(strcmp(hwheel_strerror(-EINVAL),
+		     "an argument is not valid, or not for this wheel") == 0);
 	CHECK(strcmp(hwheel_strerror(-EBUSY),
 		     "the wheel is in use by a driver or by a stop") == 0);
 	CHECK(strcmp(hwheel_strerror(-ESHUTDOWN),

@@ -42,7 +42,7 @@ pub(crate) fn number(result: Result<impl Into<i32>, Errno>) -> i32 {
 pub(crate) fn words(error: i32) -> Option<&'static CStr> {
     Some(match error.wrapping_neg() {
         libc::ESTALE => c"the timer no longer exists",
-        libc::EINVAL => c"an argument is not valid",
+        libc::EINVAL => c"an argument is not valid, or not for this wheel",
         libc::ENOSPC => c"the limit on live timers is reached",
         libc::ENOMEM => c"out of memory",
         libc::EBUSY => c"the wheel is in use by a driver or by a stop",
