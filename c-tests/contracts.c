@@ -132,6 +132,13 @@ static void an_event_in_the_array_is_told_by_its_handle(void)
 	/* A new timer at the same place has another handle. */
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &object[0]), 0);
 	CHECK(object[0] != e[0].timer && object[0] != e[1].timer);
+	/* One that is armed again has the same handle, and is pending. */
+	CHECK_EQ(hwheel_timer_mod(w, object[0], MS, 0), 0);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, e, 2, NULL), 1);
+	CHECK_EQ(hwheel_timer_pending(w, e[0].timer), 0);
+	CHECK_EQ(hwheel_timer_mod(w, object[0], MS, 0), 0);
+	CHECK_EQ(hwheel_timer_pending(w, e[0].timer), 1);
+	CHECK_EQ(hwheel_advance(w, 3 * MS, e, 2, NULL), 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

@@ -48,7 +48,8 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 ///
 /// Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
 /// key, for a short time; no callback runs under it. Calls the allocator for a
-/// key of more than 30 bytes and when the table grows.
+/// key of more than 30 bytes and when the table grows. The table takes 70 to 150
+/// bytes for each key.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_key_set(

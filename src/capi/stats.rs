@@ -83,7 +83,7 @@ pub unsafe extern "C" fn hwheel_next_expiry(
 ///
 /// Context: any thread, also in a callback. Lock-free for timers without a key;
 /// takes the lock of each key that it lists. A walk visits every timer once:
-/// milliseconds for a million.
+/// milliseconds for a million, and some hundred milliseconds with keys.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_list(

@@ -111,8 +111,8 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
-/// a system call only to wake the driver for a new earliest time, at the first
-/// use of a wheel by a thread, or to map more memory.
+/// a system call only to wake the driver of a system clock for a new earliest
+/// time, or to map more memory.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod(
     wheel: *mut hwheel,
@@ -201,9 +201,10 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 /// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
 /// or hwheel_every() is freed. A callback that has started continues.
 ///
-/// An event that is already in the caller's array cannot be recalled. Compare
-/// its @timer with the handle that the object holds now, and clear that handle
-/// when the object goes away.
+/// An event that is already in the caller's array cannot be recalled, also not
+/// by hwheel_timer_mod(). Compare its @timer with the handle that the object
+/// holds now, and clear that handle when the object goes away. A timer that
+/// fires once and is pending now was armed again: pass its old event over.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
