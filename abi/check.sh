@@ -76,8 +76,8 @@ copy swapped
 sed -i '/^pub struct hwheel_event/,/^}/{s/cookie:/tmp:/;s/deadline_ns:/cookie:/;s/tmp:/deadline_ns:/}' \
 	"$work/swapped/src/capi/drive.rs"
 ! build "$work/swapped" "$work/swapped.so" 2>/dev/null ||
-	{ echo 'src/layout.rs compiles with members swapped'; exit 1; }
-: > "$work/swapped/src/layout.rs"
+	{ echo 'a record of the core is passed as an event with members swapped'; exit 1; }
+sed -i 's/ == offset_of!(hwheel_event, .*/ < 32);/' "$work/swapped/src/capi/drive.rs"
 refused swapped 'two members of struct hwheel_event swapped'
 
 copy removed

@@ -122,8 +122,6 @@ mod api;
 #[cfg(all(feature = "capi", not(checked)))]
 mod capi;
 mod core;
-#[cfg(all(feature = "capi", not(checked)))]
-mod layout;
 #[cfg(not(loom))]
 mod runtime;
 // Of the runtime, the parts that know no system.

@@ -7,6 +7,7 @@ use crate::runtime::drive::{Budget, Room};
 use crate::runtime::time::time;
 use crate::runtime::{number, Errno, Host};
 use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 
 /// Event flag: hwheel_drain() handed the timer back; it has not fired.
 pub const HWHEEL_EVENT_DRAINED: u32 = 1 << 8;
@@ -83,6 +84,14 @@ fn event(fired: &Fired, flags: u32) -> hwheel_event {
     }
 }
 
+const _: () = {
+    assert!(offset_of!(Fired, handle) == offset_of!(hwheel_event, timer));
+    assert!(offset_of!(Fired, cookie) == offset_of!(hwheel_event, cookie));
+    assert!(offset_of!(Fired, deadline_ns) == offset_of!(hwheel_event, deadline_ns));
+    assert!(offset_of!(Fired, missed) == offset_of!(hwheel_event, missed));
+    assert!(offset_of!(Fired, missed) + size_of::<u64>() == size_of::<hwheel_event>());
+};
+
 /// Calls the C function of a timer.
 ///
 /// # Safety
@@ -93,8 +102,7 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
         // SAFETY: the caller's promise.
         return unsafe { call_with_copy(host, fired) };
     }
-    // The record begins like an event (`layout.rs`). Its zero is that of both `missed`
-    // and `flags`.
+    // The record begins like an event. Its zero is that of both `missed` and `flags`.
     let event = std::ptr::from_ref(fired).cast();
     // SAFETY: the caller's promise.
     unsafe { call_function(host, fired.func, event) };

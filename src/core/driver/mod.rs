@@ -24,7 +24,7 @@ use clean::Cleaning;
 use scan::Tick;
 
 /// A timer that has fired, or was handed back by a drain. Begins like the event of the C
-/// interface (`layout.rs`).
+/// interface (`capi/drive.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Fired {
