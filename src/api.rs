@@ -28,7 +28,6 @@ use run::{Bounds, Run};
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::slice::IterMut;
 use std::time::{Duration, Instant};
 use time::{nanos, Time, When};
 
@@ -255,29 +254,24 @@ impl Wheel {
     /// ahead and reads the clock once. Returns the number of timers that were armed or
     /// moved. A timer that fails does not stop the others.
     pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
-        let now = self.host().arming_now();
+        let host = self.host();
+        let now = host.arming_now();
         let arm = |i: usize, timer| match timers[i].1.deadline(self, || now) {
-            Ok(ns) => self.host().arm_at(timer, ns),
+            Ok(ns) => host.arm_at(timer, ns),
             Err(e) => -e.errno(),
         };
-        Ok(self
-            .host()
-            .each(timers.len(), |i| self.handle(timers[i].0), arm)?)
+        Ok(host.each(timers.len(), |i| self.handle(timers[i].0), arm)?)
     }
 
     /// As [`arm`](Wheel::arm), but only to an earlier time: a pending timer then fires
     /// at the earlier of both.
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        Ok(self
-            .host()
-            .arm(self.handle(timer), self.due(when)?, How::Earlier)?)
+        self.arm_as(How::Earlier, timer, when)
     }
 
     /// As [`arm`](Wheel::arm), but only if the timer is pending.
     pub fn arm_if_pending(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        Ok(self
-            .host()
-            .arm(self.handle(timer), self.due(when)?, How::Pending)?)
+        self.arm_as(How::Pending, timer, when)
     }
 
     /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
@@ -301,11 +295,12 @@ impl Wheel {
         when: impl Into<When>,
         slack: Duration,
     ) -> Result<bool, Error> {
-        Ok(self.host().arm(
-            self.handle(timer),
-            self.due(when)?,
-            How::Within(nanos(slack)),
-        )?)
+        self.arm_as(How::Within(nanos(slack)), timer, when)
+    }
+
+    fn arm_as(&self, how: How, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
+        let due = self.due(when)?;
+        Ok(self.host().arm(self.handle(timer), due, how)?)
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
@@ -343,10 +338,9 @@ impl Wheel {
     /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
     /// timers that existed, pending or not.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
-        let delete = |_, timer| self.host().delete(timer);
-        Ok(self
-            .host()
-            .each(timers.len(), |i| self.handle(timers[i]), delete)?)
+        let host = self.host();
+        let delete = |_, timer| host.delete(timer);
+        Ok(host.each(timers.len(), |i| self.handle(timers[i]), delete)?)
     }
 
     /// As [`delete`](Wheel::delete). When it returns, the handler is not running for
@@ -362,10 +356,8 @@ impl Wheel {
     /// As [`delete`](Wheel::delete), and arming the timer again is
     /// [`Error::Shutdown`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
-        Ok(self
-            .host()
-            .wheel
-            .cancel(self.host(), self.handle(timer), true)?)
+        let host = self.host();
+        Ok(host.wheel.cancel(host, self.handle(timer), true)?)
     }
 
     /// As [`shutdown`](Wheel::shutdown), and waits as
@@ -386,11 +378,8 @@ impl Wheel {
 
     /// The time at which a timer is due, if it is pending.
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
-        Ok(self
-            .host()
-            .wheel
-            .due(self.handle(timer))?
-            .map(Time::from_nanos))
+        let due = self.host().wheel.due(self.handle(timer))?;
+        Ok(due.map(Time::from_nanos))
     }
 
     // Driving.
@@ -433,9 +422,11 @@ impl Wheel {
         now: Time,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        self.fill(events, |host, put| {
+        let run = self.fill(events, false, |host, put| {
             host.advance(now.as_nanos(), bounds.0, put)
-        })
+        })?;
+        self.resume_panic();
+        Ok(run)
     }
 
     /// Drives a wheel with a system clock; otherwise as [`advance`](Wheel::advance).
@@ -485,27 +476,28 @@ impl Wheel {
         bounds: Bounds,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        self.fill(events, |host, put| host.poll(bounds.0, put))
+        let run = self.fill(events, false, |host, put| host.poll(bounds.0, put))?;
+        self.resume_panic();
+        Ok(run)
     }
 
-    /// Writes an event; true if there is room for one more.
-    fn put(&self, room: &mut IterMut<'_, Event>, fired: &Fired, drained: bool) -> bool {
-        if let Some(event) = room.next() {
-            *event = Event::new(self.host(), fired, drained);
-        }
-        room.len() != 0
-    }
-
+    /// Has `drive` fill the slice, which has room if it is not empty.
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
+        drained: bool,
         drive: impl FnOnce(&Host, Room<'_>) -> Result<bool, Errno>,
     ) -> Result<Run<'e>, Error> {
+        let host = self.host();
         let size = events.len();
         let mut room = events.iter_mut();
-        let mut event = |fired: &Fired| self.put(&mut room, fired, false);
-        let done = drive(self.host(), if size == 0 { None } else { Some(&mut event) })?;
-        self.resume_panic();
+        let mut put = |fired: &Fired| {
+            if let Some(event) = room.next() {
+                *event = Event::new(host, fired, drained);
+            }
+            room.len() != 0
+        };
+        let done = drive(host, if size == 0 { None } else { Some(&mut put) })?;
         let filled = size - room.len();
         Ok(Run {
             events: &events[..filled],
@@ -586,28 +578,18 @@ impl Wheel {
     /// [`Error::Busy`] if another thread drives; [`Error::Deadlock`] in the handler;
     /// [`Error::Invalid`] with an empty slice.
     pub fn drain<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        if events.is_empty() {
-            return Err(Error::Invalid);
-        }
-        let size = events.len();
-        let mut room = events.iter_mut();
-        self.host().drain(|fired| {
-            if fired.func != PROMPT {
-                return self.put(&mut room, fired, true);
-            }
-            // SAFETY: the drain has ended it.
-            unsafe { futures::wake(fired.cookie) };
-            true
+        let run = self.fill(events, true, |host, put| {
+            let put = put.ok_or(-libc::EINVAL)?;
+            host.drain(|fired| {
+                if fired.func != PROMPT {
+                    return put(fired);
+                }
+                // SAFETY: the drain has ended it.
+                unsafe { futures::wake(fired.cookie) };
+                true
+            })
         })?;
-        let filled = size - room.len();
-        Ok(&events[..filled])
-    }
-
-    fn resume_panic(&self) {
-        // SAFETY: null, or lives as long as the wheel.
-        if let Some(handler) = unsafe { self.handler.as_ref() } {
-            handler.resume_panic();
-        }
+        Ok(run.events)
     }
 }
 

@@ -14,21 +14,14 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
-pub(crate) type Function = dyn Fn(&Wheel, &Event) + Send + Sync;
+type Function = dyn Fn(&Wheel, &Event) + Send + Sync;
 
 pub(crate) struct Handler {
-    function: Box<Function>,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    pub function: Box<Function>,
+    pub panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 impl Handler {
-    pub fn new(function: Box<Function>) -> Self {
-        Handler {
-            function,
-            panic: Mutex::new(None),
-        }
-    }
-
     fn call(&self, wheel: &Wheel, event: &Event) {
         let run = AssertUnwindSafe(|| (self.function)(wheel, event));
         if let Err(panic) = catch_unwind(run) {
@@ -40,11 +33,14 @@ impl Handler {
             }
         }
     }
+}
 
-    /// Panics as the function has.
-    pub fn resume_panic(&self) {
-        let kept = lock(&self.panic).take();
-        if let Some(panic) = kept {
+impl Wheel {
+    /// Panics as the handler has.
+    pub(super) fn resume_panic(&self) {
+        // SAFETY: null, or lives as long as the wheel.
+        let handler = unsafe { self.handler.as_ref() };
+        if let Some(panic) = handler.and_then(|h| lock(&h.panic).take()) {
             resume_unwind(panic);
         }
     }

@@ -2,11 +2,12 @@
 
 use super::error::Error;
 use super::event::Event;
-use super::handler::{self, Function, Handler};
+use super::handler::{self, Handler};
 use super::time::{nanos, Time};
 use super::Wheel;
 use crate::runtime::pool::Overload;
 use crate::runtime::Host;
+use crate::sync::Mutex;
 use crate::sys::clock::Clock;
 use std::time::Duration;
 
@@ -84,8 +85,10 @@ impl Options {
     where
         F: Fn(&Wheel, &Event) + Send + Sync + 'static,
     {
-        let function: Box<Function> = Box::new(function);
-        self.handler = Some(Box::new(Handler::new(function)));
+        self.handler = Some(Box::new(Handler {
+            function: Box::new(function),
+            panic: Mutex::default(),
+        }));
         self
     }
 
