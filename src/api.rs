@@ -139,8 +139,7 @@ impl Wheel {
     /// The counts of the wheel. Sums the counts of all threads, however many timers
     /// there are.
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.host().check()?;
-        Ok(stats(self.host()))
+        Ok(stats(self.host())?)
     }
 
     /// Shows every pending timer to `see`, until that returns false. A timer that is

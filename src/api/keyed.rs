@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::time::When;
 use super::Wheel;
-use crate::runtime::keys::{Target, LENGTHS};
+use crate::runtime::keys::LENGTHS;
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     let is_key = LENGTHS.contains(&bytes.len());
@@ -37,8 +37,8 @@ impl Wheel {
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
         let func = self.handler.expose_provenance();
-        let target = Target { func, cookie };
-        Ok(self.host().key_set(key(bytes)?, target, self.due(when)?)?)
+        let due = self.due(when)?;
+        Ok(self.host().key_set(key(bytes)?, func, cookie, due)?)
     }
 
     /// Moves the pending timer of a key, which keeps its cookie. False if the key has

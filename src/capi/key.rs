@@ -3,7 +3,7 @@
 use super::drive::number_of_fn;
 use super::timer::hwheel_fn;
 use super::{due, host, hwheel, EINVAL};
-use crate::runtime::keys::{Target, LENGTHS};
+use crate::runtime::keys::LENGTHS;
 use crate::runtime::{number, Errno};
 use std::ffi::{c_int, c_void};
 
@@ -61,12 +61,12 @@ pub unsafe extern "C" fn hwheel_key_set(
     cookie: u64,
     flags: u32,
 ) -> c_int {
-    let func = number_of_fn(r#fn);
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|h| {
         // SAFETY: the caller's promise.
         let key = unsafe { key_of(key, key_len) }?;
-        h.key_set(key, Target { func, cookie }, due(h, time_ns, flags)?)
+        let due = due(h, time_ns, flags)?;
+        h.key_set(key, number_of_fn(r#fn), cookie, due)
     }))
 }
 

@@ -124,10 +124,9 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut Stat
         }
         // SAFETY: not null, and at least the first word is there.
         let size = unsafe { size_said(stats) }?;
-        host.check()?;
         let all = Stats {
             size: size as u32,
-            ..self::stats(host)
+            ..self::stats(host)?
         };
         // SAFETY: `size` bytes are writable, by the caller's promise.
         unsafe {

@@ -159,11 +159,8 @@ impl Host {
     pub fn work(&self) -> Result<bool, Errno> {
         self.check()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
-        let fired = pool.take();
-        if let Some(fired) = &fired {
-            self.run_queued(pool, fired);
-        }
-        Ok(fired.is_some())
+        let run = pool.take().map(|fired| self.run_queued(pool, &fired));
+        Ok(run.is_some())
     }
 
     /// The numbers of callbacks that are queued, were dropped, and were taken out.

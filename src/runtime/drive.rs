@@ -180,9 +180,10 @@ impl Host {
         set
     }
 
-    /// Wakes the thread that sleeps on the alarm; false if the system refuses.
+    /// Wakes the thread that sleeps on the alarm; false if the system refuses. Safe
+    /// against any other setting: none is earlier.
     pub(super) fn alarm_now(&self) -> bool {
-        self.alarm().is_none_or(|a| a.set_now().is_ok())
+        self.alarm().is_none_or(|a| a.set(0).is_ok())
     }
 
     /// The alarm, once `descriptor` has made it. None in a child, which shares the
@@ -206,7 +207,7 @@ impl Host {
         }
         let alarm = Alarm::new(clock).map_err(|e| -e)?;
         // A first poll finds the timers that are armed already.
-        let is_set = alarm.set_now().map_err(|e| -e);
+        let is_set = alarm.set(0).map_err(|e| -e);
         let made = is_set.map(|()| {
             self.fd
                 .compare_exchange(-1, alarm.fd, Ordering::AcqRel, Ordering::Acquire)

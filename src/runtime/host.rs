@@ -4,7 +4,7 @@ use super::callbacks::{Call, ANY};
 use super::drive::IDLE;
 use super::keys::Keys;
 use super::pool::Pool;
-use super::register::{register, Listed, Register};
+use super::register::{Listed, Register, REGISTER};
 use super::thread;
 use super::{local, Errno, Executor, Options};
 use crate::core::memory::{Memory, Pages};
@@ -100,7 +100,7 @@ impl Host {
     }
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
-        let register = register().ok_or(-libc::ENOMEM)?;
+        let register = REGISTER.get().ok_or(-libc::ENOMEM)?;
         let clock = options.clock.id();
         let start = clock.map_or(options.start_ns, clock::now);
         let id = next_id(start);

@@ -85,13 +85,6 @@ pub(crate) struct Keys {
     parts: OnceLock<Vec<Part>>,
 }
 
-/// The callback and the cookie of a keyed timer.
-#[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub func: usize,
-    pub cookie: u64,
-}
-
 impl Keys {
     /// An empty table. The seed makes it hard to choose keys that collide.
     pub fn new(seed: u64) -> Self {
@@ -135,10 +128,10 @@ impl Keys {
         wheel: &Wheel<M>,
         caller: &impl Caller,
         key: &[u8],
-        target: Target,
+        func: usize,
+        cookie: u64,
         ns: u64,
     ) -> Result<bool, Error> {
-        let Target { func, cookie } = target;
         let hash = self.hash(key);
         let mut table = self.lock_to_set(hash)?;
         if let Some(old) = table.find_mut(hash, |e| e.name.is(key)) {

@@ -15,7 +15,7 @@ mod table;
 use crate::core::error::Error;
 use crate::core::wheel::Token;
 use crate::runtime::callbacks::Frame;
-use crate::runtime::register::{lock, register};
+use crate::runtime::register::{lock, REGISTER};
 use crate::runtime::Host;
 use crate::sys::counter::Counter;
 use crate::sys::end;
@@ -86,7 +86,7 @@ fn look_up(host: &Host) -> Result<Token, Error> {
 /// A thread ends.
 extern "C" fn thread_ends(_: *mut libc::c_void) {
     set_last(NONE);
-    if let Some(register) = register() {
+    if let Some(register) = REGISTER.get() {
         table::end(register);
     }
 }
@@ -124,7 +124,7 @@ mod tests {
         let (all_armed, wait_for_arms) = channel();
         let (unlocked, wait_for_lock) = channel();
         thread::scope(|s| {
-            let locked = lock(register().unwrap());
+            let locked = lock(REGISTER.get().unwrap());
             let arms = s.spawn(move || {
                 for _ in 0..2 {
                     wheels.iter().for_each(|w| _ = arm(w));

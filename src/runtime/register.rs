@@ -21,12 +21,7 @@ pub(super) struct Register {
 // waits the others read what it does not change.
 unsafe impl Send for Register {}
 
-static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
-
-/// The register of the calling process; `None` without memory.
-pub(super) fn register() -> Option<&'static Mutex<Register>> {
-    REGISTER.get()
-}
+pub(super) static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
 /// Waits for the lock.
 pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {

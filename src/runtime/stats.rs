@@ -1,6 +1,6 @@
 //! The counts of a wheel.
 
-use super::Host;
+use super::{Errno, Host};
 
 /// Counts of what a wheel has done. They are exact while no thread uses the
 /// wheel.
@@ -68,14 +68,15 @@ pub struct Stats {
 }
 
 /// Takes the counts together.
-pub(crate) fn stats(host: &Host) -> Stats {
+pub(crate) fn stats(host: &Host) -> Result<Stats, Errno> {
+    host.check()?;
     let w = &host.wheel;
     let driven = &w.shared.count;
     let (armed, rearmed) = (w.total(|c| &c.armed[0]), w.total(|c| &c.armed[1]));
     let (pushes, repeats) = (w.total(|c| &c.pushes), w.total(|c| &c.repeats));
     let entries = w.entries();
     let (queued, dropped, revoked) = host.queue();
-    Stats {
+    Ok(Stats {
         size: size_of::<Stats>() as u32,
         reserved: 0,
         live: w.live(),
@@ -99,5 +100,5 @@ pub(crate) fn stats(host: &Host) -> Stats {
         queued,
         lateness: std::array::from_fn(|i| host.lateness[i].get()),
         dropped,
-    }
+    })
 }

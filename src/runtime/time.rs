@@ -3,9 +3,8 @@
 //! A time is below 2^63, or it is [`NEVER`]. Any other value is a negative number
 //! that was cast, and an error.
 
+pub(crate) use crate::core::state::NEVER;
 use crate::runtime::Errno;
-
-pub(crate) const NEVER: u64 = u64::MAX;
 /// The longest time that is not never: 292 years.
 pub(crate) const LONGEST: u64 = i64::MAX as u64;
 

@@ -1,7 +1,6 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::keys::Target;
 use super::{local, Errno, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
@@ -189,11 +188,10 @@ impl Host {
 
     // Keyed timers. A lock or the allocator may change errno.
 
-    pub fn key_set(&self, key: &[u8], target: Target, ns: u64) -> Result<bool, Errno> {
+    pub fn key_set(&self, key: &[u8], func: usize, cookie: u64, ns: u64) -> Result<bool, Errno> {
         self.check()?;
-        Ok(quietly(|| {
-            self.keys.set(&self.wheel, self, key, target, ns)
-        })?)
+        let set = || self.keys.set(&self.wheel, self, key, func, cookie, ns);
+        Ok(quietly(set)?)
     }
 
     pub fn key_move(&self, key: &[u8], ns: u64) -> Result<bool, Errno> {

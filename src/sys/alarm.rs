@@ -54,11 +54,6 @@ impl Alarm {
         })
     }
 
-    /// Goes off at once. Safe against any other setting: it is never later.
-    pub fn set_now(&self) -> Result<(), i32> {
-        self.set(1)
-    }
-
     /// Sleeps until it goes off, the clock is set, or a signal comes. False if
     /// it cannot be slept on at all.
     pub fn wait(&self) -> bool {

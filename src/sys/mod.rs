@@ -24,15 +24,11 @@ pub(crate) fn errno() -> i32 {
 
 /// Random bits that the kernel left for this process when it began.
 pub(crate) fn seed() -> u64 {
-    quietly(|| {
-        // SAFETY: the address of sixteen bytes that stay, or 0.
-        unsafe {
-            let at = libc::getauxval(libc::AT_RANDOM) as *const u64;
-            if at.is_null() {
-                0
-            } else {
-                at.read_unaligned()
-            }
+    // SAFETY: the address of sixteen bytes that stay, or 0.
+    quietly(|| unsafe {
+        match libc::getauxval(libc::AT_RANDOM) {
+            0 => 0,
+            at => (at as *const u64).read_unaligned(),
         }
     })
 }

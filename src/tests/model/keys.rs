@@ -2,7 +2,7 @@
 
 use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
-use crate::runtime::keys::{Keys, Target};
+use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
 use crate::tests::Collect;
@@ -30,9 +30,8 @@ impl Keyed {
 
     fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
         let (func, w) = (func(number), &self.world);
-        let target = Target { func, cookie };
         self.keys
-            .set(&w.wheel, &w.own(n), b"k", target, at(tick))
+            .set(&w.wheel, &w.own(n), b"k", func, cookie, at(tick))
             .unwrap()
     }
 

@@ -367,9 +367,8 @@ impl World {
             0 => _ = right(host.key_move(&key, due), &[libc::ESHUTDOWN]),
             1 => self.says(host.key_delete(&key).unwrap()),
             _ => {
-                let target = crate::runtime::keys::Target { func: 1, cookie: 0 };
                 self.book(1);
-                let set = host.key_set(&key, target, due);
+                let set = host.key_set(&key, 1, 0, due);
                 if right(set, &[libc::ESHUTDOWN, libc::ENOSPC]) != 0 {
                     self.book(-1);
                 }

@@ -3,7 +3,7 @@
 use super::{add, awake, check, together, World, LONGEST};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
-use crate::runtime::keys::{Keys, Target};
+use crate::runtime::keys::Keys;
 use crate::tests::checker::{at, func};
 use crate::tests::Own;
 use std::collections::BTreeSet;
@@ -37,12 +37,10 @@ fn three_threads_on_one_key() {
                     let due = at(w.soon(rng));
                     match rng.below(6) {
                         0..=2 => {
-                            let target = Target {
-                                func: func(rng.below(2) as usize),
-                                cookie: count(&sets, true),
-                            };
-                            let replaced = keys.set(&w.wheel, &own, b"k", target, due).unwrap();
-                            count(&gone, replaced);
+                            let func = func(rng.below(2) as usize);
+                            let cookie = count(&sets, true);
+                            let set = keys.set(&w.wheel, &own, b"k", func, cookie, due);
+                            count(&gone, set.unwrap());
                         }
                         3 => _ = keys.shift(&w.wheel, &own, b"k", due).unwrap(),
                         4 => _ = count(&gone, keys.delete(&w.wheel, &own, b"k")),

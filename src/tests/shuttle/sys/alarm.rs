@@ -25,10 +25,6 @@ impl Alarm {
         Ok(())
     }
 
-    pub fn set_now(&self) -> Result<(), i32> {
-        self.set(1)
-    }
-
     pub fn wait(&self) -> bool {
         // A system is fair to the threads that a driver may wait for.
         thread::yield_now();
