@@ -199,14 +199,45 @@ mod header {
         out
     }
 
+    /// The parameters that a function need not explain.
+    const PARAMETERS: [&str; 13] = [
+        "wheel: the wheel.",
+        "timer: the timer.",
+        "timers: array of @count timers; may be NULL if @count is 0.",
+        "count: number of timers, at most 2147483647.",
+        "key: the key, as in hwheel_key_set().",
+        "key_len: number of bytes, 1 to 255.",
+        "time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+   clock. HWHEEL_NEVER is never.",
+        "fn: the callback; NULL for an event.",
+        "cookie: any value; the callback or the event receives it.",
+        "flags: 0 or HWHEEL_ABS.",
+        "events: receives events; may be NULL if @max is 0.",
+        "max: number of events that @events has room for. With 0, all due timers
+   fire, within the bounds of @run. The event of a timer without a callback is
+   then discarded, and hwheel_stats.unclaimed counts it.",
+        "run: bounds for this call; NULL for none.",
+    ];
+
     /// Adds to the comment of a function the lines that are the same for most functions.
     fn complete(comment: &str, code: &str) -> String {
         let takes = |parameter: &str| code.contains(&format!("hwheel{parameter}"));
-        let mut lines: Vec<&str> = comment.lines().collect();
         let is_function = !code.starts_with("typedef");
         if !is_function || !takes(" *wheel") || takes("_destroy(") {
             return comment.to_owned();
         }
+        let (top, rest) = comment.split_once("\n\n").expect("a title and a text");
+        let mut said = top.split("\n @");
+        let mut lines: Vec<&str> = said.next().into_iter().collect();
+        let said: Vec<&str> = said.chain(PARAMETERS).collect();
+        for name in code.trim_end_matches([')', ';']).split(',') {
+            let name = name.rsplit([' ', '*']).next().expect("a name");
+            let is = |text: &&&str| text.split(':').next() == Some(name);
+            let text = said.iter().find(is);
+            lines.push(text.unwrap_or_else(|| panic!("{code} lacks @{name}")));
+        }
+        let top = lines.join("\n @");
+        let mut lines: Vec<&str> = top.lines().chain([""]).chain(rest.lines()).collect();
         // Adds a line, unless there is one with the same beginning.
         let mut add = |begin: &str, at: &dyn Fn(&[&str]) -> usize, line: &'static str| {
             if !lines.iter().any(|l| l.starts_with(begin)) {
@@ -233,10 +264,8 @@ mod header {
             let error = lines.iter().position(|l| l.starts_with(" * -E"));
             error.unwrap_or_else(|| returns_end(lines))
         };
-        add(" @wheel:", &|_| 1, " @wheel: the wheel.");
         add(" * -EINVAL", &first_error, " * -EINVAL - @wheel is NULL.");
         if takes("_timer_t timer") {
-            add(" @timer:", &|_| 2, " @timer: the timer.");
             let line = " * -ESTALE - the timer no longer exists.";
             add(" * -ESTALE", &|lines| after(lines, " * -EINVAL"), line);
         }

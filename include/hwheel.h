@@ -381,7 +381,7 @@ int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
 /**
  * hwheel_timer_setup() - Make a timer that can be armed again and again.
  * @wheel: the wheel.
- * @fn: the callback; NULL for a timer that is delivered as an event.
+ * @fn: the callback; NULL for an event.
  * @cookie: any value; the callback or the event receives it.
  * @timer: receives the handle.
  *
@@ -1006,8 +1006,8 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * @wheel: the wheel.
  * @key: the key, as in hwheel_key_set().
  * @key_len: number of bytes, 1 to 255.
- * @time_ns: the new time: a delay in nanoseconds, or with HWHEEL_ABS a point on
- *   the wheel's clock. HWHEEL_NEVER is never.
+ * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+ *   clock. HWHEEL_NEVER is never.
  * @flags: 0 or HWHEEL_ABS.
  *
  * The timer keeps its callback and its cookie.

@@ -209,11 +209,6 @@ unsafe fn drive(
 /// hwheel_advance() - Drive a wheel with a manual clock.
 /// @now_ns: the time now, below 2^63. An earlier time than the last one leaves
 ///   the clock where it is; so 0 runs what is due without moving the clock.
-/// @events: receives events; may be NULL if @max is 0.
-/// @max: number of events that @events has room for. With 0, all due timers
-///   fire, within the bounds of @run. The event of a timer without a callback is
-///   then discarded, and hwheel_stats.unclaimed counts it.
-/// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due at @now_ns, in the order of their ticks. It
 /// calls the callbacks, and writes an event for each of the other timers. The
@@ -255,11 +250,6 @@ pub unsafe extern "C" fn hwheel_advance(
 }
 
 /// hwheel_poll() - Drive a wheel with a system clock.
-/// @events: receives events; may be NULL if @max is 0.
-/// @max: number of events that @events has room for. With 0, all due timers
-///   fire, within the bounds of @run. The event of a timer without a callback is
-///   then discarded, and hwheel_stats.unclaimed counts it.
-/// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
 /// Then it sets the descriptor of hwheel_fd() for the next timer. If due timers

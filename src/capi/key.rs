@@ -21,12 +21,6 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 
 /// hwheel_key_set() - Give a key a timer that fires once.
 /// @key: any bytes, for example those of a number; the wheel copies them.
-/// @key_len: number of bytes, 1 to 255.
-/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
-///   clock. HWHEEL_NEVER is never.
-/// @fn: the callback; NULL for an event.
-/// @cookie: any value; the callback or the event receives it.
-/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The new timer replaces a pending timer of the same key, which then does not
 /// fire. With the same @fn this moves the timer and needs no memory. With
@@ -71,11 +65,6 @@ pub unsafe extern "C" fn hwheel_key_set(
 }
 
 /// hwheel_key_mod() - Move the pending timer of a key.
-/// @key: the key, as in hwheel_key_set().
-/// @key_len: number of bytes, 1 to 255.
-/// @time_ns: the new time: a delay in nanoseconds, or with HWHEEL_ABS a point on
-///   the wheel's clock. HWHEEL_NEVER is never.
-/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The timer keeps its callback and its cookie.
 ///
@@ -105,8 +94,6 @@ pub unsafe extern "C" fn hwheel_key_mod(
 }
 
 /// hwheel_key_delete() - Cancel the pending timer of a key.
-/// @key: the key, as in hwheel_key_set().
-/// @key_len: number of bytes, 1 to 255.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire; timer and key are gone.
@@ -126,8 +113,6 @@ pub unsafe extern "C" fn hwheel_key_delete(
 }
 
 /// hwheel_key_pending() - Whether a key has a pending timer.
-/// @key: the key, as in hwheel_key_set().
-/// @key_len: number of bytes, 1 to 255.
 ///
 /// Return:
 /// * 1 - the key has a pending timer.

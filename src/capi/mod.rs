@@ -1,10 +1,8 @@
 //! The C functions: validate, call, map the error. Their documentation is the
 //! header's; `hwheel.h.in` puts it in order.
 //!
-//! What is the same for most functions stands here, and `build.rs` adds it to their
-//! documentation: @wheel is the wheel, and @timer the timer. -EINVAL: @wheel is NULL.
-//! -ESTALE: the timer no longer exists. -ESHUTDOWN: this is a forked child. Context: any
-//! thread, also in a callback. Lock-free; calls no allocator.
+//! `build.rs` adds what is the same for most functions: the usual parameters, errors and
+//! context.
 //!
 //! A function is unsafe for its pointers: the caller promises that they are what the
 //! documentation says.

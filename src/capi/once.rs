@@ -32,9 +32,6 @@ pub(super) fn make(
 /// hwheel_once() - Fire once.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
-/// @fn: the callback; NULL for an event.
-/// @cookie: any value; the callback or the event receives it.
-/// @flags: 0 or HWHEEL_ABS.
 /// @timer: receives the handle, for example to cancel the timer; may be NULL.
 ///
 /// The timer frees itself after it has fired: the handle of an event is stale
@@ -79,8 +76,6 @@ pub unsafe extern "C" fn hwheel_once(
 /// @slack_ns: each time may come up to this much after its deadline, so that the
 ///   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
 ///   and slack above a period counts as one period, at most 2^47 ns (39 hours).
-/// @fn: the callback; NULL for an event.
-/// @cookie: any value; the callback or the event receives it.
 /// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.
 /// @timer: receives the handle; may be NULL.
 ///

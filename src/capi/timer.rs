@@ -35,8 +35,6 @@ pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
 /// hwheel_timer_setup() - Make a timer that can be armed again and again.
-/// @fn: the callback; NULL for a timer that is delivered as an event.
-/// @cookie: any value; the callback or the event receives it.
 /// @timer: receives the handle.
 ///
 /// The timer is not pending. It exists until hwheel_timer_free().
@@ -87,8 +85,6 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 }
 
 /// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
-/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
-///   clock. HWHEEL_NEVER is never.
 /// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
 ///
 /// The timer fires at the first tick at or after the time, and no longer at its
@@ -135,7 +131,6 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 /// @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
-/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
@@ -383,10 +378,8 @@ unsafe fn many(
 }
 
 /// hwheel_timer_mod_many() - Arm or move many timers.
-/// @timers: array of @count timers; may be NULL if @count is 0.
 /// @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
 ///   on the wheel's clock; may be NULL if @count is 0.
-/// @count: number of timers, at most 2147483647.
 /// @flags: flags for all of them: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and
 ///   HWHEEL_IF_PENDING.
 /// @results: array of @count results, each as returned by hwheel_timer_mod();
@@ -435,8 +428,6 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 }
 
 /// hwheel_timer_delete_many() - Cancel many timers.
-/// @timers: array of @count timers; may be NULL if @count is 0.
-/// @count: number of timers, at most 2147483647.
 /// @results: array of @count results, each as returned by hwheel_timer_delete();
 ///   may be NULL.
 ///
