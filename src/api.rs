@@ -48,6 +48,7 @@ use time::{nanos, Time, When};
 /// A wheel that is dropped stops, waits for a running handler, and frees its timers;
 /// pending timers do not fire. If its own handler drops it, or a future that it has
 /// woken, another thread does this once the handler has returned.
+#[derive(Debug)]
 pub struct Wheel {
     host: *mut Host,
     /// Null, or from a `Box`.
@@ -609,11 +610,5 @@ impl Drop for Wheel {
             // thread that stops the wheel.
             _ => {}
         }
-    }
-}
-
-impl std::fmt::Debug for Wheel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wheel").finish_non_exhaustive()
     }
 }

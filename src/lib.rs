@@ -76,11 +76,8 @@
 //! hand. An entry keeps its own tick on every level, so no level loses
 //! granularity.
 //!
-//! A timer fires at the first tick at or after its deadline. Deadlines that are
-//! 1.5 * 2^36 ticks from the hand or more are rounded up, by at most 5e-9 of that
-//! distance. The hand of a driven wheel is at most 2^35 ticks behind the clock. So a
-//! timer less than 2^36 ticks away is exact, and one further away is late by at most
-//! 1e-8 of its delay.
+//! A timer fires at the first tick at or after its deadline. One that is 2^36 ticks away
+//! or more is late by at most 1e-8 of its delay.
 //!
 //! # Invariants
 //!

@@ -225,11 +225,7 @@ impl Host {
 
     #[inline]
     pub fn check(&self) -> Result<(), Errno> {
-        if self.is_ours() {
-            Ok(())
-        } else {
-            Err(-libc::ESHUTDOWN)
-        }
+        self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }
 }
 

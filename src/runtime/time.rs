@@ -20,9 +20,5 @@ pub(crate) fn time(ns: u64) -> Result<u64, Errno> {
 /// A time that a clock can show: not never.
 #[inline]
 pub(crate) fn clock(ns: u64) -> Result<u64, Errno> {
-    if ns <= LONGEST {
-        Ok(ns)
-    } else {
-        Err(-libc::EINVAL)
-    }
+    (ns <= LONGEST).then_some(ns).ok_or(-libc::EINVAL)
 }

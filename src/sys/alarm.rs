@@ -13,14 +13,13 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub fn new(clock: libc::clockid_t) -> Result<Self, i32> {
-        quietly(|| {
-            // SAFETY: no memory is involved.
-            let fd = unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) };
-            if fd < 0 {
-                return Err(errno());
-            }
-            Ok(Alarm { fd, clock })
-        })
+        // SAFETY: no memory is involved.
+        quietly(
+            || match unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) } {
+                fd @ 0.. => Ok(Alarm { fd, clock }),
+                _ => Err(errno()),
+            },
+        )
     }
 
     /// Sets the alarm to an absolute time. If the time has passed, it goes off at once; if

@@ -45,10 +45,9 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
         }
         error
     });
-    if error == 0 {
-        Ok(Thread(thread))
-    } else {
-        Err(error)
+    match error {
+        0 => Ok(Thread(thread)),
+        _ => Err(error),
     }
 }
 
