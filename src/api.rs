@@ -15,7 +15,7 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
 use crate::runtime::callbacks::PROMPT;
-use crate::runtime::drive::Room;
+use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::stats::{stats, Stats};
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
@@ -24,7 +24,7 @@ use event::{Event, Timer};
 use handler::Handler;
 use options::Options;
 use period::Period;
-use run::{Bounds, Run};
+use run::Run;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -423,7 +423,7 @@ impl Wheel {
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
         let run = self.fill(events, false, |host, put| {
-            host.advance(now.as_nanos(), bounds.0, put)
+            host.advance(now.as_nanos(), bounds, put)
         })?;
         self.resume_panic();
         Ok(run)
@@ -476,7 +476,7 @@ impl Wheel {
         bounds: Bounds,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        let run = self.fill(events, false, |host, put| host.poll(bounds.0, put))?;
+        let run = self.fill(events, false, |host, put| host.poll(bounds, put))?;
         self.resume_panic();
         Ok(run)
     }

@@ -141,12 +141,12 @@ pub use api::{
     futures::{Interval, Sleep, Timeout},
     options::Options,
     period::{Missed, Period},
-    run::{Bounds, Run},
+    run::Run,
     time::{Time, When},
     Wheel,
 };
 #[cfg(not(checked))]
-pub use runtime::{pool::Overload, stats::Stats};
+pub use runtime::{drive::Bounds, pool::Overload, stats::Stats};
 #[cfg(not(checked))]
 pub use sys::clock::Clock;
 

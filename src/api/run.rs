@@ -2,12 +2,8 @@
 
 use super::event::Event;
 use super::time::nanos;
-use crate::runtime::drive::Budget;
+use crate::runtime::drive::Bounds;
 use std::time::Duration;
-
-/// Bounds for one call that drives.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Bounds(pub(crate) Budget);
 
 impl Bounds {
     /// No bounds.
@@ -17,14 +13,14 @@ impl Bounds {
 
     /// The maximum number of timers to fire; zero for no limit.
     pub fn timers(mut self, most: u32) -> Bounds {
-        self.0.items = most;
+        self.items = most;
         self
     }
 
     /// The time after which to stop; zero for no limit. A running handler is not
     /// interrupted.
     pub fn time(mut self, most: Duration) -> Bounds {
-        self.0.ns = nanos(most);
+        self.ns = nanos(most);
         self
     }
 }

@@ -3,7 +3,7 @@
 use super::timer::{hwheel_fn, hwheel_timer_t};
 use super::{extensible, host, hwheel, EINVAL};
 use crate::core::driver::Fired;
-use crate::runtime::drive::{Budget, Room};
+use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::time::time;
 use crate::runtime::{number, Errno, Host};
 use std::ffi::{c_int, c_void};
@@ -166,13 +166,13 @@ impl Batch {
 ///
 /// # Safety
 /// `run` is null or points to the number of bytes that its first word says.
-unsafe fn bounds(run: *const hwheel_run) -> Result<Budget, Errno> {
+unsafe fn bounds(run: *const hwheel_run) -> Result<Bounds, Errno> {
     if run.is_null() {
-        return Ok(Budget::default());
+        return Ok(Bounds::default());
     }
     // SAFETY: the caller's promise.
     let run: hwheel_run = unsafe { extensible(run) }?;
-    Ok(Budget {
+    Ok(Bounds {
         // More than a call can fire is no limit.
         items: run.max_fired.try_into().unwrap_or(0),
         ns: time(run.max_ns)?,
@@ -186,7 +186,7 @@ unsafe fn bounds(run: *const hwheel_run) -> Result<Budget, Errno> {
 #[inline(never)]
 unsafe fn drive(
     wheel: *mut hwheel,
-    how: impl FnOnce(&Host, Budget, Room<'_>) -> Result<bool, Errno>,
+    how: impl FnOnce(&Host, Bounds, Room<'_>) -> Result<bool, Errno>,
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
@@ -194,10 +194,10 @@ unsafe fn drive(
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
         // SAFETY: the caller's promise.
-        let budget = unsafe { bounds(run) }?;
+        let bounds = unsafe { bounds(run) }?;
         let mut batch = Batch::new(events, max, 0)?;
         let mut put = |fired: &Fired| batch.put(fired);
-        let done = how(host, budget, if max == 0 { None } else { Some(&mut put) })?;
+        let done = how(host, bounds, if max == 0 { None } else { Some(&mut put) })?;
         if !run.is_null() {
             // SAFETY: not null.
             unsafe { (*run).left = u32::from(!done) };
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn hwheel_advance(
 ) -> c_int {
     // One comparison.
     if max as usize | run.addr() != 0 {
-        let how = |host: &Host, budget, room: Room<'_>| host.advance(now_ns, budget, room);
+        let how = |host: &Host, bounds, room: Room<'_>| host.advance(now_ns, bounds, room);
         // SAFETY: the caller's promise.
         return unsafe { drive(wheel, how, events, max, run) };
     }

@@ -23,11 +23,11 @@ pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
 pub(super) const STARTING: u32 = 3;
 
-/// Bounds of a sweep: a number of timers, and nanoseconds. Zero is no limit.
+/// Bounds for one call that drives.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Budget {
-    pub items: u32,
-    pub ns: u64,
+pub struct Bounds {
+    pub(crate) items: u32,
+    pub(crate) ns: u64,
 }
 
 /// A function that gets each event of a call that drives. It returns false if it has no
@@ -42,10 +42,10 @@ impl Host {
         &self,
         drive: &mut Drive<'_, Mmap>,
         now: u64,
-        budget: Budget,
+        bounds: Bounds,
         event: Room<'_>,
     ) -> bool {
-        let end = match budget.ns {
+        let end = match bounds.ns {
             0 => u64::MAX,
             ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
         };
@@ -59,11 +59,11 @@ impl Host {
                     event,
                     last: (u64::MAX, &self.lateness[LATENESS - 1]),
                     // Relaxed: the tick thread's own, or under the lock.
-                    bounded: budget.items != 0
-                        || budget.ns != 0
+                    bounded: bounds.items != 0
+                        || bounds.ns != 0
                         || self.drive.load(Ordering::Relaxed) != IDLE,
                     // 0, for no limit, wraps.
-                    items: budget.items,
+                    items: bounds.items,
                     end,
                 },
             )
@@ -98,7 +98,7 @@ impl Host {
     /// Checks `now`, and drives to it, or to the caller's time if that is later; true if all
     /// that was due is done. A callback, or a thread beside one that drives, is refused and
     /// does not move the clock.
-    pub fn advance(&self, now: u64, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
+    pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
         let now = self.set(self.later(now));
@@ -106,7 +106,7 @@ impl Host {
             drive.leave();
             return Ok(true);
         }
-        Ok(self.sweep(&mut drive, now, budget, event))
+        Ok(self.sweep(&mut drive, now, bounds, event))
     }
 
     /// A manual clock's next time: it does not go back.
@@ -146,23 +146,23 @@ impl Host {
 
     #[inline(never)]
     fn advance_slowly(&self, now: u64) -> i32 {
-        number(self.advance(now, Budget::default(), None).map(|_| 0))
+        number(self.advance(now, Bounds::default(), None).map(|_| 0))
     }
 
     #[inline(never)]
     fn advance_due(&self, mut drive: Drive<'_, Mmap>, now: u64) -> i32 {
         number(self.check().and_then(|()| time::clock(now)).map(|now| {
             let now = self.set(self.later(now));
-            self.sweep(&mut drive, now, Budget::default(), None);
+            self.sweep(&mut drive, now, Bounds::default(), None);
             0
         }))
     }
 
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
     /// if all that was due is done.
-    pub fn poll(&self, budget: Budget, event: Room<'_>) -> Result<bool, Errno> {
+    pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let mut drive = self.take(self.clock.is_some())?;
-        let done = self.sweep(&mut drive, self.now(), budget, event);
+        let done = self.sweep(&mut drive, self.now(), bounds, event);
         if self.alarm().is_some() {
             if done {
                 self.sleep(&mut drive);
@@ -252,8 +252,8 @@ struct Firing<'h, 'e> {
     event: Room<'e>,
     /// The deadline of the last one, and the count of its lateness.
     last: (u64, &'h Tally),
-    /// It ends when the tick thread is to stop, or has a budget: the number of items
-    /// that are left, and when it is used up.
+    /// It ends when the tick thread is to stop, or has bounds: the number of items
+    /// that are left, and when the time is up.
     bounded: bool,
     items: u32,
     end: u64,
@@ -303,7 +303,7 @@ impl Firing<'_, '_> {
         self.last.1.bump(1);
     }
 
-    /// Takes one item from the budget.
+    /// Counts one item.
     #[inline(never)]
     fn is_used_up(&mut self) -> bool {
         self.items = self.items.wrapping_sub(1);

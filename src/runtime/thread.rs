@@ -1,7 +1,7 @@
 //! The tick thread: start and stop; and the body of a worker.
 
 use super::callbacks::ANY;
-use super::drive::{Budget, DRIVEN, IDLE, STARTING, STOPPING};
+use super::drive::{Bounds, DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
 use super::{Errno, Host};
 use crate::sync::{fence, Ordering};
@@ -112,7 +112,7 @@ impl Host {
                 thread::nap();
                 continue;
             };
-            if !self.sweep(&mut drive, self.now(), Budget::default(), None) {
+            if !self.sweep(&mut drive, self.now(), Bounds::default(), None) {
                 continue;
             }
             let is_set = self.sleep(&mut drive);

@@ -18,7 +18,7 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, KEYED};
 use crate::core::state::Handle;
-use crate::runtime::drive::Budget;
+use crate::runtime::drive::Bounds;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
@@ -193,8 +193,8 @@ fn is_refused_inside(host: &Host) {
     assert_eq!(host.stop(), Err(-libc::EDEADLK));
     assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
     let driven = match is_manual(host) {
-        true => host.advance(FAR * FAR, Budget::default(), None),
-        false => host.poll(Budget::default(), None),
+        true => host.advance(FAR * FAR, Bounds::default(), None),
+        false => host.poll(Bounds::default(), None),
     };
     assert_eq!(driven, Err(-libc::EBUSY));
 }
@@ -394,13 +394,13 @@ impl World {
             room -= 1;
             room != 0
         };
-        let budget = Budget {
+        let bounds = Bounds {
             items: rng.below(4) as u32,
             ns: 0,
         };
         let driven = match is_manual(host) {
-            true => host.advance(host.now() + goal, budget, Some(&mut event)),
-            false => host.poll(budget, Some(&mut event)),
+            true => host.advance(host.now() + goal, bounds, Some(&mut event)),
+            false => host.poll(bounds, Some(&mut event)),
         };
         right(driven, &[libc::EBUSY]) >= 0
     }
@@ -502,8 +502,8 @@ impl World {
             while host.wheel.pending() != 0 && self.drains.load(Ordering::Relaxed) == 0 {
                 system().pass(FAR);
                 let driven = match is_manual(host) {
-                    true => host.advance(host.now() + FAR, Budget::default(), None),
-                    false => host.poll(Budget::default(), None),
+                    true => host.advance(host.now() + FAR, Bounds::default(), None),
+                    false => host.poll(Bounds::default(), None),
                 };
                 driven.unwrap();
                 assert_eq!(host.stop(), Ok(()));

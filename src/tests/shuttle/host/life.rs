@@ -165,7 +165,7 @@ fn two_that_advance() {
                     true
                 };
                 let goal = due + TICK;
-                let advanced = host.advance(goal, Budget::default(), Some(&mut event));
+                let advanced = host.advance(goal, Bounds::default(), Some(&mut event));
                 if right(advanced, &[libc::EBUSY]) == 1 && ahead {
                     let left = host.wheel.due(timer);
                     assert_eq!(left, Err(Error::Stale), "not fired, and said to be");
@@ -174,7 +174,7 @@ fn two_that_advance() {
                 assert!(advanced.is_err() || host.now() >= goal, "behind");
                 // And where nothing is due, both ways.
                 let goal = host.now() + 1;
-                let advanced = host.advance(goal, Budget::default(), None);
+                let advanced = host.advance(goal, Bounds::default(), None);
                 assert!(advanced.is_err() || host.now() >= goal, "back");
                 let goal = host.now() + 1;
                 let advanced = host.advance_all(goal);
