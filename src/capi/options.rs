@@ -116,7 +116,7 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
         },
         executor: executor.map(|func| Executor {
             func,
-            arg: o.executor_arg,
+            arg: o.executor_arg.expose_provenance(),
         }),
     })
 }

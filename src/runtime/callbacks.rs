@@ -133,8 +133,9 @@ impl Host {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
                     let host = std::ptr::from_ref(self).cast_mut();
+                    let arg = std::ptr::with_exposed_provenance_mut(executor.arg);
                     // SAFETY: the function came with its argument.
-                    unsafe { (executor.func)(host, executor.arg) };
+                    unsafe { (executor.func)(host, arg) };
                 }
             }
             Offer::Refused => {

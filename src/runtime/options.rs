@@ -28,13 +28,9 @@ pub(crate) type Function = unsafe extern "C-unwind" fn(*mut Host, *mut libc::c_v
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {
     pub func: Function,
-    pub arg: *mut libc::c_void,
+    /// The address of the caller's argument.
+    pub arg: usize,
 }
-
-// SAFETY: a function and its argument, which the caller hands over for any thread.
-unsafe impl Send for Executor {}
-// SAFETY: as above.
-unsafe impl Sync for Executor {}
 
 impl Options {
     /// Callbacks do not run in the driver's thread.

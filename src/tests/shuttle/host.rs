@@ -263,7 +263,7 @@ impl World {
                 crew: crew.unwrap_or_default(),
                 executor: executor.then_some(Executor {
                     func: execute,
-                    arg: std::ptr::null_mut(),
+                    arg: 0,
                 }),
                 ..Options::default()
             },
