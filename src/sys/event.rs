@@ -32,8 +32,7 @@ impl Event {
             fence(Ordering::SeqCst);
             let there = is_there();
             if !there {
-                // SAFETY: `self` is borrowed.
-                unsafe { wait(std::ptr::from_ref(&self.epoch).cast(), epoch) };
+                wait(&self.epoch, epoch);
             }
             self.waiters.fetch_sub(1, Ordering::AcqRel);
             if there {
@@ -54,7 +53,7 @@ impl Event {
         if self.waiters.load(Ordering::Relaxed) != 0 {
             // AcqRel: notify.set; pairs with wait.epoch.
             self.epoch.fetch_add(1, Ordering::AcqRel);
-            wake(std::ptr::from_ref(&self.epoch).cast(), most);
+            wake(&self.epoch, most);
         }
     }
 }

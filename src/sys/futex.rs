@@ -1,33 +1,21 @@
 //! Sleeping until a word changes: what the kernel has for it.
 
 use super::quietly;
+use crate::sync::AtomicU32;
 
 /// Returns if the word is not `seen`, on a wake-up, and on a signal.
-///
-/// # Safety
-/// `word` stays mapped.
-pub(super) unsafe fn wait(word: *const u32, seen: u32) {
-    // SAFETY: the caller's promise.
-    quietly(|| unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word,
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            seen,
-            std::ptr::null::<libc::timespec>(),
-        )
-    });
+pub(super) fn wait(word: &AtomicU32, seen: u32) {
+    futex(word, libc::FUTEX_WAIT, seen);
 }
 
 /// Wakes up to `most` that wait. A word that is mapped no more is no matter.
-pub(super) fn wake(word: *const u32, most: i32) {
-    // SAFETY: the kernel only takes the address.
-    quietly(|| unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word,
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            most,
-        )
-    });
+pub(super) fn wake(word: *const AtomicU32, most: i32) {
+    futex(word, libc::FUTEX_WAKE, most as u32);
+}
+
+fn futex(word: *const AtomicU32, call: i32, number: u32) {
+    let call = call | libc::FUTEX_PRIVATE_FLAG;
+    let no_limit = std::ptr::null::<libc::timespec>();
+    // SAFETY: the kernel reads the word at most, and refuses what is not mapped.
+    quietly(|| unsafe { libc::syscall(libc::SYS_futex, word, call, number, no_limit) });
 }

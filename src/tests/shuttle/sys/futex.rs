@@ -10,17 +10,12 @@ shuttle::lazy_static! {
 }
 
 /// Returns if the word is not `seen`, and on a wake-up.
-///
-/// # Safety
-/// `word` lies in an atomic word of the model checker.
-pub(super) unsafe fn wait(word: *const u32, seen: u32) {
-    // SAFETY: the caller's promise.
-    let now = || unsafe { &*word.cast::<AtomicU32>() }.load(Ordering::Relaxed);
+pub(super) fn wait(word: &AtomicU32, seen: u32) {
     let mut asleep = ASLEEP.lock().unwrap();
-    if now() != seen {
+    if word.load(Ordering::Relaxed) != seen {
         return;
     }
-    asleep.push((word.addr(), current()));
+    asleep.push((std::ptr::from_ref(word).addr(), current()));
     drop(asleep);
     let here = || {
         ASLEEP
@@ -35,7 +30,7 @@ pub(super) unsafe fn wait(word: *const u32, seen: u32) {
 }
 
 /// Wakes up to `most` that wait.
-pub(super) fn wake(word: *const u32, most: i32) {
+pub(super) fn wake(word: *const AtomicU32, most: i32) {
     let mut left = most;
     let mut woken = Vec::new();
     ASLEEP.lock().unwrap().retain(|(at, thread)| {
