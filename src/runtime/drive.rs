@@ -163,12 +163,10 @@ impl Host {
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let mut drive = self.take(self.clock.is_some())?;
         let done = self.sweep(&mut drive, self.now(), bounds, event);
-        if self.alarm().is_some() {
-            if done {
-                self.sleep(&mut drive);
-            } else {
-                self.alarm_now();
-            }
+        if !done {
+            self.alarm_now();
+        } else if self.alarm().is_some() {
+            self.sleep(&mut drive);
         }
         Ok(done)
     }

@@ -228,19 +228,20 @@ impl Pool {
         Some(fired)
     }
 
-    /// The same for a worker: sleeps until there is one; `None` at the end.
+    /// The same, and sleeps until there is one; `None` once `over`.
+    fn take_until(&self, event: &Event, over: impl Fn() -> bool) -> Option<Fired> {
+        let mut taken = None;
+        event.wait(|| {
+            taken = self.take();
+            taken.is_some() || over()
+        });
+        taken
+    }
+
+    /// The next timer for a worker; `None` at the end.
     pub fn next(&self) -> Option<Fired> {
-        loop {
-            if let Some(fired) = self.take() {
-                return Some(fired);
-            }
-            // Acquire: pairs with the Release in `dismiss`.
-            if self.quit.load(Ordering::Acquire) != 0 {
-                return None;
-            }
-            self.work
-                .wait(|| !self.ring.is_empty() || self.quit.load(Ordering::Acquire) != 0);
-        }
+        // Acquire: pairs with the Release in `dismiss`.
+        self.take_until(&self.work, || self.quit.load(Ordering::Acquire) != 0)
     }
 
     /// A callback is over.
@@ -273,19 +274,10 @@ impl Pool {
     /// closed pool that takes as long as the callbacks, whatever the executor does. Returns
     /// at once if `run` returns false.
     pub fn empty(&self, mut run: impl FnMut(&Fired) -> bool) {
-        loop {
-            while let Some(fired) = self.take() {
-                if !run(&fired) {
-                    return;
-                }
-            }
-            let mut over = false;
-            self.change.wait(|| {
-                // Acquire: pairs with `finished`.
-                over = self.unfinished.load(Ordering::Acquire) == 0;
-                over || !self.ring.is_empty()
-            });
-            if over {
+        // Acquire: pairs with `finished`.
+        let over = || self.unfinished.load(Ordering::Acquire) == 0;
+        while let Some(fired) = self.take_until(&self.change, over) {
+            if !run(&fired) {
                 return;
             }
         }

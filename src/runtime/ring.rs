@@ -151,7 +151,7 @@ impl Ring {
             .is_ok()
     }
 
-    /// Takes the oldest. Any thread.
+    /// Takes the oldest. A timer whose push this thread has seen is there. Any thread.
     pub fn pop(&self) -> Option<Fired> {
         loop {
             let (slot, filling) = self.slot(self.front().ok()?);
@@ -187,11 +187,6 @@ impl Ring {
                 && slot.words[0].load(Ordering::Relaxed) == handle
                 && self.empty(slot, filling)
         })
-    }
-
-    /// Whether no timer waits. A timer whose push this thread has seen counts.
-    pub fn is_empty(&self) -> bool {
-        self.front().is_err()
     }
 
     /// The number of timers that wait; exact while no thread pushes or takes out.

@@ -34,7 +34,7 @@ fn full(size: u32) -> Arc<Ring> {
 /// Empties the queue, unless a thread is stopped in it, and gives up its memory.
 fn rest(ring: &Ring) -> Vec<Fired> {
     let rest = std::iter::from_fn(|| ring.pop()).collect();
-    assert!(ring.is_empty() && ring.waiting() == 0 && ring.has_room());
+    assert!(ring.pop().is_none() && ring.waiting() == 0 && ring.has_room());
     // SAFETY: the only user.
     unsafe { ring.unmap(&Heap) };
     rest
