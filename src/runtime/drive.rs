@@ -1,9 +1,4 @@
 //! Driving: advance, poll and drain, and where fired timers go.
-//!
-//! # Sleep against arm
-//!
-//! Race 3, in `core/driver/sleep.rs`. The alarm is a timerfd. A thread that arms for
-//! before the alarm sets it to *now*; the driver wakes and looks again.
 
 use super::callbacks::{Frame, ANY};
 use super::host::LATENESS;
@@ -196,9 +191,7 @@ impl Host {
     /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
-        let Some(clock) = self.clock else {
-            return Err(-libc::EINVAL);
-        };
+        let clock = self.clock.ok_or(-libc::EINVAL)?;
         let fd = self.fd.load(Ordering::Acquire);
         if fd >= 0 {
             return Ok(fd);
