@@ -456,6 +456,50 @@ static void a_stop_waits_for_a_poll(void)
 	CHECK_EQ(hwheel_destroy(polled.w), 0);
 }
 
+static struct {
+	struct hwheel *w;
+	int (*end)(struct hwheel *w);
+	atomic_int answer;
+} ending;
+
+static void *end_it(void *unused)
+{
+	atomic_store(&ending.answer, ending.end(ending.w));
+	return unused;
+}
+
+/* pthread_cancel() takes no thread away that would leave the wheel half stopped. */
+static void a_thread_that_is_cancelled_ends_the_wheel_first(void)
+{
+	for (int k = 0; k < 3; k++) {
+		pthread_t thread, driver;
+
+		ending.end = k == 0 ? hwheel_destroy : hwheel_stop;
+		ending.w = polled.w = wheel();
+		CHECK(hwheel_fd(ending.w) >= 0);
+		atomic_store(&ending.answer, 1);
+		atomic_store(&held, 0);
+		atomic_store(&release, 0);
+		CHECK_EQ(hwheel_once(ending.w, 0, hold, 0, 0, NULL), 0);
+		if (k < 2)
+			CHECK_EQ(hwheel_start(ending.w), 0);
+		else
+			CHECK_EQ(pthread_create(&driver, NULL, poll_once, NULL), 0);
+		until(&held, 1);
+		CHECK_EQ(pthread_create(&thread, NULL, end_it, NULL), 0);
+		ktap_sleep_ms(20);
+		CHECK_EQ(pthread_cancel(thread), 0);
+		ktap_sleep_ms(5);
+		atomic_store(&release, 1);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		if (k == 2)
+			CHECK_EQ(pthread_join(driver, NULL), 0);
+		CHECK_EQ(atomic_load(&ending.answer), 0);
+		if (k > 0)
+			CHECK_EQ(hwheel_destroy(ending.w), 0);
+	}
+}
+
 /* Long enough for a stop that meets one of these starts. */
 static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -507,5 +551,6 @@ static const struct ktap_test tests[] = {
 	TEST(idle_it_does_not_wake),
 	TEST(a_stop_waits_for_a_poll),
 	TEST(a_stop_waits_for_a_poll_beside_a_start),
+	TEST(a_thread_that_is_cancelled_ends_the_wheel_first),
 };
 KTAP_MAIN(tests)

@@ -30,6 +30,7 @@
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
+ * - No function is a cancellation point of pthread_cancel().
  * - In the child of a fork, a wheel of the parent gives -ESHUTDOWN. Only
  *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
  *   the child returns from the callback, no other timer fires in the child. The
@@ -277,8 +278,8 @@ struct hwheel_event {
  * two threads at once. A callback may call every function of the wheel but
  * hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
  * hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
- * It must return: no longjmp(), and an exception that leaves it ends the
- * process.
+ * It must return: no longjmp(), and an exception or a pthread_cancel() that
+ * leaves it ends the process.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel,
 			  const struct hwheel_event *event);

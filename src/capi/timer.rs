@@ -29,8 +29,8 @@ pub type hwheel_timer_t = u64;
 /// two threads at once. A callback may call every function of the wheel but
 /// hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
 /// hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
-/// It must return: no longjmp(), and an exception that leaves it ends the
-/// process.
+/// It must return: no longjmp(), and an exception or a pthread_cancel() that
+/// leaves it ends the process.
 pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 

@@ -1,7 +1,7 @@
 //! The alarm: a timerfd, on which the tick thread sleeps or a caller's event
 //! loop waits; and waiting for a descriptor.
 
-use super::{errno, quietly};
+use super::{errno, quietly, uncancelled};
 use std::time::Duration;
 
 /// The descriptor stays open until `close`.
@@ -72,7 +72,7 @@ impl Alarm {
     /// The last use.
     pub fn close(self) {
         // SAFETY: our own descriptor, used no more.
-        quietly(|| unsafe { libc::close(self.fd) });
+        uncancelled(|| unsafe { libc::close(self.fd) });
     }
 }
 

@@ -25,7 +25,7 @@
 //! BOOTTIME and REALTIME may jump where the counter does not.
 
 use crate::sys::clock;
-use crate::sys::quietly;
+use crate::sys::uncancelled;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::Read;
@@ -149,7 +149,7 @@ fn sample() -> (u64, u64, u64) {
 fn is_clock_source(name: &[u8]) -> bool {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let mut text = [0; 32];
-    let read = quietly(|| File::open(path)?.read(&mut text));
+    let read = uncancelled(|| File::open(path)?.read(&mut text));
     read.is_ok_and(|length| text[..length].trim_ascii() == name)
 }
 

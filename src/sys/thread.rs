@@ -1,7 +1,7 @@
 //! A thread that leaves the program's signals to its other threads, started
 //! fallibly.
 
-use super::quietly;
+use super::{quietly, uncancelled};
 
 /// A started thread, to be joined.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +54,10 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
 /// Waits for the end of a thread.
 pub(crate) fn join(thread: Thread) {
     // SAFETY: started by `start` and joined once.
-    quietly(|| unsafe { libc::pthread_join(thread.0, std::ptr::null_mut()) });
+    uncancelled(|| unsafe { libc::pthread_join(thread.0, std::ptr::null_mut()) });
 }
 
 /// Sleeps for a millisecond.
 pub(crate) fn nap() {
-    quietly(|| std::thread::sleep(std::time::Duration::from_millis(1)));
+    uncancelled(|| std::thread::sleep(std::time::Duration::from_millis(1)));
 }
