@@ -23,10 +23,11 @@
  * - Any thread may call them at any time, unless "Context" says otherwise.
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
+ * - A delay counts from the time of the call, also in a callback that is late.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. While a thread catches up after a jump of the clock,
- *   the delay counts from the tick that it has reached.
+ *   both numbers count from the tick that the thread has reached.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -275,9 +276,12 @@ struct hwheel_event {
  *
  * It runs on the thread that drives the wheel, or on a worker or a thread of
  * the executor if the wheel has such. The callback of one timer never runs on
- * two threads at once. A callback may call every function of the wheel but
- * hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
- * hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
+ * two threads at once. If a timer is armed again and comes due before its
+ * callback has returned, it stays pending until then, and fires.
+ *
+ * A callback may call every function of the wheel but hwheel_poll(),
+ * hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
+ * cancel, re-arm or free any timer, its own included.
  * It must return: no longjmp(), and an exception or a pthread_cancel() that
  * leaves it ends the process.
  */
@@ -826,7 +830,8 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * The time is never later than the next timer. It may be earlier: after timers
  * were cancelled, after a call that stopped at a bound, in a callback, and
  * while another thread drives. In the last two cases the call may return 1 with
- * a time that has passed, even if no timer is pending.
+ * a time that has passed, even if no timer is pending. It also returns a time
+ * that has passed while a timer that is due waits for its callback to return.
  *
  * Return:
  * * 1 - @time_ns is set.

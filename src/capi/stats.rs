@@ -39,7 +39,8 @@ pub unsafe extern "C" fn hwheel_now(
 /// The time is never later than the next timer. It may be earlier: after timers
 /// were cancelled, after a call that stopped at a bound, in a callback, and
 /// while another thread drives. In the last two cases the call may return 1 with
-/// a time that has passed, even if no timer is pending.
+/// a time that has passed, even if no timer is pending. It also returns a time
+/// that has passed while a timer that is due waits for its callback to return.
 ///
 /// Return:
 /// * 1 - @time_ns is set.

@@ -26,9 +26,12 @@ pub type hwheel_timer_t = u64;
 ///
 /// It runs on the thread that drives the wheel, or on a worker or a thread of
 /// the executor if the wheel has such. The callback of one timer never runs on
-/// two threads at once. A callback may call every function of the wheel but
-/// hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
-/// hwheel_destroy(). It may cancel, re-arm or free any timer, its own included.
+/// two threads at once. If a timer is armed again and comes due before its
+/// callback has returned, it stays pending until then, and fires.
+///
+/// A callback may call every function of the wheel but hwheel_poll(),
+/// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
+/// cancel, re-arm or free any timer, its own included.
 /// It must return: no longjmp(), and an exception or a pthread_cancel() that
 /// leaves it ends the process.
 pub type hwheel_fn =
