@@ -23,6 +23,13 @@ unsafe impl Send for Register {}
 
 pub(super) static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
+/// Whether a register is that of the calling process.
+pub(super) fn is_own(register: &Mutex<Register>) -> bool {
+    REGISTER
+        .get()
+        .is_some_and(|own| std::ptr::eq(own, register))
+}
+
 /// Waits for the lock.
 pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
     quietly(|| sync::lock(register))

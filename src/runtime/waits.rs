@@ -6,7 +6,7 @@
 //! chains comes back to the first thread, all of them would wait for ever.
 
 use super::callbacks::{Frame, Target};
-use super::register::{lock, List, Listed, Register};
+use super::register::{is_own, lock, List, Listed, Register};
 use crate::sync::Mutex;
 use std::cell::Cell;
 
@@ -49,7 +49,11 @@ impl Wait {
         unsafe { all.waits.add(&mine) };
         drop(all);
         let result = f();
-        lock(register).waits.remove(&mine);
+        // Not in a child that a callback has forked in `f`: there a thread of the parent may
+        // hold the lock for ever.
+        if is_own(register) {
+            lock(register).waits.remove(&mine);
+        }
         Some(result)
     }
 
@@ -64,5 +68,46 @@ impl Wait {
     fn closes_a_ring(&self, waits: &List<Wait>, target: Target) -> bool {
         let goes_on = |wait: &Wait| wait.runs(target) && self.closes_a_ring(waits, wait.target);
         self.runs(target) || waits.find(goes_on).is_some()
+    }
+}
+
+#[cfg(all(test, not(any(checked, miri))))]
+mod tests {
+    use super::super::callbacks::ANY;
+    use super::super::register::REGISTER;
+    use super::*;
+    use crate::api::Wheel;
+
+    /// As if another thread had held the lock at the fork.
+    #[test]
+    fn a_child_does_not_wait_for_the_lock_of_its_parent() {
+        let wheel = Wheel::new().unwrap();
+        let register = REGISTER.get().unwrap();
+        let fork = || {
+            let held = lock(register);
+            // SAFETY: the child makes no call that could wait for another thread.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: ends a child that hangs.
+                unsafe { libc::alarm(10) };
+                std::mem::forget(held);
+            }
+            child
+        };
+        let child = Frame::enter(wheel.host(), |_| {
+            Wait::during(register, (u64::MAX, ANY), fork)
+        });
+        // SAFETY: as above.
+        unsafe {
+            if child == Some(0) {
+                libc::_exit(0);
+            }
+            let mut status = -1;
+            assert_eq!(
+                libc::waitpid(child.unwrap(), &mut status, 0),
+                child.unwrap()
+            );
+            assert_eq!(status, 0);
+        }
     }
 }
