@@ -462,6 +462,48 @@ static void a_child_that_returns_into_a_destroy(void)
 	all_in_the_parent();
 }
 
+/* One more than a thread keeps its place in. */
+static struct hwheel *others[17];
+
+static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_event *e)
+{
+	fork_and_go_on(wheel, e);
+	if (getpid() != parent && hwheel_destroy(others[16]) != 0)
+		_exit(2);
+}
+
+/* The thread has used so many wheels since that it has no place in this one. */
+static void a_child_that_destroys_another_wheel_and_returns(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o,
+		.clock = HWHEEL_CLOCK_MANUAL,
+		.executor = take_no_notice,
+	};
+	int got, status = -1;
+
+	parent = getpid();
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK((void *)shared != MAP_FAILED);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
+	for (int i = 0; i < 17; i++) {
+		others[i] = ktap_manual(0, 0, 0, 0);
+		CHECK_EQ(hwheel_once(others[i], SEC, NULL, 0, 0, NULL), 0);
+	}
+	got = hwheel_run_queued(w);
+	if (getpid() != parent)
+		_exit(got == 1 ? 0 : 1);
+	CHECK_EQ(got, 1);
+	CHECK_EQ(waitpid(shared[CHILD], &status, 0), shared[CHILD]);
+	CHECK_EQ(status, 0);
+	for (int i = 0; i < 17; i++)
+		CHECK_EQ(hwheel_destroy(others[i]), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	munmap((void *)shared, 4096);
+}
+
 /* A child's thread that has no shard of the parent's wheel. */
 static void delete_it(void)
 {
@@ -505,5 +547,6 @@ static const struct ktap_test tests[] = {
 	TEST(a_child_that_returns_into_a_poll),
 	TEST(a_child_that_returns_into_a_stop),
 	TEST(a_child_that_returns_into_a_destroy),
+	TEST(a_child_that_destroys_another_wheel_and_returns),
 };
 KTAP_MAIN(tests)

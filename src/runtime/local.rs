@@ -68,6 +68,10 @@ pub(super) fn inside<R>(f: impl FnOnce(&Cell<*const Frame>) -> R) -> R {
 
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
+    if !host.is_ours() {
+        // A child takes no shard there: it may have destroyed other wheels of the register.
+        return Err(Error::Shutdown);
+    }
     if let Some(held) = table::find(host.id) {
         set_last(held);
         return Ok(held.token);
