@@ -1,6 +1,7 @@
 /* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "child.h"
@@ -178,6 +179,53 @@ static void also_for_the_first_wheel(void)
 	in_a_child(the_first_wheel_of_a_process);
 }
 
+static struct hwheel *of_parent;
+
+static void is_refused(void)
+{
+	uint64_t now;
+
+	EXPECT(hwheel_now(of_parent, &now), -ESHUTDOWN);
+}
+
+/* The process has all its mappings but a few: either no wheel, or one that a child knows. */
+static void few_mappings(void)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), most = 70000;
+	char *at = mmap(NULL, 2 * most * page, PROT_NONE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int made = 0, refused = 0;
+	size_t n = 0;
+
+	EXPECT((void *)at != MAP_FAILED, 1);
+	while (n < most && mprotect(at + 2 * n * page, page, PROT_READ) == 0)
+		n++;
+	if (n == most) {
+		printf("# a process may have more mappings here\n");
+		return;
+	}
+	while (made < 3) {
+		int got = hwheel_create(NULL, &of_parent);
+
+		if (got == 0) {
+			EXPECT(status_of(start_child(is_refused)), 0);
+			EXPECT(hwheel_destroy(of_parent), 0);
+			made++;
+		} else {
+			EXPECT(got, -ENOMEM);
+			refused++;
+		}
+		n--;
+		EXPECT(mprotect(at + 2 * n * page, page, PROT_NONE), 0);
+	}
+	EXPECT(refused >= 1, 1);
+}
+
+static void create_at_the_limit_on_mappings(void)
+{
+	in_a_child(few_mappings);
+}
+
 static void no_memory_for_timers(void)
 {
 	struct hwheel *w = wheel();
@@ -336,6 +384,7 @@ static const struct ktap_test tests[] = {
 	TEST(one_descriptor_at_most_and_it_is_closed),
 	TEST(create_without_address_space_leaves_nothing_behind),
 	TEST(also_for_the_first_wheel),
+	TEST(create_at_the_limit_on_mappings),
 	TEST(setup_without_memory_changes_nothing),
 	TEST(arming_without_memory_changes_nothing),
 	TEST(every_armed_timer_fires_without_memory),

@@ -152,9 +152,8 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        wipe_in_child(host.wheel.page_to_wipe());
         let mut made = Ok(());
-        if no_pool || !local::enter(host) {
+        if no_pool || !wipe_in_child(host.wheel.page_to_wipe()) || !local::enter(host) {
             made = Err(-libc::ENOMEM);
         } else if let Some(pool) = &host.pool {
             let hired = pool.hire(options.crew.workers, thread::work, at.cast());

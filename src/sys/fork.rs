@@ -2,17 +2,19 @@
 //! with one load, and has locks that no thread of its parent holds.
 
 use super::maps::Mmap;
-use super::quietly;
+use super::{errno, quietly};
 use crate::core::memory::{Memory, Pages};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PAGE: usize = 4096;
 
-/// Has the kernel clear a page in forked children. A kernel before 4.14 refuses,
-/// and then a child is not told apart.
-pub(crate) fn wipe_in_child(page: *mut u8) {
+/// Has the kernel clear a page in forked children; false without memory. A kernel before
+/// 4.14 does not know that, and then a child is not told apart.
+pub(crate) fn wipe_in_child(page: *mut u8) -> bool {
     // SAFETY: of a page, it changes nothing in this process.
-    quietly(|| unsafe { libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) });
+    quietly(|| unsafe {
+        libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 || errno() != libc::EAGAIN
+    })
 }
 
 /// A value that each process has for itself: a forked child makes a new one. The pointer
@@ -28,13 +30,17 @@ impl<T: Default + Sync> PerProcess<T> {
     /// The value of the calling process; `None` without memory.
     pub fn get(&self) -> Option<&T> {
         let page = made(&self.0, |page| wipe_in_child(page.cast()))?;
-        // SAFETY: a page of its own.
-        made(page, |at| unsafe { at.write(T::default()) })
+        made(page, |at| {
+            // SAFETY: a page of its own.
+            unsafe { at.write(T::default()) };
+            true
+        })
     }
 }
 
-/// The value behind a pointer. The first thread maps a page and makes the value there.
-fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T)) -> Option<&T> {
+/// The value behind a pointer. The first thread maps a page and makes the value there;
+/// `make` returns false without memory.
+fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T) -> bool) -> Option<&T> {
     // Acquire: pairs with the Release below.
     let mut at = pointer.load(Ordering::Acquire);
     if at.is_null() {
@@ -43,23 +49,41 @@ fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T)) -> Option<&T> {
             return None;
         }
         at = fresh.cast();
-        make(at);
         let null = std::ptr::null_mut();
-        let exchanged = pointer.compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire);
+        let exchanged = match make(at) {
+            true => pointer.compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire),
+            false => Err(null),
+        };
         if let Err(first) = exchanged {
             // SAFETY: nobody has seen `fresh`.
             unsafe { Mmap.unmap(fresh, PAGE) };
             at = first;
         }
     }
-    // SAFETY: made, and never unmapped.
-    Some(unsafe { &*at })
+    // SAFETY: null, or made and never unmapped.
+    unsafe { at.as_ref() }
 }
 
 #[cfg(all(test, not(any(checked, miri))))]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use std::sync::{Barrier, Mutex};
+    use std::thread;
+
+    #[test]
+    fn threads_that_come_first_get_one_value() {
+        const THREADS: usize = 4;
+        let together = Barrier::new(THREADS);
+        let get = |value: &PerProcess<Mutex<u64>>| {
+            together.wait();
+            *value.get().unwrap().lock().unwrap() += 1;
+        };
+        for _ in 0..100 {
+            let value = PerProcess::new();
+            thread::scope(|s| (0..THREADS).for_each(|_| _ = s.spawn(|| get(&value))));
+            assert_eq!(*value.get().unwrap().lock().unwrap(), THREADS as u64);
+        }
+    }
 
     #[test]
     fn a_child_has_a_value_and_a_lock_of_its_own() {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 
-pub(crate) fn wipe_in_child(_: *mut u8) {}
+pub(crate) fn wipe_in_child(_: *mut u8) -> bool {
+    true
+}
 
 /// Not of size zero: its place tells it from others.
 pub(crate) struct PerProcess<T>(u8, PhantomData<T>);
