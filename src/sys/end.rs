@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 static KEY: AtomicU64 = AtomicU64::new(0);
 
 fn key() -> Option<libc::pthread_key_t> {
-    // Relaxed: the number is all there is to it.
-    let made = KEY.load(Ordering::Relaxed).checked_sub(1)?;
+    // Acquire: what the C library has written about the key; pairs with `prepare`.
+    let made = KEY.load(Ordering::Acquire).checked_sub(1)?;
     libc::pthread_key_t::try_from(made).ok()
 }
 
@@ -22,11 +22,11 @@ pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
     // SAFETY: a valid pointer and a function that lives as long as the library,
     // which is never unloaded.
     if quietly(|| unsafe { libc::pthread_key_create(&mut fresh, Some(f)) }) == 0 {
-        // Relaxed: as above.
+        // Release: pairs with `key`. Relaxed otherwise: `key` reads it again.
         let exchanged = KEY.compare_exchange(
             0,
             u64::from(fresh) + 1,
-            Ordering::Relaxed,
+            Ordering::Release,
             Ordering::Relaxed,
         );
         if exchanged.is_err() {
