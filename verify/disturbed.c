@@ -26,10 +26,14 @@ ssize_t __real_read(int fd, void *to, size_t n);
 /*
  * The wall clock, so far from the kernel's, and the alarm that goes by it. As
  * in the kernel, a step wakes a sleeper that has asked for it, with ECANCELED.
+ * A setting of the alarm says the same of a step that no read has said, and sets
+ * the alarm.
  */
 static struct {
 	pthread_mutex_t lock;
 	int fd, asked;
+	/* a step comes behind the next creation of an alarm */
+	atomic_int steps_soon;
 	atomic_int stepped;
 	_Atomic int64_t ahead_ns;
 } wall = { .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1 };
@@ -61,8 +65,10 @@ int __wrap_timerfd_create(int clock, int flags)
 {
 	int fd = __real_timerfd_create(clock, flags);
 
-	if (clock == CLOCK_REALTIME)
+	if (clock == CLOCK_REALTIME) {
 		wall.fd = fd;
+		atomic_store(&wall.stepped, atomic_exchange(&wall.steps_soon, 0));
+	}
 	return fd;
 }
 
@@ -76,11 +82,14 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *to,
 		return __real_timerfd_settime(fd, flags, to, old);
 	pthread_mutex_lock(&wall.lock);
 	wall.asked = flags & TFD_TIMER_CANCEL_ON_SET;
-	atomic_store(&wall.stepped, 0);
 	if (to->it_value.tv_sec != 0 || to->it_value.tv_nsec != 0)
 		real.it_value = shifted(to->it_value,
 					-atomic_load(&wall.ahead_ns));
 	got = __real_timerfd_settime(fd, flags, &real, old);
+	if (got == 0 && wall.asked && atomic_exchange(&wall.stepped, 0)) {
+		errno = ECANCELED;
+		got = -1;
+	}
 	pthread_mutex_unlock(&wall.lock);
 	return got;
 }
@@ -180,6 +189,17 @@ static struct hwheel *wall_wheel(void)
 	EXPECT(hwheel_create(&o, &w), 0);
 	EXPECT(hwheel_start(w), 0);
 	return w;
+}
+
+static void stepped_before_the_first_alarm(void)
+{
+	atomic_store(&wall.steps_soon, 1);
+	EXPECT(hwheel_destroy(wall_wheel()), 0);
+}
+
+static void a_clock_that_steps_under_a_start(void)
+{
+	in_a_child(stepped_before_the_first_alarm);
 }
 
 static uint64_t last_deadline;
@@ -488,6 +508,7 @@ static void a_callback_that_never_returns(void)
 static const struct ktap_test tests[] = {
 	TEST(an_alarm_that_reads_strangely),
 	TEST(an_alarm_that_does_not_block),
+	TEST(a_clock_that_steps_under_a_start),
 	TEST(a_clock_that_steps_under_the_tick_thread),
 	TEST(a_clock_that_steps_at_random),
 	TEST(a_storm_of_signals),

@@ -48,6 +48,8 @@ impl Alarm {
         quietly(|| unsafe {
             match libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) {
                 0 => Ok(()),
+                // It is set all the same. The clock was set since the last read.
+                _ if errno() == libc::ECANCELED => Ok(()),
                 _ => Err(errno()),
             }
         })
