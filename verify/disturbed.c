@@ -237,6 +237,33 @@ static void stepping_clock(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
+/* Dead entries go while the clock is far behind the wheel's time. */
+static void cleaned_behind_the_hand(void)
+{
+	struct hwheel_stats s = { .size = sizeof s };
+	struct hwheel *w = wall_wheel();
+	hwheel_timer_t t = 0;
+
+	EXPECT(hwheel_timer_setup(w, NULL, 0, &t), 0);
+	EXPECT(hwheel_once(w, 0, count, 0, 0, NULL), 0);
+	until_called(1);
+	step_wall(-(int64_t)(3600 * SEC));
+	for (uint64_t n = 0; n < 500000; n++) {
+		EXPECT(hwheel_timer_mod(w, t, (1000000 - n) * MS, 0) >= 0, 1);
+		if (n % 1000 == 0)
+			ktap_sleep_ms(1);
+	}
+	EXPECT(hwheel_get_stats(w, &s), 0);
+	printf("# %llu entries\n", (unsigned long long)s.entries);
+	EXPECT(s.entries < 100000, 1);
+	EXPECT(hwheel_destroy(w), 0);
+}
+
+static void a_clean_up_after_the_clock_stepped_back(void)
+{
+	in_a_child(cleaned_behind_the_hand);
+}
+
 static void a_clock_that_steps_under_the_tick_thread(void)
 {
 	in_a_child(stepping_clock);
@@ -511,6 +538,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_clock_that_steps_under_a_start),
 	TEST(a_clock_that_steps_under_the_tick_thread),
 	TEST(a_clock_that_steps_at_random),
+	TEST(a_clean_up_after_the_clock_stepped_back),
 	TEST(a_storm_of_signals),
 	TEST(stopped_and_continued),
 	TEST(forked_while_armed),

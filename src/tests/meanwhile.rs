@@ -99,7 +99,8 @@ fn asleep<M: Memory>(w: &Wheel<M>) -> u64 {
     alarm.get()
 }
 
-/// A driver that has stopped in a tick wakes at once for the rest of it.
+/// A driver that has stopped in a tick wakes at once for the rest of it, even if the clock
+/// has stepped back behind that tick.
 #[test]
 fn a_sleep_in_the_middle_of_a_tick() {
     let w = wheel();
@@ -111,7 +112,7 @@ fn a_sleep_in_the_middle_of_a_tick() {
         assert_eq!(fired(&w, 5, 1), [all.remove(0)]);
         let pending = all.iter().filter(|t| w.is_pending(**t) == Ok(true));
         assert_eq!(pending.count(), left);
-        assert_eq!(asleep(&w), at(5));
+        assert_eq!(asleep(&w), 0);
     }
     assert_eq!(fired(&w, 5, 9), all);
     assert_eq!(asleep(&w), at(5 + LEAP));

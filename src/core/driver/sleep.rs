@@ -54,8 +54,8 @@ impl Sink for Quiet {
 
 impl<M: Memory> Drive<'_, M> {
     /// Finds the time at which the driver must wake, and calls `set` with that time
-    /// in nanoseconds; again if an earlier deadline comes meanwhile. From now on an
-    /// arm for an earlier time wakes the driver, until it sweeps again.
+    /// in nanoseconds, or 0 for at once; again if an earlier deadline comes meanwhile.
+    /// From now on an arm for an earlier time wakes the driver, until it sweeps again.
     ///
     /// The driver reads the nodes of the next entries, so that it does not wake for
     /// timers that were cancelled or moved. It wakes at least every 2^35 ticks, so
@@ -89,7 +89,11 @@ impl<M: Memory> Drive<'_, M> {
             shared.alarm.store(tick, Ordering::Relaxed);
             let floor = if stays { NEVER } else { tick };
             shared.floor.store(floor, Ordering::Relaxed);
-            set(wheel.ticks.ns(tick.max(wheel.gate.hand())));
+            // At once if the hand is there: the clock may have stepped back behind the hand.
+            set(match tick <= wheel.gate.hand() {
+                true => 0,
+                false => wheel.ticks.ns(tick),
+            });
             shared.kick.was_set();
             fence(Ordering::SeqCst);
             // sleep.look
