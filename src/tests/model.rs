@@ -18,6 +18,7 @@ mod keys;
 mod leap;
 mod memory;
 mod pairs;
+mod pool;
 mod race_1;
 mod race_2;
 mod race_3;

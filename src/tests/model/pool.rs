@@ -1,0 +1,169 @@
+//! The pool, and the events on which its threads sleep: who is not woken sleeps for ever.
+
+use super::{duel, Plain};
+use crate::core::driver::Fired;
+use crate::runtime::pool::{Crew, Offer, Overload, Pool};
+use crate::sync::{AtomicU64, Ordering};
+use crate::sys::event::Event;
+use crate::tests::checker::func;
+use std::sync::atomic::AtomicU64 as Count;
+
+fn timer(handle: u64) -> Fired {
+    Fired {
+        handle,
+        func: func(1),
+        cookie: 0,
+        deadline_ns: 0,
+        missed: 0,
+        kind: 0,
+    }
+}
+
+/// A pool with a queue of one, whose callbacks write plain memory.
+struct Callbacks {
+    pool: Pool,
+    written: Plain,
+    ran: Count,
+}
+
+impl Callbacks {
+    fn new(overload: Overload) -> Callbacks {
+        let crew = Crew {
+            workers: 0,
+            queue: 1,
+            overload,
+        };
+        Callbacks {
+            pool: Pool::new(&crew).unwrap(),
+            written: Plain::default(),
+            ran: Count::new(0),
+        }
+    }
+
+    /// With a callback of timer 1 in the queue.
+    fn full() -> Callbacks {
+        let c = Callbacks::new(Overload::Block);
+        assert_eq!(c.pool.offer(&timer(1)), Offer::Taken);
+        c
+    }
+
+    fn run(&self) {
+        self.written.set(self.written.get() + 1);
+        self.ran.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn run_queued(&self) -> bool {
+        self.run();
+        self.pool.finished();
+        true
+    }
+
+    /// Drives: offers a timer, and runs its callback if that is refused.
+    fn drive(&self, handle: u64) -> Offer {
+        let offer = self.pool.offer(&timer(handle));
+        if offer == Offer::Refused {
+            self.run();
+        }
+        offer
+    }
+
+    /// The end of a stop: what is queued runs, and what runs has ended.
+    fn empty(&self) {
+        self.pool.empty(|_| self.run_queued());
+        assert_eq!(self.written.get(), self.ran.load(Ordering::Relaxed));
+    }
+}
+
+/// Waits on an event until the condition of the other thread is true.
+#[test]
+fn event_wait_against_notify() {
+    duel(
+        || (Event::default(), AtomicU64::new(0)),
+        |(event, word)| event.wait(|| word.load(Ordering::Relaxed) != 0),
+        |(event, word)| {
+            word.store(1, Ordering::Relaxed);
+            event.notify(1);
+        },
+        |_, (), ()| {},
+    );
+}
+
+/// A worker runs what is offered, and ends; who stops the pool sees what the callback did.
+#[test]
+fn pool_worker_against_a_driver_that_stops() {
+    duel(
+        || Callbacks::new(Overload::Run),
+        |c| while c.pool.next().is_some_and(|_| c.run_queued()) {},
+        |c| {
+            assert_eq!(c.drive(1), Offer::Taken);
+            c.pool.close();
+            c.empty();
+            c.pool.dismiss();
+        },
+        |c, (), ()| assert_eq!(c.ran.load(Ordering::Relaxed), 1),
+    );
+}
+
+/// A driver that waits for room gets it.
+#[test]
+fn pool_full_queue_against_a_worker() {
+    duel(
+        Callbacks::full,
+        |c| assert_eq!(c.drive(2), Offer::Taken),
+        |c| assert!(c.pool.take().is_some_and(|_| c.run_queued())),
+        |c, (), ()| {
+            c.pool.close();
+            c.empty();
+            assert_eq!(c.ran.load(Ordering::Relaxed), 2);
+        },
+    );
+}
+
+/// A driver that waits for room is freed by a stop, and runs the callback itself.
+#[test]
+fn pool_full_queue_against_a_stop() {
+    duel(
+        Callbacks::full,
+        |c| assert_eq!(c.drive(2), Offer::Refused),
+        |c| c.pool.close(),
+        |c, (), ()| {
+            c.empty();
+            assert_eq!(c.ran.load(Ordering::Relaxed), 2);
+        },
+    );
+}
+
+/// A thread that waits for a timer takes it away from a driver that waits for room.
+#[test]
+fn pool_full_queue_against_a_wait() {
+    duel(
+        Callbacks::full,
+        |c| assert_eq!(c.drive(2), Offer::Revoked),
+        |c| {
+            assert!(c.pool.wait_for(2, &mut 0, || false));
+            c.pool.finished();
+        },
+        |c, (), ()| {
+            c.pool.close();
+            c.empty();
+            assert_eq!(c.ran.load(Ordering::Relaxed), 1);
+        },
+    );
+}
+
+/// A thread that waits for a timer hears that it was put into the queue.
+#[test]
+fn pool_push_against_a_wait() {
+    duel(
+        || Callbacks::new(Overload::Run),
+        |c| assert_eq!(c.drive(1), Offer::Taken),
+        |c| {
+            assert!(c.pool.wait_for(1, &mut 0, || false));
+            c.pool.finished();
+        },
+        |c, (), ()| {
+            c.empty();
+            assert_eq!(c.ran.load(Ordering::Relaxed), 0);
+        },
+    );
+}
