@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// WithTimeout is context.WithTimeout by a timer of the wheel.
+// WithTimeout is context.WithTimeout by a timer of the wheel. A context that is derived from
+// it ends in a goroutine, so it may end a moment after the call that cancels its parent.
 func (t *Timers) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return t.WithDeadline(parent, time.Now().Add(d))
 }
