@@ -41,10 +41,10 @@ static void edge_triggered_polling_loses_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* With EPOLLONESHOT no thread is refused, which would cost it its edge. */
 struct crowd {
 	struct hwheel *wheel;
 	int ep;
+	uint32_t trigger;
 	atomic_uint fired, refused;
 };
 
@@ -63,30 +63,48 @@ static void *wait_for_a_turn(void *arg)
 			atomic_fetch_add(&c->fired, (unsigned)n);
 		else
 			atomic_fetch_add(&c->refused, 1);
-		event.events = EPOLLIN | EPOLLONESHOT;
-		epoll_ctl(c->ep, EPOLL_CTL_MOD, hwheel_fd(c->wheel), &event);
+		event.events = EPOLLIN | c->trigger;
+		if (c->trigger == EPOLLONESHOT)
+			epoll_ctl(c->ep, EPOLL_CTL_MOD, hwheel_fd(c->wheel), &event);
 	}
 	return NULL;
 }
 
-static void threads_may_wait_for_one_descriptor(void)
+/* Several threads wait for one descriptor; how many times one was refused. */
+static unsigned wait_in_a_crowd(uint32_t trigger)
 {
-	struct crowd c = { .wheel = make(HWHEEL_CLOCK_MONOTONIC, NULL, NULL) };
-	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT };
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MONOTONIC, .tick_ns = MS / 1000,
+	};
+	struct crowd c = { .trigger = trigger };
+	struct epoll_event event = { .events = EPOLLIN | trigger };
 	pthread_t threads[CROWD];
 
+	CHECK_EQ(hwheel_create(&o, &c.wheel), 0);
 	c.ep = epoll_create1(EPOLL_CLOEXEC);
 	CHECK_EQ(epoll_ctl(c.ep, EPOLL_CTL_ADD, hwheel_fd(c.wheel), &event), 0);
 	for (uint64_t i = 0; i < 100; i++)
-		CHECK_EQ(hwheel_every(c.wheel, 0, MS, 0, NULL, i, HWHEEL_MISSED_BURST, NULL), 0);
+		CHECK_EQ(hwheel_every(c.wheel, i * MS / 100, MS, 0, NULL, i, HWHEEL_MISSED_BURST,
+				      NULL), 0);
 	for (int i = 0; i < CROWD; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, wait_for_a_turn, &c), 0);
 	for (int i = 0; i < CROWD; i++)
 		CHECK_EQ(pthread_join(threads[i], NULL), 0);
 	CHECK(atomic_load(&c.fired) >= ENOUGH);
-	CHECK_EQ(atomic_load(&c.refused), 0);
 	CHECK_EQ(close(c.ep), 0);
 	CHECK_EQ(hwheel_destroy(c.wheel), 0);
+	return atomic_load(&c.refused);
+}
+
+/* A thread that is refused has used up an edge. The one that polls makes another. */
+static void a_refused_poll_loses_no_edge(void)
+{
+	wait_in_a_crowd(EPOLLET);
+}
+
+static void no_poll_is_refused_with_oneshot(void)
+{
+	CHECK_EQ(wait_in_a_crowd(EPOLLONESHOT), 0);
 }
 
 /* As that of a new descriptor: a poll finds nothing, and ends that. */
@@ -273,7 +291,8 @@ static void a_timer_is_live_until_its_callback_has_returned(void)
 
 static const struct ktap_test tests[] = {
 	TEST(edge_triggered_polling_loses_nothing),
-	TEST(threads_may_wait_for_one_descriptor),
+	TEST(a_refused_poll_loses_no_edge),
+	TEST(no_poll_is_refused_with_oneshot),
 	TEST(a_descriptor_may_be_readable_with_nothing_due),
 	TEST(an_event_in_the_array_is_told_by_its_handle),
 	TEST(callbacks_run_on_the_stack_of_the_calls_that_say_so),

@@ -286,9 +286,10 @@ pub unsafe extern "C" fn hwheel_poll(
 /// belongs to the wheel: the caller neither reads nor closes it.
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
-/// too: a hwheel_poll() that leaves due timers makes a new edge. One that gets
-/// -EBUSY makes none. So several threads that wait for the descriptor use
-/// EPOLLONESHOT. The one that is woken calls hwheel_poll(), then arms it again.
+/// too: a hwheel_poll() that leaves due timers makes a new edge, also if another
+/// thread has got -EBUSY meanwhile. EPOLLONESHOT spares several threads that
+/// wait for the descriptor the error: the one that is woken calls hwheel_poll(),
+/// then arms it again.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.

@@ -7,7 +7,7 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
 use crate::core::ticks::EXACT_BELOW;
-use crate::sync::{fence_after_rmw, Ordering};
+use crate::sync::{fence, fence_after_rmw, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
@@ -155,13 +155,36 @@ impl Host {
 
     /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
     /// if all that was due is done.
+    ///
+    /// The alarm may wake another thread before this one has given the lock back. The other
+    /// thread is refused then, and what has woken it is used up. So it says so before it
+    /// tries a second time, and this one sets the alarm once more if that is needed.
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
-        let mut drive = self.take(self.clock.is_some())?;
+        let is_right = self.clock.is_some();
+        let mut drive = match self.take(is_right) {
+            Err(e) if e == -libc::EBUSY => {
+                // Release: what has woken this thread.
+                self.refused.store(1, Ordering::Release);
+                fence(Ordering::SeqCst);
+                self.take(is_right)?
+            }
+            taken => taken?,
+        };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
         if !done {
             self.alarm_now();
         } else if self.alarm().is_some() {
             self.sleep(&mut drive);
+        }
+        drop(drive);
+        fence(Ordering::SeqCst);
+        // Relaxed: spares the exchange. Acquire: pairs with the Release above, so this
+        // thread has heard of what has woken the other.
+        if self.refused.load(Ordering::Relaxed) != 0
+            && self.refused.swap(0, Ordering::Acquire) != 0
+            && self.wheel.is_wanted(self.now())
+        {
+            self.alarm_now();
         }
         Ok(done)
     }

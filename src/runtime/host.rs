@@ -46,6 +46,8 @@ pub(crate) struct Host {
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,
+    /// 1 if a poll was refused because another thread drives.
+    pub(super) refused: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
     pub(super) thread: UnsafeCell<Option<Thread>>,
@@ -140,6 +142,7 @@ impl Host {
                 manual_ns: AtomicU64::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
+                refused: AtomicU32::new(0),
                 end: Event::default(),
                 thread: UnsafeCell::new(None),
                 call: call,

@@ -9,6 +9,7 @@
 //! deadlock, and one that goes round for ever takes too many steps.
 
 mod bytes;
+mod edges;
 mod life;
 mod waits;
 
