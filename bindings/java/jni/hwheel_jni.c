@@ -148,56 +148,46 @@ LIBRARY(jint, setPeriod, jlong wheel, jlong timer, jlong period)
  */
 #define PART 256
 
-static jint part_of(jint count, jint from)
+/* Moves timers; without times it deletes them. */
+static jint each_part(JNIEnv *env, jlong wheel, jlongArray timers, jlongArray times, jint count,
+		      jint flags, jintArray results)
 {
-	return count - from < PART ? count - from : PART;
+	jint from = 0, done = 0;
+
+	do {
+		jint result, n = count - from < PART ? count - from : PART;
+		jlong t[PART], ns[PART];
+		jint r[PART];
+
+		(*env)->GetLongArrayRegion(env, timers, from, n, t);
+		if (times) {
+			(*env)->GetLongArrayRegion(env, times, from, n, ns);
+			result = hwheel_timer_mod_many(WHEEL, (uint64_t *)t, (uint64_t *)ns,
+						       (uint32_t)n, (uint32_t)flags, r);
+		} else {
+			result = hwheel_timer_delete_many(WHEEL, (uint64_t *)t, (uint32_t)n, r);
+		}
+		if (result < 0)
+			return result;
+		if (results)
+			(*env)->SetIntArrayRegion(env, results, from, n, r);
+		done += result;
+		from += n;
+	} while (from < count);
+	return done;
 }
 
 LIBRARY(jint, modMany, jlong wheel, jlongArray timers, jlongArray times, jint count,
 	jint flags, jintArray results)
 {
-	jint from = 0, done = 0;
-
 	(void)class;
-	do {
-		jint result, n = part_of(count, from);
-		jlong t[PART], ns[PART];
-		jint r[PART];
-
-		(*env)->GetLongArrayRegion(env, timers, from, n, t);
-		(*env)->GetLongArrayRegion(env, times, from, n, ns);
-		result = hwheel_timer_mod_many(WHEEL, (uint64_t *)t, (uint64_t *)ns, (uint32_t)n,
-					       (uint32_t)flags, r);
-		if (result < 0)
-			return result;
-		if (results)
-			(*env)->SetIntArrayRegion(env, results, from, n, r);
-		done += result;
-		from += n;
-	} while (from < count);
-	return done;
+	return each_part(env, wheel, timers, times, count, flags, results);
 }
 
 LIBRARY(jint, deleteMany, jlong wheel, jlongArray timers, jint count, jintArray results)
 {
-	jint from = 0, done = 0;
-
 	(void)class;
-	do {
-		jint result, n = part_of(count, from);
-		jlong t[PART];
-		jint r[PART];
-
-		(*env)->GetLongArrayRegion(env, timers, from, n, t);
-		result = hwheel_timer_delete_many(WHEEL, (uint64_t *)t, (uint32_t)n, r);
-		if (result < 0)
-			return result;
-		if (results)
-			(*env)->SetIntArrayRegion(env, results, from, n, r);
-		done += result;
-		from += n;
-	} while (from < count);
-	return done;
+	return each_part(env, wheel, timers, NULL, count, 0, results);
 }
 
 LIBRARY(jint, delete, jlong wheel, jlong timer)
