@@ -194,6 +194,9 @@ end
 function hwheel.events(n)
 	return ffi.new("struct hwheel_event[?]", n)
 end
+-- Compiled code puts off making a short array that is rarely used, and LuaJIT 2.1 then makes
+-- it too short and writes beyond it.
+jit.off(hwheel.events)
 
 --- The version of the library that is loaded, a string.
 function hwheel.version()

@@ -120,6 +120,17 @@ end
 assert(not pcall(hwheel.new, { tick = 1 }) and not pcall(hwheel.new, { tick_ns = -1 }))
 assert(wheel:mod_many(handles(2, timer), handles(2), 1) == 1)
 
+-- Arrays that a hot loop makes and rarely uses have their length.
+local arrays = {}
+for i = 1, 1000 do
+	local events = hwheel.events(2)
+	if i % 100 == 99 then arrays[#arrays + 1] = events end
+end
+for _, events in ipairs(arrays) do
+	assert(ffi.sizeof(events) == 2 * ffi.sizeof "struct hwheel_event")
+	assert(events[1].timer == 0)
+end
+
 -- The collector closes forgotten wheels.
 for _ = 1, 1000 do assert(assert(hwheel.new { tick_ns = 1e6 }):once(1, 1)) end
 collectgarbage()
