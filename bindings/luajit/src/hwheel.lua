@@ -204,9 +204,12 @@ function hwheel.version()
 end
 
 -- Whether close() was called by a finalizer in the middle of a method, which may still use
--- the wheel. Then it is left to the collector.
+-- the wheel. Then it is left to the collector. LuaJIT since November 2025 runs finalizers in
+-- a thread of their own, which cannot yield and does not show the method.
 local methods = {}
 local function interrupts()
+	local thread, main = coroutine.running()
+	if thread and not main and not coroutine.isyieldable() then return true end
 	local level = 3
 	local frame = debug.getinfo(level, "f")
 	while frame and not methods[frame.func] do
