@@ -67,10 +67,23 @@ impl Callbacks {
         offer
     }
 
+    /// Waits for a timer, which it takes out of the hands of others.
+    fn take_away(&self, handle: u64) {
+        assert!(self.pool.wait_for(handle, &mut 0, || false));
+        self.pool.finished();
+    }
+
     /// The end of a stop: what is queued runs, and what runs has ended.
     fn empty(&self) {
         self.pool.empty(|_| self.run_queued());
         assert_eq!(self.written.get(), self.ran.load(Ordering::Relaxed));
+    }
+
+    /// A stop, after which so many callbacks have run.
+    fn stop(&self, ran: u64) {
+        self.pool.close();
+        self.empty();
+        assert_eq!(self.ran.load(Ordering::Relaxed), ran);
     }
 }
 
@@ -111,11 +124,7 @@ fn pool_full_queue_against_a_worker() {
         Callbacks::full,
         |c| assert_eq!(c.drive(2), Offer::Taken),
         |c| assert!(c.pool.take().is_some_and(|_| c.run_queued())),
-        |c, (), ()| {
-            c.pool.close();
-            c.empty();
-            assert_eq!(c.ran.load(Ordering::Relaxed), 2);
-        },
+        |c, (), ()| c.stop(2),
     );
 }
 
@@ -139,15 +148,8 @@ fn pool_full_queue_against_a_wait() {
     duel(
         Callbacks::full,
         |c| assert_eq!(c.drive(2), Offer::Revoked),
-        |c| {
-            assert!(c.pool.wait_for(2, &mut 0, || false));
-            c.pool.finished();
-        },
-        |c, (), ()| {
-            c.pool.close();
-            c.empty();
-            assert_eq!(c.ran.load(Ordering::Relaxed), 1);
-        },
+        |c| c.take_away(2),
+        |c, (), ()| c.stop(1),
     );
 }
 
@@ -157,10 +159,7 @@ fn pool_push_against_a_wait() {
     duel(
         || Callbacks::new(Overload::Run),
         |c| assert_eq!(c.drive(1), Offer::Taken),
-        |c| {
-            assert!(c.pool.wait_for(1, &mut 0, || false));
-            c.pool.finished();
-        },
+        |c| c.take_away(1),
         |c, (), ()| {
             c.empty();
             assert_eq!(c.ran.load(Ordering::Relaxed), 0);
