@@ -70,7 +70,7 @@ static void *wait_for_a_turn(void *arg)
 	return NULL;
 }
 
-/* Several threads wait for one descriptor; how many times one was refused. */
+/* Has several threads wait for one descriptor. Returns how often one was refused. */
 static unsigned wait_in_a_crowd(uint32_t trigger)
 {
 	struct hwheel_options o = {

@@ -462,17 +462,18 @@ static void a_child_that_returns_into_a_destroy(void)
 	all_in_the_parent();
 }
 
-/* One more than a thread keeps its place in. */
-static struct hwheel *others[17];
+/* A thread keeps a shard in each of at most 16 wheels. */
+enum { OTHERS = 17 };
+static struct hwheel *others[OTHERS];
 
 static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	fork_and_go_on(wheel, e);
-	if (getpid() != parent && hwheel_destroy(others[16]) != 0)
+	if (getpid() != parent && hwheel_destroy(others[OTHERS - 1]) != 0)
 		_exit(2);
 }
 
-/* The thread has used so many wheels since that it has no place in this one. */
+/* The thread has used so many other wheels since that it has given up its shard of this one. */
 static void a_child_that_destroys_another_wheel_and_returns(void)
 {
 	struct hwheel_options o = {
@@ -488,7 +489,7 @@ static void a_child_that_destroys_another_wheel_and_returns(void)
 	CHECK_EQ(hwheel_create(&o, &w), 0);
 	CHECK_EQ(hwheel_once(w, MS, fork_and_destroy_another, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
-	for (int i = 0; i < 17; i++) {
+	for (int i = 0; i < OTHERS; i++) {
 		others[i] = ktap_manual(0, 0, 0, 0);
 		CHECK_EQ(hwheel_once(others[i], SEC, NULL, 0, 0, NULL), 0);
 	}
@@ -498,7 +499,7 @@ static void a_child_that_destroys_another_wheel_and_returns(void)
 	CHECK_EQ(got, 1);
 	CHECK_EQ(waitpid(shared[CHILD], &status, 0), shared[CHILD]);
 	CHECK_EQ(status, 0);
-	for (int i = 0; i < 17; i++)
+	for (int i = 0; i < OTHERS; i++)
 		CHECK_EQ(hwheel_destroy(others[i]), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	munmap((void *)shared, 4096);

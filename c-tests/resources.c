@@ -188,7 +188,7 @@ static void is_refused(void)
 	EXPECT(hwheel_now(of_parent, &now), -ESHUTDOWN);
 }
 
-/* The process has all its mappings but a few: either no wheel, or one that a child knows. */
+/* Near the limit on mappings a wheel is either refused, or made so that a child is. */
 static void few_mappings(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE), most = 70000;

@@ -468,7 +468,7 @@ static void *end_it(void *unused)
 	return unused;
 }
 
-/* pthread_cancel() takes no thread away that would leave the wheel half stopped. */
+/* A thread that pthread_cancel() ends in the middle of a stop completes the stop first. */
 static void a_thread_that_is_cancelled_ends_the_wheel_first(void)
 {
 	for (int k = 0; k < 3; k++) {

@@ -528,10 +528,10 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  * A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
  * or hwheel_every() is freed. A callback that has started continues.
  *
- * An event that is already in the caller's array cannot be recalled, also not
+ * An event that is already in the caller's array cannot be recalled, not even
  * by hwheel_timer_mod(). Compare its @timer with the handle that the object
  * holds now, and clear that handle when the object goes away. A timer that
- * fires once and is pending now was armed again: pass its old event over.
+ * fires once and is pending now was armed again: ignore its old event.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -741,10 +741,10 @@ struct hwheel_run {
  * belongs to the wheel: the caller neither reads nor closes it.
  *
  * The descriptor may be readable with nothing due. Edge-triggered epoll works,
- * too: a hwheel_poll() that leaves due timers makes a new edge, also if another
- * thread has got -EBUSY meanwhile. EPOLLONESHOT spares several threads that
- * wait for the descriptor the error: the one that is woken calls hwheel_poll(),
- * then arms it again.
+ * too: a hwheel_poll() that leaves due timers makes a new edge, even if another
+ * thread got -EBUSY meanwhile. If several threads wait for the descriptor, use
+ * EPOLLONESHOT to avoid the error: the thread that is woken calls
+ * hwheel_poll(), then arms the descriptor again.
  *
  * Return:
  * * n - the descriptor, 0 or above.

@@ -26,13 +26,13 @@ ssize_t __real_read(int fd, void *to, size_t n);
 /*
  * The wall clock, so far from the kernel's, and the alarm that goes by it. As
  * in the kernel, a step wakes a sleeper that has asked for it, with ECANCELED.
- * A setting of the alarm says the same of a step that no read has said, and sets
- * the alarm.
+ * Setting the alarm returns the same error for a step that no read has reported,
+ * and sets the alarm nevertheless.
  */
 static struct {
 	pthread_mutex_t lock;
 	int fd, asked;
-	/* a step comes behind the next creation of an alarm */
+	/* the clock steps as soon as the next alarm is made */
 	atomic_int steps_soon;
 	atomic_int stepped;
 	_Atomic int64_t ahead_ns;
@@ -237,7 +237,7 @@ static void stepping_clock(void)
 	EXPECT(hwheel_destroy(w), 0);
 }
 
-/* Dead entries go while the clock is far behind the wheel's time. */
+/* Dead entries are removed while the clock is far behind the wheel's time. */
 static void cleaned_behind_the_hand(void)
 {
 	struct hwheel_stats s = { .size = sizeof s };

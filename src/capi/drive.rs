@@ -286,10 +286,10 @@ pub unsafe extern "C" fn hwheel_poll(
 /// belongs to the wheel: the caller neither reads nor closes it.
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
-/// too: a hwheel_poll() that leaves due timers makes a new edge, also if another
-/// thread has got -EBUSY meanwhile. EPOLLONESHOT spares several threads that
-/// wait for the descriptor the error: the one that is woken calls hwheel_poll(),
-/// then arms it again.
+/// too: a hwheel_poll() that leaves due timers makes a new edge, even if another
+/// thread got -EBUSY meanwhile. If several threads wait for the descriptor, use
+/// EPOLLONESHOT to avoid the error: the thread that is woken calls
+/// hwheel_poll(), then arms the descriptor again.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.

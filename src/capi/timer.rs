@@ -199,10 +199,10 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 /// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
 /// or hwheel_every() is freed. A callback that has started continues.
 ///
-/// An event that is already in the caller's array cannot be recalled, also not
+/// An event that is already in the caller's array cannot be recalled, not even
 /// by hwheel_timer_mod(). Compare its @timer with the handle that the object
 /// holds now, and clear that handle when the object goes away. A timer that
-/// fires once and is pending now was armed again: pass its old event over.
+/// fires once and is pending now was armed again: ignore its old event.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.

@@ -157,13 +157,14 @@ impl Host {
     /// if all that was due is done.
     ///
     /// The alarm may wake another thread before this one has given the lock back. The other
-    /// thread is refused then, and what has woken it is used up. So it says so before it
-    /// tries a second time, and this one sets the alarm once more if that is needed.
+    /// thread is then refused, although its wake-up is used up. So it sets `refused` and
+    /// tries a second time. This thread finds `refused` set, and sets the alarm again if a
+    /// sweep is wanted.
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let is_right = self.clock.is_some();
         let mut drive = match self.take(is_right) {
             Err(e) if e == -libc::EBUSY => {
-                // Release: what has woken this thread.
+                // Release: pairs with the exchange below.
                 self.refused.store(1, Ordering::Release);
                 fence(Ordering::SeqCst);
                 self.take(is_right)?
@@ -179,7 +180,7 @@ impl Host {
         drop(drive);
         fence(Ordering::SeqCst);
         // Relaxed: spares the exchange. Acquire: pairs with the Release above, so this
-        // thread has heard of what has woken the other.
+        // thread sees what woke the other one.
         if self.refused.load(Ordering::Relaxed) != 0
             && self.refused.swap(0, Ordering::Acquire) != 0
             && self.wheel.is_wanted(self.now())

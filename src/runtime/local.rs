@@ -69,7 +69,8 @@ pub(super) fn inside<R>(f: impl FnOnce(&Cell<*const Frame>) -> R) -> R {
 #[cold]
 fn look_up(host: &Host) -> Result<Token, Error> {
     if !host.is_ours() {
-        // A child takes no shard there: it may have destroyed other wheels of the register.
+        // A child takes no shard of its parent's wheel: it may have destroyed other wheels of
+        // the list that it would go through.
         return Err(Error::Shutdown);
     }
     if let Some(held) = table::find(host.id) {

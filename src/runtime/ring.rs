@@ -151,7 +151,7 @@ impl Ring {
             .is_ok()
     }
 
-    /// Takes the oldest. A timer whose push this thread has seen is there. Any thread.
+    /// Takes the oldest, and misses none whose push this thread has seen. Any thread.
     pub fn pop(&self) -> Option<Fired> {
         loop {
             let (slot, filling) = self.slot(self.front().ok()?);

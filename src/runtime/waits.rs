@@ -49,8 +49,8 @@ impl Wait {
         unsafe { all.waits.add(&mine) };
         drop(all);
         let result = f();
-        // Not in a child that a callback has forked in `f`: there a thread of the parent may
-        // hold the lock for ever.
+        // If a callback has forked in `f`, this may be the child. There nobody gives back a
+        // lock that a thread of the parent held.
         if is_own(register) {
             lock(register).waits.remove(&mine);
         }

@@ -48,7 +48,7 @@ impl Alarm {
         quietly(|| unsafe {
             match libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) {
                 0 => Ok(()),
-                // It is set all the same. The clock was set since the last read.
+                // The clock was set since the last read. The alarm is set nevertheless.
                 _ if errno() == libc::ECANCELED => Ok(()),
                 _ => Err(errno()),
             }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 const PAGE: usize = 4096;
 
 /// Has the kernel clear a page in forked children; false without memory. A kernel before
-/// 4.14 does not know that, and then a child is not told apart.
+/// 4.14 cannot do that, and there a child is not told from its parent.
 pub(crate) fn wipe_in_child(page: *mut u8) -> bool {
     // SAFETY: of a page, it changes nothing in this process.
     quietly(|| unsafe {

@@ -46,15 +46,15 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
     }
 }
 
-/// As `quietly`, for calls in which `pthread_cancel()` could end the thread: what it
-/// has taken would stay taken for ever.
+/// As `quietly`, for calls in which `pthread_cancel()` could end the thread: the wheel
+/// would stay half stopped for ever.
 pub(crate) fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
     extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;
     }
     const DISABLE: libc::c_int = 1;
     if cfg!(miri) {
-        return quietly(f); // which knows no such function
+        return quietly(f); // Miri lacks the function below.
     }
     let mut old = DISABLE;
     // SAFETY: the calling thread's own state, and a local.

@@ -61,7 +61,7 @@ func TestFunctionsAreCalledOnceAndNeverEarly(t *testing.T) {
 	}
 }
 
-// The first reading is one during which the system takes the processor away.
+// During the first reading the system takes the processor away.
 func TestTheClocksAreReadTogether(t *testing.T) {
 	readings := uint64(0)
 	begin := time.Now()

@@ -143,8 +143,8 @@ LIBRARY(jint, setPeriod, jlong wheel, jlong timer, jlong period)
 }
 
 /*
- * Timers for one call of C. Arrays are copied in parts of this size: to hold them instead
- * keeps the collector out, and other threads then run out of memory with much to collect.
+ * Timers for one call of C. Arrays are copied in parts of this size. To hold them would
+ * keep the collector out, and other threads would run out of memory among garbage.
  */
 #define PART 256
 

@@ -92,7 +92,7 @@ local function number(result)
 end
 
 -- Where C writes a result. A call takes it away until it has read the result: in between
--- the collector may run a finalizer, which calls the wheel, too.
+-- the collector may run a finalizer that calls the wheel as well.
 local Out = ffi.typeof "uint64_t[1]"
 local function take(self)
 	local out = self.out or Out()
@@ -131,7 +131,7 @@ local function u64(value)
 	return value
 end
 
--- A cookie or a key as uint64_t: to round it would make it another one.
+-- A cookie or a key as uint64_t: rounded, it would be another one.
 local function integer(value)
 	assert((tonumber(value) or 0.5) % 1 == 0, "not an integer")
 	return u64(value)

@@ -56,9 +56,9 @@ impl Sink for Quiet {
 
 impl<M: Memory> Wheel<M> {
     /// Whether the alarm has gone off by `now_ns`, or an arm has set it to now, as far as
-    /// this thread has heard; also if another thread drives.
+    /// this thread sees. While another thread looks for its alarm, the answer may be either.
     pub fn is_wanted(&self, now_ns: u64) -> bool {
-        // Relaxed, both: a spare wake-up at most.
+        // Relaxed, both: the caller has acquired what matters; see `poll`.
         let alarm = self.shared.alarm.load(Ordering::Relaxed);
         let next = self.shared.next_visit.load(Ordering::Relaxed);
         next < alarm || alarm <= self.ticks.at_or_before(now_ns.min(END_OF_TIME - 1))

@@ -1,4 +1,5 @@
-//! The pool, and the events on which its threads sleep: who is not woken sleeps for ever.
+//! The pool, and the events on which its threads sleep: a thread that is not woken sleeps
+//! for ever.
 
 use super::{duel, Plain};
 use crate::core::driver::Fired;

@@ -1,4 +1,5 @@
-//! What the pool needs of the operating system, for threads of the model checker.
+//! Stand-ins for the parts of the operating system that the pool uses: under the model
+//! checker there is no other.
 
 pub(crate) mod maps {
     pub(crate) use crate::tests::Heap as Mmap;

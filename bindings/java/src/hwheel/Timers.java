@@ -103,8 +103,8 @@ public final class Timers implements AutoCloseable {
     }
 
     /**
-     * The least of some measurements. Each has the time from one clock to the other in it,
-     * which is milliseconds while the machine loads classes.
+     * The smallest of several measurements. Each includes the time between the two
+     * readings, which is milliseconds while the machine loads classes.
      */
     private static long offset(Wheel wheel) {
         long least = Long.MAX_VALUE;
@@ -319,7 +319,7 @@ public final class Timers implements AutoCloseable {
                 Task task = shards[shard].fired((int) (cookie >> 4), now);
                 if (task != null) {
                     run(task);
-                    Thread.interrupted(); // This one's, which is not for the next.
+                    Thread.interrupted(); // The next task must not see it.
                 }
             } else if (shard == SHARDS) {
                 changed = true;

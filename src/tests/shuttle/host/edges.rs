@@ -3,8 +3,8 @@
 use super::*;
 use crate::sys::alarm::Alarm;
 
-/// Whoever is woken polls, and is refused while another thread does: what is due fires
-/// all the same.
+/// Each thread that is woken polls, and is refused while another one polls. All that is
+/// due fires nevertheless.
 #[test]
 fn a_refused_poll_loses_no_edge() {
     check(|rng, tally| {
