@@ -119,27 +119,9 @@ mod api;
 #[cfg(all(feature = "capi", not(checked)))]
 mod capi;
 mod core;
-#[cfg(not(loom))]
 mod runtime;
-// Of the runtime, the parts that know no system, or little of it.
-#[cfg(loom)]
-mod runtime {
-    pub(crate) mod keys;
-    pub(crate) mod pool;
-    pub(crate) mod ring;
-}
 mod sync;
-#[cfg(not(loom))]
 mod sys;
-// Of the system, the part on which threads sleep.
-#[cfg(loom)]
-mod sys {
-    pub(crate) mod event;
-    #[path = "../tests/model/sys.rs"]
-    mod model;
-    use model::futex;
-    pub(crate) use model::{maps, thread};
-}
 
 #[cfg(test)]
 mod tests;

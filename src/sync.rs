@@ -23,9 +23,9 @@ use std::sync::atomic as atomics;
 #[cfg(all(loom, not(weakened)))]
 use stopping as atomics;
 
-#[cfg(not(loom))]
-pub(crate) use atomics::AtomicI32;
-pub(crate) use atomics::{fence, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub(crate) use atomics::{
+    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 #[cfg(loom)]
 #[allow(unused_imports)]
 pub(crate) use stopping::stopped_before;

@@ -7,7 +7,7 @@ use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
 use crate::core::ticks::EXACT_BELOW;
-use crate::sync::{fence, fence_after_rmw, Ordering};
+use crate::sync::{fence, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::maps::Mmap;
@@ -82,8 +82,7 @@ impl Host {
             return Err(-libc::EINVAL);
         }
         let drive = self.wheel.drive()?;
-        fence_after_rmw();
-        // Relaxed: fenced; pairs with the fence in `start`.
+        // Relaxed: `start` has the lock after it has set this.
         if self.drive.load(Ordering::Relaxed) != IDLE {
             return Err(-libc::EBUSY);
         }
@@ -113,8 +112,8 @@ impl Host {
 
     #[inline(always)]
     fn set(&self, now: u64) -> u64 {
-        // Release: pairs with `now`.
-        self.manual_ns.store(now, Ordering::Release);
+        // Relaxed: the fence in `Wheel::drive` is a release. Pairs with `now`.
+        self.manual_ns.store(now, Ordering::Relaxed);
         now
     }
 
@@ -158,8 +157,7 @@ impl Host {
     ///
     /// The alarm may wake another thread before this one has given the lock back. The other
     /// thread is then refused, although its wake-up is used up. So it sets `refused` and
-    /// tries a second time. This thread finds `refused` set, and sets the alarm again if a
-    /// sweep is wanted.
+    /// tries a second time. This thread finds `refused` set, and sets the alarm again.
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let is_right = self.clock.is_some();
         let mut drive = match self.take(is_right) {
@@ -177,15 +175,21 @@ impl Host {
         } else if self.alarm().is_some() {
             self.sleep(&mut drive);
         }
-        drop(drive);
-        fence(Ordering::SeqCst);
-        // Relaxed: spares the exchange. Acquire: pairs with the Release above, so this
-        // thread sees what woke the other one.
-        if self.refused.load(Ordering::Relaxed) != 0
-            && self.refused.swap(0, Ordering::Acquire) != 0
-            && self.wheel.is_wanted(self.now())
-        {
-            self.alarm_now();
+        loop {
+            drop(drive);
+            fence(Ordering::SeqCst);
+            // Relaxed: fenced.
+            if self.refused.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            // A thread that has the lock by now comes here itself.
+            let Ok(taken) = self.take(is_right) else {
+                break;
+            };
+            drive = taken;
+            // Acquire: what the refused thread knew; pairs with the Release above.
+            self.refused.swap(0, Ordering::Acquire);
+            self.sleep(&mut drive);
         }
         Ok(done)
     }
@@ -225,7 +229,7 @@ impl Host {
         let is_set = alarm.set(0).map_err(|e| -e);
         let made = is_set.map(|()| {
             self.fd
-                .compare_exchange(-1, alarm.fd, Ordering::AcqRel, Ordering::Acquire)
+                .compare_exchange(-1, alarm.fd, Ordering::Release, Ordering::Acquire)
                 .map_or_else(|first| first, |_| alarm.fd)
         });
         if made != Ok(alarm.fd) {

@@ -12,7 +12,7 @@ use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
-use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Guarded, Mutex, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::counter::Counter;
@@ -21,7 +21,7 @@ use crate::sys::fork::wipe_in_child;
 use crate::sys::maps::Mmap;
 use crate::sys::thread::Thread;
 use crate::sys::{quietly, seed};
-use std::cell::{Cell, UnsafeCell};
+use std::cell::Cell;
 
 /// Counts of lateness, one for each power of two of nanoseconds.
 pub(crate) const LATENESS: usize = 40;
@@ -50,7 +50,7 @@ pub(crate) struct Host {
     pub(super) refused: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
-    pub(super) thread: UnsafeCell<Option<Thread>>,
+    pub(super) thread: Guarded<Option<Thread>>,
     /// Calls the callback of a timer, of C or of Rust.
     pub(super) call: Call,
     /// The driver's counts.
@@ -144,7 +144,7 @@ impl Host {
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
                 end: Event::default(),
-                thread: UnsafeCell::new(None),
+                thread: Guarded::new(None),
                 call: call,
                 wakeups: Tally::default(),
                 unclaimed: Tally::default(),
@@ -199,8 +199,8 @@ impl Host {
                 // Not in the child of a callback that the stop has run.
                 Err(e) if host.is_ours() => return Err(e),
                 // Until the last callback has ended, one may start the tick thread again.
-                // Acquire: pairs with the Release in `start`.
-                _ if host.drive.load(Ordering::Acquire) == IDLE => break,
+                // Relaxed: the stop has seen what callbacks did.
+                _ if host.drive.load(Ordering::Relaxed) == IDLE => break,
                 _ => {}
             }
         }

@@ -4,26 +4,27 @@ use super::callbacks::ANY;
 use super::drive::{Bounds, DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
 use super::{Errno, Host};
-use crate::sync::{fence, Ordering};
+use crate::sync::Ordering;
 use crate::sys::thread::{self, Thread};
 
 impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
         self.descriptor()?;
-        // Acquire: pairs with the Release in `stop_thread`.
+        // Acquire: pairs with the Release in `set_idle`.
         self.drive
-            .compare_exchange(IDLE, STARTING, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| -libc::EBUSY)?;
-        // Pairs with the fence in `take`.
-        fence(Ordering::SeqCst);
         let started = self.start_thread().map(|thread| {
             // SAFETY: this thread has moved `drive` to STARTING.
-            unsafe { *self.thread.get() = Some(thread) };
+            unsafe { *self.thread.open() = Some(thread) };
         });
-        let drive = if started.is_ok() { DRIVEN } else { IDLE };
-        // Release: `thread`; pairs with the Acquire in `stop_driver`.
-        self.drive.store(drive, Ordering::Release);
+        if started.is_err() {
+            self.set_idle();
+        } else {
+            // Release: `thread`; pairs with the Acquire in `stop_driver`.
+            self.drive.store(DRIVEN, Ordering::Release);
+        }
         started
     }
 
@@ -65,7 +66,9 @@ impl Host {
     fn stop_driver(&self) -> Result<(), Errno> {
         loop {
             let drive = &self.drive;
-            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::AcqRel, Ordering::Acquire) {
+            // Acquire, both: `thread`, or what its callbacks did; pairs with the Releases in
+            // `start` and `set_idle`.
+            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => break self.stop_thread(),
                 Err(STARTING) => thread::nap(),
                 Err(STOPPING) => return Err(-libc::EBUSY),
@@ -88,18 +91,23 @@ impl Host {
     fn stop_thread(&self) {
         self.alarm_now();
         // SAFETY: it was written before DRIVEN, and only one thread is STOPPING.
-        if let Some(thread) = unsafe { (*self.thread.get()).take() } {
-            thread::join(thread);
-        }
-        // A first poll finds what is left.
-        self.alarm_now();
+        let thread = unsafe { self.thread.open() }.take();
+        thread.into_iter().for_each(thread::join);
+        self.set_idle();
+    }
+
+    /// There is no tick thread any more, or it was not started. The next poll finds what is
+    /// left: one that was refused until now may have used up its wake-up.
+    fn set_idle(&self) {
+        // Release: `thread`, and what callbacks did; pairs with the exchanges.
         self.drive.store(IDLE, Ordering::Release);
+        self.alarm_now();
     }
 
     /// The tick thread is to end.
     pub(super) fn is_stopping(&self) -> bool {
-        // Acquire: pairs with the exchange in `stop_driver`.
-        self.drive.load(Ordering::Acquire) == STOPPING
+        // Relaxed: `live` says when it is seen.
+        self.drive.load(Ordering::Relaxed) == STOPPING
     }
 
     /// The tick thread. Ends also in a child that a callback has forked, and with it
@@ -117,9 +125,8 @@ impl Host {
             }
             let is_set = self.sleep(&mut drive);
             drop(drive);
-            // A stop that came before the alarm was set has set it to now,
-            // or is seen here.
-            fence(Ordering::SeqCst);
+            // Either the stop sets the alarm after this thread, or this thread sees the stop:
+            // the kernel's lock of the alarm is between the two settings.
             if self.is_stopping() {
                 break;
             }

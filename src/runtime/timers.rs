@@ -47,7 +47,7 @@ impl Host {
     pub fn now(&self) -> u64 {
         match self.clock {
             Some(c) => self.held(clock::now(c)),
-            // Acquire: pairs with the Release in `advance`.
+            // Acquire: pairs with the store of an advance.
             None => self.manual_ns.load(Ordering::Acquire),
         }
     }

@@ -27,13 +27,13 @@ impl Clock {
 }
 
 /// The time of a clock that a test moves.
-#[cfg(shuttle)]
+#[cfg(checked)]
 pub(crate) fn now(_: libc::clockid_t) -> u64 {
-    crate::tests::shuttle::host::now()
+    crate::tests::system::now()
 }
 
 /// The time of a system clock; 0 if it cannot be read.
-#[cfg(not(shuttle))]
+#[cfg(not(checked))]
 #[inline]
 pub(crate) fn now(clock: libc::clockid_t) -> u64 {
     let mut t = libc::timespec {

@@ -1,18 +1,19 @@
 //! What the library needs of the operating system, each in its own file.
 
-#[cfg_attr(shuttle, path = "../tests/shuttle/sys/alarm.rs")]
+#[cfg_attr(checked, path = "../tests/sys/alarm.rs")]
 pub(crate) mod alarm;
 pub(crate) mod clock;
 pub(crate) mod counter;
-#[cfg_attr(shuttle, path = "../tests/shuttle/sys/end.rs")]
+#[cfg_attr(checked, path = "../tests/sys/end.rs")]
 pub(crate) mod end;
 pub(crate) mod event;
-#[cfg_attr(shuttle, path = "../tests/shuttle/sys/fork.rs")]
+#[cfg_attr(checked, path = "../tests/sys/fork.rs")]
 pub(crate) mod fork;
-#[cfg_attr(shuttle, path = "../tests/shuttle/sys/futex.rs")]
+#[cfg_attr(checked, path = "../tests/sys/futex.rs")]
 pub(crate) mod futex;
+#[cfg_attr(checked, path = "../tests/sys/maps.rs")]
 pub(crate) mod maps;
-#[cfg_attr(shuttle, path = "../tests/shuttle/sys/thread.rs")]
+#[cfg_attr(checked, path = "../tests/sys/thread.rs")]
 pub(crate) mod thread;
 
 /// The error number of the call that has just failed.

@@ -5,9 +5,10 @@ use crate::core::life::Spec;
 use crate::core::wheel::Config;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 #[cfg(loom)]
-pub use loom::sync::Condvar;
+pub use loom as tool;
 #[cfg(shuttle)]
-pub use shuttle::{sync::Condvar, thread};
+pub use shuttle as tool;
+pub use tool::{sync::Condvar, thread};
 
 /// A tick is 2^20 ns, so that a promise is about a single tick.
 pub const TICK_BITS: u32 = 20;

@@ -160,20 +160,6 @@ fn an_arm_in_the_middle_of_falling_asleep() {
     assert_eq!(woken.get(), 0, "woken, although it looks in any case");
 }
 
-/// A poll sets the alarm again if that has gone off, or an arm has set it to now.
-#[test]
-fn an_arm_before_the_alarm_is_wanted_at_once() {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let h = w.setup(own, Spec::default(), None).unwrap();
-    assert_eq!(asleep(&w), at(LEAP));
-    assert!(!w.is_wanted(at(LEAP - 1)) && w.is_wanted(at(LEAP)));
-    assert_eq!(w.arm(own, h, at(10), How::Always), Ok(false));
-    assert!(w.is_wanted(at(5)));
-    assert_eq!(asleep(&w), at(10));
-    assert!(!w.is_wanted(at(9)) && w.is_wanted(at(10)));
-}
-
 /// Each order of a drain in the middle of an arm: whether the timer was pending, and
 /// whether the drain has come to it.
 const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];

@@ -1,7 +1,7 @@
 //! Tests of the core, in ticks, without an operating system.
 
 #[cfg(checked)]
-mod checker;
+pub(crate) mod checker;
 #[cfg(not(checked))]
 mod limits;
 #[cfg(not(checked))]
@@ -16,6 +16,8 @@ pub(crate) mod shuttle;
 mod simulation;
 #[cfg(not(checked))]
 mod stress;
+#[cfg(checked)]
+pub(crate) mod system;
 
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;

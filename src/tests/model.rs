@@ -14,6 +14,7 @@ mod cancels;
 mod clean;
 mod driver;
 mod generation;
+mod host;
 mod keys;
 mod leap;
 mod memory;

@@ -39,9 +39,7 @@ use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::node::Link;
 use crate::core::state::{StateWord, LEAP, NEVER};
-use crate::core::ticks::END_OF_TIME;
 use crate::core::tunables::SETTLE;
-use crate::core::wheel::Wheel;
 use crate::sync::{fence, Ordering};
 
 /// A sink for a sweep that fires nothing.
@@ -52,17 +50,6 @@ impl Sink for Quiet {
         true
     }
     fn wake(&self) {}
-}
-
-impl<M: Memory> Wheel<M> {
-    /// Whether the alarm has gone off by `now_ns`, or an arm has set it to now, as far as
-    /// this thread sees. While another thread looks for its alarm, the answer may be either.
-    pub fn is_wanted(&self, now_ns: u64) -> bool {
-        // Relaxed, both: the caller has acquired what matters; see `poll`.
-        let alarm = self.shared.alarm.load(Ordering::Relaxed);
-        let next = self.shared.next_visit.load(Ordering::Relaxed);
-        next < alarm || alarm <= self.ticks.at_or_before(now_ns.min(END_OF_TIME - 1))
-    }
 }
 
 impl<M: Memory> Drive<'_, M> {

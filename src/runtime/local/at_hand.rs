@@ -25,7 +25,7 @@ pub(super) struct AtHand {
 #[cfg(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(any(miri, shuttle))
+    not(any(miri, checked))
 ))]
 mod place {
     use super::{AtHand, Held};
@@ -110,11 +110,11 @@ mod place {
     }
 }
 
-#[cfg(not(shuttle))]
+#[cfg(not(checked))]
 #[cfg(not(all(
     target_env = "gnu",
     any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(any(miri, shuttle))
+    not(any(miri, checked))
 )))]
 mod place {
     use super::super::table::NONE;
@@ -142,8 +142,8 @@ mod place {
     }
 }
 
-#[cfg(shuttle)]
-#[path = "../../tests/shuttle/sys/at_hand.rs"]
+#[cfg(checked)]
+#[path = "../../tests/sys/at_hand.rs"]
 mod place;
 
 pub(super) use place::{last, with};

@@ -23,90 +23,23 @@ use crate::runtime::drive::Bounds;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
-use shuttle::sync::{Condvar, Mutex, MutexGuard};
+use crate::tests::system::{one_in, system, System, BEGIN};
+use shuttle::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-// State that the stubs of `sys` share.
-
-pub(crate) struct State {
-    pub now: u64,
-    /// The latest time that was ever read.
-    latest: u64,
-    pub alarms: Vec<Option<u64>>,
-    pub threads: Vec<Option<thread::JoinHandle<()>>>,
-}
-
-pub(crate) struct System {
-    state: Mutex<State>,
-    /// Time has passed, or an alarm was set.
-    pub changed: Condvar,
-    /// It may refuse what it is asked for.
-    hostile: AtomicBool,
-}
-
-shuttle::lazy_static! {
-    static ref SYSTEM: System = System {
-        state: Mutex::new(State {
-            now: BEGIN,
-            latest: BEGIN,
-            alarms: Vec::new(),
-            threads: Vec::new(),
-        }),
-        changed: Condvar::new(),
-        hostile: AtomicBool::new(false),
-    };
-}
-
-pub(crate) fn system() -> &'static System {
-    &SYSTEM
-}
-
-/// The time.
-pub(crate) fn now() -> u64 {
-    system().lock().now
-}
-
 impl System {
-    pub fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    /// A wake-up for nothing.
-    pub fn disturbed(&self) -> bool {
-        self.hostile.load(Ordering::Relaxed) && self.one_in(8)
-    }
-
-    pub fn one_in(&self, n: u64) -> bool {
-        use shuttle::rand::RngCore;
-        shuttle::rand::thread_rng().next_u64() % n == 0
-    }
-
-    /// Says no, now and then.
-    pub fn refused(&self) -> Option<i32> {
-        (self.hostile.load(Ordering::Relaxed) && self.one_in(8)).then_some(libc::EAGAIN)
-    }
-
-    fn pass(&self, ns: u64) {
-        let mut state = self.lock();
-        state.now += ns;
-        state.latest = state.latest.max(state.now);
-        drop(state);
-        self.changed.notify_all();
-    }
-
     /// The clock does what no clock should.
     fn misbehave(&self, rng: &mut Rng) {
         match rng.below(3) {
             0 => self.pass(TICK << rng.below(40)),
-            _ => self.lock().now -= rng.below(2 * SOON),
+            _ => self.step_back(rng.below(2 * SOON)),
         }
     }
 }
 
 // State that the tests share.
 
-const BEGIN: u64 = 1 << 20;
 const TICK: u64 = 4;
 /// Delays are below this.
 const SOON: u64 = 10 * TICK;
@@ -236,7 +169,7 @@ unsafe extern "C-unwind" fn execute(host: *mut Host, _: *mut libc::c_void) {
     // SAFETY: the wheel that calls it.
     let host = unsafe { &*host };
     let w = world();
-    if system().one_in(4) {
+    if one_in(4) {
         is_refused_inside(host);
         host.next_expiry().unwrap();
     }
@@ -310,7 +243,7 @@ impl World {
     fn fires(&self, host: &Host, fired: &Fired) {
         let latest = match self.clock {
             Clock::Manual => host.now(),
-            _ => system().lock().latest,
+            _ => system().latest(),
         };
         assert!(fired.deadline_ns <= latest, "early");
         add(&self.fired, 1);

@@ -1,7 +1,7 @@
-//! Threads of the model checker; the system may refuse one.
+//! Threads of a model checker; the system may refuse one.
 
-use crate::tests::shuttle::host::system;
-use shuttle::thread;
+use crate::tests::checker::thread;
+use crate::tests::system::system;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thread(usize);
@@ -19,13 +19,13 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
         let arg = arg;
         body(arg.0);
     });
-    let mut state = system().lock();
-    state.threads.push(Some(handle));
-    Ok(Thread(state.threads.len() - 1))
+    let mut threads = system().threads.lock().unwrap();
+    threads.push(Some(handle));
+    Ok(Thread(threads.len() - 1))
 }
 
 pub(crate) fn join(thread: Thread) {
-    let handle = system().lock().threads[thread.0].take();
+    let handle = system().threads.lock().unwrap()[thread.0].take();
     handle.expect("joined once").join().unwrap();
 }
 

@@ -1,10 +1,10 @@
-//! What a thread of the model checker has at hand. Not in a thread-local value of the
+//! What a thread of a model checker has at hand. Not in a thread-local value of the
 //! checker's: those are dropped in the order in which they were made, and the end of
 //! a thread still needs this.
 
 use super::super::table::NONE;
 use super::{AtHand, Base, Cell};
-use shuttle::thread::{current, ThreadId};
+use crate::tests::checker::thread::{current, ThreadId};
 use std::cell::RefCell;
 use std::collections::HashMap;
 

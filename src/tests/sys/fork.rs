@@ -1,5 +1,6 @@
-//! A value of each execution of the model checker, which does not fork.
+//! A value of each execution of a model checker, which does not fork.
 
+use crate::tests::checker::tool;
 use std::any::Any;
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -19,7 +20,7 @@ struct Values(HashMap<usize, Box<dyn Any>>);
 // SAFETY: as above.
 unsafe impl Send for Values {}
 
-shuttle::lazy_static! {
+tool::lazy_static! {
     static ref VALUES: Mutex<Values> = Mutex::new(Values(HashMap::new()));
 }
 

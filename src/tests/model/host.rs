@@ -1,0 +1,483 @@
+//! Whole wheels: who may drive, how the tick thread sleeps and ends, and who waits for it.
+//! The code is what ships; clock, alarm, threads and futex are those of the tests (`sys`).
+
+use super::{duel, explore, report, Plain};
+use crate::core::driver::Fired;
+use crate::core::life::Spec;
+use crate::core::state::Handle;
+use crate::runtime::drive::Bounds;
+use crate::runtime::pool::Crew;
+use crate::runtime::{Errno, Host, Options};
+use crate::sync::AtomicU64 as Tracked;
+use crate::sys::clock::Clock;
+use crate::sys::end;
+use crate::tests::checker::{at, func, TICK_BITS};
+use crate::tests::system::{system, BEGIN};
+use loom::sync::{Arc, Condvar, Mutex};
+use loom::thread;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// When the timer of a test is due.
+const DUE: u64 = BEGIN + at(1);
+/// Later than that.
+const LATER: u64 = BEGIN + at(2);
+
+/// A wheel, and what its callbacks leave behind.
+struct World {
+    host: *mut Host,
+    written: Plain,
+    ran: AtomicU64,
+    /// The second function has run.
+    fired: (Mutex<bool>, Condvar),
+    /// A thread starts the wheel's.
+    started: AtomicBool,
+    /// The callback has begun, in an order that the checker knows.
+    begun: Tracked,
+    handle: AtomicU64,
+}
+
+// SAFETY: the host is for all threads until it is destroyed.
+unsafe impl Sync for World {}
+// SAFETY: as above.
+unsafe impl Send for World {}
+
+/// The callback of the timers of a world, which is their cookie.
+unsafe fn callback(_: &Host, fired: &Fired) {
+    let w: *const World = std::ptr::with_exposed_provenance(fired.cookie as usize);
+    // SAFETY: it outlives its wheel.
+    let w = unsafe { &*w };
+    w.begun.store(1, Ordering::Release);
+    w.written.set(w.written.get() + 1);
+    w.ran.fetch_add(1, Ordering::Relaxed);
+    if fired.func == func(2) {
+        *w.fired.0.lock().unwrap() = true;
+        w.fired.1.notify_all();
+    }
+}
+
+impl World {
+    fn new(clock: Clock, workers: u32) -> Box<World> {
+        let options = Options {
+            clock,
+            tick_ns: 1 << TICK_BITS,
+            levels: 1,
+            slots: 2,
+            start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
+            crew: Crew {
+                workers,
+                queue: 1,
+                ..Crew::default()
+            },
+            ..Options::default()
+        };
+        let host = Host::create(options, callback).unwrap();
+        Box::new(World {
+            host,
+            written: Plain::default(),
+            ran: AtomicU64::new(0),
+            fired: Default::default(),
+            started: AtomicBool::new(false),
+            begun: Tracked::new(0),
+            handle: AtomicU64::new(0),
+        })
+    }
+
+    fn host(&self) -> &Host {
+        // SAFETY: destroyed by `end` alone.
+        unsafe { &*self.host }
+    }
+
+    /// A timer that is due at DUE.
+    fn timer(&self, function: usize) -> Handle {
+        let spec = Spec {
+            func: function,
+            cookie: std::ptr::from_ref(self).expose_provenance() as u64,
+            ..Spec::default()
+        };
+        self.host().setup(spec, Some(DUE)).unwrap()
+    }
+
+    fn poll(&self) -> Result<bool, Errno> {
+        self.host().poll(Bounds::default(), None)
+    }
+
+    fn advance(&self) -> Result<bool, Errno> {
+        self.host().advance(DUE, Bounds::default(), None)
+    }
+
+    /// Whether the descriptor is ready, once for each time that it becomes ready: what an
+    /// event loop is told that waits for edges.
+    fn edge(&self) -> bool {
+        let fd = self.host().descriptor().unwrap() as usize;
+        system().bell(fd).edge()
+    }
+
+    /// Waits for the second function.
+    fn wait(&self) {
+        let mut fired = self.fired.0.lock().unwrap();
+        while !*fired {
+            fired = self.fired.1.wait(fired).unwrap();
+        }
+    }
+
+    /// The last call on it.
+    fn end(&self) {
+        // SAFETY: the other threads are gone.
+        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        end::now();
+    }
+
+    fn ran(&self) -> u64 {
+        self.ran.load(Ordering::Relaxed)
+    }
+
+    /// What callbacks wrote, which this thread must be able to see.
+    fn wrote(&self) -> u64 {
+        self.written.get()
+    }
+}
+
+/// A duel in a wheel, and the end of it.
+fn duel_of<A: Send + 'static, B: Send + 'static>(
+    make: impl Fn() -> Box<World> + Copy + Send + Sync + 'static,
+    f: impl Fn(&World) -> A + Copy + Send + Sync + 'static,
+    g: impl Fn(&World) -> B + Copy + Send + Sync + 'static,
+    judge: impl Fn(&World, A, B) + Copy + Send + Sync + 'static,
+) {
+    duel(
+        make,
+        move |w| ended(|| f(w)),
+        move |w| ended(|| g(w)),
+        move |w, a, b| {
+            judge(w, a, b);
+            w.end();
+        },
+    );
+}
+
+/// Runs `f` to the end of a thread.
+fn ended<R>(f: impl FnOnce() -> R) -> R {
+    let result = f();
+    end::now();
+    result
+}
+
+/// The descriptor, which this thread then uses.
+fn first_edge(w: &World) -> i32 {
+    let fd = w.host().descriptor().unwrap();
+    system().bell(fd as usize).edge();
+    fd
+}
+
+/// Done, or refused for what another thread does.
+fn is_done<T>(result: Result<T, Errno>) -> bool {
+    match result {
+        Ok(_) => true,
+        Err(e) => {
+            assert_eq!(e, -libc::EBUSY);
+            false
+        }
+    }
+}
+
+/// A wheel with the tick thread's clock.
+fn on_a_clock() -> Box<World> {
+    let w = World::new(Clock::Monotonic, 0);
+    w.host().descriptor().unwrap();
+    w
+}
+
+/// The same, with a tick thread that is behind.
+fn started_late() -> Box<World> {
+    let w = on_a_clock();
+    w.timer(func(1));
+    system().pass(LATER - BEGIN);
+    w.host().start().unwrap();
+    w
+}
+
+/// A thread that waits for edges of the descriptor, and polls at each.
+fn polls_at_edges(w: &World) {
+    while w.edge() {
+        is_done(w.poll());
+    }
+}
+
+/// Whatever was due has fired, or an edge is to come.
+fn has_fired(w: &World) {
+    polls_at_edges(w);
+    assert_eq!((w.ran(), w.wrote()), (1, 1), "sleeps");
+}
+
+/// A poll ends before a start succeeds, or is refused.
+#[test]
+fn start_against_poll() {
+    duel_of(
+        || {
+            let w = on_a_clock();
+            w.timer(0);
+            system().pass(LATER - BEGIN);
+            w
+        },
+        |w| {
+            let started = is_done(w.host().start());
+            w.started.store(started, Ordering::Relaxed);
+        },
+        |w| {
+            let mut event = |_: &Fired| {
+                assert!(
+                    !w.started.load(Ordering::Relaxed),
+                    "drives beside the thread"
+                );
+                true
+            };
+            is_done(w.host().poll(Bounds::default(), Some(&mut event)));
+        },
+        |w, (), ()| assert_eq!(w.host().stop(), Ok(())),
+    );
+}
+
+/// A start that is refused has not used up the edge of a poll.
+#[test]
+fn start_against_poll_at_an_edge() {
+    duel_of(
+        || {
+            let w = on_a_clock();
+            w.timer(func(1));
+            system().pass(LATER - BEGIN);
+            w
+        },
+        |w| {
+            if is_done(w.host().start()) {
+                assert_eq!(w.host().stop(), Ok(()));
+            }
+        },
+        polls_at_edges,
+        |w, (), ()| has_fired(w),
+    );
+}
+
+/// Of two threads that wait for edges of the descriptor, one is refused.
+#[test]
+fn poll_against_a_refused_poll() {
+    duel_of(
+        || {
+            let w = on_a_clock();
+            polls_at_edges(&w);
+            w
+        },
+        |w| _ = is_done(w.poll()),
+        |w| {
+            w.timer(func(1));
+            system().pass(LATER - BEGIN);
+            polls_at_edges(w);
+        },
+        |w, (), ()| has_fired(w),
+    );
+}
+
+/// The same of three threads: what is due later is not forgotten either.
+#[test]
+fn poll_against_two_refused_polls() {
+    report(explore(Some(2), || {
+        let w = Arc::new(on_a_clock());
+        let polls: Vec<_> = (0..2)
+            .map(|_| {
+                let w = w.clone();
+                thread::spawn(move || ended(|| polls_at_edges(&w)))
+            })
+            .collect();
+        w.timer(func(1));
+        polls_at_edges(&w);
+        polls.into_iter().for_each(|poll| poll.join().unwrap());
+        system().pass(LATER - BEGIN);
+        has_fired(&w);
+        w.end();
+    }));
+}
+
+/// The tick thread sleeps past nothing, and ends.
+#[test]
+fn tick_thread_against_arm() {
+    duel_of(
+        || {
+            let w = on_a_clock();
+            w.host().start().unwrap();
+            w
+        },
+        |w| _ = w.timer(func(2)),
+        |_| system().pass(LATER - BEGIN),
+        |w, (), ()| {
+            // It may be due in the tick after the one that had passed.
+            system().pass(at(1));
+            w.wait();
+            assert_eq!((w.ran(), w.wrote()), (1, 1));
+            assert_eq!(w.host().stop(), Ok(()));
+        },
+    );
+}
+
+/// A stop ends the tick thread, however that goes to sleep; what it leaves is polled.
+#[test]
+fn stop_against_tick_thread() {
+    duel_of(
+        started_late,
+        |w| assert_eq!(w.host().stop(), Ok(())),
+        polls_at_edges,
+        |w, (), ()| has_fired(w),
+    );
+}
+
+/// Who stops a wheel, or is told that it stands, sees what the callbacks did.
+#[test]
+fn stop_against_stop() {
+    let stop = |w: &World| {
+        if is_done(w.host().stop()) && w.ran() == 1 {
+            assert_eq!(w.wrote(), 1);
+        }
+    };
+    duel_of(started_late, stop, stop, |w, (), ()| has_fired(w));
+}
+
+/// Two threads that start and stop, each after the other or refused.
+#[test]
+fn start_and_stop_against_start_and_stop() {
+    let start_and_stop = |w: &World| {
+        is_done(w.host().start());
+        is_done(w.host().stop());
+    };
+    duel_of(on_a_clock, start_and_stop, start_and_stop, |w, (), ()| {
+        assert_eq!(w.host().stop(), Ok(()));
+    });
+}
+
+/// Two threads are the first to ask for the descriptor: it is one.
+#[test]
+fn descriptor_against_descriptor() {
+    duel_of(
+        || World::new(Clock::Monotonic, 0),
+        first_edge,
+        first_edge,
+        |w, a, b| {
+            assert_eq!(a, b);
+            assert_eq!(w.poll(), Ok(true));
+        },
+    );
+}
+
+/// The descriptor is made while another thread polls: it shows what is armed.
+#[test]
+fn descriptor_against_poll() {
+    duel_of(
+        || {
+            let w = World::new(Clock::Monotonic, 0);
+            w.timer(func(1));
+            w
+        },
+        |w| {
+            w.host().descriptor().unwrap();
+            polls_at_edges(w);
+        },
+        |w| _ = is_done(w.poll()),
+        |w, (), ()| {
+            system().pass(LATER - BEGIN);
+            has_fired(w);
+        },
+    );
+}
+
+/// The same, and the poll leaves something to the next one.
+#[test]
+fn descriptor_against_poll_with_bounds() {
+    duel_of(
+        || {
+            let w = World::new(Clock::Monotonic, 0);
+            w.timer(func(1));
+            w.timer(func(1));
+            system().pass(LATER - BEGIN);
+            w
+        },
+        |w| _ = w.host().descriptor().unwrap(),
+        |w| {
+            let one = Bounds { items: 1, ns: 0 };
+            assert_eq!(w.host().poll(one, None), Ok(false));
+        },
+        |w, (), ()| {
+            polls_at_edges(w);
+            assert_eq!((w.ran(), w.wrote()), (2, 2), "sleeps");
+        },
+    );
+}
+
+/// Who reads a time sees what came before the advance.
+#[test]
+fn now_against_advance() {
+    let advances: [fn(&Host) -> Result<bool, Errno>; 2] = [
+        |host| host.advance(DUE, Bounds::default(), None),
+        |host| Ok(host.advance_all(DUE) == 0),
+    ];
+    for advance in advances {
+        duel_of(
+            || World::new(Clock::Manual, 0),
+            move |w| {
+                w.written.set(1);
+                assert_eq!(advance(w.host()), Ok(true));
+            },
+            |w| {
+                if w.host().now() == DUE {
+                    assert_eq!(w.wrote(), 1);
+                }
+            },
+            |_, (), ()| (),
+        );
+    }
+}
+
+/// A wheel that is advanced, with a timer that was armed.
+fn advanced(workers: u32) -> impl Fn() -> Box<World> + Copy {
+    move || {
+        let w = World::new(Clock::Manual, workers);
+        let timer = w.timer(func(1));
+        w.handle.store(timer, Ordering::Relaxed);
+        w
+    }
+}
+
+/// A cancel that waits sees all of a callback, or none of it runs.
+#[test]
+fn cancel_sync_against_callback() {
+    for workers in [0, 1] {
+        duel_of(
+            advanced(workers),
+            |w| assert_eq!(w.advance(), Ok(true)),
+            |w| {
+                let timer = w.handle.load(Ordering::Relaxed);
+                let was = w.host().cancel_sync(timer, false).unwrap();
+                assert_eq!(w.wrote(), u64::from(!was));
+            },
+            |w, (), ()| assert_eq!(w.ran(), w.wrote()),
+        );
+    }
+}
+
+/// A stop waits for the callbacks that have begun.
+#[test]
+fn stop_against_callback() {
+    for workers in [0, 1] {
+        duel_of(
+            advanced(workers),
+            |w| assert_eq!(w.advance(), Ok(true)),
+            |w| {
+                let has_begun = w.begun.load(Ordering::Acquire) != 0;
+                assert_eq!(w.host().stop(), Ok(()));
+                if has_begun {
+                    assert_eq!(w.wrote(), 1);
+                }
+            },
+            |w, (), ()| {
+                assert_eq!(w.host().stop(), Ok(()));
+                assert_eq!((w.ran(), w.wrote()), (1, 1));
+            },
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! Memory whose bounds the checking tools know.
+
+pub(crate) use crate::tests::Heap as Mmap;
