@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Weakens each atomic ordering of the core by a step and sees what catches it.
+"""Weakens each atomic ordering of the library by a step and sees what catches it.
 
 usage: orderings.py all|open|check
        orderings.py all|open PATTERN
@@ -30,9 +30,11 @@ FILES = (
     "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query "
     "driver/clean driver/rescue driver/drain"
 ).split()
-FILES = [f"core/{name}" for name in FILES] + ["runtime/ring"]
+FILES = [f"core/{name}" for name in FILES]
+FILES += "runtime/ring runtime/pool runtime/callbacks runtime/drive runtime/thread runtime/timers".split()
+FILES += "runtime/host sys/event".split()
 HEAD = """\
-# Each atomic ordering of the core that is not relaxed, a step weaker, and the
+# Each atomic ordering of the library that is not relaxed, a step weaker, and the
 # test of the model checker that fails then, to one preemption. "=name" is an
 # argument in docs/VERIFICATION.md where none does, and "~name" one where none was
 # tried. Written by `make orderings`.

@@ -182,8 +182,8 @@ impl Host {
         let mut from = 0;
         let mut revoked = false;
         let wait = |word: &AtomicU64, seen| {
-            // Acquire: pairs with the exchange in `finish`, or visit.end.
-            let over = || word.load(Ordering::Acquire) != seen;
+            // Relaxed: the core looks again.
+            let over = || word.load(Ordering::Relaxed) != seen;
             let Some(pool) = &self.pool else {
                 return self.end.wait(over);
             };

@@ -132,16 +132,16 @@ impl Pool {
 
     /// Ends the workers, when nothing is unfinished. Only once.
     pub fn dismiss(&self) {
-        // Release: pairs with the Acquire in `next`.
-        self.quit.store(1, Ordering::Release);
+        // Relaxed: `notify` has the fence.
+        self.quit.store(1, Ordering::Relaxed);
         self.work.notify(i32::MAX);
         lock(&self.threads).drain(..).for_each(thread::join);
     }
 
     /// Offers a timer that is RUNNING. Driver only.
     pub fn offer(&self, fired: &Fired) -> Offer {
-        // AcqRel: counted before anybody can finish it.
-        self.unfinished.fetch_add(1, Ordering::AcqRel);
+        // Relaxed: counted before anybody can finish it; the ring publishes it.
+        self.unfinished.fetch_add(1, Ordering::Relaxed);
         let closed = self.is_closed();
         if !closed && self.push(fired) {
             return Offer::Taken;
@@ -176,8 +176,8 @@ impl Pool {
             // Relaxed: the exchange below decides.
             self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
         });
-        // AcqRel: against `revoke`, one of us has it.
-        if self.offered.swap(0, Ordering::AcqRel) == 0 {
+        // Relaxed: against `revoke`, one of us has it.
+        if self.offered.swap(0, Ordering::Relaxed) == 0 {
             return Offer::Revoked;
         }
         if !self.is_closed() && self.push(fired) {
@@ -191,11 +191,11 @@ impl Pool {
     /// true if it was there, and then nobody else runs its callback. `from` is the
     /// position up to which the queue was searched.
     fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
-        // AcqRel: pairs with the store in `offer_until_there_is_room`.
+        // Acquire: pairs with the store in `offer_until_there_is_room`.
         let revoked = self.ring.revoke(handle, from)
             || self
                 .offered
-                .compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange(handle, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if revoked {
             // Relaxed: a count.
@@ -240,14 +240,14 @@ impl Pool {
 
     /// The next timer for a worker; `None` at the end.
     pub fn next(&self) -> Option<Fired> {
-        // Acquire: pairs with the Release in `dismiss`.
-        self.take_until(&self.work, || self.quit.load(Ordering::Acquire) != 0)
+        // Relaxed: the event has the fence.
+        self.take_until(&self.work, || self.quit.load(Ordering::Relaxed) != 0)
     }
 
     /// A callback is over.
     pub fn finished(&self) {
-        // AcqRel: a thread that waits for all sees what the callback did.
-        if self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // Release: a thread that waits for all sees what the callback did.
+        if self.unfinished.fetch_sub(1, Ordering::Release) == 1 {
             self.change.notify(i32::MAX);
         }
     }
@@ -260,14 +260,14 @@ impl Pool {
 
     /// From now on the driver neither fills the queue nor waits for room.
     pub fn close(&self) {
-        // AcqRel: a chain of read-modify-writes; `notify` has the fence.
-        self.closed.fetch_add(1, Ordering::AcqRel);
+        // Relaxed: `notify` has the fence.
+        self.closed.fetch_add(1, Ordering::Relaxed);
         self.room.notify(1);
     }
 
     pub fn open(&self) {
-        // AcqRel: as in `close`.
-        self.closed.fetch_sub(1, Ordering::AcqRel);
+        // Relaxed: a driver that sees it late runs callbacks itself meanwhile.
+        self.closed.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Runs the queued callbacks by `run`, and waits until all have ended. In a

@@ -16,25 +16,26 @@ impl Event {
     ///
     /// ```text
     ///   waiting thread                     notifying thread
-    ///   wait.enter  waiters + 1  (RMW)     notify.set    make it true
+    ///   wait.enter  waiters + 1            notify.set    make it true
     ///   wait.epoch  read epoch             --- fence ---
     ///   --- fence ---                      notify.wake   read waiters; if any,
     ///   wait.look   is it true?                          epoch + 1, wake
     ///   wait.sleep  while epoch is the one read
     /// ```
     /// Either wait.look sees notify.set, or notify.wake sees wait.enter. Then the
-    /// epoch changes after wait.epoch, or wait.epoch has acquired notify.set.
+    /// epoch changes after wait.epoch: if wait.epoch had read the change, the fence of
+    /// notify.wake would stand before that of wait.look, which would see notify.set.
     pub fn wait(&self, mut is_there: impl FnMut() -> bool) {
         while !is_there() {
-            // AcqRel, Acquire and a fence: as drawn.
-            self.waiters.fetch_add(1, Ordering::AcqRel);
-            let epoch = self.epoch.load(Ordering::Acquire);
+            // Relaxed, all: fenced, and `is_there` acquires what it needs.
+            self.waiters.fetch_add(1, Ordering::Relaxed);
+            let epoch = self.epoch.load(Ordering::Relaxed);
             fence(Ordering::SeqCst);
             let there = is_there();
             if !there {
                 wait(&self.epoch, epoch);
             }
-            self.waiters.fetch_sub(1, Ordering::AcqRel);
+            self.waiters.fetch_sub(1, Ordering::Relaxed);
             if there {
                 return;
             }
@@ -49,10 +50,9 @@ impl Event {
 
     /// The same for a caller that has had a fence since then.
     pub fn notify_fenced(&self, most: i32) {
-        // Relaxed: fenced.
+        // Relaxed, both: fenced.
         if self.waiters.load(Ordering::Relaxed) != 0 {
-            // AcqRel: notify.set; pairs with wait.epoch.
-            self.epoch.fetch_add(1, Ordering::AcqRel);
+            self.epoch.fetch_add(1, Ordering::Relaxed);
             wake(&self.epoch, most);
         }
     }

@@ -24,6 +24,8 @@ fn timer(handle: u64) -> Fired {
 struct Callbacks {
     pool: Pool,
     written: Plain,
+    /// What the driver did to a timer before it offered it.
+    offered: Plain,
     ran: Count,
 }
 
@@ -37,6 +39,7 @@ impl Callbacks {
         Callbacks {
             pool: Pool::new(&crew).unwrap(),
             written: Plain::default(),
+            offered: Plain::default(),
             ran: Count::new(0),
         }
     }
@@ -61,6 +64,7 @@ impl Callbacks {
 
     /// Drives: offers a timer, and runs its callback if that is refused.
     fn drive(&self, handle: u64) -> Offer {
+        self.offered.set(handle);
         let offer = self.pool.offer(&timer(handle));
         if offer == Offer::Refused {
             self.run();
@@ -71,6 +75,7 @@ impl Callbacks {
     /// Waits for a timer, which it takes out of the hands of others.
     fn take_away(&self, handle: u64) {
         assert!(self.pool.wait_for(handle, &mut 0, || false));
+        assert_eq!(self.offered.get(), handle);
         self.pool.finished();
     }
 
