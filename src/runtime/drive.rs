@@ -170,12 +170,12 @@ impl Host {
             taken => taken?,
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
-        if !done {
-            self.alarm_now();
-        } else if self.alarm().is_some() {
-            self.sleep(&mut drive);
-        }
         loop {
+            if !done {
+                self.alarm_now();
+            } else if self.alarm().is_some() {
+                self.sleep(&mut drive);
+            }
             drop(drive);
             fence(Ordering::SeqCst);
             // Relaxed: fenced.
@@ -189,7 +189,6 @@ impl Host {
             drive = taken;
             // Acquire: what the refused thread knew; pairs with the Release above.
             self.refused.swap(0, Ordering::Acquire);
-            self.sleep(&mut drive);
         }
         Ok(done)
     }
