@@ -187,11 +187,17 @@ fn on_a_clock() -> Box<World> {
     w
 }
 
-/// The same, with a tick thread that is behind.
-fn started_late() -> Box<World> {
+/// The same, with a timer that is due.
+fn on_a_clock_with_one() -> Box<World> {
     let w = on_a_clock();
     w.timer(func(1));
     system().pass(LATER - BEGIN);
+    w
+}
+
+/// The same, with a tick thread.
+fn started_late() -> Box<World> {
+    let w = on_a_clock_with_one();
     w.host().start().unwrap();
     w
 }
@@ -241,12 +247,7 @@ fn start_against_poll() {
 #[test]
 fn start_against_poll_at_an_edge() {
     duel_of(
-        || {
-            let w = on_a_clock();
-            w.timer(func(1));
-            system().pass(LATER - BEGIN);
-            w
-        },
+        on_a_clock_with_one,
         |w| {
             if is_done(w.host().start()) {
                 assert_eq!(w.host().stop(), Ok(()));
@@ -296,6 +297,68 @@ fn poll_against_two_refused_polls() {
     }));
 }
 
+/// Two threads whose polls end after one timer each: a poll that leaves something has an
+/// edge behind it.
+#[test]
+fn poll_with_bounds_against_itself() {
+    let poll_one = |w: &World| {
+        let one = Bounds { items: 1, ns: 0 };
+        while w.edge() {
+            is_done(w.host().poll(one, None));
+        }
+    };
+    duel_of(
+        || {
+            let w = on_a_clock_with_one();
+            w.timer(func(1));
+            system().pass(at(1));
+            w
+        },
+        poll_one,
+        poll_one,
+        |w, (), ()| {
+            polls_at_edges(w);
+            assert_eq!((w.ran(), w.wrote()), (2, 2), "sleeps");
+        },
+    );
+}
+
+/// A drain and a poll, or the tick thread: a timer fires or is handed back.
+#[test]
+fn drain_against_poll() {
+    let drain = |w: &World| {
+        let mut handed = 0;
+        is_done(w.host().drain(|_| {
+            handed += 1;
+            true
+        }));
+        handed
+    };
+    duel_of(
+        on_a_clock_with_one,
+        drain,
+        polls_at_edges,
+        move |w, handed, ()| {
+            polls_at_edges(w);
+            assert_eq!(handed + w.ran(), 1);
+            assert_eq!(drain(w), 0);
+        },
+    );
+    duel_of(
+        on_a_clock_with_one,
+        drain,
+        |w| match w.host().start() {
+            Err(e) => assert!([libc::EBUSY, libc::ESHUTDOWN].contains(&-e)),
+            Ok(()) => assert_eq!(w.host().stop(), Ok(())),
+        },
+        move |w, handed, ()| {
+            polls_at_edges(w);
+            assert_eq!(handed + w.ran(), 1);
+            assert_eq!(drain(w), 0);
+        },
+    );
+}
+
 /// The tick thread sleeps past nothing, and ends.
 #[test]
 fn tick_thread_against_arm() {
@@ -325,6 +388,28 @@ fn stop_against_tick_thread() {
         |w| assert_eq!(w.host().stop(), Ok(())),
         polls_at_edges,
         |w, (), ()| has_fired(w),
+    );
+}
+
+/// The same of a wheel with a worker, beside a thread that waits for the callback.
+#[test]
+fn stop_against_tick_thread_and_worker() {
+    duel_of(
+        || {
+            let w = World::new(Clock::Monotonic, 1);
+            let timer = w.timer(func(1));
+            w.handle.store(timer, Ordering::Relaxed);
+            system().pass(LATER - BEGIN);
+            w.host().start().unwrap();
+            w
+        },
+        |w| assert_eq!(w.host().stop(), Ok(())),
+        |w| {
+            let timer = w.handle.load(Ordering::Relaxed);
+            let was = w.host().cancel_sync(timer, false).unwrap();
+            assert_eq!(w.wrote(), u64::from(!was));
+        },
+        |w, (), ()| assert_eq!(w.ran(), w.wrote()),
     );
 }
 
