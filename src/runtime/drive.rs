@@ -18,6 +18,18 @@ pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
 pub(super) const STARTING: u32 = 3;
 
+/// How the driver sleeps until the next visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sleep {
+    /// On the alarm, which is set.
+    Alarm,
+    /// Without the alarm: the system has refused to set it.
+    Nap,
+    /// The next visit is due. The alarm is not set: who is woken by it would find the lock
+    /// taken.
+    Not,
+}
+
 /// Bounds for one call that drives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
@@ -171,12 +183,14 @@ impl Host {
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
         loop {
-            if !done {
-                self.alarm_now();
-            } else if self.alarm().is_some() {
-                self.sleep(&mut drive);
-            }
+            let sleep = match self.alarm() {
+                Some(_) if done => self.sleep(&mut drive),
+                _ => Sleep::Not,
+            };
             drop(drive);
+            if sleep == Sleep::Not {
+                self.alarm_now();
+            }
             fence(Ordering::SeqCst);
             // Relaxed: fenced.
             if self.refused.load(Ordering::Relaxed) == 0 {
@@ -193,11 +207,17 @@ impl Host {
         Ok(done)
     }
 
-    /// Sets the alarm for the next visit; false if the system refuses.
-    pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> bool {
-        let mut set = true;
-        drive.sleep(|ns| set = self.alarm().is_none_or(|a| a.set(ns).is_ok()));
-        set
+    /// Sets the alarm for the next visit, unless that is due.
+    pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> Sleep {
+        let (now, mut sleep) = (self.now(), Sleep::Alarm);
+        drive.sleep(|ns| {
+            sleep = match self.alarm() {
+                _ if ns <= now => Sleep::Not,
+                Some(alarm) if alarm.set(ns).is_err() => Sleep::Nap,
+                _ => Sleep::Alarm,
+            };
+        });
+        sleep
     }
 
     /// Wakes the thread that sleeps on the alarm; false if the system refuses. Safe

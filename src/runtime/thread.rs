@@ -1,7 +1,7 @@
 //! The tick thread: start and stop; and the body of a worker.
 
 use super::callbacks::ANY;
-use super::drive::{Bounds, DRIVEN, IDLE, STARTING, STOPPING};
+use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
 use super::waits::Wait;
 use super::{Errno, Host};
 use crate::sync::Ordering;
@@ -123,14 +123,17 @@ impl Host {
             if !self.sweep(&mut drive, self.now(), Bounds::default(), None) {
                 continue;
             }
-            let is_set = self.sleep(&mut drive);
+            let sleep = self.sleep(&mut drive);
             drop(drive);
+            if sleep == Sleep::Not {
+                continue;
+            }
             // Either the stop sets the alarm after this thread, or this thread sees the stop:
             // the kernel's lock of the alarm is between the two settings.
             if self.is_stopping() {
                 break;
             }
-            if !is_set || !self.alarm().is_some_and(|alarm| alarm.wait()) {
+            if sleep == Sleep::Nap || !self.alarm().is_some_and(|alarm| alarm.wait()) {
                 // The descriptor is broken, for example closed by mistake. Timers
                 // still fire, because this thread looks again.
                 thread::nap();
