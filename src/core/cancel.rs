@@ -65,7 +65,8 @@ impl<M: Memory> Wheel<M> {
     /// timer that frees itself is freed. Lock-free; linearizes at the exchange of the
     /// state word.
     pub fn cancel(&self, caller: &impl Caller, handle: Handle, shut: bool) -> Result<bool, Error> {
-        self.end(caller, handle, |state| state.cancelled(shut))
+        let step = |state: StateWord| state.cancelled(shut);
+        Ok(self.end(caller, handle, step)?.0)
     }
 
     /// Cancels a timer as `cancel` does, and blocks until its callback is over, even if
@@ -80,15 +81,26 @@ impl<M: Memory> Wheel<M> {
         mut wait: impl FnMut(&AtomicU64, u64),
     ) -> Result<bool, Error> {
         debug_assert_ne!(handle, 0);
-        let mut was = self.cancel(caller, handle, shut);
+        let cancel = || self.end(caller, handle, |state| state.cancelled(shut));
+        let hot = self.slab.hot(index_of(handle));
+        let mut left = cancel();
+        let mut was = left.map(|(was, _)| was);
         loop {
-            // For a `cancel` that had nothing to exchange.
+            // For a cancel that had nothing to exchange.
             fence(Ordering::SeqCst);
-            if !self.wait_for_callback(handle, &mut wait) {
-                return was;
+            let waited = self.wait_for_callback(handle, &mut wait);
+            // A callback may have armed the timer again. If it had ended before this thread
+            // looked for it, the state is not as the cancel has left it. By exchange: a load
+            // could read what was there before.
+            let is_as = |left| self.exchange(hot, left, left) == Ok(left);
+            match left {
+                Ok((_, state)) if waited || !is_as(state) => left = cancel(),
+                Err(_) if waited => {}
+                _ => return was,
             }
-            // The callback may have armed its timer again.
-            was = was.map(|was| was | (self.cancel(caller, handle, shut) == Ok(true)));
+            if let Ok((true, _)) = left {
+                was = Ok(true);
+            }
         }
     }
 

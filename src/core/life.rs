@@ -150,22 +150,23 @@ impl<M: Memory> Wheel<M> {
     /// thread, the end of the callback gives the node back. Lock-free; linearizes at
     /// the exchange of the state word.
     pub fn free(&self, caller: &impl Caller, handle: Handle) -> Result<bool, Error> {
-        self.end(caller, handle, StateWord::freed)
+        Ok(self.end(caller, handle, StateWord::freed)?.0)
     }
 
-    /// Changes the state by `step`, which disarms: true if the timer was pending.
+    /// Changes the state by `step`, which disarms: true if the timer was pending, and the
+    /// state that it has now.
     #[inline]
     pub(super) fn end(
         &self,
         caller: &impl Caller,
         handle: Handle,
         step: impl Fn(StateWord) -> StateWord,
-    ) -> Result<bool, Error> {
+    ) -> Result<(bool, StateWord), Error> {
         let (index, hot, mut state) = self.live_node(handle)?;
         loop {
             let next = step(state);
             if next == state {
-                return Ok(false);
+                return Ok((false, state));
             }
             // cancel.exchange
             match self.exchange(hot, state, next) {
@@ -174,7 +175,7 @@ impl<M: Memory> Wheel<M> {
                     let own = self.owned(caller);
                     self.count(own, |c| &c.cancels, state.is_armed().into());
                     self.give_back(own, index, hot, next);
-                    return Ok(state.is_armed());
+                    return Ok((state.is_armed(), next));
                 }
                 Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
                 Err(seen) => state = seen,

@@ -229,7 +229,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     #[inline(always)]
-    pub(super) fn producer(&self, token: Token) -> Producer<'_> {
+    pub(crate) fn producer(&self, token: Token) -> Producer<'_> {
         // SAFETY: tokens are made by `attach` of this wheel, whose shards live
         // as long as it, and are the calling thread's.
         unsafe { Producer::new(token.0) }

@@ -263,10 +263,18 @@ impl World {
     fn await_end(&self, rng: &mut Rng, caller: &impl Caller) {
         let n = rng.below(self.shared.len() as u64) as usize;
         let timer = self.shared[n].load(Ordering::Relaxed);
+        let own = self.wheel.producer(caller.token().unwrap());
+        let cancels = || own.count.cancels.get();
+        let before = cancels();
         match self.wheel.cancel_sync(caller, timer, false, |word, seen| {
             self.futex.wait(word, seen)
         }) {
-            Ok(was) => self.book(timer, -i64::from(was)),
+            Ok(was) => {
+                // It may also end what another thread arms meanwhile, and says so once.
+                let ended = cancels() - before;
+                assert_eq!(was, ended != 0);
+                self.book(timer, -(ended as i64));
+            }
             Err(e) => assert_eq!(e, Error::Stale),
         }
     }

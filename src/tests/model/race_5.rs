@@ -15,6 +15,8 @@ struct Slow {
     futex: Futex,
     inside: AtomicU32,
     ran: AtomicU32,
+    /// Its callback arms it again. No access that orders another.
+    again: std::sync::atomic::AtomicBool,
 }
 
 impl Slow {
@@ -30,12 +32,16 @@ impl Slow {
             futex: Futex::default(),
             inside: AtomicU32::new(0),
             ran: AtomicU32::new(0),
+            again: false.into(),
         }
     }
 
     fn run(&self) {
         self.inside.store(1, Ordering::Relaxed);
         self.ran.fetch_add(1, Ordering::Relaxed);
+        if self.again.load(Ordering::Relaxed) {
+            self.world.arm(0, self.timer, 3);
+        }
         self.inside.store(0, Ordering::Relaxed);
     }
 
@@ -97,6 +103,33 @@ fn race_5_sync_delete_against_callback() {
             |s, (was, before), ()| {
                 assert_eq!(s.over(), before, "it began afterwards");
                 assert_eq!(before, u32::from(!was));
+            },
+        );
+    }
+}
+
+/// The callback arms its timer again, at any moment: afterwards it is not pending.
+#[test]
+fn race_5_sync_delete_against_callback_that_arms_again() {
+    for pooled in [false, true] {
+        duel(
+            move || {
+                let s = Slow::new(pooled);
+                s.again.store(true, std::sync::atomic::Ordering::Relaxed);
+                s
+            },
+            |s| (s.delete(false).unwrap(), s.over()),
+            move |s| {
+                for timer in s.advance(1) {
+                    if pooled {
+                        s.work(timer);
+                    }
+                }
+            },
+            |s, (was, before), ()| {
+                assert_eq!(s.over(), before, "it began afterwards");
+                assert!(was && before <= 1);
+                assert_eq!(s.world.due(s.timer), 0, "armed again");
             },
         );
     }
