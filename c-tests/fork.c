@@ -473,7 +473,7 @@ static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_e
 		_exit(2);
 }
 
-/* The thread has used so many other wheels since that it has given up its shard of this one. */
+/* Since then the thread has used 17 other wheels, so it no longer has a shard of this one. */
 static void a_child_that_destroys_another_wheel_and_returns(void)
 {
 	struct hwheel_options o = {

@@ -25,8 +25,8 @@ pub(super) enum Sleep {
     Alarm,
     /// Without the alarm: the system has refused to set it.
     Nap,
-    /// The next visit is due. The alarm is not set: who is woken by it would find the lock
-    /// taken.
+    /// Not at all: the next visit is due. The alarm is not set, because a thread that it
+    /// woke now would find the lock taken.
     Not,
 }
 

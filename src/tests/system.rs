@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex};
 /// The time at first.
 pub(crate) const BEGIN: u64 = 1 << 20;
 
-/// An alarm. As the kernel's, it has a lock: what a thread did before it set one is known
-/// to who sets it next, and to who is woken.
+/// An alarm with a lock, like the kernel's: a thread that sets it, or that it wakes, sees
+/// what the threads that set it earlier had done before.
 pub(crate) struct Bell {
     at: AtomicU64,
-    /// An event loop that waits for edges has had this one.
+    /// Its edge was reported.
     is_seen: AtomicBool,
     made: AtomicU64,
 }
@@ -114,7 +114,7 @@ impl System {
         bells.len() - 1
     }
 
-    /// The alarm of a number, which the thread must know from who made it.
+    /// The alarm with a number. Fails if its making does not come before this call.
     pub fn bell(&self, number: usize) -> Arc<Bell> {
         let bell = self.bells.lock().unwrap()[number].clone();
         assert_eq!(bell.made.load(Ordering::Relaxed), 1, "not known");

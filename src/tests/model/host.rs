@@ -4,7 +4,6 @@
 use super::{duel, explore, report, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::state::Handle;
 use crate::runtime::drive::Bounds;
 use crate::runtime::pool::Crew;
 use crate::runtime::{Errno, Host, Options};
@@ -29,10 +28,11 @@ struct World {
     ran: AtomicU64,
     /// The second function has run.
     fired: (Mutex<bool>, Condvar),
-    /// A thread starts the wheel's.
+    /// The wheel's own thread has been started.
     started: AtomicBool,
     /// The callback has begun, in an order that the checker knows.
     begun: Tracked,
+    /// The latest timer.
     handle: AtomicU64,
 }
 
@@ -88,13 +88,14 @@ impl World {
     }
 
     /// A timer that is due at DUE.
-    fn timer(&self, function: usize) -> Handle {
+    fn timer(&self, function: usize) {
         let spec = Spec {
             func: function,
             cookie: std::ptr::from_ref(self).expose_provenance() as u64,
             ..Spec::default()
         };
-        self.host().setup(spec, Some(DUE)).unwrap()
+        let handle = self.host().setup(spec, Some(DUE)).unwrap();
+        self.handle.store(handle, Ordering::Relaxed);
     }
 
     fn poll(&self) -> Result<bool, Errno> {
@@ -105,8 +106,7 @@ impl World {
         self.host().advance(DUE, Bounds::default(), None)
     }
 
-    /// Whether the descriptor is ready, once for each time that it becomes ready: what an
-    /// event loop is told that waits for edges.
+    /// What edge-triggered epoll reports: true once each time the descriptor becomes ready.
     fn edge(&self) -> bool {
         let fd = self.host().descriptor().unwrap() as usize;
         system().bell(fd).edge()
@@ -131,7 +131,7 @@ impl World {
         self.ran.load(Ordering::Relaxed)
     }
 
-    /// What callbacks wrote, which this thread must be able to see.
+    /// What the callbacks wrote. The checker fails if no order puts that before this read.
     fn wrote(&self) -> u64 {
         self.written.get()
     }
@@ -207,6 +207,13 @@ fn polls_at_edges(w: &World) {
     while w.edge() {
         is_done(w.poll());
     }
+}
+
+/// Cancels the timer and waits: all of its callback is seen, or none of it runs.
+fn cancels_and_waits(w: &World) {
+    let timer = w.handle.load(Ordering::Relaxed);
+    let was = w.host().cancel_sync(timer, false).unwrap();
+    assert_eq!(w.wrote(), u64::from(!was));
 }
 
 /// Whatever was due has fired, or an edge is to come.
@@ -334,16 +341,12 @@ fn drain_against_poll() {
         }));
         handed
     };
-    duel_of(
-        on_a_clock_with_one,
-        drain,
-        polls_at_edges,
-        move |w, handed, ()| {
-            polls_at_edges(w);
-            assert_eq!(handed + w.ran(), 1);
-            assert_eq!(drain(w), 0);
-        },
-    );
+    let has_ended = move |w: &World, handed, ()| {
+        polls_at_edges(w);
+        assert_eq!(handed + w.ran(), 1);
+        assert_eq!(drain(w), 0);
+    };
+    duel_of(on_a_clock_with_one, drain, polls_at_edges, has_ended);
     duel_of(
         on_a_clock_with_one,
         drain,
@@ -351,11 +354,7 @@ fn drain_against_poll() {
             Err(e) => assert!([libc::EBUSY, libc::ESHUTDOWN].contains(&-e)),
             Ok(()) => assert_eq!(w.host().stop(), Ok(())),
         },
-        move |w, handed, ()| {
-            polls_at_edges(w);
-            assert_eq!(handed + w.ran(), 1);
-            assert_eq!(drain(w), 0);
-        },
+        has_ended,
     );
 }
 
@@ -368,7 +367,7 @@ fn tick_thread_against_arm() {
             w.host().start().unwrap();
             w
         },
-        |w| _ = w.timer(func(2)),
+        |w| w.timer(func(2)),
         |_| system().pass(LATER - BEGIN),
         |w, (), ()| {
             // It may be due in the tick after the one that had passed.
@@ -397,23 +396,19 @@ fn stop_against_tick_thread_and_worker() {
     duel_of(
         || {
             let w = World::new(Clock::Monotonic, 1);
-            let timer = w.timer(func(1));
-            w.handle.store(timer, Ordering::Relaxed);
+            w.timer(func(1));
             system().pass(LATER - BEGIN);
             w.host().start().unwrap();
             w
         },
         |w| assert_eq!(w.host().stop(), Ok(())),
-        |w| {
-            let timer = w.handle.load(Ordering::Relaxed);
-            let was = w.host().cancel_sync(timer, false).unwrap();
-            assert_eq!(w.wrote(), u64::from(!was));
-        },
+        cancels_and_waits,
         |w, (), ()| assert_eq!(w.ran(), w.wrote()),
     );
 }
 
-/// Who stops a wheel, or is told that it stands, sees what the callbacks did.
+/// A thread whose stop succeeds sees what the callbacks did, even if another thread
+/// stopped the wheel.
 #[test]
 fn stop_against_stop() {
     let stop = |w: &World| {
@@ -494,7 +489,7 @@ fn descriptor_against_poll_with_bounds() {
     );
 }
 
-/// Who reads a time sees what came before the advance.
+/// A thread that reads the new time sees everything that was written before the advance.
 #[test]
 fn now_against_advance() {
     let advances: [fn(&Host) -> Result<bool, Errno>; 2] = [
@@ -522,8 +517,7 @@ fn now_against_advance() {
 fn advanced(workers: u32) -> impl Fn() -> Box<World> + Copy {
     move || {
         let w = World::new(Clock::Manual, workers);
-        let timer = w.timer(func(1));
-        w.handle.store(timer, Ordering::Relaxed);
+        w.timer(func(1));
         w
     }
 }
@@ -535,11 +529,7 @@ fn cancel_sync_against_callback() {
         duel_of(
             advanced(workers),
             |w| assert_eq!(w.advance(), Ok(true)),
-            |w| {
-                let timer = w.handle.load(Ordering::Relaxed);
-                let was = w.host().cancel_sync(timer, false).unwrap();
-                assert_eq!(w.wrote(), u64::from(!was));
-            },
+            cancels_and_waits,
             |w, (), ()| assert_eq!(w.ran(), w.wrote()),
         );
     }

@@ -24,7 +24,7 @@ fn timer(handle: u64) -> Fired {
 struct Callbacks {
     pool: Pool,
     written: Plain,
-    /// What the driver did to a timer before it offered it.
+    /// Written by the driver before it offers a timer.
     offered: Plain,
     ran: Count,
 }

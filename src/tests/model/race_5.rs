@@ -75,6 +75,15 @@ impl Slow {
             .finish(&worker, timer, || self.futex.wake());
     }
 
+    /// A sweep, and all of what it fires.
+    fn fire(&self) {
+        for timer in self.advance(1) {
+            if self.pooled {
+                self.work(timer);
+            }
+        }
+    }
+
     fn delete(&self, shut: bool) -> Result<bool, crate::core::error::Error> {
         let caller = self.world.own(1);
         self.world
@@ -93,13 +102,7 @@ fn race_5_sync_delete_against_callback() {
         duel(
             move || Slow::new(pooled),
             move |s| (s.delete(shut).unwrap(), s.over()),
-            move |s| {
-                for timer in s.advance(1) {
-                    if pooled {
-                        s.work(timer);
-                    }
-                }
-            },
+            Slow::fire,
             |s, (was, before), ()| {
                 assert_eq!(s.over(), before, "it began afterwards");
                 assert_eq!(before, u32::from(!was));
@@ -119,13 +122,7 @@ fn race_5_sync_delete_against_callback_that_arms_again() {
                 s
             },
             |s| (s.delete(false).unwrap(), s.over()),
-            move |s| {
-                for timer in s.advance(1) {
-                    if pooled {
-                        s.work(timer);
-                    }
-                }
-            },
+            Slow::fire,
             |s, (was, before), ()| {
                 assert_eq!(s.over(), before, "it began afterwards");
                 assert!(was && before <= 1);
