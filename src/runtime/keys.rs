@@ -104,7 +104,7 @@ impl Keys {
     /// Locks the part of a hash; `None` if there is no key yet.
     fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Table>> {
         // Not by the bits that the table goes by.
-        let part = &self.parts.get()?[(hash >> 40) as usize % PARTS];
+        let part = &self.parts.get()?[(hash >> 40) as usize & (PARTS - 1)];
         Some(lock(&part.0))
     }
 

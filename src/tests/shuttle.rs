@@ -238,7 +238,8 @@ impl World {
         let arm = |how| {
             let was = self.wheel.arm(caller, timer, at(tick), how)?;
             let armed = !was && how != How::Pending;
-            Ok(self.book(timer, i64::from(armed)))
+            self.book(timer, i64::from(armed));
+            Ok(())
         };
         let done = match rng.below(12) {
             0..=2 => self.replace(rng, caller, n),

@@ -492,7 +492,8 @@ fn descriptor_against_poll_with_bounds() {
 /// A thread that reads the new time sees everything that was written before the advance.
 #[test]
 fn now_against_advance() {
-    let advances: [fn(&Host) -> Result<bool, Errno>; 2] = [
+    type Advance = fn(&Host) -> Result<bool, Errno>;
+    let advances: [Advance; 2] = [
         |host| host.advance(DUE, Bounds::default(), None),
         |host| Ok(host.advance_all(DUE) == 0),
     ];

@@ -32,7 +32,7 @@ struct Tape {
 impl Tape {
     fn new(bytes: &[u8]) -> Tape {
         Tape {
-            bytes: bytes.to_vec().into_iter(),
+            bytes: Vec::from(bytes).into_iter(),
             then: Rng(0x9e37_79b9_7f4a_7c15),
         }
     }
@@ -99,9 +99,8 @@ struct Program {
 impl Program {
     fn read(tape: &mut Tape) -> Program {
         let wheel = tape.seed();
-        let [threads, calls] = match tape.byte() {
-            byte => [2 + byte % 3, 1 + byte / 3 % 16],
-        };
+        let byte = tape.byte();
+        let (threads, calls) = (2 + byte % 3, 1 + byte / 3 % 16);
         let mut thread = || (0..calls).map(|_| tape.seed()).collect();
         let calls = (0..threads).map(|_| thread()).collect();
         Program { wheel, calls }
