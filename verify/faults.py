@@ -175,6 +175,8 @@ def try_all(rung, mine):
         fault.patch(copy)
         try:
             what = verdict(rung, build(rung), test, LONG)
+        except subprocess.CalledProcessError:
+            what = "does not compile"
         finally:
             copy_sources(copy)
         said = "caught" if what == "fails" else f"NOT CAUGHT, {what}:"
