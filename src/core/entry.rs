@@ -10,7 +10,7 @@
 //! units of 2^24 ticks, and names a tick less than 2^24 before the deadline. There the node gets an
 //! entry for the deadline itself. An entry is never 0: the slab has no node 0.
 
-use super::slab::INDEX_BITS;
+use super::state::INDEX_BITS;
 
 const FAR_SHIFT: u32 = 63;
 const TICK_BITS: u32 = FAR_SHIFT - INDEX_BITS;

@@ -22,10 +22,10 @@ use super::error::Error;
 use super::memory::{Memory, Pages};
 use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
+use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 
-pub(crate) const INDEX_BITS: u32 = 26;
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The first index that is used: an entry must not be 0.
 const FIRST: u32 = RUN;

@@ -93,7 +93,9 @@ pub(crate) const NEVER: u64 = u64::MAX;
 /// The number of generations. After these lives a node is not used again.
 pub(crate) const GEN_BITS: u32 = GEN_LOW_BITS + GEN_HIGH_BITS;
 pub(crate) const GEN_MASK: u32 = (1 << GEN_BITS) - 1;
-const INDEX_MASK: u64 = (1 << (64 - LOW_BITS - GEN_HIGH_BITS)) - 1;
+/// Bits of the index of a node.
+pub(crate) const INDEX_BITS: u32 = 64 - LOW_BITS - GEN_HIGH_BITS;
+const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
 /// The name of a timer: never 0.
 pub(crate) type Handle = u64;

@@ -28,7 +28,7 @@ pub(crate) const BLOCKS: usize = if cfg!(loom) {
 } else if cfg!(miri) {
     64
 } else {
-    1 << (super::slab::INDEX_BITS - BLOCK_BITS)
+    1 << (super::state::INDEX_BITS - BLOCK_BITS)
 };
 /// Timers that a thread takes from the slab at once: whole cache lines.
 pub(crate) const RUN: u32 = if CHECKED {

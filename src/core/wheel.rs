@@ -1,7 +1,7 @@
 //! The wheel: the words that all threads share, and how a thread gets a shard.
 
 use super::buckets::Buckets;
-use super::driver::{Driver, Held};
+use super::driver::words::{Driver, Held};
 use super::error::Error;
 use super::gate::Gate;
 use super::kick::Kick;

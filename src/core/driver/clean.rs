@@ -68,32 +68,6 @@ use crate::core::tunables::{CLEAN_OFTEN, CLEAN_PIECE};
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::Ordering;
 
-/// The position of a clean-up.
-pub(super) struct Cleaning {
-    /// Null at the end. The shards before it are done.
-    shard: *mut Shard,
-    bucket: u32,
-    /// The number of entries of that bucket that are left; 0 for all.
-    rest: usize,
-    /// The number of requests when the clean-up began; 0 if none is under way.
-    asked: u32,
-    /// The one before has left too many entries.
-    thorough: bool,
-}
-
-impl Cleaning {
-    /// A clean-up that begins at a shard.
-    pub fn new(shard: *mut Shard, asked: u32, thorough: bool) -> Self {
-        Cleaning {
-            shard,
-            bucket: 0,
-            rest: 0,
-            asked,
-            thorough,
-        }
-    }
-}
-
 impl<M: Memory> Wheel<M> {
     /// Every `CLEAN_OFTEN` pushes of a thread: requests a clean-up if it is worth it.
     #[inline(always)]
@@ -132,8 +106,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         if self.d.cleaning.asked == 0 {
             // The driver's shard is the first.
-            let thorough = self.d.cleaning.thorough;
-            self.d.cleaning = Cleaning::new(self.own.as_ptr(), asked, thorough);
+            self.d.cleaning.shard = self.own.as_ptr();
+            self.d.cleaning.asked = asked;
         }
         let mut left = CLEAN_PIECE;
         let buckets = self.wheel.buckets.urgent();

@@ -9,19 +9,17 @@ mod rescue;
 mod scan;
 mod sleep;
 mod visit;
-
-pub(crate) use query::Held;
+pub(super) mod words;
 
 use super::error::Error;
 use super::memory::Memory;
 use super::node::{Fire, Hot, Link, AUTO};
-use super::shard::{Producer, Shard};
+use super::shard::Producer;
 use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
 use super::wheel::{Token, Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, Opened, Ordering};
-use clean::Cleaning;
-use scan::Tick;
+use words::Driver;
 
 /// A timer that has fired, or was handed back by a drain. Begins like the event of the C
 /// interface (`capi/drive.rs`).
@@ -92,40 +90,6 @@ pub(crate) trait Sink {
 
     /// Wakes the threads that wait for the end of a callback.
     fn wake(&self);
-}
-
-/// The driver's own state, under its lock.
-pub(crate) struct Driver {
-    /// The last tick that was swept, or the tick of the sweep.
-    hand: u64,
-    /// The goal of the present sweep, as it was announced.
-    goal: u64,
-    /// A tick in which a sweep has stopped.
-    tick: Tick,
-    /// No thread may rely on a promise until another goal is announced.
-    suspended: bool,
-    /// The index at which a drain continues.
-    drained: u32,
-    cleaning: Cleaning,
-    /// The driver's own shard.
-    pub(super) own: *mut Shard,
-}
-
-// SAFETY: the pointers are to shards of the wheel, which every thread may use.
-unsafe impl Send for Driver {}
-
-impl Driver {
-    pub fn new(hand: u64) -> Self {
-        Driver {
-            hand,
-            goal: hand,
-            tick: Tick::none(),
-            suspended: false,
-            drained: 0,
-            cleaning: Cleaning::new(std::ptr::null_mut(), 0, false),
-            own: std::ptr::null_mut(),
-        }
-    }
 }
 
 /// The right to drive.

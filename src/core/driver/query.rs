@@ -14,30 +14,10 @@ use crate::core::state::{StateWord, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::tunables::{PEEK, SETTLE};
 use crate::core::wheel::Wheel;
-use crate::sync::{fence, AtomicU64, Ordering};
+use crate::sync::{fence, Ordering};
 
 /// The maximum number of nodes that are read if the entries do not say enough.
 const FEW: usize = 4096;
-
-/// The first and the last tick of the entries that the driver makes for timers that come
-/// due while their callbacks run.
-#[derive(Default)]
-pub(crate) struct Held {
-    first: AtomicU64,
-    last: AtomicU64,
-}
-
-impl Held {
-    /// Adds an entry at `tick`, which is behind all others, while the hand is at `hand`.
-    /// Driver only.
-    pub(super) fn add(&self, tick: u64, hand: u64) {
-        // Relaxed, all: read between two loads of `driving`.
-        if self.last.load(Ordering::Relaxed) <= hand {
-            self.first.store(tick, Ordering::Relaxed);
-        }
-        self.last.store(tick, Ordering::Relaxed);
-    }
-}
 
 impl<M: Memory> Wheel<M> {
     /// The first tick at which an entry in a slot wants a visit, or `first` if that is
@@ -168,10 +148,7 @@ impl<M: Memory> Wheel<M> {
     /// Whether a timer that is due may wait for the end of its callback. The driver has
     /// made an entry for it far ahead.
     fn may_be_held_up(&self, hand: u64) -> bool {
-        let held = &self.shared.held;
-        // Relaxed, both: as in `Held::add`.
-        let first = held.first.load(Ordering::Relaxed);
-        let last = held.last.load(Ordering::Relaxed);
+        let (first, last) = self.shared.held.ticks();
         let (mut budget, mut found) = (SETTLE, false);
         if last > hand {
             self.each_slot(hand, |entered, end, bucket| {

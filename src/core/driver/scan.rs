@@ -1,7 +1,6 @@
 //! Finding the next slot, and emptying its bucket.
 
 use super::{Sink, Sweep};
-use crate::core::buckets::Shards;
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::queue::Front;
@@ -9,34 +8,6 @@ use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
-
-/// A tick whose buckets are being emptied, from the top level down. A sweep that
-/// stops leaves it as it is.
-pub(super) struct Tick {
-    /// The slots of the levels below this one are still to be entered.
-    levels: u32,
-    /// The bucket that is being emptied, and the tick of its visits.
-    bucket: Option<(u32, u64)>,
-    /// Its shards that are still to be emptied, and the present one.
-    shards: Shards,
-    shard: *mut Shard,
-}
-
-impl Tick {
-    pub fn none() -> Self {
-        Tick {
-            levels: 0,
-            bucket: None,
-            shards: Shards::default(),
-            shard: std::ptr::null_mut(),
-        }
-    }
-
-    /// Whether a sweep has stopped in it.
-    pub fn is_open(&self) -> bool {
-        self.bucket.is_some() || self.levels != 0
-    }
-}
 
 impl<M: Memory> Wheel<M> {
     /// Step sweep.scan: the first tick after `hand` at which a marked slot is
