@@ -32,7 +32,7 @@ FILES = (
 ).split()
 FILES = [f"core/{name}" for name in FILES]
 FILES += "runtime/ring runtime/pool runtime/callbacks runtime/drive runtime/thread runtime/timers".split()
-FILES += "runtime/host sys/event".split()
+FILES += "runtime/life sys/event".split()
 HEAD = """\
 # Each atomic ordering of the library that is not relaxed, a step weaker, and the
 # test of the model checker that fails then, to one preemption. "=name" is an

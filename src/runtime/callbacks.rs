@@ -1,78 +1,17 @@
-//! Running callbacks, here or in the pool; and whether this thread is in one.
+//! Running callbacks, here or in the pool, and waiting for them.
 
+use super::frames::{Frame, ANY};
 use super::pool::{Offer, Pool};
-use super::waits::Wait;
-use super::{local, Errno, Host};
+use super::register::wait_for;
+use super::{Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::node::KEYED;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU64, Ordering};
-use std::cell::Cell;
 
 /// A function of the library, as the number that the core keeps for a function. It is
 /// short: the driver runs it, with or without a pool.
 pub(crate) const PROMPT: usize = usize::MAX;
-
-/// Calls the function of a timer that has fired.
-pub(crate) type Call = unsafe fn(&Host, &Fired);
-
-/// What a thread may be inside of, or wait for: the id of a wheel, and the handle of the
-/// timer whose callback it is, or ANY.
-pub(super) type Target = (u64, Handle);
-/// Any callback of the wheel, or its executor. No timer has this handle.
-pub(super) const ANY: Handle = 0;
-
-/// Where this thread calls the caller's functions: callbacks, or the executor. A
-/// sweep has one for all of its calls.
-pub(super) struct Frame {
-    host: u64,
-    /// The timer whose callback runs; 0 in the executor.
-    timer: Cell<Handle>,
-    outer: *const Frame,
-}
-
-impl Frame {
-    /// Runs `f`, which calls the caller's functions. An exception or a panic of theirs
-    /// ends the process.
-    pub(super) fn enter<R>(host: &Host, f: impl FnOnce(&Frame) -> R) -> R {
-        let frame = Frame {
-            host: host.id,
-            timer: Cell::new(0),
-            outer: Frame::innermost(),
-        };
-        local::inside(|innermost| innermost.set(&frame));
-        let result = guarded(|| f(&frame));
-        local::inside(|innermost| innermost.set(frame.outer));
-        result
-    }
-
-    /// The innermost frame of this thread.
-    pub(super) fn innermost() -> *const Frame {
-        local::inside(Cell::get)
-    }
-
-    /// Whether the thread of these frames is inside `target`.
-    ///
-    /// # Safety
-    /// `at` is the innermost frame of a thread that does not leave it.
-    pub(super) unsafe fn is_inside(mut at: *const Frame, (host, timer): Target) -> bool {
-        // SAFETY: frames live on their thread's stack, outer ones longer.
-        while let Some(frame) = unsafe { at.as_ref() } {
-            if frame.host == host && (timer == ANY || frame.timer.get() == timer) {
-                return true;
-            }
-            at = frame.outer;
-        }
-        false
-    }
-}
-
-/// Runs `f`. No exception and no panic leaves an `extern "C"` function, but ends the
-/// process: a sweep cannot be left in its middle.
-#[inline(always)]
-extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
-    f()
-}
 
 impl Host {
     /// Whether this thread is inside the callback of that timer, or of ANY.
@@ -108,7 +47,7 @@ impl Host {
     /// Runs the callback of a timer that was in the queue, and ends it. Returns false in
     /// a child that the callback has forked, which must run no other.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
-        Frame::enter(self, |frame| self.run(frame, fired));
+        Frame::enter(self.id, |frame| self.run(frame, fired));
         self.finish(fired.handle);
         pool.finished();
         self.is_ours()
@@ -132,7 +71,7 @@ impl Host {
         match offer {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
-                    let host = std::ptr::from_ref(self).cast_mut();
+                    let host = std::ptr::from_ref(self).cast_mut().cast();
                     let arg = std::ptr::with_exposed_provenance_mut(executor.arg);
                     // SAFETY: the function came with its argument.
                     unsafe { (executor.func)(host, arg) };
@@ -194,7 +133,7 @@ impl Host {
             }
         };
         let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
-        let was = Wait::during(self.register, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
+        let was = wait_for(self.register, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
         Ok(revoked || was?)
     }
 

@@ -1,6 +1,6 @@
 //! Driving: advance, poll and drain, and where fired timers go.
 
-use super::callbacks::{Frame, ANY};
+use super::frames::{Frame, ANY};
 use super::host::LATENESS;
 use super::{number, time, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
@@ -56,7 +56,7 @@ impl Host {
             0 => u64::MAX,
             ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
         };
-        Frame::enter(self, |frame| {
+        Frame::enter(self.id, |frame| {
             drive.advance(
                 now,
                 Firing {
@@ -272,7 +272,7 @@ impl Host {
         }
         let mut drive = self.take(true)?;
         // `take` may call a waker.
-        Ok(Frame::enter(self, |_| {
+        Ok(Frame::enter(self.id, |_| {
             drive.drain(|fired| match fired.kind & KEYED {
                 0 => take(fired),
                 _ => self.fetch(fired).is_none_or(|named| take(&named)),

@@ -1,10 +1,14 @@
 //! A wheel on a clock: nanoseconds instead of ticks, three ways to drive, and
 //! the life of the whole. The C functions are a thin layer over this folder.
 
+mod at_hand;
 pub(crate) mod callbacks;
 pub(crate) mod drive;
+mod frames;
 mod host;
 pub(crate) mod keys;
+mod life;
+mod list;
 mod local;
 pub(crate) mod options;
 pub(crate) mod pool;

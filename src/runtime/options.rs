@@ -1,9 +1,10 @@
 //! How a wheel is made.
 
 use super::pool::{Crew, LONGEST_QUEUE, MOST_WORKERS};
-use super::{Errno, Host};
+use super::Errno;
 use crate::core::slab::MOST;
 use crate::sys::clock::Clock;
+use std::ffi::c_void;
 
 /// How a wheel is made. What is zero has its default value.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,7 +23,7 @@ pub(crate) struct Options {
 }
 
 /// An executor as C has it.
-pub(crate) type Function = unsafe extern "C-unwind" fn(*mut Host, *mut libc::c_void);
+pub(crate) type Function = unsafe extern "C-unwind" fn(wheel: *mut c_void, arg: *mut c_void);
 
 /// Told when a callback was queued.
 #[derive(Clone, Copy, Debug)]

@@ -4,16 +4,47 @@
 //! Four things wait for the lock: making a wheel, destroying one, the end of a thread, and
 //! a wait inside a callback.
 
+use super::frames::Target;
+use super::list::{List, Listed};
 use super::waits::Wait;
-use super::Host;
+use crate::core::wheel::Wheel;
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
+use crate::sys::maps::Mmap;
 use crate::sys::quietly;
 use std::cell::Cell;
 
+/// A wheel that lives.
+pub(super) struct Living {
+    wheel: *const Wheel<Mmap>,
+    next: Cell<*const Living>,
+}
+
+impl Listed for Living {
+    fn next(&self) -> &Cell<*const Living> {
+        &self.next
+    }
+}
+
+impl Living {
+    /// # Safety
+    /// The wheel lives as long as the result.
+    pub unsafe fn new(wheel: *const Wheel<Mmap>) -> Living {
+        Living {
+            wheel,
+            next: Cell::new(std::ptr::null()),
+        }
+    }
+
+    pub fn wheel(&self) -> &Wheel<Mmap> {
+        // SAFETY: by `new`.
+        unsafe { &*self.wheel }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Register {
-    pub wheels: List<Host>,
+    pub wheels: List<Living>,
     pub waits: List<Wait>,
 }
 
@@ -23,57 +54,40 @@ unsafe impl Send for Register {}
 
 pub(super) static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
-/// Whether a register is that of the calling process.
-pub(super) fn is_own(register: &Mutex<Register>) -> bool {
-    REGISTER
-        .get()
-        .is_some_and(|own| std::ptr::eq(own, register))
-}
-
 /// Waits for the lock.
 pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
     quietly(|| sync::lock(register))
 }
 
-/// A list of nodes. Their owners hold the memory.
-pub(super) struct List<N>(*const N);
-
-impl<N> Default for List<N> {
-    fn default() -> Self {
-        List(std::ptr::null())
+/// Calls `f`, in which this thread waits for `target`. `None`, without a call, if this
+/// thread runs that, or if that waits for this thread, directly or not.
+pub(super) fn wait_for<R>(
+    register: &Mutex<Register>,
+    target: Target,
+    f: impl FnOnce() -> R,
+) -> Option<R> {
+    let Some(mine) = Wait::new(target) else {
+        return Some(f());
+    };
+    let mut all = lock(register);
+    if mine.closes_a_ring(&all.waits) {
+        return None;
     }
+    // SAFETY: removed below.
+    unsafe { all.waits.add(&mine) };
+    drop(all);
+    let result = f();
+    // If a callback has forked in `f`, this may be the child. There nobody gives back a
+    // lock that a thread of the parent held.
+    if REGISTER
+        .get()
+        .is_some_and(|own| std::ptr::eq(own, register))
+    {
+        lock(register).waits.remove(&mine);
+    }
+    Some(result)
 }
 
-pub(super) trait Listed {
-    fn next(&self) -> &Cell<*const Self>;
-}
-
-impl<N: Listed> List<N> {
-    /// The first one for which `is` holds.
-    pub fn find(&self, is: impl Fn(&N) -> bool) -> Option<&N> {
-        let mut at = self.0;
-        // SAFETY: by `add`.
-        while let Some(node) = unsafe { at.as_ref() } {
-            if is(node) {
-                return Some(node);
-            }
-            at = node.next().get();
-        }
-        None
-    }
-
-    /// # Safety
-    /// The node stays at its address until it is removed.
-    pub unsafe fn add(&mut self, node: &N) {
-        node.next().set(self.0);
-        self.0 = node;
-    }
-
-    /// Removes a node of the list.
-    pub fn remove(&mut self, node: &N) {
-        match self.find(|before| std::ptr::eq(before.next().get(), node)) {
-            Some(before) => before.next().set(node.next().get()),
-            None => self.0 = node.next().get(),
-        }
-    }
-}
+#[cfg(all(test, not(any(checked, miri))))]
+#[path = "../tests/waits.rs"]
+mod tests;

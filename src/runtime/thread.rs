@@ -1,8 +1,8 @@
 //! The tick thread: start and stop; and the body of a worker.
 
-use super::callbacks::ANY;
 use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
-use super::waits::Wait;
+use super::frames::ANY;
+use super::register::wait_for;
 use super::{Errno, Host};
 use crate::sync::Ordering;
 use crate::sys::thread::{self, Thread};
@@ -41,8 +41,7 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
-        Wait::during(self.register, (self.id, ANY), || self.stop_now())
-            .unwrap_or(Err(-libc::EDEADLK))
+        wait_for(self.register, (self.id, ANY), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
     }
 
     fn stop_now(&self) -> Result<(), Errno> {

@@ -1,7 +1,7 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::{local, Errno, Host};
+use super::{at_hand, local, Errno, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -21,12 +21,12 @@ const LONGEST_SLACK: u64 = 1 << 47;
 impl Caller for Host {
     #[inline]
     fn token(&self) -> Result<Token, Error> {
-        local::token(self)
+        local::token(&self.wheel, self.register)
     }
 
     #[inline(always)]
     fn token_at_hand(&self) -> Option<Token> {
-        local::last(self)
+        local::last(&self.wheel)
     }
 
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Host {
     #[inline(never)]
     fn arming_now_of_system(&self) -> u64 {
         match &self.counter {
-            Some(counter) => self.held(local::coarse_now(counter)),
+            Some(counter) => self.held(at_hand::with(|mine| counter.now(&mine.base))),
             None => self.now(),
         }
     }

@@ -7,12 +7,11 @@
 //! taken, the wheel gets an extra place, in another page if need be. The extra places
 //! go as soon as the lock is free.
 
-use super::at_hand;
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
-use crate::core::wheel::Token;
-use crate::runtime::register::{lock, List, Register};
-use crate::runtime::Host;
+use crate::runtime::at_hand::{self, Held};
+use crate::runtime::list::List;
+use crate::runtime::register::{lock, Living, Register};
 use crate::sync::Mutex;
 use crate::sys::maps::Mmap;
 use std::cell::Cell;
@@ -20,20 +19,6 @@ use std::cell::Cell;
 pub(super) const PLACES: usize = 16;
 const BYTES: usize = 4096;
 const ALL: usize = BYTES / size_of::<Held>() - 1;
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Held {
-    /// The id of the wheel.
-    pub id: u64,
-    pub token: Token,
-}
-
-/// Not 0, which a wheel's id is in a forked child.
-pub(super) const NONE: Held = Held {
-    id: u64::MAX,
-    token: Token(std::ptr::null_mut()),
-};
 
 /// All zero is an empty page.
 pub(super) struct Page {
@@ -79,7 +64,7 @@ impl Page {
     }
 
     /// Gives back all but the first `keep` places, and the further pages.
-    fn cut(&self, keep: usize, wheels: &List<Host>) {
+    fn cut(&self, keep: usize, wheels: &List<Living>) {
         for place in self.places().iter().skip(keep) {
             give_back(place.get(), wheels);
         }
@@ -94,15 +79,19 @@ impl Page {
     }
 }
 
-fn give_back(held: Held, wheels: &List<Host>) {
-    if let Some(host) = wheels.find(|host| host.id == held.id) {
-        host.wheel.detach(held.token);
+fn give_back(held: Held, wheels: &List<Living>) {
+    if let Some(living) = wheels.find(|living| living.wheel().gate.id() == held.id) {
+        living.wheel().detach(held.token);
     }
 }
 
 fn first() -> Option<&'static Page> {
     // SAFETY: null, or what `map` has returned.
-    unsafe { at_hand::with(|mine| mine.table.get()).as_ref() }
+    unsafe {
+        at_hand::with(|mine| mine.table.get())
+            .cast::<Page>()
+            .as_ref()
+    }
 }
 
 fn pages() -> impl Iterator<Item = &'static Page> {
@@ -126,7 +115,7 @@ fn place(register: &Mutex<Register>) -> Option<&'static Cell<Held>> {
         Some(page) => page,
         None => {
             let page = Page::map()?;
-            at_hand::with(|mine| mine.table.set(page));
+            at_hand::with(|mine| mine.table.set(std::ptr::from_ref(page).cast()));
             page
         }
     };

@@ -165,9 +165,9 @@ unsafe fn callback(host: &Host, fired: &Fired) {
     }
 }
 
-unsafe extern "C-unwind" fn execute(host: *mut Host, _: *mut libc::c_void) {
+unsafe extern "C-unwind" fn execute(host: *mut libc::c_void, _: *mut libc::c_void) {
     // SAFETY: the wheel that calls it.
-    let host = unsafe { &*host };
+    let host = unsafe { &*host.cast::<Host>() };
     let w = world();
     if one_in(4) {
         is_refused_inside(host);

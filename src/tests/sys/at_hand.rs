@@ -2,8 +2,7 @@
 //! checker's: those are dropped in the order in which they were made, and the end of
 //! a thread still needs this.
 
-use super::super::table::NONE;
-use super::{AtHand, Base, Cell};
+use super::{AtHand, Base, Cell, NONE};
 use crate::tests::checker::thread::{current, ThreadId};
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -9,17 +9,34 @@
 //! `make check-exports` limits its use. Stable Rust can define such a symbol in
 //! assembly only.
 
-use super::table::{Held, Page};
-use crate::runtime::callbacks::Frame;
+use crate::core::wheel::Token;
 use crate::sys::counter::Base;
 use std::cell::Cell;
+use std::ffi::c_void;
+
+/// A shard that the thread holds.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Held {
+    /// The id of the wheel.
+    pub id: u64,
+    pub token: Token,
+}
+
+/// Not 0, which a wheel's id is in a forked child.
+pub(super) const NONE: Held = Held {
+    id: u64::MAX,
+    token: Token(std::ptr::null_mut()),
+};
 
 #[repr(C)]
 pub(super) struct AtHand {
     pub last: Cell<Held>,
     pub base: Cell<Base>,
-    pub table: Cell<*const Page>,
-    pub inside: Cell<*const Frame>,
+    /// The first page of `table.rs`, or null.
+    pub table: Cell<*const c_void>,
+    /// The innermost frame of `frames.rs`, or null.
+    pub inside: Cell<*const c_void>,
 }
 
 #[cfg(all(
@@ -117,8 +134,7 @@ mod place {
     not(any(miri, checked))
 )))]
 mod place {
-    use super::super::table::NONE;
-    use super::{AtHand, Base, Cell};
+    use super::{AtHand, Base, Cell, NONE};
 
     thread_local! {
         static AT_HAND: AtHand = const {
@@ -143,7 +159,7 @@ mod place {
 }
 
 #[cfg(checked)]
-#[path = "../../tests/sys/at_hand.rs"]
+#[path = "../tests/sys/at_hand.rs"]
 mod place;
 
 pub(super) use place::{last, with};

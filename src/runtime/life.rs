@@ -1,0 +1,191 @@
+//! How a wheel is made, told apart and given up.
+
+use super::drive::IDLE;
+use super::frames::ANY;
+use super::host::{Call, Host};
+use super::keys::Keys;
+use super::pool::Pool;
+use super::register::{Living, REGISTER};
+use super::{local, thread, Errno, Options};
+use crate::core::memory::{Memory, Pages};
+use crate::core::place::make_at;
+use crate::core::state::GEN_BITS;
+use crate::core::stats::Tally;
+use crate::core::wheel::{Config, Wheel};
+use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Guarded, Ordering};
+use crate::sys::alarm::Alarm;
+use crate::sys::clock;
+use crate::sys::counter::Counter;
+use crate::sys::event::Event;
+use crate::sys::fork::wipe_in_child;
+use crate::sys::maps::Mmap;
+use crate::sys::{quietly, seed};
+
+/// 0 before the first wheel.
+static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+/// A number that no other wheel has. The first one is taken from the clock, so that
+/// no wheel of an earlier process had it either.
+fn next_id(begin: u64) -> u64 {
+    // Half of the time: the numbers never wrap. Relaxed, both: only unique.
+    _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The first generation of a wheel, which is part of its handles. Multiples of the
+/// golden ratio spread evenly (Knuth, TAOCP 6.4). So the generations of two wheels
+/// are far apart, and a handle of another wheel is stale.
+fn salt(id: u64) -> u64 {
+    id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GEN_BITS)
+}
+
+impl Host {
+    /// A wheel in memory of its own.
+    pub fn create(options: Options, call: Call) -> Result<*mut Host, Errno> {
+        let options = options.check()?;
+        quietly(|| Host::make(&options, call))
+    }
+
+    fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
+        let register = REGISTER.get().ok_or(-libc::ENOMEM)?;
+        let clock = options.clock.id();
+        let start = clock.map_or(options.start_ns, clock::now);
+        let id = next_id(start);
+        let config = Config {
+            levels: options.levels,
+            slot_bits: options.slots.trailing_zeros(),
+            limit: options.max_timers,
+            tick_ns: options.tick_ns,
+            start_ns: start,
+            pooled: options.is_pooled(),
+            salt: salt(id),
+            id,
+        };
+        let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
+        if at.is_null() {
+            return Err(-libc::ENOMEM);
+        }
+        // SAFETY: zeroed, page-aligned, and seen by nobody else.
+        if let Err(e) = unsafe { Wheel::make(&raw mut (*at).wheel, Mmap, config) } {
+            // SAFETY: as above; nothing was left there.
+            unsafe { Mmap.unmap(at.cast(), size_of::<Host>()) };
+            return Err(e.into());
+        }
+        let pool = options.is_pooled().then(|| Pool::new(&options.crew));
+        let no_pool = matches!(pool, Some(None));
+        // SAFETY: mapped for it, and seen by nobody else.
+        unsafe {
+            make_at!(at => Host {
+                id: id,
+                register: register,
+                living: Living::new(&raw const (*at).wheel),
+                clock: clock,
+                counter: options.coarse.then(Counter::measure).flatten(),
+                pool: pool.flatten(),
+                executor: options.executor,
+                is_short: clock.is_none() && !options.is_pooled(),
+                manual_ns: AtomicU64::new(start),
+                fd: AtomicI32::new(-1),
+                drive: AtomicU32::new(IDLE),
+                refused: AtomicU32::new(0),
+                end: Event::default(),
+                thread: Guarded::new(None),
+                call: call,
+                wakeups: Tally::default(),
+                unclaimed: Tally::default(),
+                lateness: std::array::from_fn(|_| Tally::default()),
+                keys: Keys::new(seed() ^ id),
+                ; wheel
+            });
+        }
+        // SAFETY: just written.
+        let host = unsafe { &*at };
+        let mut made = Ok(());
+        if no_pool
+            || !wipe_in_child(host.wheel.page_to_wipe())
+            || !local::enter(&host.living, register)
+        {
+            made = Err(-libc::ENOMEM);
+        } else if let Some(pool) = &host.pool {
+            let hired = pool.hire(options.crew.workers, thread::work, at.cast());
+            made = hired
+                .map_err(|e| -e)
+                .inspect_err(|_| local::leave(&host.living, host.register));
+        }
+        if let Err(e) = made {
+            // SAFETY: nobody else has seen it, or the threads have ended.
+            unsafe { Host::unmap(at) };
+            return Err(e);
+        }
+        Ok(at)
+    }
+
+    /// # Safety
+    /// The host is used no more and its thread has ended.
+    pub(super) unsafe fn unmap(at: *mut Host) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let fd = (*at).fd.load(Ordering::Relaxed);
+            if fd >= 0 {
+                Alarm { fd, clock: 0 }.close();
+            }
+            std::ptr::drop_in_place(at);
+            Mmap.unmap(at.cast(), size_of::<Host>());
+        }
+    }
+
+    /// Ends the tick thread and frees everything.
+    ///
+    /// # Safety
+    /// `at` came from `create` and nobody else uses it.
+    pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
+        // SAFETY: the caller's promise.
+        let host = unsafe { &*at };
+        if host.is_inside(ANY) {
+            return Err(-libc::EDEADLK);
+        }
+        while host.is_ours() {
+            match host.stop() {
+                // Not in the child of a callback that the stop has run.
+                Err(e) if host.is_ours() => return Err(e),
+                // Until the last callback has ended, one may start the tick thread again.
+                // Relaxed: the stop has seen what callbacks did.
+                _ if host.drive.load(Ordering::Relaxed) == IDLE => break,
+                _ => {}
+            }
+        }
+        quietly(|| {
+            if host.is_ours() {
+                if let Some(pool) = &host.pool {
+                    pool.dismiss();
+                }
+                local::leave(&host.living, host.register);
+            }
+        });
+        // A child has no tick thread; its copy of the memory goes all the same. No closure
+        // holds a reference to it.
+        // SAFETY: the caller's promise, and the thread has ended.
+        quietly(|| unsafe { Host::unmap(at) });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::state::GEN_MASK;
+
+    const GENERATION_MASK: u64 = GEN_MASK as u64;
+
+    #[test]
+    pub(super) fn the_handles_of_wheels_begin_far_from_each_other() {
+        const WHEELS: u64 = 10_000;
+        let first = next_id(0);
+        let ids = (0..WHEELS).map(|n| first.wrapping_add(n));
+        let mut begins: Vec<_> = ids.map(|id| salt(id) & GENERATION_MASK).collect();
+        begins.sort_unstable();
+        begins.push(begins[0] + GENERATION_MASK + 1);
+        let nearest = begins.windows(2).map(|two| two[1] - two[0]).min().unwrap();
+        assert!(nearest > GENERATION_MASK / WHEELS / 3, "{nearest}");
+    }
+}
