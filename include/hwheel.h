@@ -17,26 +17,26 @@
  *
  * Rules for all functions:
  *
- * - A result below 0 is an error, the negative of an errno value.
- *   hwheel_strerror() has words for it. Then nothing has changed, and no output
- *   is written. errno keeps its value.
+ * - A negative result is an error: a negated errno value, which
+ *   hwheel_strerror() puts into words. A call that fails changes nothing and
+ *   writes no output. errno keeps its value.
  * - Any thread may call them at any time, unless "Context" says otherwise.
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
- * - A delay counts from the time of the call, also in a callback that is late.
+ * - A delay starts at the time of the call, even in a callback that runs late.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. While a thread catches up after a jump of the clock,
- *   both numbers count from the tick that the thread has reached.
+ *   both numbers are relative to the tick that the thread has reached.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
  * - No function is a cancellation point of pthread_cancel().
- * - In the child of a fork, a wheel of the parent gives -ESHUTDOWN. Only
+ * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN. Only
  *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
  *   the child returns from the callback, no other timer fires in the child. The
- *   call that drives ends there. A tick thread or a worker ends, and with it
- *   the child process.
+ *   call that drives ends there. A tick thread or a worker ends, and the child
+ *   process with it.
  *
  * make header writes this file from src/capi. Do not edit it.
  */
@@ -97,10 +97,10 @@ struct hwheel;
 /** Clock: CLOCK_MONOTONIC. The default. */
 #define HWHEEL_CLOCK_MONOTONIC 0
 
-/** Clock: CLOCK_BOOTTIME, which also counts the time of a suspend. */
+/** Clock: CLOCK_BOOTTIME, which also counts time spent in suspend. */
 #define HWHEEL_CLOCK_BOOTTIME 1
 
-/** Clock: CLOCK_REALTIME, which follows the wall clock when that is set. */
+/** Clock: CLOCK_REALTIME, the wall clock. Timers follow when it is set. */
 #define HWHEEL_CLOCK_REALTIME 2
 
 /** Clock: the caller's own. hwheel_advance() moves it. */
@@ -116,15 +116,15 @@ struct hwheel;
 #define HWHEEL_OVERLOAD_DROP 2
 
 /**
- * Option flag: count delays from a cheaper reading of CLOCK_MONOTONIC. It is
- * never behind that clock and less than 0.1 ms ahead, so no timer is early.
+ * Option flag: base delays on a cheaper reading of CLOCK_MONOTONIC. The reading
+ * is never behind that clock and less than 0.1 ms ahead, so no timer is early.
  * Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
  * a steady processor counter the flag has no effect.
  */
 #define HWHEEL_COARSE (1 << 16)
 
 /**
- * The caller's executor. It makes some thread call hwheel_run_queued() once,
+ * The caller's executor. It has some thread call hwheel_run_queued() once,
  * soon.
  *
  * The driving thread calls it once for each callback that it has put into the
@@ -133,18 +133,18 @@ struct hwheel;
  * function of the wheel that a callback may call. It must return, and no
  * exception may leave it.
  *
- * hwheel_stop() and hwheel_destroy() run what is still in the queue themselves,
- * so the executor's threads may end before these calls. Even an executor that
- * runs nothing any more delays callbacks and nothing else.
+ * hwheel_stop() and hwheel_destroy() run the callbacks that are still queued,
+ * so the executor's threads may end before these calls. An executor that no
+ * longer runs anything delays callbacks and nothing else.
  */
 typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
 
 /**
  * How to make a wheel. A member that is zero has its default value.
  *
- * @size: sizeof(struct hwheel_options), at least 8. The library completes a
- *   shorter struct with zeros. It accepts a longer one, up to 4096 bytes, if
- *   all bytes that it does not know are zero.
+ * @size: sizeof(struct hwheel_options), at least 8. Zeros complete a shorter
+ *   struct. A longer one, up to 4096 bytes, is valid if all bytes beyond the
+ *   members that the library knows are zero.
  * @clock: one of HWHEEL_CLOCK_*.
  * @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
  *   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
@@ -154,11 +154,11 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   default 256. @levels times log2(@slots) is at most 48.
  * @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
  *   A timer is live from its creation until it is freed. A timer that frees
- *   itself is live until its callback has returned.
- *   At the limit a thread that is stopped inside a call may hold freed timers
- *   back. A call that makes a timer then returns -ENOSPC a little early.
+ *   itself is live until its callback has returned. A thread that is stopped
+ *   inside a call may hold freed timers back. A call that makes a timer then
+ *   returns -ENOSPC a little below the limit.
  * @flags: 0 or HWHEEL_COARSE.
- * @start_ns: first time of a manual clock, below 2^63 ns; 0 for the other
+ * @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
  *   clocks.
  * @workers: number of threads that run callbacks, 0 to 256; default 0, which
  *   means that the driving thread runs them. hwheel_create() starts the
@@ -196,9 +196,9 @@ struct hwheel_options {
  * @options: how to make it; NULL for the defaults.
  * @wheel: receives the wheel.
  *
- * The new wheel has no timers, and no thread drives it yet. It has no
- * descriptor and no threads but its workers: hwheel_fd() makes the descriptor,
- * hwheel_start() the tick thread.
+ * The new wheel has no timers, and no thread drives it yet. Apart from its
+ * workers it has no threads, and it has no descriptor: hwheel_start() makes the
+ * tick thread, hwheel_fd() the descriptor.
  *
  * Return:
  * * 0 - @wheel is set.
@@ -220,26 +220,27 @@ int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
  * descriptor. Pending timers do not fire. Call hwheel_drain() first to get them
  * back. All handles of the wheel become invalid.
  *
- * A forked child may destroy its copy of the wheel. That frees memory only. A
- * child that a callback has forked gets -EDEADLK until the callback returns.
+ * A forked child may destroy its copy of the wheel. That frees memory only. In
+ * a child that a callback has forked, this call returns -EDEADLK until the
+ * callback returns.
  *
  * Return:
  * * 0 - the wheel is gone.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback for which one of them waits; nothing has changed.
+ *   callback that one of them waits for; nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
- * callbacks that still wait in the queue, on the caller's stack. Blocks until
- * every running callback has returned.
+ * queued callbacks on the caller's stack. Blocks until every running callback
+ * has returned.
  */
 int hwheel_destroy(struct hwheel *wheel);
 
 /* Timers: handles, events and callbacks */
 
 /**
- * Handle of a timer, never 0. The library checks every handle: one whose
- * timer was freed, one of another wheel, or one with a wrong bit is an error
+ * Handle of a timer, never 0. The library checks every handle. The handle of a
+ * freed timer, a handle of another wheel, or one with a wrong bit is an error
  * (-ESTALE) and never touches another timer.
  */
 typedef uint64_t hwheel_timer_t;
@@ -253,14 +254,14 @@ typedef uint64_t hwheel_timer_t;
 /**
  * A timer that has fired. hwheel_drain() and hwheel_list() use the same struct.
  *
- * @timer: handle of the timer. It is stale already if the timer freed itself. 0
- *   for a timer with a key.
+ * @timer: handle of the timer; 0 for a timer with a key. If the timer freed
+ *   itself, the handle is already stale.
  * @cookie: the value that the caller gave with the timer.
- * @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
- *   that the caller gave, rounded up. The deadline of a period is the exact
- *   time, unless hwheel_timer_mod() has moved the timer.
- * @missed: number of periods that were left out, before or after this one;
- *   4294967295 for that number or more.
+ * @deadline_ns: the time of the timer's tick, on the wheel's clock: the
+ *   caller's time, rounded up to a tick. For a period it is the exact time,
+ *   unless hwheel_timer_mod() has moved the timer.
+ * @missed: number of periods that were skipped, before or after this one;
+ *   4294967295 stands for that number or more.
  * @flags: HWHEEL_EVENT_*.
  */
 struct hwheel_event {
@@ -275,15 +276,16 @@ struct hwheel_event {
  * A callback. @event is valid until the callback returns.
  *
  * It runs on the thread that drives the wheel, or on a worker or a thread of
- * the executor if the wheel has such. The callback of one timer never runs on
+ * the executor if the wheel has them. The callback of one timer never runs on
  * two threads at once. If a timer is armed again and comes due before its
- * callback has returned, it stays pending until then, and fires.
+ * callback has returned, it stays pending until the callback returns, and then
+ * fires.
  *
- * A callback may call every function of the wheel but hwheel_poll(),
+ * A callback may call every function of the wheel except hwheel_poll(),
  * hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
- * cancel, re-arm or free any timer, its own included.
- * It must return: no longjmp(), and an exception or a pthread_cancel() that
- * leaves it ends the process.
+ * cancel, re-arm or free any timer, its own included. It must return, and not
+ * by longjmp(). An exception or a pthread_cancel() that leaves it ends the
+ * process.
  */
 typedef void (*hwheel_fn)(struct hwheel *wheel,
 			  const struct hwheel_event *event);
@@ -296,11 +298,11 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
 /** Flag: fire every missed period, one after another, until caught up. */
 #define HWHEEL_MISSED_BURST (1 << 4)
 
-/** Flag: after a miss, count the next period from now. */
+/** Flag: after a miss, start the next period now. */
 #define HWHEEL_MISSED_DELAY (1 << 5)
 
 /**
- * hwheel_once() - Fire once.
+ * hwheel_once() - Make a timer that fires once.
  * @wheel: the wheel.
  * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
  *   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
@@ -309,9 +311,10 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * @flags: 0 or HWHEEL_ABS.
  * @timer: receives the handle, for example to cancel the timer; may be NULL.
  *
- * The timer frees itself after it has fired: the handle of an event is stale
- * already, that of a callback when the callback has returned. On a wheel that
- * another thread drives, the timer may fire before this call returns.
+ * The timer frees itself after it has fired. The handle in an event is already
+ * stale; a handle in a callback is stale once the callback has returned. On a
+ * wheel that another thread drives, the timer may fire before this call
+ * returns.
  *
  * Return:
  * * 0 - the timer is pending, or has fired already.
@@ -328,36 +331,37 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
 		uint64_t cookie, uint32_t flags, hwheel_timer_t *timer);
 
 /**
- * hwheel_every() - Fire again and again.
+ * hwheel_every() - Make a timer that fires periodically.
  * @wheel: the wheel.
  * @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
  *   point on the wheel's clock. HWHEEL_NEVER is never.
  * @period_ns: nanoseconds from each deadline to the next, at least 1.
  *   With HWHEEL_NEVER the timer fires once, and stays pending until it is
  *   cancelled. A period of 2^47 ns (39 hours) or more is rounded up to a
- *   multiple of 65536 ns. A period below a tick fires once a tick and counts
- *   the rest as missed.
- * @slack_ns: each time may come up to this much after its deadline, so that the
- *   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
- *   and slack above a period counts as one period, at most 2^47 ns (39 hours).
+ *   multiple of 65536 ns. With a period below a tick the timer fires once per
+ *   tick, and the other periods count as missed.
+ * @slack_ns: how long after each deadline the timer may fire, to share a
+ *   wake-up with other timers; 0 for none. Slack below a tick has no effect.
+ *   Slack is limited to one period, and to 2^47 ns (39 hours).
  * @fn: the callback; NULL for an event.
  * @cookie: any value; the callback or the event receives it.
- * @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.
+ * @flags: HWHEEL_ABS, and at most one of HWHEEL_MISSED_*; may be 0.
  * @timer: receives the handle; may be NULL.
  *
- * Deadlines do not drift: each one is the last one plus the period, no matter
- * when the callback ran. The timer is pending for the next period while its
- * callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
+ * Deadlines do not drift: each one is the previous one plus the period,
+ * whenever the callback ran. While its callback runs, the timer is pending for
+ * the next period, so the callback can cancel it. hwheel_timer_delete() frees
+ * it.
  *
  * If @first_ns has passed, the timer fires at the next tick, and the periods
- * since @first_ns count as missed, also with HWHEEL_MISSED_BURST. If @period_ns
+ * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If @period_ns
  * and the time since @first_ns are both 2^47 ns or more, the rhythm begins at
  * that tick instead.
  *
- * When no thread drove the wheel for several periods, the timer by default
- * fires once, keeps its rhythm, and reports the others in @missed of its event.
- * With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the
- * next period starts now. A period that comes due while the callback runs
+ * If no thread drives the wheel for several periods, the timer by default fires
+ * once, keeps its rhythm, and reports the other periods in @missed of its
+ * event. With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY
+ * the next period starts now. A period that comes due while the callback runs
  * counts as missed, except with HWHEEL_MISSED_BURST.
  *
  * Return:
@@ -411,13 +415,14 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  * @timer: the timer.
  * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
  *   clock. HWHEEL_NEVER is never.
- * @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
+ * @flags: HWHEEL_ABS, and at most one of HWHEEL_REDUCE and HWHEEL_IF_PENDING;
+ *   may be 0.
  *
  * The timer fires at the first tick at or after the time, and no longer at its
  * old time. A time that has passed, and a delay of 0, mean the next tick.
  *
- * With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
- * HWHEEL_IF_PENDING a timer that is not pending stays so.
+ * With HWHEEL_REDUCE a pending timer fires at the earlier of the two times.
+ * With HWHEEL_IF_PENDING a timer that is not pending stays so.
  *
  * A periodic timer continues its rhythm from the tick of the new time.
  *
@@ -426,8 +431,9 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  *   HWHEEL_REDUCE at the earlier one.
  * * 0 - the timer was not pending. It is pending now, unless @flags has
  *   HWHEEL_IF_PENDING.
- * * -EINVAL - @wheel is NULL, a flag is unknown, both conditions are given, or
- *   @time_ns is 2^63 or above and not HWHEEL_NEVER.
+ * * -EINVAL - @wheel is NULL, a flag is unknown, HWHEEL_REDUCE and
+ *   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
+ *   HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
@@ -451,9 +457,9 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * The wheel picks a tick in the range that other timers with slack also use, so
  * that they share a wake-up. A timer that is already due in the range stays
- * where it is, which costs next to nothing; its event and its rhythm keep the
- * old deadline, which may be before the range. The timer never fires after the
- * range, unless the range has no tick that is still to come.
+ * where it is, which costs next to nothing. Its event and its rhythm then keep
+ * the old deadline, which may be before the range. The timer never fires after
+ * the range, unless no tick of the range is still to come.
  *
  * Return:
  * * 1 - the timer was pending; it fires in the range.
@@ -483,8 +489,8 @@ int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
  * Without a period a timer of hwheel_timer_setup() is then not pending, and a
  * timer of hwheel_once() or hwheel_every() frees itself.
  *
- * Missed periods are left out and counted, unless hwheel_every() was given
- * another HWHEEL_MISSED_* for this timer.
+ * Missed periods are skipped and counted, unless hwheel_every() made the timer
+ * with a flag HWHEEL_MISSED_*.
  *
  * Return:
  * * 0 - the period is set.
@@ -503,8 +509,8 @@ int hwheel_timer_set_period(struct hwheel *wheel, hwheel_timer_t timer,
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * The handle is stale from now on. A callback that has started continues; call
- * hwheel_timer_shutdown_sync() before to wait for it.
+ * The handle is stale from now on. A callback that has started continues; to
+ * wait for it, call hwheel_timer_shutdown_sync() first.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -530,8 +536,9 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * An event that is already in the caller's array cannot be recalled, not even
  * by hwheel_timer_mod(). Compare its @timer with the handle that the object
- * holds now, and clear that handle when the object goes away. A timer that
- * fires once and is pending now was armed again: ignore its old event.
+ * holds now, and clear that handle when the object goes away. If a timer
+ * without a period is pending when its event is handled, the timer was armed
+ * again: ignore the event.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -550,20 +557,19 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * When this call returns 1 or 0, the callback is not running on any thread. It
- * does not start again, unless a thread arms the timer again. A callback that
- * waits in the queue of workers or an executor is taken out of it and does not
- * run. This call runs no callback.
+ * does not start again, unless a thread arms the timer again. A queued callback
+ * is taken out of the queue and does not run. This call runs no callback.
  *
- * Callbacks may wait for each other's timers as long as they form no ring. The
- * call that would close a ring fails, also across wheels.
+ * Callbacks may wait for each other's timers as long as they form no cycle. The
+ * call that would close a cycle fails, even across wheels.
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
- *   was taken out of the queue, also that of a timer that no longer exists.
+ *   was taken out of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is this timer's callback, or a callback for which
- *   this timer's callback waits; nothing has changed.
+ * * -EDEADLK - the caller is this timer's callback, or a callback that this
+ *   timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread.
  * * -ESHUTDOWN - this is a forked child.
@@ -578,8 +584,8 @@ int hwheel_timer_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * Like hwheel_timer_delete(), and from now on every attempt to arm the timer
- * fails with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
+ * Like hwheel_timer_delete(). From now on every attempt to arm the timer fails
+ * with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
  * hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
  *
  * Return:
@@ -603,11 +609,11 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 1 - the timer was pending and will not fire, or its callback was taken out
- *   of the queue, also that of a timer that no longer exists.
+ *   of the queue, even if the timer no longer exists.
  * * 0 - the timer was not pending.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is this timer's callback, or a callback for which
- *   this timer's callback waits; nothing has changed.
+ * * -EDEADLK - the caller is this timer's callback, or a callback that this
+ *   timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
  *   another thread.
  * * -ESHUTDOWN - this is a forked child.
@@ -618,7 +624,7 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
 int hwheel_timer_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_timer_pending() - Whether a timer is pending.
+ * hwheel_timer_pending() - Test whether a timer is pending.
  * @wheel: the wheel.
  * @timer: the timer.
  *
@@ -634,7 +640,7 @@ int hwheel_timer_shutdown_sync(struct hwheel *wheel, hwheel_timer_t timer);
 int hwheel_timer_pending(const struct hwheel *wheel, hwheel_timer_t timer);
 
 /**
- * hwheel_timer_remaining() - Time that is left until a timer fires.
+ * hwheel_timer_remaining() - Get the time left until a timer fires.
  * @wheel: the wheel.
  * @timer: the timer.
  * @remaining_ns: receives the nanoseconds: 0 if the time has passed,
@@ -663,7 +669,7 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  * the callbacks unless workers or an executor do. The event of a timer without
  * a callback is discarded, and hwheel_stats.unclaimed counts it.
  *
- * The tick thread and the workers block all signals but SIGSEGV, SIGBUS,
+ * The tick thread and the workers block all signals except SIGSEGV, SIGBUS,
  * SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGPROF. The program's handlers for these
  * work in callbacks, too. A program that a callback starts inherits the blocked
  * signals. Unblock them between fork() and exec, or use POSIX_SPAWN_SETSIGMASK.
@@ -676,8 +682,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  *   left; hwheel_poll() still works.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback; in a callback on the driving thread
- * it gives -EBUSY. Does not wait for the tick thread.
+ * Context: any thread, also in a callback, but in one on the driving thread it
+ * returns -EBUSY. Does not wait for the tick thread.
  */
 HWHEEL_MUST_CHECK
 int hwheel_start(struct hwheel *wheel);
@@ -686,13 +692,13 @@ int hwheel_start(struct hwheel *wheel);
  * hwheel_stop() - Stop the tick thread.
  * @wheel: the wheel.
  *
- * When this call returns, no callback is running and none will start until a
- * thread drives the wheel again. A hwheel_poll() or hwheel_advance() of another
- * thread has ended. Callbacks in the queue have already fired, so they run
- * first, some on the caller's stack. Until the call returns nothing more is
- * queued; the driving thread runs callbacks itself. All of this is also true
- * without a tick thread. If callbacks return, this call returns in bounded
- * time, whatever the executor does.
+ * When this call returns, no callback is running, and none starts until a
+ * thread drives the wheel again. An hwheel_poll() or hwheel_advance() of
+ * another thread has ended. Queued callbacks run first, some on the caller's
+ * stack, because their timers have fired. Meanwhile nothing more is queued: the
+ * driving thread runs callbacks itself. All of this holds without a tick
+ * thread, too. If callbacks return, this call returns in bounded time, whatever
+ * the executor does.
  *
  * Timers stay pending, and arming works as before: hwheel_start() continues,
  * and so does hwheel_poll().
@@ -701,7 +707,7 @@ int hwheel_start(struct hwheel *wheel);
  * * 0 - no thread drives the wheel.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback for which one of them waits; nothing has changed.
+ *   callback that one of them waits for; nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -716,8 +722,8 @@ int hwheel_stop(struct hwheel *wheel);
 /**
  * Bounds for one call that drives, and whether the call left work.
  *
- * @size: sizeof(struct hwheel_run), set by the caller, at least 8. Read like
- *   that of struct hwheel_options.
+ * @size: sizeof(struct hwheel_run), set by the caller, at least 8. The rules
+ *   are those of struct hwheel_options.
  * @left: receives 1 if the call stopped at a bound, so that due timers may be
  *   left; 0 if no due timer is left.
  * @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
@@ -741,10 +747,10 @@ struct hwheel_run {
  * belongs to the wheel: the caller neither reads nor closes it.
  *
  * The descriptor may be readable with nothing due. Edge-triggered epoll works,
- * too: a hwheel_poll() that leaves due timers makes a new edge, even if another
- * thread got -EBUSY meanwhile. If several threads wait for the descriptor, use
- * EPOLLONESHOT to avoid the error: the thread that is woken calls
- * hwheel_poll(), then arms the descriptor again.
+ * too: an hwheel_poll() that leaves due timers makes a new edge, even if
+ * another thread got -EBUSY meanwhile. If several threads wait for the
+ * descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
+ * calls hwheel_poll(), then re-arms the descriptor.
  *
  * Return:
  * * n - the descriptor, 0 or above.
@@ -772,7 +778,7 @@ int hwheel_fd(struct hwheel *wheel);
  *
  * Return:
  * * n - the number of events written. Without @run, fewer than @max means that
- *   no due timer is left. With @run, @left tells.
+ *   no due timer is left. With @run, see @left.
  * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
  *   2147483647, the clock is manual, or a bound is not valid.
  * * -E2BIG - @run has members that this version does not know.
@@ -780,10 +786,10 @@ int hwheel_fd(struct hwheel *wheel);
  *   is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, but not in a callback of this wheel; one drives at a
- * time. Runs callbacks on the caller's stack, unless the wheel has workers or
- * an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
- * for the lock of a key whose timer fires, for a short time.
+ * Context: any thread, but not in a callback of this wheel; one thread drives
+ * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
+ * or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
+ * and briefly for the lock of a key whose timer fires.
  */
 int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
 		struct hwheel_run *run);
@@ -791,22 +797,21 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
 /**
  * hwheel_advance() - Drive a wheel with a manual clock.
  * @wheel: the wheel.
- * @now_ns: the time now, below 2^63. An earlier time than the last one leaves
- *   the clock where it is; so 0 runs what is due without moving the clock.
+ * @now_ns: the current time, below 2^63. A time before the last one leaves the
+ *   clock where it is, so 0 fires due timers without moving the clock.
  * @events: receives events; may be NULL if @max is 0.
  * @max: number of events that @events has room for. With 0, all due timers
  *   fire, within the bounds of @run. The event of a timer without a callback is
  *   then discarded, and hwheel_stats.unclaimed counts it.
  * @run: bounds for this call; NULL for none.
  *
- * Fires every timer that is due at @now_ns, in the order of their ticks. It
- * calls the callbacks, and writes an event for each of the other timers. The
- * call stops when @events is full or a bound of @run is reached. The next call
- * continues there.
+ * Fires every timer that is due at @now_ns, in the order of their ticks. Calls
+ * their callbacks, and writes an event for each timer without one. Stops when
+ * @events is full or a bound of @run is reached. The next call continues there.
  *
  * Return:
  * * n - the number of events written. Without @run, fewer than @max means that
- *   no due timer is left. With @run, @left tells.
+ *   no due timer is left. With @run, see @left.
  * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
  *   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
  *   is not valid.
@@ -814,10 +819,10 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * * -EBUSY - another thread drives, or the caller is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, but not in a callback of this wheel; one drives at a
- * time. Runs callbacks on the caller's stack, unless the wheel has workers or
- * an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
- * for the lock of a key whose timer fires, for a short time.
+ * Context: any thread, but not in a callback of this wheel; one thread drives
+ * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
+ * or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
+ * and briefly for the lock of a key whose timer fires.
  */
 int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
 		   struct hwheel_event *events, uint32_t max,
@@ -831,12 +836,13 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * The time is never later than the next timer. It may be earlier: after timers
  * were cancelled, after a call that stopped at a bound, in a callback, and
  * while another thread drives. In the last two cases the call may return 1 with
- * a time that has passed, even if no timer is pending. It also returns a time
- * that has passed while a timer that is due waits for its callback to return.
+ * a past time, even if no timer is pending. It also returns a past time while a
+ * due timer waits for its callback to return.
  *
  * Return:
  * * 1 - @time_ns is set.
- * * 0 - no timer is pending, or all are due never; @time_ns is not written.
+ * * 0 - no timer is pending, or none of them ever fires; @time_ns is not
+ *   written.
  * * -EINVAL - an argument is NULL.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -851,9 +857,9 @@ int hwheel_next_expiry(const struct hwheel *wheel, uint64_t *time_ns);
  * @wheel: the wheel.
  * @now_ns: receives the time in nanoseconds.
  *
- * When the system clock steps back, the wheel's time does not go below the last
- * tick up to which the wheel was driven. It stays there until the clock has
- * caught up.
+ * If the system clock steps back, the wheel's time does not go below the last
+ * tick to which the wheel was driven. It stays there until the clock catches
+ * up.
  *
  * Return:
  * * 0 - @now_ns is set.
@@ -867,7 +873,7 @@ int hwheel_now(const struct hwheel *wheel, uint64_t *now_ns);
 /* Driving: workers and executors */
 
 /**
- * hwheel_run_queued() - Run one callback that waits in the queue.
+ * hwheel_run_queued() - Run one queued callback.
  * @wheel: a wheel with workers or an executor.
  *
  * The executor's threads call this once for each request. Any other thread may
@@ -890,15 +896,16 @@ int hwheel_run_queued(struct hwheel *wheel);
 /**
  * hwheel_drain() - Shut the wheel down and get every pending timer back.
  * @wheel: the wheel.
- * @events: receives the timers, in no order, with HWHEEL_EVENT_DRAINED.
+ * @events: receives the timers, in no particular order, with
+ *   HWHEEL_EVENT_DRAINED.
  * @max: number of events that @events has room for, at least 1.
  *
- * From the first call on, every attempt to make or arm a timer and to start the
+ * From the first call on, every attempt to make or arm a timer or to start the
  * tick thread fails with -ESHUTDOWN. Each pending timer is handed back exactly
- * once, with or without a callback; the callback is not called. Timers of
- * hwheel_once(), hwheel_every() and hwheel_key_set() are freed. Callbacks that
- * wait in the queue of workers or an executor have fired: they still run. If
- * the wheel is driven before the last call, timers that are due may still fire.
+ * once. Its callback, if it has one, is not called. Timers of hwheel_once(),
+ * hwheel_every() and hwheel_key_set() are freed. Queued callbacks still run,
+ * because their timers have fired. If the wheel is driven before the last call,
+ * due timers may still fire.
  *
  * Return:
  * * n - the number of timers written. Fewer than @max means that none is left.
@@ -907,8 +914,8 @@ int hwheel_run_queued(struct hwheel *wheel);
  * * -EDEADLK - the caller is a callback or the executor of this wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, but not in a callback of this wheel; one drives at a
- * time. Visits every timer once. Takes the lock of each key for a short time.
+ * Context: any thread, but not in a callback of this wheel; one thread drives
+ * at a time. Visits every timer once. Briefly takes the lock of each key.
  */
 HWHEEL_MUST_CHECK
 int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
@@ -923,19 +930,20 @@ int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
  * @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
  *   on the wheel's clock; may be NULL if @count is 0.
  * @count: number of timers, at most 2147483647.
- * @flags: flags for all of them: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and
- *   HWHEEL_IF_PENDING.
+ * @flags: flags for all of them: HWHEEL_ABS, and at most one of HWHEEL_REDUCE
+ *   and HWHEEL_IF_PENDING; may be 0.
  * @results: array of @count results, each as returned by hwheel_timer_mod();
  *   may be NULL.
  *
- * Does the same as @count calls of hwheel_timer_mod(), in order, but faster:
- * the clock is read once, and the memory of the next timers is fetched ahead. A
- * timer that fails does not stop the others.
+ * Does the same as @count calls of hwheel_timer_mod(), in order, but faster: it
+ * reads the clock once and prefetches the memory of the next timers. A timer
+ * that fails does not stop the others.
  *
  * Return:
  * * n - the number of timers whose result is 0 or 1.
  * * -EINVAL - @wheel or an array is NULL, @count is above 2147483647, a flag is
- *   unknown, or both conditions are given; no result is written.
+ *   unknown, or HWHEEL_REDUCE and HWHEEL_IF_PENDING are combined; no result is
+ *   written.
  * * -ESHUTDOWN - this is a forked child; no result is written.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -953,8 +961,8 @@ int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *   may be NULL.
  *
  * Does the same as @count calls of hwheel_timer_delete(), in order, but faster:
- * the memory of the next timers is fetched ahead. A timer that fails does not
- * stop the others.
+ * it prefetches the memory of the next timers. A timer that fails does not stop
+ * the others.
  *
  * Return:
  * * n - the number of timers that existed: their results are 0 or 1.
@@ -981,13 +989,13 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * @flags: 0 or HWHEEL_ABS.
  *
  * The new timer replaces a pending timer of the same key, which then does not
- * fire. With the same @fn this moves the timer and needs no memory. With
+ * fire. With the same @fn this call moves the timer and needs no memory. With
  * another @fn both timers count as live until this call returns.
  *
  * A keyed timer has no handle: @timer of its event is 0. Its key is free before
  * the callback starts, so the callback can set the key again. If the old timer
- * fires during this call, one of them comes first: the old timer is replaced,
- * or it fires and this one is new.
+ * comes due during this call, it is either replaced, or it fires and the key
+ * gets a new timer.
  *
  * Return:
  * * 1 - a pending timer of this key was replaced.
@@ -998,9 +1006,9 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
- * key, for a short time; no callback runs under it. Calls the allocator for a
- * key of more than 30 bytes and when the table grows. The table takes 70 to 150
+ * Context: any thread, also in a callback. Briefly takes one of 64 locks,
+ * chosen by the key; no callback runs under it. Calls the allocator for a key
+ * of more than 30 bytes and when the table grows. The table takes 70 to 150
  * bytes for each key.
  */
 HWHEEL_MUST_CHECK
@@ -1027,8 +1035,8 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ENOMEM - no memory; nothing has changed.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
- * Context: any thread, also in a callback. Takes the lock of the key for a
- * short time. Calls no allocator.
+ * Context: any thread, also in a callback. Briefly takes the lock of the key.
+ * Calls no allocator.
  */
 int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
 		   uint64_t time_ns, uint32_t flags);
@@ -1045,13 +1053,13 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, also in a callback. Takes the lock of the key for a
- * short time. Calls no allocator.
+ * Context: any thread, also in a callback. Briefly takes the lock of the key.
+ * Calls no allocator.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 
 /**
- * hwheel_key_pending() - Whether a key has a pending timer.
+ * hwheel_key_pending() - Test whether a key has a pending timer.
  * @wheel: the wheel.
  * @key: the key, as in hwheel_key_set().
  * @key_len: number of bytes, 1 to 255.
@@ -1062,8 +1070,8 @@ int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
  * * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
  * * -ESHUTDOWN - this is a forked child.
  *
- * Context: any thread, also in a callback. Takes the lock of the key for a
- * short time. Calls no allocator.
+ * Context: any thread, also in a callback. Briefly takes the lock of the key.
+ * Calls no allocator.
  */
 int hwheel_key_pending(const struct hwheel *wheel, const void *key,
 		       uint32_t key_len);
@@ -1075,16 +1083,16 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  * @wheel: the wheel.
  * @cursor: where the walk continues. The caller sets it to 0 before the first
  *   call; each call moves it on.
- * @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
+ * @events: receives the timers, in no particular order, with
+ *   HWHEEL_EVENT_LISTED.
  * @max: number of events that @events has room for, at least 1.
  *
- * For inspection and debugging, and to cancel all timers with a handle that
- * match. A timer with a key has the handle 0: only hwheel_key_delete() cancels
- * it.
+ * Serves to inspect, to debug, and to cancel all timers that match. A timer
+ * with a key has the handle 0; only hwheel_key_delete() cancels it.
  *
  * A timer that is pending during the whole walk is listed exactly once. A timer
- * that is armed, fires or is cancelled during the walk may be listed or not. A
- * listed timer may have fired when this call returns.
+ * that is armed, fires or is cancelled during the walk may or may not be
+ * listed. A listed timer may have fired when this call returns.
  *
  * Return:
  * * n - the number of timers written. Fewer than @max means that the walk is
@@ -1093,8 +1101,9 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free for timers without a key;
- * takes the lock of each key that it lists. A walk visits every timer once:
- * milliseconds for a million, and some hundred milliseconds with keys.
+ * takes the lock of each key that it lists. A walk visits every timer once. It
+ * takes milliseconds for a million timers, some hundred milliseconds if they
+ * have keys.
  */
 HWHEEL_MUST_CHECK
 int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
@@ -1105,14 +1114,14 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * wheel.
  *
  * The hand is the tick up to which the wheel has been driven. An entry refers
- * to a timer. It lies in the bucket of a tick, at which the driver visits the
+ * to a timer. It lies in the bucket of the tick at which the driver visits the
  * timer. A push puts an entry into a bucket.
  *
  * @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
  * @reserved: receives 0.
  * @live: number of timers that exist, pending or not.
- * @fired: number of timers that have fired, each period by itself.
- * @missed: number of periods that were left out.
+ * @fired: number of timers that have fired; each period counts.
+ * @missed: number of periods that were skipped.
  * @unclaimed: number of timers without a callback that came due in a call
  *   without room for events.
  * @sweeps: number of times that the driver has moved the wheel's hand.
@@ -1120,25 +1129,26 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @kicks: number of arms that woke the driver for a new earliest time.
  * @pushes: number of entries that arms have put into buckets. An arm whose
  *   timer already has an early enough entry puts none.
- * @repeats: number of pushes that were repeated because the hand had passed.
+ * @repeats: number of pushes that were repeated because the hand had passed the
+ *   entry.
  * @slab_bytes: bytes of memory for timers.
  * @armed: number of arms of timers that were not pending; each further period
- *   counts. The sum of fired, cancelled, drained and pending.
+ *   counts. It is the sum of fired, cancelled, drained and pending.
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
- * @quiet: number of the arms that put no entry into a bucket.
+ * @quiet: number of arms that put no entry into a bucket.
  * @cancelled: number of pending timers that were cancelled, and of callbacks
  *   that were taken out of the queue. The timer of such a callback does not
  *   count as fired.
  * @drained: number of timers that a drain has handed back.
  * @pending: number of timers that are pending now.
  * @entries: number of entries in buckets now.
- * @dead: number of these entries beyond one for each pending timer.
+ * @dead: number of these entries in excess of one for each pending timer.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
- *   the sweep. Element 0 is for none, element i for 2^(i-1) ns to below 2^i
- *   ns, the last one for all that were later. Callbacks that were taken out of
- *   the queue count.
+ *   the sweep. Element 0 counts timers that were not late, element i those
+ *   from 2^(i-1) ns to below 2^i ns, the last element all later ones.
+ *   Callbacks that were taken out of the queue count.
  * @dropped: number of callbacks that did not run because the queue was full.
  */
 struct hwheel_stats {
@@ -1181,17 +1191,18 @@ struct hwheel_stats {
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Never blocks. Sums the counts of all
- * threads: nanoseconds for each, however many timers there are.
+ * threads, which takes nanoseconds for each thread, however many timers there
+ * are.
  */
 int hwheel_get_stats(const struct hwheel *wheel, struct hwheel_stats *stats);
 
 /* The library */
 
 /**
- * hwheel_strerror() - Words for an error.
+ * hwheel_strerror() - Describe an error.
  * @error: a value that a function of this library has returned.
  *
- * The words say what the error means for a wheel: "the timer no longer exists"
+ * The text says what the error means for a wheel: "the timer no longer exists"
  * for -ESTALE, where strerror() says "Stale file handle".
  *
  * Return: a string that stays valid until the process ends; "success" for 0 and
@@ -1202,7 +1213,7 @@ int hwheel_get_stats(const struct hwheel *wheel, struct hwheel_stats *stats);
 const char *hwheel_strerror(int error);
 
 /**
- * hwheel_version() - Version of the library that the program runs with.
+ * hwheel_version() - Get the version of the library in use.
  *
  * Return: the version as in HWHEEL_VERSION.
  *
@@ -1211,7 +1222,7 @@ const char *hwheel_strerror(int error);
 uint32_t hwheel_version(void);
 
 /**
- * hwheel_version_string() - Version of the library as text.
+ * hwheel_version_string() - Get the version of the library as text.
  *
  * Return: a string such as "0.1.0". It stays valid until the process ends.
  *

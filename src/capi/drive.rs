@@ -16,14 +16,14 @@ pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
 
 /// A timer that has fired. hwheel_drain() and hwheel_list() use the same struct.
 ///
-/// @timer: handle of the timer. It is stale already if the timer freed itself. 0
-///   for a timer with a key.
+/// @timer: handle of the timer; 0 for a timer with a key. If the timer freed
+///   itself, the handle is already stale.
 /// @cookie: the value that the caller gave with the timer.
-/// @deadline_ns: the time of the timer's tick, on the wheel's clock: the time
-///   that the caller gave, rounded up. The deadline of a period is the exact
-///   time, unless hwheel_timer_mod() has moved the timer.
-/// @missed: number of periods that were left out, before or after this one;
-///   4294967295 for that number or more.
+/// @deadline_ns: the time of the timer's tick, on the wheel's clock: the
+///   caller's time, rounded up to a tick. For a period it is the exact time,
+///   unless hwheel_timer_mod() has moved the timer.
+/// @missed: number of periods that were skipped, before or after this one;
+///   4294967295 stands for that number or more.
 /// @flags: HWHEEL_EVENT_*.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ pub struct hwheel_event {
 
 /// Bounds for one call that drives, and whether the call left work.
 ///
-/// @size: sizeof(struct hwheel_run), set by the caller, at least 8. Read like
-///   that of struct hwheel_options.
+/// @size: sizeof(struct hwheel_run), set by the caller, at least 8. The rules
+///   are those of struct hwheel_options.
 /// @left: receives 1 if the call stopped at a bound, so that due timers may be
 ///   left; 0 if no due timer is left.
 /// @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
@@ -54,7 +54,7 @@ pub struct hwheel_run {
     pub max_ns: u64,
 }
 
-/// The caller's executor. It makes some thread call hwheel_run_queued() once,
+/// The caller's executor. It has some thread call hwheel_run_queued() once,
 /// soon.
 ///
 /// The driving thread calls it once for each callback that it has put into the
@@ -63,9 +63,9 @@ pub struct hwheel_run {
 /// function of the wheel that a callback may call. It must return, and no
 /// exception may leave it.
 ///
-/// hwheel_stop() and hwheel_destroy() run what is still in the queue themselves,
-/// so the executor's threads may end before these calls. Even an executor that
-/// runs nothing any more delays callbacks and nothing else.
+/// hwheel_stop() and hwheel_destroy() run the callbacks that are still queued,
+/// so the executor's threads may end before these calls. An executor that no
+/// longer runs anything delays callbacks and nothing else.
 pub type hwheel_executor_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
 
@@ -207,27 +207,26 @@ unsafe fn drive(
 }
 
 /// hwheel_advance() - Drive a wheel with a manual clock.
-/// @now_ns: the time now, below 2^63. An earlier time than the last one leaves
-///   the clock where it is; so 0 runs what is due without moving the clock.
+/// @now_ns: the current time, below 2^63. A time before the last one leaves the
+///   clock where it is, so 0 fires due timers without moving the clock.
 ///
-/// Fires every timer that is due at @now_ns, in the order of their ticks. It
-/// calls the callbacks, and writes an event for each of the other timers. The
-/// call stops when @events is full or a bound of @run is reached. The next call
-/// continues there.
+/// Fires every timer that is due at @now_ns, in the order of their ticks. Calls
+/// their callbacks, and writes an event for each timer without one. Stops when
+/// @events is full or a bound of @run is reached. The next call continues there.
 ///
 /// Return:
 /// * n - the number of events written. Without @run, fewer than @max means that
-///   no due timer is left. With @run, @left tells.
+///   no due timer is left. With @run, see @left.
 /// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
 ///   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
 ///   is not valid.
 /// * -E2BIG - @run has members that this version does not know.
 /// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
 ///
-/// Context: any thread, but not in a callback of this wheel; one drives at a
-/// time. Runs callbacks on the caller's stack, unless the wheel has workers or
-/// an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
-/// for the lock of a key whose timer fires, for a short time.
+/// Context: any thread, but not in a callback of this wheel; one thread drives
+/// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
+/// or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
+/// and briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
     wheel: *mut hwheel,
@@ -257,17 +256,17 @@ pub unsafe extern "C" fn hwheel_advance(
 ///
 /// Return:
 /// * n - the number of events written. Without @run, fewer than @max means that
-///   no due timer is left. With @run, @left tells.
+///   no due timer is left. With @run, see @left.
 /// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
 ///   2147483647, the clock is manual, or a bound is not valid.
 /// * -E2BIG - @run has members that this version does not know.
 /// * -EBUSY - another thread drives, the tick thread is started, or the caller
 ///   is a callback of the wheel.
 ///
-/// Context: any thread, but not in a callback of this wheel; one drives at a
-/// time. Runs callbacks on the caller's stack, unless the wheel has workers or
-/// an executor. Blocks with HWHEEL_OVERLOAD_BLOCK, while the queue is full, and
-/// for the lock of a key whose timer fires, for a short time.
+/// Context: any thread, but not in a callback of this wheel; one thread drives
+/// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
+/// or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
+/// and briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
     wheel: *mut hwheel,
@@ -286,10 +285,10 @@ pub unsafe extern "C" fn hwheel_poll(
 /// belongs to the wheel: the caller neither reads nor closes it.
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
-/// too: a hwheel_poll() that leaves due timers makes a new edge, even if another
-/// thread got -EBUSY meanwhile. If several threads wait for the descriptor, use
-/// EPOLLONESHOT to avoid the error: the thread that is woken calls
-/// hwheel_poll(), then arms the descriptor again.
+/// too: an hwheel_poll() that leaves due timers makes a new edge, even if
+/// another thread got -EBUSY meanwhile. If several threads wait for the
+/// descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
+/// calls hwheel_poll(), then re-arms the descriptor.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.
@@ -310,7 +309,7 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// the callbacks unless workers or an executor do. The event of a timer without
 /// a callback is discarded, and hwheel_stats.unclaimed counts it.
 ///
-/// The tick thread and the workers block all signals but SIGSEGV, SIGBUS,
+/// The tick thread and the workers block all signals except SIGSEGV, SIGBUS,
 /// SIGFPE, SIGILL, SIGTRAP, SIGSYS and SIGPROF. The program's handlers for these
 /// work in callbacks, too. A program that a callback starts inherits the blocked
 /// signals. Unblock them between fork() and exec, or use POSIX_SPAWN_SETSIGMASK.
@@ -323,8 +322,8 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 ///   left; hwheel_poll() still works.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: any thread, also in a callback; in a callback on the driving thread
-/// it gives -EBUSY. Does not wait for the tick thread.
+/// Context: any thread, also in a callback, but in one on the driving thread it
+/// returns -EBUSY. Does not wait for the tick thread.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
@@ -334,13 +333,13 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 
 /// hwheel_stop() - Stop the tick thread.
 ///
-/// When this call returns, no callback is running and none will start until a
-/// thread drives the wheel again. A hwheel_poll() or hwheel_advance() of another
-/// thread has ended. Callbacks in the queue have already fired, so they run
-/// first, some on the caller's stack. Until the call returns nothing more is
-/// queued; the driving thread runs callbacks itself. All of this is also true
-/// without a tick thread. If callbacks return, this call returns in bounded
-/// time, whatever the executor does.
+/// When this call returns, no callback is running, and none starts until a
+/// thread drives the wheel again. An hwheel_poll() or hwheel_advance() of
+/// another thread has ended. Queued callbacks run first, some on the caller's
+/// stack, because their timers have fired. Meanwhile nothing more is queued: the
+/// driving thread runs callbacks itself. All of this holds without a tick
+/// thread, too. If callbacks return, this call returns in bounded time, whatever
+/// the executor does.
 ///
 /// Timers stay pending, and arming works as before: hwheel_start() continues,
 /// and so does hwheel_poll().
@@ -348,7 +347,7 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 /// Return:
 /// * 0 - no thread drives the wheel.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback for which one of them waits; nothing has changed.
+///   callback that one of them waits for; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 ///
 /// Context: any thread, but not in a callback of this wheel. Blocks until every
@@ -360,7 +359,7 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
     number(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
 }
 
-/// hwheel_run_queued() - Run one callback that waits in the queue.
+/// hwheel_run_queued() - Run one queued callback.
 /// @wheel: a wheel with workers or an executor.
 ///
 /// The executor's threads call this once for each request. Any other thread may
@@ -381,15 +380,16 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.
-/// @events: receives the timers, in no order, with HWHEEL_EVENT_DRAINED.
+/// @events: receives the timers, in no particular order, with
+///   HWHEEL_EVENT_DRAINED.
 /// @max: number of events that @events has room for, at least 1.
 ///
-/// From the first call on, every attempt to make or arm a timer and to start the
+/// From the first call on, every attempt to make or arm a timer or to start the
 /// tick thread fails with -ESHUTDOWN. Each pending timer is handed back exactly
-/// once, with or without a callback; the callback is not called. Timers of
-/// hwheel_once(), hwheel_every() and hwheel_key_set() are freed. Callbacks that
-/// wait in the queue of workers or an executor have fired: they still run. If
-/// the wheel is driven before the last call, timers that are due may still fire.
+/// once. Its callback, if it has one, is not called. Timers of hwheel_once(),
+/// hwheel_every() and hwheel_key_set() are freed. Queued callbacks still run,
+/// because their timers have fired. If the wheel is driven before the last call,
+/// due timers may still fire.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that none is left.
@@ -397,8 +397,8 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 /// * -EBUSY - the tick thread is started, or another thread drives.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel.
 ///
-/// Context: any thread, but not in a callback of this wheel; one drives at a
-/// time. Visits every timer once. Takes the lock of each key for a short time.
+/// Context: any thread, but not in a callback of this wheel; one thread drives
+/// at a time. Visits every timer once. Briefly takes the lock of each key.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_drain(

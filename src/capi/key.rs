@@ -23,13 +23,13 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// @key: any bytes, for example those of a number; the wheel copies them.
 ///
 /// The new timer replaces a pending timer of the same key, which then does not
-/// fire. With the same @fn this moves the timer and needs no memory. With
+/// fire. With the same @fn this call moves the timer and needs no memory. With
 /// another @fn both timers count as live until this call returns.
 ///
 /// A keyed timer has no handle: @timer of its event is 0. Its key is free before
 /// the callback starts, so the callback can set the key again. If the old timer
-/// fires during this call, one of them comes first: the old timer is replaced,
-/// or it fires and this one is new.
+/// comes due during this call, it is either replaced, or it fires and the key
+/// gets a new timer.
 ///
 /// Return:
 /// * 1 - a pending timer of this key was replaced.
@@ -40,9 +40,9 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: any thread, also in a callback. Takes one of 64 locks, chosen by the
-/// key, for a short time; no callback runs under it. Calls the allocator for a
-/// key of more than 30 bytes and when the table grows. The table takes 70 to 150
+/// Context: any thread, also in a callback. Briefly takes one of 64 locks,
+/// chosen by the key; no callback runs under it. Calls the allocator for a key
+/// of more than 30 bytes and when the table grows. The table takes 70 to 150
 /// bytes for each key.
 #[no_mangle]
 #[must_use]
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn hwheel_key_set(
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
-/// Context: any thread, also in a callback. Takes the lock of the key for a
-/// short time. Calls no allocator.
+/// Context: any thread, also in a callback. Briefly takes the lock of the key.
+/// Calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_mod(
     wheel: *mut hwheel,
@@ -100,8 +100,8 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * 0 - the key has no pending timer: none was set, or it has fired.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 ///
-/// Context: any thread, also in a callback. Takes the lock of the key for a
-/// short time. Calls no allocator.
+/// Context: any thread, also in a callback. Briefly takes the lock of the key.
+/// Calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
     wheel: *mut hwheel,
@@ -112,15 +112,15 @@ pub unsafe extern "C" fn hwheel_key_delete(
     number(unsafe { host(wheel) }.and_then(|h| h.key_delete(unsafe { key_of(key, key_len) }?)))
 }
 
-/// hwheel_key_pending() - Whether a key has a pending timer.
+/// hwheel_key_pending() - Test whether a key has a pending timer.
 ///
 /// Return:
 /// * 1 - the key has a pending timer.
 /// * 0 - the key has none.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 ///
-/// Context: any thread, also in a callback. Takes the lock of the key for a
-/// short time. Calls no allocator.
+/// Context: any thread, also in a callback. Briefly takes the lock of the key.
+/// Calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_pending(
     wheel: *const hwheel,

@@ -1,8 +1,7 @@
 //! The C functions: validate, call, map the error. Their documentation is the
 //! header's; `hwheel.h.in` puts it in order.
 //!
-//! `build.rs` adds what is the same for most functions: the usual parameters, errors and
-//! context.
+//! `build.rs` adds the parameters, errors and context that most functions share.
 //!
 //! A function is unsafe for its pointers: the caller promises that they are what the
 //! documentation says.
@@ -71,8 +70,8 @@ unsafe fn size_said<T>(of: *const T) -> Result<usize, Errno> {
     }
 }
 
-/// Reads an extensible struct the way the kernel does: a shorter one is
-/// completed with zeros, and what is beyond this version must be zero.
+/// Reads an extensible struct the way the kernel does: zeros complete a shorter
+/// one, and members beyond this version must be zero.
 ///
 /// # Safety
 /// `from` points to the number of bytes that its first word says, and `T` is
@@ -106,7 +105,7 @@ fn due(host: &Host, ns: u64, flags: u32) -> Result<u64, Errno> {
     }
 }
 
-/// hwheel_version() - Version of the library that the program runs with.
+/// hwheel_version() - Get the version of the library in use.
 ///
 /// Return: the version as in HWHEEL_VERSION.
 ///
@@ -116,7 +115,7 @@ pub extern "C" fn hwheel_version() -> u32 {
     HWHEEL_VERSION_MAJOR << 16 | HWHEEL_VERSION_MINOR << 8 | HWHEEL_VERSION_PATCH
 }
 
-/// hwheel_version_string() - Version of the library as text.
+/// hwheel_version_string() - Get the version of the library as text.
 ///
 /// Return: a string such as "0.1.0". It stays valid until the process ends.
 ///
@@ -126,10 +125,10 @@ pub extern "C" fn hwheel_version_string() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// hwheel_strerror() - Words for an error.
+/// hwheel_strerror() - Describe an error.
 /// @error: a value that a function of this library has returned.
 ///
-/// The words say what the error means for a wheel: "the timer no longer exists"
+/// The text says what the error means for a wheel: "the timer no longer exists"
 /// for -ESTALE, where strerror() says "Stale file handle".
 ///
 /// Return: a string that stays valid until the process ends; "success" for 0 and

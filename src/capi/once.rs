@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 
 /// Flag: fire every missed period, one after another, until caught up.
 pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;
-/// Flag: after a miss, count the next period from now.
+/// Flag: after a miss, start the next period now.
 pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
 
 /// Makes a timer, armed if there is a time for it.
@@ -29,14 +29,15 @@ pub(super) fn make(
     Ok(0)
 }
 
-/// hwheel_once() - Fire once.
+/// hwheel_once() - Make a timer that fires once.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
 /// @timer: receives the handle, for example to cancel the timer; may be NULL.
 ///
-/// The timer frees itself after it has fired: the handle of an event is stale
-/// already, that of a callback when the callback has returned. On a wheel that
-/// another thread drives, the timer may fire before this call returns.
+/// The timer frees itself after it has fired. The handle in an event is already
+/// stale; a handle in a callback is stale once the callback has returned. On a
+/// wheel that another thread drives, the timer may fire before this call
+/// returns.
 ///
 /// Return:
 /// * 0 - the timer is pending, or has fired already.
@@ -65,33 +66,34 @@ pub unsafe extern "C" fn hwheel_once(
     number(unsafe { host(wheel) }.and_then(|h| make(h, spec, Some(due(h, time_ns, flags)?), timer)))
 }
 
-/// hwheel_every() - Fire again and again.
+/// hwheel_every() - Make a timer that fires periodically.
 /// @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @period_ns: nanoseconds from each deadline to the next, at least 1.
 ///   With HWHEEL_NEVER the timer fires once, and stays pending until it is
 ///   cancelled. A period of 2^47 ns (39 hours) or more is rounded up to a
-///   multiple of 65536 ns. A period below a tick fires once a tick and counts
-///   the rest as missed.
-/// @slack_ns: each time may come up to this much after its deadline, so that the
-///   timer shares a wake-up with others; 0 for none. Slack below a tick is none,
-///   and slack above a period counts as one period, at most 2^47 ns (39 hours).
-/// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_MISSED_*.
+///   multiple of 65536 ns. With a period below a tick the timer fires once per
+///   tick, and the other periods count as missed.
+/// @slack_ns: how long after each deadline the timer may fire, to share a
+///   wake-up with other timers; 0 for none. Slack below a tick has no effect.
+///   Slack is limited to one period, and to 2^47 ns (39 hours).
+/// @flags: HWHEEL_ABS, and at most one of HWHEEL_MISSED_*; may be 0.
 /// @timer: receives the handle; may be NULL.
 ///
-/// Deadlines do not drift: each one is the last one plus the period, no matter
-/// when the callback ran. The timer is pending for the next period while its
-/// callback runs, so the callback can cancel it. hwheel_timer_delete() frees it.
+/// Deadlines do not drift: each one is the previous one plus the period,
+/// whenever the callback ran. While its callback runs, the timer is pending for
+/// the next period, so the callback can cancel it. hwheel_timer_delete() frees
+/// it.
 ///
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
-/// since @first_ns count as missed, also with HWHEEL_MISSED_BURST. If @period_ns
+/// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If @period_ns
 /// and the time since @first_ns are both 2^47 ns or more, the rhythm begins at
 /// that tick instead.
 ///
-/// When no thread drove the wheel for several periods, the timer by default
-/// fires once, keeps its rhythm, and reports the others in @missed of its event.
-/// With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY the
-/// next period starts now. A period that comes due while the callback runs
+/// If no thread drives the wheel for several periods, the timer by default fires
+/// once, keeps its rhythm, and reports the other periods in @missed of its
+/// event. With HWHEEL_MISSED_BURST each of them fires. With HWHEEL_MISSED_DELAY
+/// the next period starts now. A period that comes due while the callback runs
 /// counts as missed, except with HWHEEL_MISSED_BURST.
 ///
 /// Return:

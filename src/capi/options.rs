@@ -11,9 +11,9 @@ use std::mem::MaybeUninit;
 
 /// Clock: CLOCK_MONOTONIC. The default.
 pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;
-/// Clock: CLOCK_BOOTTIME, which also counts the time of a suspend.
+/// Clock: CLOCK_BOOTTIME, which also counts time spent in suspend.
 pub const HWHEEL_CLOCK_BOOTTIME: u32 = 1;
-/// Clock: CLOCK_REALTIME, which follows the wall clock when that is set.
+/// Clock: CLOCK_REALTIME, the wall clock. Timers follow when it is set.
 pub const HWHEEL_CLOCK_REALTIME: u32 = 2;
 /// Clock: the caller's own. hwheel_advance() moves it.
 pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
@@ -25,17 +25,17 @@ pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
 /// Overload: the callback does not run. hwheel_stats.dropped counts it.
 pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
 
-/// Option flag: count delays from a cheaper reading of CLOCK_MONOTONIC. It is
-/// never behind that clock and less than 0.1 ms ahead, so no timer is early.
+/// Option flag: base delays on a cheaper reading of CLOCK_MONOTONIC. The reading
+/// is never behind that clock and less than 0.1 ms ahead, so no timer is early.
 /// Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
 /// a steady processor counter the flag has no effect.
 pub const HWHEEL_COARSE: u32 = 1 << 16;
 
 /// How to make a wheel. A member that is zero has its default value.
 ///
-/// @size: sizeof(struct hwheel_options), at least 8. The library completes a
-///   shorter struct with zeros. It accepts a longer one, up to 4096 bytes, if
-///   all bytes that it does not know are zero.
+/// @size: sizeof(struct hwheel_options), at least 8. Zeros complete a shorter
+///   struct. A longer one, up to 4096 bytes, is valid if all bytes beyond the
+///   members that the library knows are zero.
 /// @clock: one of HWHEEL_CLOCK_*.
 /// @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
 ///   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
@@ -45,11 +45,11 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 ///   default 256. @levels times log2(@slots) is at most 48.
 /// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
 ///   A timer is live from its creation until it is freed. A timer that frees
-///   itself is live until its callback has returned.
-///   At the limit a thread that is stopped inside a call may hold freed timers
-///   back. A call that makes a timer then returns -ENOSPC a little early.
+///   itself is live until its callback has returned. A thread that is stopped
+///   inside a call may hold freed timers back. A call that makes a timer then
+///   returns -ENOSPC a little below the limit.
 /// @flags: 0 or HWHEEL_COARSE.
-/// @start_ns: first time of a manual clock, below 2^63 ns; 0 for the other
+/// @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
 ///   clocks.
 /// @workers: number of threads that run callbacks, 0 to 256; default 0, which
 ///   means that the driving thread runs them. hwheel_create() starts the
@@ -125,9 +125,9 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 /// @options: how to make it; NULL for the defaults.
 /// @wheel: receives the wheel.
 ///
-/// The new wheel has no timers, and no thread drives it yet. It has no
-/// descriptor and no threads but its workers: hwheel_fd() makes the descriptor,
-/// hwheel_start() the tick thread.
+/// The new wheel has no timers, and no thread drives it yet. Apart from its
+/// workers it has no threads, and it has no descriptor: hwheel_start() makes the
+/// tick thread, hwheel_fd() the descriptor.
 ///
 /// Return:
 /// * 0 - @wheel is set.
@@ -162,18 +162,19 @@ pub unsafe extern "C" fn hwheel_create(
 /// descriptor. Pending timers do not fire. Call hwheel_drain() first to get them
 /// back. All handles of the wheel become invalid.
 ///
-/// A forked child may destroy its copy of the wheel. That frees memory only. A
-/// child that a callback has forked gets -EDEADLK until the callback returns.
+/// A forked child may destroy its copy of the wheel. That frees memory only. In
+/// a child that a callback has forked, this call returns -EDEADLK until the
+/// callback returns.
 ///
 /// Return:
 /// * 0 - the wheel is gone.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback for which one of them waits; nothing has changed.
+///   callback that one of them waits for; nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run
-/// callbacks that still wait in the queue, on the caller's stack. Blocks until
-/// every running callback has returned.
+/// queued callbacks on the caller's stack. Blocks until every running callback
+/// has returned.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_destroy(wheel: *mut hwheel) -> c_int {
     if wheel.is_null() {

@@ -10,9 +10,9 @@ use std::mem::MaybeUninit;
 /// hwheel_now() - Get the time on the wheel's clock.
 /// @now_ns: receives the time in nanoseconds.
 ///
-/// When the system clock steps back, the wheel's time does not go below the last
-/// tick up to which the wheel was driven. It stays there until the clock has
-/// caught up.
+/// If the system clock steps back, the wheel's time does not go below the last
+/// tick to which the wheel was driven. It stays there until the clock catches
+/// up.
 ///
 /// Return:
 /// * 0 - @now_ns is set.
@@ -39,12 +39,13 @@ pub unsafe extern "C" fn hwheel_now(
 /// The time is never later than the next timer. It may be earlier: after timers
 /// were cancelled, after a call that stopped at a bound, in a callback, and
 /// while another thread drives. In the last two cases the call may return 1 with
-/// a time that has passed, even if no timer is pending. It also returns a time
-/// that has passed while a timer that is due waits for its callback to return.
+/// a past time, even if no timer is pending. It also returns a past time while a
+/// due timer waits for its callback to return.
 ///
 /// Return:
 /// * 1 - @time_ns is set.
-/// * 0 - no timer is pending, or all are due never; @time_ns is not written.
+/// * 0 - no timer is pending, or none of them ever fires; @time_ns is not
+///   written.
 /// * -EINVAL - an argument is NULL.
 ///
 /// Context: any thread, also in a callback. Never blocks, and never disturbs a
@@ -66,16 +67,16 @@ pub unsafe extern "C" fn hwheel_next_expiry(
 /// hwheel_list() - Walk over the pending timers.
 /// @cursor: where the walk continues. The caller sets it to 0 before the first
 ///   call; each call moves it on.
-/// @events: receives the timers, in no order, with HWHEEL_EVENT_LISTED.
+/// @events: receives the timers, in no particular order, with
+///   HWHEEL_EVENT_LISTED.
 /// @max: number of events that @events has room for, at least 1.
 ///
-/// For inspection and debugging, and to cancel all timers with a handle that
-/// match. A timer with a key has the handle 0: only hwheel_key_delete() cancels
-/// it.
+/// Serves to inspect, to debug, and to cancel all timers that match. A timer
+/// with a key has the handle 0; only hwheel_key_delete() cancels it.
 ///
 /// A timer that is pending during the whole walk is listed exactly once. A timer
-/// that is armed, fires or is cancelled during the walk may be listed or not. A
-/// listed timer may have fired when this call returns.
+/// that is armed, fires or is cancelled during the walk may or may not be
+/// listed. A listed timer may have fired when this call returns.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that the walk is
@@ -83,8 +84,9 @@ pub unsafe extern "C" fn hwheel_next_expiry(
 /// * -EINVAL - an argument is NULL, or @max is 0 or above 2147483647.
 ///
 /// Context: any thread, also in a callback. Lock-free for timers without a key;
-/// takes the lock of each key that it lists. A walk visits every timer once:
-/// milliseconds for a million, and some hundred milliseconds with keys.
+/// takes the lock of each key that it lists. A walk visits every timer once. It
+/// takes milliseconds for a million timers, some hundred milliseconds if they
+/// have keys.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_list(
@@ -115,7 +117,8 @@ pub unsafe extern "C" fn hwheel_list(
 /// * -E2BIG - @size is above 4096.
 ///
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
-/// threads: nanoseconds for each, however many timers there are.
+/// threads, which takes nanoseconds for each thread, however many timers there
+/// are.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut Stats) -> c_int {
     // SAFETY: the caller's promise.

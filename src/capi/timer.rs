@@ -17,23 +17,24 @@ pub const HWHEEL_REDUCE: u32 = 1 << 1;
 /// Flag: move the timer only if it is pending.
 pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
 
-/// Handle of a timer, never 0. The library checks every handle: one whose
-/// timer was freed, one of another wheel, or one with a wrong bit is an error
+/// Handle of a timer, never 0. The library checks every handle. The handle of a
+/// freed timer, a handle of another wheel, or one with a wrong bit is an error
 /// (-ESTALE) and never touches another timer.
 pub type hwheel_timer_t = u64;
 
 /// A callback. @event is valid until the callback returns.
 ///
 /// It runs on the thread that drives the wheel, or on a worker or a thread of
-/// the executor if the wheel has such. The callback of one timer never runs on
+/// the executor if the wheel has them. The callback of one timer never runs on
 /// two threads at once. If a timer is armed again and comes due before its
-/// callback has returned, it stays pending until then, and fires.
+/// callback has returned, it stays pending until the callback returns, and then
+/// fires.
 ///
-/// A callback may call every function of the wheel but hwheel_poll(),
+/// A callback may call every function of the wheel except hwheel_poll(),
 /// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
-/// cancel, re-arm or free any timer, its own included.
-/// It must return: no longjmp(), and an exception or a pthread_cancel() that
-/// leaves it ends the process.
+/// cancel, re-arm or free any timer, its own included. It must return, and not
+/// by longjmp(). An exception or a pthread_cancel() that leaves it ends the
+/// process.
 pub type hwheel_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
@@ -88,13 +89,14 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 }
 
 /// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
-/// @flags: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and HWHEEL_IF_PENDING.
+/// @flags: HWHEEL_ABS, and at most one of HWHEEL_REDUCE and HWHEEL_IF_PENDING;
+///   may be 0.
 ///
 /// The timer fires at the first tick at or after the time, and no longer at its
 /// old time. A time that has passed, and a delay of 0, mean the next tick.
 ///
-/// With HWHEEL_REDUCE a pending timer fires at the earlier of both times. With
-/// HWHEEL_IF_PENDING a timer that is not pending stays so.
+/// With HWHEEL_REDUCE a pending timer fires at the earlier of the two times.
+/// With HWHEEL_IF_PENDING a timer that is not pending stays so.
 ///
 /// A periodic timer continues its rhythm from the tick of the new time.
 ///
@@ -103,8 +105,9 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   HWHEEL_REDUCE at the earlier one.
 /// * 0 - the timer was not pending. It is pending now, unless @flags has
 ///   HWHEEL_IF_PENDING.
-/// * -EINVAL - @wheel is NULL, a flag is unknown, both conditions are given, or
-///   @time_ns is 2^63 or above and not HWHEEL_NEVER.
+/// * -EINVAL - @wheel is NULL, a flag is unknown, HWHEEL_REDUCE and
+///   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
+///   HWHEEL_NEVER.
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
@@ -137,9 +140,9 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 ///
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
-/// where it is, which costs next to nothing; its event and its rhythm keep the
-/// old deadline, which may be before the range. The timer never fires after the
-/// range, unless the range has no tick that is still to come.
+/// where it is, which costs next to nothing. Its event and its rhythm then keep
+/// the old deadline, which may be before the range. The timer never fires after
+/// the range, unless no tick of the range is still to come.
 ///
 /// Return:
 /// * 1 - the timer was pending; it fires in the range.
@@ -173,8 +176,8 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 /// Without a period a timer of hwheel_timer_setup() is then not pending, and a
 /// timer of hwheel_once() or hwheel_every() frees itself.
 ///
-/// Missed periods are left out and counted, unless hwheel_every() was given
-/// another HWHEEL_MISSED_* for this timer.
+/// Missed periods are skipped and counted, unless hwheel_every() made the timer
+/// with a flag HWHEEL_MISSED_*.
 ///
 /// Return:
 /// * 0 - the period is set.
@@ -201,8 +204,9 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 ///
 /// An event that is already in the caller's array cannot be recalled, not even
 /// by hwheel_timer_mod(). Compare its @timer with the handle that the object
-/// holds now, and clear that handle when the object goes away. A timer that
-/// fires once and is pending now was armed again: ignore its old event.
+/// holds now, and clear that handle when the object goes away. If a timer
+/// without a period is pending when its event is handled, the timer was armed
+/// again: ignore the event.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
@@ -219,19 +223,18 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
 ///
 /// When this call returns 1 or 0, the callback is not running on any thread. It
-/// does not start again, unless a thread arms the timer again. A callback that
-/// waits in the queue of workers or an executor is taken out of it and does not
-/// run. This call runs no callback.
+/// does not start again, unless a thread arms the timer again. A queued callback
+/// is taken out of the queue and does not run. This call runs no callback.
 ///
-/// Callbacks may wait for each other's timers as long as they form no ring. The
-/// call that would close a ring fails, also across wheels.
+/// Callbacks may wait for each other's timers as long as they form no cycle. The
+/// call that would close a cycle fails, even across wheels.
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
-///   was taken out of the queue, also that of a timer that no longer exists.
+///   was taken out of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
-/// * -EDEADLK - the caller is this timer's callback, or a callback for which
-///   this timer's callback waits; nothing has changed.
+/// * -EDEADLK - the caller is this timer's callback, or a callback that this
+///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread.
 ///
@@ -248,8 +251,8 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
 ///
-/// Like hwheel_timer_delete(), and from now on every attempt to arm the timer
-/// fails with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
+/// Like hwheel_timer_delete(). From now on every attempt to arm the timer fails
+/// with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
 /// hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
 ///
 /// Return:
@@ -268,10 +271,10 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
-///   of the queue, also that of a timer that no longer exists.
+///   of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
-/// * -EDEADLK - the caller is this timer's callback, or a callback for which
-///   this timer's callback waits; nothing has changed.
+/// * -EDEADLK - the caller is this timer's callback, or a callback that this
+///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread.
 ///
@@ -288,8 +291,8 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 
 /// hwheel_timer_free() - Cancel and free a timer.
 ///
-/// The handle is stale from now on. A callback that has started continues; call
-/// hwheel_timer_shutdown_sync() before to wait for it.
+/// The handle is stale from now on. A callback that has started continues; to
+/// wait for it, call hwheel_timer_shutdown_sync() first.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
@@ -303,7 +306,7 @@ pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_tim
     number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.free(h, timer)?)))
 }
 
-/// hwheel_timer_pending() - Whether a timer is pending.
+/// hwheel_timer_pending() - Test whether a timer is pending.
 ///
 /// Return:
 /// * 1 - the timer is pending.
@@ -319,7 +322,7 @@ pub unsafe extern "C" fn hwheel_timer_pending(
     number(unsafe { host(wheel) }.and_then(|h| Ok(i32::from(h.wheel.is_pending(timer)?))))
 }
 
-/// hwheel_timer_remaining() - Time that is left until a timer fires.
+/// hwheel_timer_remaining() - Get the time left until a timer fires.
 /// @remaining_ns: receives the nanoseconds: 0 if the time has passed,
 ///   HWHEEL_NEVER if it never comes.
 ///
@@ -383,19 +386,20 @@ unsafe fn many(
 /// hwheel_timer_mod_many() - Arm or move many timers.
 /// @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
 ///   on the wheel's clock; may be NULL if @count is 0.
-/// @flags: flags for all of them: 0, or HWHEEL_ABS, and one of HWHEEL_REDUCE and
-///   HWHEEL_IF_PENDING.
+/// @flags: flags for all of them: HWHEEL_ABS, and at most one of HWHEEL_REDUCE
+///   and HWHEEL_IF_PENDING; may be 0.
 /// @results: array of @count results, each as returned by hwheel_timer_mod();
 ///   may be NULL.
 ///
-/// Does the same as @count calls of hwheel_timer_mod(), in order, but faster:
-/// the clock is read once, and the memory of the next timers is fetched ahead. A
-/// timer that fails does not stop the others.
+/// Does the same as @count calls of hwheel_timer_mod(), in order, but faster: it
+/// reads the clock once and prefetches the memory of the next timers. A timer
+/// that fails does not stop the others.
 ///
 /// Return:
 /// * n - the number of timers whose result is 0 or 1.
 /// * -EINVAL - @wheel or an array is NULL, @count is above 2147483647, a flag is
-///   unknown, or both conditions are given; no result is written.
+///   unknown, or HWHEEL_REDUCE and HWHEEL_IF_PENDING are combined; no result is
+///   written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_many(
@@ -435,8 +439,8 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 ///   may be NULL.
 ///
 /// Does the same as @count calls of hwheel_timer_delete(), in order, but faster:
-/// the memory of the next timers is fetched ahead. A timer that fails does not
-/// stop the others.
+/// it prefetches the memory of the next timers. A timer that fails does not stop
+/// the others.
 ///
 /// Return:
 /// * n - the number of timers that existed: their results are 0 or 1.

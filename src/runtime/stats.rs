@@ -6,7 +6,7 @@ use super::{Errno, Host};
 /// wheel.
 ///
 /// The hand is the tick up to which the wheel has been driven. An entry refers
-/// to a timer. It lies in the bucket of a tick, at which the driver visits the
+/// to a timer. It lies in the bucket of the tick at which the driver visits the
 /// timer. A push puts an entry into a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,9 +18,9 @@ pub struct Stats {
     pub(crate) reserved: u32,
     /// Number of timers that exist, pending or not.
     pub live: u64,
-    /// Number of timers that have fired, each period by itself.
+    /// Number of timers that have fired; each period counts.
     pub fired: u64,
-    /// Number of periods that were left out.
+    /// Number of periods that were skipped.
     pub missed: u64,
     /// Number of timers without a callback that came due in a call without room for
     /// events.
@@ -34,17 +34,17 @@ pub struct Stats {
     /// Number of entries that arms have put into buckets. An arm whose timer already
     /// has an early enough entry puts none.
     pub pushes: u64,
-    /// Number of pushes that were repeated because the hand had passed.
+    /// Number of pushes that were repeated because the hand had passed the entry.
     pub repeats: u64,
     /// Bytes of memory for timers.
     pub slab_bytes: u64,
     /// Number of arms of timers that were not pending; each further period counts.
-    /// The sum of fired, cancelled, drained and pending.
+    /// It is the sum of fired, cancelled, drained and pending.
     pub armed: u64,
     /// Number of arms that moved a pending timer. When several threads move one timer
     /// at the same time, some of them may not count.
     pub rearmed: u64,
-    /// Number of the arms that put no entry into a bucket.
+    /// Number of arms that put no entry into a bucket.
     pub quiet: u64,
     /// Number of pending timers that were cancelled, and of callbacks that were taken out
     /// of the queue. The timer of such a callback does not count as fired.
@@ -55,13 +55,14 @@ pub struct Stats {
     pub pending: u64,
     /// Number of entries in buckets now.
     pub entries: u64,
-    /// Number of these entries beyond one for each pending timer.
+    /// Number of these entries in excess of one for each pending timer.
     pub dead: u64,
     /// Number of callbacks that wait for a worker or the executor.
     pub queued: u64,
     /// Number of timers by lateness, from the deadline to the start of the sweep. Element
-    /// 0 is for none, element i for 2^(i-1) ns to below 2^i ns, the last one for all that
-    /// were later. Callbacks that were taken out of the queue count.
+    /// 0 counts timers that were not late, element i those from 2^(i-1) ns to below 2^i
+    /// ns, the last element all later ones. Callbacks that were taken out of the queue
+    /// count.
     pub lateness: [u64; 40],
     /// Number of callbacks that did not run because the queue was full.
     pub dropped: u64,
