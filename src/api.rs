@@ -41,13 +41,13 @@ use time::{nanos, Time, When};
 /// Any thread may use a wheel; arming and cancelling take no lock. One thread at a
 /// time drives; another one gets [`Error::Busy`].
 ///
-/// In the child of a fork every call is [`Error::Shutdown`]. Every call on a timer that
-/// no longer exists is [`Error::Stale`]. A call that is described by another call has the
-/// errors and panics of that call.
+/// In a forked child every call returns [`Error::Shutdown`]. Every call on a timer that
+/// no longer exists returns [`Error::Stale`]. A call whose description refers to another
+/// call also has the errors and panics of that call.
 ///
 /// A wheel that is dropped stops, waits for a running handler, and frees its timers;
-/// pending timers do not fire. If its own handler drops it, or a future that it has
-/// woken, another thread does this once the handler has returned.
+/// pending timers do not fire. If its own handler, or a future that it has woken,
+/// drops it, another thread does this once the handler has returned.
 #[derive(Debug)]
 pub struct Wheel {
     host: *mut Host,
@@ -94,7 +94,7 @@ impl Wheel {
         when.into().deadline(self, || self.host().arming_now())
     }
 
-    /// The handle of a timer; of one of another wheel 0, which no timer has.
+    /// The handle of a timer; 0, which no timer has, for a timer of another wheel.
     #[inline]
     fn handle(&self, timer: Timer) -> u64 {
         match timer.wheel == self.host().id {
@@ -117,8 +117,8 @@ impl Wheel {
         }
     }
 
-    /// The time on the wheel's clock. When the system clock steps back, this time does not
-    /// go below the last tick up to which the wheel was driven.
+    /// The time on the wheel's clock. If the system clock steps back, this time does not
+    /// go below the last tick to which the wheel was driven.
     pub fn now(&self) -> Result<Time, Error> {
         self.host().check()?;
         Ok(Time::from_nanos(self.host().now()))
@@ -132,20 +132,20 @@ impl Wheel {
     }
 
     /// The time at which to drive the wheel next, if a timer is pending. Never later
-    /// than the next timer; earlier after timers were cancelled.
+    /// than the next timer; it may be earlier after timers were cancelled.
     pub fn next_expiry(&self) -> Result<Option<Time>, Error> {
         Ok(self.host().next_expiry()?.map(Time::from_nanos))
     }
 
-    /// The counts of the wheel. Sums the counts of all threads, however many timers
-    /// there are.
+    /// The counts of the wheel. Sums the counts of all threads; the cost does not
+    /// depend on the number of timers.
     pub fn stats(&self) -> Result<Stats, Error> {
         Ok(stats(self.host())?)
     }
 
-    /// Shows every pending timer to `see`, until that returns false. A timer that is
-    /// pending during the whole walk is shown exactly once. Those of futures are not
-    /// shown.
+    /// Passes every pending timer to `see`, until `see` returns false. A timer that
+    /// is pending during the whole walk is passed exactly once. Timers of futures
+    /// are not passed.
     ///
     /// ```
     /// # use hwheel::{Clock, Options};
@@ -172,8 +172,8 @@ impl Wheel {
 
     // Timers that one call makes and arms, and that free themselves.
 
-    /// Fires once. The timer may have fired, and its handle be stale, when this
-    /// returns. A time that has passed means the next tick.
+    /// Makes a timer that fires once. When this returns, the timer may have fired,
+    /// and its handle may be stale. A time that has passed means the next tick.
     ///
     /// # Errors
     /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a [`Time`] out of
@@ -183,8 +183,8 @@ impl Wheel {
         self.make(spec, Some(self.due(when)?))
     }
 
-    /// Fires again and again: at `first`, and then once a period. Deadlines do not
-    /// drift: each one is the last one plus the period.
+    /// Makes a timer that fires at `first`, and then once per period. Deadlines do
+    /// not drift: each one is the previous one plus the period.
     ///
     /// ```
     /// # use hwheel::{Clock, Missed, Options, Period};
@@ -239,8 +239,8 @@ impl Wheel {
         self.make(self.spec(cookie, Duration::ZERO, 0), None)
     }
 
-    /// Arms a timer, or moves it if it is pending: then true. A delay of zero means
-    /// the next tick.
+    /// Arms a timer, or moves it if it is pending. True if it was pending. A delay
+    /// of zero means the next tick.
     ///
     /// # Errors
     /// [`Error::Stale`], [`Error::NoMemory`]; [`Error::Invalid`] for a [`Time`] out of
@@ -250,9 +250,9 @@ impl Wheel {
         truth(self.host().arm_at(self.handle(timer), self.due(when)?))
     }
 
-    /// Does [`arm`](Wheel::arm) for each, in order, but faster: it fetches memory
-    /// ahead and reads the clock once. Returns the number of timers that were armed or
-    /// moved. A timer that fails does not stop the others.
+    /// Does [`arm`](Wheel::arm) for each timer, in order, but faster: it prefetches
+    /// memory and reads the clock once. Returns the number of timers that were armed
+    /// or moved. A timer that fails does not stop the others.
     pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
         let host = self.host();
         let now = host.arming_now();
@@ -263,8 +263,8 @@ impl Wheel {
         Ok(host.each(timers.len(), |i| self.handle(timers[i].0), arm)?)
     }
 
-    /// As [`arm`](Wheel::arm), but only to an earlier time: a pending timer then fires
-    /// at the earlier of both.
+    /// As [`arm`](Wheel::arm), but a pending timer moves only to an earlier time: it
+    /// fires at the earlier of the two.
     pub fn reduce(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
         self.arm_as(How::Earlier, timer, when)
     }
@@ -275,7 +275,7 @@ impl Wheel {
     }
 
     /// As [`arm`](Wheel::arm), to any time up to `slack` later, so that the timer
-    /// shares a wake-up with others. A timer that is due in that range already stays.
+    /// shares a wake-up with others. A timer that is already due in that range stays.
     ///
     /// ```
     /// # use hwheel::{Event, Options, Clock, Time};
@@ -304,8 +304,8 @@ impl Wheel {
     }
 
     /// Makes a timer periodic, or changes its period; [`Duration::ZERO`] or
-    /// [`Duration::MAX`] for none. It does not arm the timer: the period counts from
-    /// the next time that the timer fires.
+    /// [`Duration::MAX`] for none. This does not arm the timer: the period begins
+    /// when the timer next fires.
     ///
     /// ```
     /// # use hwheel::{Clock, Event, Options, Time};
@@ -335,8 +335,8 @@ impl Wheel {
         truth(self.host().delete(self.handle(timer)))
     }
 
-    /// Does [`delete`](Wheel::delete) for each, but faster. Returns the number of
-    /// timers that existed, pending or not.
+    /// Does [`delete`](Wheel::delete) for each timer, but faster. Returns the
+    /// number of timers that existed, pending or not.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
         let host = self.host();
         let delete = |_, timer| host.delete(timer);
@@ -353,20 +353,20 @@ impl Wheel {
         Ok(self.host().cancel_sync(self.handle(timer), false)?)
     }
 
-    /// As [`delete`](Wheel::delete), and arming the timer again is
+    /// As [`delete`](Wheel::delete). Arming the timer again returns
     /// [`Error::Shutdown`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
         let host = self.host();
         Ok(host.wheel.cancel(host, self.handle(timer), true)?)
     }
 
-    /// As [`shutdown`](Wheel::shutdown), and waits as
-    /// [`delete_sync`](Wheel::delete_sync) does.
+    /// As [`shutdown`](Wheel::shutdown), but waits like
+    /// [`delete_sync`](Wheel::delete_sync).
     pub fn shutdown_sync(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.host().cancel_sync(self.handle(timer), true)?)
     }
 
-    /// As [`delete`](Wheel::delete), and frees the timer.
+    /// As [`delete`](Wheel::delete), but also frees the timer.
     pub fn free(&self, timer: Timer) -> Result<bool, Error> {
         Ok(self.host().wheel.free(self.host(), self.handle(timer))?)
     }
@@ -384,11 +384,11 @@ impl Wheel {
 
     // Driving.
 
-    /// Drives a wheel with a manual clock, whose time is now `now`. An earlier time
-    /// than the last one leaves the clock where it is. Fires the timers that are due,
-    /// in the order of their ticks, and returns the part of `events` that it has
-    /// filled. A full slice means that due timers may be left. With an empty slice
-    /// events are dropped, and counted as unclaimed.
+    /// Drives a wheel with a manual clock. `now` is the current time; a time before
+    /// the last one leaves the clock where it is. Fires the timers that are due, in
+    /// the order of their ticks, and returns the part of `events` that it has filled.
+    /// A full slice means that due timers may be left. With an empty slice, events
+    /// are dropped and counted as unclaimed.
     ///
     /// ```
     /// use hwheel::{Clock, Event, Options, Time};
@@ -414,8 +414,8 @@ impl Wheel {
         Ok(self.advance_within(Bounds::new(), now, events)?.events)
     }
 
-    /// As [`advance`](Wheel::advance), within bounds. Says whether due timers may be
-    /// left.
+    /// As [`advance`](Wheel::advance), within bounds. The result says whether due
+    /// timers may be left.
     pub fn advance_within<'e>(
         &self,
         bounds: Bounds,
@@ -429,8 +429,8 @@ impl Wheel {
         Ok(run)
     }
 
-    /// Drives a wheel with a system clock; otherwise as [`advance`](Wheel::advance).
-    /// Sets the descriptor for the next timer.
+    /// Drives a wheel with a system clock; otherwise like
+    /// [`advance`](Wheel::advance). Sets the descriptor for the next timer.
     ///
     /// ```
     /// use hwheel::{Event, Wheel};
@@ -458,7 +458,8 @@ impl Wheel {
         Ok(self.poll_within(Bounds::new(), events)?.events)
     }
 
-    /// As [`poll`](Wheel::poll), within bounds. Says whether due timers may be left.
+    /// As [`poll`](Wheel::poll), within bounds. The result says whether due timers
+    /// may be left.
     ///
     /// ```
     /// use hwheel::{Bounds, Event, Wheel};
@@ -481,7 +482,7 @@ impl Wheel {
         Ok(run)
     }
 
-    /// Has `drive` fill the slice, which has room if it is not empty.
+    /// Lets `drive` fill the slice, which has room if it is not empty.
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
@@ -528,8 +529,8 @@ impl Wheel {
     }
 
     /// Starts the tick thread, which sleeps until timers are due, calls the handler and
-    /// wakes futures. Without a handler other timers than those of futures are dropped,
-    /// and counted as unclaimed.
+    /// wakes futures. Without a handler, the events of all timers except those of
+    /// futures are dropped and counted as unclaimed.
     ///
     /// ```
     /// use hwheel::Options;
@@ -558,8 +559,8 @@ impl Wheel {
     /// be called. Timers stay pending: start again, poll, or drain.
     ///
     /// # Errors
-    /// [`Error::Deadlock`] in the handler, or in another wheel's for which this one waits;
-    /// [`Error::Busy`] if another thread is stopping the wheel.
+    /// [`Error::Deadlock`] in the handler, or in the handler of another wheel that this
+    /// handler waits for; [`Error::Busy`] if another thread is stopping the wheel.
     ///
     /// # Panics
     /// If the handler has panicked.
@@ -570,9 +571,9 @@ impl Wheel {
     }
 
     /// Shuts the wheel down and hands every pending timer back, exactly once, in no
-    /// order. The handler is not called. From the first call on, arming a timer is
-    /// [`Error::Shutdown`]. A result that is shorter than `events` is the last one.
-    /// Futures are woken, and end with [`Error::Shutdown`].
+    /// particular order. The handler is not called. From the first call on, arming
+    /// a timer returns [`Error::Shutdown`]. A result shorter than `events` is the
+    /// last one. Futures are woken, and end with [`Error::Shutdown`].
     ///
     /// # Errors
     /// [`Error::Busy`] if another thread drives; [`Error::Deadlock`] in the handler;

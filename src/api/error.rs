@@ -4,7 +4,7 @@ use crate::core::error as core;
 use crate::runtime::{words, Errno};
 use std::fmt;
 
-/// Why a call has failed. Nothing has changed.
+/// The reason why a call failed. A call that fails changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,13 +16,14 @@ pub enum Error {
     NoMemory,
     /// The wheel is in use by a driver or by a stop.
     Busy,
-    /// An argument is not valid, or not for this wheel.
+    /// An argument is not valid, or not valid for this wheel.
     Invalid,
     /// The timer was shut down, the wheel was drained, or this is a forked child.
     Shutdown,
     /// The call would wait for itself.
     Deadlock,
-    /// The time is over, and the future is not ready: [`Wheel::timeout`](crate::Wheel::timeout).
+    /// The time has passed, and the future is not ready:
+    /// [`Wheel::timeout`](crate::Wheel::timeout).
     TimedOut,
     /// An error of the system: its number, as in `EMFILE`.
     System(i32),

@@ -7,8 +7,9 @@ use crate::runtime::Host;
 
 /// The handle of a timer.
 ///
-/// A handle may outlive its timer. Its use is [`Error::Stale`](crate::Error::Stale)
-/// then, and in every other wheel: no other timer ever gets the same handle.
+/// A handle may outlive its timer. Its use then returns
+/// [`Error::Stale`](crate::Error::Stale), and so does its use in another wheel: no
+/// other timer ever gets the same handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timer {
     pub(crate) handle: Handle,
@@ -29,19 +30,19 @@ impl Timer {
     }
 }
 
-/// A timer that has fired, or that the wheel has handed back or listed. The default
-/// event is room for another.
+/// A timer that has fired, or that the wheel has handed back or listed. A default
+/// event is an empty place for another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The handle. It is stale already if the timer freed itself. The default one
-    /// for a timer with a key.
+    /// The handle; the default one for a timer with a key. If the timer freed
+    /// itself, the handle is already stale.
     pub timer: Timer,
     /// The value that the caller gave with the timer.
     pub cookie: u64,
-    /// The time of the timer's tick: the time that the caller gave, rounded up. When
-    /// a periodic timer fires, the exact time, unless the timer was moved.
+    /// The time of the timer's tick: the caller's time, rounded up to a tick. For a
+    /// period it is the exact time, unless the timer was moved.
     pub deadline: Time,
-    /// The number of periods that were left out.
+    /// The number of periods that were skipped.
     pub missed: u32,
     /// [`Wheel::drain`](crate::Wheel::drain) handed the timer back; it has not fired.
     pub drained: bool,

@@ -1,9 +1,9 @@
 //! Futures: sleeping, timeouts and intervals, on any executor.
 //!
-//! A future arms its timer when it is polled first. The cookie of the timer is the
-//! place of the future's waker, and a pending timer owns one count of that place. The
-//! thread that ends the pending timer takes over the count: a driver, a drain, or the
-//! drop of the future. So a drop waits for no thread.
+//! A future arms its timer when it is first polled. The cookie of the timer is the
+//! place of the future's waker, and a pending timer owns one reference to that place.
+//! The thread that ends the pending timer takes over the reference: a driver, a
+//! drain, or the drop of the future. So a drop waits for no thread.
 //!
 //! The state word of the timer says whether the future is ready.
 //!
@@ -47,7 +47,7 @@ pub(super) unsafe fn wake(cookie: u64) {
     }
 }
 
-/// Futures run on any executor. Whatever drives the wheel wakes them: the tick thread,
+/// Futures run on any executor. The driver of the wheel wakes them: the tick thread,
 /// [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A future keeps its wheel alive.
 ///
 /// ```
@@ -85,7 +85,7 @@ pub(super) unsafe fn wake(cookie: u64) {
 /// ```
 impl Wheel {
     /// A future that is ready at a time, or after a delay from now. It arms its timer
-    /// when it is polled first.
+    /// when it is first polled.
     pub fn sleep(self: &Arc<Self>, when: impl Into<When>) -> Sleep {
         Sleep {
             due: self.due(when),
@@ -96,7 +96,7 @@ impl Wheel {
     }
 
     /// Runs a future until a time, or for a delay from now. A future that is ready
-    /// when it is polled first needs no timer.
+    /// when it is first polled needs no timer.
     pub fn timeout<F: IntoFuture>(
         self: &Arc<Self>,
         when: impl Into<When>,
@@ -108,8 +108,8 @@ impl Wheel {
         }
     }
 
-    /// Ticks again and again: at `first`, and then once a period. What was missed is
-    /// what passed before a [`tick`](Interval::tick) was waited for.
+    /// Ticks at `first`, and then once per period. A period is missed if it passes
+    /// before the program waits for its [`tick`](Interval::tick).
     ///
     /// # Errors
     /// [`Error::Invalid`] if the period is zero.
@@ -132,7 +132,7 @@ impl Wheel {
 /// # Errors
 /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a
 /// [`Time`](crate::Time) out of range; [`Error::Shutdown`] if the wheel was drained, or
-/// in a forked child. While a wheel is stopped its futures wait.
+/// in a forked child. While a wheel is stopped, its futures wait.
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct Sleep {
@@ -144,7 +144,7 @@ pub struct Sleep {
 }
 
 impl Sleep {
-    /// Moves it to another time, also if it was ready.
+    /// Moves it to another time, even if it was ready.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.due = self.wheel.due(when);
         let moved = match (&self.armed, self.due) {
@@ -224,7 +224,8 @@ impl Drop for Sleep {
 /// The future of [`Wheel::timeout`]. Its output is that of the future inside.
 ///
 /// # Errors
-/// [`Error::TimedOut`]; and as [`Sleep`], once the future inside was pending.
+/// [`Error::TimedOut`]; and the errors of [`Sleep`], once the future inside was
+/// pending.
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct Timeout<F> {
@@ -257,8 +258,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Waits for the next tick. Returns the number of periods that were left out before
-    /// it. A `tick` that is dropped takes no tick away.
+    /// Waits for the next tick. Returns the number of periods that were skipped before
+    /// it. Dropping a `tick` loses no tick.
     ///
     /// # Errors
     /// As [`Sleep`].
@@ -266,7 +267,7 @@ impl Interval {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// The same for a future that is written by hand.
+    /// As `tick`, for a hand-written future.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Result<u32, Error>> {
         let (due, now) = (self.sleep.due?, self.sleep.wheel.now()?.as_nanos());
         // A tick that was missed needs no timer.

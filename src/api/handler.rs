@@ -1,8 +1,8 @@
 //! The closure of a wheel, and a panic in it.
 //!
-//! A panic must not unwind through a sweep, which would be left half done, nor
-//! out of the wheel's thread. It is caught, kept, and resumed by the next call
-//! that drives or stops the wheel, in the caller's thread.
+//! A panic must not unwind through a sweep, which it would leave half done, nor out
+//! of the wheel's thread. The library catches and keeps it. The next call that
+//! drives or stops the wheel resumes it, in the caller's thread.
 
 use super::event::Event;
 use super::{futures, Wheel};
@@ -36,7 +36,7 @@ impl Handler {
 }
 
 impl Wheel {
-    /// Panics as the handler has.
+    /// Resumes the panic of the handler.
     pub(super) fn resume_panic(&self) {
         // SAFETY: null, or lives as long as the wheel.
         let handler = unsafe { self.handler.as_ref() };

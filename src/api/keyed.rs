@@ -10,10 +10,10 @@ fn key(bytes: &[u8]) -> Result<&[u8], Error> {
     is_key.then_some(bytes).ok_or(Error::Invalid)
 }
 
-/// A keyed timer fires once, and any 1 to 255 bytes are its key: others are
+/// A keyed timer fires once. Its key is any 1 to 255 bytes; other lengths are
 /// [`Error::Invalid`](super::Error::Invalid). Its event carries the default
-/// [`Timer`](super::Timer). Each call takes one of 64 locks, chosen by the key, for a
-/// short time.
+/// [`Timer`](super::Timer). Each call briefly takes one of 64 locks, chosen by the
+/// key.
 impl Wheel {
     /// Gives a key a timer. True if it replaces a pending timer, which then does not
     /// fire. The key is free before the handler starts for the new timer.
@@ -45,7 +45,7 @@ impl Wheel {
     /// no pending timer.
     ///
     /// # Errors
-    /// As [`key_set`](Wheel::key_set), but for [`Error::Limit`].
+    /// As [`key_set`](Wheel::key_set), except [`Error::Limit`].
     pub fn key_mod(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
         Ok(self.host().key_move(key(bytes)?, self.due(when)?)?)
     }

@@ -42,7 +42,7 @@ impl Options {
         self
     }
 
-    /// The first time of a manual clock: below 2^62 ticks; zero by default.
+    /// The initial time of a manual clock: below 2^62 ticks; zero by default.
     pub fn start(mut self, now: Time) -> Options {
         self.given.start_ns = now.as_nanos();
         self
@@ -76,11 +76,12 @@ impl Options {
     }
 
     /// A closure that the driving thread calls for each timer that fires. It may do
-    /// anything with the wheel but drive, stop, drain or wait for itself. The wheel
-    /// then has no events: [`Wheel::poll`] and [`Wheel::advance`] call the handler.
+    /// anything with the wheel except drive, stop, drain or wait for itself. The
+    /// wheel then has no events: [`Wheel::poll`] and [`Wheel::advance`] call the
+    /// handler.
     ///
-    /// When the handler panics, the wheel continues, and the next call of
-    /// [`Wheel::poll`], [`Wheel::advance`] or [`Wheel::stop`] panics the same way.
+    /// If the handler panics, the wheel continues, and the next call of
+    /// [`Wheel::poll`], [`Wheel::advance`] or [`Wheel::stop`] resumes the panic.
     pub fn handler<F>(mut self, function: F) -> Options
     where
         F: Fn(&Wheel, &Event) + Send + Sync + 'static,
@@ -108,7 +109,7 @@ impl Options {
         self
     }
 
-    /// Counts delays from a cheaper reading of CLOCK_MONOTONIC, which is never behind
+    /// Bases delays on a cheaper reading of CLOCK_MONOTONIC, which is never behind
     /// that clock and less than 0.1 ms ahead. Only for [`Clock::Monotonic`].
     pub fn coarse(mut self) -> Options {
         self.given.coarse = true;

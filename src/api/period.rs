@@ -9,7 +9,7 @@ pub enum Missed {
     /// The timer fires once, counts the others as missed, and keeps its rhythm.
     #[default]
     Skip,
-    /// Each of them fires, one after another, until caught up.
+    /// Each of them fires, one after another, until the timer has caught up.
     Burst,
     /// The timer fires once, and the next period starts now.
     Delay,
@@ -26,7 +26,7 @@ impl Missed {
 }
 
 /// How a periodic timer repeats. A [`Duration`] is a period without slack that skips
-/// what was missed.
+/// missed periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
     pub(crate) length: Duration,
@@ -44,8 +44,8 @@ impl Period {
         }
     }
 
-    /// Each time may come up to this much after its deadline, so that the timer
-    /// shares a wake-up with others. Slack above a period counts as one period.
+    /// How long after each deadline the timer may fire, to share a wake-up with
+    /// other timers. Slack is limited to one period.
     pub const fn slack(mut self, slack: Duration) -> Period {
         self.slack = slack;
         self

@@ -30,7 +30,7 @@ impl Bounds {
 pub struct Run<'e> {
     /// The events, for timers that the handler does not get.
     pub events: &'e [Event],
-    /// True if the call stopped at a bound or with a full slice, so that timers may be
-    /// due still.
+    /// True if the call stopped at a bound or with a full slice, so that due timers
+    /// may be left.
     pub left: bool,
 }

@@ -59,7 +59,8 @@ pub enum When {
     After(Duration),
     /// At a time on the wheel's clock.
     At(Time),
-    /// At an instant: as far from the wheel's time now as the instant is from now.
+    /// At an instant: at the same distance from the wheel's time as the instant is
+    /// from now.
     Instant(Instant),
 }
 
