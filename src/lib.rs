@@ -28,18 +28,18 @@
 //! The truth about a timer is one 64-bit word, its *state*. A thread changes the
 //! state by compare-exchange. The buckets of the wheel do not hold timers. They
 //! hold *entries*: promises that the driver visits a timer at a tick. An entry may
-//! be stale, doubled or early, and nothing breaks: the driver reads the state and
+//! be stale, duplicate or early, and nothing breaks: the driver reads the state and
 //! decides. The rest follows from this:
 //!
 //! - A cancel is one compare-exchange. Nothing is unlinked.
-//! - A move to a later deadline is one compare-exchange. The earlier promise is
-//!   still good. When the driver meets it, the driver makes a new one.
+//! - A move to a later deadline is one compare-exchange. The earlier promise still
+//!   holds. When the driver meets it, the driver makes a new one.
 //! - A node that is freed keeps its promise. The next timer in that node may
 //!   rely on it.
 //! - A cascade moves entries. It reads no timer.
-//! - Each thread pushes into buckets of its own, its *shard*, by plain stores.
+//! - Each thread pushes into its own buckets, its *shard*, by plain stores.
 //! - A thread that is stopped between any two instructions holds up no other
-//!   thread: a promise can be seen only when all that it says is true.
+//!   thread: a promise becomes visible only when it is true.
 //!
 //! A timer has three records in three arrays: 16 hot bytes (state and link),
 //! which every call reads; 16 fire bytes (function and cookie), which the
@@ -47,7 +47,7 @@
 //! *link* names the tick of the latest promise.
 //!
 //! Every arm compares its deadline with one word, the *gate*. It holds the hand,
-//! and says whether the wheel is drained, leaps, or belongs to the parent of
+//! and says whether the wheel is drained, is leaping, or belongs to the parent of
 //! this process.
 //!
 //! One thread at a time drives. Its *sweep* announces a goal in the gate. Then
@@ -56,8 +56,8 @@
 //! tick is a *visit*, which fires the timer if its state says that it is due.
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
-//! Wheels*, 1987): with one level the hashed wheel, with more the hierarchical
-//! wheel (schemes 6 and 7). One core serves both. No wheel counts rounds: a timer
+//! Wheels*, 1987): the hashed wheel with one level, the hierarchical wheel with
+//! more (schemes 6 and 7). One core serves both. No wheel counts rounds: a timer
 //! beyond the last level goes to overflow levels above it.
 //!
 //! # Levels, by default: four of 256 slots, a tick of 1 ms
@@ -76,8 +76,8 @@
 //! hand. An entry keeps its own tick on every level, so no level loses
 //! granularity.
 //!
-//! A timer fires at the first tick at or after its deadline. One that is 2^36 ticks away
-//! or more is late by at most 1e-8 of its delay.
+//! A timer fires at the first tick at or after its deadline. A timer 2^36 ticks away or
+//! more is late by at most 1e-8 of its delay.
 //!
 //! # Invariants
 //!
@@ -97,9 +97,9 @@
 //! # Progress
 //!
 //! - **Wait-free**: pending, remaining, now. A few loads, and no loop.
-//! - **Lock-free**: setup, arm, cancel, free, list without keys. Each is a loop
-//!   on one timer's word. It goes round again only if another thread has changed
-//!   that word, or if the hand has leapt meanwhile.
+//! - **Lock-free**: setup, arm, cancel, free, list without keys. Each is a loop on
+//!   one timer's word. It repeats only if another thread has changed that word, or
+//!   if the hand has leapt meanwhile.
 //! - **One at a time**: advance, poll, drain and the tick thread take the right
 //!   to drive by a try-lock. A second thread is refused and does not wait.
 //!   The next expiry does not need the right to drive.

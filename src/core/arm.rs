@@ -1,5 +1,5 @@
-//! Arming, from any thread: the protocol, and the way that every arm can take. The invariant
-//! of promises, which an arm upholds, stands in `lib.rs`.
+//! Arming, from any thread: the protocol, and the general path. `lib.rs` has the invariant
+//! of promises, which an arm upholds.
 //!
 //! # The steps
 //!
@@ -14,9 +14,9 @@
 //!   arm.check     hand before the entry?
 //!   arm.publish   link := promise
 //! ```
-//! A promise is published by a plain store, when all that it says is true. If a thread is
-//! stopped before that, other threads push entries of their own. Race 3, with arm.wake, is
-//! drawn in `driver/sleep.rs`.
+//! A promise is published by a plain store, once it is true. If a thread is stopped before
+//! that, other threads push entries of their own. Race 3, with arm.wake, is drawn in
+//! `driver/sleep.rs`.
 //!
 //! # Race 1: an arm that relies on a promise, against the visit
 //!
@@ -27,8 +27,8 @@
 //!   arm.rely      read gate              visit.read      read state
 //! ```
 //! The timer would be lost if the thread did not see the goal and the driver did
-//! not see D. The fences forbid that. If the gate has changed, the thread looks
-//! once more.
+//! not see D. The fences forbid that. If the gate has changed, the thread checks
+//! again.
 //!
 //! # Race 2: a push against the hand
 //!
@@ -40,8 +40,8 @@
 //!   arm.check     read gate              visit.read      read state
 //! ```
 //! If the driver misses the mark or the exchange, the thread sees the goal. If the
-//! goal is at or after the tick at which the hand enters the bucket, the entry may
-//! have been passed over or dropped. Then the thread looks once more.
+//! goal is at or after the tick at which the hand enters the bucket, the driver may
+//! have passed over or dropped the entry. Then the thread checks again.
 //!
 //! # Race 4: an arm against a drain
 //!
@@ -56,11 +56,11 @@
 //!
 //! # Once more
 //!
-//! If the hand has passed the entry, or the promise may be gone, the arm looks for
-//! another promise, then makes one more entry where the deadline belongs by now. If the
-//! hand passes that as well, or if the timer is due, the entry goes to the urgent bucket
+//! If the hand has passed the entry, or the promise may be gone, the arm looks for another
+//! promise, then makes one more entry where the deadline now belongs. If the hand passes
+//! that entry as well, or if the timer is due, the entry goes to the urgent bucket
 //! (`buckets.rs`), which the hand never passes. So an arm takes at most three pushes, and
-//! one more each time that the hand leaps, or that another thread changes the timer first.
+//! one more each time the hand leaps or another thread changes the timer first.
 //!
 //! Nothing of this is published: a thread that frees the node may not see what the shard
 //! is about to publish (`life.rs`).
@@ -94,10 +94,10 @@ pub(crate) enum How {
     Periodic(u16),
 }
 
-/// What makes sure that the driver visits the timer.
+/// The reason why the driver will visit the timer.
 #[derive(Clone, Copy, Debug)]
 enum Basis {
-    /// Nothing has to: the timer is due never.
+    /// None is needed: the timer is never due.
     Nothing,
     /// A promise that may be gone.
     Unsure,
@@ -262,7 +262,7 @@ impl<M: Memory> Wheel<M> {
         (asked, latest)
     }
 
-    /// If an arm leaves the timer as it is: whether the timer is pending.
+    /// `Some` if an arm leaves the timer as it is: whether the timer is pending.
     #[inline(always)]
     fn is_left_alone(
         state: StateWord,
@@ -459,7 +459,7 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Wakes the driver, whatever the time is.
+    /// Wakes the driver, whatever its alarm.
     #[cold]
     pub(super) fn call_driver(&self, caller: &impl Caller) {
         // AcqRel: pairs with the driver's look before it sleeps.
@@ -471,8 +471,8 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// An entry found no memory. Until all promises are good again, the driver
-    /// looks at every node.
+    /// There was no memory for an entry. Until all promises hold again, the driver
+    /// visits every node.
     #[cold]
     fn call_rescue(&self, caller: &impl Caller) {
         // Release: pairs with the Acquire in the sweep.
@@ -480,7 +480,7 @@ impl<M: Memory> Wheel<M> {
         self.call_driver(caller);
     }
 
-    /// Asks for a visit to a timer that came due while its callback ran.
+    /// Requests a visit to a timer that came due while its callback ran.
     pub(super) fn visit_soon(&self, caller: &impl Caller, index: u32, hot: &Hot, word: StateWord) {
         let Some(own) = self.owned(caller) else {
             return self.call_rescue(caller);

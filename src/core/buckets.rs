@@ -3,7 +3,7 @@
 //!
 //! So the cost of a scan does not grow with the number of threads.
 //!
-//! # Who sets and who clears
+//! # Setting and clearing marks
 //!
 //! ```text
 //!   arming thread                     driver
@@ -14,24 +14,24 @@
 //!                 set the summary bit
 //! ```
 //! If the thread sets its mask bit before the driver takes the mask, the driver sees the
-//! bit, and the entry. If it sets the bit afterwards, it has acquired that the summary
-//! bit was cleared, and sets it again.
+//! bit, and the entry. If it sets the bit afterwards, it has acquired the clearing of
+//! the summary bit, and sets that bit again.
 //!
 //! A thread that finds both bits set sets none: the driver has not taken the mask yet,
-//! and the fences make the driver see the entry. It checks the summary, too, because
+//! and the fences make the driver see the entry. It also checks the summary, because
 //! more than 64 shards share bits, and the thread that has set a shared bit may be
-//! stopped before it comes to the summary.
+//! stopped before it sets the summary bit.
 //!
 //! # The driver's own entries
 //!
-//! Entries that the driver places anew lie in its own shard, which no other thread
-//! pushes into. Their buckets are marked in a summary of the driver's own, by plain
+//! Entries that the driver places again lie in its own shard, into which no other
+//! thread pushes. Their buckets are marked in the driver's own summary, by plain
 //! stores. A thread that reads it checks afterwards that no thread drove (`query.rs`).
 //!
 //! # The urgent bucket
 //!
 //! One bucket belongs to no tick. Each step of a sweep empties it before the hand moves.
-//! An entry goes there if the hand has passed its tick already.
+//! An entry goes there if the hand has already passed its tick.
 
 use super::levels::Levels;
 use super::memory::{Memory, Pages};
@@ -110,7 +110,7 @@ impl Buckets {
     }
 
     /// # Safety
-    /// Nobody uses the buckets any more; `memory` is what they were made from.
+    /// No thread uses the buckets any more; `memory` is their source.
     pub unsafe fn unmap<M: Memory>(&self, memory: &M) {
         // SAFETY: mapped by `new`.
         unsafe { memory.unmap(self.summary.cast(), Self::bytes(self.count)) };

@@ -71,8 +71,8 @@ impl<M: Memory> Wheel<M> {
 
     /// Cancels a timer as `cancel` does, and blocks until its callback is over, even if
     /// the timer was freed meanwhile. The callback itself must not call this. `wait` gets
-    /// a word and a value. It may return at any time, and does so soon after the word has
-    /// another value. The handle is not 0, which stands for no callback.
+    /// a word and a value. It may return at any time, and does so soon after the word
+    /// changes from that value. The handle must not be 0, which stands for no callback.
     pub fn cancel_sync(
         &self,
         caller: &impl Caller,
@@ -140,7 +140,7 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The end of a callback that the driver did not run itself, or that a pool has
-    /// dropped. `wake` wakes the threads that wait for it.
+    /// dropped. `wake` wakes the threads that wait for the end.
     pub fn finish(&self, caller: &impl Caller, handle: Handle, wake: impl FnOnce()) {
         probe!(expire_exit, self, handle);
         let index = index_of(handle);

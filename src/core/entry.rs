@@ -7,8 +7,8 @@
 //! +-----+-------------------+-----------+
 //! ```
 //! The tick is kept modulo 2^37. An entry for a deadline beyond the [`HORIZON`] is *far*: it counts
-//! units of 2^24 ticks, and names a tick less than 2^24 before the deadline. There the node gets an
-//! entry for the deadline itself. An entry is never 0: the slab has no node 0.
+//! units of 2^24 ticks, and names a tick less than 2^24 before the deadline. At that tick the node
+//! gets an entry for the deadline itself. An entry is never 0: the slab has no node 0.
 
 use super::state::INDEX_BITS;
 

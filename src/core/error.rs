@@ -1,6 +1,6 @@
-//! Why a call is refused, and the answer of a call.
+//! The reason why a call is refused, and the answer of a call.
 
-/// Why a call is refused. The numbers are those that the C functions return:
+/// The reason why a call is refused. The numbers are those that the C functions return:
 /// negative values of Linux's errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]

@@ -2,8 +2,8 @@
 //!
 //! The word is the complement of the hand. So `tick + word` is the number of ticks
 //! between the hand and `tick`. One comparison with a limit then says whether the
-//! deadline is in the future and not far. Some values are no hand; each makes that
-//! sum larger than every limit:
+//! deadline is in the future and not far. Some values are not a hand; each makes
+//! that sum larger than every limit:
 //!
 //! | value    | meaning                                                       |
 //! |----------|---------------------------------------------------------------|
@@ -11,8 +11,8 @@
 //! | `CLOSED` | the wheel is drained                                          |
 //! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
 //!
-//! It also has the wheel's id. A thread compares that with the id it has at hand, and
-//! in a child they differ.
+//! The gate also has the wheel's id. A thread compares it with the id that it has at
+//! hand. In a child they differ.
 
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
@@ -47,7 +47,7 @@ pub(crate) struct Gate {
     /// The limit of the shortest way to arm, in ticks ahead of the hand. It is for wheels
     /// where a unit of a promise is a tick, and 0 on others.
     near: AtomicU64,
-    /// The hand as it was announced last.
+    /// The last announced hand.
     hand: AtomicU64,
     /// The word of the last leap.
     leap: AtomicU64,
@@ -151,7 +151,7 @@ impl Gate {
         }
     }
 
-    /// Ends the shortest way to arm, if the hand is beyond its limit. Driver only.
+    /// Disables the shortest way to arm, if the hand is beyond its limit. Driver only.
     fn limit_near(&self, hand: u64, ticks: &Ticks) {
         if ticks.near(hand) == 0 {
             // Relaxed: before the word.

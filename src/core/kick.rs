@@ -1,6 +1,6 @@
-//! The kick: an arm for an earlier time than the alarm sets the alarm to *now*. The
-//! first one does. Those that follow find the driver kicked and leave the alarm alone. So
-//! a burst of arms makes one system call, not one each.
+//! The kick: an arm for an earlier time than the alarm sets the alarm to *now*. In a
+//! burst of such arms the first one does. The others find the driver kicked and leave the
+//! alarm alone. So a burst makes one system call.
 //!
 //! ```text
 //!   arming thread                        driver
@@ -12,11 +12,11 @@
 //!                                                     --- fence ---
 //!                                        sleep.look   next_visit lowered?
 //! ```
-//! A kick is *spare* from kick.mark on, because the driver wakes, and from sleep.begin on,
-//! because it looks once more. kick.mark fails if the driver has begun to set the alarm
-//! since kick.look. A thread that finds a kick spare has lowered `next_visit`, or found it
-//! lower, before. The driver sees that behind its next fence.
-//! A thread that is stopped before kick.mark holds up no other: they kick as well.
+//! A kick is *spare* (not needed) after kick.mark, because the driver wakes, and after
+//! sleep.begin, because the driver looks again. kick.mark fails if the driver has begun to
+//! set the alarm since kick.look. A thread that finds a kick spare has lowered
+//! `next_visit`, or found it lower, before. The driver sees that after its next fence. A
+//! thread that is stopped before kick.mark holds up no other: they kick as well.
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -16,8 +16,8 @@
 //! ```
 //! If the arming thread's exchange succeeds, it comes before the one that frees,
 //! which acquires it. So `free.look` sees the node's number, or the 0 that follows
-//! the publishing. If it sees the number, the node is not used again. That takes a
-//! thread which is stopped between two instructions at one in 2^18 reuses.
+//! the publishing. If it sees the number, the node is not used again. This happens
+//! only if a thread is stopped between two instructions at one reuse in 2^18.
 
 use super::arm::{How, Node};
 use super::driver::Fired;
@@ -41,12 +41,12 @@ pub(crate) struct Spec {
     pub period: u64,
     /// AUTO, BURST, DELAY, KEYED, and the slack of a period.
     pub kind: u16,
-    /// Periods that were left out before the first one.
+    /// Periods that were skipped before the first one.
     pub left_out: u64,
 }
 
-/// The generation of a node's first life. Those of two nodes whose indices are near to
-/// each other, or differ in one bit, are far apart. So a handle with one wrong bit is stale.
+/// The generation of a node's first life. The generations of two nodes whose indices are
+/// close, or differ in one bit, are far apart. So a handle with one wrong bit is stale.
 pub(crate) fn first_generation(salt: u32, index: u32) -> u32 {
     // The golden ratio, as for the salt of a wheel.
     salt.wrapping_add(index.wrapping_mul(0x278d_de6d)) & GEN_MASK

@@ -1,7 +1,7 @@
 //! The interface through which the core takes memory: zeroed, in large steps, and
-//! with an answer if there is none. `sys/maps.rs` implements it.
+//! with a result if there is none. `sys/maps.rs` implements it.
 
-/// How large mappings lie in memory.
+/// The pages of large mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     /// Small pages: a page that is not touched takes no memory.

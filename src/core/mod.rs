@@ -1,5 +1,5 @@
 //! The core: no operating system, generic over memory. The model checkers run it
-//! as it is.
+//! unchanged.
 
 pub(crate) mod arm;
 mod buckets;

@@ -9,7 +9,7 @@
 //! +-----------+-------------------------------------------------+
 //! ```
 //! The driver visits the node in the unit of ticks that begins at the promise. A promise
-//! counts only while the hand is before that unit, so no thread takes it back. The 52 bits
+//! counts only while the hand is before that unit, so no thread revokes it. The 52 bits
 //! name every unit of the clock's range. So a promise that was met stays met, even if a
 //! thread publishes it years later.
 //!
@@ -26,13 +26,13 @@
 //! them. A word with the tag of another life counts as absent. So the setup of a timer
 //! clears no word.
 //!
-//! A thread that writes behind the exchange of the state word may come late: the node may
-//! have another life by then. So such a write is an exchange from what the thread has
+//! A thread that writes after the exchange of the state word may be late: the node may be
+//! in another life by then. So such a write is an exchange from the value that the thread
 //! read before. It does nothing if another life has written the word.
 //!
-//! A tag comes again after 65,536 lives. So a word with a tag counts only if this life
-//! has written it: the period before the timer is marked as RARE, the others before it
-//! is marked as EXACT. The kind is not written for a timer that becomes periodic later.
+//! A tag repeats after 65,536 lives. So a word with a tag counts only if this life has
+//! written it: the period is written before the timer is marked RARE, the others before
+//! it is marked EXACT. The kind is not written for a timer that becomes periodic later.
 
 use super::state::{Handle, GEN_HIGH_BITS};
 use crate::sync::{AtomicU64, AtomicUsize, Fresh, Ordering};
@@ -75,7 +75,7 @@ pub(crate) struct Rare {
     /// How long before its tick the exact deadline is. The driver's, once the
     /// timer exists.
     pub early: AtomicU64,
-    /// Periods left out since the last firing. The driver's.
+    /// Periods skipped since the last firing. The driver's.
     pub left_out: AtomicU64,
 }
 
@@ -238,7 +238,7 @@ pub(crate) const AUTO: u16 = 1;
 pub(crate) const BURST: u16 = 2;
 /// After a miss, the next period begins when this one fires.
 pub(crate) const DELAY: u16 = 4;
-/// The caller knows it by a key, not by its handle.
+/// The caller knows the timer by a key, not by its handle.
 pub(crate) const KEYED: u16 = 8;
 /// The bits from here on: the slack of a period, as a power of two of ticks.
 const SLACK_SHIFT: u32 = 8;

@@ -3,8 +3,8 @@
 //!
 //! A queue is a chain of chunks. The producer's position is after the last entry,
 //! the consumer's at the first. An entry is never 0, and the consumer writes zeros over
-//! the entries that it takes. So a zero is where the producer will write next, and an
-//! emptied chunk is ready for use.
+//! the entries that it takes. So a zero marks the place of the producer's next write,
+//! and an emptied chunk is ready for use.
 //!
 //! The last chunk stays in its queue, so the two threads never contend for an end.
 
@@ -56,7 +56,7 @@ impl Default for Position {
     }
 }
 
-/// Asks for the memory of a chunk.
+/// Prefetches the memory of a chunk.
 #[inline]
 pub(crate) fn prefetch_chunk(at: *const Chunk) {
     for line in 0..SPAN / 64 {
@@ -102,7 +102,7 @@ impl Position {
         }
     }
 
-    /// Asks for the memory of a chunk, at its beginning.
+    /// Prefetches the memory of a chunk, at its beginning.
     #[inline]
     pub fn prefetch(self) {
         prefetch_chunk(self.chunk());

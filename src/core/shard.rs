@@ -1,6 +1,5 @@
-//! A shard: one thread's own queues, free nodes and counts. Only its owner
-//! pushes into it, only the driver takes out, so a push needs no
-//! read-modify-write.
+//! A shard: one thread's own queues, free nodes and counts. Only its owner pushes
+//! into it and only the driver takes from it, so a push needs no read-modify-write.
 //!
 //! In memory: the header, the producer's ends of all buckets, the driver's ends.
 //! The wheel knows which buckets have entries (`buckets.rs`).
@@ -30,7 +29,7 @@ pub(crate) struct Shard {
     spare: Cell<*mut Chunk>,
     region: Cell<Region>,
     pub count: Count,
-    /// The number of pushes at which it asks whether most entries are dead.
+    /// The number of pushes at which the owner checks whether most entries are dead.
     pub ask_at: Cell<u64>,
     /// The next shard of the wheel, and of the mask bit.
     pub next: AtomicPtr<Shard>,
@@ -152,7 +151,7 @@ impl Shard {
     }
 
     /// # Safety
-    /// Nobody uses the shard or its chunks any more.
+    /// No thread uses the shard or its chunks any more.
     pub unsafe fn unmap<M: Memory>(at: *mut Shard, memory: &M) {
         // SAFETY: the caller's promise.
         let (mut region, buckets) =

@@ -1,8 +1,9 @@
 //! The slab: the records of all timers. They never move, and stay mapped until the
-//! wheel is destroyed. So the node of any handle, however stale, can be read.
+//! wheel is destroyed. So the node of any handle can be read, however stale the
+//! handle is.
 //!
 //! A directory of blocks leads to a node. Its entries for blocks that are not mapped
-//! lead to [`Nowhere`], whose nodes are free for ever.
+//! lead to [`Nowhere`], whose nodes are free forever.
 //!
 //! A freed node goes to the [`FreeList`] of the thread that freed it. A thread whose list
 //! is empty takes the whole list of another thread before it takes fresh nodes. So memory
@@ -13,10 +14,10 @@
 //! # The free list
 //!
 //! Any thread may push, and any thread may take the whole list; only the owner
-//! pops. A pop reads `head -> i` and `i.next -> j`, and exchanges `i` for `j`. In
-//! between, other threads can only take the whole list or push. After a take, only
-//! the owner puts nodes back, and the owner is in the pop. So the exchange cannot
-//! succeed with a wrong `j` (no ABA), and needs no tag.
+//! pops. A pop reads `head -> i` and `i.next -> j`, and exchanges `i` for `j`.
+//! Meanwhile, other threads can only take the whole list or push. After a take,
+//! only the owner puts nodes back, and the owner is inside the pop. So the exchange
+//! cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
 
 use super::error::Error;
 use super::memory::{Memory, Pages};
@@ -330,7 +331,7 @@ impl Slab {
     }
 
     /// # Safety
-    /// Nobody uses the slab any more; `memory` is what it was made from.
+    /// No thread uses the slab any more; `memory` is its source.
     pub unsafe fn unmap<M: Memory>(&mut self, memory: &M) {
         for (block, entry) in self.directory.iter().enumerate() {
             let entry = entry.load(Ordering::Acquire);

@@ -17,9 +17,9 @@
 //!
 //! # The deadline
 //!
-//! A deadline is a 64-bit tick, of which 38 bits fit. The word keeps
-//! `mantissa << (9 * exp)`, the mantissa modulo 2^38, and [`StateWord::deadline`]
-//! completes it near the hand.
+//! A deadline is a 64-bit tick, of which 38 bits fit. The word keeps `mantissa <<
+//! (9 * exp)`, the mantissa modulo 2^38. [`StateWord::deadline`] restores the tick
+//! from the position of the hand.
 //!
 //! | exp | unit (ticks) | used for delays (ticks) | rounded up by at most   |
 //! |-----|--------------|-------------------------|-------------------------|
@@ -29,13 +29,14 @@
 //! | 3   | 2^27         | the rest                | 5 * 10^-9 of the delay  |
 //!
 //! In an armed word, exp 3 with the largest mantissa means "never". No tick has that
-//! mantissa. In other words exp is 0, or 2 if the timer was drained, or 3 if it is shut down.
+//! mantissa. In a word that is not armed, exp is 0, or 2 if the timer was drained, or 3 if it
+//! is shut down.
 //!
-//! Completing is exact while the hand is within half the range, 2^37 units, of the
-//! deadline. The hand stays that near to a pending timer: a visit is promised at or
-//! before the deadline, and the hand moves at most [`LEAP`] ticks at once while a
-//! timer is armed. A thread may be stopped between its exchange and its check. It
-//! repairs its word when it continues (`arm.rs`).
+//! The restored tick is exact while the hand is within half the range, 2^37 units,
+//! of the deadline. The hand stays that close to a pending timer: a visit is
+//! promised at or before the deadline, and the hand moves at most [`LEAP`] ticks at
+//! once while a timer is armed. A thread may be stopped between its exchange and
+//! its check. It repairs its word when it continues (`arm.rs`).
 //!
 //! # Flags
 //!
@@ -347,7 +348,7 @@ impl StateWord {
         StateWord(rests.0 | if shut { EXP } else { 0 })
     }
 
-    /// Handed back by a drain, or passed by one: it is armed no more.
+    /// Handed back by a drain, or passed by one: it is no longer armed.
     pub fn drained(self) -> Self {
         if self.is_armed() && self.is_auto() {
             return self.freed();

@@ -1,5 +1,5 @@
-//! Statistics: each thread counts in its shard, the driver in words of its own,
-//! so no count is a contended line. Reading sums them up.
+//! Statistics: each thread counts in its shard, the driver in its own words, so no
+//! counter is a contended line. A reader adds them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,7 @@ pub(crate) struct Driven {
     pub periods: Tally,
     pub missed: Tally,
     pub drained: Tally,
-    /// Entries placed anew, and taken out of buckets.
+    /// Entries placed again, and taken out of buckets.
     pub placed: Tally,
     pub taken: Tally,
 }

@@ -2,7 +2,7 @@
 //!
 //! The core counts ticks from a point before the clock's zero. The distance, the
 //! *bias*, is a power of two between 2^61 and 2^62 nanoseconds. So no caller can
-//! name a small tick, and the gate has room for values that are no hand
+//! name a small tick, and the gate has room for values that are not a hand
 //! (`gate.rs`). One addition to the nanoseconds adds the bias and rounds up, so the
 //! bias costs nothing.
 

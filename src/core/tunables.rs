@@ -41,17 +41,16 @@ pub(crate) const RUN: u32 = if CHECKED {
 
 /// Shards that have a mask bit of their own. Beyond that shards share bits.
 pub(crate) const MASK_BITS: u32 = if cfg!(loom) { 2 } else { 64 };
-/// Slots of a level above those that the caller has asked for, as a power of
-/// two.
+/// Slots of an overflow level, as a power of two.
 pub(crate) const OVERFLOW_BITS: u32 = if CHECKED { 3 } else { 6 };
 /// Buckets of a word of the summary. A level has whole words.
 pub(crate) const WORD: u32 = if CHECKED { 8 } else { 64 };
 
-/// Entries looked at before a sleep, in one bucket and in all.
+/// Entries read before a sleep, in one bucket and in all.
 pub(crate) const PEEK: usize = if CHECKED { 4 } else { 64 };
 pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 512 };
 
-/// Pushes of a thread between two checks whether most entries are dead.
+/// Pushes of a thread between two checks for a majority of dead entries.
 pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };
 /// Entries that one sweep cleans up.
 pub(crate) const CLEAN_PIECE: usize = if CHECKED { 4 } else { 4096 };

@@ -103,21 +103,21 @@ pub(super) const NOBODY: u32 = 1;
 pub(crate) struct Shared {
     /// No entry wants a visit before this tick.
     pub next_visit: AtomicU64,
-    /// 0 while the driver is awake; the tick until which it sleeps; NEVER while it looks
-    /// for that.
+    /// 0 while the driver is awake; the tick until which it sleeps; NEVER while it
+    /// searches for that tick.
     pub alarm: AtomicU64,
-    /// A promise before this tick may not be relied upon: the alarm, or NEVER while no
-    /// promise may.
+    /// No thread may rely on a promise before this tick: the alarm, or NEVER while no
+    /// promise counts.
     pub floor: AtomicU64,
     pub kick: Kick,
     /// Odd while a thread drives. A reader sees from it that no thread drove.
     pub driving: AtomicU32,
-    /// A promise has found no memory: the driver goes through all nodes until all
-    /// promises are good again.
+    /// There was no memory for a promise: the driver goes through all nodes until all
+    /// promises hold again.
     pub rescue: AtomicU32,
     /// 1 if the last sweep has stopped before its goal.
     pub stopped: AtomicU32,
-    /// The tick that the driver has come to.
+    /// The tick that the driver has reached.
     pub hand: AtomicU64,
     /// Requests for a clean-up of dead entries since the last one finished.
     pub clean: AtomicU32,
@@ -325,12 +325,12 @@ impl<M: Memory> Wheel<M> {
         self.live() < u64::from(self.limit.min(super::slab::MOST))
     }
 
-    /// The page that the kernel is to clear in a forked child.
+    /// The page that the kernel clears in a forked child.
     pub fn page_to_wipe(&self) -> *mut u8 {
         std::ptr::from_ref(self).cast_mut().cast()
     }
 
-    /// The time that the hand has come to: the clock never shows less. 0 in a forked
+    /// The time that the hand has reached: the clock never shows less. 0 in a forked
     /// child.
     #[inline]
     pub fn hand_ns(&self) -> u64 {

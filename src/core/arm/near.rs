@@ -1,9 +1,9 @@
 //! The short way to arm, with the steps of `arm.rs`, for a plain timer with a near deadline
 //! that no other thread changes meanwhile. Any other arm takes the long way.
 //!
-//! The fewer instructions, the more calls overlap their cache misses. Each way out is a
-//! call in tail position, so that it costs the short way no register. A thread needs a
-//! shard to push or to count, and for nothing else.
+//! With fewer instructions, more calls overlap their cache misses. Each exit is a tail
+//! call, so that it costs the short way no register. A thread needs a shard only to
+//! push or to count.
 
 use super::{Basis, How, Node};
 use crate::core::entry::Entry;
@@ -223,7 +223,7 @@ impl<M: Memory> Wheel<M> {
         own.publishing.store(0, Ordering::Release);
     }
 
-    /// An arm that the shortest way does not serve.
+    /// An arm that the shortest way does not handle.
     #[inline(never)]
     fn arm_fine(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
         self.arm_near::<true>(caller, handle, ns)

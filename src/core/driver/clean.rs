@@ -1,44 +1,45 @@
 //! Dead entries. When a timer moves to an earlier deadline, its old entry stays in
 //! its bucket until its tick. So memory would follow the number of such moves, not
-//! the number of timers. A thread checks from time to time whether most entries are
-//! dead, and then requests a clean-up. The driver goes through the buckets, at most
-//! a fixed number of entries in a sweep. It moves the entries that are needed to
-//! its own shard and drops the others.
+//! the number of timers. From time to time a thread checks whether most entries are
+//! dead, and if so requests a clean-up. The driver goes through the buckets, at
+//! most a fixed number of entries in a sweep. It moves the entries that are needed
+//! to its own shard and drops the others.
 //!
 //! # Which entries are needed
 //!
-//! - One that a thread is about to publish. Before a thread pushes, its shard names
-//!   the node in `publishing`. For an entry in the driver's own shard, which may
-//!   come from any thread, the driver reads `publishing` of all shards.
-//! - One that the link of its node names.
-//! - One of an armed timer, at or before its deadline, if the link does not cover that:
-//!   another thread may have relied on it before the link was overwritten. One after the
-//!   deadline makes sure of nothing, unless the deadline has passed (`visit.rs`).
+//! - An entry that a thread is about to publish. Before a thread pushes, its shard
+//!   names the node in `publishing`. For an entry in the driver's own shard, which
+//!   may come from any thread, the driver reads `publishing` of all shards.
+//! - An entry that the link of its node names.
+//! - An entry of an armed timer, at or before its deadline, if the link does not cover
+//!   the deadline: another thread may have relied on the entry before the link was
+//!   overwritten. An entry after the deadline ensures nothing, unless the deadline has
+//!   passed (`visit.rs`).
 //!
 //! A link that names an entry long before the deadline stays: the next moves to earlier
-//! ticks need no push. With a link for the deadline, a timer that fires would be visited
-//! once less, but far more of the moves would push.
+//! ticks need no push. With a link for the deadline, a timer that fires would need one
+//! visit less, but far more moves would push.
 //!
 //! # Many entries in the unit of the link
 //!
 //! A timer may have any number of entries in the unit that its link names. It was armed
 //! there again and again, and either the link does not cover the deadline, because a unit
 //! is longer than a tick, or no thread may rely on a promise. If a clean-up leaves too
-//! many entries, a *thorough* one follows. Where that finds an entry which the link names,
-//! it exchanges the link for one that names no entry of that unit:
+//! many entries, a *thorough* one follows. For an entry that the link names, it exchanges
+//! the link for one that names no entry of that unit:
 //!
-//! - If the timer rests, for no promise. A thread that has relied on the old one has made
-//!   its exchange before the driver's fence, and so the timer would be armed.
+//! - If the timer rests, for no promise. If a thread had relied on the old promise, its
+//!   exchange would come before the driver's fence, and the timer would be armed.
 //! - If it is armed, for a promise of the unit before, whose last tick gets an entry first.
-//!   This covers each deadline that the old one did, and each in the old unit.
-//! - If that unit has begun already, the link stays, and so do the entries. The hand comes
-//!   to them within two units.
+//!   It covers each deadline that the old promise covered, and each in the old unit.
+//! - If that unit has begun already, the link stays, and so do the entries. The hand
+//!   reaches them within two units.
 //!
-//! The entry that was found then counts as one that the link does not name. If the
-//! exchange fails, a thread has published, and the entry is kept. The exchange may succeed
-//! after a thread has published the old value once more. That thread has an entry of its
-//! own, at or before the deadline that it has set. It is needed for as long as the timer is
-//! armed and the link does not cover its deadline.
+//! The entry then counts as one that the link does not name. If the exchange fails, a
+//! thread has published, and the entry is kept. The exchange may succeed after a thread has
+//! published the old value once more. That thread has an entry of its own, at or before the
+//! deadline that it has set. It is needed for as long as the timer is armed and the link
+//! does not cover its deadline.
 //!
 //! # Relying on a promise meanwhile
 //!
@@ -51,12 +52,12 @@
 //!                 gate as it was?       sweep.announce  gate := goal   (RMW)
 //!                                                       floor := 0
 //! ```
-//! A thread may have read a link that was overwritten since. If its exchange comes
-//! before the driver's fence, clean.read finds the timer armed. Otherwise arm.rely
-//! finds the floor at never, and the thread pushes; or arm.rely comes after the
-//! clean-up, acquires `floor := 0` and finds another gate. For that arm.rely reads
-//! the floor before the gate, and the driver cleans up only before it announces
-//! another goal.
+//! A thread may have read a link that has been overwritten since. If its exchange
+//! comes before the driver's fence, clean.read finds the timer armed. Otherwise
+//! arm.rely finds the floor at never, and the thread pushes; or arm.rely comes
+//! after the clean-up, acquires `floor := 0` and finds another gate. For that
+//! arm.rely reads the floor before the gate, and the driver cleans up only before
+//! it announces another goal.
 
 use super::{Sink, Sweep};
 use crate::core::entry::{promise_tick, Entry};

@@ -1,8 +1,7 @@
 //! The end of a wheel: every pending timer is handed back, once.
 //!
-//! A drain changes the word of each timer that it comes to. So the exchange of an arm that
-//! is under way fails from then on. If the exchange came before, the drain finds the timer
-//! armed.
+//! A drain changes the word of each timer that it reaches. From then on the exchange of an
+//! arm under way fails. If that exchange came first, the drain finds the timer armed.
 
 use super::{Drive, Fired};
 use crate::core::memory::Memory;

@@ -17,7 +17,7 @@
 //! before the first mark. An arm that fails its check sees how far the hand has
 //! moved and repairs its own word (`arm.rs`).
 //!
-//! A driver that is stopped in the middle holds up no thread: a thread that must
+//! A driver that is stopped during a leap holds up no thread: a thread that must
 //! arm calls the leap off and restores the old hand. Then leap.land fails, and the
 //! driver continues step by step.
 

@@ -28,7 +28,7 @@ use words::Driver;
 pub(crate) struct Fired {
     pub handle: Handle,
     pub cookie: u64,
-    /// The time of its tick; of a periodic timer the exact time.
+    /// The time of its tick; for a periodic timer the exact time.
     pub deadline_ns: u64,
     pub missed: u64,
     pub func: usize,

@@ -2,8 +2,8 @@
 //! nothing and holds up no driver.
 //!
 //! The thread reads the buckets as the driver does before a sleep. If no thread has
-//! driven meanwhile, the result is right; `driving` tells that, as a sequence lock
-//! does. Otherwise the answer is the tick that the driver has come to, which is
+//! driven meanwhile, the result is right; `driving` tells this, like a sequence
+//! lock. Otherwise the answer is the tick that the driver has reached, which is
 //! never late.
 
 use crate::core::entry::Entry;

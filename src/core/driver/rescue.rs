@@ -1,9 +1,9 @@
-//! Promises that found no memory. A cascade without memory drops the entry. An arm
-//! whose bucket the hand has passed may find no memory for a second entry. From
-//! then on the driver goes through all nodes, for each tick at which a timer is due,
-//! until all promises are good again.
+//! Promises without memory. A cascade without memory drops the entry. An arm whose
+//! bucket the hand has passed may find no memory for a second entry. From then on,
+//! at each tick at which a timer is due, the driver goes through all nodes, until
+//! all promises hold again.
 //!
-//! The driver makes them good before it announces another goal, while promises are
+//! The driver repairs promises before it announces another goal, while promises are
 //! suspended (`clean.rs`). It clears each link that may name a dropped entry, and
 //! gives each armed timer an entry of its own. A thread that is about to publish
 //! may still name a dropped entry. While there is such a thread, the driver
@@ -52,7 +52,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Makes all promises good, if one is not.
+    /// Repairs all promises, if one is broken.
     pub(super) fn promise_all(&mut self) {
         let wheel = self.wheel;
         if !self.is_rescuing() {

@@ -16,10 +16,11 @@
 //!   arm.rely   floor <= promise?                        then set it again
 //! ```
 //! With a push: either sleep.scan sees the mark, or arm.wake finds `never` and
-//! lowers it. Either sleep.set sees the lowered value, or arm.wake sees an alarm
-//! that is too late and kicks: it sets the system's timer to *now*. The driver may set
-//! that timer afterwards and so undo it. Then sleep.look sees the value that was lowered
-//! before. Where the driver was kicked already, a thread need not (`core/kick.rs`).
+//! lowers it. Either sleep.set sees the lowered value, or arm.wake sees an alarm that is
+//! too late and kicks: it sets the system's timer to *now*. The driver may set that
+//! timer afterwards, which undoes the kick. Then sleep.look sees the value that was
+//! lowered before. If the driver was already kicked, a thread need not kick it again
+//! (`core/kick.rs`).
 //!
 //! Relying: the driver does not wake for a timer that rests, although another
 //! thread may rely on its promise. Either sleep.scan sees that the timer is armed,
@@ -28,9 +29,9 @@
 //! Each thread compares with the alarm, not with `next_visit`, because a thread
 //! that has lowered `next_visit` may be stopped before it kicks.
 //!
-//! The fence of drive.suspend orders all but the last case. For that one, a fence
-//! stands between `next_visit` and the kick, and another between the system's timer and
-//! sleep.look. So the wheel needs from the system's timer only that its settings have an
+//! The fence of drive.suspend orders all cases except the last. There, a fence stands
+//! between `next_visit` and the kick, and another between the system's timer and
+//! sleep.look. So the wheel needs only that the settings of the system's timer have an
 //! order. If the timer has a lock, as the kernel's has, these two fences change nothing.
 //! The fence of arm.wake is also one between arm.mark and arm.check, see `buckets.rs`.
 

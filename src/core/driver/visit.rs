@@ -1,7 +1,7 @@
 //! A visit: an entry leads the driver to a node, whose state word alone decides.
 //!
 //! ```text
-//!   visit.read    read state; what is due later keeps its promise
+//!   visit.read    read state; a timer due later keeps its promise
 //!   visit.run     running := handle, if the driver runs the callback itself
 //!   visit.claim   state := fired, or armed for the next period   (RMW)
 //!   visit.end     the callback is over

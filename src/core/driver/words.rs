@@ -82,7 +82,7 @@ pub(crate) struct Cleaning {
     pub rest: usize,
     /// The number of requests when the clean-up began; 0 if none is under way.
     pub asked: u32,
-    /// The one before has left too many entries.
+    /// The previous clean-up has left too many entries.
     pub thorough: bool,
 }
 
