@@ -4,10 +4,10 @@
 //!
 //! Where the platform allows it, these words lie in the static part of thread-local
 //! memory (the initial-exec model). A shared library then reads them with two
-//! instructions, where the usual model calls a function. The C library keeps some
-//! hundred bytes of that memory for all libraries that are loaded late, so
-//! `make check-exports` limits its use. Stable Rust can define such a symbol in
-//! assembly only.
+//! instructions, where the usual model calls a function. The C library reserves
+//! some hundred bytes of that memory for all libraries that are loaded late, so
+//! `make check-exports` limits its use. Stable Rust can define such a symbol only
+//! in assembly.
 
 use crate::core::wheel::Token;
 use crate::sys::counter::Base;

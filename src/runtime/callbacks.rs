@@ -10,7 +10,7 @@ use crate::core::state::Handle;
 use crate::sync::{AtomicU64, Ordering};
 
 /// A function of the library, as the number that the core keeps for a function. It is
-/// short: the driver runs it, with or without a pool.
+/// short. The driver runs it, with or without a pool.
 pub(crate) const PROMPT: usize = usize::MAX;
 
 impl Host {
@@ -45,7 +45,7 @@ impl Host {
     }
 
     /// Runs the callback of a timer that was in the queue, and ends it. Returns false in
-    /// a child that the callback has forked, which must run no other.
+    /// a child that the callback has forked: the child must run no other callback.
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
         Frame::enter(self.id, |frame| self.run(frame, fired));
         self.finish(fired.handle);
@@ -53,7 +53,7 @@ impl Host {
         self.is_ours()
     }
 
-    /// Has the callback of a timer run, here or in the pool.
+    /// Runs the callback of a timer here, or passes it to the pool.
     #[inline]
     pub(super) fn dispatch(&self, frame: &Frame, fired: &Fired) {
         match &self.pool {

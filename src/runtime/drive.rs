@@ -26,7 +26,7 @@ pub(super) enum Sleep {
     /// Without the alarm: the system has refused to set it.
     Nap,
     /// Not at all: the next visit is due. The alarm is not set, because a thread that it
-    /// woke now would find the lock taken.
+    /// wakes now would find the lock taken.
     Not,
 }
 
@@ -42,9 +42,9 @@ pub struct Bounds {
 pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
 
 impl Host {
-    /// Fires what is due by `now`. A timer without a callback goes to `event`,
-    /// which says whether there is room for one more. Without `event` it is dropped
-    /// and counted. True if all is done.
+    /// Fires the timers that are due by `now`. A timer without a callback goes to
+    /// `event`, which says whether there is room for one more. Without `event` it
+    /// is dropped and counted. True if all due timers have fired.
     pub(super) fn sweep(
         &self,
         drive: &mut Drive<'_, Mmap>,
@@ -77,7 +77,7 @@ impl Host {
         })
     }
 
-    /// The driver's lock, for a call that is right for the wheel's clock. Refused in a
+    /// The driver's lock, for a call that is right for the wheel's clock. Fails in a
     /// callback, beside another driver, and while a tick thread is being started: either
     /// this call sees the start, or `start` sees that the lock is taken.
     #[inline]
@@ -102,7 +102,7 @@ impl Host {
     }
 
     /// Checks `now`, and drives to it, or to the caller's time if that is later; true if all
-    /// that was due is done. A callback, or a thread beside one that drives, is refused and
+    /// due timers have fired. A call in a callback, or beside another driver, fails and
     /// does not move the clock.
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let now = time::clock(now)?;
@@ -164,12 +164,12 @@ impl Host {
         }))
     }
 
-    /// Runs what is due on the wheel's clock, and sets the alarm for the next; true
-    /// if all that was due is done.
+    /// Fires the timers that are due on the wheel's clock, and sets the alarm for
+    /// the next one; true if all due timers have fired.
     ///
     /// The alarm may wake another thread before this one has given the lock back. The other
-    /// thread is then refused, although its wake-up is used up. So it sets `refused` and
-    /// tries a second time. This thread finds `refused` set, and sets the alarm again.
+    /// thread is then refused, but has used up its wake-up. So it sets `refused` and tries
+    /// again. This thread finds `refused` set, and sets the alarm again.
     pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let is_right = self.clock.is_some();
         let mut drive = match self.take(is_right) {
@@ -221,7 +221,7 @@ impl Host {
     }
 
     /// Wakes the thread that sleeps on the alarm; false if the system refuses. Safe
-    /// against any other setting: none is earlier.
+    /// beside any other setting, because none is earlier.
     pub(super) fn alarm_now(&self) -> bool {
         self.alarm().is_none_or(|a| a.set(0).is_ok())
     }
@@ -281,7 +281,7 @@ impl Host {
     }
 }
 
-/// Where a sweep hands fired timers over.
+/// The receiver of the timers that a sweep fires.
 struct Firing<'h, 'e> {
     host: &'h Host,
     frame: &'h Frame,

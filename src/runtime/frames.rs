@@ -5,14 +5,14 @@ use super::at_hand;
 use crate::core::state::Handle;
 use std::cell::Cell;
 
-/// What a thread may be inside of, or wait for: the id of a wheel, and the handle of the
-/// timer whose callback it is, or ANY.
+/// A callback that a thread may be inside, or wait for: the id of a wheel, and the
+/// handle of the callback's timer, or ANY.
 pub(super) type Target = (u64, Handle);
 /// Any callback of the wheel, or its executor. No timer has this handle.
 pub(super) const ANY: Handle = 0;
 
-/// Where this thread calls the caller's functions: callbacks, or the executor. A
-/// sweep has one for all of its calls.
+/// A frame in which this thread calls the caller's functions: callbacks, or the
+/// executor. A sweep has one frame for all of its calls.
 pub(super) struct Frame {
     /// The id of the wheel.
     host: u64,
@@ -22,8 +22,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Runs `f`, which calls the caller's functions. An exception or a panic of theirs
-    /// ends the process.
+    /// Runs `f`, which calls the caller's functions. Their exceptions and panics end
+    /// the process.
     pub(super) fn enter<R>(host: u64, f: impl FnOnce(&Frame) -> R) -> R {
         let frame = Frame {
             host,
@@ -57,8 +57,8 @@ impl Frame {
     }
 }
 
-/// Runs `f`. No exception and no panic leaves an `extern "C"` function, but ends the
-/// process: a sweep cannot be left in its middle.
+/// Runs `f`. An exception or a panic that would leave an `extern "C"` function ends
+/// the process: a sweep cannot be left in the middle.
 #[inline(always)]
 extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
     f()

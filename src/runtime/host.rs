@@ -1,4 +1,4 @@
-//! A wheel and its surroundings.
+//! A wheel and its environment.
 
 use super::keys::Keys;
 use super::pool::Pool;
@@ -19,20 +19,20 @@ pub(crate) const LATENESS: usize = 40;
 /// Calls the function of a timer that has fired.
 pub(crate) type Call = unsafe fn(&Host, &Fired);
 
-/// A wheel and its surroundings: what `struct hwheel` is.
+/// A wheel and its environment. This is `struct hwheel`.
 #[repr(C)]
 pub(crate) struct Host {
     pub wheel: Wheel<Mmap>,
     pub id: u64,
     pub(super) register: &'static Mutex<Register>,
     pub(super) living: Living,
-    /// The system's clock that it goes by; `None` for the caller's.
+    /// The system's clock that the wheel uses; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,
-    /// Delays are counted from this reading of the clock.
+    /// Delays start at this reading of the clock.
     pub(super) counter: Option<Counter>,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
-    /// The clock is manual and there is no pool, so the short advance will do.
+    /// The clock is manual and there is no pool, so the short advance suffices.
     pub(super) is_short: bool,
     /// The caller's time, on a manual clock.
     pub(super) manual_ns: AtomicU64,

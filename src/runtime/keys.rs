@@ -1,17 +1,17 @@
 //! Timers by key: the caller names a timer by bytes, not by a handle.
 //!
-//! A table has the handle of each key and the caller's cookie. It has 64 parts,
-//! each with a lock. A thread holds the lock for one look and one change. No callback
-//! runs under it, and no thread waits for the driver there, which may wait for the lock.
-//! The table does not say whether the timer is pending: the state word does, and the
-//! thread that takes ARMED away has the timer.
+//! A table has the handle of each key and the caller's cookie. It has 64 parts, each
+//! with a lock. A thread holds the lock for one look-up and one change. No callback runs
+//! under it. No thread waits for the driver under it, because the driver may wait for
+//! the lock. The table does not say whether the timer is pending. The state word does,
+//! and the thread that takes ARMED away has the timer.
 //!
 //! # An entry goes with its timer
 //!
 //! - Set, move and delete act on the timer of a key under the lock of its part.
 //!   The thread that ends a pending timer there also removes its entry.
-//! - After the driver has fired or drained a timer, it takes the lock and fetches
-//!   the entry by its *handle*. The node keeps the hash of the key for that. Then
+//! - After the driver has fired or drained a timer, it takes the lock and removes
+//!   the entry by its *handle*. For this the node keeps the hash of the key. Then
 //!   the callback runs, and may set the same key again.
 //!
 //! ```text
@@ -23,22 +23,23 @@
 //!                                        t's callback, with t's cookie
 //! ```
 //! Before visit.claim the move of t succeeds instead: k keeps its timer, with
-//! another deadline and another cookie. The driver waits for the lock and then
-//! sees both. Either way each set ends once: fired, deleted, replaced or drained.
+//! another deadline and another cookie. The driver waits for the lock and then sees
+//! both. Either way each set ends once: it is fired, deleted, replaced or drained.
 //!
 //! # Why this table
 //!
-//! Setting a key changes the table and a timer together, so a lock covers both,
-//! whatever the map is. dashmap is the same, hashbrown in parts behind locks. But it
+//! Setting a key changes the table and a timer together, so a lock covers both, whatever
+//! the map is. dashmap has the same design: hashbrown in parts behind locks. But it
 //! cannot reserve room ahead, and it aborts without memory, where a C library returns
-//! -ENOMEM; so does scc. papaya, and flurry, which recommends papaya, are for many reads
-//! and few changes, and here each call is a change. scc and papaya free memory later.
+//! -ENOMEM; so does scc. papaya, and flurry, which recommends papaya, are made for many
+//! reads and few changes, but here each call is a change. scc and papaya free memory
+//! later.
 //!
 //! # Linearization and progress
 //!
 //! At the exchange of the state word, under the lock. A call blocks while another
-//! thread works in the same part: for one look and one change, or until a growing
-//! part has moved. The wheel below stays lock-free.
+//! thread works in the same part: for one look-up and one change, or until a
+//! growing part has moved. The wheel below stays lock-free.
 
 mod name;
 
@@ -174,8 +175,8 @@ impl Keys {
         Ok(replaced)
     }
 
-    /// What `act` makes, under the lock of the part, of the entry with this hash for which
-    /// `is` holds; `None` if there is no such entry.
+    /// The result of `act`, under the lock of the part, on the entry with this hash for
+    /// which `is` holds; `None` if there is no such entry.
     fn find<R>(
         &self,
         hash: u64,
@@ -276,8 +277,8 @@ fn remove(entry: OccupiedEntry<'_, Entry>) -> u64 {
 }
 
 impl Drop for Keys {
-    /// A child may have been forked in the middle of a change: a table whose lock
-    /// is held by nobody who still exists is left alone.
+    /// A child may have been forked in the middle of a change: a table stays as it
+    /// is if the holder of its lock does not exist in the child.
     fn drop(&mut self) {
         for Part(part) in self.parts.get_mut().into_iter().flatten() {
             if part.try_lock().is_err() {

@@ -1,4 +1,4 @@
-//! How a wheel is made, told apart and given up.
+//! How a wheel is created, identified and destroyed.
 
 use super::drive::IDLE;
 use super::frames::ANY;
@@ -24,8 +24,8 @@ use crate::sys::{quietly, seed};
 /// 0 before the first wheel.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// A number that no other wheel has. The first one is taken from the clock, so that
-/// no wheel of an earlier process had it either.
+/// A number that no other wheel has. The first one comes from the clock, so that no
+/// wheel of an earlier process had it either.
 fn next_id(begin: u64) -> u64 {
     // Half of the time: the numbers never wrap. Relaxed, both: only unique.
     _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Host {
     /// Ends the tick thread and frees everything.
     ///
     /// # Safety
-    /// `at` came from `create` and nobody else uses it.
+    /// `at` came from `create`, and no other thread uses it.
     pub unsafe fn destroy(at: *mut Host) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let host = unsafe { &*at };

@@ -1,9 +1,9 @@
-//! Which shard the calling thread owns in which wheel.
+//! The shards that the calling thread owns, by wheel.
 //!
 //! The last wheel that the thread used is found with one comparison ([`at_hand`]),
 //! the others in a [`table`]. This calls no allocator. A shard that loses its place
-//! in the table goes back to its wheel, for the next thread that needs one there.
-//! When the thread ends, all its shards go back.
+//! in the table goes back to its wheel, for the next thread that needs a shard
+//! there. When the thread ends, all its shards go back.
 //!
 //! No wheel id is used twice, so a destroyed wheel cannot be confused with a new
 //! one at the same address. A shard goes back only to a wheel that is still in the

@@ -41,8 +41,8 @@ pub(crate) fn number(result: Result<impl Into<i32>, Errno>) -> i32 {
     result.map_or_else(|e| e, Into::into)
 }
 
-/// The words for a negative errno value; `None` for one that no function returns. The C
-/// library's words for the same numbers are about files and locks.
+/// The text for a negative errno value; `None` for one that no function returns. The C
+/// library's text for the same numbers is about files and locks.
 pub(crate) fn words(error: i32) -> Option<&'static CStr> {
     Some(match error.wrapping_neg() {
         libc::ESTALE => c"the timer no longer exists",

@@ -6,7 +6,7 @@ use crate::core::slab::MOST;
 use crate::sys::clock::Clock;
 use std::ffi::c_void;
 
-/// How a wheel is made. What is zero has its default value.
+/// How a wheel is made. A member that is zero has its default value.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub clock: Clock,
@@ -15,9 +15,9 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
-    /// Delays are counted from a cheaper reading of CLOCK_MONOTONIC.
+    /// Delays start at a cheaper reading of CLOCK_MONOTONIC.
     pub coarse: bool,
-    /// Callbacks run in threads of the wheel's own, or the executor's.
+    /// Callbacks run in the wheel's own threads, or the executor's.
     pub crew: Crew,
     pub executor: Option<Executor>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Options {
 /// An executor as C has it.
 pub(crate) type Function = unsafe extern "C-unwind" fn(wheel: *mut c_void, arg: *mut c_void);
 
-/// Told when a callback was queued.
+/// The receiver of a request for each queued callback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {
     pub func: Function,
@@ -39,8 +39,8 @@ impl Options {
         self.crew.workers != 0 || self.executor.is_some()
     }
 
-    /// With the default values. Refuses what is out of range, but for what `Wheel::make`
-    /// refuses.
+    /// Fills in the default values. Refuses values out of range, except those that
+    /// `Wheel::make` refuses.
     pub fn check(mut self) -> Result<Options, Errno> {
         fn or<T: Default + PartialEq>(value: &mut T, default: T) {
             if *value == T::default() {

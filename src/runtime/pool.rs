@@ -4,19 +4,18 @@
 //! The driver sets RUNNING in the state of a fired timer, puts the timer into a
 //! bounded queue and continues. The thread that takes it out calls the callback
 //! and clears RUNNING. So one timer is never in the queue twice, and its callback
-//! never runs on two threads. A period that comes due meanwhile is left out or
-//! owed (race 6 in `core/driver/visit.rs`).
+//! never runs on two threads. A period that comes due meanwhile is skipped or owed
+//! (race 6 in `core/driver/visit.rs`).
 //!
 //! `unfinished` counts the queued and the running callbacks. Stop and destroy run
 //! the queued ones themselves, and wait until the count is zero. Meanwhile the
 //! queue is closed: the driver runs callbacks itself and does not wait for room.
 //! So the count falls, whatever the workers and the executor do.
 //!
-//! # Taken out again
+//! # Taking a callback out of the queue
 //!
-//! A thread that waits for a timer's callback takes the timer out of the queue,
-//! or away from a driver that waits for room. So it waits only for a callback
-//! that runs.
+//! A thread that waits for a timer's callback takes the timer out of the queue, or
+//! away from a driver that waits for room. So it waits only for a running callback.
 //!
 //! ```text
 //!   waiting thread                      driver
@@ -49,7 +48,7 @@ pub enum Overload {
     Run,
     /// The driving thread waits until the queue has room.
     Block,
-    /// Nobody calls the handler. `Stats::dropped` counts it.
+    /// The handler is not called. `Stats::dropped` counts this.
     Drop,
 }
 
@@ -63,7 +62,7 @@ pub(crate) struct Crew {
     pub overload: Overload,
 }
 
-/// The answer to an offer of a fired timer to the pool.
+/// The pool's answer when the driver offers a fired timer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
     Taken,
@@ -188,8 +187,8 @@ impl Pool {
     }
 
     /// Takes a timer out of the queue, or away from a driver that waits for room:
-    /// true if it was there, and then nobody else runs its callback. `from` is the
-    /// position up to which the queue was searched.
+    /// true if it was there, and then no other thread runs its callback. `from` is
+    /// the position up to which the queue was searched.
     fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
         // Acquire: pairs with the store in `offer_until_there_is_room`.
         let revoked = self.ring.revoke(handle, from)
@@ -270,9 +269,9 @@ impl Pool {
         self.closed.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Runs the queued callbacks by `run`, and waits until all have ended. In a
-    /// closed pool that takes as long as the callbacks, whatever the executor does. Returns
-    /// at once if `run` returns false.
+    /// Runs the queued callbacks by `run`, and waits until all have ended. In a closed pool
+    /// this takes as long as the callbacks, whatever the executor does. Returns at once if
+    /// `run` returns false.
     pub fn empty(&self, mut run: impl FnMut(&Fired) -> bool) {
         // Acquire: pairs with `finished`.
         let over = || self.unfinished.load(Ordering::Acquire) == 0;

@@ -1,8 +1,8 @@
 //! The living wheels of the process, and its threads that wait inside a callback: two
 //! lists, under one lock. While a thread holds the lock, no wheel in the list is destroyed.
 //!
-//! Four things wait for the lock: making a wheel, destroying one, the end of a thread, and
-//! a wait inside a callback.
+//! Four operations wait for the lock: making a wheel, destroying one, the end of a thread,
+//! and a wait inside a callback.
 
 use super::frames::Target;
 use super::list::{List, Listed};
@@ -60,7 +60,7 @@ pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
 }
 
 /// Calls `f`, in which this thread waits for `target`. `None`, without a call, if this
-/// thread runs that, or if that waits for this thread, directly or not.
+/// thread runs `target`, or if `target` waits for this thread, directly or not.
 pub(super) fn wait_for<R>(
     register: &Mutex<Register>,
     target: Target,
@@ -70,7 +70,7 @@ pub(super) fn wait_for<R>(
         return Some(f());
     };
     let mut all = lock(register);
-    if mine.closes_a_ring(&all.waits) {
+    if mine.closes_a_cycle(&all.waits) {
         return None;
     }
     // SAFETY: removed below.

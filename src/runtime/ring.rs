@@ -7,10 +7,10 @@
 //!
 //! A thread takes a timer out by one exchange, which sets the turn to the
 //! `2 (r + size)` of the next lap. A consumer takes the oldest timer, and copies its
-//! words first. A thread that cancels a timer takes that, wherever it is. No turn comes
-//! twice, so an exchange that succeeds has taken what was copied.
+//! words first. A thread that cancels a timer takes that timer, wherever it is. No turn
+//! repeats, so an exchange that succeeds has taken the words that were copied.
 //!
-//! The *head* follows: a thread that finds the slot at the head emptied moves the head
+//! The *head* follows: a thread that finds the slot at the head empty moves the head
 //! on. So a thread that is stopped anywhere holds up no other.
 
 use crate::core::driver::Fired;
@@ -171,8 +171,8 @@ impl Ring {
         }
     }
 
-    /// Takes a timer out, wherever it is: true if it was there, and then nobody
-    /// else gets it. Looks from position `from` on, and moves that to the end.
+    /// Takes a timer out, wherever it is: true if it was there, and then no other
+    /// thread gets it. Looks from position `from` on, and moves that to the end.
     /// Any thread; linearizes at the exchange of the turn.
     pub fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
         // Acquire: pairs with the Release in `push`.
@@ -201,7 +201,7 @@ impl Ring {
     }
 
     /// # Safety
-    /// Nobody uses the queue any more; `memory` is what it was made from.
+    /// No thread uses the queue any more; `memory` is its source.
     pub unsafe fn unmap(&self, memory: &impl Memory) {
         let slots = self.slots.load(Ordering::Relaxed);
         // SAFETY: mapped with this size by `new`.

@@ -1,4 +1,4 @@
-//! The tick thread: start and stop; and the body of a worker.
+//! The tick thread: start and stop; the body of a worker.
 
 use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
 use super::frames::ANY;
@@ -77,7 +77,7 @@ impl Host {
         Ok(())
     }
 
-    /// Waits until a thread that polls or advances has come to the end of that.
+    /// Waits until a thread that polls or advances has finished that call.
     fn wait_for_driver(&self) {
         // Acquire: what its callbacks did; pairs with the Release of its lock.
         let driving = || self.wheel.shared.driving.load(Ordering::Acquire);
@@ -95,8 +95,8 @@ impl Host {
         self.set_idle();
     }
 
-    /// There is no tick thread any more, or it was not started. The next poll finds what is
-    /// left: one that was refused until now may have used up its wake-up.
+    /// There is no tick thread any more, or it was not started. The next poll finds the
+    /// remaining timers: a poll that was refused until now may have used up its wake-up.
     fn set_idle(&self) {
         // Release: `thread`, and what callbacks did; pairs with the exchanges.
         self.drive.store(IDLE, Ordering::Release);

@@ -52,7 +52,7 @@ impl Host {
         }
     }
 
-    /// The time that delays are counted from: not before `now`.
+    /// The time at which delays start: not before `now`.
     #[inline(always)]
     pub fn arming_now(&self) -> u64 {
         match self.clock {

@@ -1,9 +1,9 @@
 //! Callbacks that wait for other callbacks, in all wheels of the process: a wait
-//! that would close a ring is refused.
+//! that would close a cycle is refused.
 //!
 //! A thread inside a callback waits for one timer, or for all callbacks of a wheel. Each
 //! callback that it waits for runs on a thread that may wait itself. If one of these
-//! chains comes back to the first thread, all of them would wait for ever.
+//! chains leads back to the first thread, all of them would wait forever.
 
 use super::frames::{Frame, Target};
 use super::list::{List, Listed};
@@ -40,8 +40,8 @@ impl Wait {
         unsafe { Frame::is_inside(self.inside, target) }
     }
 
-    /// Whether the other waits and this one form a ring. The others alone form none.
-    pub fn closes_a_ring(&self, others: &List<Wait>) -> bool {
+    /// Whether the other waits and this one form a cycle. The others alone form none.
+    pub fn closes_a_cycle(&self, others: &List<Wait>) -> bool {
         self.is_waited_for(others, self.target)
     }
 

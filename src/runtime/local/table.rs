@@ -25,7 +25,7 @@ pub(super) struct Page {
     next: Cell<*const Page>,
     /// The number of places that are taken: the first ones.
     used: Cell<u32>,
-    /// In the first page: the place that is given up next.
+    /// In the first page: the next place to give up.
     turn: Cell<u32>,
     held: [Cell<Held>; ALL],
 }
