@@ -1,6 +1,6 @@
-//! The only place that knows about the model checkers, loom and shuttle:
-//! everything concurrent takes its atomics from here, and everything that lives
-//! in zeroed memory is brought to life by [`init`]. `checked` is either of them.
+//! The only place that knows about the model checkers, loom and shuttle: all
+//! concurrent code takes its atomics from here, and [`init`] initializes everything
+//! in zeroed memory. `checked` is either of them.
 
 // The atomics of the tests: with a hook before each access.
 #[cfg(any(chaos, loom))]
@@ -100,7 +100,7 @@ impl<T> Guarded<T> {
     }
 
     /// # Safety
-    /// While the result lives nobody else opens it.
+    /// While the result lives no other thread opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {
         Opened {
             at: self.value.get(),

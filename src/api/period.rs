@@ -3,7 +3,7 @@
 use crate::core::node::{BURST, DELAY};
 use std::time::Duration;
 
-/// How the wheel treats periods that pass while nobody drives it.
+/// How the wheel treats periods that pass while no thread drives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Missed {
     /// The timer fires once, counts the others as missed, and keeps its rhythm.
@@ -51,7 +51,7 @@ impl Period {
         self
     }
 
-    /// How the wheel treats periods that pass while nobody drives it.
+    /// How the wheel treats periods that pass while no thread drives it.
     pub const fn missed(mut self, missed: Missed) -> Period {
         self.missed = missed;
         self

@@ -95,7 +95,7 @@ impl Ticks {
         }
     }
 
-    /// When a tick begins; [`NEVER`] for what is after the end of time.
+    /// The beginning of a tick; [`NEVER`] after the end of time.
     #[inline]
     pub fn ns(&self, tick: u64) -> u64 {
         tick.wrapping_sub(self.bias)

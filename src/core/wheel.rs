@@ -41,7 +41,7 @@ pub(crate) trait Caller {
     fn token(&self) -> Result<Token, Error>;
     /// The same, if it is at hand. `None` in a forked child.
     fn token_at_hand(&self) -> Option<Token>;
-    /// On a clock of the caller's, what is just after its time: a deadline that has
+    /// On the caller's clock, the moment just after its time: a deadline that has
     /// passed is due at the first tick from there. That may be ahead of the hand,
     /// which lags while nothing is due.
     fn first_ns(&self) -> u64 {

@@ -40,7 +40,7 @@ fn salt(id: u64) -> u64 {
 }
 
 impl Host {
-    /// A wheel in memory of its own.
+    /// A wheel in its own memory.
     pub fn create(options: Options, call: Call) -> Result<*mut Host, Errno> {
         let options = options.check()?;
         quietly(|| Host::make(&options, call))

@@ -22,7 +22,7 @@
 //!   cancel.exchange  state     (RMW)    visit.claim  state: RUNNING   (RMW)
 //!   pool.wait   until RUNNING is gone,  pool.push    into the queue
 //!               or the timer is in      --- fence ---
-//!               the queue: take it out  pool.stir    wake who is in pool.wait
+//!               the queue: take it out  pool.stir    wake threads in pool.wait
 //! ```
 //! Either pool.wait sees the push, or pool.stir sees that a thread waits
 //! (`Event`).

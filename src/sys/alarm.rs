@@ -55,8 +55,8 @@ impl Alarm {
         })
     }
 
-    /// Sleeps until it goes off, the clock is set, or a signal comes. False if
-    /// it cannot be slept on at all.
+    /// Sleeps until the alarm goes off, the clock is set, or a signal arrives. False if
+    /// no thread can sleep on the alarm at all.
     pub fn wait(&self) -> bool {
         let mut times = 0u64;
         // SAFETY: eight bytes of our own.
@@ -78,8 +78,8 @@ impl Alarm {
     }
 }
 
-/// Blocks until a descriptor is readable, or for so long; `None` is no limit.
-/// False if the time was up. A signal ends it early, with true.
+/// Blocks until a descriptor is readable, or for a time; `None` is no limit.
+/// False if the time is up. A signal ends the call early, with true.
 pub(crate) fn ready(fd: i32, timeout: Option<Duration>) -> Result<bool, i32> {
     // Rounded up: not a loop of waits for nothing before the time is up.
     let ms = timeout.map_or(-1, |t| {

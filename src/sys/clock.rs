@@ -3,14 +3,14 @@
 /// The clock of a wheel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`, that of [`Instant`](std::time::Instant).
+    /// `CLOCK_MONOTONIC`, the clock of [`Instant`](std::time::Instant).
     #[default]
     Monotonic,
-    /// `CLOCK_BOOTTIME`, which also counts the time of a suspend.
+    /// `CLOCK_BOOTTIME`, which also counts time spent in suspend.
     Boottime,
-    /// `CLOCK_REALTIME`, which follows the wall clock when that is set.
+    /// `CLOCK_REALTIME`, the wall clock. Timers follow when it is set.
     Realtime,
-    /// The caller's own, moved by [`Wheel::advance`](crate::Wheel::advance).
+    /// The caller's own clock, moved by [`Wheel::advance`](crate::Wheel::advance).
     Manual,
 }
 

@@ -1,26 +1,27 @@
-//! CLOCK_MONOTONIC, read for less and never behind: for arming by delay.
+//! A cheaper reading of CLOCK_MONOTONIC that is never behind it: for arming by
+//! delay.
 //!
-//! The kernel's own coarse clock stands still while its tick comes late, by any
-//! time on a machine that is overcommitted, so that a timer armed by it may be
-//! early. This one goes by the processor's counter, which the kernel reads too.
-//! Each thread keeps a [`Base`]: what the counter said, and what the clock said
-//! after that. From there the time is counted on, faster than it can pass:
+//! The kernel's own coarse clock stands still while its tick is late, which has no
+//! bound on an overcommitted machine. So a timer armed by it may be early. This
+//! clock uses the processor's counter, which the kernel reads, too. Each thread
+//! keeps a [`Base`]: a value of the counter, and a later value of the clock. From
+//! there the time advances faster than it can pass:
 //!
-//! - The kernel makes nanoseconds of the counter by a factor that it moves by at
-//!   most 11 per cent either way, to follow NTP. Of two factors one is at most
-//!   1.11 / 0.89 < 4/3 of the other. So 4/3 of the measured rate is an upper bound.
-//! - It is kept for [`WINDOW_NS`], so that the result is ahead by two fifths of that
-//!   at most (where the factor was at one end and is at the other), and by
-//!   [`SLACK_NS`] twice.
-//! - The counter is read without a barrier, so that it may be read before what
-//!   stands before it has finished, by less than [`SLACK_NS`].
+//! - The kernel converts the counter to nanoseconds by a factor that it adjusts by
+//!   at most 11 per cent either way, to follow NTP. So one factor is at most 1.11 /
+//!   0.89 < 4/3 of another, and 4/3 of the measured rate is an upper bound.
+//! - A base is used for [`WINDOW_NS`], so that the result is ahead by at most two
+//!   fifths of that (if the factor moves from one end to the other), and by twice
+//!   [`SLACK_NS`].
+//! - The counter is read without a barrier, so that it may be read before earlier
+//!   instructions have finished, by less than [`SLACK_NS`].
 //!
-//! This counts on the counter to be what the kernel goes by: the processor says
-//! that it runs at one rate and never stops, and the kernel says that it is its
-//! clock source. Where that is not so, or can not be learnt, there is no such
-//! clock. If the kernel gives the counter up later, the thread that renews its
-//! base sees whether the clock has come further than the counter can say, and the
-//! precise clock is read from then on.
+//! This requires that the kernel uses the same counter: the processor says that the
+//! counter runs at one rate and never stops, and the kernel says that it is its
+//! clock source. If that is not so, or cannot be found out, there is no such clock.
+//! If the kernel abandons the counter later, a thread that renews its base sees
+//! that the clock has advanced further than the counter allows. From then on the
+//! precise clock is read.
 //!
 //! BOOTTIME and REALTIME may jump where the counter does not.
 

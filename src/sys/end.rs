@@ -1,4 +1,4 @@
-//! A call at the end of each thread that asked for it.
+//! A call at the end of each thread that has requested it.
 
 use super::quietly;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
     key().is_some()
 }
 
-/// Has the calling thread call it at its end. False without memory.
+/// Makes the calling thread call the function at its end. False without memory.
 pub(crate) fn call_at_end() -> bool {
     let value = std::ptr::dangling::<u8>().cast();
     // SAFETY: our own key. Any value but null makes the destructor run.

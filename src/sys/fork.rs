@@ -1,5 +1,5 @@
-//! Memory that the kernel clears in a forked child. So a child is told from its parent
-//! with one load, and has locks that no thread of its parent holds.
+//! Memory that the kernel clears in a forked child. So one load distinguishes a child
+//! from its parent, and the child has locks that no thread of its parent holds.
 
 use super::maps::Mmap;
 use super::{errno, quietly};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 const PAGE: usize = 4096;
 
-/// Has the kernel clear a page in forked children; false without memory. A kernel before
-/// 4.14 cannot do that, and there a child is not told from its parent.
+/// Makes the kernel clear a page in forked children; false without memory. A kernel
+/// before 4.14 cannot do that; there a child is not distinguished from its parent.
 pub(crate) fn wipe_in_child(page: *mut u8) -> bool {
     // SAFETY: of a page, it changes nothing in this process.
     quietly(|| unsafe {

@@ -1,4 +1,4 @@
-//! Sleeping until a word changes: what the kernel has for it.
+//! Sleeping until a word changes, by the kernel's futex.
 
 use super::quietly;
 use crate::sync::AtomicU32;
@@ -8,7 +8,7 @@ pub(super) fn wait(word: &AtomicU32, seen: u32) {
     futex(word, libc::FUTEX_WAIT, seen);
 }
 
-/// Wakes up to `most` that wait. A word that is mapped no more is no matter.
+/// Wakes up to `most` waiting threads. The word need not be mapped any more.
 pub(super) fn wake(word: *const AtomicU32, most: i32) {
     futex(word, libc::FUTEX_WAKE, most as u32);
 }

@@ -5,11 +5,10 @@ use crate::core::memory::{Memory, Pages};
 
 const HUGE: usize = 2 << 20;
 
-/// Maps and unmaps pages. The kernel is asked for small ones where they are to be, as
-/// it may join neighbours and lay a huge page under them. Multiples of two megabytes
-/// are aligned to that, and the kernel is asked for huge pages under them: a million
-/// timers are then reached through 32 entries of the translation buffer instead of
-/// 16,384.
+/// Maps and unmaps pages. Small pages are requested explicitly, because the kernel
+/// may join neighbours and put a huge page under them. Multiples of two megabytes are
+/// aligned to two megabytes, with a request for huge pages: a million timers then
+/// take 32 entries of the TLB instead of 16,384.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mmap;
 

@@ -1,4 +1,4 @@
-//! What the library needs of the operating system, each in its own file.
+//! The operating system as the library needs it, each part in its own file.
 
 #[cfg_attr(checked, path = "../tests/sys/alarm.rs")]
 pub(crate) mod alarm;
@@ -48,7 +48,7 @@ pub(crate) fn quietly<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// As `quietly`, for calls in which `pthread_cancel()` could end the thread: the wheel
-/// would stay half stopped for ever.
+/// would stay half stopped forever.
 pub(crate) fn uncancelled<R>(f: impl FnOnce() -> R) -> R {
     extern "C" {
         fn pthread_setcancelstate(state: libc::c_int, old: *mut libc::c_int) -> libc::c_int;

@@ -1,5 +1,5 @@
-//! A thread that leaves the program's signals to its other threads, started
-//! fallibly.
+//! A thread that leaves the program's signals to the other threads, and whose start may
+//! fail.
 
 use super::{quietly, uncancelled};
 

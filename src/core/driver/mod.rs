@@ -299,7 +299,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         self.d.hand
     }
 
-    /// Wakes those who wait for a callback that is over: behind the fence of visit.end.
+    /// Wakes the threads that wait for a finished callback: after the fence of visit.end.
     /// False if that callback has forked and this is the child, which fires no more.
     #[inline(always)]
     fn wake_waiters(&self) -> bool {
