@@ -2,9 +2,9 @@
 """Count the cache lines that operations write, and who else uses them: lines.py PROGRAM
 
 Runs PROGRAM with the workload "lines" under valgrind's lackey, which prints every
-access to memory. Prints for each operation the number of lines that it writes: that
-only its own thread uses ("own"), that the thread uses which passes time ("driver"),
-and that other threads use in the same operations ("others").
+access to memory. Prints for each operation the number of lines that it writes: those
+that only its own thread uses ("own"), that the thread that advances time also uses
+("driver"), and that other threads use in the same operations ("others").
 """
 
 import re

@@ -140,9 +140,9 @@ TABLES = [
         "2^60 ticks with nothing due, 16 threads, us": ("leap 1 16", "us")}),
     Table("Cache lines that an operation writes",
           "Counted from a trace of all accesses, in which two threads work on timers of their "
-          "own and a third passes time; for a fire by the timer. \"Others\" are lines that the "
-          "other threads' operations use as well: they limit how far the work can be spread. "
-          "\"Driver\" are those that the thread uses which passes time.",
+          "own and a third advances time; for a fire by the timer. \"Others\" are lines that the "
+          "other threads' operations also use: they limit how far the work can be spread. "
+          "\"Driver\" are lines that the thread that advances time also uses.",
           {"hwheel": "lines hwheel", "ratas, spin lock": "lines ratas-spin",
            "wahern/timeout, spin lock": "lines wahern-spin", "libuv, spin lock": "lines libuv-spin"},
           {f"{what}: {who}": ("", f"{turn}_{who}")
@@ -153,7 +153,7 @@ TABLES = [
               "by a delay (reads the clock)": ("by-delay", "ns"),
               "by a delay, coarse clock": ("by-coarse-delay", "ns"),
               "by a time": ("by-time", "ns")}),
-    Table("Memory", "Bytes of a pending timer, without what the caller keeps of it. A page of "
+    Table("Memory", "Bytes of a pending timer, without the caller's handle or object. A page of "
           "2 MiB is counted whole.",
           {"hwheel": "hwheel", **WHEELS, **OTHERS}, {
               "one of 100,000": ("memory 100000", "bytes"),

@@ -542,7 +542,8 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
- * * 0 - the timer was not pending: it has fired, or its callback is running.
+ * * 0 - the timer was not pending: it was not armed, or it has fired. Its
+ *   callback may be running.
  * * -EINVAL - @wheel is NULL.
  * * -ESTALE - the timer no longer exists.
  * * -ESHUTDOWN - this is a forked child.

@@ -579,7 +579,7 @@ public:
 		return list(cursor, events, static_cast<std::uint32_t>(N));
 	}
 
-	/** Fire once; the timer frees itself. */
+	/** Makes a timer that fires once and frees itself. */
 	HWHEEL_NODISCARD Result once(When when, Target target,
 				     TimerRef *timer = nullptr) noexcept
 	{
@@ -589,7 +589,7 @@ public:
 			target.cookie(), when.flags(), &handle));
 	}
 
-	/** Fire again and again, until cancelled. */
+	/** Makes a timer that fires periodically until it is cancelled. */
 	HWHEEL_NODISCARD Result every(When first, Period period, Target target,
 				      TimerRef *timer = nullptr) noexcept
 	{

@@ -42,7 +42,7 @@ impl Options {
         self
     }
 
-    /// The initial time of a manual clock: below 2^62 ticks; zero by default.
+    /// The initial time of a manual clock: below 2^63 ns; zero by default.
     pub fn start(mut self, now: Time) -> Options {
         self.given.start_ns = now.as_nanos();
         self
@@ -55,7 +55,7 @@ impl Options {
         self
     }
 
-    /// One level for the hashed wheel with rounds, 2 to 8 for the hierarchical
+    /// One level for the hashed wheel, 2 to 8 for the hierarchical
     /// wheel; 4 by default.
     pub fn levels(mut self, levels: u32) -> Options {
         self.given.levels = levels;

@@ -210,7 +210,8 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
-/// * 0 - the timer was not pending: it has fired, or its callback is running.
+/// * 0 - the timer was not pending: it was not armed, or it has fired. Its
+///   callback may be running.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
     // SAFETY: the caller's promise.

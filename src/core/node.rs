@@ -13,7 +13,7 @@
 //! name every unit of the clock's range. So a promise that was met stays met, even if a
 //! thread publishes it years later.
 //!
-//! A unit is one tick if ticks are 8 us or longer, and about 8 us if they are
+//! A unit is one tick if ticks are 4096 ns or longer, and 4 to 8 us if they are
 //! shorter. In the second case a thread relies on a promise only if the whole unit
 //! lies before the deadline.
 //!

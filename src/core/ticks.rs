@@ -1,8 +1,8 @@
 //! Nanoseconds and ticks, without a division on the usual path.
 //!
 //! The core counts ticks from a point before the clock's zero. The distance, the
-//! *bias*, is a power of two between 2^61 and 2^62 nanoseconds. So no caller can
-//! name a small tick, and the gate has room for values that are not a hand
+//! *bias*, is a power of two of ticks, more than 2^61 ns and at most 2^62 ns. So no caller
+//! can name a small tick, and the gate has room for values that are not a hand
 //! (`gate.rs`). One addition to the nanoseconds adds the bias and rounds up, so the
 //! bias costs nothing.
 

@@ -61,7 +61,7 @@ impl<M: Memory> Drive<'_, M> {
     /// The driver reads the nodes of the next entries, so that it does not wake for
     /// timers that were cancelled or moved. It wakes at least every 2^35 ticks, so
     /// that the hand stays near to the clock: with ticks of 1 ns every 34 s, with
-    /// ticks of 1 ms every year.
+    /// ticks of 1 ms every 1.1 years.
     pub fn sleep(&mut self, mut set: impl FnMut(u64)) {
         let wheel = self.wheel;
         let shared = &wheel.shared;
