@@ -19,7 +19,7 @@ use super::error::Error;
 use super::event::Timer;
 use super::period::{Missed, Period};
 use super::time::{nanos, When};
-use super::Wheel;
+use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::node::AUTO;
@@ -28,24 +28,9 @@ use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
-use std::ptr::with_exposed_provenance;
 use std::sync::Arc;
 use std::task::{ready, Context, Poll, Waker};
 use std::time::Duration;
-
-/// Wakes the future of a timer that has fired or was drained.
-///
-/// # Safety
-/// `cookie` is that of a timer whose function is PROMPT and which was pending. The
-/// caller has ended it.
-pub(super) unsafe fn wake(cookie: u64) {
-    // SAFETY: from an `Arc` in `arm`, and the timer owned this count.
-    let place = unsafe { Arc::from_raw(with_exposed_provenance::<AtomicWaker>(cookie as usize)) };
-    // A panic must not leave a sweep half done. The panic hook has reported it.
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(move || place.wake())) {
-        std::mem::forget(panic);
-    }
-}
 
 /// Futures run on any executor. The driver of the wheel wakes them: the tick thread,
 /// [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A future keeps its wheel alive.

@@ -5,24 +5,27 @@
 //! drives or stops the wheel resumes it, in the caller's thread.
 
 use super::event::Event;
-use super::{futures, Wheel};
-use crate::core::driver::Fired;
-use crate::runtime::callbacks::PROMPT;
-use crate::runtime::Host;
 use crate::sync::{lock, Mutex};
 use std::any::Any;
-use std::mem::ManuallyDrop;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 
-type Function = dyn Fn(&Wheel, &Event) + Send + Sync;
+pub(super) type Function<W> = dyn Fn(&W, &Event) + Send + Sync;
 
-pub(crate) struct Handler {
-    pub function: Box<Function>,
-    pub panic: Mutex<Option<Box<dyn Any + Send>>>,
+/// A closure that is shown the wheel, which is a `W`.
+pub(super) struct Handler<W> {
+    function: Box<Function<W>>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
-impl Handler {
-    fn call(&self, wheel: &Wheel, event: &Event) {
+impl<W> Handler<W> {
+    pub fn new(function: Box<Function<W>>) -> Self {
+        Handler {
+            function,
+            panic: Mutex::default(),
+        }
+    }
+
+    pub fn call(&self, wheel: &W, event: &Event) {
         let run = AssertUnwindSafe(|| (self.function)(wheel, event));
         if let Err(panic) = catch_unwind(run) {
             let mut kept = lock(&self.panic);
@@ -33,34 +36,12 @@ impl Handler {
             }
         }
     }
-}
 
-impl Wheel {
-    /// Resumes the panic of the handler.
-    pub(super) fn resume_panic(&self) {
-        // SAFETY: null, or lives as long as the wheel.
-        let handler = unsafe { self.handler.as_ref() };
-        if let Some(panic) = handler.and_then(|h| lock(&h.panic).take()) {
+    /// Resumes the panic of the closure.
+    pub fn resume_panic(&self) {
+        let kept = lock(&self.panic).take();
+        if let Some(panic) = kept {
             resume_unwind(panic);
         }
     }
-}
-
-/// Calls the handler for a timer that has fired.
-///
-/// # Safety
-/// `fired.func` is the handler of the wheel around `host`, or PROMPT for a future.
-pub(crate) unsafe fn call(host: &Host, fired: &Fired) {
-    if fired.func == PROMPT {
-        // SAFETY: it has fired.
-        return unsafe { futures::wake(fired.cookie) };
-    }
-    let handler = std::ptr::with_exposed_provenance::<Handler>(fired.func);
-    // Another name for the wheel, which its owner drops.
-    let wheel = ManuallyDrop::new(Wheel {
-        host: std::ptr::from_ref(host).cast_mut(),
-        handler,
-    });
-    // SAFETY: it is freed after the wheel was destroyed.
-    unsafe { &*handler }.call(&wheel, &Event::new(host, fired, false));
 }

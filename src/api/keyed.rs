@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::time::When;
-use super::Wheel;
+use super::wheel::Wheel;
 use crate::runtime::keys::LENGTHS;
 
 fn key(bytes: &[u8]) -> Result<&[u8], Error> {

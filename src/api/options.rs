@@ -2,12 +2,11 @@
 
 use super::error::Error;
 use super::event::Event;
-use super::handler::{self, Handler};
+use super::handler::Handler;
 use super::time::{nanos, Time};
-use super::Wheel;
+use super::wheel::{call, Wheel};
 use crate::runtime::pool::Overload;
 use crate::runtime::Host;
-use crate::sync::Mutex;
 use crate::sys::clock::Clock;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Options {
     given: crate::runtime::Options,
-    handler: Option<Box<Handler>>,
+    handler: Option<Box<Handler<Wheel>>>,
 }
 
 impl Options {
@@ -86,10 +85,7 @@ impl Options {
     where
         F: Fn(&Wheel, &Event) + Send + Sync + 'static,
     {
-        self.handler = Some(Box::new(Handler {
-            function: Box::new(function),
-            panic: Mutex::default(),
-        }));
+        self.handler = Some(Box::new(Handler::new(Box::new(function))));
         self
     }
 
@@ -122,8 +118,18 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
-        let host = Host::create(self.given, handler::call)?;
+        let host = Host::create(self.given, call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
         Ok(Wheel { host, handler })
+    }
+}
+
+impl Wheel {
+    /// A wheel with default [`Options`]: the monotonic clock, ticks of 1 ms.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub fn new() -> Result<Wheel, Error> {
+        Options::new().create()
     }
 }

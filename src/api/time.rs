@@ -1,7 +1,6 @@
 //! Times on a wheel's clock.
 
-use super::{error::Error, Wheel};
-use crate::runtime::time::{time, LONGEST, NEVER};
+use crate::runtime::time::{LONGEST, NEVER};
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 
@@ -62,21 +61,6 @@ pub enum When {
     /// At an instant: at the same distance from the wheel's time as the instant is
     /// from now.
     Instant(Instant),
-}
-
-impl When {
-    /// The deadline in nanoseconds on the wheel's clock.
-    #[inline]
-    pub(crate) fn deadline(self, wheel: &Wheel, now: impl FnOnce() -> u64) -> Result<u64, Error> {
-        Ok(match self {
-            When::After(delay) => match nanos(delay) {
-                NEVER => NEVER,
-                ns => now() + ns,
-            },
-            When::At(at) => time(at.0)?,
-            When::Instant(instant) => wheel.time_of(instant)?.0,
-        })
-    }
 }
 
 impl From<Duration> for When {

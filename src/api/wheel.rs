@@ -1,15 +1,12 @@
-//! The wheel for Rust, over the same host as the C functions.
+//! The wheel for Rust.
 
-pub(crate) mod error;
-pub(crate) mod event;
-pub(crate) mod futures;
-mod handler;
-mod keyed;
-pub(crate) mod options;
-pub(crate) mod period;
-pub(crate) mod run;
-pub(crate) mod time;
-
+use super::error::Error;
+use super::event::{Event, Timer};
+use super::handler::Handler;
+use super::period::Period;
+use super::run::Run;
+use super::time::{nanos, Time, When};
+use super::waker;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -17,19 +14,13 @@ use crate::core::node::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::stats::{stats, Stats};
+use crate::runtime::time::{time, NEVER};
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
-use error::Error;
-use event::{Event, Timer};
-use handler::Handler;
-use options::Options;
-use period::Period;
-use run::Run;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
-use time::{nanos, Time, When};
 
 /// A timing wheel.
 ///
@@ -50,9 +41,9 @@ use time::{nanos, Time, When};
 /// drops it, another thread does this once the handler has returned.
 #[derive(Debug)]
 pub struct Wheel {
-    host: *mut Host,
+    pub(super) host: *mut Host,
     /// Null, or from a `Box`.
-    handler: *const Handler,
+    pub(super) handler: *const Handler<Wheel>,
 }
 
 // SAFETY: the host is shared by threads, and a handler is `Send` and `Sync`.
@@ -74,12 +65,12 @@ fn truth(n: i32) -> Result<bool, Error> {
 }
 
 impl Wheel {
-    /// A wheel with default [`Options`]: the monotonic clock, ticks of 1 ms.
-    ///
-    /// # Errors
-    /// [`Error::NoMemory`].
-    pub fn new() -> Result<Wheel, Error> {
-        Options::new().create()
+    /// Resumes the panic of the handler.
+    fn resume_panic(&self) {
+        // SAFETY: null, or lives as long as the wheel.
+        if let Some(handler) = unsafe { self.handler.as_ref() } {
+            handler.resume_panic();
+        }
     }
 
     #[inline]
@@ -90,8 +81,21 @@ impl Wheel {
 
     /// The deadline in nanoseconds.
     #[inline]
-    fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
-        when.into().deadline(self, || self.host().arming_now())
+    pub(super) fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
+        self.deadline_of(when.into(), || self.host().arming_now())
+    }
+
+    /// The same, with the time that delays count from.
+    #[inline]
+    fn deadline_of(&self, when: When, now: impl FnOnce() -> u64) -> Result<u64, Error> {
+        Ok(match when {
+            When::After(delay) => match nanos(delay) {
+                NEVER => NEVER,
+                ns => now() + ns,
+            },
+            When::At(at) => time(at.as_nanos())?,
+            When::Instant(instant) => self.time_of(instant)?.as_nanos(),
+        })
     }
 
     /// The handle of a timer; 0, which no timer has, for a timer of another wheel.
@@ -256,7 +260,7 @@ impl Wheel {
     pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
         let host = self.host();
         let now = host.arming_now();
-        let arm = |i: usize, timer| match timers[i].1.deadline(self, || now) {
+        let arm = |i: usize, timer| match self.deadline_of(timers[i].1, || now) {
             Ok(ns) => host.arm_at(timer, ns),
             Err(e) => -e.errno(),
         };
@@ -586,12 +590,31 @@ impl Wheel {
                     return put(fired);
                 }
                 // SAFETY: the drain has ended it.
-                unsafe { futures::wake(fired.cookie) };
+                unsafe { waker::wake(fired.cookie) };
                 true
             })
         })?;
         Ok(run.events)
     }
+}
+
+/// Calls the handler for a timer that has fired.
+///
+/// # Safety
+/// `fired.func` is the handler of the wheel around `host`, or PROMPT for a future.
+pub(super) unsafe fn call(host: &Host, fired: &Fired) {
+    if fired.func == PROMPT {
+        // SAFETY: it has fired.
+        return unsafe { waker::wake(fired.cookie) };
+    }
+    let handler = std::ptr::with_exposed_provenance::<Handler<Wheel>>(fired.func);
+    // Another name for the wheel, which its owner drops.
+    let wheel = ManuallyDrop::new(Wheel {
+        host: std::ptr::from_ref(host).cast_mut(),
+        handler,
+    });
+    // SAFETY: it is freed after the wheel was destroyed.
+    unsafe { &*handler }.call(&wheel, &Event::new(host, fired, false));
 }
 
 impl Drop for Wheel {
