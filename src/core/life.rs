@@ -212,7 +212,7 @@ impl<M: Memory> Wheel<M> {
         self.count(own, |c| &c.frees, 1);
         if state.has_wrapped() && !self.next_high_part(index, hot) {
             // Never used again: 64 bytes for each 2^30 lives.
-            return;
+            return self.slab.retire();
         }
         self.slab.push(own.as_ref().map(|s| &s.free), index);
     }

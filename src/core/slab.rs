@@ -81,7 +81,9 @@ pub(crate) struct Slab {
     /// one array.
     directory: [AtomicPtr<u8>; BLOCKS],
     nowhere: Nowhere,
-    limit: u32,
+    /// The number of nodes that may be handed out: those for the limit on live timers, and
+    /// one for each node that is used up.
+    limit: AtomicU32,
     /// The next index that was never handed out.
     bump: AtomicU32,
     /// Nodes freed by threads that have no shard.
@@ -97,7 +99,7 @@ impl Slab {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
                 nowhere: Nowhere::new(),
-                limit: limit.min(MOST),
+                limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
                 strays: FreeList::default(),
                 ; directory
@@ -261,6 +263,13 @@ impl Slab {
         }
     }
 
+    /// A node is never used again. Another one takes its place.
+    #[cold]
+    pub fn retire(&self) {
+        // Relaxed: a number.
+        self.limit.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes all nodes of another list, or of the strays, into one that is empty and the
     /// caller's own.
     pub fn steal(&self, from: Option<&FreeList>, into: &FreeList) -> bool {
@@ -284,7 +293,8 @@ impl Slab {
     /// caller's own list.
     #[inline(never)]
     pub fn take_run<M: Memory>(&self, memory: &M, free: &FreeList) -> Result<u32, Error> {
-        let end = FIRST + self.limit;
+        // Relaxed: an old value is a lower one; the caller tries again.
+        let end = FIRST + self.limit.load(Ordering::Relaxed).min(MOST);
         // Relaxed: only compared; the exchange decides.
         let mut index = self.bump.load(Ordering::Relaxed);
         let next = loop {

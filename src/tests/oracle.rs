@@ -1,11 +1,11 @@
 //! Every operation against an ordered map.
 
-use super::{config, may_be_late, Collect, Heap, Rng};
+use super::{config, may_be_late, Collect, Heap, Own, Rng};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::{Period, AUTO, BURST};
+use crate::core::node::{Link, Period, AUTO, BURST};
 use crate::core::state::{index_of, StateWord};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
@@ -528,6 +528,32 @@ fn c14_the_generations_of_a_node_are_used_up() {
         // One entry for all of them, where a promise names their very tick.
         assert_eq!(w.entries(), if tick_ns == 1 { LIVES.into() } else { 1 });
     }
+}
+
+/// A node that is used up is no timer: the limit does not count it.
+#[test]
+fn a_limit_of_one_outlives_its_node() {
+    const LIVES: u32 = 1 << 19;
+    let config = Config {
+        limit: 1,
+        ..config(4, 6, 0)
+    };
+    let w = Wheel::new(Heap, config).unwrap();
+    let own = &Own(w.attach().unwrap());
+    let first = w.setup(own, Spec::default(), None).unwrap();
+    assert_eq!(w.free(own, first), Ok(false));
+    // The last of its high parts.
+    let link = &w.slab.hot(index_of(first)).link;
+    let last = Link(link.load(Ordering::Relaxed)).high().wrapping_sub(1);
+    link.store(Link::new(0, 0, last).0, Ordering::Relaxed);
+    let mut index = index_of(first);
+    for _ in 0..LIVES {
+        let timer = w.setup(own, Spec::default(), None).unwrap();
+        assert_eq!(w.setup(own, Spec::default(), None), Err(Error::Limit));
+        index = index_of(timer);
+        assert_eq!(w.free(own, timer), Ok(false));
+    }
+    assert_ne!(index, index_of(first), "its node is used up");
 }
 
 #[test]
