@@ -113,20 +113,12 @@ pub(super) struct Node<'a> {
     pub hot: &'a Hot,
 }
 
-impl<'a> Node<'a> {
-    fn armed(self, word: StateWord, tick: u64, hand: u64) -> Arm<'a> {
-        Arm {
-            node: self,
-            word,
-            tick,
-            hand,
-        }
-    }
-}
-
 #[derive(Clone, Copy)]
 struct Arm<'a> {
-    node: Node<'a>,
+    /// None in a thread that has no shard.
+    own: Option<Producer<'a>>,
+    index: u32,
+    hot: &'a Hot,
     /// The word that the exchange wrote, and its tick.
     word: StateWord,
     tick: u64,
@@ -221,8 +213,16 @@ impl<M: Memory> Wheel<M> {
                     let was = state.is_armed();
                     probe!(start, self, handle, ns, was);
                     count.armed[usize::from(was)].bump(1);
-                    let arm = node.armed(word, tick, hand);
-                    self.uphold(caller, arm, basis);
+                    let Node { own, index, hot } = node;
+                    let arm = Arm {
+                        own: Some(own),
+                        index,
+                        hot,
+                        word,
+                        tick,
+                        hand,
+                    };
+                    self.uphold(caller, own, arm, basis);
                     publishes_no_more();
                     return self.unless_closed(arm, was);
                 }
@@ -308,22 +308,22 @@ impl<M: Memory> Wheel<M> {
 
     /// Establishes the invariant, after the exchange and a fence.
     #[inline(always)]
-    fn uphold(&self, caller: &impl Caller, arm: Arm<'_>, basis: Basis) {
+    fn uphold(&self, caller: &impl Caller, own: Producer<'_>, arm: Arm<'_>, basis: Basis) {
         let upheld = match basis {
             Basis::Nothing => true,
             Basis::Unsure => false,
             Basis::Promise(link) => self.stands(link, arm.hand),
             Basis::Entry(tick, place) => {
                 // arm.mark
-                self.mark(arm.node.own, place.bucket);
-                self.wake_for(caller, arm.node.own, tick);
+                self.mark(own, place.bucket);
+                self.wake_for(caller, own, tick);
                 self.check_and_publish(arm, tick, place.entered)
             }
         };
         if !upheld {
             self.uphold_again(caller, arm);
         }
-        self.consider_cleaning(caller, arm.node.own);
+        self.consider_cleaning(caller, own);
     }
 
     /// Steps arm.check and arm.publish; false if the entry may be passed over.
@@ -332,10 +332,10 @@ impl<M: Memory> Wheel<M> {
             return false;
         }
         // Relaxed: the high part does not change while a thread publishes.
-        let high = Link(arm.node.hot.link.load(Ordering::Relaxed)).high();
+        let high = Link(arm.hot.link.load(Ordering::Relaxed)).high();
         let link = Link::new(tick, self.ticks.unit_bits, high);
         // Release: pairs with arm.read.
-        arm.node.hot.link.store(link.0, Ordering::Release);
+        arm.hot.link.store(link.0, Ordering::Release);
         true
     }
 
@@ -351,7 +351,7 @@ impl<M: Memory> Wheel<M> {
     /// one more entry, or by an urgent one. No entry made here is published.
     #[cold]
     fn uphold_again(&self, caller: &impl Caller, mut arm: Arm<'_>) {
-        let Node { own, index, hot } = arm.node;
+        let Arm { index, hot, .. } = arm;
         let mut tries = 0..1;
         loop {
             // A closed wheel leaves the timer to the drain.
@@ -374,7 +374,7 @@ impl<M: Memory> Wheel<M> {
                 arm.tick = arm.tick.max(hand);
             }
             arm.hand = hand;
-            let (bucket, tick, entered);
+            let (bucket, tick, mut entered);
             if arm.tick > hand && tries.next().is_some() {
                 // Acquire: pairs with arm.publish.
                 let link = Link(hot.link.load(Ordering::Acquire));
@@ -386,14 +386,21 @@ impl<M: Memory> Wheel<M> {
             } else {
                 (bucket, tick, entered) = (self.buckets.urgent(), hand, NEVER);
             }
-            if !own.push(&self.memory, bucket, Entry::new(index, tick, hand)) {
-                return self.call_rescue(caller);
+            let entry = Entry::new(index, tick, hand);
+            match arm.own.filter(|own| own.push(&self.memory, bucket, entry)) {
+                Some(own) => {
+                    own.count.pushes.bump(1);
+                    own.count.repeats.bump(1);
+                    fence(Ordering::SeqCst);
+                    self.mark(own, bucket);
+                    self.wake_for(caller, own, tick);
+                }
+                None => {
+                    // The driver does not leap from here on.
+                    entered = NEVER;
+                    self.call_rescue(caller);
+                }
             }
-            own.count.pushes.bump(1);
-            own.count.repeats.bump(1);
-            fence(Ordering::SeqCst);
-            self.mark(own, bucket);
-            self.wake_for(caller, own, tick);
             if matches!(self.gate.view(), View::Open(now) if now < entered && now - hand <= LEAP) {
                 return;
             }
@@ -448,9 +455,9 @@ impl<M: Memory> Wheel<M> {
         let mut word = arm.word;
         loop {
             // Either this thread has the timer, or the drain has.
-            match self.exchange(arm.node.hot, word, word.fired()) {
+            match self.exchange(arm.hot, word, word.fired()) {
                 Ok(_) => {
-                    arm.node.own.count.armed[0].bump(u64::MAX);
+                    self.count(arm.own, |c| &c.armed[0], u64::MAX);
                     return Err(Error::Shutdown);
                 }
                 Err(seen) if seen.is_same_arm(word) => word = seen,
@@ -482,11 +489,15 @@ impl<M: Memory> Wheel<M> {
 
     /// Requests a visit to a timer that came due while its callback ran.
     pub(super) fn visit_soon(&self, caller: &impl Caller, index: u32, hot: &Hot, word: StateWord) {
-        let Some(own) = self.owned(caller) else {
-            return self.call_rescue(caller);
-        };
         let hand = self.gate.hand();
-        let arm = Node { own, index, hot }.armed(word, hand, hand);
+        let arm = Arm {
+            own: self.owned(caller),
+            index,
+            hot,
+            word,
+            tick: hand,
+            hand,
+        };
         self.uphold_again(caller, arm);
     }
 }

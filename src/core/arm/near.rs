@@ -5,7 +5,7 @@
 //! call, so that it costs the short way no register. A thread needs a shard only to
 //! push or to count.
 
-use super::{Basis, How, Node};
+use super::{Arm, Basis, How};
 use crate::core::entry::Entry;
 use crate::core::error::{answer, Answer, Error};
 use crate::core::gate::Seen;
@@ -198,17 +198,23 @@ impl<M: Memory> Wheel<M> {
     ) -> Answer {
         let own = self.owned(caller);
         self.count(own, |c| &c.armed[usize::from(was)], 1);
-        let Some(own) = own else {
-            self.call_rescue(caller);
-            return was.into();
-        };
         let index = index_of(handle);
-        let hot = self.slab.hot(index);
-        let word = StateWord::plain_armed(handle, tick);
-        let arm = Node { own, index, hot }.armed(word, tick, hand);
-        self.uphold(caller, arm, basis);
-        // Release: pairs with free.look.
-        own.publishing.store(0, Ordering::Release);
+        let arm = Arm {
+            own,
+            index,
+            hot: self.slab.hot(index),
+            word: StateWord::plain_armed(handle, tick),
+            tick,
+            hand,
+        };
+        match own {
+            Some(own) => {
+                self.uphold(caller, own, arm, basis);
+                // Release: pairs with free.look.
+                own.publishing.store(0, Ordering::Release);
+            }
+            None => self.uphold_again(caller, arm),
+        }
         answer(self.unless_closed(arm, was))
     }
 

@@ -14,7 +14,8 @@
 //! ```
 //! After leap.suspend, no arm relative to the old hand passes its check. An arm
 //! that passed before has set its marks, and leap.scan sees them. So the hand lands
-//! before the first mark. An arm that fails its check sees how far the hand has
+//! before the first mark. The same holds for an arm that has found no memory and has
+//! requested a rescue instead: then the hand does not leap. An arm that fails its check sees how far the hand has
 //! moved and repairs its own word (`arm.rs`).
 //!
 //! A driver that is stopped during a leap holds up no thread: a thread that must
@@ -28,17 +29,17 @@ use crate::core::state::{LEAP, NEVER};
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Leaps if no slot is marked for more than a step; true if the hand has moved.
     pub(super) fn leap(&mut self, target: u64) -> bool {
-        if self.d.tick.is_open() || self.is_rescuing() || self.landing(target) - self.d.hand <= LEAP
-        {
+        if self.d.tick.is_open() || self.landing(target) - self.d.hand <= LEAP {
             return false;
         }
         let gate = &self.wheel.gate;
         gate.begin_leap();
         // leap.scan
-        let goal = if self.wheel.buckets.is_empty(self.wheel.buckets.urgent()) {
-            self.landing(target)
-        } else {
+        let is_urgent = !self.wheel.buckets.is_empty(self.wheel.buckets.urgent());
+        let goal = if is_urgent || self.is_rescuing() {
             self.d.hand
+        } else {
+            self.landing(target)
         };
         // leap.land, perhaps at the old hand.
         let landed = gate.finish_leap(goal.max(self.d.goal), &self.wheel.ticks);

@@ -3,7 +3,9 @@
 
 use super::{duel, duel_to, one, two, World};
 use crate::core::arm::How;
+use crate::core::error::Error;
 use crate::core::state::{Handle, LEAP};
+use crate::core::wheel::{Caller, Token};
 use crate::tests::checker::at;
 
 /// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
@@ -135,4 +137,45 @@ fn leap_against_an_arm_that_changes_nothing() {
             assert_ne!(w.due(*t), 0);
         },
     );
+}
+
+/// A thread that gets no shard relies on a promise. Before its exchange the hand passes that
+/// and leaps. So its word does not read right, and it has nowhere to push.
+#[test]
+fn leap_against_an_arm_without_a_shard() {
+    duel_to(
+        Some(1),
+        || {
+            let (w, t) = one(Some(3));
+            w.cancel(0, t);
+            (w, t)
+        },
+        |(w, t)| w.wheel.arm_at(&Stranger, *t, at(4)),
+        |(w, _)| {
+            w.advance(3);
+            w.advance(3 + 5 * LEAP);
+        },
+        |(w, t), answer, ()| {
+            let armed = answer == 0;
+            assert!(armed || answer == Error::Memory as i32);
+            w.advance(4 + 5 * LEAP);
+            w.advance(5 + 5 * LEAP);
+            assert_eq!(w.fired(), u64::from(armed), "late: due {:x}", w.due(*t));
+        },
+    );
+}
+
+/// A thread without a shard, and without a driver that sleeps.
+struct Stranger;
+
+impl Caller for Stranger {
+    fn token(&self) -> Result<Token, Error> {
+        Err(Error::Memory)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        None
+    }
+    fn wake_driver(&self) -> bool {
+        true
+    }
 }
