@@ -747,3 +747,19 @@ fn a_clean_up_behind_a_shard_without_memory() {
     }
     assert!(w.entries() < 100, "{}", w.entries());
 }
+
+/// The end of a callback makes the visit, so the entry far ahead is not needed. The driver
+/// requests a clean-up, as no thread arms a timer.
+#[test]
+fn a_burst_that_is_held_up_again_and_again() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, burst(), Some(at(10))).unwrap();
+    for round in 1..50_000 {
+        // It falls behind: its callback takes longer than its period.
+        assert_eq!(fired(&w, 21 * round, 9), [h]);
+        assert_eq!(fired(&w, 21 * round + 20, 9), []);
+        w.finish(own, h, || ());
+    }
+    assert!(w.entries() < 20_000, "{}", w.entries());
+}

@@ -1,9 +1,9 @@
 //! Dead entries. When a timer moves to an earlier deadline, its old entry stays in
 //! its bucket until its tick. So memory would follow the number of such moves, not
 //! the number of timers. From time to time a thread checks whether most entries are
-//! dead, and if so requests a clean-up. The driver goes through the buckets, at
-//! most a fixed number of entries in a sweep. It moves the entries that are needed
-//! to its own shard and drops the others.
+//! dead, and if so requests a clean-up; so does the driver, for entries of its own. The
+//! driver goes through the buckets, at most a fixed number of entries in a sweep. It
+//! moves the entries that are needed to its own shard and drops the others.
 //!
 //! # Which entries are needed
 //!
@@ -13,8 +13,9 @@
 //! - An entry that the link of its node names.
 //! - An entry of an armed timer, at or before its deadline, if the link does not cover
 //!   the deadline: another thread may have relied on the entry before the link was
-//!   overwritten. An entry after the deadline ensures nothing, unless the deadline has
-//!   passed (`visit.rs`).
+//!   overwritten. An entry after the deadline ensures nothing.
+//! - If the deadline has passed, the first entry: the timer waits for the end of its
+//!   callback (`visit.rs`). From then on the link names that entry.
 //!
 //! A link that names an entry long before the deadline stays: the next moves to earlier
 //! ticks need no push. With a link for the deadline, a timer that fires would need one
@@ -96,6 +97,19 @@ impl<M: Memory> Wheel<M> {
 }
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
+    /// Every `CLEAN_OFTEN` entries that the driver has made: the same for those, which no
+    /// thread counts.
+    pub(super) fn consider_cleaning(&self) {
+        let placed = self.wheel.shared.count.placed.get();
+        if placed >= self.own.ask_at.get() {
+            self.own.ask_at.set(placed + CLEAN_OFTEN);
+            if self.wheel.is_worth_cleaning() {
+                // Relaxed: the driver's own request.
+                self.wheel.shared.clean.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A piece of a clean-up, if one was requested. Promises are suspended.
     #[cold]
     #[inline(never)]
@@ -177,6 +191,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
         }
         *left -= taken;
+        // What goes back does not count.
+        let ask_at = &self.own.ask_at;
+        ask_at.set(ask_at.get() + taken as u64);
         self.wheel.shared.count.taken.bump(taken as u64);
         if *left == 0 && taken < rest {
             self.d.cleaning.rest = rest - taken;
@@ -221,7 +238,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
             link = other;
         }
-        due != NEVER && (k <= due || due <= hand) && !link.promises(hand, due, unit_bits)
+        // One that has passed waits for the end of its callback.
+        let by = if due <= hand { k } else { due };
+        if due == NEVER || k > by || link.promises(hand, by, unit_bits) {
+            return false;
+        }
+        if due <= hand {
+            // The link names it, so the others are dropped. AcqRel: as above.
+            let this = Link::new(k, unit_bits, link.high());
+            _ = hot
+                .link
+                .compare_exchange(link.0, this.0, Ordering::AcqRel, Ordering::Relaxed);
+        }
+        true
     }
 
     /// The new link of a node that has many entries in the unit of its link; `None` if the

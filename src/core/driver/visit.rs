@@ -295,6 +295,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         self.promise(index, tick + BUSY_AGAIN, tick);
         wheel.shared.held.add(tick + BUSY_AGAIN, tick);
+        self.consider_cleaning();
         Ok(())
     }
 
