@@ -8,7 +8,7 @@ use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST};
-use crate::core::state::{Handle, LEAP, NEVER};
+use crate::core::state::{index_of, Handle, LEAP, NEVER};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -762,4 +762,29 @@ fn a_burst_that_is_held_up_again_and_again() {
         w.finish(own, h, || ());
     }
     assert!(w.entries() < 20_000, "{}", w.entries());
+}
+
+/// A thread is stopped before it publishes. Until it continues, the driver goes through all
+/// timers, and makes no entries.
+#[test]
+fn a_stopped_thread_and_a_rescue() {
+    let memory = Refused::default();
+    let w = wheel_of(&memory, 6);
+    let own = &Own(w.attach().unwrap());
+    let all = [0; 50].map(|_| w.setup(own, Spec::default(), Some(at(2000))).unwrap());
+    let stopped = w.producer(w.attach().unwrap());
+    stopped
+        .publishing
+        .store(index_of(all[0]), Ordering::Relaxed);
+    memory.0.store(true, Ordering::Relaxed);
+    assert_eq!(fired(&w, 1990, 9), []);
+    memory.0.store(false, Ordering::Relaxed);
+    assert!(w.is_in_rescue());
+    for tick in 1991..2000 {
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert!(w.is_in_rescue() && w.entries() <= 50, "{}", w.entries());
+    stopped.publishing.store(0, Ordering::Relaxed);
+    assert_eq!(fired(&w, 2000, 99), all);
+    assert!(!w.is_in_rescue());
 }

@@ -7,11 +7,13 @@
 //! suspended (`clean.rs`). It clears each link that may name a dropped entry, and
 //! gives each armed timer an entry of its own. A thread that is about to publish
 //! may still name a dropped entry. While there is such a thread, the driver
-//! continues to go through all nodes.
+//! continues to go through all nodes, and makes no entries: they would be more with
+//! each sweep.
 
 use super::{Sink, Sweep};
 use crate::core::memory::Memory;
 use crate::core::node::Link;
+use crate::core::shard::Shard;
 use crate::core::state::{Found, StateWord, NEVER};
 use crate::sync::Ordering;
 
@@ -58,18 +60,16 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if !self.is_rescuing() {
             return;
         }
-        // AcqRel: a failure from here on sets it again.
-        wheel.shared.rescue.swap(0, Ordering::AcqRel);
         // Before the links are cleared: a thread that is seen later may have published
         // in between. The driver has taken each dropped entry, so it sees the number that
         // stood in `publishing` before the push, or the 0 behind arm.publish. Acquire:
         // pairs with the Release of that.
-        if wheel
-            .find_shard(|s| s.publishing.load(Ordering::Acquire) != 0)
-            .is_some()
-        {
-            wheel.shared.rescue.store(1, Ordering::Release);
+        let publishes = |s: &Shard| s.publishing.load(Ordering::Acquire) != 0;
+        if wheel.find_shard(publishes).is_some() {
+            return;
         }
+        // AcqRel: a failure from here on sets it again.
+        wheel.shared.rescue.swap(0, Ordering::AcqRel);
         for (_, hot) in wheel.slab.used() {
             // A promise of tick 0, which has passed, is none. An exchange, because
             // the high part may change.
