@@ -788,3 +788,20 @@ fn a_stopped_thread_and_a_rescue() {
     assert_eq!(fired(&w, 2000, 99), all);
     assert!(!w.is_in_rescue());
 }
+
+/// A timer is held up by its callback, and its promise has found no memory. Its deadline
+/// stays readable, however long that takes.
+#[test]
+fn a_callback_that_holds_up_its_timer_in_a_rescue() {
+    let memory = Refused::default();
+    let w = wheel_of(&memory, 6);
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, called(), Some(at(1))).unwrap();
+    assert_eq!(fired(&w, 1, 9), [h]);
+    w.arm(own, h, at(300), How::Always).unwrap();
+    memory.0.store(true, Ordering::Relaxed);
+    assert_eq!(fired(&w, 6 * LEAP, 9), []);
+    memory.0.store(false, Ordering::Relaxed);
+    w.finish(own, h, || ());
+    assert_eq!(fired(&w, 6 * LEAP + 1, 9), [h]);
+}

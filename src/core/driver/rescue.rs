@@ -10,6 +10,7 @@
 //! continues to go through all nodes, and makes no entries: they would be more with
 //! each sweep.
 
+use super::visit::BUSY_AGAIN;
 use super::{Sink, Sweep};
 use crate::core::memory::Memory;
 use crate::core::node::Link;
@@ -23,7 +24,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.wheel.shared.rescue.load(Ordering::Acquire) != 0
     }
 
-    /// The first tick, at or after the hand, at which a timer is due that can fire.
+    /// The first tick, at or after the hand, at which a timer is due that can fire, or whose
+    /// callback has held it up for so long that its deadline must move.
     #[cold]
     pub(super) fn earliest_node(&self) -> u64 {
         let hand = self.d.hand;
@@ -33,7 +35,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             match state.found(hand) {
                 Found::Due(_) => return hand,
                 Found::Later(due) => first = first.min(due),
-                Found::Resting | Found::Busy(_) => {}
+                Found::Busy(due) => first = first.min(hand.max(due + BUSY_AGAIN + 1)),
+                Found::Resting => {}
             }
         }
         first
@@ -44,12 +47,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     pub(super) fn look_at_all(&mut self, tick: u64) {
         for (index, hot) in self.wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
-            if let Found::Due(_) = state.found(tick) {
-                if !self.visit_slowly(index, hot, tick) {
-                    // The next call finds the rest.
-                    self.stop = true;
-                    return;
-                }
+            let is_due = match state.found(tick) {
+                Found::Due(_) => true,
+                Found::Busy(due) => tick - due > BUSY_AGAIN,
+                Found::Later(_) | Found::Resting => false,
+            };
+            if is_due && !self.visit_slowly(index, hot, tick) {
+                // The next call finds the rest.
+                self.stop = true;
+                return;
             }
         }
     }

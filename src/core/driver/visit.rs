@@ -32,7 +32,7 @@ use crate::sync::{fence_after_rmw, Ordering};
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
-const BUSY_AGAIN: u64 = LEAP / 2;
+pub(super) const BUSY_AGAIN: u64 = LEAP / 2;
 
 /// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
