@@ -805,3 +805,33 @@ fn a_callback_that_holds_up_its_timer_in_a_rescue() {
     w.finish(own, h, || ());
     assert_eq!(fired(&w, 6 * LEAP + 1, 9), [h]);
 }
+
+/// A burst is held up for so long that its deadline would no longer read right: the periods
+/// are counted, and it keeps its rhythm.
+#[test]
+fn a_burst_that_is_held_up_for_long() {
+    const PERIOD: u64 = LEAP / 16 + 1;
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let spec = Spec {
+        period: at(PERIOD),
+        ..burst()
+    };
+    let h = w.setup(own, spec, Some(at(10))).unwrap();
+    assert_eq!(fired(&w, 10, 9), [h]);
+    assert_eq!(fired(&w, 11 + 40 * PERIOD, 9), []);
+    w.finish(own, h, || ());
+    let (mut periods, mut last) = (0, 0);
+    for now in 0..50 {
+        w.drive().unwrap().advance(
+            at(11 + 41 * PERIOD + now),
+            Collect(|f: &Fired| {
+                periods += 1 + f.missed;
+                last = f.deadline_ns;
+                true
+            }),
+        );
+        w.finish(own, h, || ());
+    }
+    assert_eq!((periods, last), (41, at(10 + 41 * PERIOD)));
+}

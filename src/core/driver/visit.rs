@@ -197,7 +197,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             fired.kind |= extra.kind;
             fired.missed = extra.left_out;
             if extra.period != 0 {
-                let next = self.next_period(state, fired.deadline_ns, due, tick, &extra);
+                // With BURST, missed periods fire one by one, from tick to tick. Otherwise
+                // they are left out, up to the clock's time.
+                let until = match extra.kind & BURST {
+                    0 => self.target.max(due),
+                    _ => due,
+                };
+                let next = self.next_period(state, fired.deadline_ns, until, tick, &extra);
                 again = Some((next, extra));
             }
         }
@@ -278,19 +284,22 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         } else {
             Extra::default()
         };
-        if extra.period != 0 && extra.kind & BURST == 0 {
-            // This period is left out, and counted.
+        let is_far = tick - due > BUSY_AGAIN;
+        if extra.period != 0 && (extra.kind & BURST == 0 || is_far) {
+            // This period is left out, and counted; with BURST, only if the callback runs
+            // for so long that the deadline would no longer read right.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
-            let next = self.next_period(state, deadline_ns, due, tick, &extra);
+            let until = self.target.max(due);
+            let next = self.next_period(state, deadline_ns, until, tick, &extra);
             wheel.exchange(hot, state, next.word)?;
             let left_out = extra.left_out + next.missed + 1;
             wheel.write_next(index, generation, &extra, next.early, left_out);
             self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
         }
-        // The end of the callback makes the visit: race 6. If the callback runs for
-        // so long that the deadline would no longer read right, the deadline moves.
-        if tick - due > BUSY_AGAIN {
+        // The end of the callback makes the visit: race 6. After so long a time the deadline
+        // moves.
+        if is_far {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
         self.promise(index, tick + BUSY_AGAIN, tick);
@@ -299,23 +308,18 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         Ok(())
     }
 
-    /// The next deadline: this one plus the period, as seen from the hand.
+    /// The next deadline, as seen from the hand: this one plus the period, after the
+    /// tick `until`.
     fn next_period(
         &self,
         state: StateWord,
         deadline_ns: u64,
-        due: u64,
+        until: u64,
         hand: u64,
         extra: &Extra,
     ) -> Next {
         let ticks = &self.wheel.ticks;
-        // With BURST, missed periods fire one by one, from tick to tick. Otherwise
-        // they are left out, up to the clock's time.
-        let now = ticks.ns(if extra.kind & BURST != 0 {
-            due
-        } else {
-            self.target.max(due)
-        });
+        let now = ticks.ns(until);
         let mut ns = deadline_ns.saturating_add(extra.period);
         let mut missed = 0;
         if ns <= now {
