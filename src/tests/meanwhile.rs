@@ -7,7 +7,7 @@ use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::memory::{Memory, Pages};
-use crate::core::node::{AUTO, BURST};
+use crate::core::node::{AUTO, BURST, VALUE};
 use crate::core::state::{index_of, Handle, LEAP, NEVER};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use std::cell::{Cell, RefCell};
@@ -834,4 +834,31 @@ fn a_burst_that_is_held_up_for_long() {
         w.finish(own, h, || ());
     }
     assert_eq!((periods, last), (41, at(10 + 41 * PERIOD)));
+}
+
+/// The number of periods left out ends at the largest that the record holds.
+#[test]
+fn more_periods_left_out_than_are_counted() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let spec = Spec {
+        period: 1,
+        ..called()
+    };
+    let h = w.setup(own, spec, Some(at(1))).unwrap();
+    assert_eq!(fired(&w, 1, 9), [h]);
+    for tick in [1 << 20, 1 << 28] {
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert_eq!(fired(&w, (1 << 28) + 1, 9), []);
+    w.finish(own, h, || ());
+    let mut missed = 0;
+    w.drive().unwrap().advance(
+        at((1 << 28) + 2),
+        Collect(|f: &Fired| {
+            missed = f.missed;
+            true
+        }),
+    );
+    assert!(missed >= VALUE, "{missed:x}");
 }

@@ -292,7 +292,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let until = self.target.max(due);
             let next = self.next_period(state, deadline_ns, until, tick, &extra);
             wheel.exchange(hot, state, next.word)?;
-            let left_out = extra.left_out + next.missed + 1;
+            let left_out = (extra.left_out + next.missed + 1).min(node::VALUE);
             wheel.write_next(index, generation, &extra, next.early, left_out);
             self.keep_promise(index, hot, next.tick, tick);
             return Ok(());
