@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include "held.h"
 #include "ktap.h"
@@ -500,6 +501,63 @@ static void a_thread_that_is_cancelled_ends_the_wheel_first(void)
 	}
 }
 
+/* The system call of one thread takes a while: the last one of its poll. */
+static __thread int dawdles;
+static atomic_int signalled;
+
+int timerfd_settime(int fd, int flags, const struct itimerspec *to,
+		    struct itimerspec *was)
+{
+	int r = (int)syscall(SYS_timerfd_settime, fd, flags, to, was);
+
+	if (dawdles)
+		ktap_sleep_ms(50);
+	return r;
+}
+
+static void signal_it(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_store(&signalled, 1);
+	ktap_sleep_ms(10);
+}
+
+static void *poll_one_of_two(void *unused)
+{
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
+
+	dawdles = 1;
+	if (hwheel_poll(polled.w, NULL, 0, &run) != 0 || run.left != 1)
+		atomic_store(&polled.inside, -1);
+	atomic_fetch_add(&polled.inside, 1);
+	return unused;
+}
+
+/* So the wheel can go: the poll does not touch it any more. */
+static void a_stop_waits_until_a_poll_has_ended(void)
+{
+	for (int started = 0; started < 2; started++) {
+		pthread_t thread;
+
+		atomic_store(&signalled, 0);
+		CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
+		CHECK(hwheel_fd(polled.w) >= 0);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(hwheel_once(polled.w, 0, signal_it, 0, 0, NULL), 0);
+		ktap_sleep_ms(3);
+		CHECK_EQ(pthread_create(&thread, NULL, poll_one_of_two, NULL), 0);
+		until(&signalled, 1);
+		/* the poll has given its place to a tick thread meanwhile */
+		while (started && hwheel_start(polled.w) == -EBUSY)
+			ktap_sleep_ms(1);
+		CHECK_EQ(hwheel_stop(polled.w), 0);
+		CHECK_EQ(hwheel_destroy(polled.w), 0);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(atomic_exchange(&polled.inside, 0), 1);
+	}
+}
+
 /* Long enough for a stop that meets one of these starts. */
 static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -550,6 +608,7 @@ static const struct ktap_test tests[] = {
 	TEST(signals_of_the_process_are_not_handled_there),
 	TEST(idle_it_does_not_wake),
 	TEST(a_stop_waits_for_a_poll),
+	TEST(a_stop_waits_until_a_poll_has_ended),
 	TEST(a_stop_waits_for_a_poll_beside_a_start),
 	TEST(a_thread_that_is_cancelled_ends_the_wheel_first),
 };

@@ -182,6 +182,8 @@ impl Host {
             taken => taken?,
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
+        // Relaxed: a stop that finds the lock free sees it.
+        self.leaving.fetch_add(1, Ordering::Relaxed);
         loop {
             let sleep = match self.alarm() {
                 Some(_) if done => self.sleep(&mut drive),
@@ -204,6 +206,8 @@ impl Host {
             // Acquire: what the refused thread knew; pairs with the Release above.
             self.refused.swap(0, Ordering::Acquire);
         }
+        // The last use of the wheel. Release: pairs with the Acquire in `wait_for_polls`.
+        self.leaving.fetch_sub(1, Ordering::Release);
         Ok(done)
     }
 

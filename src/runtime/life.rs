@@ -88,6 +88,7 @@ impl Host {
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
+                leaving: AtomicU32::new(0),
                 end: Event::default(),
                 thread: Guarded::new(None),
                 call: call,

@@ -74,6 +74,7 @@ impl Host {
                 Err(_) => break self.wait_for_driver(),
             }
         }
+        self.wait_for_polls();
         Ok(())
     }
 
@@ -83,6 +84,15 @@ impl Host {
         let driving = || self.wheel.shared.driving.load(Ordering::Acquire);
         let seen = driving();
         while seen % 2 == 1 && driving() == seen {
+            thread::nap();
+        }
+    }
+
+    /// Waits until the polls have returned that do not drive any more. Meanwhile they run
+    /// no callback.
+    fn wait_for_polls(&self) {
+        // Acquire: pairs with the Release in `poll`.
+        while self.leaving.load(Ordering::Acquire) != 0 {
             thread::nap();
         }
     }
