@@ -119,6 +119,34 @@ static void a_cancelled_timer_does_not_count(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* So many that the call does not read them all: a time, perhaps, but not for long. */
+static void of_many_cancelled_timers_it_says_little(void)
+{
+	enum { N = 5000, TICKS = 7 };
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
+	static hwheel_timer_t t[N];
+
+	for (int stopped = 0; stopped < 2; stopped++) {
+		uint64_t now = ktap_now(w), ns = 0;
+		int rounds = 0;
+
+		for (int i = 0; i < N; i++)
+			CHECK_EQ(hwheel_once(w, 50 * MS + i % TICKS * MS, NULL, 0, 0, &t[i]), 0);
+		if (stopped)
+			CHECK_EQ(hwheel_advance(w, now + 50 * MS, NULL, 0, &run), 0);
+		for (int i = stopped; i < N; i++)
+			CHECK(hwheel_timer_delete(w, t[i]) == 1 || stopped);
+		CHECK_EQ(stats(w).pending, 0);
+		while (hwheel_next_expiry(w, &ns) == 1) {
+			CHECK(ns <= now + 50 * MS + TICKS * MS);
+			CHECK_EQ(hwheel_advance(w, ns, NULL, 0, NULL), 0);
+			CHECK(++rounds <= TICKS + 1);
+		}
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* Drive from expiry to expiry: each timer at its tick, none late. */
 static void an_event_loop_can_live_on_it(void)
 {
@@ -344,6 +372,7 @@ static const struct ktap_test tests[] = {
 	TEST(the_earliest_counts),
 	TEST(it_is_exact_while_timers_are_armed_and_moved),
 	TEST(a_cancelled_timer_does_not_count),
+	TEST(of_many_cancelled_timers_it_says_little),
 	TEST(an_event_loop_can_live_on_it),
 	TEST(what_a_full_batch_left_is_due_now),
 	TEST(what_a_bound_left_of_a_crowd_is_due_now),

@@ -38,9 +38,9 @@ pub unsafe extern "C" fn hwheel_now(
 ///
 /// The time is never later than the next timer. It may be earlier: after timers
 /// were cancelled, after a call that stopped at a bound, in a callback, and
-/// while another thread drives. In the last two cases the call may return 1 with
-/// a past time, even if no timer is pending. It also returns a past time while a
-/// due timer waits for its callback to return.
+/// while another thread drives. In these cases the time may be past, and the
+/// call may return 1 even if no timer is pending. It also returns a past time
+/// while a due timer waits for its callback to return.
 ///
 /// Return:
 /// * 1 - @time_ns is set.
