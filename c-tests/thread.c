@@ -558,6 +558,30 @@ static void a_stop_waits_until_a_poll_has_ended(void)
 	}
 }
 
+static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	pthread_cancel(pthread_self());
+	atomic_fetch_add(&calls, 1);
+}
+
+/* No callback after it is a cancellation point, and nor is the library. */
+static void a_tick_thread_that_is_cancelled_drives_on(void)
+{
+	struct hwheel *w = wheel();
+
+	atomic_store(&calls, 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(hwheel_once(w, 0, cancel_this_thread, 0, 0, NULL), 0);
+		until(&calls, i + 1);
+		/* until it sleeps */
+		ktap_sleep_ms(20);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* Long enough for a stop that meets one of these starts. */
 static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -611,5 +635,6 @@ static const struct ktap_test tests[] = {
 	TEST(a_stop_waits_until_a_poll_has_ended),
 	TEST(a_stop_waits_for_a_poll_beside_a_start),
 	TEST(a_thread_that_is_cancelled_ends_the_wheel_first),
+	TEST(a_tick_thread_that_is_cancelled_drives_on),
 };
 KTAP_MAIN(tests)

@@ -58,17 +58,21 @@ impl Alarm {
     /// Sleeps until the alarm goes off, the clock is set, or a signal arrives. False if
     /// no thread can sleep on the alarm at all.
     pub fn wait(&self) -> bool {
-        let mut times = 0u64;
-        // SAFETY: eight bytes of our own.
-        if unsafe { libc::read(self.fd, (&raw mut times).cast(), 8) } == 8 {
-            return true;
-        }
-        match errno() {
-            libc::EINTR | libc::ECANCELED => true,
-            // An event loop has made the descriptor non-blocking.
-            libc::EAGAIN => ready(self.fd, None).is_ok(),
-            _ => false,
-        }
+        // A callback may have cancelled this thread. If it ended here, no thread would drive
+        // the wheel.
+        uncancelled(|| {
+            let mut times = 0u64;
+            // SAFETY: eight bytes of our own.
+            if unsafe { libc::read(self.fd, (&raw mut times).cast(), 8) } == 8 {
+                return true;
+            }
+            match errno() {
+                libc::EINTR | libc::ECANCELED => true,
+                // An event loop has made the descriptor non-blocking.
+                libc::EAGAIN => ready(self.fd, None).is_ok(),
+                _ => false,
+            }
+        })
     }
 
     /// The last use.
