@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include "child.h"
 #include "ktap.h"
 
 /*
@@ -353,7 +354,46 @@ static void a_manual_wheel_reads_no_clock(void)
 	CHECK_EQ(clock_reads - before, 0);
 }
 
+static void *first_and_second_call(void *arg)
+{
+	struct hwheel **w = arg;
+	unsigned before = allocations, first;
+
+	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0)
+		return arg;
+	first = allocations - before;
+	if (hwheel_once(w[0], SEC, NULL, 0, 0, NULL) != 0 ||
+	    hwheel_once(w[1], SEC, NULL, 0, 0, NULL) != 0)
+		return arg;
+	return first <= 1 && allocations - before == first ? NULL : arg;
+}
+
+/* The C library keeps the values of later keys on the heap. */
+static void behind_many_keys(void)
+{
+	struct hwheel *w[2];
+	pthread_key_t key;
+	pthread_t thread;
+	void *bad;
+
+	for (int i = 0; i < 40; i++)
+		EXPECT(pthread_key_create(&key, NULL), 0);
+	EXPECT(hwheel_create(NULL, &w[0]), 0);
+	EXPECT(hwheel_create(NULL, &w[1]), 0);
+	EXPECT(pthread_create(&thread, NULL, first_and_second_call, w), 0);
+	EXPECT(pthread_join(thread, &bad), 0);
+	EXPECT(bad == NULL, 1);
+}
+
+/* In a child: its first wheel comes after the keys. */
+static void behind_many_keys_a_thread_allocates_once(void)
+{
+	in_a_child(behind_many_keys);
+}
+
 static const struct ktap_test tests[] = {
+	/* first: before this process makes a wheel */
+	TEST(behind_many_keys_a_thread_allocates_once),
 	TEST(the_counters_count),
 	TEST(a_thread_that_has_met_the_wheel_calls_no_allocator),
 	TEST(nor_does_the_one_that_made_it),
