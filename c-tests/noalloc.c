@@ -182,6 +182,13 @@ static void nor_does_a_short_key(void)
 	CHECK_EQ(allocations - before, 0);
 	CHECK_EQ(hwheel_key_set(w, key, 31, SEC, NULL, 0, 0), 0);
 	CHECK(allocations - before >= 1);
+	before = allocations;
+	CHECK_EQ(hwheel_key_mod(w, key, 31, 2 * SEC, 0), 1);
+	CHECK_EQ(hwheel_key_pending(w, key, 31), 1);
+	CHECK_EQ(allocations - before, 0);
+	/* what was copied is freed */
+	CHECK_EQ(hwheel_key_delete(w, key, 31), 1);
+	CHECK_EQ(allocations - before, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

@@ -1058,7 +1058,8 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
- * Calls no allocator.
+ * Calls the allocator only to free memory: that of a key of more than 30
+ * bytes, and that of a large table that is empty.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 

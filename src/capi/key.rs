@@ -101,7 +101,8 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.
-/// Calls no allocator.
+/// Calls the allocator only to free memory: that of a key of more than 30
+/// bytes, and that of a large table that is empty.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
     wheel: *mut hwheel,
