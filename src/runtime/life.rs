@@ -163,6 +163,11 @@ impl Host {
                 local::leave(&host.living, host.register);
             }
         });
+        // A forked child may keep the descriptor open. Then an epoll that has it would report a
+        // wheel that is gone, again and again. In a child it is the parent's.
+        if let Some(alarm) = host.alarm() {
+            alarm.clear();
+        }
         // A child has no tick thread; its copy of the memory goes all the same. No closure
         // holds a reference to it.
         // SAFETY: the caller's promise, and the thread has ended.

@@ -29,5 +29,7 @@ impl Alarm {
         true
     }
 
+    pub fn clear(&self) {}
+
     pub fn close(self) {}
 }
