@@ -14,9 +14,9 @@
 //! ```
 //! After leap.suspend, no arm relative to the old hand passes its check. An arm
 //! that passed before has set its marks, and leap.scan sees them. So the hand lands
-//! before the first mark. The same holds for an arm that has found no memory and has
-//! requested a rescue instead: then the hand does not leap. An arm that fails its check sees how far the hand has
-//! moved and repairs its own word (`arm.rs`).
+//! before the first mark. An arm without memory has requested a rescue instead, and then
+//! the hand does not leap. An arm that fails its check sees how far the hand has moved,
+//! and repairs its own word (`arm.rs`).
 //!
 //! A driver that is stopped during a leap holds up no thread: a thread that must
 //! arm calls the leap off and restores the old hand. Then leap.land fails, and the
