@@ -128,38 +128,29 @@ unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
     unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event) }
 }
 
-/// A caller's array of events.
-pub(super) struct Batch {
-    at: *mut hwheel_event,
-    pub len: u32,
+/// Has `hand_over` fill a caller's array, which has room unless it is empty. Returns the
+/// number of events, and the result.
+///
+/// # Safety
+/// `events` is null or has room for `max` events.
+pub(super) unsafe fn fill<R>(
+    events: *mut hwheel_event,
     max: u32,
     flags: u32,
-}
-
-impl Batch {
-    pub fn new(at: *mut hwheel_event, max: u32, flags: u32) -> Result<Self, Errno> {
-        if (at.is_null() && max != 0) || max > i32::MAX as u32 {
-            return Err(EINVAL);
-        }
-        Ok(Batch {
-            at,
-            len: 0,
-            max,
-            flags,
-        })
+    hand_over: impl FnOnce(Room<'_>) -> Result<R, Errno>,
+) -> Result<(i32, R), Errno> {
+    if (events.is_null() && max != 0) || max > i32::MAX as u32 {
+        return Err(EINVAL);
     }
-
-    /// Writes an event; true if there is room for one more.
-    pub fn put(&mut self, fired: &Fired) -> bool {
+    let mut n = 0;
+    let mut put = |fired: &Fired| {
         // SAFETY: the array has `max` events and is asked for none when full.
-        unsafe {
-            self.at
-                .add(self.len as usize)
-                .write(event(fired, self.flags))
-        };
-        self.len += 1;
-        self.len < self.max
-    }
+        unsafe { events.add(n as usize).write(event(fired, flags)) };
+        n += 1;
+        n < max
+    };
+    let result = hand_over(if max == 0 { None } else { Some(&mut put) })?;
+    Ok((n as i32, result))
 }
 
 /// The bounds that a caller gave.
@@ -195,14 +186,13 @@ unsafe fn drive(
     number(unsafe { host(wheel) }.and_then(|host| {
         // SAFETY: the caller's promise.
         let bounds = unsafe { bounds(run) }?;
-        let mut batch = Batch::new(events, max, 0)?;
-        let mut put = |fired: &Fired| batch.put(fired);
-        let done = how(host, bounds, if max == 0 { None } else { Some(&mut put) })?;
+        // SAFETY: the caller's promise.
+        let (n, done) = unsafe { fill(events, max, 0, |room| how(host, bounds, room)) }?;
         if !run.is_null() {
             // SAFETY: not null.
             unsafe { (*run).left = u32::from(!done) };
         }
-        Ok(batch.len as i32)
+        Ok(n)
     }))
 }
 
@@ -408,11 +398,9 @@ pub unsafe extern "C" fn hwheel_drain(
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        if max == 0 {
-            return Err(EINVAL);
-        }
-        let mut batch = Batch::new(events, max, HWHEEL_EVENT_DRAINED)?;
-        host.drain(|fired| batch.put(fired))?;
-        Ok(batch.len as i32)
+        let drain = |room: Room<'_>| host.drain(room.ok_or(EINVAL)?);
+        // SAFETY: the caller's promise.
+        let (n, _) = unsafe { fill(events, max, HWHEEL_EVENT_DRAINED, drain) }?;
+        Ok(n)
     }))
 }

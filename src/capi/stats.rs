@@ -1,7 +1,8 @@
 //! The time of a wheel, its pending timers, and its counts.
 
-use super::drive::{hwheel_event, Batch, HWHEEL_EVENT_LISTED};
+use super::drive::{fill, hwheel_event, HWHEEL_EVENT_LISTED};
 use super::{host, hwheel, size_said, EINVAL};
+use crate::runtime::drive::Room;
 use crate::runtime::number;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
@@ -97,12 +98,14 @@ pub unsafe extern "C" fn hwheel_list(
 ) -> c_int {
     // SAFETY: the caller's promise.
     number(unsafe { host(wheel) }.and_then(|host| {
-        let cursor = cursor.filter(|_| max != 0).ok_or(EINVAL)?;
-        let mut batch = Batch::new(events, max, HWHEEL_EVENT_LISTED)?;
+        let cursor = cursor.ok_or(EINVAL)?;
         // A cursor beyond all timers is at the end of the walk.
         let from = u32::try_from(*cursor).unwrap_or(u32::MAX);
-        *cursor = host.list(from, |fired| batch.put(fired))?.into();
-        Ok(batch.len as i32)
+        let list = |room: Room<'_>| host.list(from, room.ok_or(EINVAL)?);
+        // SAFETY: the caller's promise.
+        let (n, next) = unsafe { fill(events, max, HWHEEL_EVENT_LISTED, list) }?;
+        *cursor = next.into();
+        Ok(n)
     }))
 }
 
