@@ -173,6 +173,7 @@ mod header {
             return code.replace("\n  ", "\n\t");
         }
         let line = code.split_whitespace().collect::<Vec<_>>().join(" ");
+        let line = line.replace("* wheel", "*wheel");
         if let Some(function) = line.strip_prefix("HWHEEL_MUST_CHECK ") {
             return format!("HWHEEL_MUST_CHECK\n{}", format(function));
         }

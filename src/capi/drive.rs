@@ -1,11 +1,11 @@
 //! Driving a wheel, events, and the end.
 
 use super::timer::{hwheel_fn, hwheel_timer_t};
-use super::{extensible, host, hwheel, EINVAL};
+use super::{extensible, hwheel, with, Wheel, EINVAL};
 use crate::core::driver::Fired;
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::time::time;
-use crate::runtime::{number, Errno, Host};
+use crate::runtime::{Errno, Host};
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
 
@@ -176,14 +176,13 @@ unsafe fn bounds(run: *const hwheel_run) -> Result<Bounds, Errno> {
 /// Pointers as in the functions that call it.
 #[inline(never)]
 unsafe fn drive(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     how: impl FnOnce(&Host, Bounds, Room<'_>) -> Result<bool, Errno>,
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         // SAFETY: the caller's promise.
         let bounds = unsafe { bounds(run) }?;
         // SAFETY: the caller's promise.
@@ -193,7 +192,7 @@ unsafe fn drive(
             unsafe { (*run).left = u32::from(!done) };
         }
         Ok(n)
-    }))
+    })
 }
 
 /// hwheel_advance() - Drive a wheel with a manual clock.
@@ -219,7 +218,7 @@ unsafe fn drive(
 /// and briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     now_ns: u64,
     events: *mut hwheel_event,
     max: u32,
@@ -231,11 +230,7 @@ pub unsafe extern "C" fn hwheel_advance(
         // SAFETY: the caller's promise.
         return unsafe { drive(wheel, how, events, max, run) };
     }
-    // SAFETY: the caller's promise.
-    match unsafe { host(wheel) } {
-        Ok(host) => host.advance_all(now_ns),
-        Err(e) => e,
-    }
+    with(wheel, |h| Ok(h.advance_all(now_ns)))
 }
 
 /// hwheel_poll() - Drive a wheel with a system clock.
@@ -259,7 +254,7 @@ pub unsafe extern "C" fn hwheel_advance(
 /// and briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
@@ -288,9 +283,8 @@ pub unsafe extern "C" fn hwheel_poll(
 /// Context: any thread, also in a callback. Never blocks.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(Host::descriptor))
+pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
+    with(wheel, Host::descriptor)
 }
 
 /// hwheel_start() - Start the tick thread.
@@ -316,9 +310,8 @@ pub unsafe extern "C" fn hwheel_fd(wheel: *mut hwheel) -> c_int {
 /// returns -EBUSY. Does not wait for the tick thread.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.start().map(|()| 0)))
+pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
+    with(wheel, |h| h.start().map(|()| 0))
 }
 
 /// hwheel_stop() - Stop the tick thread.
@@ -344,9 +337,8 @@ pub unsafe extern "C" fn hwheel_start(wheel: *mut hwheel) -> c_int {
 /// running callback has returned and no other thread drives, so the caller must
 /// not hold a lock that a callback takes.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.stop().map(|()| 0)))
+pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
+    with(wheel, |h| h.stop().map(|()| 0))
 }
 
 /// hwheel_run_queued() - Run one queued callback.
@@ -364,9 +356,8 @@ pub unsafe extern "C" fn hwheel_stop(wheel: *mut hwheel) -> c_int {
 /// Context: any thread, also in a callback. Runs the callback on the caller's
 /// stack.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(Host::work))
+pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
+    with(wheel, Host::work)
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.
@@ -392,15 +383,14 @@ pub unsafe extern "C" fn hwheel_run_queued(wheel: *mut hwheel) -> c_int {
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_drain(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let drain = |room: Room<'_>| host.drain(room.ok_or(EINVAL)?);
         // SAFETY: the caller's promise.
         let (n, _) = unsafe { fill(events, max, HWHEEL_EVENT_DRAINED, drain) }?;
         Ok(n)
-    }))
+    })
 }

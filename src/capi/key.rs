@@ -2,9 +2,9 @@
 
 use super::drive::number_of_fn;
 use super::timer::hwheel_fn;
-use super::{due, host, hwheel, EINVAL};
+use super::{due, with, ConstWheel, Wheel, EINVAL};
 use crate::runtime::keys::LENGTHS;
-use crate::runtime::{number, Errno};
+use crate::runtime::Errno;
 use std::ffi::{c_int, c_void};
 
 /// A caller's key.
@@ -47,7 +47,7 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_key_set(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     key: *const c_void,
     key_len: u32,
     time_ns: u64,
@@ -56,12 +56,11 @@ pub unsafe extern "C" fn hwheel_key_set(
     flags: u32,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| {
-        // SAFETY: the caller's promise.
-        let key = unsafe { key_of(key, key_len) }?;
-        let due = due(h, time_ns, flags)?;
-        h.key_set(key, number_of_fn(r#fn), cookie, due)
-    }))
+    let key = unsafe { key_of(key, key_len) };
+    let func = number_of_fn(r#fn);
+    with(wheel, |h| {
+        h.key_set(key?, func, cookie, due(h, time_ns, flags)?)
+    })
 }
 
 /// hwheel_key_mod() - Move the pending timer of a key.
@@ -80,17 +79,15 @@ pub unsafe extern "C" fn hwheel_key_set(
 /// Calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_mod(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     key: *const c_void,
     key_len: u32,
     time_ns: u64,
     flags: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise, both.
-    number(
-        unsafe { host(wheel) }
-            .and_then(|h| h.key_move(unsafe { key_of(key, key_len) }?, due(h, time_ns, flags)?)),
-    )
+    // SAFETY: the caller's promise.
+    let key = unsafe { key_of(key, key_len) };
+    with(wheel, |h| h.key_move(key?, due(h, time_ns, flags)?))
 }
 
 /// hwheel_key_delete() - Cancel the pending timer of a key.
@@ -105,12 +102,13 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// bytes, and that of a large table that is empty.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     key: *const c_void,
     key_len: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise, both.
-    number(unsafe { host(wheel) }.and_then(|h| h.key_delete(unsafe { key_of(key, key_len) }?)))
+    // SAFETY: the caller's promise.
+    let key = unsafe { key_of(key, key_len) };
+    with(wheel, |h| h.key_delete(key?))
 }
 
 /// hwheel_key_pending() - Test whether a key has a pending timer.
@@ -124,10 +122,11 @@ pub unsafe extern "C" fn hwheel_key_delete(
 /// Calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_pending(
-    wheel: *const hwheel,
+    wheel: ConstWheel<'_>,
     key: *const c_void,
     key_len: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise, both.
-    number(unsafe { host(wheel) }.and_then(|h| h.key_pending(unsafe { key_of(key, key_len) }?)))
+    // SAFETY: the caller's promise.
+    let key = unsafe { key_of(key, key_len) };
+    with(wheel, |h| h.key_pending(key?))
 }

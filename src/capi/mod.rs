@@ -3,8 +3,8 @@
 //!
 //! `build.rs` adds the parameters, errors and context that most functions share.
 //!
-//! A function is unsafe for its pointers: the caller promises that they are what the
-//! documentation says.
+//! The caller promises that pointers are what the documentation says. Where a type of Rust
+//! says it too, the function has that type; the others are unsafe.
 //!
 //! No panic crosses this boundary: the library is built to abort on one, and
 //! nothing here can cause one.
@@ -26,7 +26,7 @@ pub(crate) mod stats;
 pub(crate) mod timer;
 
 use crate::runtime::time::time;
-use crate::runtime::{words, Errno, Host};
+use crate::runtime::{number, words, Errno, Host};
 use std::ffi::{c_char, c_int};
 use timer::HWHEEL_ABS;
 
@@ -47,14 +47,20 @@ pub struct hwheel {
 
 const EINVAL: Errno = -libc::EINVAL;
 
-/// The host behind a pointer.
+/// A wheel as the caller passes it: NULL, or from hwheel_create() and not destroyed. The
+/// header calls it `struct hwheel *`, by cbindgen.toml.
 ///
-/// # Safety
-/// `wheel` is null or came from `hwheel_create` and is not destroyed.
-#[inline]
-unsafe fn host<'a>(wheel: *const hwheel) -> Result<&'a Host, Errno> {
-    // SAFETY: the caller's promise.
-    unsafe { wheel.cast::<Host>().as_ref() }.ok_or(EINVAL)
+/// cbindgen:ignore
+type Wheel<'a> = Option<&'a Host>;
+/// The same in functions that only read: `const struct hwheel *`.
+///
+/// cbindgen:ignore
+type ConstWheel<'a> = Option<&'a Host>;
+
+/// Calls `f`, and returns what C gets.
+#[inline(always)]
+fn with<R: Into<c_int>>(wheel: Wheel<'_>, f: impl FnOnce(&Host) -> Result<R, Errno>) -> c_int {
+    wheel.map_or(EINVAL, |host| number(f(host)))
 }
 
 /// The size of a caller's extensible struct, which is its first word.

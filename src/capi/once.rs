@@ -2,11 +2,11 @@
 
 use super::drive::number_of_fn;
 use super::timer::{hwheel_fn, hwheel_timer_t};
-use super::{due, host, hwheel, EINVAL};
+use super::{due, with, Wheel, EINVAL};
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;
-use crate::runtime::{number, Errno, Host};
+use crate::runtime::{Errno, Host};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -48,8 +48,8 @@ pub(super) fn make(
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_once(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_once(
+    wheel: Wheel<'_>,
     time_ns: u64,
     r#fn: hwheel_fn,
     cookie: u64,
@@ -62,8 +62,9 @@ pub unsafe extern "C" fn hwheel_once(
         kind: AUTO,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| make(h, spec, Some(due(h, time_ns, flags)?), timer)))
+    with(wheel, |h| {
+        make(h, spec, Some(due(h, time_ns, flags)?), timer)
+    })
 }
 
 /// hwheel_every() - Make a timer that fires periodically.
@@ -106,8 +107,8 @@ pub unsafe extern "C" fn hwheel_once(
 #[no_mangle]
 #[must_use]
 #[allow(clippy::too_many_arguments)]
-pub unsafe extern "C" fn hwheel_every(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_every(
+    wheel: Wheel<'_>,
     first_ns: u64,
     period_ns: u64,
     slack_ns: u64,
@@ -116,8 +117,7 @@ pub unsafe extern "C" fn hwheel_every(
     flags: u32,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let missed = flags & (HWHEEL_MISSED_BURST | HWHEEL_MISSED_DELAY);
         let kind = match missed {
             0 => AUTO,
@@ -138,5 +138,5 @@ pub unsafe extern "C" fn hwheel_every(
             ..Spec::default()
         };
         make(host, spec, Some(first), timer)
-    }))
+    })
 }

@@ -1,9 +1,8 @@
 //! The time of a wheel, its pending timers, and its counts.
 
 use super::drive::{fill, hwheel_event, HWHEEL_EVENT_LISTED};
-use super::{host, hwheel, size_said, EINVAL};
+use super::{size_said, with, ConstWheel, EINVAL};
 use crate::runtime::drive::Room;
-use crate::runtime::number;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -21,17 +20,16 @@ use std::mem::MaybeUninit;
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_now(
-    wheel: *const hwheel,
+pub extern "C" fn hwheel_now(
+    wheel: ConstWheel<'_>,
     now_ns: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let now_ns = now_ns.ok_or(EINVAL)?;
         host.check()?;
         now_ns.write(host.now());
         Ok(0)
-    }))
+    })
 }
 
 /// hwheel_next_expiry() - Get the time at which to drive the wheel next.
@@ -53,16 +51,15 @@ pub unsafe extern "C" fn hwheel_now(
 /// thread that drives.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_next_expiry(
-    wheel: *const hwheel,
+pub extern "C" fn hwheel_next_expiry(
+    wheel: ConstWheel<'_>,
     time_ns: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let time_ns = time_ns.ok_or(EINVAL)?;
         let next = host.next_expiry()?;
         Ok(next.map(|ns| time_ns.write(ns)).is_some())
-    }))
+    })
 }
 
 /// hwheel_list() - Walk over the pending timers.
@@ -91,13 +88,12 @@ pub unsafe extern "C" fn hwheel_next_expiry(
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_list(
-    wheel: *const hwheel,
+    wheel: ConstWheel<'_>,
     cursor: Option<&mut u64>,
     events: *mut hwheel_event,
     max: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let cursor = cursor.ok_or(EINVAL)?;
         // A cursor beyond all timers is at the end of the walk.
         let from = u32::try_from(*cursor).unwrap_or(u32::MAX);
@@ -106,7 +102,7 @@ pub unsafe extern "C" fn hwheel_list(
         let (n, next) = unsafe { fill(events, max, HWHEEL_EVENT_LISTED, list) }?;
         *cursor = next.into();
         Ok(n)
-    }))
+    })
 }
 
 /// hwheel_get_stats() - Get the counts of a wheel.
@@ -123,9 +119,8 @@ pub unsafe extern "C" fn hwheel_list(
 /// threads, which takes nanoseconds for each thread, however many timers there
 /// are.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut Stats) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+pub unsafe extern "C" fn hwheel_get_stats(wheel: ConstWheel<'_>, stats: *mut Stats) -> c_int {
+    with(wheel, |host| {
         if stats.is_null() {
             return Err(EINVAL);
         }
@@ -143,5 +138,5 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: *const hwheel, stats: *mut Stat
             std::ptr::write_bytes(to.add(ours), 0, size - ours);
         }
         Ok(0)
-    }))
+    })
 }

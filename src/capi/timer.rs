@@ -2,7 +2,7 @@
 
 use super::drive::{hwheel_event, number_of_fn};
 use super::once::make;
-use super::{due, host, hwheel, EINVAL};
+use super::{due, hwheel, with, ConstWheel, Wheel, EINVAL};
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::runtime::time::{time, LONGEST, NEVER};
@@ -51,8 +51,8 @@ pub type hwheel_fn =
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_timer_setup(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_timer_setup(
+    wheel: Wheel<'_>,
     r#fn: hwheel_fn,
     cookie: u64,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
@@ -65,8 +65,7 @@ pub unsafe extern "C" fn hwheel_timer_setup(
         cookie,
         ..Spec::default()
     };
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| make(h, spec, None, timer)))
+    with(wheel, |h| make(h, spec, None, timer))
 }
 
 /// The condition of an arm.
@@ -116,20 +115,19 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 /// a system call only to wake the driver of a system clock for a new earliest
 /// time, or to map more memory.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_mod(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_timer_mod(
+    wheel: Wheel<'_>,
     timer: hwheel_timer_t,
     time_ns: u64,
     flags: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { host(wheel) } {
-        Err(e) => e,
+    match wheel {
+        None => EINVAL,
         // The short way. Both terms are below 2^63: no overflow, and a sum that
         // is not is never.
-        Ok(host) if flags == 0 && (time_ns as i64) > 0 => host.arm_after(timer, time_ns),
-        Ok(host) if flags == HWHEEL_ABS && time_ns <= LONGEST => host.arm_at(timer, time_ns),
-        Ok(host) => arm(host, timer, time_ns, flags),
+        Some(host) if flags == 0 && (time_ns as i64) > 0 => host.arm_after(timer, time_ns),
+        Some(host) if flags == HWHEEL_ABS && time_ns <= LONGEST => host.arm_at(timer, time_ns),
+        Some(host) => arm(host, timer, time_ns, flags),
     }
 }
 
@@ -153,18 +151,16 @@ pub unsafe extern "C" fn hwheel_timer_mod(
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_mod_range(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_timer_mod_range(
+    wheel: Wheel<'_>,
     timer: hwheel_timer_t,
     time_ns: u64,
     slack_ns: u64,
     flags: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(
-        unsafe { host(wheel) }
-            .and_then(|h| h.arm(timer, due(h, time_ns, flags)?, How::Within(time(slack_ns)?))),
-    )
+    with(wheel, |h| {
+        h.arm(timer, due(h, time_ns, flags)?, How::Within(time(slack_ns)?))
+    })
 }
 
 /// hwheel_timer_set_period() - Make a timer periodic, or change its period.
@@ -185,16 +181,12 @@ pub unsafe extern "C" fn hwheel_timer_mod_range(
 ///   HWHEEL_NEVER.
 /// * -ESHUTDOWN - the timer was shut down, or this is a forked child.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_set_period(
-    wheel: *mut hwheel,
+pub extern "C" fn hwheel_timer_set_period(
+    wheel: Wheel<'_>,
     timer: hwheel_timer_t,
     period_ns: u64,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| {
-        h.set_period(timer, time(period_ns)?)?;
-        Ok(0)
-    }))
+    with(wheel, |h| h.set_period(timer, time(period_ns)?).map(|()| 0))
 }
 
 /// hwheel_timer_delete() - Cancel a timer.
@@ -213,12 +205,8 @@ pub unsafe extern "C" fn hwheel_timer_set_period(
 /// * 0 - the timer was not pending: it was not armed, or it has fired. Its
 ///   callback may be running.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { host(wheel) } {
-        Ok(host) => host.delete(timer),
-        Err(e) => e,
-    }
+pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| Ok(h.delete(timer)))
 }
 
 /// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
@@ -242,12 +230,8 @@ pub unsafe extern "C" fn hwheel_timer_delete(wheel: *mut hwheel, timer: hwheel_t
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_delete_sync(
-    wheel: *mut hwheel,
-    timer: hwheel_timer_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, false)))
+pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| h.cancel_sync(timer, false))
 }
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
@@ -260,9 +244,8 @@ pub unsafe extern "C" fn hwheel_timer_delete_sync(
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.cancel(h, timer, true)?)))
+pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
@@ -282,12 +265,8 @@ pub unsafe extern "C" fn hwheel_timer_shutdown(wheel: *mut hwheel, timer: hwheel
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
-    wheel: *mut hwheel,
-    timer: hwheel_timer_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| h.cancel_sync(timer, true)))
+pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| h.cancel_sync(timer, true))
 }
 
 /// hwheel_timer_free() - Cancel and free a timer.
@@ -302,9 +281,8 @@ pub unsafe extern "C" fn hwheel_timer_shutdown_sync(
 /// Context: any thread, also in the timer's own callback. Lock-free; calls no
 /// allocator.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_timer_t) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(h.wheel.free(h, timer)?)))
+pub extern "C" fn hwheel_timer_free(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| Ok(h.wheel.free(h, timer)?))
 }
 
 /// hwheel_timer_pending() - Test whether a timer is pending.
@@ -315,12 +293,8 @@ pub unsafe extern "C" fn hwheel_timer_free(wheel: *mut hwheel, timer: hwheel_tim
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
-pub unsafe extern "C" fn hwheel_timer_pending(
-    wheel: *const hwheel,
-    timer: hwheel_timer_t,
-) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|h| Ok(i32::from(h.wheel.is_pending(timer)?))))
+pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_timer_t) -> c_int {
+    with(wheel, |h| Ok(i32::from(h.wheel.is_pending(timer)?)))
 }
 
 /// hwheel_timer_remaining() - Get the time left until a timer fires.
@@ -335,13 +309,12 @@ pub unsafe extern "C" fn hwheel_timer_pending(
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
 #[must_use]
-pub unsafe extern "C" fn hwheel_timer_remaining(
-    wheel: *const hwheel,
+pub extern "C" fn hwheel_timer_remaining(
+    wheel: ConstWheel<'_>,
     timer: hwheel_timer_t,
     remaining_ns: Option<&mut MaybeUninit<u64>>,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let remaining_ns = remaining_ns.ok_or(EINVAL)?;
         let Some(deadline) = host.wheel.due(timer)? else {
             return Ok(0);
@@ -351,7 +324,7 @@ pub unsafe extern "C" fn hwheel_timer_remaining(
             ns => ns.saturating_sub(host.now()),
         });
         Ok(1)
-    }))
+    })
 }
 
 /// Acts on each of a caller's timers, and writes the results.
@@ -404,15 +377,14 @@ unsafe fn many(
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_many(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     timers: *const hwheel_timer_t,
     times_ns: *const u64,
     count: u32,
     flags: u32,
     results: *mut i32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    number(unsafe { host(wheel) }.and_then(|host| {
+    with(wheel, |host| {
         let how = condition(flags)?;
         if times_ns.is_null() && count != 0 {
             return Err(EINVAL);
@@ -432,7 +404,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
         };
         // SAFETY: the caller's promise.
         unsafe { many(host, timers, count, results, act) }
-    }))
+    })
 }
 
 /// hwheel_timer_delete_many() - Cancel many timers.
@@ -450,13 +422,13 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 /// * -ESHUTDOWN - this is a forked child; no result is written.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_many(
-    wheel: *mut hwheel,
+    wheel: Wheel<'_>,
     timers: *const hwheel_timer_t,
     count: u32,
     results: *mut i32,
 ) -> c_int {
-    // SAFETY: the caller's promise, both.
-    number(unsafe { host(wheel) }.and_then(|host| unsafe {
-        many(host, timers, count, results, |_, timer| host.delete(timer))
-    }))
+    // SAFETY: the caller's promise.
+    with(wheel, |h| unsafe {
+        many(h, timers, count, results, |_, timer| h.delete(timer))
+    })
 }
