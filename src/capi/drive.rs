@@ -153,23 +153,6 @@ pub(super) unsafe fn fill<R>(
     Ok((n as i32, result))
 }
 
-/// The bounds that a caller gave.
-///
-/// # Safety
-/// `run` is null or points to the number of bytes that its first word says.
-unsafe fn bounds(run: *const hwheel_run) -> Result<Bounds, Errno> {
-    if run.is_null() {
-        return Ok(Bounds::default());
-    }
-    // SAFETY: the caller's promise.
-    let run: hwheel_run = unsafe { extensible(run) }?;
-    Ok(Bounds {
-        // More than a call can fire is no limit.
-        items: run.max_fired.try_into().unwrap_or(0),
-        ns: time(run.max_ns)?,
-    })
-}
-
 /// Drives, with a caller's array and bounds.
 ///
 /// # Safety
@@ -184,7 +167,12 @@ unsafe fn drive(
 ) -> c_int {
     with(wheel, |host| {
         // SAFETY: the caller's promise.
-        let bounds = unsafe { bounds(run) }?;
+        let given = unsafe { extensible(run) }?;
+        let bounds = Bounds {
+            // More than a call can fire is no limit.
+            items: given.max_fired.try_into().unwrap_or(0),
+            ns: time(given.max_ns)?,
+        };
         // SAFETY: the caller's promise.
         let (n, done) = unsafe { fill(events, max, 0, |room| how(host, bounds, room)) }?;
         if !run.is_null() {

@@ -77,28 +77,30 @@ unsafe fn size_said<T>(of: *const T) -> Result<usize, Errno> {
 }
 
 /// Reads an extensible struct the way the kernel does: zeros complete a shorter
-/// one, and members beyond this version must be zero.
+/// one, and members beyond this version must be zero. NULL is all zeros.
 ///
 /// # Safety
-/// `from` points to the number of bytes that its first word says, and `T` is
+/// `from` is null or points to the number of bytes that its first word says, and `T` is
 /// plain integers and pointers.
 unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     let ours = size_of::<T>();
-    // SAFETY: the caller's promise covers at least the first word.
-    let size = unsafe { size_said(from) }?;
     let mut read = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: `size` bytes are readable, and at most `ours` are written; all
-    // zero is a value.
-    unsafe {
-        let (from, to) = (from.cast::<u8>(), read.as_mut_ptr().cast::<u8>());
-        std::ptr::copy_nonoverlapping(from, to, size.min(ours));
-        for i in ours..size {
-            if *from.add(i) != 0 {
-                return Err(-libc::E2BIG);
+    if !from.is_null() {
+        // SAFETY: the caller's promise covers at least the first word.
+        let size = unsafe { size_said(from) }?;
+        // SAFETY: `size` bytes are readable, and at most `ours` are written.
+        unsafe {
+            let (from, to) = (from.cast::<u8>(), read.as_mut_ptr().cast::<u8>());
+            std::ptr::copy_nonoverlapping(from, to, size.min(ours));
+            for i in ours..size {
+                if *from.add(i) != 0 {
+                    return Err(-libc::E2BIG);
+                }
             }
         }
-        Ok(read.assume_init())
     }
+    // SAFETY: all zero is a value, and so is what the caller has written.
+    Ok(unsafe { read.assume_init() })
 }
 
 /// The deadline of a call whose only flag is HWHEEL_ABS.

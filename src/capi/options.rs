@@ -145,12 +145,9 @@ pub unsafe extern "C" fn hwheel_create(
 ) -> c_int {
     number((|| {
         let wheel = wheel.ok_or(EINVAL)?;
-        let mut made = Options::default();
-        if !options.is_null() {
-            // SAFETY: the caller's promise.
-            made = translate(&unsafe { extensible(options) }?)?;
-        }
-        wheel.write(Host::create(made, call)?.cast());
+        // SAFETY: the caller's promise.
+        let options = translate(&unsafe { extensible(options) }?)?;
+        wheel.write(Host::create(options, call)?.cast());
         Ok(0)
     })())
 }
