@@ -32,7 +32,6 @@ use crate::core::state::Handle;
 use crate::runtime::ring::Ring;
 use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
-use crate::sys::maps::Mmap;
 use crate::sys::thread::{self, Body, Thread};
 
 /// The maximum number of workers of a wheel.
@@ -100,7 +99,7 @@ impl Pool {
     /// A pool without threads; `None` without memory.
     pub fn new(crew: &Crew) -> Option<Self> {
         Some(Pool {
-            ring: Ring::new(&Mmap, crew.queue)?,
+            ring: Ring::new(crew.queue)?,
             overload: crew.overload,
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
@@ -285,12 +284,5 @@ impl Pool {
     /// The number of timers in the queue.
     pub fn queued(&self) -> u64 {
         self.ring.waiting() as u64
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        // SAFETY: made from it, and used no more.
-        unsafe { self.ring.unmap(&Mmap) };
     }
 }

@@ -16,7 +16,9 @@
 use crate::core::driver::Fired;
 use crate::core::memory::{Memory, Pages};
 use crate::core::state::Handle;
-use crate::sync::{init, AtomicPtr, AtomicU64, Fresh, Ordering};
+use crate::sync::{init, AtomicU64, Fresh, Ordering};
+use crate::sys::maps::Mmap;
+use std::ptr::NonNull;
 
 /// A fired timer in six words, and the turn of the slot.
 #[derive(Default)]
@@ -37,51 +39,46 @@ impl Slot {
 impl Fresh for Slot {}
 
 pub(crate) struct Ring {
-    slots: AtomicPtr<Slot>,
-    /// The number of slots, a power of two, less one.
-    mask: u64,
+    /// Mapped. Their number is a power of two.
+    slots: NonNull<[Slot]>,
     /// Written by the producer.
     tail: AtomicU64,
     /// All slots before it were emptied.
     head: Apart,
 }
 
+// SAFETY: the slots are atomic, and belong to the queue.
+unsafe impl Send for Ring {}
+// SAFETY: as above.
+unsafe impl Sync for Ring {}
+
 #[repr(align(64))]
 struct Apart(AtomicU64);
 
 impl Ring {
     /// A queue for `size` timers, a power of two; `None` without memory.
-    pub fn new(memory: &impl Memory, size: u32) -> Option<Self> {
+    pub fn new(size: u32) -> Option<Self> {
         debug_assert!(size.is_power_of_two());
-        let ring = Ring {
-            slots: AtomicPtr::new(std::ptr::null_mut()),
-            mask: u64::from(size) - 1,
+        let size = size as usize;
+        let at = NonNull::new(Mmap.map(size * size_of::<Slot>(), Pages::Small))?.cast();
+        // SAFETY: zeroed, and seen by nobody else.
+        unsafe { init(at.as_ptr(), size) };
+        Some(Ring {
+            slots: NonNull::slice_from_raw_parts(at, size),
             tail: AtomicU64::new(0),
             head: Apart(AtomicU64::new(0)),
-        };
-        let slots = memory.map(ring.bytes(), Pages::Small).cast::<Slot>();
-        if slots.is_null() {
-            return None;
-        }
-        // SAFETY: zeroed, and seen by nobody else.
-        unsafe { init(slots, size as usize) };
-        // Relaxed: before the ring is shared.
-        ring.slots.store(slots, Ordering::Relaxed);
-        Some(ring)
+        })
     }
 
-    fn bytes(&self) -> usize {
-        (self.mask as usize + 1) * size_of::<Slot>()
+    fn slots(&self) -> &[Slot] {
+        // SAFETY: mapped until the drop.
+        unsafe { self.slots.as_ref() }
     }
 
     /// The slot of a position, and the turn in which it may be filled.
     fn slot(&self, position: u64) -> (&Slot, u64) {
-        let number = position & self.mask;
-        // Relaxed: written once, by `new`.
-        let slots = self.slots.load(Ordering::Relaxed);
-        // SAFETY: `number` is below the number of slots.
-        let slot = unsafe { &*slots.add(number as usize) };
-        (slot, 2 * (position - number))
+        let number = position & (self.slots().len() as u64 - 1);
+        (&self.slots()[number as usize], 2 * (position - number))
     }
 
     /// Whether there is room. It stays true until the producer pushes. Producer only.
@@ -143,7 +140,7 @@ impl Ring {
 
     /// Empties a slot that was filled in this turn; false if another thread has.
     fn empty(&self, slot: &Slot, filling: u64) -> bool {
-        let next = filling + 2 * (self.mask + 1);
+        let next = filling + 2 * self.slots().len() as u64;
         // Release: the words were read; pairs with the Acquire in `has_room`. Relaxed
         // otherwise: the turn was acquired before.
         slot.turn
@@ -199,12 +196,12 @@ impl Ring {
             .filter(|(slot, filling)| slot.is_filled(*filling))
             .count()
     }
+}
 
-    /// # Safety
-    /// No thread uses the queue any more; `memory` is its source.
-    pub unsafe fn unmap(&self, memory: &impl Memory) {
-        let slots = self.slots.load(Ordering::Relaxed);
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let bytes = size_of_val(self.slots());
         // SAFETY: mapped with this size by `new`.
-        unsafe { memory.unmap(slots.cast(), self.bytes()) };
+        unsafe { Mmap.unmap(self.slots.as_ptr().cast(), bytes) };
     }
 }

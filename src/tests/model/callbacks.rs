@@ -5,7 +5,6 @@ use crate::core::driver::Fired;
 use crate::runtime::ring::Ring;
 use crate::sync::stopped_before;
 use crate::tests::checker::func;
-use crate::tests::Heap;
 use loom::sync::Arc;
 use loom::thread;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,19 +23,17 @@ fn one(handle: u64, n: u64) -> Fired {
 
 /// A queue that is full of the timers 1, 2 and so on.
 fn full(size: u32) -> Arc<Ring> {
-    let ring = Ring::new(&Heap, size).unwrap();
+    let ring = Ring::new(size).unwrap();
     for n in 1..=u64::from(size) {
         assert!(ring.push(&one(n, 0)));
     }
     Arc::new(ring)
 }
 
-/// Empties the queue, unless a thread is stopped in it, and gives up its memory.
+/// Empties the queue, unless a thread is stopped in it.
 fn rest(ring: &Ring) -> Vec<Fired> {
     let rest = std::iter::from_fn(|| ring.pop()).collect();
     assert!(ring.pop().is_none() && ring.waiting() == 0 && ring.has_room());
-    // SAFETY: the only user.
-    unsafe { ring.unmap(&Heap) };
     rest
 }
 
@@ -46,7 +43,7 @@ fn rest(ring: &Ring) -> Vec<Fired> {
 fn queue_of_the_pool() {
     for size in [1, 2] {
         report(explore(None, move || {
-            let ring = Arc::new(Ring::new(&Heap, size).unwrap());
+            let ring = Arc::new(Ring::new(size).unwrap());
             let workers: Vec<_> = (0..2)
                 .map(|_| {
                     let ring = ring.clone();
@@ -97,7 +94,7 @@ fn queue_of_the_pool_and_a_timer_that_is_taken_out() {
 #[test]
 fn queue_of_the_pool_and_a_look_for_a_timer() {
     report(explore(None, || {
-        let ring = Arc::new(Ring::new(&Heap, 2).unwrap());
+        let ring = Arc::new(Ring::new(2).unwrap());
         let canceller = ring.clone();
         let canceller = thread::spawn(move || {
             let mut from = 0;
