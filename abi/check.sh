@@ -74,10 +74,10 @@ refused() {
 
 copy swapped
 sed -i '/^pub struct hwheel_event/,/^}/{s/cookie:/tmp:/;s/deadline_ns:/cookie:/;s/tmp:/deadline_ns:/}' \
-	"$work/swapped/src/capi/drive.rs"
+	"$work/swapped/src/capi/event.rs"
 ! build "$work/swapped" "$work/swapped.so" 2>/dev/null ||
 	{ echo 'a record of the core is passed as an event with members swapped'; exit 1; }
-sed -i 's/ == offset_of!(hwheel_event, .*/ < 32);/' "$work/swapped/src/capi/drive.rs"
+sed -i 's/ == offset_of!(hwheel_event, .*/ < 32);/' "$work/swapped/src/capi/event.rs"
 refused swapped 'two members of struct hwheel_event swapped'
 
 copy removed

@@ -1,39 +1,11 @@
-//! Driving a wheel, events, and the end.
+//! Driving a wheel, and its end.
 
-use super::timer::{hwheel_fn, hwheel_timer_t};
-use super::{extensible, hwheel, with, Wheel, EINVAL};
-use crate::core::driver::Fired;
+use super::args::{extensible, hwheel, with, Wheel, EINVAL};
+use super::event::{fill, hwheel_event, HWHEEL_EVENT_DRAINED};
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
-
-/// Event flag: hwheel_drain() handed the timer back; it has not fired.
-pub const HWHEEL_EVENT_DRAINED: u32 = 1 << 8;
-/// Event flag: hwheel_list() shows the timer; it is pending.
-pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
-
-/// A timer that has fired. hwheel_drain() and hwheel_list() use the same struct.
-///
-/// @timer: handle of the timer; 0 for a timer with a key. If the timer freed
-///   itself, the handle is already stale.
-/// @cookie: the value that the caller gave with the timer.
-/// @deadline_ns: the time of the timer's tick, on the wheel's clock: the
-///   caller's time, rounded up to a tick. For a period it is the exact time,
-///   unless hwheel_timer_mod() has moved the timer.
-/// @missed: number of periods that were skipped, before or after this one;
-///   4294967295 stands for that number or more.
-/// @flags: HWHEEL_EVENT_*.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct hwheel_event {
-    pub timer: hwheel_timer_t,
-    pub cookie: u64,
-    pub deadline_ns: u64,
-    pub missed: u32,
-    pub flags: u32,
-}
 
 /// Bounds for one call that drives, and whether the call left work.
 ///
@@ -68,90 +40,6 @@ pub struct hwheel_run {
 /// longer runs anything delays callbacks and nothing else.
 pub type hwheel_executor_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
-
-/// A callback as the core keeps it.
-pub(super) fn number_of_fn(func: hwheel_fn) -> usize {
-    func.map_or(0, |f| (f as *const ()).expose_provenance())
-}
-
-fn event(fired: &Fired, flags: u32) -> hwheel_event {
-    hwheel_event {
-        timer: fired.handle,
-        cookie: fired.cookie,
-        deadline_ns: fired.deadline_ns,
-        missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
-        flags,
-    }
-}
-
-const _: () = {
-    assert!(offset_of!(Fired, handle) == offset_of!(hwheel_event, timer));
-    assert!(offset_of!(Fired, cookie) == offset_of!(hwheel_event, cookie));
-    assert!(offset_of!(Fired, deadline_ns) == offset_of!(hwheel_event, deadline_ns));
-    assert!(offset_of!(Fired, missed) == offset_of!(hwheel_event, missed));
-    assert!(offset_of!(Fired, missed) + size_of::<u64>() == size_of::<hwheel_event>());
-};
-
-/// Calls the C function of a timer.
-///
-/// # Safety
-/// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was
-/// given.
-pub(super) unsafe fn call(host: &Host, fired: &Fired) {
-    if fired.missed != 0 {
-        // SAFETY: the caller's promise.
-        return unsafe { call_with_copy(host, fired) };
-    }
-    // The record begins like an event. Its zero is that of both `missed` and `flags`.
-    let event = std::ptr::from_ref(fired).cast();
-    // SAFETY: the caller's promise.
-    unsafe { call_function(host, fired.func, event) };
-}
-
-/// # Safety
-/// As of `call`.
-#[cold]
-#[inline(never)]
-unsafe fn call_with_copy(host: &Host, fired: &Fired) {
-    // SAFETY: the caller's promise.
-    unsafe { call_function(host, fired.func, &event(fired, 0)) };
-}
-
-/// # Safety
-/// As of `call`.
-#[inline(always)]
-unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
-    let func = std::ptr::with_exposed_provenance::<()>(func);
-    // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(func) };
-    // SAFETY: no timer without a function is called; the contract of `hwheel_fn`.
-    unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event) }
-}
-
-/// Has `hand_over` fill a caller's array, which has room unless it is empty. Returns the
-/// number of events, and the result.
-///
-/// # Safety
-/// `events` is null or has room for `max` events.
-pub(super) unsafe fn fill<R>(
-    events: *mut hwheel_event,
-    max: u32,
-    flags: u32,
-    hand_over: impl FnOnce(Room<'_>) -> Result<R, Errno>,
-) -> Result<(i32, R), Errno> {
-    if (events.is_null() && max != 0) || max > i32::MAX as u32 {
-        return Err(EINVAL);
-    }
-    let mut n = 0;
-    let mut put = |fired: &Fired| {
-        // SAFETY: the array has `max` events and is asked for none when full.
-        unsafe { events.add(n as usize).write(event(fired, flags)) };
-        n += 1;
-        n < max
-    };
-    let result = hand_over(if max == 0 { None } else { Some(&mut put) })?;
-    Ok((n as i32, result))
-}
 
 /// Drives, with a caller's array and bounds.
 ///

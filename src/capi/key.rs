@@ -1,8 +1,7 @@
 //! Timers by a key of the caller's.
 
-use super::drive::number_of_fn;
-use super::timer::hwheel_fn;
-use super::{due, with, ConstWheel, Wheel, EINVAL};
+use super::args::{due, with, ConstWheel, Wheel, EINVAL};
+use super::event::{hwheel_fn, number_of_fn};
 use crate::runtime::keys::LENGTHS;
 use crate::runtime::Errno;
 use std::ffi::{c_int, c_void};

@@ -1,8 +1,7 @@
 //! Timers that one call makes and arms, and that free themselves.
 
-use super::drive::number_of_fn;
-use super::timer::{hwheel_fn, hwheel_timer_t};
-use super::{due, with, Wheel, EINVAL};
+use super::args::{due, with, Wheel, EINVAL};
+use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
 use crate::core::life::Spec;
 use crate::core::node::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;

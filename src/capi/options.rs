@@ -1,7 +1,8 @@
 //! How a wheel is made, and its end.
 
-use super::drive::{call, hwheel_executor_fn};
-use super::{extensible, hwheel, EINVAL};
+use super::args::{extensible, hwheel, EINVAL};
+use super::drive::hwheel_executor_fn;
+use super::event::call;
 use crate::runtime::options::Function;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{number, Errno, Executor, Host, Options};

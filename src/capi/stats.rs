@@ -1,7 +1,7 @@
 //! The time of a wheel, its pending timers, and its counts.
 
-use super::drive::{fill, hwheel_event, HWHEEL_EVENT_LISTED};
-use super::{size_said, with, ConstWheel, EINVAL};
+use super::args::{size_said, with, ConstWheel, EINVAL};
+use super::event::{fill, hwheel_event, HWHEEL_EVENT_LISTED};
 use crate::runtime::drive::Room;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;

@@ -1,8 +1,8 @@
 //! Timers that can be armed again and again, and calls for any timer.
 
-use super::drive::{hwheel_event, number_of_fn};
+use super::args::{due, with, ConstWheel, Wheel, EINVAL, HWHEEL_ABS};
+use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
 use super::once::make;
-use super::{due, hwheel, with, ConstWheel, Wheel, EINVAL};
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::runtime::time::{time, LONGEST, NEVER};
@@ -10,33 +10,10 @@ use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Flag: the time is a point on the wheel's clock, not a delay.
-pub const HWHEEL_ABS: u32 = 1 << 0;
 /// Flag: arm or move the timer only if that makes it fire earlier.
 pub const HWHEEL_REDUCE: u32 = 1 << 1;
 /// Flag: move the timer only if it is pending.
 pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
-
-/// Handle of a timer, never 0. The library checks every handle. The handle of a
-/// freed timer, a handle of another wheel, or one with a wrong bit is an error
-/// (-ESTALE) and never touches another timer.
-pub type hwheel_timer_t = u64;
-
-/// A callback. @event is valid until the callback returns.
-///
-/// It runs on the thread that drives the wheel, or on a worker or a thread of
-/// the executor if the wheel has them. The callback of one timer never runs on
-/// two threads at once. If a timer is armed again and comes due before its
-/// callback has returned, it stays pending until the callback returns, and then
-/// fires.
-///
-/// A callback may call every function of the wheel except hwheel_poll(),
-/// hwheel_advance(), hwheel_stop(), hwheel_drain() and hwheel_destroy(). It may
-/// cancel, re-arm or free any timer, its own included. It must return, and not
-/// by longjmp(). An exception or a pthread_cancel() that leaves it ends the
-/// process.
-pub type hwheel_fn =
-    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, event: *const hwheel_event)>;
 
 /// hwheel_timer_setup() - Make a timer that can be armed again and again.
 /// @timer: receives the handle.

@@ -22,7 +22,7 @@ use crate::sync::{fence, fence_after_rmw, Opened, Ordering};
 use words::Driver;
 
 /// A timer that has fired, or was handed back by a drain. Begins like the event of the C
-/// interface (`capi/drive.rs`).
+/// interface (`capi/event.rs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Fired {
