@@ -789,6 +789,25 @@ fn a_stopped_thread_and_a_rescue() {
     assert!(!w.is_in_rescue());
 }
 
+/// Without memory the driver wakes at each tick, and not all the time.
+#[test]
+fn a_driver_sleeps_in_a_rescue() {
+    let memory = Refused::default();
+    let w = wheel_of(&memory, 6);
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, Spec::default(), Some(at(2000))).unwrap();
+    memory.0.store(true, Ordering::Relaxed);
+    assert_eq!(fired(&w, 1990, 9), []);
+    for tick in 1990..1999 {
+        assert_eq!(fired(&w, tick, 9), []);
+        let alarm = Cell::new(0);
+        w.drive().unwrap().sleep(|ns| alarm.set(ns));
+        assert!(w.is_in_rescue());
+        assert_eq!(alarm.get(), at(tick + 1));
+    }
+    assert_eq!(fired(&w, 2000, 9), [h]);
+}
+
 /// A timer is held up by its callback, and its promise has found no memory. Its deadline
 /// stays readable, however long that takes.
 #[test]

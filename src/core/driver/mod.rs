@@ -236,9 +236,11 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             if goal >= target {
                 // A clean-up continues at once. Without memory the hand goes through every tick.
                 if self.is_maintenance_due() {
-                    // Relaxed: as was read just now, or set since.
-                    let clean = shared.clean.load(Ordering::Relaxed) != 0;
-                    let again = if clean { goal } else { goal + 1 };
+                    let again = if self.is_cleaning_due() {
+                        goal
+                    } else {
+                        goal + 1
+                    };
                     shared.next_visit.fetch_min(again, Ordering::AcqRel);
                 }
                 break;
@@ -329,9 +331,12 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     }
 
     fn is_maintenance_due(&self) -> bool {
-        let shared = &self.wheel.shared;
+        self.is_cleaning_due() || self.is_rescuing()
+    }
+
+    fn is_cleaning_due(&self) -> bool {
         // Acquire: pairs with the Release of the request.
-        shared.clean.load(Ordering::Acquire) != 0 || shared.rescue.load(Ordering::Acquire) != 0
+        self.wheel.shared.clean.load(Ordering::Acquire) != 0
     }
 
     /// Step drive.suspend: from here on no arm relies on a promise; one that has

@@ -112,8 +112,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     fn wanted(&mut self) -> u64 {
         let wheel = self.wheel;
         let urgent = wheel.buckets.urgent();
-        if self.is_maintenance_due() || self.d.tick.is_open() || !wheel.buckets.is_empty(urgent) {
+        if self.is_cleaning_due() || self.d.tick.is_open() || !wheel.buckets.is_empty(urgent) {
             return 0;
+        }
+        if self.is_rescuing() {
+            // The hand goes through every tick.
+            return self.d.hand + 1;
         }
         let mut budget = SETTLE;
         wheel.first_wanted(self.d.hand, NEVER, |bucket| {
