@@ -32,9 +32,9 @@
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
  * - No function is a cancellation point of pthread_cancel().
- * - A function that calls no allocator has one exception: the first call of a
- *   thread may allocate, if the process had made 32 keys by pthread_key_create()
- *   before its first wheel. The C library needs memory for later keys.
+ * - "Calls no allocator" has one exception: the first call of a thread may
+ *   allocate, if the process had made 32 keys by pthread_key_create() before
+ *   its first wheel. The C library needs memory for later keys.
  * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN. Only
  *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
  *   the child returns from the callback, no other timer fires in the child. The
