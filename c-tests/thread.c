@@ -523,6 +523,13 @@ static void signal_it(struct hwheel *w, const struct hwheel_event *e)
 	ktap_sleep_ms(10);
 }
 
+static void mark_it(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_or(&signalled, 1);
+}
+
 static void *poll_one_of_two(void *unused)
 {
 	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
@@ -582,6 +589,52 @@ static void a_tick_thread_that_is_cancelled_drives_on(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void *poll_all_the_time(void *unused)
+{
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
+
+	dawdles = 1;
+	while (!atomic_load(&release))
+		hwheel_poll(polled.w, NULL, 0, &run);
+	return unused;
+}
+
+static void *stop_the_polled(void *unused)
+{
+	CHECK_EQ(hwheel_stop(polled.w), 0);
+	atomic_fetch_or(&signalled, 2);
+	return unused;
+}
+
+/* There is always a poll that returns, but none stays. */
+static void a_stop_waits_for_no_later_poll(void)
+{
+	enum { POLLS = 4, TIMERS = 4000 };
+	pthread_t polls[POLLS], stop;
+	uint64_t left;
+
+	atomic_store(&signalled, 0);
+	atomic_store(&release, 0);
+	CHECK_EQ(hwheel_create(NULL, &polled.w), 0);
+	CHECK(hwheel_fd(polled.w) >= 0);
+	for (int i = 0; i < TIMERS; i++)
+		CHECK_EQ(hwheel_once(polled.w, 0, mark_it, 0, 0, NULL), 0);
+	ktap_sleep_ms(3);
+	for (int i = 0; i < POLLS; i++)
+		CHECK_EQ(pthread_create(&polls[i], NULL, poll_all_the_time, NULL), 0);
+	until(&signalled, 1);
+	CHECK_EQ(pthread_create(&stop, NULL, stop_the_polled, NULL), 0);
+	for (int i = 0; i < 5000 && atomic_load(&signalled) < 2; i++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(atomic_load(&signalled), 3);
+	CHECK_EQ(hwheel_next_expiry(polled.w, &left), 1);
+	atomic_store(&release, 1);
+	for (int i = 0; i < POLLS; i++)
+		CHECK_EQ(pthread_join(polls[i], NULL), 0);
+	CHECK_EQ(pthread_join(stop, NULL), 0);
+	CHECK_EQ(hwheel_destroy(polled.w), 0);
+}
+
 /* Long enough for a stop that meets one of these starts. */
 static void start_again_and_again(struct hwheel *w, const struct hwheel_event *e)
 {
@@ -633,6 +686,7 @@ static const struct ktap_test tests[] = {
 	TEST(idle_it_does_not_wake),
 	TEST(a_stop_waits_for_a_poll),
 	TEST(a_stop_waits_until_a_poll_has_ended),
+	TEST(a_stop_waits_for_no_later_poll),
 	TEST(a_stop_waits_for_a_poll_beside_a_start),
 	TEST(a_thread_that_is_cancelled_ends_the_wheel_first),
 	TEST(a_tick_thread_that_is_cancelled_drives_on),

@@ -182,8 +182,7 @@ impl Host {
             taken => taken?,
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
-        // Relaxed: a stop that finds the lock free sees it.
-        self.leaving.fetch_add(1, Ordering::Relaxed);
+        let turn = self.leaving.begin();
         loop {
             let sleep = match self.alarm() {
                 Some(_) if done => self.sleep(&mut drive),
@@ -206,8 +205,7 @@ impl Host {
             // Acquire: what the refused thread knew; pairs with the Release above.
             self.refused.swap(0, Ordering::Acquire);
         }
-        // The last use of the wheel. Release: pairs with the Acquire in `wait_for_polls`.
-        self.leaving.fetch_sub(1, Ordering::Release);
+        self.leaving.end(turn);
         Ok(done)
     }
 

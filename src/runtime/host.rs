@@ -1,6 +1,7 @@
 //! A wheel and its environment.
 
 use super::keys::Keys;
+use super::leaving::Leaving;
 use super::pool::Pool;
 use super::register::{Living, Register};
 use super::{Errno, Executor};
@@ -41,8 +42,7 @@ pub(crate) struct Host {
     pub(super) drive: AtomicU32,
     /// 1 if a poll was refused because another thread drives.
     pub(super) refused: AtomicU32,
-    /// The number of polls that have given the lock back and have not returned.
-    pub(super) leaving: AtomicU32,
+    pub(super) leaving: Leaving,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
     pub(super) thread: Guarded<Option<Thread>>,

@@ -4,6 +4,7 @@ use super::drive::IDLE;
 use super::frames::ANY;
 use super::host::{Call, Host};
 use super::keys::Keys;
+use super::leaving::Leaving;
 use super::pool::Pool;
 use super::register::{Living, REGISTER};
 use super::{local, thread, Errno, Options};
@@ -88,7 +89,7 @@ impl Host {
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
-                leaving: AtomicU32::new(0),
+                leaving: Leaving::default(),
                 end: Event::default(),
                 thread: Guarded::new(None),
                 call: call,

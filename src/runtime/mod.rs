@@ -7,6 +7,7 @@ pub(crate) mod drive;
 mod frames;
 mod host;
 pub(crate) mod keys;
+pub(crate) mod leaving;
 mod life;
 mod list;
 mod local;

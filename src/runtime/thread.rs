@@ -74,7 +74,8 @@ impl Host {
                 Err(_) => break self.wait_for_driver(),
             }
         }
-        self.wait_for_polls();
+        // Meanwhile they run no callback.
+        self.leaving.wait(thread::nap);
         Ok(())
     }
 
@@ -84,15 +85,6 @@ impl Host {
         let driving = || self.wheel.shared.driving.load(Ordering::Acquire);
         let seen = driving();
         while seen % 2 == 1 && driving() == seen {
-            thread::nap();
-        }
-    }
-
-    /// Waits until the polls have returned that do not drive any more. Meanwhile they run
-    /// no callback.
-    fn wait_for_polls(&self) {
-        // Acquire: pairs with the Release in `poll`.
-        while self.leaving.load(Ordering::Acquire) != 0 {
             thread::nap();
         }
     }

@@ -18,7 +18,13 @@ pub(crate) struct Bell {
     /// Its edge was reported.
     is_seen: AtomicBool,
     made: AtomicU64,
+    #[cfg(loom)]
+    closed: loom::cell::UnsafeCell<bool>,
 }
+
+// SAFETY: the checker watches each access to `closed`; the rest is atomic.
+#[cfg(loom)]
+unsafe impl Sync for Bell {}
 
 impl Bell {
     fn new() -> Self {
@@ -26,16 +32,33 @@ impl Bell {
             at: AtomicU64::new(NEVER),
             is_seen: AtomicBool::new(false),
             made: AtomicU64::new(0),
+            #[cfg(loom)]
+            closed: loom::cell::UnsafeCell::new(false),
         };
         bell.made.store(1, Ordering::Relaxed);
         bell
     }
 
     pub fn set(&self, at_ns: u64) {
+        self.check();
         // An exchange, so that all of them have one order.
         self.at.swap(at_ns, Ordering::AcqRel);
         self.is_seen.store(false, Ordering::Relaxed);
         system().wake();
+    }
+
+    /// Its wheel is gone. Fails if another use of it does not come before this call.
+    pub fn close(&self) {
+        #[cfg(loom)]
+        // SAFETY: the checker watches.
+        self.closed.with_mut(|closed| unsafe { *closed = true });
+    }
+
+    fn check(&self) {
+        #[cfg(loom)]
+        // SAFETY: as above.
+        self.closed
+            .with(|closed| assert!(!unsafe { *closed }, "closed"));
     }
 
     /// When it goes off, if it has gone off.

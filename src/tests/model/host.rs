@@ -5,6 +5,7 @@ use super::{duel, explore, report, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::runtime::drive::Bounds;
+use crate::runtime::leaving::Leaving;
 use crate::runtime::pool::Crew;
 use crate::runtime::{Errno, Host, Options};
 use crate::sync::AtomicU64 as Tracked;
@@ -405,6 +406,73 @@ fn stop_against_tick_thread_and_worker() {
         cancels_and_waits,
         |w, (), ()| assert_eq!(w.ran(), w.wrote()),
     );
+}
+
+/// After a stop that has met a poll the wheel can go: the poll does not use it any more.
+#[test]
+fn destroy_against_the_end_of_a_poll() {
+    duel(
+        || {
+            let w = on_a_clock_with_one();
+            w.timer(func(1));
+            system().pass(at(1));
+            w
+        },
+        |w| {
+            let one = Bounds { items: 1, ns: 0 };
+            assert_eq!(ended(|| w.host().poll(one, None)), Ok(false));
+        },
+        |w| {
+            let has_begun = w.begun.load(Ordering::Acquire) != 0;
+            if has_begun {
+                w.end();
+            }
+            has_begun
+        },
+        |w, (), is_gone| {
+            if !is_gone {
+                w.end();
+            }
+        },
+    );
+}
+
+/// The same in the words alone, beside two polls that begin later.
+#[test]
+fn stop_against_the_ends_of_three_polls() {
+    #[derive(Default)]
+    struct Polls {
+        leaving: Leaving,
+        /// The driver's lock, and the number of polls that have given it back.
+        lock: Mutex<usize>,
+        written: [Plain; 3],
+    }
+    impl Polls {
+        fn begin(&self) -> (usize, u32) {
+            let mut lock = self.lock.lock().unwrap();
+            let poll = (*lock, self.leaving.begin());
+            *lock += 1;
+            poll
+        }
+        fn end(&self, (number, turn): (usize, u32)) {
+            self.written[number].set(1);
+            self.leaving.end(turn);
+        }
+    }
+    report(explore(None, move || {
+        let p = Arc::new(Polls::default());
+        let others = [1, 2].map(|n| {
+            let p = p.clone();
+            thread::spawn(move || {
+                let polls: Vec<_> = (0..n).map(|_| p.begin()).collect();
+                polls.into_iter().for_each(|poll| p.end(poll));
+            })
+        });
+        let begun = *p.lock.lock().unwrap();
+        p.leaving.wait(thread::yield_now);
+        assert!(p.written[..begun].iter().all(|written| written.get() == 1));
+        others.into_iter().for_each(|poll| poll.join().unwrap());
+    }));
 }
 
 /// A thread whose stop succeeds sees what the callbacks did, even if another thread

@@ -31,5 +31,7 @@ impl Alarm {
 
     pub fn clear(&self) {}
 
-    pub fn close(self) {}
+    pub fn close(self) {
+        system().bell(self.fd as usize).close();
+    }
 }
