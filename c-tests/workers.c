@@ -1,4 +1,8 @@
 /* Callbacks in workers and executors: beside each other, never one twice. */
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "crew.h"
 
 static void wrong_options_are_refused(void)
@@ -356,7 +360,62 @@ static void storm_in_four_workers(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* A wake-up takes one thread a while: the last one of its callback. */
+static __thread int dawdles;
+
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long a[6];
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	long r = real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+
+	if (dawdles && number == SYS_futex)
+		ktap_sleep_ms(50);
+	return r;
+}
+
+static void *run_the_queued(void *w)
+{
+	dawdles = 1;
+	CHECK_EQ(hwheel_run_queued(w), 1);
+	return NULL;
+}
+
+static void *release_it(void *unused)
+{
+	ktap_sleep_ms(30);
+	atomic_store(&release, 1);
+	return unused;
+}
+
+/* So the wheel can go: the executor's thread does not touch it any more. */
+static void a_stop_waits_until_an_executor_has_ended(void)
+{
+	struct hwheel *w = on_call(0);
+	pthread_t runs, releases;
+
+	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, HWHEEL_SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(pthread_create(&runs, NULL, run_the_queued, w), 0);
+	until(&inside, 1);
+	CHECK_EQ(pthread_create(&releases, NULL, release_it, NULL), 0);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(pthread_join(runs, NULL), 0);
+	CHECK_EQ(pthread_join(releases, NULL), 0);
+	CHECK_EQ(atomic_load(&calls), 1);
+}
+
 static const struct ktap_test tests[] = {
+	TEST(a_stop_waits_until_an_executor_has_ended),
 	TEST(wrong_options_are_refused),
 	TEST(a_queue_without_workers_has_no_effect),
 	TEST(a_slow_callback_delays_nobody),

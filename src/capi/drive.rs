@@ -193,12 +193,12 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// hwheel_stop() - Stop the tick thread.
 ///
 /// When this call returns, no callback is running, and none starts until a
-/// thread drives the wheel again. An hwheel_poll() or hwheel_advance() of
-/// another thread has ended. Queued callbacks run first, some on the caller's
-/// stack, because their timers have fired. Meanwhile nothing more is queued: the
-/// driving thread runs callbacks itself. All of this holds without a tick
-/// thread, too. If callbacks return, this call returns in bounded time, whatever
-/// the executor does.
+/// thread drives the wheel again. An hwheel_poll(), hwheel_advance() or
+/// hwheel_run_queued() of another thread has ended. Queued callbacks run first,
+/// some on the caller's stack, because their timers have fired. Meanwhile
+/// nothing more is queued: the driving thread runs callbacks itself. All of this
+/// holds without a tick thread, too. If callbacks return, this call returns in
+/// bounded time, whatever the executor does.
 ///
 /// Timers stay pending, and arming works as before: hwheel_start() continues,
 /// and so does hwheel_poll().

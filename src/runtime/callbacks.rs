@@ -90,7 +90,10 @@ impl Host {
     pub fn work(&self) -> Result<bool, Errno> {
         self.check()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
-        let run = pool.take().map(|fired| self.run_queued(pool, &fired));
+        let run = pool.take();
+        if let Some(fired) = &run {
+            pool.by_guest(|| self.run_queued(pool, fired));
+        }
         Ok(run.is_some())
     }
 

@@ -77,6 +77,8 @@ pub(crate) struct Pool {
     overload: Overload,
     quit: AtomicU32,
     unfinished: AtomicU64,
+    /// The number of callbacks that threads of the caller run.
+    guests: AtomicU32,
     /// The number of stops that are under way.
     closed: AtomicU32,
     /// The timer for which the driver waits for room, or 0.
@@ -103,6 +105,7 @@ impl Pool {
             overload: crew.overload,
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
+            guests: AtomicU32::new(0),
             closed: AtomicU32::new(0),
             offered: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
@@ -250,6 +253,17 @@ impl Pool {
         }
     }
 
+    /// Calls `run`, which runs and finishes a callback, in a thread that `dismiss` does not
+    /// join: a stop waits until the thread does not use the wheel any more.
+    pub fn by_guest<R>(&self, run: impl FnOnce() -> R) -> R {
+        // Relaxed: a thread that sees the callback finished sees it.
+        self.guests.fetch_add(1, Ordering::Relaxed);
+        let result = run();
+        // Release: the last use; pairs with the Acquire in `empty`.
+        self.guests.fetch_sub(1, Ordering::Release);
+        result
+    }
+
     fn is_closed(&self) -> bool {
         // Relaxed: a thread that closes the queue looks at it afterwards. Both
         // sides have a fence in between.
@@ -278,6 +292,10 @@ impl Pool {
             if !run(&fired) {
                 return;
             }
+        }
+        // Acquire: pairs with the Release in `by_guest`.
+        while self.guests.load(Ordering::Acquire) != 0 {
+            thread::nap();
         }
     }
 

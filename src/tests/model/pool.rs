@@ -123,6 +123,27 @@ fn pool_worker_against_a_driver_that_stops() {
     );
 }
 
+/// A stop sees the last use of the pool by a thread of the caller.
+#[test]
+fn pool_stop_against_the_end_of_a_guest() {
+    duel(
+        Callbacks::full,
+        |c| {
+            if c.pool.take().is_some() {
+                c.pool.by_guest(|| {
+                    c.run_queued();
+                    c.offered.set(2);
+                });
+            }
+        },
+        |c| {
+            c.stop(1);
+            assert!(c.offered.get() <= 2);
+        },
+        |_, (), ()| {},
+    );
+}
+
 /// A driver that waits for room gets it.
 #[test]
 fn pool_full_queue_against_a_worker() {
