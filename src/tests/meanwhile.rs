@@ -825,6 +825,23 @@ fn a_callback_that_holds_up_its_timer_in_a_rescue() {
     assert_eq!(fired(&w, 6 * LEAP + 1, 9), [h]);
 }
 
+/// A callback ends in a thread that gets no shard, and its timer has come due meanwhile. The
+/// timer fires at the next call, although the hand does not move.
+#[test]
+fn a_callback_that_ends_in_a_thread_without_a_shard() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, called(), Some(at(5))).unwrap();
+    assert_eq!(fired(&w, 5, 9), [h]);
+    w.arm(own, h, at(6), How::Always).unwrap();
+    assert_eq!(fired(&w, 6, 9), []);
+    w.finish(&Stranger(|| ()), h, || ());
+    assert!(!w.nothing_due(at(6)));
+    assert_eq!(w.next_expiry(), Some(at(6)));
+    assert_eq!(fired(&w, 6, 9), [h]);
+    assert!(!w.is_in_rescue());
+}
+
 /// A burst is held up for so long that its deadline would no longer read right: the periods
 /// are counted, and it keeps its rhythm.
 #[test]

@@ -5,13 +5,14 @@
 //!
 //! The driver repairs promises before it announces another goal, while promises are
 //! suspended (`clean.rs`). It clears each link that may name a dropped entry, and
-//! gives each armed timer an entry of its own. A thread that is about to publish
-//! may still name a dropped entry. While there is such a thread, the driver
-//! continues to go through all nodes, and makes no entries: they would be more with
-//! each sweep.
+//! gives each armed timer an entry of its own, an urgent one if the timer is due. A
+//! thread that is about to publish may still name a dropped entry. While there is such
+//! a thread, the driver continues to go through all nodes, and makes no entries: they
+//! would be more with each sweep.
 
 use super::visit::BUSY_AGAIN;
 use super::{Sink, Sweep};
+use crate::core::entry::Entry;
 use crate::core::memory::Memory;
 use crate::core::node::Link;
 use crate::core::shard::Shard;
@@ -90,7 +91,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let hand = self.d.hand;
         for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
-            self.keep_promise(index, hot, state.due(hand), hand);
+            match state.due(hand) {
+                // An entry of the next tick would be late.
+                due if due <= hand => {
+                    self.place_in(wheel.buckets.urgent(), Entry::new(index, hand, hand));
+                }
+                due => self.keep_promise(index, hot, due, hand),
+            }
         }
     }
 }

@@ -157,8 +157,12 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Places an entry for tick `k` while the hand is at `hand`, without a read of its
     /// node. False without memory; then the driver goes through all nodes.
     pub(super) fn place(&mut self, entry: Entry, k: u64, hand: u64) -> bool {
+        self.place_in(self.wheel.levels.place(k, hand).bucket, entry)
+    }
+
+    /// The same in a bucket.
+    pub(super) fn place_in(&mut self, bucket: u32, entry: Entry) -> bool {
         let wheel = self.wheel;
-        let bucket = wheel.levels.place(k, hand).bucket;
         if !self.own.push(&wheel.memory, bucket, entry) {
             // Release: as of a request by a thread.
             wheel.shared.rescue.store(1, Ordering::Release);
