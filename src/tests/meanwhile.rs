@@ -842,6 +842,21 @@ fn a_callback_that_ends_in_a_thread_without_a_shard() {
     assert!(!w.is_in_rescue());
 }
 
+/// The same, and the driver falls asleep before it has made that visit.
+#[test]
+fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_shard() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let h = w.setup(own, called(), Some(at(5))).unwrap();
+    assert_eq!(fired(&w, 5, 9), [h]);
+    w.arm(own, h, at(6), How::Always).unwrap();
+    assert_eq!(fired(&w, 6, 9), []);
+    w.finish(&Stranger(|| ()), h, || ());
+    assert_eq!(asleep(&w), 0);
+    assert!(!w.nothing_due(at(6)));
+    assert_eq!(fired(&w, 6, 9), [h]);
+}
+
 /// A burst is held up for so long that its deadline would no longer read right: the periods
 /// are counted, and it keeps its rhythm.
 #[test]

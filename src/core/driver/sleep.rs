@@ -116,8 +116,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return 0;
         }
         if self.is_rescuing() {
-            // The hand goes through every tick.
-            return self.d.hand + 1;
+            // At once; or, if the last sweep has found nothing to do, at the next tick, which
+            // it has said.
+            return self.d.hand;
         }
         let mut budget = SETTLE;
         wheel.first_wanted(self.d.hand, NEVER, |bucket| {
