@@ -383,8 +383,9 @@ impl StateWord {
 
     /// Free, with the low part of the next generation. `give_back` completes the high
     /// part.
+    /// Not 0, which is the word of a node that was never used.
     fn next_life(self) -> Self {
-        StateWord(self.0.wrapping_add(1 << GEN_SHIFT) & GEN | self.0 & !LOW)
+        StateWord(self.0.wrapping_add(1 << GEN_SHIFT) & GEN | self.0 & !LOW | 1 << LOW_BITS)
     }
 
     /// Whether the generation of a freed word has just wrapped.

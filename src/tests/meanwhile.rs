@@ -5,10 +5,10 @@ use super::{config, Collect, Heap, Own, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
-use crate::core::life::Spec;
+use crate::core::life::{first_generation, Spec};
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST, VALUE};
-use crate::core::state::{index_of, Handle, LEAP, NEVER};
+use crate::core::state::{index_of, Handle, GEN_MASK, LEAP, NEVER};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -912,4 +912,24 @@ fn more_periods_left_out_than_are_counted() {
         }),
     );
     assert!(missed >= VALUE, "{missed:x}");
+}
+
+/// The word and the link of a freed node are not those of one that was never used: its first
+/// generations do not come back.
+#[test]
+fn a_node_whose_generation_is_0() {
+    let config = Config {
+        tick_ns: TICK,
+        salt: u64::from(0_u32.wrapping_sub(first_generation(1, 64)) & GEN_MASK),
+        ..config(4, 8, at((1 << 38) - 1))
+    };
+    let w = Wheel::new(Heap, config).unwrap();
+    let own = &Own(w.attach().unwrap());
+    let first = w.setup(own, Spec::default(), Some(at(1 << 38))).unwrap();
+    assert_eq!(w.free(own, first), Ok(true));
+    w.shared.rescue.store(1, crate::sync::Ordering::Relaxed);
+    assert_eq!(fired(&w, (1 << 38) + 1, 9), []);
+    let second = w.setup(own, Spec::default(), None).unwrap();
+    assert_eq!(index_of(first), index_of(second));
+    assert_ne!(first, second);
 }
