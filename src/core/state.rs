@@ -382,8 +382,7 @@ impl StateWord {
     }
 
     /// Free, with the low part of the next generation. `give_back` completes the high
-    /// part.
-    /// Not 0, which is the word of a node that was never used.
+    /// part. Not 0, which is the word of a node that was never used.
     fn next_life(self) -> Self {
         StateWord(self.0.wrapping_add(1 << GEN_SHIFT) & GEN | self.0 & !LOW | 1 << LOW_BITS)
     }
