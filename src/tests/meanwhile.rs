@@ -39,6 +39,12 @@ fn at(tick: u64) -> u64 {
 #[derive(Default)]
 struct Refused(AtomicBool);
 
+impl Refused {
+    fn refuse(&self, refuse: bool) {
+        self.0.store(refuse, Ordering::Relaxed);
+    }
+}
+
 impl Memory for &Refused {
     fn map(&self, bytes: usize, pages: Pages) -> *mut u8 {
         if self.0.load(Ordering::Relaxed) {
@@ -69,17 +75,19 @@ fn burst() -> Spec {
     }
 }
 
+/// Shows each timer that an advance fires to `take`, which says whether there is room for more.
+fn advance<M: Memory>(w: &Wheel<M>, now: u64, take: impl FnMut(&Fired) -> bool) {
+    w.drive().unwrap().advance(now, Collect(take));
+}
+
 /// What an advance to `tick` fires, `most` at the most.
 fn fired<M: Memory>(w: &Wheel<M>, tick: u64, most: usize) -> Vec<Handle> {
     let mut all = Vec::new();
-    w.drive().unwrap().advance(
-        at(tick),
-        Collect(|f: &Fired| {
-            assert!(f.deadline_ns <= at(tick), "early");
-            all.push(f.handle);
-            all.len() < most
-        }),
-    );
+    advance(w, at(tick), |f| {
+        assert!(f.deadline_ns <= at(tick), "early");
+        all.push(f.handle);
+        all.len() < most
+    });
     all
 }
 
@@ -386,7 +394,7 @@ fn no_memory_in_an_arm() {
     let own = &Own(w.attach().unwrap());
     let rests = w.setup(own, Spec::default(), None).unwrap();
     let armed = w.setup(own, Spec::default(), Some(at(900))).unwrap();
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     // The shard has some room at hand.
     let mut spare = 0;
     while w.arm_at(own, armed, at(899 - spare)) == 1 {
@@ -411,7 +419,7 @@ fn no_memory_in_an_arm() {
     assert_eq!(w.arm_at(own, armed, at(950)), 1);
     assert_eq!(w.arm(own, rests, NEVER, How::Always), Ok(false));
     assert_eq!(fired(&w, 949, 9), []);
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     assert_eq!(fired(&w, 950, 9), [armed]);
 }
 
@@ -479,16 +487,13 @@ fn an_arm_in_a_callback_hides_no_slot() {
     let make = |tick| w.setup(own, Spec::default(), Some(at(tick))).unwrap();
     let [third, second, first] = [400, 300, 250].map(make);
     let (mut all, mut later) = (Vec::new(), None);
-    w.drive().unwrap().advance(
-        at(1000),
-        Collect(|f: &Fired| {
-            if f.handle == first {
-                later = Some(make(1008));
-            }
-            all.push(f.handle);
-            true
-        }),
-    );
+    advance(&w, at(1000), |f| {
+        if f.handle == first {
+            later = Some(make(1008));
+        }
+        all.push(f.handle);
+        true
+    });
     assert_eq!(all, [first, second, third]);
     assert_eq!(fired(&w, 1008, 9), [later.unwrap()]);
 }
@@ -506,16 +511,13 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
     // The last tick of the first step.
     let last = w.setup(own, Spec::default(), Some(at(LEAP + 3))).unwrap();
     let mut all = Vec::new();
-    w.drive().unwrap().advance(
-        at(LEAP + 4),
-        Collect(|f: &Fired| {
-            if f.handle == last {
-                w.finish(own, h, || ());
-            }
-            all.push(f.handle);
-            true
-        }),
-    );
+    advance(&w, at(LEAP + 4), |f| {
+        if f.handle == last {
+            w.finish(own, h, || ());
+        }
+        all.push(f.handle);
+        true
+    });
     assert_eq!(all, [last, h]);
 }
 
@@ -545,10 +547,10 @@ fn no_memory_at_the_end_of_a_callback() {
     assert_eq!(fired(&w, 10, 9), [h]);
     // Its callback still runs.
     assert_eq!(fired(&w, 20, 9), []);
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     w.finish(worker, h, || ());
     assert!(!w.nothing_due(20));
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     assert_eq!(fired(&w, 21, 9), [h]);
     w.finish(worker, h, || ());
     assert_eq!(fired(&w, 30, 9), [h]);
@@ -562,13 +564,13 @@ fn a_full_batch_in_the_middle_of_a_rescue() {
     let w = wheel_of(&memory, 6);
     let own = &Own(w.attach().unwrap());
     let all = [0; 3].map(|_| w.setup(own, Spec::default(), Some(at(300))).unwrap());
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     // They cannot be moved to the lowest level.
     assert_eq!(fired(&w, 299, 9), []);
     assert_eq!(fired(&w, 300, 1), all[..1]);
     assert_eq!(fired(&w, 300, 1), all[1..2]);
     assert_eq!(fired(&w, 300, 9), all[2..]);
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     let late = w.setup(own, Spec::default(), Some(at(900))).unwrap();
     assert_eq!(fired(&w, 899, 9), []);
     assert_eq!(fired(&w, 900, 9), [late]);
@@ -690,13 +692,10 @@ fn a_clean_up_next_to_the_hand() {
         let mut n = 0;
         for now in [tick * SHORT - 1, tick * SHORT] {
             assert_eq!(n, 0, "early");
-            w.drive().unwrap().advance(
-                now,
-                Collect(|_: &Fired| {
-                    n += 1;
-                    true
-                }),
-            );
+            advance(&w, now, |_| {
+                n += 1;
+                true
+            });
         }
         assert_eq!((n, w.entries()), (1, 0));
     }
@@ -733,9 +732,9 @@ fn a_clean_up_while_a_callback_holds_up_its_timer() {
 fn a_clean_up_behind_a_shard_without_memory() {
     let memory = Refused::default();
     let w = wheel_of(&memory, 8);
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     assert_eq!(w.attach(), Err(Error::Memory));
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     let own = &Own(w.attach().unwrap());
     let moved = w.setup(own, Spec::default(), None).unwrap();
     for earlier in 0..20_000 {
@@ -776,9 +775,9 @@ fn a_stopped_thread_and_a_rescue() {
     stopped
         .publishing
         .store(index_of(all[0]), Ordering::Relaxed);
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     assert_eq!(fired(&w, 1990, 9), []);
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     assert!(w.is_in_rescue());
     for tick in 1991..2000 {
         assert_eq!(fired(&w, tick, 9), []);
@@ -796,7 +795,7 @@ fn a_driver_sleeps_in_a_rescue() {
     let w = wheel_of(&memory, 6);
     let own = &Own(w.attach().unwrap());
     let h = w.setup(own, Spec::default(), Some(at(2000))).unwrap();
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     assert_eq!(fired(&w, 1990, 9), []);
     for tick in 1990..1999 {
         assert_eq!(fired(&w, tick, 9), []);
@@ -818,9 +817,9 @@ fn a_callback_that_holds_up_its_timer_in_a_rescue() {
     let h = w.setup(own, called(), Some(at(1))).unwrap();
     assert_eq!(fired(&w, 1, 9), [h]);
     w.arm(own, h, at(300), How::Always).unwrap();
-    memory.0.store(true, Ordering::Relaxed);
+    memory.refuse(true);
     assert_eq!(fired(&w, 6 * LEAP, 9), []);
-    memory.0.store(false, Ordering::Relaxed);
+    memory.refuse(false);
     w.finish(own, h, || ());
     assert_eq!(fired(&w, 6 * LEAP + 1, 9), [h]);
 }
@@ -874,14 +873,11 @@ fn a_burst_that_is_held_up_for_long() {
     w.finish(own, h, || ());
     let (mut periods, mut last) = (0, 0);
     for now in 0..50 {
-        w.drive().unwrap().advance(
-            at(11 + 41 * PERIOD + now),
-            Collect(|f: &Fired| {
-                periods += 1 + f.missed;
-                last = f.deadline_ns;
-                true
-            }),
-        );
+        advance(&w, at(11 + 41 * PERIOD + now), |f| {
+            periods += 1 + f.missed;
+            last = f.deadline_ns;
+            true
+        });
         w.finish(own, h, || ());
     }
     assert_eq!((periods, last), (41, at(10 + 41 * PERIOD)));
@@ -904,13 +900,10 @@ fn more_periods_left_out_than_are_counted() {
     assert_eq!(fired(&w, (1 << 28) + 1, 9), []);
     w.finish(own, h, || ());
     let mut missed = 0;
-    w.drive().unwrap().advance(
-        at((1 << 28) + 2),
-        Collect(|f: &Fired| {
-            missed = f.missed;
-            true
-        }),
-    );
+    advance(&w, at((1 << 28) + 2), |f| {
+        missed = f.missed;
+        true
+    });
     assert!(missed >= VALUE, "{missed:x}");
 }
 
