@@ -119,7 +119,10 @@ static void a_cancelled_timer_does_not_count(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* So many that the call does not read them all: a time, perhaps, but not for long. */
+/*
+ * There are more timers than the call reads, so it may still return a time after all
+ * are cancelled, but only for a few ticks.
+ */
 static void of_many_cancelled_timers_it_says_little(void)
 {
 	enum { N = 5000, TICKS = 7 };

@@ -191,7 +191,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             }
         }
         *left -= taken;
-        // What goes back does not count.
+        // Entries that a clean-up puts back do not bring the next request nearer.
         let ask_at = &self.own.ask_at;
         ask_at.set(ask_at.get() + taken as u64);
         self.wheel.shared.count.taken.bump(taken as u64);
