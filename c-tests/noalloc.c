@@ -186,7 +186,7 @@ static void nor_does_a_short_key(void)
 	CHECK_EQ(hwheel_key_mod(w, key, 31, 2 * SEC, 0), 1);
 	CHECK_EQ(hwheel_key_pending(w, key, 31), 1);
 	CHECK_EQ(allocations - before, 0);
-	/* what was copied is freed */
+	/* the copy of the key is freed */
 	CHECK_EQ(hwheel_key_delete(w, key, 31), 1);
 	CHECK_EQ(allocations - before, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -375,7 +375,7 @@ static void *first_and_second_call(void *arg)
 	return first <= 1 && allocations - before == first ? NULL : arg;
 }
 
-/* The C library keeps the values of later keys on the heap. */
+/* After the first 32 keys, the C library keeps a thread's values on the heap. */
 static void behind_many_keys(void)
 {
 	struct hwheel *w[2];
@@ -392,14 +392,14 @@ static void behind_many_keys(void)
 	EXPECT(bad == NULL, 1);
 }
 
-/* In a child: its first wheel comes after the keys. */
+/* In a child, so that the first wheel of the process comes after the keys. */
 static void behind_many_keys_a_thread_allocates_once(void)
 {
 	in_a_child(behind_many_keys);
 }
 
 static const struct ktap_test tests[] = {
-	/* first: before this process makes a wheel */
+	/* it must come first: this process has no wheel yet */
 	TEST(behind_many_keys_a_thread_allocates_once),
 	TEST(the_counters_count),
 	TEST(a_thread_that_has_met_the_wheel_calls_no_allocator),

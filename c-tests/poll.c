@@ -232,7 +232,7 @@ static void it_works_without_the_descriptor(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* The child has a copy of the descriptor, so the epoll keeps it. */
+/* The child has a copy of the descriptor, so the epoll still watches it. */
 static void a_wheel_that_is_gone_wakes_nobody(void)
 {
 	struct epoll_event e = { .events = EPOLLIN };
@@ -250,7 +250,7 @@ static void a_wheel_that_is_gone_wakes_nobody(void)
 		child = fork();
 		CHECK(child >= 0);
 		if (child == 0) {
-			/* which does not silence the parent's */
+			/* it must not disarm the parent's timer */
 			hwheel_destroy(w);
 			alarm(30);
 			pause();

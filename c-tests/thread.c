@@ -501,7 +501,7 @@ static void a_thread_that_is_cancelled_ends_the_wheel_first(void)
 	}
 }
 
-/* The system call of one thread takes a while: the last one of its poll. */
+/* Delays one thread in timerfd_settime(), the last system call of its poll. */
 static __thread int dawdles;
 static atomic_int signalled;
 
@@ -541,7 +541,7 @@ static void *poll_one_of_two(void *unused)
 	return unused;
 }
 
-/* So the wheel can go: the poll does not touch it any more. */
+/* After the stop, no poll uses the wheel, so it can be destroyed. */
 static void a_stop_waits_until_a_poll_has_ended(void)
 {
 	for (int started = 0; started < 2; started++) {
@@ -555,7 +555,7 @@ static void a_stop_waits_until_a_poll_has_ended(void)
 		ktap_sleep_ms(3);
 		CHECK_EQ(pthread_create(&thread, NULL, poll_one_of_two, NULL), 0);
 		until(&signalled, 1);
-		/* the poll has given its place to a tick thread meanwhile */
+		/* a tick thread has started while the poll returns */
 		while (started && hwheel_start(polled.w) == -EBUSY)
 			ktap_sleep_ms(1);
 		CHECK_EQ(hwheel_stop(polled.w), 0);
@@ -573,7 +573,7 @@ static void cancel_this_thread(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-/* No callback after it is a cancellation point, and nor is the library. */
+/* The thread reaches no cancellation point, neither in a callback nor in the library. */
 static void a_tick_thread_that_is_cancelled_drives_on(void)
 {
 	struct hwheel *w = wheel();
@@ -606,7 +606,7 @@ static void *stop_the_polled(void *unused)
 	return unused;
 }
 
-/* There is always a poll that returns, but none stays. */
+/* At every moment some poll is about to return, but each one does return. */
 static void a_stop_waits_for_no_later_poll(void)
 {
 	enum { POLLS = 4, TIMERS = 4000 };

@@ -360,7 +360,7 @@ static void storm_in_four_workers(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* A wake-up takes one thread a while: the last one of its callback. */
+/* Delays one thread in futex(), which wakes the waiting threads after its callback. */
 static __thread int dawdles;
 
 long syscall(long number, ...)
@@ -396,7 +396,7 @@ static void *release_it(void *unused)
 	return unused;
 }
 
-/* So the wheel can go: the executor's thread does not touch it any more. */
+/* After the stop, the executor's thread does not use the wheel, so it can be destroyed. */
 static void a_stop_waits_until_an_executor_has_ended(void)
 {
 	struct hwheel *w = on_call(0);

@@ -5,8 +5,8 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Two counts, which take turns. A poll belongs to the turn that runs while it has the
 /// lock. The next turn begins when no poll of the turn before is left, so each count
-/// reaches zero, even if other threads poll all the time. After two more turns a stop
-/// knows that the polls are gone that it has met.
+/// reaches zero, even if other threads poll all the time. When two more turns have begun,
+/// the polls that a stop has met are over.
 #[derive(Default)]
 pub(crate) struct Leaving {
     turn: AtomicU32,

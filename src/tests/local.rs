@@ -1,4 +1,4 @@
-//! Which shards a thread holds.
+//! The shards that a thread holds.
 
 use super::*;
 use crate::api::Wheel;
@@ -41,7 +41,7 @@ fn an_arm_waits_for_no_lock() {
             wait_for_lock.recv().unwrap();
             arm(one_more);
             assert_eq!(table::beyond(), 0);
-            // One was given up for that, and all beyond; none else.
+            // The thread has given up one of its places, and all beyond the table; no other.
             let kept = wheels.iter().filter(|w| owned(w) > usual).count();
             assert_eq!(kept, table::PLACES - 1);
             wheels.iter().for_each(|w| _ = arm(w));
@@ -49,7 +49,7 @@ fn an_arm_waits_for_no_lock() {
         wait_for_arms.recv().unwrap();
         drop(locked);
         unlocked.send(()).unwrap();
-        // Not before the end of the thread, as the scope may be.
+        // The scope may end before the thread has given back its shards; a join does not.
         arms.join().unwrap();
     });
     assert!(wheels.iter().all(|w| owned(w) == usual));

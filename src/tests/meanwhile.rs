@@ -883,7 +883,7 @@ fn a_burst_that_is_held_up_for_long() {
     assert_eq!((periods, last), (41, at(10 + 41 * PERIOD)));
 }
 
-/// The number of periods left out ends at the largest that the record holds.
+/// The number of skipped periods stops at the largest value that the record holds.
 #[test]
 fn more_periods_left_out_than_are_counted() {
     let w = wheel();

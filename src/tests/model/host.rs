@@ -408,7 +408,7 @@ fn stop_against_tick_thread_and_worker() {
     );
 }
 
-/// After a stop that has met a poll the wheel can go: the poll does not use it any more.
+/// After a stop beside a poll the wheel can be destroyed: the poll no longer uses it.
 #[test]
 fn destroy_against_the_end_of_a_poll() {
     duel(
@@ -437,7 +437,7 @@ fn destroy_against_the_end_of_a_poll() {
     );
 }
 
-/// The same in the words alone, beside two polls that begin later.
+/// The same for the counts of `Leaving` alone, beside two polls that begin later.
 #[test]
 fn stop_against_the_ends_of_three_polls() {
     #[derive(Default)]

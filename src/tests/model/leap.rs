@@ -139,8 +139,8 @@ fn leap_against_an_arm_that_changes_nothing() {
     );
 }
 
-/// A thread that gets no shard relies on a promise. Before its exchange the hand passes that
-/// and leaps. So its word does not read right, and it has nowhere to push.
+/// A thread that gets no shard relies on a promise. Before its exchange the hand passes the
+/// promise and leaps. So its word does not give the right deadline, and it cannot push an entry.
 #[test]
 fn leap_against_an_arm_without_a_shard() {
     duel_to(
