@@ -184,7 +184,7 @@ impl<M: Memory> Wheel<M> {
                     continue;
                 }
                 if let How::Within(_) = how {
-                    count.armed[1].bump(1);
+                    count.arm(true);
                 }
                 return Ok(was);
             }
@@ -212,7 +212,7 @@ impl<M: Memory> Wheel<M> {
                     fence_after_rmw();
                     let was = state.is_armed();
                     probe!(start, self, handle, ns, was);
-                    count.armed[usize::from(was)].bump(1);
+                    count.arm(was);
                     let Node { own, index, hot } = node;
                     let arm = Arm {
                         own: Some(own),
@@ -457,7 +457,7 @@ impl<M: Memory> Wheel<M> {
             // Either this thread has the timer, or the drain has.
             match self.exchange(arm.hot, word, word.fired()) {
                 Ok(_) => {
-                    self.count(arm.own, |c| &c.armed[0], u64::MAX);
+                    self.count(arm.own, |c| &c.arms, u64::MAX);
                     return Err(Error::Shutdown);
                 }
                 Err(seen) if seen.is_same_arm(word) => word = seen,

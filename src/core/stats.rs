@@ -30,8 +30,12 @@ impl Tally {
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Count {
-    /// Arms: of timers that rested, and of timers that were pending.
-    pub armed: [Tally; 2],
+    /// Arms.
+    pub arms: Tally,
+    /// Of these, those of timers that were pending. There is no count for each kind: the
+    /// place of its store would depend on the timer, which is often not in the cache, and
+    /// the loads of later calls would wait until the processor knows that place.
+    pub moves: Tally,
     /// Pending timers that a call has ended: deleted, shut down or freed.
     pub cancels: Tally,
     /// Entries pushed; of these, those pushed because the hand had passed.
@@ -40,6 +44,15 @@ pub(crate) struct Count {
     pub setups: Tally,
     pub frees: Tally,
     pub kicks: Tally,
+}
+
+impl Count {
+    /// Counts an arm of a timer that was pending or not, where one thread writes.
+    #[inline(always)]
+    pub fn arm(&self, was: bool) {
+        self.arms.bump(1);
+        self.moves.bump(was.into());
+    }
 }
 
 /// The counts of the driver, beside those in its shard.

@@ -287,6 +287,11 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
+    pub(super) fn count_arm(&self, own: Option<Producer<'_>>, was: bool) {
+        self.count(own, |c| &c.arms, 1);
+        self.count(own, |c| &c.moves, was.into());
+    }
+
     pub(super) fn owned(&self, caller: &impl Caller) -> Option<Producer<'_>> {
         caller.token().ok().map(|token| self.producer(token))
     }
@@ -307,11 +312,17 @@ impl<M: Memory> Wheel<M> {
         self.total(|c| &c.setups).saturating_sub(freed)
     }
 
+    /// Arms of timers that were not pending.
+    pub fn armed(&self) -> u64 {
+        let moves = self.total(|c| &c.moves);
+        self.total(|c| &c.arms).saturating_sub(moves)
+    }
+
     /// Timers that are pending; exact while no thread uses the wheel.
     pub fn pending(&self) -> u64 {
         let d = &self.shared.count;
         let ended = self.total(|c| &c.cancels) + d.drained.get() + d.fired.get();
-        (self.total(|c| &c.armed[0]) + d.periods.get()).saturating_sub(ended)
+        (self.armed() + d.periods.get()).saturating_sub(ended)
     }
 
     /// Entries in buckets.

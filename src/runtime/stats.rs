@@ -73,7 +73,7 @@ pub(crate) fn stats(host: &Host) -> Result<Stats, Errno> {
     host.check()?;
     let w = &host.wheel;
     let driven = &w.shared.count;
-    let (armed, rearmed) = (w.total(|c| &c.armed[0]), w.total(|c| &c.armed[1]));
+    let (armed, rearmed) = (w.armed(), w.total(|c| &c.moves));
     let (pushes, repeats) = (w.total(|c| &c.pushes), w.total(|c| &c.repeats));
     let entries = w.entries();
     let (queued, dropped, revoked) = host.queue();

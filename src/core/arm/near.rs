@@ -75,17 +75,17 @@ impl<M: Memory> Wheel<M> {
             return self.arm_unrelied(handle, tick, state.is_armed(), caller);
         }
         let Some(token) = caller.token_at_hand() else {
-            return self.count_arm(state.is_armed(), caller);
+            return self.count_without_shard(state.is_armed(), caller);
         };
-        self.producer(token).count.armed[usize::from(state.is_armed())].bump(1);
+        self.producer(token).count.arm(state.is_armed());
         state.is_armed().into()
     }
 
     /// The end of an arm in a thread whose shard is not at hand.
     #[cold]
     #[inline(never)]
-    fn count_arm(&self, was: bool, caller: &impl Caller) -> Answer {
-        self.count(self.owned(caller), |c| &c.armed[usize::from(was)], 1);
+    fn count_without_shard(&self, was: bool, caller: &impl Caller) -> Answer {
+        self.count_arm(self.owned(caller), was);
         was.into()
     }
 
@@ -133,7 +133,7 @@ impl<M: Memory> Wheel<M> {
         {
             return self.arm_pushed(handle, tick, gate, state.is_armed(), caller);
         }
-        own.count.armed[usize::from(state.is_armed())].bump(1);
+        own.count.arm(state.is_armed());
         self.publish(own, hot, handle, tick);
         self.consider_cleaning(caller, own);
         state.is_armed().into()
@@ -197,7 +197,7 @@ impl<M: Memory> Wheel<M> {
         caller: &impl Caller,
     ) -> Answer {
         let own = self.owned(caller);
-        self.count(own, |c| &c.armed[usize::from(was)], 1);
+        self.count_arm(own, was);
         let index = index_of(handle);
         let arm = Arm {
             own,
