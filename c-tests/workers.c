@@ -360,8 +360,9 @@ static void storm_in_four_workers(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Delays one thread in futex(), which wakes the waiting threads after its callback. */
+/* Delays one thread in futex(), which wakes the thread that waits for its callback. */
 static __thread int dawdles;
+static atomic_int dawdling;
 
 long syscall(long number, ...)
 {
@@ -377,8 +378,11 @@ long syscall(long number, ...)
 		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
 	long r = real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 
-	if (dawdles && number == SYS_futex)
+	if (dawdles && number == SYS_futex) {
+		atomic_store(&dawdling, 1);
 		ktap_sleep_ms(50);
+		atomic_store(&dawdling, 0);
+	}
 	return r;
 }
 
@@ -386,6 +390,14 @@ static void *run_the_queued(void *w)
 {
 	dawdles = 1;
 	CHECK_EQ(hwheel_run_queued(w), 1);
+	return NULL;
+}
+
+static hwheel_timer_t held;
+
+static void *delete_it(void *w)
+{
+	CHECK_EQ(hwheel_timer_delete_sync(w, held), 0);
 	return NULL;
 }
 
@@ -400,14 +412,17 @@ static void *release_it(void *unused)
 static void a_stop_waits_until_an_executor_has_ended(void)
 {
 	struct hwheel *w = on_call(0);
-	pthread_t runs, releases;
+	pthread_t runs, waits, releases;
 
-	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
+	held = arm(w, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, HWHEEL_SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(pthread_create(&runs, NULL, run_the_queued, w), 0);
 	until(&inside, 1);
+	CHECK_EQ(pthread_create(&waits, NULL, delete_it, w), 0);
 	CHECK_EQ(pthread_create(&releases, NULL, release_it, NULL), 0);
 	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK_EQ(atomic_load(&dawdling), 0);
+	CHECK_EQ(pthread_join(waits, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 	CHECK_EQ(pthread_join(runs, NULL), 0);
 	CHECK_EQ(pthread_join(releases, NULL), 0);

@@ -529,7 +529,7 @@ impl Wheel {
     /// As [`fd`](Wheel::fd).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool, Error> {
         let fd = self.host().descriptor()?;
-        ready(fd, timeout).map_err(|e| Error::from(-e))
+        Ok(ready(fd, timeout)?)
     }
 
     /// Starts the tick thread, which sleeps until timers are due, calls the handler and

@@ -49,8 +49,9 @@ impl Host {
     pub(super) fn run_queued(&self, pool: &Pool, fired: &Fired) -> bool {
         Frame::enter(self.id, |frame| self.run(frame, fired));
         self.finish(fired.handle);
+        let is_ours = self.is_ours();
         pool.finished();
-        self.is_ours()
+        is_ours
     }
 
     /// Runs the callback of a timer here, or passes it to the pool.
@@ -90,21 +91,14 @@ impl Host {
     pub fn work(&self) -> Result<bool, Errno> {
         self.check()?;
         let pool = self.pool.as_ref().ok_or(-libc::EINVAL)?;
-        let run = pool.take();
-        if let Some(fired) = &run {
-            pool.by_guest(|| self.run_queued(pool, fired));
-        }
+        let run = pool.take().map(|fired| self.run_queued(pool, &fired));
         Ok(run.is_some())
     }
 
     /// The numbers of callbacks that are queued, were dropped, and were taken out.
     pub fn queue(&self) -> (u64, u64, u64) {
-        self.pool.as_ref().map_or((0, 0, 0), |pool| {
-            // Relaxed, both: counts.
-            let [dropped, revoked] =
-                [&pool.dropped, &pool.revoked].map(|n| n.load(Ordering::Relaxed));
-            (pool.queued(), dropped, revoked)
-        })
+        let counts = |pool: &Pool| (pool.queued(), pool.dropped.get(), pool.revoked.get());
+        self.pool.as_ref().map_or((0, 0, 0), counts)
     }
 
     /// Cancels a timer and waits for the end of its callback: true if it was armed, or

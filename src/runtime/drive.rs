@@ -241,14 +241,12 @@ impl Host {
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
         let clock = self.clock.ok_or(-libc::EINVAL)?;
-        let fd = self.fd.load(Ordering::Acquire);
-        if fd >= 0 {
-            return Ok(fd);
+        if let Some(alarm) = self.alarm() {
+            return Ok(alarm.fd);
         }
-        let alarm = Alarm::new(clock).map_err(|e| -e)?;
+        let alarm = Alarm::new(clock)?;
         // A first poll finds the timers that are armed already.
-        let is_set = alarm.set(0).map_err(|e| -e);
-        let made = is_set.map(|()| {
+        let made = alarm.set(0).map(|()| {
             self.fd
                 .compare_exchange(-1, alarm.fd, Ordering::Release, Ordering::Acquire)
                 .map_or_else(|first| first, |_| alarm.fd)

@@ -2,6 +2,7 @@
 
 use super::keys::Keys;
 use super::leaving::Leaving;
+use super::list::Node;
 use super::pool::Pool;
 use super::register::{Living, Register};
 use super::{Errno, Executor};
@@ -26,7 +27,7 @@ pub(crate) struct Host {
     pub wheel: Wheel<Mmap>,
     pub id: u64,
     pub(super) register: &'static Mutex<Register>,
-    pub(super) living: Living,
+    pub(super) living: Node<Living>,
     /// The system's clock that the wheel uses; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,
     /// Delays start at this reading of the clock.
@@ -51,7 +52,6 @@ pub(crate) struct Host {
     /// The driver's counts.
     pub wakeups: Tally,
     pub unclaimed: Tally,
-    /// By powers of two.
     pub lateness: [Tally; LATENESS],
     pub(super) keys: Keys,
 }

@@ -5,8 +5,9 @@ use super::frames::ANY;
 use super::host::{Call, Host};
 use super::keys::Keys;
 use super::leaving::Leaving;
+use super::list::Node;
 use super::pool::Pool;
-use super::register::{Living, REGISTER};
+use super::register::REGISTER;
 use super::{local, thread, Errno, Options};
 use crate::core::memory::{Memory, Pages};
 use crate::core::place::make_at;
@@ -62,6 +63,8 @@ impl Host {
             salt: salt(id),
             id,
         };
+        let pool = options.is_pooled().then(|| Pool::new(&options.crew));
+        let pool = pool.map(|made| made.ok_or(-libc::ENOMEM)).transpose()?;
         let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
         if at.is_null() {
             return Err(-libc::ENOMEM);
@@ -72,17 +75,15 @@ impl Host {
             unsafe { Mmap.unmap(at.cast(), size_of::<Host>()) };
             return Err(e.into());
         }
-        let pool = options.is_pooled().then(|| Pool::new(&options.crew));
-        let no_pool = matches!(pool, Some(None));
         // SAFETY: mapped for it, and seen by nobody else.
         unsafe {
             make_at!(at => Host {
                 id: id,
                 register: register,
-                living: Living::new(&raw const (*at).wheel),
+                living: Node::new(&raw const (*at).wheel),
                 clock: clock,
                 counter: options.coarse.then(Counter::measure).flatten(),
-                pool: pool.flatten(),
+                pool: pool,
                 executor: options.executor,
                 is_short: clock.is_none() && !options.is_pooled(),
                 manual_ns: AtomicU64::new(start),
@@ -102,24 +103,17 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        let mut made = Ok(());
-        if no_pool
-            || !wipe_in_child(host.wheel.page_to_wipe())
-            || !local::enter(&host.living, register)
-        {
-            made = Err(-libc::ENOMEM);
-        } else if let Some(pool) = &host.pool {
-            let hired = pool.hire(options.crew.workers, thread::work, at.cast());
-            made = hired
-                .map_err(|e| -e)
-                .inspect_err(|_| local::leave(&host.living, host.register));
-        }
-        if let Err(e) = made {
-            // SAFETY: nobody else has seen it, or the threads have ended.
-            unsafe { Host::unmap(at) };
-            return Err(e);
-        }
-        Ok(at)
+        let wiped = wipe_in_child(host.wheel.page_to_wipe());
+        let made = if wiped && local::enter(&host.living, register) {
+            let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
+            let hired = host.pool.as_ref().map_or(Ok(()), hire);
+            hired.inspect_err(|_| local::leave(&host.living, register))
+        } else {
+            Err(-libc::ENOMEM)
+        };
+        // SAFETY: nobody else has seen it, or the threads have ended.
+        made.map(|()| at)
+            .inspect_err(|_| unsafe { Host::unmap(at) })
     }
 
     /// # Safety

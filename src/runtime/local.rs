@@ -12,6 +12,7 @@
 mod table;
 
 use super::at_hand::{self, Held, NONE};
+use super::list::Node;
 use super::register::{lock, Living, Register, REGISTER};
 use crate::core::error::Error;
 use crate::core::wheel::{Token, Wheel};
@@ -20,7 +21,7 @@ use crate::sys::end;
 use crate::sys::maps::Mmap;
 
 /// Enters a wheel into the register. False without keys.
-pub(super) fn enter(living: &Living, register: &Mutex<Register>) -> bool {
+pub(super) fn enter(living: &Node<Living>, register: &Mutex<Register>) -> bool {
     let is_prepared = end::prepare(thread_ends);
     if is_prepared {
         // SAFETY: mapped until after `leave`.
@@ -30,7 +31,7 @@ pub(super) fn enter(living: &Living, register: &Mutex<Register>) -> bool {
 }
 
 /// Takes a wheel out of the register, before it goes.
-pub(super) fn leave(living: &Living, register: &Mutex<Register>) {
+pub(super) fn leave(living: &Node<Living>, register: &Mutex<Register>) {
     lock(register).wheels.remove(living);
 }
 

@@ -29,6 +29,7 @@
 
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
+use crate::core::stats::Tally;
 use crate::runtime::ring::Ring;
 use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
@@ -77,21 +78,18 @@ pub(crate) struct Pool {
     overload: Overload,
     quit: AtomicU32,
     unfinished: AtomicU64,
-    /// The number of callbacks that threads of the caller run.
-    guests: AtomicU32,
     /// The number of stops that are under way.
     closed: AtomicU32,
     /// The timer for which the driver waits for room, or 0.
     offered: AtomicU64,
-    pub dropped: AtomicU64,
-    pub revoked: AtomicU64,
+    pub dropped: Tally,
+    pub revoked: Tally,
     /// A callback is in the queue, or the workers are to end.
     work: Event,
     /// The queue has room, for the driver. Apart from `change`: each callback that is
     /// taken makes room.
     room: Event,
-    /// A callback was put into the queue, or has ended: for stops and for threads in
-    /// pool.wait.
+    /// A callback was put into the queue, or has ended: for threads in pool.wait.
     change: Event,
     /// The threads that were started.
     threads: Mutex<Vec<Thread>>,
@@ -105,11 +103,10 @@ impl Pool {
             overload: crew.overload,
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
-            guests: AtomicU32::new(0),
             closed: AtomicU32::new(0),
             offered: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            revoked: AtomicU64::new(0),
+            dropped: Tally::default(),
+            revoked: Tally::default(),
             work: Event::default(),
             room: Event::default(),
             change: Event::default(),
@@ -122,7 +119,7 @@ impl Pool {
         let mut threads = Vec::new();
         threads
             .try_reserve_exact(n as usize)
-            .map_err(|_| libc::ENOMEM)?;
+            .map_err(|_| -libc::ENOMEM)?;
         let started = (0..n).try_for_each(|_| {
             threads.push(thread::start(body, arg)?);
             Ok(())
@@ -152,8 +149,7 @@ impl Pool {
         }
         self.finished();
         if !closed && self.overload == Overload::Drop {
-            // Relaxed: a count.
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.dropped.add(1);
             return Offer::Dropped;
         }
         Offer::Refused
@@ -199,8 +195,7 @@ impl Pool {
                 .compare_exchange(handle, 0, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         if revoked {
-            // Relaxed: a count.
-            self.revoked.fetch_add(1, Ordering::Relaxed);
+            self.revoked.add(1);
             self.room.notify(1);
         }
         revoked
@@ -229,39 +224,22 @@ impl Pool {
         Some(fired)
     }
 
-    /// The same, and sleeps until there is one; `None` once `over`.
-    fn take_until(&self, event: &Event, over: impl Fn() -> bool) -> Option<Fired> {
+    /// The same for a worker, which sleeps until there is one; `None` at the end.
+    pub fn next(&self) -> Option<Fired> {
         let mut taken = None;
-        event.wait(|| {
+        self.work.wait(|| {
             taken = self.take();
-            taken.is_some() || over()
+            // Relaxed: the event has the fence.
+            taken.is_some() || self.quit.load(Ordering::Relaxed) != 0
         });
         taken
     }
 
-    /// The next timer for a worker; `None` at the end.
-    pub fn next(&self) -> Option<Fired> {
-        // Relaxed: the event has the fence.
-        self.take_until(&self.work, || self.quit.load(Ordering::Relaxed) != 0)
-    }
-
-    /// A callback is over.
+    /// A callback is over. For a thread that `dismiss` does not join this is the last use of
+    /// the wheel: a stop that waits for all callbacks may be followed by a destroy.
     pub fn finished(&self) {
-        // Release: a thread that waits for all sees what the callback did.
-        if self.unfinished.fetch_sub(1, Ordering::Release) == 1 {
-            self.change.notify(i32::MAX);
-        }
-    }
-
-    /// Calls `run`, which runs and finishes a callback, in a thread that `dismiss` does not
-    /// join: a stop waits until the thread does not use the wheel any more.
-    pub fn by_guest<R>(&self, run: impl FnOnce() -> R) -> R {
-        // Relaxed: a thread that sees the callback finished sees it.
-        self.guests.fetch_add(1, Ordering::Relaxed);
-        let result = run();
-        // Release: the last use; pairs with the Acquire in `empty`.
-        self.guests.fetch_sub(1, Ordering::Release);
-        result
+        // Release: what the callback did, and that use; pairs with the Acquire in `empty`.
+        self.unfinished.fetch_sub(1, Ordering::Release);
     }
 
     fn is_closed(&self) -> bool {
@@ -287,15 +265,12 @@ impl Pool {
     /// `run` returns false.
     pub fn empty(&self, mut run: impl FnMut(&Fired) -> bool) {
         // Acquire: pairs with `finished`.
-        let over = || self.unfinished.load(Ordering::Acquire) == 0;
-        while let Some(fired) = self.take_until(&self.change, over) {
-            if !run(&fired) {
-                return;
+        while self.unfinished.load(Ordering::Acquire) != 0 {
+            match self.take() {
+                Some(fired) if !run(&fired) => return,
+                Some(_) => {}
+                None => thread::nap(),
             }
-        }
-        // Acquire: pairs with the Release in `by_guest`.
-        while self.guests.load(Ordering::Acquire) != 0 {
-            thread::nap();
         }
     }
 

@@ -5,42 +5,16 @@
 //! and a wait inside a callback.
 
 use super::frames::Target;
-use super::list::{List, Listed};
+use super::list::{List, Node};
 use super::waits::Wait;
 use crate::core::wheel::Wheel;
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
 use crate::sys::maps::Mmap;
 use crate::sys::quietly;
-use std::cell::Cell;
 
-/// A wheel that lives.
-pub(super) struct Living {
-    wheel: *const Wheel<Mmap>,
-    next: Cell<*const Living>,
-}
-
-impl Listed for Living {
-    fn next(&self) -> &Cell<*const Living> {
-        &self.next
-    }
-}
-
-impl Living {
-    /// # Safety
-    /// The wheel lives as long as the result.
-    pub unsafe fn new(wheel: *const Wheel<Mmap>) -> Living {
-        Living {
-            wheel,
-            next: Cell::new(std::ptr::null()),
-        }
-    }
-
-    pub fn wheel(&self) -> &Wheel<Mmap> {
-        // SAFETY: by `new`.
-        unsafe { &*self.wheel }
-    }
-}
+/// A wheel that lives: mapped for as long as it is in the list.
+pub(super) type Living = *const Wheel<Mmap>;
 
 #[derive(Default)]
 pub(super) struct Register {
@@ -66,11 +40,11 @@ pub(super) fn wait_for<R>(
     target: Target,
     f: impl FnOnce() -> R,
 ) -> Option<R> {
-    let Some(mine) = Wait::new(target) else {
+    let Some(mine) = Wait::new(target).map(Node::new) else {
         return Some(f());
     };
     let mut all = lock(register);
-    if mine.closes_a_cycle(&all.waits) {
+    if mine.value.is_waited_for(&all.waits, target) {
         return None;
     }
     // SAFETY: removed below.
@@ -79,10 +53,8 @@ pub(super) fn wait_for<R>(
     let result = f();
     // If a callback has forked in `f`, this may be the child. There nobody gives back a
     // lock that a thread of the parent held.
-    if REGISTER
-        .get()
-        .is_some_and(|own| std::ptr::eq(own, register))
-    {
+    let own = REGISTER.get();
+    if own.is_some_and(|own| std::ptr::eq(own, register)) {
         lock(register).waits.remove(&mine);
     }
     Some(result)

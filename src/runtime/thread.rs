@@ -34,7 +34,7 @@ impl Host {
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
-        thread::start(tick, std::ptr::from_ref(self).cast_mut().cast()).map_err(|e| -e)
+        thread::start(tick, std::ptr::from_ref(self).cast_mut().cast())
     }
 
     /// Ends the tick thread, if there is one, and runs what is queued. It ends when

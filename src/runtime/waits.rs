@@ -6,32 +6,20 @@
 //! chains leads back to the first thread, all of them would wait forever.
 
 use super::frames::{Frame, Target};
-use super::list::{List, Listed};
-use std::cell::Cell;
+use super::list::{List, Node};
 
 /// A thread that waits inside a callback. This lies on the thread's stack.
 pub(super) struct Wait {
     /// The callbacks that the thread is in.
     inside: *const Frame,
     target: Target,
-    next: Cell<*const Wait>,
-}
-
-impl Listed for Wait {
-    fn next(&self) -> &Cell<*const Wait> {
-        &self.next
-    }
 }
 
 impl Wait {
     /// A wait for `target`; `None` outside of callbacks.
     pub fn new(target: Target) -> Option<Wait> {
         let inside = Frame::innermost();
-        (!inside.is_null()).then_some(Wait {
-            inside,
-            target,
-            next: Cell::new(std::ptr::null()),
-        })
+        (!inside.is_null()).then_some(Wait { inside, target })
     }
 
     /// Whether this thread runs `target`.
@@ -40,14 +28,13 @@ impl Wait {
         unsafe { Frame::is_inside(self.inside, target) }
     }
 
-    /// Whether the other waits and this one form a cycle. The others alone form none.
-    pub fn closes_a_cycle(&self, others: &List<Wait>) -> bool {
-        self.is_waited_for(others, self.target)
-    }
-
-    /// Whether this thread runs `target`, or `target` waits for it.
-    fn is_waited_for(&self, others: &List<Wait>, target: Target) -> bool {
-        let goes_on = |wait: &Wait| wait.runs(target) && self.is_waited_for(others, wait.target);
+    /// Whether this thread runs `target`, or `target` waits for it. The others alone form no
+    /// cycle.
+    pub fn is_waited_for(&self, others: &List<Wait>, target: Target) -> bool {
+        let goes_on = |wait: &Node<Wait>| {
+            let wait = &wait.value;
+            wait.runs(target) && self.is_waited_for(others, wait.target)
+        };
         self.runs(target) || others.find(goes_on).is_some()
     }
 }

@@ -17,7 +17,7 @@ impl Alarm {
         quietly(
             || match unsafe { libc::timerfd_create(clock, libc::TFD_CLOEXEC) } {
                 fd @ 0.. => Ok(Alarm { fd, clock }),
-                _ => Err(errno()),
+                _ => Err(-errno()),
             },
         )
     }
@@ -26,19 +26,12 @@ impl Alarm {
     /// it is out of the system's range, never. An expiry that was not read yet is
     /// forgotten. Returns the error if the system refuses.
     pub fn set(&self, at_ns: u64) -> Result<(), i32> {
+        // SAFETY: plain old data.
+        let mut value: libc::itimerspec = unsafe { std::mem::zeroed() };
         // A zero time would disarm it.
         let ns = at_ns.max(1);
-        let zero = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let value = libc::itimerspec {
-            it_interval: zero,
-            it_value: libc::timespec {
-                tv_sec: (ns / 1_000_000_000) as _,
-                tv_nsec: (ns % 1_000_000_000) as _,
-            },
-        };
+        value.it_value.tv_sec = (ns / 1_000_000_000) as _;
+        value.it_value.tv_nsec = (ns % 1_000_000_000) as _;
         let mut flags = libc::TFD_TIMER_ABSTIME;
         if self.clock == libc::CLOCK_REALTIME {
             // A step of the wall clock wakes the sleeper as well.
@@ -50,7 +43,7 @@ impl Alarm {
                 0 => Ok(()),
                 // The clock was set since the last read. The alarm is set nevertheless.
                 _ if errno() == libc::ECANCELED => Ok(()),
-                _ => Err(errno()),
+                _ => Err(-errno()),
             }
         })
     }
@@ -108,7 +101,7 @@ pub(crate) fn ready(fd: i32, timeout: Option<Duration>) -> Result<bool, i32> {
         n if n > 0 => Ok(true),
         _ => match errno() {
             libc::EINTR => Ok(true),
-            error => Err(error),
+            error => Err(-error),
         },
     }
 }

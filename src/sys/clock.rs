@@ -36,10 +36,8 @@ pub(crate) fn now(_: libc::clockid_t) -> u64 {
 #[cfg(not(checked))]
 #[inline]
 pub(crate) fn now(clock: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    // SAFETY: plain old data.
+    let mut t: libc::timespec = unsafe { std::mem::zeroed() };
     // SAFETY: `t` is valid for the write.
     if unsafe { libc::clock_gettime(clock, &mut t) } != 0 {
         return 0;

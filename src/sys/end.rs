@@ -23,12 +23,8 @@ pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
     // which is never unloaded.
     if quietly(|| unsafe { libc::pthread_key_create(&mut fresh, Some(f)) }) == 0 {
         // Release: pairs with `key`. Relaxed otherwise: `key` reads it again.
-        let exchanged = KEY.compare_exchange(
-            0,
-            u64::from(fresh) + 1,
-            Ordering::Release,
-            Ordering::Relaxed,
-        );
+        let made = u64::from(fresh) + 1;
+        let exchanged = KEY.compare_exchange(0, made, Ordering::Release, Ordering::Relaxed);
         if exchanged.is_err() {
             // SAFETY: made above, and known to nobody.
             unsafe { libc::pthread_key_delete(fresh) };

@@ -25,10 +25,8 @@ pub(crate) type Body = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 /// Starts `body(arg)` in a thread with all other signals blocked.
 pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     // SAFETY: plain old data, filled by the calls below.
-    let (mut most, mut old): (libc::sigset_t, libc::sigset_t) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: as above; not a number everywhere.
-    let mut thread: libc::pthread_t = unsafe { std::mem::zeroed() };
+    let (mut most, mut old, mut thread): (libc::sigset_t, libc::sigset_t, libc::pthread_t) =
+        unsafe { std::mem::zeroed() };
     // SAFETY: valid pointers to locals; the new thread inherits the mask. A name for
     // ps and top, whose failure is nobody's trouble, and a thread that has not been
     // joined.
@@ -47,7 +45,7 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     });
     match error {
         0 => Ok(Thread(thread)),
-        _ => Err(error),
+        _ => Err(-error),
     }
 }
 

@@ -163,7 +163,7 @@ impl System {
 
     /// Says no, now and then.
     pub fn refused(&self) -> Option<i32> {
-        self.disturbed().then_some(libc::EAGAIN)
+        self.disturbed().then_some(-libc::EAGAIN)
     }
 }
 

@@ -10,7 +10,7 @@
 use crate::core::error::Error;
 use crate::core::memory::{Memory, Pages};
 use crate::runtime::at_hand::{self, Held};
-use crate::runtime::list::List;
+use crate::runtime::list::{List, Node};
 use crate::runtime::register::{lock, Living, Register};
 use crate::sync::Mutex;
 use crate::sys::maps::Mmap;
@@ -80,18 +80,17 @@ impl Page {
 }
 
 fn give_back(held: Held, wheels: &List<Living>) {
-    if let Some(living) = wheels.find(|living| living.wheel().gate.id() == held.id) {
-        living.wheel().detach(held.token);
+    // SAFETY: a wheel in the list is mapped.
+    let wheel = |living: &Node<Living>| unsafe { &*living.value };
+    if let Some(living) = wheels.find(|living| wheel(living).gate.id() == held.id) {
+        wheel(living).detach(held.token);
     }
 }
 
 fn first() -> Option<&'static Page> {
+    let first = at_hand::with(|mine| mine.table.get());
     // SAFETY: null, or what `map` has returned.
-    unsafe {
-        at_hand::with(|mine| mine.table.get())
-            .cast::<Page>()
-            .as_ref()
-    }
+    unsafe { first.cast::<Page>().as_ref() }
 }
 
 fn pages() -> impl Iterator<Item = &'static Page> {

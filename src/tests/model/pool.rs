@@ -130,10 +130,9 @@ fn pool_stop_against_the_end_of_a_guest() {
         Callbacks::full,
         |c| {
             if c.pool.take().is_some() {
-                c.pool.by_guest(|| {
-                    c.run_queued();
-                    c.offered.set(2);
-                });
+                c.run();
+                c.offered.set(2);
+                c.pool.finished();
             }
         },
         |c| {
