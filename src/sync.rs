@@ -95,10 +95,6 @@ impl<T> Guarded<T> {
         }
     }
 
-    pub fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
-
     /// # Safety
     /// While the result lives no other thread opens it.
     pub unsafe fn open(&self) -> Opened<'_, T> {

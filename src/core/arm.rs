@@ -174,7 +174,7 @@ impl<M: Memory> Wheel<M> {
                 return Err(Error::Shutdown);
             }
             let (first, last) = self.wish(ns, caller.first_ns(), how, hand);
-            if let Some(was) = Self::is_left_alone(state, how, (first, last), hand) {
+            if Self::is_left_alone(state, how, (first, last), hand) {
                 // No exchange says that the word had not changed before the hand was read,
                 // from which it no longer reads right then.
                 // Relaxed: only compared, or exchanged next; behind the Acquire of the gate.
@@ -186,7 +186,7 @@ impl<M: Memory> Wheel<M> {
                 if let How::Within(_) = how {
                     count.arm(true);
                 }
-                return Ok(was);
+                return Ok(state.is_armed());
             }
             let tick = shared_tick(first, last);
             let basis = self
@@ -262,23 +262,14 @@ impl<M: Memory> Wheel<M> {
         (asked, latest)
     }
 
-    /// `Some` if an arm leaves the timer as it is: whether the timer is pending.
+    /// Whether an arm leaves the timer as it is.
     #[inline(always)]
-    fn is_left_alone(
-        state: StateWord,
-        how: How,
-        (first, last): (u64, u64),
-        hand: u64,
-    ) -> Option<bool> {
-        if let How::Always | How::Periodic(_) = how {
-            return None;
-        }
-        let now = state.is_armed().then(|| state.deadline(hand));
-        match (how, now) {
-            (How::Pending, None) => Some(false),
-            (How::Earlier, Some(now)) if now <= first => Some(true),
-            (How::Within(_), Some(now)) if first <= now && now <= last => Some(true),
-            _ => None,
+    fn is_left_alone(state: StateWord, how: How, (first, last): (u64, u64), hand: u64) -> bool {
+        match how {
+            How::Always | How::Periodic(_) => false,
+            How::Pending => !state.is_armed(),
+            How::Earlier => state.is_armed() && state.deadline(hand) <= first,
+            How::Within(_) => state.is_armed() && (first..=last).contains(&state.deadline(hand)),
         }
     }
 
@@ -396,9 +387,12 @@ impl<M: Memory> Wheel<M> {
                     self.wake_for(caller, own, tick);
                 }
                 None => {
-                    // The driver does not leap from here on.
+                    // Until all promises hold again, the driver visits every node, and does
+                    // not leap.
                     entered = NEVER;
-                    self.call_rescue(caller);
+                    // Release: pairs with the Acquire in the sweep.
+                    self.shared.rescue.store(1, Ordering::Release);
+                    self.call_driver(caller);
                 }
             }
             if matches!(self.gate.view(), View::Open(now) if now < entered && now - hand <= LEAP) {
@@ -476,15 +470,6 @@ impl<M: Memory> Wheel<M> {
         if self.shared.alarm.load(Ordering::Relaxed) != 0 {
             caller.wake_driver();
         }
-    }
-
-    /// There was no memory for an entry. Until all promises hold again, the driver
-    /// visits every node.
-    #[cold]
-    fn call_rescue(&self, caller: &impl Caller) {
-        // Release: pairs with the Acquire in the sweep.
-        self.shared.rescue.store(1, Ordering::Release);
-        self.call_driver(caller);
     }
 
     /// Requests a visit to a timer that came due while its callback ran.

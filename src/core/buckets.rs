@@ -75,7 +75,7 @@ pub(crate) struct Buckets {
 impl Buckets {
     /// `None` without memory.
     pub fn new<M: Memory>(memory: &M, levels: &Levels) -> Option<Self> {
-        let count = levels.buckets() + WORD;
+        let count = levels.buckets + WORD;
         let at = memory.map(Self::bytes(count), Pages::Small);
         if at.is_null() {
             return None;

@@ -151,7 +151,7 @@ impl<M: Memory> Wheel<M> {
             // AcqRel: what the callback did; pairs with `wait_for_callback`.
             match self.exchange(hot, state, next) {
                 Ok(_) => {
-                    self.give_back(self.owned(caller), index, hot, next);
+                    self.give_back(self.owned(caller), index, next);
                     break next;
                 }
                 Err(seen) => state = seen,
@@ -180,7 +180,7 @@ impl<M: Memory> Wheel<M> {
         while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {
             let next = state.freed();
             match self.exchange(hot, state, next) {
-                Ok(_) => return self.give_back(Some(own), index, hot, next),
+                Ok(_) => return self.give_back(Some(own), index, next),
                 Err(seen) => state = seen,
             }
         }

@@ -24,13 +24,12 @@ struct Level {
 }
 
 /// The shape of a wheel.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct Levels {
     levels: [Level; MOST_LEVELS],
     /// The level of the highest bit that differs.
     of_bit: [u8; 64],
-    count: u32,
-    buckets: u32,
+    pub count: u32,
+    pub buckets: u32,
 }
 
 /// A bucket, and the tick at which the hand enters its slot.
@@ -70,14 +69,6 @@ impl Levels {
             shift += bits;
         }
         all
-    }
-
-    pub fn buckets(&self) -> u32 {
-        self.buckets
-    }
-
-    pub fn count(&self) -> u32 {
-        self.count
     }
 
     /// Buckets of a level: the number of the first, and how many.
@@ -194,8 +185,8 @@ mod tests {
     #[test]
     fn the_default_shape_has_ten_levels() {
         let levels = Levels::new(4, 8);
-        assert_eq!(levels.count(), 10);
-        assert_eq!(levels.buckets(), 4 * 256 + 6 * 64);
+        assert_eq!(levels.count, 10);
+        assert_eq!(levels.buckets, 4 * 256 + 6 * 64);
         assert_eq!(
             levels.place(5, 4),
             Place {

@@ -26,7 +26,7 @@ use super::gate::View;
 use super::memory::Memory;
 use super::node::{self, Hot, Link, Period, AUTO, KEYED};
 use super::shard::{Producer, Shard};
-use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP, NEVER};
+use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP};
 use super::tunables::TRIES;
 use super::wheel::{Caller, Wheel};
 use crate::sync::{fence, Ordering};
@@ -174,7 +174,7 @@ impl<M: Memory> Wheel<M> {
                     probe!(cancel, self, handle, state.is_armed());
                     let own = self.owned(caller);
                     self.count(own, |c| &c.cancels, state.is_armed().into());
-                    self.give_back(own, index, hot, next);
+                    self.give_back(own, index, next);
                     return Ok((state.is_armed(), next));
                 }
                 Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
@@ -199,18 +199,12 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Gives a node back if it is free.
-    pub(super) fn give_back(
-        &self,
-        own: Option<Producer<'_>>,
-        index: u32,
-        hot: &Hot,
-        state: StateWord,
-    ) {
+    pub(super) fn give_back(&self, own: Option<Producer<'_>>, index: u32, state: StateWord) {
         if !state.is_free() {
             return;
         }
         self.count(own, |c| &c.frees, 1);
-        if state.has_wrapped() && !self.next_high_part(index, hot) {
+        if state.has_wrapped() && !self.next_high_part(index) {
             // Never used again: 64 bytes for each 2^30 lives.
             return self.slab.retire();
         }
@@ -219,7 +213,8 @@ impl<M: Memory> Wheel<M> {
 
     /// Steps free.look and free.high; false if the node must not be used again.
     #[cold]
-    fn next_high_part(&self, index: u32, hot: &Hot) -> bool {
+    fn next_high_part(&self, index: u32) -> bool {
+        let hot = self.slab.hot(index);
         // Acquire: pairs with the Release of `arm.publish`.
         let publishes = |s: &Shard| s.publishing.load(Ordering::Acquire) == index;
         if self.find_shard(publishes).is_some() {
@@ -302,10 +297,7 @@ impl<M: Memory> Wheel<M> {
     /// The deadline of a pending timer, in nanoseconds: the time of its tick. The
     /// hand was near its present tick when the word was read.
     pub(super) fn due_ns(&self, state: StateWord) -> u64 {
-        match state.deadline(self.gate.hand()) {
-            NEVER => NEVER,
-            tick => self.ticks.ns(tick),
-        }
+        self.ticks.ns(state.deadline(self.gate.hand()))
     }
 
     /// The word that `read` returns, and its deadline, if the timer is pending. Wait-free:

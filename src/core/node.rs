@@ -144,11 +144,6 @@ pub(crate) fn tagged(value: u64, generation: u32) -> u64 {
     u64::from(generation) << (64 - TAG_BITS) | (value & VALUE)
 }
 
-/// Whether a word of the rare record can hold a value.
-pub(crate) fn fits(value: u64) -> bool {
-    value <= VALUE
-}
-
 /// The value that a word has in a life, if it has one.
 #[inline]
 pub(crate) fn value_in(word: u64, generation: u32) -> Option<u64> {

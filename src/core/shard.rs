@@ -53,12 +53,6 @@ struct Region {
 
 impl Fresh for Cell<Position> {}
 
-/// Chunks of a region. The first one holds no entries: it has the size of the
-/// region and the link to the one before.
-const fn chunks(bytes: usize) -> usize {
-    bytes / size_of::<Chunk>()
-}
-
 impl Shard {
     /// An empty, owned shard; null without memory.
     pub fn make<M: Memory>(memory: &M, id: u32, buckets: u32) -> *mut Shard {
@@ -285,42 +279,34 @@ impl<'a> Producer<'a> {
     fn new_chunk<M: Memory>(&self, memory: &M) -> *mut Chunk {
         let mut region = self.region.get();
         if region.left == 0 {
-            match self.new_region(memory, region.bytes) {
-                Some(fresh) => region = fresh,
-                None => return null_mut(),
+            let bytes = (2 * region.bytes).min(LARGEST_REGION);
+            let pages = match bytes == LARGEST_REGION {
+                true => Pages::Huge,
+                false => Pages::Small,
+            };
+            let first = memory.map(bytes, pages).cast::<Chunk>();
+            if first.is_null() {
+                return first;
             }
+            // The first chunk holds no entries: it has the size of the region and the link
+            // to the one before.
+            let left = bytes / size_of::<Chunk>() - 1;
+            let before = self.regions.load(Ordering::Relaxed);
+            // SAFETY: mapped for this number of chunks; no other thread knows it.
+            unsafe {
+                init(first, left + 1);
+                (*first).next.store(before, Ordering::Relaxed);
+                (*first).set_note(bytes as u64);
+            }
+            // Release: pairs with `unmap`.
+            self.regions.store(first, Ordering::Release);
+            let next = first.wrapping_add(1);
+            region = Region { next, left, bytes };
         }
         let chunk = region.next;
         region.left -= 1;
         region.next = chunk.wrapping_add(1);
         self.region.set(region);
         chunk
-    }
-
-    fn new_region<M: Memory>(&self, memory: &M, before: usize) -> Option<Region> {
-        let bytes = (2 * before).min(LARGEST_REGION);
-        let pages = match bytes == LARGEST_REGION {
-            true => Pages::Huge,
-            false => Pages::Small,
-        };
-        let first = memory.map(bytes, pages).cast::<Chunk>();
-        if first.is_null() {
-            return None;
-        }
-        // SAFETY: mapped for this number of chunks; no other thread knows it.
-        unsafe {
-            init(first, chunks(bytes));
-            (*first)
-                .next
-                .store(self.regions.load(Ordering::Relaxed), Ordering::Relaxed);
-            (*first).set_note(bytes as u64);
-        }
-        // Release: pairs with `unmap`.
-        self.regions.store(first, Ordering::Release);
-        Some(Region {
-            next: first.wrapping_add(1),
-            left: chunks(bytes) - 1,
-            bytes,
-        })
     }
 }

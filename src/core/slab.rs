@@ -39,32 +39,21 @@ const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
 const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
 const BLOCK_BYTES: usize = RARE_AT + BLOCK * size_of::<Rare>();
 
-/// The hot records of every block that is not mapped. Never written.
-#[cfg(not(checked))]
-struct Nowhere;
-/// The model checkers' atomics cannot be static.
-#[cfg(checked)]
-struct Nowhere(Box<[Hot]>);
+/// The hot records of every block that is not mapped. Never written. The model checkers'
+/// atomics cannot be static.
+#[derive(Default)]
+struct Nowhere(#[cfg(checked)] Box<[Hot; BLOCK]>);
 
 impl Nowhere {
-    #[cfg(not(checked))]
-    fn new() -> Self {
-        Nowhere
-    }
     #[cfg(checked)]
-    fn new() -> Self {
-        Nowhere((0..BLOCK).map(|_| Hot::default()).collect())
+    fn at(&self) -> *const Hot {
+        self.0.as_ptr()
     }
-
     #[cfg(not(checked))]
     fn at(&self) -> *const Hot {
         // SAFETY: all bytes zero is the default (`Fresh`).
         static FREE: [Hot; BLOCK] = unsafe { std::mem::zeroed() };
         FREE.as_ptr()
-    }
-    #[cfg(checked)]
-    fn at(&self) -> *const Hot {
-        self.0.as_ptr()
     }
 }
 
@@ -98,7 +87,7 @@ impl Slab {
         unsafe {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
-                nowhere: Nowhere::new(),
+                nowhere: Nowhere::default(),
                 limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
                 strays: FreeList::default(),

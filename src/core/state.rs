@@ -318,17 +318,7 @@ impl StateWord {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & LOW)
     }
 
-    /// Fired, as an event: one that frees itself is freed.
-    #[inline]
-    pub fn fired_as_event(self) -> Self {
-        if self.is_auto() {
-            self.freed()
-        } else {
-            self.fired()
-        }
-    }
-
-    /// Fired, with a callback.
+    /// Fired.
     #[inline]
     pub fn fired(self) -> Self {
         StateWord(self.0 & !(ARMED | EXACT | EXP))

@@ -182,20 +182,11 @@ impl<M: Memory> Wheel<M> {
                 ; rest, slab
             });
         }
-        // SAFETY: just made.
-        let wheel = unsafe { &mut *at };
-        // The driver's own shard is the first.
-        match wheel.attach() {
-            Ok(own) => {
-                wheel.driver.get_mut().own = own.0;
-                Ok(())
-            }
-            Err(e) => {
-                // SAFETY: made, and seen by nobody else.
-                unsafe { std::ptr::drop_in_place(at) };
-                Err(e)
-            }
-        }
+        // SAFETY: just made. The driver's own shard is the first.
+        let own = unsafe { &*at }.attach();
+        // SAFETY: made, and seen by nobody else.
+        own.map(|_| ())
+            .inspect_err(|_| unsafe { std::ptr::drop_in_place(at) })
     }
 
     /// A shard for the calling thread: one that was given up, or a new one.
@@ -233,6 +224,12 @@ impl<M: Memory> Wheel<M> {
         // SAFETY: tokens are made by `attach` of this wheel, whose shards live
         // as long as it, and are the calling thread's.
         unsafe { Producer::new(token.0) }
+    }
+
+    /// The driver's own shard, which is the first.
+    pub(super) fn driver_own(&self) -> Producer<'_> {
+        // Relaxed: the wheel was made with it.
+        self.producer(Token(self.shared.shards.load(Ordering::Relaxed)))
     }
 
     /// The first shard for which `f` holds.

@@ -8,7 +8,7 @@ use crate::core::memory::Memory;
 use crate::core::node::Hot;
 use crate::core::shard::Producer;
 use crate::core::state::{high_of, StateWord};
-use crate::core::wheel::{Token, Wheel};
+use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
 impl<M: Memory> Drive<'_, M> {
@@ -20,7 +20,7 @@ impl<M: Memory> Drive<'_, M> {
         // drain.close, and the fence: race 4.
         wheel.gate.close();
         let mut state = self.state();
-        let own = wheel.producer(Token(state.own));
+        let own = wheel.driver_own();
         let indices = wheel.slab.indices();
         let mut index = state.drained.max(indices.start);
         let mut room = true;
@@ -28,10 +28,9 @@ impl<M: Memory> Drive<'_, M> {
             room = wheel.drain_node(own, index, wheel.slab.hot(index), &mut take);
             index += 1;
         }
-        let done = index >= indices.end;
         // A later call begins anew: an arm may have been under way.
-        state.drained = if done && room { 0 } else { index };
-        room && done
+        state.drained = if room { 0 } else { index };
+        room
     }
 }
 
@@ -57,7 +56,7 @@ impl<M: Memory> Wheel<M> {
                         return true;
                     };
                     self.shared.count.drained.bump(1);
-                    self.give_back(Some(own), index, hot, next);
+                    self.give_back(Some(own), index, next);
                     return take(&fired);
                 }
                 Err(seen) => state = seen,
@@ -69,12 +68,10 @@ impl<M: Memory> Wheel<M> {
     fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
         let due_ns = self.due_ns(state);
         let mut fired = self.fired::<false>(index, hot, self.slab.fire(index), state, due_ns);
-        if state.is_rare() {
-            let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
-            fired.kind |= extra.kind;
-            fired.missed = extra.left_out;
-            fired.deadline_ns -= extra.early;
-        }
+        let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
+        fired.kind |= extra.kind;
+        fired.missed = extra.left_out;
+        fired.deadline_ns -= extra.early;
         fired
     }
 }

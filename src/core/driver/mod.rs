@@ -17,7 +17,7 @@ use super::node::{Fire, Hot, Link, AUTO};
 use super::shard::Producer;
 use super::state::{Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
-use super::wheel::{Token, Wheel, NOBODY};
+use super::wheel::{Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, Opened, Ordering};
 use words::Driver;
 
@@ -195,8 +195,8 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     fn new(wheel: &'a Wheel<M>, d: &'a mut Driver, sink: S, target: u64) -> Self {
         Sweep {
             wheel,
-            // The driver's shard is the driver's under its lock.
-            own: wheel.producer(Token(d.own)),
+            // It is the driver's under the lock.
+            own: wheel.driver_own(),
             d,
             sink,
             target,
@@ -257,15 +257,13 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
             self.d.suspended = false;
         }
         self.d.goal = goal;
-        if !self.d.suspended {
+        if self.d.suspended {
+            shared.alarm.store(0, Ordering::Relaxed);
+        } else if shared.floor.load(Ordering::Relaxed) != 0 {
             // The driver is awake, and promises may be relied upon. Release:
             // the announcement comes before it, see `clean.rs`. If the floor is 0, so is
             // the alarm.
-            if shared.floor.load(Ordering::Relaxed) != 0 {
-                shared.floor.store(0, Ordering::Release);
-                shared.alarm.store(0, Ordering::Relaxed);
-            }
-        } else {
+            shared.floor.store(0, Ordering::Release);
             shared.alarm.store(0, Ordering::Relaxed);
         }
     }

@@ -21,20 +21,20 @@ const FEW: usize = 4096;
 
 impl<M: Memory> Wheel<M> {
     /// The first tick at which an entry in a slot wants a visit, or `first` if that is
-    /// before. `wanted_in` looks into a bucket; `None`, if that has too many entries,
-    /// stands for the tick at which the hand enters the slot.
+    /// before. Of a slot with too many entries, the tick at which the hand enters it.
     pub(super) fn first_wanted(
         &self,
         hand: u64,
         mut first: u64,
-        mut wanted_in: impl FnMut(u32) -> Option<u64>,
+        budget: &mut usize,
+        mut wanted: impl FnMut(Entry) -> u64,
     ) -> u64 {
         self.each_slot(hand, |entered, _, bucket| {
             if entered >= first {
                 return false;
             }
-            let wanted = wanted_in(bucket);
-            first = first.min(wanted.map_or(entered, |tick| tick.max(entered)));
+            let found = self.look_into(bucket, budget, &mut wanted);
+            first = first.min(found.map_or(entered, |tick| tick.max(entered)));
             true
         });
         first
@@ -44,7 +44,7 @@ impl<M: Memory> Wheel<M> {
     /// one of which `see` says that it goes no further.
     #[inline(always)]
     fn each_slot(&self, hand: u64, mut see: impl FnMut(u64, u64, u32) -> bool) {
-        for level in 0..self.levels.count() {
+        for level in 0..self.levels.count {
             let (base, slots) = self.levels.slots(level);
             let next = self.levels.next_digit(hand, level);
             // Slots after the next one.
@@ -69,14 +69,15 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Shows the entries of a bucket, which stay there; false if they are more than
-    /// `budget` allows.
-    pub(super) fn look_into(
+    /// The first tick that an entry of a bucket wants; `None` if the entries, which stay
+    /// there, are more than `budget` allows.
+    fn look_into(
         &self,
         bucket: u32,
         budget: &mut usize,
-        mut see: impl FnMut(Entry),
-    ) -> bool {
+        mut wanted: impl FnMut(Entry) -> u64,
+    ) -> Option<u64> {
+        let mut first = NEVER;
         for bit in self.buckets.look(bucket) {
             let mut shard = self.buckets.first_shard(bit);
             while !shard.is_null() {
@@ -84,16 +85,16 @@ impl<M: Memory> Wheel<M> {
                 let front = unsafe { Shard::front(shard, bucket) };
                 let all = front.peek(PEEK.min(*budget), |entry| {
                     *budget -= 1;
-                    see(entry);
+                    first = first.min(wanted(entry));
                 });
                 if !all {
-                    return false;
+                    return None;
                 }
                 // SAFETY: as above. Relaxed: published with the shard.
                 shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
             }
         }
-        true
+        Some(first)
     }
 
     /// When the next timer fires, in nanoseconds; `None` if none is pending.
@@ -131,11 +132,10 @@ impl<M: Memory> Wheel<M> {
             };
         }
         let mut budget = SETTLE;
-        let urgent = self.earliest_in(self.buckets.urgent(), hand, &mut budget);
+        let due = |entry: Entry| deadline(self.slab.hot(entry.index()), hand);
+        let urgent = self.look_into(self.buckets.urgent(), &mut budget, due);
         let first = urgent.map_or(hand, |tick| tick.max(hand));
-        let first = self.first_wanted(hand, first, |bucket| {
-            self.earliest_in(bucket, hand, &mut budget)
-        });
+        let first = self.first_wanted(hand, first, &mut budget, due);
         // Acquire: pairs with arm.wake. No visit is wanted before that tick. An arm
         // that relies on a promise at or after the floor has not lowered it.
         let known = shared.next_visit.load(Ordering::Acquire);
@@ -156,7 +156,8 @@ impl<M: Memory> Wheel<M> {
                     return false;
                 }
                 if end >= first {
-                    let due = self.earliest_in(bucket, hand, &mut budget);
+                    let due = |entry: Entry| deadline(self.slab.hot(entry.index()), hand);
+                    let due = self.look_into(bucket, &mut budget, due);
                     found |= due.unwrap_or(hand) <= hand;
                 }
                 !found
@@ -168,15 +169,6 @@ impl<M: Memory> Wheel<M> {
     fn earliest_of_all(&self, hand: u64) -> u64 {
         let deadline = |(_, hot): (u32, &Hot)| deadline(hot, hand).max(hand);
         self.slab.used().map(deadline).min().unwrap_or(NEVER)
-    }
-
-    /// The first deadline of the nodes in a bucket; `None` if there are too many.
-    fn earliest_in(&self, bucket: u32, hand: u64, budget: &mut usize) -> Option<u64> {
-        let mut first = NEVER;
-        let all = self.look_into(bucket, budget, |entry| {
-            first = first.min(deadline(self.slab.hot(entry.index()), hand));
-        });
-        all.then_some(first)
     }
 }
 

@@ -14,10 +14,21 @@ use super::visit::BUSY_AGAIN;
 use super::{Sink, Sweep};
 use crate::core::entry::Entry;
 use crate::core::memory::Memory;
-use crate::core::node::Link;
+use crate::core::node::{Hot, Link};
 use crate::core::shard::Shard;
 use crate::core::state::{Found, StateWord, NEVER};
 use crate::sync::Ordering;
+
+/// The first tick, at or after the hand, at which a timer can fire, or at which its callback
+/// has held it up for so long that its deadline must move.
+fn wanted_at(hot: &Hot, hand: u64) -> u64 {
+    match StateWord(hot.state.load(Ordering::Acquire)).found(hand) {
+        Found::Resting => NEVER,
+        Found::Later(due) => due,
+        Found::Due(_) => hand,
+        Found::Busy(due) => hand.max(due + BUSY_AGAIN + 1),
+    }
+}
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     pub(super) fn is_rescuing(&self) -> bool {
@@ -25,35 +36,18 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         self.wheel.shared.rescue.load(Ordering::Acquire) != 0
     }
 
-    /// The first tick, at or after the hand, at which a timer is due that can fire, or whose
-    /// callback has held it up for so long that its deadline must move.
+    /// The first tick, at or after the hand, at which a node wants a visit.
     #[cold]
     pub(super) fn earliest_node(&self) -> u64 {
-        let hand = self.d.hand;
-        let mut first = NEVER;
-        for (_, hot) in self.wheel.slab.used() {
-            let state = StateWord(hot.state.load(Ordering::Acquire));
-            match state.found(hand) {
-                Found::Due(_) => return hand,
-                Found::Later(due) => first = first.min(due),
-                Found::Busy(due) => first = first.min(hand.max(due + BUSY_AGAIN + 1)),
-                Found::Resting => {}
-            }
-        }
-        first
+        let wanted = |(_, hot): (u32, &Hot)| wanted_at(hot, self.d.hand);
+        self.wheel.slab.used().map(wanted).min().unwrap_or(NEVER)
     }
 
     /// Fires everything that is due at a tick.
     #[cold]
     pub(super) fn look_at_all(&mut self, tick: u64) {
         for (index, hot) in self.wheel.slab.used() {
-            let state = StateWord(hot.state.load(Ordering::Acquire));
-            let is_due = match state.found(tick) {
-                Found::Due(_) => true,
-                Found::Busy(due) => tick - due > BUSY_AGAIN,
-                Found::Later(_) | Found::Resting => false,
-            };
-            if is_due && !self.visit_slowly(index, hot, tick) {
+            if wanted_at(hot, tick) <= tick && !self.visit_slowly(index, hot, tick) {
                 // The next call finds the rest.
                 self.stop = true;
                 return;

@@ -20,7 +20,7 @@ impl<M: Memory> Wheel<M> {
         if let Some(entered) = self.levels.next_lowest(hand, |b| self.buckets.word(b)) {
             return entered;
         }
-        for level in 0..self.levels.count() {
+        for level in 0..self.levels.count {
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.next_digit(hand, level);
             let Some(distance) = self.buckets.next_slot(base, slots, from) else {

@@ -121,13 +121,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return self.d.hand;
         }
         let mut budget = SETTLE;
-        wheel.first_wanted(self.d.hand, NEVER, |bucket| {
-            let mut first = NEVER;
-            let all = wheel.look_into(bucket, &mut budget, |entry| {
-                first = first.min(self.wanted_by(entry));
-            });
-            all.then_some(first)
-        })
+        let hand = self.d.hand;
+        wheel.first_wanted(hand, NEVER, &mut budget, |entry| self.wanted_by(entry))
     }
 
     /// The deadline of the node of an entry. If the timer has moved to a later

@@ -49,17 +49,19 @@ pub(super) struct Extra {
 /// The next deadline of a periodic timer.
 #[derive(Clone, Copy)]
 struct Next {
-    /// The state word, its tick, and how long before that tick the deadline is.
+    /// The state word, and how long before its tick the deadline is.
     word: StateWord,
-    tick: u64,
     early: u64,
     missed: u64,
 }
 
 impl<M: Memory> Wheel<M> {
-    /// The rare record of a timer that has one.
+    /// The rare record of a timer; zeros if it has none.
     #[inline(never)]
     pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
+        if !state.is_rare() {
+            return Extra::default();
+        }
         let rare = self.slab.rare(index);
         // Relaxed, all: published by the exchange of the state word, or the driver's.
         let early = rare.early.load(Ordering::Relaxed);
@@ -83,7 +85,7 @@ impl<M: Memory> Wheel<M> {
     /// The time of the tick counts if that is too long for the rare record.
     pub(in crate::core) fn exactly(&self, word: StateWord, ns: u64, hand: u64) -> (StateWord, u64) {
         let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
-        match node::fits(early) {
+        match early <= node::VALUE {
             true => (word.exactly(), early),
             false => (word, 0),
         }
@@ -203,14 +205,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     0 => self.target.max(due),
                     _ => due,
                 };
-                let next = self.next_period(state, fired.deadline_ns, until, tick, &extra);
+                let next = self.next_period(state, fired.deadline_ns, until, &extra);
                 again = Some((next, extra));
             }
         }
         let mut next = match again {
             Some((next, _)) => next.word,
-            None if called => state.fired(),
-            None => state.fired_as_event(),
+            // An event of one that frees itself.
+            None if is_auto && !called => state.freed(),
+            None => state.fired(),
         };
         if elsewhere {
             next = next.running();
@@ -236,11 +239,11 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if let Some((next, extra)) = again {
             wheel.write_next(index, generation, &extra, next.early, 0);
             fired.missed += next.missed;
-            self.keep_promise(index, hot, next.tick, tick);
+            self.keep_promise(index, hot, next.word.deadline(tick), tick);
             count.periods.bump(1);
             count.missed.bump(fired.missed);
         } else if !called {
-            wheel.give_back(Some(self.own), index, hot, next);
+            wheel.give_back(Some(self.own), index, next);
         }
         probe!(
             expire_entry,
@@ -279,22 +282,18 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     ) -> Result<(), StateWord> {
         let wheel = self.wheel;
         let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
-        let extra = if state.is_rare() {
-            wheel.extra(index, state, generation)
-        } else {
-            Extra::default()
-        };
+        let extra = wheel.extra(index, state, generation);
         let is_far = tick - due > BUSY_AGAIN;
         if extra.period != 0 && (extra.kind & BURST == 0 || is_far) {
             // This period is left out, and counted; with BURST, only if the callback runs
             // for so long that the deadline would no longer read right.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let until = self.target.max(due);
-            let next = self.next_period(state, deadline_ns, until, tick, &extra);
+            let next = self.next_period(state, deadline_ns, until, &extra);
             wheel.exchange(hot, state, next.word)?;
             let left_out = (extra.left_out + next.missed + 1).min(node::VALUE);
             wheel.write_next(index, generation, &extra, next.early, left_out);
-            self.keep_promise(index, hot, next.tick, tick);
+            self.keep_promise(index, hot, next.word.deadline(tick), tick);
             return Ok(());
         }
         // The end of the callback makes the visit: race 6. After so long a time the deadline
@@ -310,15 +309,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
 
     /// The next deadline, as seen from the hand: this one plus the period, after the
     /// tick `until`.
-    fn next_period(
-        &self,
-        state: StateWord,
-        deadline_ns: u64,
-        until: u64,
-        hand: u64,
-        extra: &Extra,
-    ) -> Next {
-        let ticks = &self.wheel.ticks;
+    fn next_period(&self, state: StateWord, deadline_ns: u64, until: u64, extra: &Extra) -> Next {
+        let (ticks, hand) = (&self.wheel.ticks, self.d.hand);
         let now = ticks.ns(until);
         let mut ns = deadline_ns.saturating_add(extra.period);
         let mut missed = 0;
@@ -339,7 +331,6 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         Next {
             word,
-            tick: word.deadline(hand),
             early,
             missed,
         }

@@ -18,8 +18,6 @@ pub(crate) struct Driver {
     /// The index at which a drain continues.
     pub drained: u32,
     pub cleaning: Cleaning,
-    /// The driver's own shard.
-    pub own: *mut Shard,
 }
 
 // SAFETY: the pointers are to shards of the wheel, which every thread may use.
@@ -30,7 +28,12 @@ impl Driver {
         Driver {
             hand,
             goal: hand,
-            tick: Tick::none(),
+            tick: Tick {
+                levels: 0,
+                bucket: None,
+                shards: Shards::default(),
+                shard: null_mut(),
+            },
             suspended: false,
             drained: 0,
             cleaning: Cleaning {
@@ -40,7 +43,6 @@ impl Driver {
                 asked: 0,
                 thorough: false,
             },
-            own: null_mut(),
         }
     }
 }
@@ -58,15 +60,6 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    pub fn none() -> Self {
-        Tick {
-            levels: 0,
-            bucket: None,
-            shards: Shards::default(),
-            shard: null_mut(),
-        }
-    }
-
     /// Whether a sweep has stopped in it.
     pub fn is_open(&self) -> bool {
         self.bucket.is_some() || self.levels != 0
