@@ -23,7 +23,6 @@ fn main() {
 #[cfg(feature = "header")]
 mod header {
     use std::collections::BTreeMap;
-    use std::fmt::Write;
 
     /// The kernel's: 80 columns, tabs of 8.
     const WIDTH: usize = 80;
@@ -37,12 +36,9 @@ mod header {
         println!("cargo:rerun-if-changed=src/runtime/stats.rs");
         println!("cargo:rerun-if-changed=cbindgen.toml");
         println!("cargo:rerun-if-env-changed=HWHEEL_HEADER");
-        let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-        let to =
-            std::env::var("HWHEEL_HEADER").unwrap_or_else(|_| format!("{here}/include/hwheel.h"));
-        let mut items = items(&generate(&here));
-        let template = std::fs::read_to_string(format!("{here}/src/capi/hwheel.h.in"))
-            .expect("the template is readable");
+        let to = std::env::var("HWHEEL_HEADER").unwrap_or_else(|_| "include/hwheel.h".to_owned());
+        let mut items = items(&generate());
+        let template = include_str!("src/capi/hwheel.h.in");
         let mut header = String::new();
         for line in template.lines() {
             match line.strip_prefix('@').and_then(|l| l.strip_suffix('@')) {
@@ -60,14 +56,13 @@ mod header {
         std::fs::write(&to, header).expect("the header can be written");
     }
 
-    fn generate(here: &str) -> String {
-        let config = cbindgen::Config::from_file(format!("{here}/cbindgen.toml"))
-            .expect("cbindgen.toml is readable");
+    fn generate() -> String {
+        let config = cbindgen::Config::from_file("cbindgen.toml").expect("it is readable");
         let mut text = Vec::new();
         cbindgen::Builder::new()
             .with_config(config)
-            .with_src(format!("{here}/src/capi/mod.rs"))
-            .with_src(format!("{here}/src/runtime/stats.rs"))
+            .with_src("src/capi/mod.rs")
+            .with_src("src/runtime/stats.rs")
             .generate()
             .expect("src/capi is understood")
             .write(&mut text);
@@ -79,15 +74,14 @@ mod header {
         let mut items = BTreeMap::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {
-            let mut comment = String::new();
-            if let Some(begun) = rest.strip_prefix("/*\n") {
-                let (inner, code) = begun.split_once("\n */\n").expect("a comment ends");
-                (comment, rest) = (inner.to_owned(), code);
-            }
-            let (code, more) = rest.split_once("\n\n").unwrap_or((rest, ""));
+            let (comment, code) = rest
+                .strip_prefix("/*\n")
+                .and_then(|begun| begun.split_once("\n */\n"))
+                .expect("an item has a comment");
+            let (code, more) = code.split_once("\n\n").unwrap_or((code, ""));
             let (members, code) = members(code);
             let code_of_item = format(code.trim_end());
-            let comment = complete(&(comment + &members), &code_of_item);
+            let comment = complete(&format!("{comment}{members}"), &code_of_item);
             let comment = kernel_doc(&comment);
             let had = items.insert(name(&code), comment + &code_of_item);
             assert!(had.is_none(), "{} is there twice", name(&code));
@@ -122,21 +116,15 @@ mod header {
 
     /// `@name: text`, the second line and those that follow it indented.
     fn member(name: &str, words: &[&str]) -> String {
-        let mut line = format!(" @{name}:");
+        let mut line = format!(" @{name}: {}", words[0].to_lowercase());
         let mut out = String::new();
-        for (i, word) in words.iter().enumerate() {
-            let is_word = word.chars().skip(1).all(char::is_lowercase);
-            let word = if i == 0 && is_word {
-                word.to_lowercase()
-            } else {
-                (*word).to_owned()
-            };
+        for word in &words[1..] {
             if line.len() + 1 + word.len() > WIDTH - 2 {
                 out.push_str(&line);
                 line = "\n  ".to_owned();
             }
             line.push(' ');
-            line.push_str(&word);
+            line.push_str(word);
         }
         format!("\n{out}{line}")
     }
@@ -188,7 +176,7 @@ mod header {
             // With the comma behind it.
             if i > 0 && column + 2 + parameter.len() + 1 > WIDTH {
                 let blanks = "\t".repeat(indent / TAB) + &" ".repeat(indent % TAB);
-                write!(out, ",\n{blanks}").expect("memory");
+                out.push_str(&format!(",\n{blanks}"));
                 column = indent;
             } else if i > 0 {
                 out.push_str(", ");
@@ -223,8 +211,7 @@ mod header {
     /// Adds to the comment of a function the lines that are the same for most functions.
     fn complete(comment: &str, code: &str) -> String {
         let takes = |parameter: &str| code.contains(&format!("hwheel{parameter}"));
-        let is_function = !code.starts_with("typedef");
-        if !is_function || !takes(" *wheel") || takes("_destroy(") {
+        if code.starts_with("typedef") || !takes(" *wheel") || takes("_destroy(") {
             return comment.to_owned();
         }
         let (top, rest) = comment.split_once("\n\n").expect("a title and a text");
@@ -272,19 +259,13 @@ mod header {
         }
         let line = " * -ESHUTDOWN - this is a forked child.";
         add(" * -ESHUTDOWN", &returns_end, line);
-        let line = " Context: any thread, also in a callback. Lock-free; calls no allocator.";
+        let line = "\n Context: any thread, also in a callback. Lock-free; calls no allocator.";
         add(" Context:", &|lines| lines.len(), line);
-        if lines.last() == Some(&line) {
-            lines.insert(lines.len() - 1, "");
-        }
         lines.join("\n")
     }
 
     /// A comment as kernel-doc.
     fn kernel_doc(text: &str) -> String {
-        if text.is_empty() {
-            return String::new();
-        }
         if text.lines().count() == 1 {
             return format!("/**{text} */\n");
         }

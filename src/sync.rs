@@ -130,23 +130,17 @@ pub(crate) fn prefetch<T>(at: *const T) {
     unsafe {
         std::arch::x86_64::_mm_prefetch(at.cast(), std::arch::x86_64::_MM_HINT_T0);
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = at;
+    _ = at;
 }
 
 /// The same number. Hides from the compiler how it was computed.
 #[inline(always)]
-pub(crate) fn opaque(number: usize) -> usize {
+pub(crate) fn opaque(#[allow(unused_mut)] mut number: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let mut number = number;
-        // SAFETY: no instruction.
-        unsafe {
-            std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
-        }
-        number
+    // SAFETY: no instruction.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     number
 }
 
@@ -168,6 +162,5 @@ pub(crate) unsafe fn init<T: Fresh>(at: *mut T, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { at.add(i).write(T::default()) };
     }
-    #[cfg(not(checked))]
-    let _ = (at, n);
+    _ = (at, n);
 }

@@ -1,6 +1,6 @@
 //! Times on a wheel's clock.
 
-use crate::runtime::time::{LONGEST, NEVER};
+use crate::runtime::time::{time, NEVER};
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
 
@@ -31,10 +31,7 @@ impl Add<Duration> for Time {
     type Output = Time;
 
     fn add(self, span: Duration) -> Time {
-        match self.0.saturating_add(nanos(span)) {
-            ns if ns <= LONGEST => Time(ns),
-            _ => Time::NEVER,
-        }
+        time(self.0.saturating_add(nanos(span))).map_or(Time::NEVER, Time)
     }
 }
 
@@ -84,8 +81,5 @@ impl From<Instant> for When {
 /// A span of 2^63 nanoseconds or more is never.
 #[inline]
 pub(crate) fn nanos(span: Duration) -> u64 {
-    match span.as_nanos() {
-        ns if ns <= LONGEST.into() => ns as u64,
-        _ => NEVER,
-    }
+    i64::try_from(span.as_nanos()).map_or(NEVER, |ns| ns as u64)
 }

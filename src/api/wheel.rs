@@ -14,7 +14,7 @@ use crate::core::node::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::stats::{stats, Stats};
-use crate::runtime::time::{time, NEVER};
+use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
 use std::mem::ManuallyDrop;
@@ -89,10 +89,7 @@ impl Wheel {
     #[inline]
     fn deadline_of(&self, when: When, now: impl FnOnce() -> u64) -> Result<u64, Error> {
         Ok(match when {
-            When::After(delay) => match nanos(delay) {
-                NEVER => NEVER,
-                ns => now() + ns,
-            },
+            When::After(delay) => now().saturating_add(nanos(delay)),
             When::At(at) => time(at.as_nanos())?,
             When::Instant(instant) => self.time_of(instant)?.as_nanos(),
         })

@@ -18,7 +18,6 @@ use std::ffi::{c_int, c_void};
 /// @max_ns: nanoseconds after which to stop; 0 for no limit. A running callback
 ///   is not interrupted.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
 pub struct hwheel_run {
     pub size: u32,
     pub left: u32,

@@ -23,7 +23,6 @@ pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
 ///   4294967295 stands for that number or more.
 /// @flags: HWHEEL_EVENT_*.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
 pub struct hwheel_event {
     pub timer: hwheel_timer_t,
     pub cookie: u64,

@@ -17,10 +17,18 @@ pub const HWHEEL_MISSED_DELAY: u32 = 1 << 5;
 /// Makes a timer, armed if there is a time for it.
 pub(super) fn make(
     host: &Host,
-    spec: Spec,
+    (func, cookie): (hwheel_fn, u64),
+    (period, kind): (u64, u16),
     due: Option<u64>,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> Result<i32, Errno> {
+    let spec = Spec {
+        func: number_of_fn(func),
+        cookie,
+        period,
+        kind,
+        ..Spec::default()
+    };
     let handle = host.setup(spec, due)?;
     if let Some(timer) = timer {
         timer.write(handle);
@@ -55,14 +63,9 @@ pub extern "C" fn hwheel_once(
     flags: u32,
     timer: Option<&mut MaybeUninit<hwheel_timer_t>>,
 ) -> c_int {
-    let spec = Spec {
-        func: number_of_fn(r#fn),
-        cookie,
-        kind: AUTO,
-        ..Spec::default()
-    };
     with(wheel, |h| {
-        make(h, spec, Some(due(h, time_ns, flags)?), timer)
+        let due = due(h, time_ns, flags)?;
+        make(h, (r#fn, cookie), (0, AUTO), Some(due), timer)
     })
 }
 
@@ -129,13 +132,7 @@ pub extern "C" fn hwheel_every(
         if period == 0 {
             return Err(EINVAL);
         }
-        let spec = Spec {
-            func: number_of_fn(r#fn),
-            cookie,
-            period,
-            kind: kind | host.slack(slack, period),
-            ..Spec::default()
-        };
-        make(host, spec, Some(first), timer)
+        let kind = kind | host.slack(slack, period);
+        make(host, (r#fn, cookie), (period, kind), Some(first), timer)
     })
 }

@@ -67,7 +67,6 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 /// Without workers or an executor, @queue and @overload are checked, but have no
 /// effect.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
 pub struct hwheel_options {
     pub size: u32,
     pub clock: u32,

@@ -1,10 +1,9 @@
 //! Timers that can be armed again and again, and calls for any timer.
 
 use super::args::{due, with, ConstWheel, Wheel, EINVAL, HWHEEL_ABS};
-use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
+use super::event::{hwheel_fn, hwheel_timer_t};
 use super::once::make;
 use crate::core::arm::How;
-use crate::core::life::Spec;
 use crate::runtime::time::{time, LONGEST, NEVER};
 use crate::runtime::{number, Errno, Host};
 use std::ffi::c_int;
@@ -37,12 +36,7 @@ pub extern "C" fn hwheel_timer_setup(
     if timer.is_none() {
         return EINVAL;
     }
-    let spec = Spec {
-        func: number_of_fn(r#fn),
-        cookie,
-        ..Spec::default()
-    };
-    with(wheel, |h| make(h, spec, None, timer))
+    with(wheel, |h| make(h, (r#fn, cookie), (0, 0), None, timer))
 }
 
 /// The condition of an arm.
