@@ -151,7 +151,7 @@ impl Shard {
         let (mut region, buckets) =
             unsafe { ((*at).regions.load(Ordering::Acquire), (*at).buckets) };
         while !region.is_null() {
-            // SAFETY: the first chunk of a region that `new_region` has mapped.
+            // SAFETY: the first chunk of a region that `new_chunk` has mapped.
             let (next, bytes) = unsafe {
                 let first = &*region;
                 (first.next.load(Ordering::Relaxed), first.note())
