@@ -2,9 +2,9 @@
  * hwheel: a lock-free timing wheel, for C++11 and later.
  *
  * Every function is inline, on top of one in hwheel.h that documents it in full.
- * C++ adds owners that clean up, std::chrono and callables. Nothing throws,
- * allocates, or needs exceptions or RTTI. The namespace is hwheelpp, because
- * struct hwheel has the other name.
+ * C++ adds owners that clean up, std::chrono and callables. Nothing throws or
+ * allocates, except std::error_code::message(), and nothing needs exceptions or
+ * RTTI. The namespace is hwheelpp, because struct hwheel has the other name.
  *
  *	hwheelpp::Wheel wheel;
  *	hwheelpp::Timer timer;
@@ -13,9 +13,10 @@
  *		return false;
  *	timer.mod(std::chrono::seconds(30));
  *
- * Lifetimes. A Wheel outlives its Timers, and the data that a callback captures
- * outlives the Timer. So declare the wheel, the data and the timer in this order.
- * The destructor of a Timer waits for its callback, unless it runs in it.
+ * Lifetimes. A Wheel outlives its Timers and is not closed before them, and the
+ * data that a callback captures outlives the Timer. So declare the wheel, the data
+ * and the timer in this order. The destructor of a Timer waits for its callback,
+ * unless it runs in it, or in a callback for which that callback waits.
  *
  * Threads. The rules are those of C: any thread arms, cancels and asks. The
  * objects of this header are plain objects: no other thread may use one while it
@@ -89,7 +90,10 @@ public:
 	/** The number; below 0 it is a negative errno value, as in C. */
 	constexpr int value() const noexcept { return value_; }
 
-	/** The error, to compare with std::errc; none if the call was ok(). */
+	/**
+	 * The error; none if the call was ok(). Compare it with std::errc, or as that
+	 * lacks some, with std::error_condition(ESTALE, std::generic_category()).
+	 */
 	std::error_code error() const noexcept
 	{
 		return std::error_code(ok() ? 0 : -value_, Category::get());
@@ -280,7 +284,7 @@ class TimerRef {
 public:
 	constexpr TimerRef() noexcept : wheel_(nullptr), handle_(0) {}
 	constexpr TimerRef(::hwheel *wheel, ::hwheel_timer_t handle) noexcept
-		: wheel_(wheel), handle_(handle)
+		: wheel_(handle ? wheel : nullptr), handle_(handle)
 	{
 	}
 
@@ -579,7 +583,10 @@ public:
 		return list(cursor, events, static_cast<std::uint32_t>(N));
 	}
 
-	/** Makes a timer that fires once and frees itself. */
+	/**
+	 * Makes a timer that fires once and frees itself. It may fire before @timer is
+	 * set: its callback uses the timer of the event.
+	 */
 	HWHEEL_NODISCARD Result once(When when, Target target,
 				     TimerRef *timer = nullptr) noexcept
 	{
@@ -589,7 +596,7 @@ public:
 			target.cookie(), when.flags(), &handle));
 	}
 
-	/** Makes a timer that fires periodically until it is cancelled. */
+	/** Makes a timer that fires periodically until it is cancelled; @timer as above. */
 	HWHEEL_NODISCARD Result every(When first, Period period, Target target,
 				      TimerRef *timer = nullptr) noexcept
 	{
@@ -766,7 +773,7 @@ public:
 
 	/**
 	 * Cancel it, wait for its callback, and free it. Its own callback does not wait,
-	 * and continues.
+	 * and continues; nor does a callback for which it waits: that would be a cycle.
 	 */
 	void reset() noexcept
 	{
@@ -789,10 +796,12 @@ private:
 /**
  * Result of Wheel::sleep(), to co_await: a Result, which is an error if no timer could be
  * armed, and then the coroutine continues at once. Otherwise it continues when the timer
- * fires, in the callback.
+ * fires, in the callback. After a drain it stays suspended, and so it does if its
+ * callback is dropped because the queue is full (Overload::drop).
  *
- * A suspended coroutine may be destroyed, which cancels its timer, if the wheel is not
- * driven meanwhile. After a drain it stays suspended.
+ * A suspended coroutine may be destroyed, which cancels its timer, if no callback of the
+ * wheel can run meanwhile: no thread drives it, and no worker or executor has a callback
+ * left, as after Wheel::stop().
  */
 class Sleep {
 public:
@@ -802,6 +811,7 @@ public:
 
 	bool await_suspend(std::coroutine_handle<> coroutine) noexcept
 	{
+		timer_.reset();
 		result_ = timer_.setup(wheel_, [coroutine](const Event &) { coroutine.resume(); });
 		if (!result_.ok())
 			return false;

@@ -117,6 +117,28 @@ static void cancels_when_it_is_destroyed()
 	CHECK(wheel.advance(seconds(1)).ok() && awake == 0);
 }
 
+static Task sleeps_again(Wheel &wheel, int &awake)
+{
+	hwheelpp::Sleep sleep = wheel.sleep(milliseconds(5));
+
+	for (int i = 0; i < 3; i++) {
+		Result result = co_await sleep;
+		CHECK(result.ok());
+		awake++;
+	}
+}
+
+static void one_sleep_can_be_awaited_again()
+{
+	Wheel wheel = manual();
+	int awake = 0;
+	Task task = sleeps_again(wheel, awake);
+
+	for (int i = 1; i <= 3; i++)
+		CHECK(wheel.advance(milliseconds(5 * i)).ok() && awake == i);
+	CHECK(task.done() && live(wheel) == 0);
+}
+
 static Task sleeps_often(Wheel &wheel, std::atomic<int> &ended)
 {
 	for (int i = 0; i < 100; i++) {
@@ -150,6 +172,7 @@ int main()
 	continues_at_its_time();
 	continues_at_once_with_an_error();
 	cancels_when_it_is_destroyed();
+	one_sleep_can_be_awaited_again();
 	continues_in_the_tick_thread();
 }
 #endif

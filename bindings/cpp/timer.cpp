@@ -141,6 +141,8 @@ static void is_an_error_while_empty()
 	CHECK(timer.empty());
 	CHECK(is(timer.mod(seconds(1)), EINVAL));
 	CHECK(is(timer.cancel(), EINVAL));
+	Wheel any = manual();
+	CHECK(is(hwheelpp::TimerRef(any.get(), 0).cancel(), EINVAL));
 	CHECK(is(timer.remaining(left), EINVAL) && left.count() == -1);
 
 	Wheel none;
