@@ -21,7 +21,8 @@ LAYOUT = {
     "wheel.shared.hand": 5424,
     "wheel.shared.shards": 5440,
     "wheel.callback.running": 128,
-    "wheel.shared.strays.armed": 5456,
+    "wheel.shared.strays.arms": 5456,
+    "wheel.shared.strays.moves": 5464,
     "wheel.shared.strays.cancels": 5472,
     "wheel.shared.strays.setups": 5496,
     "wheel.shared.strays.frees": 5504,
@@ -36,7 +37,8 @@ LAYOUT = {
     "drive": 10340,
     "clock.id": 10020,
     "shard.next": 136,
-    "shard.count.armed": 64,
+    "shard.count.arms": 64,
+    "shard.count.moves": 72,
     "shard.count.cancels": 80,
     "shard.count.setups": 104,
     "shard.count.frees": 112,
@@ -124,7 +126,8 @@ class Wheel:
 
     def pending(self):
         ended = self.total("cancels") + self.counted("drained") + self.counted("fired")
-        return self.total("armed") + self.counted("periods") - ended
+        armed = self.total("arms") - self.total("moves")
+        return armed + self.counted("periods") - ended
 
     def clock(self):
         """The clock, and what it says if that is the caller's."""

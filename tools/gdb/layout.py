@@ -6,12 +6,12 @@ import gdb
 WORDS = """
 wheel.ticks.up wheel.ticks.down wheel.ticks.tick_ns wheel.ticks.bias
 wheel.shared.hand wheel.shared.shards wheel.callback.running
-wheel.shared.strays.armed wheel.shared.strays.cancels
+wheel.shared.strays.arms wheel.shared.strays.moves wheel.shared.strays.cancels
 wheel.shared.strays.setups wheel.shared.strays.frees
 wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained
 wheel.slab.directory wheel.slab.bump clock counter manual_ns drive
 """.split()
-SHARD = "next count.armed count.cancels count.setups count.frees".split()
+SHARD = "next count.arms count.moves count.cancels count.setups count.frees".split()
 
 
 def offset(type, path):
