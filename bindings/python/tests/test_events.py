@@ -1,6 +1,7 @@
 """EventWheel: integers in, batches of events out."""
 
 import errno
+import os
 import time
 
 import pytest
@@ -171,3 +172,35 @@ def test_stats(wheel):
     assert stats["fired"] == 1 and stats["live"] == 0
     assert all(isinstance(n, int) for n in stats.values())
     assert wheel.lateness()[0] == 1 == sum(wheel.lateness())
+
+
+def test_a_subclass_may_say_another_batch():
+    class Big(EventWheel):
+        batch = 4096
+
+    with Big(clock=Clock.MANUAL, batch=2) as wheel:
+        for n in range(5000):
+            wheel.once(0, n)
+        assert len(list(wheel.list())) == 5000
+        assert [len(wheel.advance(10**6)) for _ in range(2500)] == [2] * 2500
+
+
+def test_a_wheel_is_made_once():
+    with EventWheel(batch=4) as wheel:
+        with pytest.raises(RuntimeError):
+            wheel.__init__(batch=8)
+        assert wheel.batch == 4 and wheel.poll() == []
+
+
+def test_the_child_of_a_fork_is_told_so_while_another_thread_drives():
+    with EventWheel() as wheel:
+        wheel._driver = wheel  # As if a thread was in the middle of a call.
+        child = os.fork()
+        if child == 0:
+            try:
+                wheel.poll()
+            except OSError as error:
+                os._exit(error.errno)
+            os._exit(0)
+        del wheel._driver
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESHUTDOWN

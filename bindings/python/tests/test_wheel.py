@@ -1,8 +1,10 @@
 """Wheel: Python functions, times in seconds."""
 
+import contextlib
 import errno
 import gc
 import math
+import signal
 import sys
 import threading
 import time
@@ -208,11 +210,11 @@ def test_run_goes_on_while_another_thread_drives():
     with Wheel() as wheel:
         called = threading.Event()
         wheel.call_later(0, called.set)
-        wheel._events._driving.acquire()
+        wheel._events._driver = threading
         thread = threading.Thread(target=wheel.run)
         thread.start()
         assert not called.wait(0.02)
-        wheel._events._driving.release()
+        del wheel._events._driver
         assert called.wait(30)
         thread.join(30)
 
@@ -239,13 +241,13 @@ def test_a_thousand_calls_from_four_threads():
 def test_a_second_driver_is_refused():
     with Wheel(clock=Clock.MANUAL) as wheel:
         timer = wheel.call_later(1, list)
-        wheel._events._driving.acquire()
+        wheel._events._driver = threading
         for call in lambda: wheel.advance(1), wheel.drain:
             with pytest.raises(OSError) as caught:
                 call()
             assert caught.value.errno == errno.EBUSY
         assert timer.pending
-        wheel._events._driving.release()
+        del wheel._events._driver
         assert wheel.advance(1) == 1
 
 
@@ -265,3 +267,60 @@ def test_a_wheel_that_nobody_holds_is_collected():
     del wheel
     gc.collect()
     assert gone() is None
+
+
+def test_run_ends_when_another_thread_cancels_the_last_timer():
+    with Wheel() as wheel:
+        timer = wheel.call_later(3600, pytest.fail)
+        runs = [threading.Thread(target=wheel.run) for _ in range(2)]
+        for thread in runs:
+            thread.start()
+        while len(wheel._running) < 2 or not all(bell._pipe for bell in wheel._running):
+            time.sleep(0.001)
+        assert timer.cancel()
+        for thread in runs:
+            thread.join(30)
+            assert not thread.is_alive()
+
+
+class Nameless:
+    def __repr__(self):
+        raise KeyError
+
+    def __call__(self):
+        raise ZeroDivisionError
+
+
+def test_an_error_of_a_function_without_a_repr(wheel, monkeypatch):
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda u: seen.append(u.exc_type))
+    wheel.call_later(1, Nameless())
+    wheel.call_later(1, seen.append, None)
+    assert wheel.advance(1) == 2 and seen == [ZeroDivisionError, None]
+
+
+class Bang(BaseException):
+    pass
+
+
+def test_a_signal_loses_at_most_the_timer_at_hand():
+    def bang(*_):
+        raise Bang
+
+    before = signal.signal(signal.SIGALRM, bang)
+    try:
+        for turn in range(600):
+            with Wheel(clock=Clock.MANUAL, tick=1e-6) as wheel:
+                called = []
+                for n in range(50):
+                    wheel.call_later(1e-6 * (1 + n // 10), called.append, n)
+                with contextlib.suppress(Bang):
+                    signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + turn % 150))
+                    for now in range(1, 8):
+                        wheel.advance(now * 2e-6)
+                    time.sleep(1)
+                wheel.advance(1)
+                assert len(called) == len(set(called)) >= 49 and len(wheel) == 0
+                assert wheel.stats()["pending"] == 0
+    finally:
+        signal.signal(signal.SIGALRM, before)

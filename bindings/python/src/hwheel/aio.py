@@ -7,7 +7,9 @@ import contextlib
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar
 
+from ._native import ffi, lib
 from .events import Clock
+from .unraisable import name
 from .wheel import Timer, Wheel, nanoseconds
 
 
@@ -195,7 +197,8 @@ class AsyncioWheel(Wheel):
     def _ready(self) -> None:
         try:
             with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
-                self._due.extend(self._events.poll())
+                events = self._events
+                events._drive(self._due, lib.hwheel_poll, *events._room, ffi.NULL)
             self._call_due()
         finally:
             if self._due:
@@ -209,6 +212,7 @@ class AsyncioWheel(Wheel):
         timer.context.run(timer._callback, *timer._args)
 
     def _failed(self, timer: Timer, error: Exception) -> None:
+        message = f"hwheel: exception in {name(timer._callback)}"
         self._loop.call_exception_handler(
-            {"message": f"hwheel: exception in {timer!r}", "exception": error, "timer": timer}
+            {"message": message, "exception": error, "timer": timer}
         )

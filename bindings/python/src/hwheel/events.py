@@ -8,12 +8,10 @@ import os
 import select
 import struct
 import sys
-import threading
 from operator import index
 from types import TracebackType
 from typing import (
     Any,
-    Callable,
     Dict,
     Iterable,
     Iterator,
@@ -167,6 +165,8 @@ class EventWheel:
         start_ns: int = 0,
         batch: int = 1024,
     ) -> None:
+        if "_events" in self.__dict__:
+            raise RuntimeError("a wheel is made once")
         if batch < 1:
             raise ValueError("batch must be at least 1")
         options = ffi.new(_OPTIONS)
@@ -183,8 +183,8 @@ class EventWheel:
         self._wheel = ffi.gc(wheel[0], lib.hwheel_destroy)
         self._events = ffi.new("struct hwheel_event[]", index(batch))
         self._view = memoryview(ffi.buffer(self._events))
-        self._count = 0
-        self._driving = threading.Lock()
+        self._room = self._events, len(self._events)  # A subclass may say another `batch`.
+        self._counts: List[int] = []  # The result of a call whose events are in the buffer.
         self._bell = Bell()
 
     @property
@@ -356,11 +356,12 @@ class EventWheel:
     def list(self) -> Iterator[Event]:
         """The pending timers, which stay pending. A timer that is pending all the time
         comes exactly once."""
-        cursor, events = ffi.new(_U64), ffi.new("struct hwheel_event[]", self.batch)
+        _, batch = self._room
+        cursor, events = ffi.new(_U64), ffi.new("struct hwheel_event[]", batch)
         view = memoryview(ffi.buffer(events))
-        count = self.batch
-        while count == self.batch:
-            count = check(lib.hwheel_list(self._wheel, cursor, events, self.batch))
+        count = batch
+        while count == batch:
+            count = check(lib.hwheel_list(self._wheel, cursor, events, batch))
             yield from _EVENT.iter_unpack(view[: count * _EVENT.size])
 
     # Drive.
@@ -390,35 +391,50 @@ class EventWheel:
     def poll(self) -> List[Event]:
         """The events that are due now, with one call of the library. As many as
         `batch` mean that there may be more."""
-        return self._drive(
-            lambda: lib.hwheel_poll(self._wheel, self._events, self.batch, _NULL)
-        )
+        return self._fetch(lib.hwheel_poll, *self._room, _NULL)
 
     def advance(self, now_ns: int) -> List[Event]:
         """As `poll`, for a manual clock that moves to `now_ns`."""
-        now_ns = _time(now_ns)
-        return self._drive(
-            lambda: lib.hwheel_advance(self._wheel, now_ns, self._events, self.batch, _NULL)
-        )
+        return self._fetch(lib.hwheel_advance, _time(now_ns), *self._room, _NULL)
 
     def drain(self) -> List[Event]:
         """Shuts the wheel down and hands its pending timers back. An empty list means
         that none is left."""
-        return self._drive(lambda: lib.hwheel_drain(self._wheel, self._events, self.batch))
+        return self._fetch(lib.hwheel_drain, *self._room)
 
-    def _drive(self, call: Callable[[], int]) -> List[Event]:
-        # The library lets one thread in at a time; the events must also be
-        # out of the buffer before the next comes.
-        if not self._driving.acquire(blocking=False):
-            raise error(-errno.EBUSY)
+    def _fetch(self, *call: Any) -> List[Event]:
+        events: List[Event] = []
+        self._drive(events, *call)
+        return events
+
+    _driver: Optional[object] = None
+
+    def _drive(self, out: Any, call: Any, *arguments: Any) -> int:
+        """Adds the events of a call to `out`, and returns their number."""
+        # The library lets one thread in at a time; the events must also be out of the
+        # buffer before the next comes. A signal's function may raise after each call of a
+        # function. So each step is one: to become the driver, to make the call and keep
+        # its result, and to take the events out. The end has none.
+        me = object()
         try:
-            # Events that found no memory come with the next call.
-            self._count = self._count or check(call())
-            events = [*_EVENT.iter_unpack(self._view[: self._count * _EVENT.size])]
-            self._count = 0
-            return events
+            if self.__dict__.setdefault("_driver", me) is not me:
+                self.now()  # In the child of a fork, where nobody drives: ESHUTDOWN.
+                raise error(-errno.EBUSY)
+            while True:
+                # Events that found no memory, or a signal, come with the next call.
+                is_left = bool(self._counts)
+                if not is_left:
+                    self._counts += map(call, [self._wheel], *([one] for one in arguments))
+                if self._counts[0] < 0:
+                    raise error(self._counts.pop())
+                count = self._counts[0]
+                out += _EVENT.iter_unpack(self._view[: count * _EVENT.size])
+                self._counts = []
+                if not is_left:
+                    return count
         finally:
-            self._driving.release()
+            if self._driver is me:
+                del self._driver
 
     def stats(self) -> Dict[str, int]:
         """The counts of the wheel, by the names of struct hwheel_stats."""

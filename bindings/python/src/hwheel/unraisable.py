@@ -7,6 +7,15 @@ class _Mortal:
     __slots__ = ("__weakref__",)
 
 
+def name(callback: object) -> str:
+    """What to call a callback, whatever its `repr` does."""
+    try:
+        name = getattr(callback, "__qualname__", None)
+        return name if isinstance(name, str) else repr(callback)
+    except Exception:
+        return type(callback).__qualname__
+
+
 def unraisable(callback: object, error: BaseException) -> None:
     """Gives an error of a callback to sys.unraisablehook.
 
@@ -18,7 +27,7 @@ def unraisable(callback: object, error: BaseException) -> None:
     def raising(_: object) -> None:
         raise error
 
-    raising.__qualname__ = getattr(callback, "__qualname__", repr(callback))
+    raising.__qualname__ = name(callback)
     mortal = _Mortal()
     reference = weakref.ref(mortal, raising)
     del mortal, reference

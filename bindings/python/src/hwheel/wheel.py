@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import errno
 import itertools
@@ -10,7 +11,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Type, TypeVar
 
-from ._native import lib
+from ._native import ffi, lib
 from .events import (
     ABS,
     IF_PENDING,
@@ -21,6 +22,7 @@ from .events import (
     Clock,
     Event,
     EventWheel,
+    _time,
 )
 from .unraisable import unraisable
 
@@ -92,6 +94,7 @@ class Timer:
         if self._wheel._armed.pop(self._cookie, None) is None:
             return False
         self._forget()
+        self._wheel._nothing_left()
         return True
 
     def _arm(self, time_ns: int, flags: int) -> bool:
@@ -110,14 +113,16 @@ class Timer:
         wheel._armed[cookie] = self
         try:
             if self._period_ns:
-                self._handle = events.every(time_ns, self._period_ns, cookie, self._flags | flags)
+                handle = events.every(time_ns, self._period_ns, cookie, self._flags | flags)
             else:
-                self._handle = events.once(time_ns, cookie, flags)
+                handle = events.once(time_ns, cookie, flags)
         except BaseException:
             wheel._armed.pop(cookie, None)
             raise
-        if cookie not in wheel._armed:
-            self._forget()  # Fired in another thread already, and cancelled there.
+        if self._cookie == cookie:  # Or it has fired, and its function has armed it again.
+            self._handle = handle
+        if cookie not in wheel._armed:  # Fired in another thread already, and cancelled there.
+            lib.hwheel_timer_delete(events._wheel, handle)
         return was_armed
 
     def _forget(self) -> None:
@@ -240,12 +245,12 @@ class Wheel:
 
     def poll(self) -> int:
         """Calls what is due by now. Returns how many calls were made."""
-        return self._drive(self._events.poll)
+        return self._drive(lib.hwheel_poll, *self._events._room, ffi.NULL)
 
     def advance(self, now: float) -> int:
         """As `poll`, for a manual clock that is moved to `now` seconds."""
-        now_ns = int(now * 1e9)
-        return self._drive(lambda: self._events.advance(now_ns))
+        room = self._events._room
+        return self._drive(lib.hwheel_advance, _time(int(now * 1e9)), *room, ffi.NULL)
 
     def run(self) -> None:
         """Sleeps and polls until nothing is armed, or `stop` or `close` is called."""
@@ -264,6 +269,14 @@ class Wheel:
                 raise
         finally:
             self._running.remove(bell)
+            self._nothing_left()
+
+    def _nothing_left(self) -> None:
+        """Wakes a `run` of another thread if nothing is armed any more: by an event that
+        is of no timer. The run that ends passes it on."""
+        if self._running and not self._armed:
+            with contextlib.suppress(OSError, ValueError):
+                self._events.once(0, 0)
 
     def stop(self) -> None:
         """Ends `run`, from any thread."""
@@ -281,33 +294,38 @@ class Wheel:
         self.stop()
         return timers
 
-    def _drive(self, batch: Callable[[], List[Event]]) -> int:
+    def _drive(self, *call: Any) -> int:
         calls = self._call_due()
         while True:
-            events = batch()
-            self._due.extend(events)
+            count = self._events._drive(self._due, *call)
             calls += self._call_due()
-            if len(events) < self._events.batch:
+            if count < len(self._events._events):
                 return calls
 
     def _call_due(self) -> int:
         due, armed, calls = self._due, self._armed, 0
-        while due:
-            try:
-                _, cookie, _, missed, _ = due.popleft()
-            except IndexError:
-                break  # Another thread has taken the last one.
-            timer = armed.get(cookie)
-            if timer is None:
-                continue  # Cancelled or moved since it was collected.
-            if not timer._period_ns and armed.pop(cookie, None) is None:
-                continue  # Another thread has cancelled it just now.
-            timer.missed = missed
-            calls += 1
-            try:
-                self._call(timer)
-            except Exception as error:
-                self._failed(timer, error)
+        event: Optional[Event] = None
+        try:
+            for event in iter(due.popleft, None):
+                _, cookie, _, missed, _ = event
+                timer = armed.get(cookie)
+                if timer is None:
+                    continue  # Cancelled or moved since it was collected.
+                if not timer._period_ns and armed.pop(cookie, None) is None:
+                    continue  # Another thread has cancelled it just now.
+                event = None
+                timer.missed = missed
+                calls += 1
+                try:
+                    self._call(timer)
+                except Exception as error:
+                    self._failed(timer, error)
+        except IndexError:
+            pass  # That was the last one, or another thread has taken it.
+        except BaseException:
+            if event is not None:  # From a signal: it was not called yet.
+                due.appendleft(event)
+            raise
         return calls
 
     # What a wheel inside an event loop overrides.
