@@ -1,3 +1,4 @@
+import { isMainThread } from "node:worker_threads";
 import { Clock } from "./constants.js";
 import * as c from "./native.js";
 import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
@@ -15,11 +16,13 @@ class Handle {
 
   constructor(wheel) {
     this.#wheel = wheel;
+    open.add(this);
   }
 
   close() {
     if (this.#closed) return;
     this.#closed = true;
+    open.delete(this);
     if (this.#waiting === 0) this.#free();
     else c.write(this.#bell, BigUint64Array.of(1n), 8);
   }
@@ -62,6 +65,13 @@ class Handle {
   }
 }
 
+// What is forgotten is not collected when a worker ends. A worker that is terminated calls
+// nothing, and its wheels stay until the process ends.
+const open = new Set();
+if (!isMainThread) {
+  process.once("exit", () => open.forEach((handle) => handle.close()));
+}
+
 const forgotten = new FinalizationRegistry((handle) => handle.close());
 
 /**
@@ -78,7 +88,8 @@ export class Wheel {
   #batch;
   #halves;
   #handler = null;
-  #timeout = null;
+  #timer = null; // of Node
+  #clear = clearTimeout;
   #planning = false;
   #unref = false;
   #manual;
@@ -117,7 +128,7 @@ export class Wheel {
    */
   close() {
     this.#handler = null;
-    clearTimeout(this.#timeout);
+    this.#clear(this.#timer);
     this.#wheel = null;
     forgotten.unregister(this);
     this.#handle.close();
@@ -129,14 +140,14 @@ export class Wheel {
   /** The pending timers of drive() no longer keep the process alive. */
   unref() {
     this.#unref = true;
-    this.#timeout?.unref();
+    this.#timer?.unref();
     return this;
   }
 
   /** They do again. */
   ref() {
     this.#unref = false;
-    this.#timeout?.ref();
+    this.#timer?.ref();
     return this;
   }
 
@@ -382,12 +393,16 @@ export class Wheel {
   }
 
   #plan() {
-    clearTimeout(this.#timeout);
+    this.#clear(this.#timer);
     const next = this.nextExpiry();
     if (next === null) return;
     const left = (next - this.now() + 999_999n) / 1_000_000n;
-    this.#timeout = setTimeout(() => this.#turn(), Math.min(Number(left), LONGEST_TIMEOUT_MS));
-    if (this.#unref) this.#timeout.unref();
+    const turn = () => this.#turn();
+    // A timeout takes at least a millisecond, also for what is due.
+    [this.#timer, this.#clear] = left > 0n
+      ? [setTimeout(turn, Math.min(Number(left), LONGEST_TIMEOUT_MS)), clearTimeout]
+      : [setImmediate(turn), clearImmediate];
+    if (this.#unref) this.#timer.unref();
   }
 
   #turn() {

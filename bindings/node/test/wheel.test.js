@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
+import { Worker } from "node:worker_threads";
 import {
   ABS, Clock, DRAINED, HwheelError, IF_PENDING, LISTED, MISSED_BURST, MSEC, NEVER, REDUCE,
   Wheel, version,
@@ -216,6 +218,32 @@ describe("the event loop", () => {
     assert.equal(error.message, "of the handler");
     await second;
     wheel.close();
+  });
+
+  it("fetches a batch in each turn of the loop, while timers are due", async () => {
+    const wheel = new Wheel({ batch: 1 });
+    const begin = performance.now();
+    let left = 1000;
+    await new Promise((resolve) => {
+      wheel.drive(() => --left === 0 && resolve());
+      for (let i = 0; i < 1000; i++) wheel.once(0, i);
+    });
+    assert.ok(performance.now() - begin < 900);
+    wheel.close();
+  });
+
+  it("is closed at the end of a worker", async () => {
+    const source = `
+      import { Wheel } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+      const wheel = new Wheel();
+      await wheel.readable(0);
+    `;
+    const descriptors = () => readdirSync("/proc/self/fd").length;
+    const worker = () => once(new Worker(new URL(`data:text/javascript,${encodeURIComponent(source)}`)), "exit");
+    await worker();
+    const before = descriptors();
+    for (let i = 0; i < 10; i++) await worker();
+    assert.ok(descriptors() < before + 10);
   });
 
   it("can wait for the descriptor instead", async () => {
