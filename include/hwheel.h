@@ -317,7 +317,7 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * The timer frees itself after it has fired. The handle in an event is already
  * stale; a handle in a callback is stale once the callback has returned. On a
  * wheel that another thread drives, the timer may fire before this call
- * returns.
+ * returns. @timer is set last: the callback must neither read nor free it.
  *
  * Return:
  * * 0 - the timer is pending, or has fired already.
@@ -353,8 +353,9 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  *
  * Deadlines do not drift: each one is the previous one plus the period,
  * whenever the callback ran. While its callback runs, the timer is pending for
- * the next period, so the callback can cancel it. hwheel_timer_delete() frees
- * it.
+ * the next period, so the callback can cancel it, by the handle of its event.
+ * hwheel_timer_delete() frees it. The timer may fire before @timer is set, as
+ * with hwheel_once().
  *
  * If @first_ns has passed, the timer fires at the next tick, and the periods
  * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If @period_ns

@@ -344,3 +344,24 @@ def test_a_sleep_that_begins_while_a_thread_closes():
         thread.join(30)
 
     asyncio.run(main())
+
+
+class Nameless:
+    def __repr__(self):
+        raise KeyError
+
+    def __call__(self):
+        raise ZeroDivisionError
+
+
+def test_an_error_of_a_function_without_a_repr():
+    async def main():
+        seen = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: seen.append(context["exception"]))
+        with AsyncioWheel() as wheel:
+            wheel.call_later(0, Nameless())
+            await wheel.sleep(0.02)
+        assert [type(error) for error in seen] == [ZeroDivisionError]
+
+    asyncio.run(main())
