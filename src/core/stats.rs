@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A count. Not from [`crate::sync`]: it publishes nothing, so the model checkers
-/// need not know it. Relaxed throughout.
+/// need not know it. Relaxed, where one count is read or written.
 #[derive(Default)]
 pub(crate) struct Tally(AtomicU64);
 
@@ -23,6 +23,11 @@ impl Tally {
 
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// The count, before those that are read next.
+    pub fn seen(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
     }
 }
 

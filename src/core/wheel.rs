@@ -295,18 +295,19 @@ impl<M: Memory> Wheel<M> {
 
     /// The sum of a count over all threads; exact while no thread counts.
     pub fn total(&self, which: impl Fn(&Count) -> &Tally) -> u64 {
-        let mut sum = which(&self.shared.strays).get();
+        let mut sum = which(&self.shared.strays).seen();
         self.find_shard(|s| {
-            sum = sum.wrapping_add(which(&s.count).get());
+            sum = sum.wrapping_add(which(&s.count).seen());
             false
         });
         sum
     }
 
-    /// Timers that exist; exact while no thread makes or frees one.
+    /// Timers that exist; exact while no thread makes or frees one. Otherwise not more than
+    /// there are: one that was freed before another was made does not count beside it.
     pub fn live(&self) -> u64 {
-        let freed = self.total(|c| &c.frees);
-        self.total(|c| &c.setups).saturating_sub(freed)
+        let made = self.total(|c| &c.setups);
+        made.saturating_sub(self.total(|c| &c.frees))
     }
 
     /// Arms of timers that were not pending.
