@@ -7,7 +7,6 @@ import contextlib
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar
 
-from ._native import ffi, lib
 from .events import Clock
 from .unraisable import name
 from .wheel import Timer, Wheel, nanoseconds
@@ -197,8 +196,7 @@ class AsyncioWheel(Wheel):
     def _ready(self) -> None:
         try:
             with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
-                events = self._events
-                events._drive(self._due, lib.hwheel_poll, *events._room, ffi.NULL)
+                self._events._poll(self._due)
             self._call_due()
         finally:
             if self._due:

@@ -391,26 +391,34 @@ class EventWheel:
     def poll(self) -> List[Event]:
         """The events that are due now, with one call of the library. As many as
         `batch` mean that there may be more."""
-        return self._fetch(lib.hwheel_poll, *self._room, _NULL)
+        events: List[Event] = []
+        self._poll(events)
+        return events
 
     def advance(self, now_ns: int) -> List[Event]:
         """As `poll`, for a manual clock that moves to `now_ns`."""
-        return self._fetch(lib.hwheel_advance, _time(now_ns), *self._room, _NULL)
+        events: List[Event] = []
+        self._advance(events, now_ns)
+        return events
 
     def drain(self) -> List[Event]:
         """Shuts the wheel down and hands its pending timers back. An empty list means
         that none is left."""
-        return self._fetch(lib.hwheel_drain, *self._room)
-
-    def _fetch(self, *call: Any) -> List[Event]:
         events: List[Event] = []
-        self._drive(events, *call)
+        self._drive(events, lib.hwheel_drain, *self._room)
         return events
+
+    # These add the events to `out`, and return how many this call has fetched.
+
+    def _poll(self, out: Any) -> int:
+        return self._drive(out, lib.hwheel_poll, *self._room, _NULL)
+
+    def _advance(self, out: Any, now_ns: int) -> int:
+        return self._drive(out, lib.hwheel_advance, _time(now_ns), *self._room, _NULL)
 
     _driver: Optional[object] = None
 
     def _drive(self, out: Any, call: Any, *arguments: Any) -> int:
-        """Adds the events of a call to `out`, and returns their number."""
         # The library lets one thread in at a time; the events must also be out of the
         # buffer before the next comes. A signal's function may raise after each call of a
         # function. So each step is one: to become the driver, to make the call and keep

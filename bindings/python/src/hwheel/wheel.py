@@ -11,7 +11,7 @@ from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Type, TypeVar
 
-from ._native import ffi, lib
+from ._native import lib
 from .events import (
     ABS,
     IF_PENDING,
@@ -22,7 +22,6 @@ from .events import (
     Clock,
     Event,
     EventWheel,
-    _time,
 )
 from .unraisable import unraisable
 
@@ -91,10 +90,15 @@ class Timer:
     def cancel(self) -> bool:
         """True if it was armed and will not fire; of a periodic timer, not
         again."""
+        was_armed = self._disarm()
+        if was_armed:
+            self._wheel._nothing_left()
+        return was_armed
+
+    def _disarm(self) -> bool:
         if self._wheel._armed.pop(self._cookie, None) is None:
             return False
-        self._forget()
-        self._wheel._nothing_left()
+        self._forget(self._handle)
         return True
 
     def _arm(self, time_ns: int, flags: int) -> bool:
@@ -108,7 +112,7 @@ class Timer:
                         return True
                 except OSError:
                     pass  # Collected already. What else is wrong, arming will tell.
-            was_armed = self.cancel()
+            was_armed = self._disarm()
         cookie = self._cookie = next(wheel._cookies)
         wheel._armed[cookie] = self
         try:
@@ -118,16 +122,17 @@ class Timer:
                 handle = events.once(time_ns, cookie, flags)
         except BaseException:
             wheel._armed.pop(cookie, None)
+            wheel._nothing_left()
             raise
         if self._cookie == cookie:  # Or it has fired, and its function has armed it again.
             self._handle = handle
-        if cookie not in wheel._armed:  # Fired in another thread already, and cancelled there.
-            lib.hwheel_timer_delete(events._wheel, handle)
+        if cookie not in wheel._armed:
+            self._forget(handle)  # Fired in another thread already, and cancelled there.
         return was_armed
 
-    def _forget(self) -> None:
+    def _forget(self, handle: int) -> None:
         # What was collected already, the library has forgotten.
-        lib.hwheel_timer_delete(self._wheel._events._wheel, self._handle)
+        lib.hwheel_timer_delete(self._wheel._events._wheel, handle)
 
 
 Self = TypeVar("Self", bound="Wheel")
@@ -245,12 +250,12 @@ class Wheel:
 
     def poll(self) -> int:
         """Calls what is due by now. Returns how many calls were made."""
-        return self._drive(lib.hwheel_poll, *self._events._room, ffi.NULL)
+        return self._drive(self._events._poll)
 
     def advance(self, now: float) -> int:
         """As `poll`, for a manual clock that is moved to `now` seconds."""
-        room = self._events._room
-        return self._drive(lib.hwheel_advance, _time(int(now * 1e9)), *room, ffi.NULL)
+        now_ns = int(now * 1e9)
+        return self._drive(lambda due: self._events._advance(due, now_ns))
 
     def run(self) -> None:
         """Sleeps and polls until nothing is armed, or `stop` or `close` is called."""
@@ -294,12 +299,12 @@ class Wheel:
         self.stop()
         return timers
 
-    def _drive(self, *call: Any) -> int:
+    def _drive(self, fetch: Callable[[Deque[Event]], int]) -> int:
         calls = self._call_due()
         while True:
-            count = self._events._drive(self._due, *call)
+            count = fetch(self._due)
             calls += self._call_due()
-            if count < len(self._events._events):
+            if count < self._events.batch:
                 return calls
 
     def _call_due(self) -> int:
