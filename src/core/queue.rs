@@ -108,6 +108,14 @@ impl Position {
         prefetch_chunk(self.chunk());
     }
 
+    /// The first position of the chunk behind this one.
+    #[inline]
+    fn next_chunk(self) -> Option<Position> {
+        // SAFETY: the chunk of a position is mapped. Acquire: pairs with `extend`.
+        let next = unsafe { &*self.chunk() }.next.load(Ordering::Acquire);
+        (!next.is_null()).then(|| Position::first(next))
+    }
+
     /// The number of entries from here to a position in the same chunk, or its end.
     #[inline(always)]
     pub fn distance(self, to: Position) -> usize {
@@ -243,11 +251,22 @@ impl Front {
         if cfg!(checked) {
             return None;
         }
-        // SAFETY: the chunk of a position is mapped. Acquire: pairs with `extend`.
-        let next = unsafe { &*self.first().chunk() }
-            .next
-            .load(Ordering::Acquire);
-        (!next.is_null()).then(|| Position::first(next))
+        self.first().next_chunk()
+    }
+
+    /// Shows the entries of the second chunk, and prefetches the third.
+    ///
+    /// # Safety
+    /// The caller is the consumer, and the queue has had an entry.
+    #[inline]
+    pub unsafe fn look_ahead(&self, see: impl FnMut(Entry)) {
+        // SAFETY: the caller's promise.
+        if let Some(second) = unsafe { self.second() } {
+            if let Some(third) = second.next_chunk() {
+                third.prefetch();
+            }
+            second.ahead(see);
+        }
     }
 
     /// Shows at most `most` entries without taking them; false if there are more.

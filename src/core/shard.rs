@@ -253,7 +253,7 @@ impl<'a> Producer<'a> {
         chunk
     }
 
-    /// As [`Front::go_on`]; the chunk goes back to its shard.
+    /// As [`Front::go_on`]; the chunk goes back to its shard, or to a driver that has none.
     ///
     /// # Safety
     /// The caller drives, and `self` is the driver's. `from` lives as long, and the
@@ -261,9 +261,9 @@ impl<'a> Producer<'a> {
     #[inline]
     pub unsafe fn go_on(&self, from: *mut Shard, bucket: u32) -> bool {
         let free = |chunk: *mut Chunk| {
-            if from == self.at {
+            if from == self.at || self.spare.get().is_null() {
                 let next = self.spare.get();
-                // SAFETY: an empty chunk of this shard, in nobody else's hands.
+                // SAFETY: an empty chunk in nobody else's hands.
                 unsafe { &*chunk }.next.store(next, Ordering::Relaxed);
                 self.spare.set(chunk);
             } else {

@@ -609,6 +609,8 @@ fn left_of_a_clean_up(overtaken_by: &[u64]) -> u64 {
     let moved = w.setup(own, Spec::default(), None).unwrap();
     let mut due = 1 << 24;
     let mut arm_earlier = |times| {
+        // In another bucket, which a clean-up that has begun has passed.
+        due -= 1 << 16;
         for _ in 0..times {
             due -= 1;
             w.arm(own, moved, at(due), How::Always).unwrap();
@@ -784,7 +786,10 @@ fn a_stopped_thread_and_a_rescue() {
     }
     assert!(w.is_in_rescue() && w.entries() <= 50, "{}", w.entries());
     stopped.publishing.store(0, Ordering::Relaxed);
-    assert_eq!(fired(&w, 2000, 99), all);
+    // Some entries have found memory, and come first.
+    let mut all_fired = fired(&w, 2000, 99);
+    all_fired.sort_by_key(|timer| all.iter().position(|t| t == timer));
+    assert_eq!(all_fired, all);
     assert!(!w.is_in_rescue());
 }
 

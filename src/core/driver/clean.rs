@@ -164,10 +164,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         // SAFETY: shards live as long as the wheel.
         let front = unsafe { Shard::front(shard, bucket) };
         let mut rest = std::mem::take(&mut self.d.cleaning.rest);
-        if rest == 0 {
-            // The entries that are there now, without those that go back to this
-            // bucket of the driver's shard.
+        if front.peek(0, |_| ()) {
+            return true;
+        }
+        if rest == 0 && shard == self.own.as_ptr() {
+            // The entries that are there now, without those that go back to this bucket.
             front.peek(usize::MAX, |_| rest += 1);
+        } else if rest == 0 {
+            rest = usize::MAX;
         }
         let most = rest.min(*left);
         let mut taken = 0;
@@ -175,19 +179,22 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         let fetch = |entry: Entry| slab.prefetch_hot(entry.index());
         front.first().ahead(fetch);
         while taken < most {
-            // SAFETY: this thread drives; as above.
-            let Some(entry) = (unsafe { front.take() }) else {
+            // SAFETY: this thread drives, and the queue has an entry.
+            unsafe { front.look_ahead(fetch) };
+            while taken < most {
                 // SAFETY: as above.
-                if unsafe { self.own.go_on(shard, bucket) } {
-                    front.first().ahead(fetch);
-                    continue;
+                let Some(entry) = (unsafe { front.take() }) else {
+                    break;
+                };
+                taken += 1;
+                let k = entry.tick(self.d.hand);
+                if k > self.d.hand && self.is_needed(entry, k, shard) {
+                    self.place(entry, k, self.d.hand);
                 }
+            }
+            // SAFETY: as above.
+            if !unsafe { self.own.go_on(shard, bucket) } {
                 break;
-            };
-            taken += 1;
-            let k = entry.tick(self.d.hand);
-            if k > self.d.hand && self.is_needed(entry, k, shard) {
-                self.place(entry, k, self.d.hand);
             }
         }
         *left -= taken;
@@ -240,7 +247,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         // One that has passed waits for the end of its callback.
         let by = if due <= hand { k } else { due };
-        if due == NEVER || k > by || link.promises(hand, by, unit_bits) {
+        // Mostly the link is enough: so this is the branch that the processor predicts.
+        if due == NEVER || link.promises(hand, by, unit_bits) || k > by {
             return false;
         }
         if due <= hand {
