@@ -62,6 +62,8 @@ static void try_everything(void)
 	EXPECT(hwheel_key_delete(w, NUMBER(1)), -ESHUTDOWN);
 	EXPECT(hwheel_key_pending(w, NUMBER(1)), -ESHUTDOWN);
 	EXPECT(hwheel_advance(w, 3600 * SEC, &e, 1, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_advance(w, 3600 * SEC, NULL, 0, NULL), -ESHUTDOWN);
+	EXPECT(hwheel_advance(w, MS, NULL, 0, NULL), -ESHUTDOWN);
 	EXPECT(hwheel_poll(w, &e, 1, NULL), -ESHUTDOWN);
 	EXPECT(hwheel_fd(w), -ESHUTDOWN);
 	EXPECT(hwheel_start(w), -ESHUTDOWN);
@@ -121,6 +123,8 @@ static void arm_manual(void)
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 9, &of_parent), 0);
 	CHECK_EQ(hwheel_timer_mod(w, of_parent, 10 * MS, 0), 0);
+	/* from now on this thread sets the clock without a lock */
+	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 }
 
 /* The parent's wheel is as it was. */

@@ -31,7 +31,7 @@ FILES = (
     "driver/clean driver/rescue driver/drain"
 ).split()
 FILES = [f"core/{name}" for name in FILES]
-FILES += "runtime/ring runtime/pool runtime/callbacks runtime/drive runtime/leaving runtime/thread runtime/timers".split()
+FILES += "runtime/ring runtime/pool runtime/callbacks runtime/drive runtime/leaving runtime/thread runtime/manual".split()
 FILES += "runtime/life sys/event".split()
 HEAD = """\
 # Each atomic ordering of the library that is not relaxed, a step weaker, and the

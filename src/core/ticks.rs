@@ -11,9 +11,10 @@ use super::state::NEVER;
 /// Times from here on are negative numbers that were cast.
 pub(crate) const END_OF_TIME: u64 = 1 << 63;
 /// Below this the reciprocal is exact, bias and rounding included: the sum is below 2^63.
-pub(crate) const EXACT_BELOW: u64 = NEAR_BELOW + NEAREST;
-/// The limit of the hand for the short way to arm: 73 years, 2043 on a real-time clock.
-const NEAR_BELOW: u64 = 1 << 61;
+const EXACT_BELOW: u64 = NEAR_BELOW + NEAREST;
+/// The limit of the hand for the short ways to arm and to advance: 73 years, 2043 on a
+/// real-time clock.
+pub(crate) const NEAR_BELOW: u64 = 1 << 61;
 /// The maximum delay of the short way to arm.
 const NEAREST: u64 = 1 << 60;
 /// The longest tick, 2^46 ns: nineteen hours.

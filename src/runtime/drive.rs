@@ -6,7 +6,7 @@ use super::{number, time, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::node::KEYED;
 use crate::core::stats::Tally;
-use crate::core::ticks::EXACT_BELOW;
+use crate::core::ticks::NEAR_BELOW;
 use crate::sync::{fence, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
@@ -107,61 +107,49 @@ impl Host {
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
-        let now = self.set(self.later(now));
+        let now = self.manual.raise(now);
         if drive.nothing_due(now) {
+            if self.pool.is_none() {
+                self.manual.appoint();
+            }
             drive.leave();
             return Ok(true);
         }
         Ok(self.sweep(&mut drive, now, bounds, event))
     }
 
-    /// A manual clock's next time: it does not go back.
-    #[inline(always)]
-    fn later(&self, now: u64) -> u64 {
-        // Relaxed: written under the lock.
-        now.max(self.manual_ns.load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn set(&self, now: u64) -> u64 {
-        // Relaxed: the fence in `Wheel::drive` is a release. Pairs with `now`.
-        self.manual_ns.store(now, Ordering::Relaxed);
-        now
-    }
-
     /// Advances without room for events and without bounds. Checks `now`; returns 0 or
-    /// an error. The short way is for a tick with nothing due. A manual wheel has no tick
-    /// thread, so the lock alone decides who drives.
+    /// an error. The short way is for the keeper of the clock, above all at a tick with
+    /// nothing due. A manual wheel has no tick thread, so the lock alone says whether
+    /// another thread drives.
     #[inline(always)]
     pub fn advance_all(&self, now: u64) -> i32 {
-        if !self.is_short {
+        if !self.manual.is_keeper() || now >= NEAR_BELOW {
             return self.advance_slowly(now);
         }
-        let Ok(drive) = self.wheel.drive() else {
+        if !self.wheel.is_idle_until(now) {
+            return self.advance_due(now);
+        }
+        self.manual.keep(now);
+        0
+    }
+
+    #[inline(never)]
+    fn advance_due(&self, now: u64) -> i32 {
+        if !self.is_ours() {
+            return self.advance_slowly(now);
+        }
+        let Ok(mut drive) = self.wheel.drive() else {
             return self.advance_slowly(now);
         };
-        // Relaxed: written under the lock. A branch, so that nothing waits for the load.
-        let goes_back = now < self.manual_ns.load(Ordering::Relaxed);
-        if goes_back || now >= EXACT_BELOW || !drive.nothing_due(now) {
-            return self.advance_due(drive, now);
-        }
-        self.set(now);
-        drive.leave();
+        let now = self.manual.raise(now);
+        self.sweep(&mut drive, now, Bounds::default(), None);
         0
     }
 
     #[inline(never)]
     fn advance_slowly(&self, now: u64) -> i32 {
         number(self.advance(now, Bounds::default(), None).map(|_| 0))
-    }
-
-    #[inline(never)]
-    fn advance_due(&self, mut drive: Drive<'_, Mmap>, now: u64) -> i32 {
-        number(self.check().and_then(|()| time::clock(now)).map(|now| {
-            let now = self.set(self.later(now));
-            self.sweep(&mut drive, now, Bounds::default(), None);
-            0
-        }))
     }
 
     /// Fires the timers that are due on the wheel's clock, and sets the alarm for

@@ -3,13 +3,14 @@
 use super::keys::Keys;
 use super::leaving::Leaving;
 use super::list::Node;
+use super::manual::Manual;
 use super::pool::Pool;
 use super::register::{Living, Register};
 use super::{Errno, Executor};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
 use crate::core::wheel::Wheel;
-use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Guarded, Mutex};
+use crate::sync::{AtomicI32, AtomicU32, Guarded, Mutex};
 use crate::sys::counter::Counter;
 use crate::sys::event::Event;
 use crate::sys::maps::Mmap;
@@ -34,10 +35,8 @@ pub(crate) struct Host {
     pub(super) counter: Option<Counter>,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
-    /// The clock is manual and there is no pool, so the short advance suffices.
-    pub(super) is_short: bool,
     /// The caller's time, on a manual clock.
-    pub(super) manual_ns: AtomicU64,
+    pub(super) manual: Manual,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,

@@ -6,6 +6,7 @@ use super::host::{Call, Host};
 use super::keys::Keys;
 use super::leaving::Leaving;
 use super::list::Node;
+use super::manual::Manual;
 use super::pool::Pool;
 use super::register::REGISTER;
 use super::{local, thread, Errno, Options};
@@ -14,7 +15,7 @@ use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
-use crate::sync::{AtomicI32, AtomicU32, AtomicU64, Guarded, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, Guarded, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::counter::Counter;
@@ -85,8 +86,7 @@ impl Host {
                 counter: options.coarse.then(Counter::measure).flatten(),
                 pool: pool,
                 executor: options.executor,
-                is_short: clock.is_none() && !options.is_pooled(),
-                manual_ns: AtomicU64::new(start),
+                manual: Manual::new(start, clock.is_none()),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),

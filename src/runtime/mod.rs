@@ -11,6 +11,7 @@ pub(crate) mod leaving;
 mod life;
 mod list;
 mod local;
+pub(crate) mod manual;
 pub(crate) mod options;
 pub(crate) mod pool;
 mod register;

@@ -9,7 +9,6 @@ use crate::core::life::Spec;
 use crate::core::node::{Period, DELAY, KEYED};
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
-use crate::sync::Ordering;
 use crate::sys::clock;
 use crate::sys::quietly;
 
@@ -31,9 +30,7 @@ impl Caller for Host {
 
     #[inline(always)]
     fn first_ns(&self) -> u64 {
-        // Another clock's wheel has its first time there. Relaxed: of an advance
-        // beside this call either may come first.
-        self.manual_ns.load(Ordering::Relaxed) + 1
+        self.manual.now() + 1
     }
 
     fn wake_driver(&self) -> bool {
@@ -47,8 +44,7 @@ impl Host {
     pub fn now(&self) -> u64 {
         match self.clock {
             Some(c) => self.held(clock::now(c)),
-            // Acquire: pairs with the store of an advance.
-            None => self.manual_ns.load(Ordering::Acquire),
+            None => self.manual.now(),
         }
     }
 
@@ -110,8 +106,7 @@ impl Host {
     /// Arms for a deadline, the short way if possible.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
-        // Relaxed: as in `first_ns`.
-        if ns <= self.manual_ns.load(Ordering::Relaxed) {
+        if self.manual.has_reached(ns) {
             return self.arm_now(timer);
         }
         self.wheel.arm_at(self, timer, ns)
@@ -126,16 +121,16 @@ impl Host {
     /// The same for a delay, from 1 to [`LONGEST`].
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
-        if self.clock.is_some() {
+        let Some(now) = self.manual.kept() else {
             return self.arm_after_now(timer, delay);
-        }
+        };
         // That is `first_ns` or later.
-        self.wheel.arm_at(self, timer, self.now() + delay)
+        self.wheel.arm_at(self, timer, now + delay)
     }
 
     #[inline(never)]
     fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
-        self.arm_at(timer, self.arming_now_of_system() + delay)
+        self.arm_at(timer, self.arming_now() + delay)
     }
 
     pub fn arm(&self, timer: Handle, ns: u64, how: How) -> Result<bool, Errno> {

@@ -17,6 +17,7 @@ mod generation;
 mod host;
 mod keys;
 mod leap;
+mod manual;
 mod memory;
 mod pairs;
 mod pool;

@@ -33,8 +33,9 @@ LAYOUT = {
     "wheel.slab.bump": 9860,
     "clock": 10016,
     "counter": 10024,
-    "manual_ns": 10328,
-    "drive": 10340,
+    "manual.kept": 10320,
+    "manual.raised": 10328,
+    "drive": 10356,
     "clock.id": 10020,
     "shard.next": 136,
     "shard.count.arms": 64,
@@ -132,7 +133,8 @@ class Wheel:
     def clock(self):
         """The clock, and what it says if that is the caller's."""
         if not self.word("clock", 4):
-            return f"manual at {span(self.word('manual_ns'))}"
+            time = max(self.word("manual.kept"), self.word("manual.raised"))
+            return f"manual at {span(time)}"
         if self.word("counter"):
             return "monotonic, coarse"
         return CLOCKS.get(self.word("clock.id", 4), "of the system")

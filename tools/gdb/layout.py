@@ -9,7 +9,7 @@ wheel.shared.hand wheel.shared.shards wheel.callback.running
 wheel.shared.strays.arms wheel.shared.strays.moves wheel.shared.strays.cancels
 wheel.shared.strays.setups wheel.shared.strays.frees
 wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained
-wheel.slab.directory wheel.slab.bump clock counter manual_ns drive
+wheel.slab.directory wheel.slab.bump clock counter manual.kept manual.raised drive
 """.split()
 SHARD = "next count.arms count.moves count.cancels count.setups count.frees".split()
 

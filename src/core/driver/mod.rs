@@ -140,21 +140,35 @@ impl<M: Memory> Wheel<M> {
         fence(Ordering::Release);
         Ok(Drive { wheel: self, free })
     }
+
+    /// [`Drive::nothing_due`] for a thread that does not drive; false beside one that does.
+    #[inline(always)]
+    pub fn is_idle_until(&self, now_ns: u64) -> bool {
+        let driving = &self.shared.driving;
+        // A sequence lock. Acquire: pairs with the Release in `Drive::give_back`.
+        let before = driving.load(Ordering::Acquire);
+        // It acquires what a driver writes, who has taken the lock before.
+        let nothing_due = before & 1 == 0 && self.sees_nothing_due(now_ns);
+        // Relaxed: only compared.
+        nothing_due && driving.load(Ordering::Relaxed) == before
+    }
+
+    #[inline(always)]
+    fn sees_nothing_due(&self, now_ns: u64) -> bool {
+        let target = self.ticks.at_or_before(now_ns);
+        let gate = self.gate.seen();
+        // The tick after the hand counts 0: one that is not after it is far.
+        let ahead = gate.beyond(target).wrapping_add(1);
+        // Acquire: what happened before this call has lowered it.
+        self.shared.next_visit.load(Ordering::Acquire) > target && ahead < LEAP && !gate.is_wiped()
+    }
 }
 
 impl<'a, M: Memory> Drive<'a, M> {
     /// Whether an advance to `now_ns`, a time before the end of time, would find
     /// nothing to do. False in a forked child.
-    #[inline]
     pub fn nothing_due(&self, now_ns: u64) -> bool {
-        let target = self.wheel.ticks.at_or_before(now_ns);
-        let gate = self.wheel.gate.seen();
-        // The tick after the hand counts 0: one that is not after it is far.
-        let ahead = gate.beyond(target).wrapping_add(1);
-        // Acquire: what happened before this call has lowered it.
-        self.wheel.shared.next_visit.load(Ordering::Acquire) > target
-            && ahead < LEAP
-            && !gate.is_wiped()
+        self.wheel.sees_nothing_due(now_ns)
     }
 
     /// Gives the lock back after nothing has changed. So it does not disturb a thread

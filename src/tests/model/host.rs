@@ -561,14 +561,18 @@ fn descriptor_against_poll_with_bounds() {
 #[test]
 fn now_against_advance() {
     type Advance = fn(&Host) -> Result<bool, Errno>;
-    let advances: [Advance; 2] = [
-        |host| host.advance(DUE, Bounds::default(), None),
-        |host| Ok(host.advance_all(DUE) == 0),
+    let advances: [(bool, Advance); 3] = [
+        (false, |host| host.advance(DUE, Bounds::default(), None)),
+        (false, |host| Ok(host.advance_all(DUE) == 0)),
+        (true, |host| Ok(host.advance_all(DUE) == 0)),
     ];
-    for advance in advances {
+    for (by_the_keeper, advance) in advances {
         duel_of(
             || World::new(Clock::Manual, 0),
             move |w| {
+                if by_the_keeper {
+                    assert_eq!(w.host().advance_all(BEGIN + 1), 0);
+                }
                 w.written.set(1);
                 assert_eq!(advance(w.host()), Ok(true));
             },
@@ -580,6 +584,30 @@ fn now_against_advance() {
             |_, (), ()| (),
         );
     }
+}
+
+/// The keeper of the clock advances without the lock, and another thread drives. A keeper
+/// that is told that it has advanced has left nothing that was due, neither at the time of
+/// the other thread nor later.
+#[test]
+fn keeper_against_advance() {
+    duel_of(
+        || {
+            let w = World::new(Clock::Manual, 0);
+            w.host().setup(Spec::default(), Some(LATER)).unwrap();
+            w.timer(func(1));
+            w
+        },
+        |w| {
+            let host = w.host();
+            if host.advance_all(BEGIN + 1) == 0 && host.advance_all(LATER) == 0 {
+                assert!(host.now() >= LATER, "behind");
+                assert_eq!(host.wheel.next_expiry(), None, "not fired");
+            }
+        },
+        |w| _ = is_done(w.advance()),
+        |w, (), ()| assert!(w.host().now() >= DUE),
+    );
 }
 
 /// A wheel that is advanced, with a timer that was armed.
