@@ -253,16 +253,16 @@ impl Buckets {
             return Some(first.trailing_zeros());
         }
         // Levels of fewer slots have a word of their own, too.
-        let words = slots.div_ceil(WORD);
-        for n in 1..=words {
-            let word = (from / WORD + n) % words;
-            let bits = self.word(base + word * WORD);
+        let mut at = from;
+        loop {
+            at = (at | (WORD - 1)).wrapping_add(1) & (slots - 1);
+            let bits = self.word(base + at);
             if bits != 0 {
-                let slot = word * WORD + bits.trailing_zeros();
-                let round = slot.wrapping_sub(from) & (slots - 1);
-                return Some(round);
+                return Some((at + bits.trailing_zeros()).wrapping_sub(from) & (slots - 1));
+            }
+            if at ^ from < WORD {
+                return None;
             }
         }
-        None
     }
 }
