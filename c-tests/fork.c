@@ -123,7 +123,8 @@ static void arm_manual(void)
 	atomic_store(&calls, 0);
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 9, &of_parent), 0);
 	CHECK_EQ(hwheel_timer_mod(w, of_parent, 10 * MS, 0), 0);
-	/* from now on this thread sets the clock without a lock */
+	/* from now on this thread sets the clock without a lock, up to that time */
+	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), 0);
 }
 

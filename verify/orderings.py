@@ -27,7 +27,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolu
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
 FILES = (
     "gate kick arm arm/near cancel life wheel buckets queue shard slab node "
-    "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query "
+    "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query driver/quiet "
     "driver/clean driver/rescue driver/drain"
 ).split()
 FILES = [f"core/{name}" for name in FILES]

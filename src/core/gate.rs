@@ -67,11 +67,6 @@ impl Seen {
         tick.wrapping_add(self.0)
     }
 
-    #[inline(always)]
-    pub fn is_wiped(self) -> bool {
-        self.0 == WIPED
-    }
-
     /// The hand, if the gate is known to be open.
     #[inline(always)]
     pub fn hand(self) -> u64 {
@@ -153,7 +148,7 @@ impl Gate {
 
     /// Disables the shortest way to arm, if the hand is beyond its limit. Driver only.
     fn limit_near(&self, hand: u64, ticks: &Ticks) {
-        if ticks.near(hand) == 0 {
+        if ticks.is_beyond_near(hand) {
             // Relaxed: before the word.
             self.near.store(0, Ordering::Relaxed);
         }

@@ -109,9 +109,9 @@ impl Position {
     }
 
     /// The first position of the chunk behind this one.
-    #[inline]
+    #[inline(always)]
     fn next_chunk(self) -> Option<Position> {
-        // SAFETY: the chunk of a position is mapped. Acquire: pairs with `extend`.
+        // SAFETY: chunks stay mapped while the wheel lives. Acquire: pairs with `extend`.
         let next = unsafe { &*self.chunk() }.next.load(Ordering::Acquire);
         (!next.is_null()).then(|| Position::first(next))
     }
@@ -222,16 +222,12 @@ impl Front {
         if !at.is_end() {
             return false;
         }
-        let used = at.chunk();
-        // SAFETY: in the queue until this thread takes it out.
-        // Acquire: pairs with `extend`.
-        let next = unsafe { &*used }.next.load(Ordering::Acquire);
-        if next.is_null() {
+        let Some(next) = at.next_chunk() else {
             return false;
-        }
+        };
         // Relaxed: as in `take`.
-        self.0.store(Position::first(next).0, Ordering::Relaxed);
-        free(used);
+        self.0.store(next.0, Ordering::Relaxed);
+        free(at.chunk());
         true
     }
 
@@ -281,15 +277,13 @@ impl Front {
         }
         loop {
             if at.is_end() {
-                // SAFETY: chunks stay mapped while the wheel lives.
-                let next = unsafe { &*at.chunk() }.next.load(Ordering::Acquire);
-                if next.is_null() {
+                let Some(next) = at.next_chunk() else {
                     return true;
-                }
-                at = Position::first(next);
+                };
+                at = next;
                 continue;
             }
-            // SAFETY: as above, and not at the end.
+            // SAFETY: chunks stay mapped while the wheel lives, and not at the end.
             let entry = unsafe { at.word() }.load(Ordering::Acquire);
             if entry == 0 {
                 return true;

@@ -105,6 +105,13 @@ impl Ticks {
             .unwrap_or(NEVER)
     }
 
+    /// The same, but 0 for a tick before the clock's zero, and [`END_OF_TIME`] at the end.
+    #[inline(always)]
+    pub fn ns_or_end(&self, tick: u64) -> u64 {
+        let since = tick.saturating_sub(self.bias);
+        since.saturating_mul(self.tick_ns).min(END_OF_TIME)
+    }
+
     /// The same for a tick that the clock has reached.
     #[inline(always)]
     pub fn ns_of_reached(&self, tick: u64) -> u64 {
@@ -116,11 +123,17 @@ impl Ticks {
     /// exact.
     #[inline(always)]
     pub fn near(&self, hand: u64) -> u64 {
-        if hand < self.near_until {
-            self.near
-        } else {
+        if self.is_beyond_near(hand) {
             0
+        } else {
+            self.near
         }
+    }
+
+    /// No deadline is near any more.
+    #[inline(always)]
+    pub fn is_beyond_near(&self, hand: u64) -> bool {
+        hand >= self.near_until
     }
 }
 

@@ -1,7 +1,7 @@
 //! The wheel: the words that all threads share, and how a thread gets a shard.
 
 use super::buckets::Buckets;
-use super::driver::words::{Driver, Held};
+use super::driver::words::{Driver, Held, Quiet};
 use super::error::Error;
 use super::gate::Gate;
 use super::kick::Kick;
@@ -61,6 +61,7 @@ pub(crate) struct Wheel<M: Memory> {
     // The first page, which the kernel clears in a forked child.
     pub gate: Gate,
     pub(super) callback: Callback,
+    pub(super) quiet: Quiet,
     /// Fills the page. An alignment would make the whole wheel a multiple of a page.
     rest: MaybeUninit<[u8; REST]>,
     // Written once, read by every call.
@@ -82,7 +83,7 @@ const PAGE: usize = 4096;
 const REST: usize = if cfg!(checked) {
     0
 } else {
-    PAGE - size_of::<Gate>() - size_of::<Callback>()
+    PAGE - size_of::<Gate>() - size_of::<Callback>() - size_of::<Quiet>()
 };
 
 /// The callback that the driver runs itself, and the threads that wait for its end.
@@ -170,6 +171,7 @@ impl<M: Memory> Wheel<M> {
             make_at!(at => Wheel {
                 gate: Gate::new(config.id, hand, &ticks),
                 callback: callback,
+                quiet: Quiet::default(),
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,
                 pooled: config.pooled,

@@ -124,10 +124,10 @@ impl Host {
     /// another thread drives.
     #[inline(always)]
     pub fn advance_all(&self, now: u64) -> i32 {
-        if !self.manual.is_keeper() || now >= NEAR_BELOW {
+        if !self.manual.is_keeper() {
             return self.advance_slowly(now);
         }
-        if !self.wheel.is_idle_until(now) {
+        if !self.wheel.is_quiet(now) {
             return self.advance_due(now);
         }
         self.manual.keep(now);
@@ -136,14 +136,19 @@ impl Host {
 
     #[inline(never)]
     fn advance_due(&self, now: u64) -> i32 {
-        if !self.is_ours() {
+        if !self.is_ours() || now >= NEAR_BELOW {
             return self.advance_slowly(now);
         }
         let Ok(mut drive) = self.wheel.drive() else {
             return self.advance_slowly(now);
         };
         let now = self.manual.raise(now);
-        self.sweep(&mut drive, now, Bounds::default(), None);
+        if drive.was_changed() && drive.nothing_due(now) {
+            drive.note_quiet(false);
+            drive.leave();
+        } else if self.sweep(&mut drive, now, Bounds::default(), None) {
+            drive.note_quiet(true);
+        }
         0
     }
 

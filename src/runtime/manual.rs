@@ -2,9 +2,9 @@
 //!
 //! Most advances of a game or a simulation find nothing due. Then they only set the clock,
 //! and the exchange of the driver's lock would be most of their cost. So one thread, the
-//! *keeper*, sets the clock without the lock if nothing is due. Other threads take the lock.
-//! Each of the two ways has a word of its own, and the clock is the later of both words. So
-//! neither way can put it back.
+//! *keeper*, sets the clock without the lock if nothing is due (`core/driver/quiet.rs`).
+//! Other threads take the lock. Each of the two ways has a word of its own, and the clock is
+//! the later of both words. So neither way can put it back.
 //!
 //! The keeper is the first thread that advances over nothing. It is known by the address of
 //! its thread-local memory. If it ends, a later thread may get that memory, and is the keeper

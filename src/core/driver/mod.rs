@@ -5,6 +5,7 @@ mod clean;
 mod drain;
 mod leap;
 mod query;
+mod quiet;
 mod rescue;
 mod scan;
 mod sleep;
@@ -106,6 +107,12 @@ impl<M: Memory> Drive<'_, M> {
         unsafe { self.wheel.driver.open() }
     }
 
+    /// The lock's word after it is given back.
+    #[inline(always)]
+    fn after(&self, has_swept: bool) -> u32 {
+        self.free.wrapping_add(2 * u32::from(has_swept))
+    }
+
     /// Gives the lock back, with an even word.
     #[inline(always)]
     fn give_back(&mut self, word: u32) {
@@ -117,7 +124,7 @@ impl<M: Memory> Drive<'_, M> {
 impl<M: Memory> Drop for Drive<'_, M> {
     fn drop(&mut self) {
         // Another word: readers look again.
-        self.give_back(self.free.wrapping_add(2));
+        self.give_back(self.after(true));
     }
 }
 
@@ -140,37 +147,9 @@ impl<M: Memory> Wheel<M> {
         fence(Ordering::Release);
         Ok(Drive { wheel: self, free })
     }
-
-    /// [`Drive::nothing_due`] for a thread that does not drive; false beside one that does.
-    #[inline(always)]
-    pub fn is_idle_until(&self, now_ns: u64) -> bool {
-        let driving = &self.shared.driving;
-        // A sequence lock. Acquire: pairs with the Release in `Drive::give_back`.
-        let before = driving.load(Ordering::Acquire);
-        // It acquires what a driver writes, who has taken the lock before.
-        let nothing_due = before & 1 == 0 && self.sees_nothing_due(now_ns);
-        // Relaxed: only compared.
-        nothing_due && driving.load(Ordering::Relaxed) == before
-    }
-
-    #[inline(always)]
-    fn sees_nothing_due(&self, now_ns: u64) -> bool {
-        let target = self.ticks.at_or_before(now_ns);
-        let gate = self.gate.seen();
-        // The tick after the hand counts 0: one that is not after it is far.
-        let ahead = gate.beyond(target).wrapping_add(1);
-        // Acquire: what happened before this call has lowered it.
-        self.shared.next_visit.load(Ordering::Acquire) > target && ahead < LEAP && !gate.is_wiped()
-    }
 }
 
 impl<'a, M: Memory> Drive<'a, M> {
-    /// Whether an advance to `now_ns`, a time before the end of time, would find
-    /// nothing to do. False in a forked child.
-    pub fn nothing_due(&self, now_ns: u64) -> bool {
-        self.wheel.sees_nothing_due(now_ns)
-    }
-
     /// Gives the lock back after nothing has changed. So it does not disturb a thread
     /// that reads meanwhile.
     #[inline]
@@ -226,10 +205,10 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
         let target = self.target.max(self.d.goal);
         self.maintain();
         loop {
-            let goal = target
-                .min(self.d.hand.saturating_add(LEAP))
-                .max(self.d.goal);
-            // sweep.begin. Release: pairs with `nothing_due`.
+            // At or after the last goal, which is at most as far from the hand.
+            let goal = target.min(self.d.hand + LEAP);
+            debug_assert!(goal >= self.d.goal);
+            // sweep.begin. Release: pairs with `is_quiet`.
             shared.next_visit.store(NEVER, Ordering::Release);
             if goal < target && self.leap(target) {
                 continue;

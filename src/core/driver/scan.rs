@@ -62,8 +62,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             self.empty_bucket();
             self.empty_levels(self.d.hand);
         }
-        if !self.stop {
-            self.open(self.wheel.buckets.urgent(), self.d.hand);
+        let urgent = self.wheel.buckets.urgent();
+        if !self.stop && !self.wheel.buckets.is_empty(urgent) {
+            self.open(urgent, self.d.hand);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::core::buckets::Shards;
 use crate::core::shard::Shard;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::ptr::null_mut;
 
 /// The driver's own state, under its lock.
@@ -71,7 +71,8 @@ pub(crate) struct Cleaning {
     /// Null at the end. The shards before it are done.
     pub shard: *mut Shard,
     pub bucket: u32,
-    /// The number of entries of that bucket that are left; 0 for all.
+    /// The number of entries of that bucket that are left; 0 before its first piece. Only the
+    /// driver's own shard has a number: another's is emptied, which is `usize::MAX`.
     pub rest: usize,
     /// The number of requests when the clean-up began; 0 if none is under way.
     pub asked: u32,
@@ -103,4 +104,15 @@ impl Held {
         let [first, last] = [&self.first, &self.last].map(|word| word.load(Ordering::Relaxed));
         (first, last)
     }
+}
+
+/// What the keeper of a manual clock has noted, see `quiet.rs`. Zeros, as in a forked child,
+/// are no answer. Relaxed, all: its own words.
+#[derive(Default)]
+#[repr(C, align(128))]
+pub(crate) struct Quiet {
+    /// The time before which nothing is due.
+    pub(super) until: AtomicU64,
+    pub(super) next_visit: AtomicU64,
+    pub(super) driving: AtomicU32,
 }

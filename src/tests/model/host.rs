@@ -33,6 +33,8 @@ struct World {
     started: AtomicBool,
     /// The callback has begun, in an order that the checker knows.
     begun: Tracked,
+    /// Timers have been armed, in such an order.
+    armed: Tracked,
     /// The latest timer.
     handle: AtomicU64,
 }
@@ -53,6 +55,10 @@ unsafe fn callback(_: &Host, fired: &Fired) {
     if fired.func == func(2) {
         *w.fired.0.lock().unwrap() = true;
         w.fired.1.notify_all();
+    }
+    if fired.func == func(3) {
+        let handle = w.handle.load(Ordering::Relaxed);
+        assert_eq!(w.host().arm_at(handle, LATER), 0);
     }
 }
 
@@ -79,6 +85,7 @@ impl World {
             fired: Default::default(),
             started: AtomicBool::new(false),
             begun: Tracked::new(0),
+            armed: Tracked::new(0),
             handle: AtomicU64::new(0),
         })
     }
@@ -88,15 +95,19 @@ impl World {
         unsafe { &*self.host }
     }
 
-    /// A timer that is due at DUE.
+    /// A timer that is due at DUE, and the latest.
     fn timer(&self, function: usize) {
+        self.handle.store(self.due(function), Ordering::Relaxed);
+    }
+
+    /// A timer that is due at DUE.
+    fn due(&self, function: usize) -> u64 {
         let spec = Spec {
             func: function,
             cookie: std::ptr::from_ref(self).expose_provenance() as u64,
             ..Spec::default()
         };
-        let handle = self.host().setup(spec, Some(DUE)).unwrap();
-        self.handle.store(handle, Ordering::Relaxed);
+        self.host().setup(spec, Some(DUE)).unwrap()
     }
 
     fn poll(&self) -> Result<bool, Errno> {
@@ -600,12 +611,43 @@ fn keeper_against_advance() {
         },
         |w| {
             let host = w.host();
-            if host.advance_all(BEGIN + 1) == 0 && host.advance_all(LATER) == 0 {
+            if [BEGIN + 1, BEGIN + 2, LATER].map(|ns| host.advance_all(ns)) == [0; 3] {
                 assert!(host.now() >= LATER, "behind");
                 assert_eq!(host.wheel.next_expiry(), None, "not fired");
             }
         },
         |w| _ = is_done(w.advance()),
+        |w, (), ()| assert!(w.host().now() >= DUE),
+    );
+}
+
+/// The keeper has seen that nothing is due before a time. The callback of another driver arms
+/// a timer for that time, so the next visit is what the keeper has seen, but another timer is
+/// still to be fired.
+#[test]
+fn keeper_against_callback_that_arms() {
+    duel_of(
+        || {
+            let w = World::new(Clock::Manual, 0);
+            w.host().setup(Spec::default(), Some(LATER)).unwrap();
+            let handle = w.host().setup(Spec::default(), None).unwrap();
+            w.handle.store(handle, Ordering::Relaxed);
+            w
+        },
+        |w| {
+            let host = w.host();
+            let seen = [BEGIN + 1, BEGIN + 2].map(|ns| host.advance_all(ns));
+            let is_armed = w.armed.load(Ordering::Acquire) != 0;
+            if seen == [0; 2] && host.advance_all(DUE) == 0 && is_armed {
+                assert_eq!(w.wrote(), 2, "not fired");
+            }
+        },
+        |w| {
+            w.due(func(3));
+            w.due(func(1));
+            w.armed.store(1, Ordering::Release);
+            _ = is_done(w.advance());
+        },
         |w, (), ()| assert!(w.host().now() >= DUE),
     );
 }
