@@ -102,6 +102,12 @@ impl Position {
         }
     }
 
+    /// Prefetches the line behind that of this position.
+    #[inline(always)]
+    pub fn prefetch_ahead(self) {
+        prefetch(self.0.cast::<u8>().wrapping_add(64));
+    }
+
     /// Prefetches the memory of a chunk, at its beginning.
     #[inline]
     pub fn prefetch(self) {

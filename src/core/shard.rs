@@ -211,6 +211,13 @@ impl<'a> Producer<'a> {
         unsafe { push(self.back(bucket), entry) }
     }
 
+    /// Prefetches where the entries after the next ones go: the exchange behind a push
+    /// would wait for that line.
+    #[inline(always)]
+    pub fn prefetch_back(&self, bucket: u32) {
+        self.back(bucket).get().prefetch_ahead();
+    }
+
     /// Appends an entry to a bucket; false without memory.
     #[inline]
     pub fn push<M: Memory>(self, memory: &M, bucket: u32, entry: Entry) -> bool {

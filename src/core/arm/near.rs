@@ -119,6 +119,7 @@ impl<M: Memory> Wheel<M> {
         if !own.push_if_room(bucket, Entry::near(index, tick)) {
             return self.arm_with_chunk(handle, tick, bucket, state, caller);
         }
+        own.prefetch_back(bucket);
         own.count.pushes.bump(1);
         let word = StateWord::plain_armed(handle, tick);
         // arm.exchange
