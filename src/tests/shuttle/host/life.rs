@@ -176,9 +176,12 @@ fn two_that_advance() {
                 let goal = host.now() + 1;
                 let advanced = host.advance(goal, Bounds::default(), None);
                 assert!(advanced.is_err() || host.now() >= goal, "back");
-                let goal = host.now() + 1;
-                let advanced = host.advance_all(goal);
-                assert!(advanced == -libc::EBUSY || host.now() >= goal, "back");
+                // The first of these notes it for the others.
+                for _ in 0..3 {
+                    let goal = host.now() + 1;
+                    let advanced = host.advance_all(goal);
+                    assert!(advanced == -libc::EBUSY || host.now() >= goal, "back");
+                }
             }
         });
         w.close(tally, rng);
