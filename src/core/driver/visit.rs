@@ -72,10 +72,12 @@ impl<M: Memory> Wheel<M> {
             true => (value(early), value(left_out)),
             false => (0, 0),
         };
+        let period = Period::decode(value(rare.period.load(Ordering::Relaxed)));
         Extra {
-            period: Period::decode(value(rare.period.load(Ordering::Relaxed))),
+            period,
             kind: rare.kind.read(generation),
-            early,
+            // One whose period was taken away has the time of its tick, like any other.
+            early: if period == 0 { 0 } else { early },
             left_out,
             words,
         }
