@@ -271,6 +271,12 @@ impl Front {
         }
     }
 
+    /// Whether it has no entry.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.peek(0, |_| ())
+    }
+
     /// Shows at most `most` entries without taking them; false if there are more.
     /// Exact for the consumer. Another thread may see entries that the consumer has
     /// taken or moved, and must check that no consumer was at work.

@@ -143,6 +143,7 @@ impl Host {
             return self.advance_slowly(now);
         };
         let now = self.manual.raise(now);
+        // If nothing was changed, something is due.
         if drive.was_changed() && drive.nothing_due(now) {
             drive.note_quiet(false);
             drive.leave();

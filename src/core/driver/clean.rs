@@ -164,7 +164,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         // SAFETY: shards live as long as the wheel.
         let front = unsafe { Shard::front(shard, bucket) };
         let mut rest = std::mem::take(&mut self.d.cleaning.rest);
-        if front.peek(0, |_| ()) {
+        if front.is_empty() {
             return true;
         }
         if rest == 0 && shard == self.own.as_ptr() {

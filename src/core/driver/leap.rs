@@ -28,6 +28,7 @@ use crate::core::state::{LEAP, NEVER};
 
 impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     /// Leaps if no slot is marked for more than a step; true if the hand has moved.
+    /// Not inlined, so that a sweep that does not leap does not pay for it.
     #[inline(never)]
     pub(super) fn leap(&mut self, target: u64) -> bool {
         if self.d.tick.is_open() || self.landing(target) - self.d.hand <= LEAP {

@@ -94,7 +94,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // SAFETY: shards live as long as the wheel.
             let front = unsafe { Shard::front(shard, bucket) };
             // Most shards that share a bit have nothing.
-            if !front.peek(0, |_| ()) {
+            if !front.is_empty() {
                 self.empty_queue(shard, front, bucket, tick);
                 if self.stop {
                     self.d.tick.shard = shard;

@@ -597,6 +597,13 @@ fn now_against_advance() {
     }
 }
 
+/// A wheel on the caller's clock, with a timer that is due at LATER.
+fn with_a_later_timer() -> Box<World> {
+    let w = World::new(Clock::Manual, 0);
+    w.host().setup(Spec::default(), Some(LATER)).unwrap();
+    w
+}
+
 /// The keeper of the clock advances without the lock, and another thread drives. A keeper
 /// that is told that it has advanced has left nothing that was due, neither at the time of
 /// the other thread nor later.
@@ -604,8 +611,7 @@ fn now_against_advance() {
 fn keeper_against_advance() {
     duel_of(
         || {
-            let w = World::new(Clock::Manual, 0);
-            w.host().setup(Spec::default(), Some(LATER)).unwrap();
+            let w = with_a_later_timer();
             w.timer(func(1));
             w
         },
@@ -628,8 +634,7 @@ fn keeper_against_advance() {
 fn keeper_against_callback_that_arms() {
     duel_of(
         || {
-            let w = World::new(Clock::Manual, 0);
-            w.host().setup(Spec::default(), Some(LATER)).unwrap();
+            let w = with_a_later_timer();
             let handle = w.host().setup(Spec::default(), None).unwrap();
             w.handle.store(handle, Ordering::Relaxed);
             w
