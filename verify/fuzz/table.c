@@ -58,7 +58,7 @@ void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t sla
 	t->behind |= t->vague;
 	t->leeway = slack > t->slack ? slack : t->slack;
 	t->tick = tick > past ? tick : past + 1;
-	t->exact = slack == 0 && t->tick - w->hand < EXACT;
+	t->exact = slack == 0 && deadline < LATEST && t->tick - w->hand < EXACT;
 	t->said = deadline;
 	if (deadline >= LATEST || slack >= LATEST)
 		t->tick = HWHEEL_NEVER;
