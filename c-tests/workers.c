@@ -366,7 +366,7 @@ static atomic_int dawdling;
 
 long syscall(long number, ...)
 {
-	static long (*real)(long, ...);
+	long (*real)(long, ...);
 	long a[6];
 	va_list list;
 
@@ -374,8 +374,7 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(list, long);
 	va_end(list);
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "syscall");
+	*(void **)&real = dlsym(RTLD_NEXT, "syscall");
 	long r = real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 
 	if (dawdles && number == SYS_futex) {
