@@ -237,6 +237,7 @@ void callback_is_over(struct world *w, struct timer *t)
 		/* Coarsely, if that was in the middle of a leap. */
 		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
 			t->tick += w->longest / COARSE + 1;
+		t->left = w->drained && t->said <= w->now;
 	}
 	if (!t->exists || !t->armed) {
 		if (t->frees_itself)
