@@ -17,10 +17,10 @@ sanitized-cargo = RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=$(1) \
 	$(CARGO) $(2) -q --release --lib --target $(RUST_HOST) $(BUILD_STD_$(1))
 sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a
 
-# Left out: a program in C++, one with an allocator of its own, and those that limit or
-# measure the memory of the process, which is the tool's as well.
-SANITIZED_TESTS := $(filter-out noalloc refused_errno resources small trap_memory \
-	unwind,$(C_TESTS))
+# Left out: a program in C++, those with an allocator or an mmap() of their own, and those
+# that limit or measure the memory of the process, which is the tool's as well.
+SANITIZED_TESTS := $(filter-out large_pages noalloc refused_errno resources small \
+	trap_memory unwind,$(C_TESTS))
 
 define sanitized
 $(call sanitized-lib,$(1)): $(RUST_SOURCES)

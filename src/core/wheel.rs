@@ -336,11 +336,6 @@ impl<M: Memory> Wheel<M> {
         self.live() < u64::from(self.limit.min(super::slab::MOST))
     }
 
-    /// The page that the kernel clears in a forked child.
-    pub fn page_to_wipe(&self) -> *mut u8 {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-
     /// The time that the hand has reached: the clock never shows less. 0 in a forked
     /// child.
     #[inline]

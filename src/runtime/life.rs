@@ -10,7 +10,6 @@ use super::manual::Manual;
 use super::pool::Pool;
 use super::register::REGISTER;
 use super::{local, thread, Errno, Options};
-use crate::core::memory::{Memory, Pages};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
@@ -20,7 +19,7 @@ use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::counter::Counter;
 use crate::sys::event::Event;
-use crate::sys::fork::wipe_in_child;
+use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
 use crate::sys::maps::Mmap;
 use crate::sys::{quietly, seed};
 
@@ -66,14 +65,14 @@ impl Host {
         };
         let pool = options.is_pooled().then(|| Pool::new(&options.crew));
         let pool = pool.map(|made| made.ok_or(-libc::ENOMEM)).transpose()?;
-        let at = Mmap.map(size_of::<Host>(), Pages::Small).cast::<Host>();
+        let at = map_to_wipe(size_of::<Host>()).cast::<Host>();
         if at.is_null() {
             return Err(-libc::ENOMEM);
         }
         // SAFETY: zeroed, page-aligned, and seen by nobody else.
         if let Err(e) = unsafe { Wheel::make(&raw mut (*at).wheel, Mmap, config) } {
             // SAFETY: as above; nothing was left there.
-            unsafe { Mmap.unmap(at.cast(), size_of::<Host>()) };
+            unsafe { unmap_wiped(at.cast(), size_of::<Host>()) };
             return Err(e.into());
         }
         // SAFETY: mapped for it, and seen by nobody else.
@@ -103,7 +102,7 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        let wiped = wipe_in_child(host.wheel.page_to_wipe());
+        let wiped = wipe_in_child(at.cast());
         let made = if wiped && local::enter(&host.living, register) {
             let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
             let hired = host.pool.as_ref().map_or(Ok(()), hire);
@@ -126,7 +125,7 @@ impl Host {
                 Alarm { fd, clock: 0 }.close();
             }
             std::ptr::drop_in_place(at);
-            Mmap.unmap(at.cast(), size_of::<Host>());
+            unmap_wiped(at.cast(), size_of::<Host>());
         }
     }
 

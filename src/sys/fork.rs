@@ -6,14 +6,42 @@ use super::{errno, quietly};
 use crate::core::memory::{Memory, Pages};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+/// The smallest page, and what is cleared.
 const PAGE: usize = 4096;
 
-/// Makes the kernel clear a page in forked children; false without memory. A kernel
-/// before 4.14 cannot do that; there a child is not distinguished from its parent.
-pub(crate) fn wipe_in_child(page: *mut u8) -> bool {
+/// By how much the kernel's pages are larger. What is cleared is the end of one.
+fn rest_of_page() -> usize {
+    // SAFETY: it only reads.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).map_or(0, |bytes| bytes.saturating_sub(PAGE))
+}
+
+/// Maps memory for [`wipe_in_child`]; null without memory.
+pub(crate) fn map_to_wipe(bytes: usize) -> *mut u8 {
+    let rest = rest_of_page();
+    let at = Mmap.map(rest + bytes, Pages::Small);
+    if at.is_null() {
+        return at;
+    }
+    at.wrapping_add(rest)
+}
+
+/// # Safety
+/// As of [`Memory::unmap`], for what `map_to_wipe` has returned.
+pub(crate) unsafe fn unmap_wiped(at: *mut u8, bytes: usize) {
+    let rest = rest_of_page();
+    // SAFETY: the caller's promise.
+    unsafe { Mmap.unmap(at.wrapping_sub(rest), rest + bytes) };
+}
+
+/// Makes the kernel clear the first 4096 bytes in forked children; false without memory. A
+/// kernel before 4.14 cannot do that; there a child is not distinguished from its parent.
+pub(crate) fn wipe_in_child(at: *mut u8) -> bool {
+    let rest = rest_of_page();
+    let page = at.wrapping_sub(rest).cast();
     // SAFETY: of a page, it changes nothing in this process.
     quietly(|| unsafe {
-        libc::madvise(page.cast(), PAGE, libc::MADV_WIPEONFORK) == 0 || errno() != libc::EAGAIN
+        libc::madvise(page, rest + PAGE, libc::MADV_WIPEONFORK) == 0 || errno() != libc::EAGAIN
     })
 }
 
@@ -44,7 +72,7 @@ fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T) -> bool) -> Option<
     // Acquire: pairs with the Release below.
     let mut at = pointer.load(Ordering::Acquire);
     if at.is_null() {
-        let fresh = Mmap.map(PAGE, Pages::Small);
+        let fresh = map_to_wipe(PAGE);
         if fresh.is_null() {
             return None;
         }
@@ -56,7 +84,7 @@ fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T) -> bool) -> Option<
         };
         if let Err(first) = exchanged {
             // SAFETY: nobody has seen `fresh`.
-            unsafe { Mmap.unmap(fresh, PAGE) };
+            unsafe { unmap_wiped(fresh, PAGE) };
             at = first;
         }
     }
