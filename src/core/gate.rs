@@ -9,7 +9,7 @@
 //! |----------|---------------------------------------------------------------|
 //! | `WIPED`  | this process is a forked child: the kernel has cleared the page |
 //! | `CLOSED` | the wheel is drained                                          |
-//! | 2 to 65535 | the driver is about to leap (`driver/leap.rs`)              |
+//! | 2 to 2^48 - 1 | the driver is about to leap (`driver/leap.rs`)           |
 //!
 //! The gate also has the wheel's id. A thread compares it with the id that it has at
 //! hand. In a child they differ.
@@ -21,9 +21,9 @@ use std::cell::UnsafeCell;
 const WIPED: u64 = 0;
 const CLOSED: u64 = 1;
 /// The words of leaps, used in turn. So a thread that has seen one leap does not
-/// call off a later one.
+/// call off a later one: no thread is stopped for as many leaps.
 const FIRST_LEAP: u64 = 2;
-const LAST_LEAP: u64 = (1 << 16) - 1;
+const LAST_LEAP: u64 = (1 << 48) - 1;
 
 /// A leap: which one, and the hand that it begins at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,9 +161,9 @@ impl Gate {
         // Relaxed: written by the driver alone, before the word.
         self.hand.store(goal, Ordering::Relaxed);
         // A read-modify-write is the cheapest fence. Release: pairs with `seen` and
-        // `view`. A gate that is wiped or closed stays so.
-        let old = self.word.load(Ordering::Relaxed);
-        if old != WIPED && old != CLOSED {
+        // `view`. A gate that is wiped or closed stays so. There an arm fails, and the end of
+        // a callback leaves its timer to the drain: nothing needs the fence.
+        if self.word.load(Ordering::Relaxed) > CLOSED {
             self.word.swap(!goal, Ordering::AcqRel);
         }
         fence_after_rmw();
@@ -222,5 +222,27 @@ impl Gate {
             self.word.swap(CLOSED, Ordering::AcqRel);
         }
         fence_after_rmw();
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_has_seen_a_leap_calls_off_no_later_one() {
+        let ticks = Ticks::new(1);
+        let hand = ticks.at_or_before(0);
+        let gate = Gate::new(1, hand, &ticks);
+        gate.begin_leap();
+        let View::Leaping(first) = gate.view() else {
+            panic!("no leap");
+        };
+        for _ in 0..1 << 17 {
+            assert!(gate.finish_leap(hand, &ticks));
+            gate.begin_leap();
+            gate.call_off_leap(first);
+        }
+        assert!(gate.finish_leap(hand, &ticks));
     }
 }
