@@ -285,8 +285,8 @@ impl<M: Memory> Wheel<M> {
         if link.promises(hand, tick, self.ticks.unit_bits) {
             return Ok(Basis::Promise(link));
         }
-        // Relaxed: the exchange publishes it, see `life.rs`.
-        own.publishing.store(index, Ordering::Relaxed);
+        // Release: another timer's link that this thread has published, see `life.rs`.
+        own.publishing.store(index, Ordering::Release);
         let tick = promise_tick(tick, hand);
         let place = self.levels.place(tick, hand);
         let entry = Entry::new(index, tick, hand);

@@ -15,9 +15,10 @@
 //!                 publishing := 0        free.high      link := next high part
 //! ```
 //! If the arming thread's exchange succeeds, it comes before the one that frees,
-//! which acquires it. So `free.look` sees the node's number, or the 0 that follows
-//! the publishing. If it sees the number, the node is not used again. This happens
-//! only if a thread is stopped between two instructions at one reuse in 2^18.
+//! which acquires it. So `free.look` sees the node's number, or the 0 or the number of
+//! another node that follows the publishing. If it sees the number, the node is not used
+//! again. This happens only if a thread is stopped between two instructions at one reuse in
+//! 2^18.
 
 use super::arm::{How, Node};
 use super::driver::Fired;

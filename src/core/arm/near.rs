@@ -113,8 +113,8 @@ impl<M: Memory> Wheel<M> {
         let own = self.producer(token);
         let index = index_of(handle);
         let bucket = self.levels.place(tick, gate.hand()).bucket;
-        // Relaxed: the exchange publishes it, see `life.rs`.
-        own.publishing.store(index, Ordering::Relaxed);
+        // Release: another timer's link that this thread has published, see `life.rs`.
+        own.publishing.store(index, Ordering::Release);
         // arm.push
         if !own.push_if_room(bucket, Entry::near(index, tick)) {
             return self.arm_with_chunk(handle, tick, bucket, state, caller);

@@ -59,10 +59,18 @@ fn clean_up_against_a_push() {
 /// relies on it.
 #[test]
 fn clean_up_against_a_push_that_is_cancelled() {
-    for short in [false, true] {
+    for (short, marked) in [(false, false), (true, false), (true, true)] {
         duel(
-            moved,
-            move |(w, t)| {
+            move || {
+                let (w, t) = moved();
+                let u = w.timer(None);
+                if marked {
+                    // Its bucket is marked, and the driver wakes by then.
+                    arm(&w, 0, u, 3);
+                }
+                (w, t, u)
+            },
+            move |(w, t, _)| {
                 let own = Waking(w.tokens[0], || ());
                 if short {
                     yes(w.wheel.arm_at(&own, *t, at(3)));
@@ -71,8 +79,44 @@ fn clean_up_against_a_push_that_is_cancelled() {
                 }
                 w.cancel(0, *t);
             },
-            |(w, _)| clean_up(w),
-            |(w, t), (), ()| {
+            |(w, ..)| clean_up(w),
+            |(w, t, u), (), ()| {
+                w.cancel(0, *u);
+                arm(w, 0, *t, 3);
+                judge(w, *t);
+            },
+        );
+    }
+}
+
+/// The same, and the thread pushes for another timer next: the driver sees the number of
+/// that one, and must see the promise that was published before it.
+#[test]
+fn clean_up_against_a_push_before_that_of_another_timer() {
+    for short in [false, true] {
+        duel(
+            || {
+                let (w, t) = moved();
+                let u = w.timer(None);
+                (w, t, u)
+            },
+            move |(w, t, u)| {
+                let own = Waking(w.tokens[0], || ());
+                if short {
+                    yes(w.wheel.arm_at(&own, *t, at(3)));
+                } else {
+                    arm(w, 0, *t, 3);
+                }
+                w.cancel(0, *t);
+                if short {
+                    yes(w.wheel.arm_at(&own, *u, at(6)));
+                } else {
+                    arm(w, 0, *u, 6);
+                }
+            },
+            |(w, ..)| clean_up(w),
+            |(w, t, u), (), ()| {
+                w.cancel(0, *u);
                 arm(w, 0, *t, 3);
                 judge(w, *t);
             },
