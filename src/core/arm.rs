@@ -76,7 +76,7 @@ use super::node::{self, last_tick, shared_tick, Hot, Link};
 use super::shard::Producer;
 use super::state::{high_of, Handle, StateWord, LEAP, NEVER};
 use super::ticks::END_OF_TIME;
-use super::wheel::{Caller, Wheel};
+use super::wheel::{Caller, Wheel, DROPPED};
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, Ordering};
 
 /// The condition and the range of an arm.
@@ -391,7 +391,7 @@ impl<M: Memory> Wheel<M> {
                     // not leap.
                     entered = NEVER;
                     // Release: pairs with the Acquire in the sweep.
-                    self.shared.rescue.store(1, Ordering::Release);
+                    self.shared.rescue.store(DROPPED, Ordering::Release);
                     self.call_driver(caller);
                 }
             }

@@ -99,6 +99,11 @@ pub(crate) struct Callback {
 /// No thread waits, and this is no child.
 pub(super) const NOBODY: u32 = 1;
 
+/// A timer may be without a promise.
+pub(super) const WANTED: u32 = 1;
+/// An entry that a link may name was dropped, too.
+pub(crate) const DROPPED: u32 = 2;
+
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Shared {
@@ -113,8 +118,8 @@ pub(crate) struct Shared {
     pub kick: Kick,
     /// Odd while a thread drives. A reader sees from it that no thread drove.
     pub driving: AtomicU32,
-    /// There was no memory for a promise: the driver goes through all nodes until all
-    /// promises hold again.
+    /// Not 0 if there was no memory for a promise: the driver goes through all nodes until
+    /// all promises hold again.
     pub rescue: AtomicU32,
     /// 1 if the last sweep has stopped before its goal.
     pub stopped: AtomicU32,

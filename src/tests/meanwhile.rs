@@ -9,9 +9,9 @@ use crate::core::life::{first_generation, Spec};
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST, VALUE};
 use crate::core::state::{index_of, Handle, GEN_MASK, LEAP, NEVER};
-use crate::core::wheel::{Caller, Config, Token, Wheel};
+use crate::core::wheel::{Caller, Config, Token, Wheel, DROPPED};
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Long enough that a promise is for one tick.
 const TICK: u64 = 1 << 20;
@@ -35,19 +35,23 @@ fn at(tick: u64) -> u64 {
     tick * TICK
 }
 
-/// Memory that may be refused.
+/// Memory that may be refused, and how often it was.
 #[derive(Default)]
-struct Refused(AtomicBool);
+struct Refused(AtomicBool, AtomicU32);
 
 impl Refused {
     fn refuse(&self, refuse: bool) {
         self.0.store(refuse, Ordering::Relaxed);
+    }
+    fn times(&self) -> u32 {
+        self.1.load(Ordering::Relaxed)
     }
 }
 
 impl Memory for &Refused {
     fn map(&self, bytes: usize, pages: Pages) -> *mut u8 {
         if self.0.load(Ordering::Relaxed) {
+            self.1.fetch_add(1, Ordering::Relaxed);
             return std::ptr::null_mut();
         }
         Heap.map(bytes, pages)
@@ -812,6 +816,29 @@ fn a_driver_sleeps_in_a_rescue() {
     assert_eq!(fired(&w, 2000, 9), [h]);
 }
 
+/// Without memory a rescue asks for it once in a sweep, not once for each timer. What it has
+/// found room for it does not place again.
+#[test]
+fn a_rescue_without_memory() {
+    const SWEEPS: u32 = 9;
+    let memory = Refused::default();
+    let w = wheel_of(&memory, 6);
+    let own = &Own(w.attach().unwrap());
+    let all = [0; 500].map(|_| w.setup(own, Spec::default(), Some(at(2000))).unwrap());
+    memory.refuse(true);
+    assert_eq!(fired(&w, 1990, 9), []);
+    let times = memory.times();
+    assert!(w.is_in_rescue());
+    for tick in 1991..1991 + u64::from(SWEEPS) {
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert!(memory.times() - times <= SWEEPS);
+    assert!(w.entries() <= 2 * all.len() as u64, "{}", w.entries());
+    memory.refuse(false);
+    assert_eq!(fired(&w, 2000, all.len()).len(), all.len());
+    assert!(!w.is_in_rescue());
+}
+
 /// A timer is held up by its callback, and its promise has found no memory. Its deadline
 /// stays readable, however long that takes.
 #[test]
@@ -925,7 +952,9 @@ fn a_node_whose_generation_is_0() {
     let own = &Own(w.attach().unwrap());
     let first = w.setup(own, Spec::default(), Some(at(1 << 38))).unwrap();
     assert_eq!(w.free(own, first), Ok(true));
-    w.shared.rescue.store(1, crate::sync::Ordering::Relaxed);
+    w.shared
+        .rescue
+        .store(DROPPED, crate::sync::Ordering::Relaxed);
     assert_eq!(fired(&w, (1 << 38) + 1, 9), []);
     let second = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(index_of(first), index_of(second));

@@ -8,7 +8,8 @@
 //! gives each armed timer an entry of its own, an urgent one if the timer is due. A
 //! thread that is about to publish may still name a dropped entry. While there is such
 //! a thread, the driver continues to go through all nodes, and makes no entries: they
-//! would be more with each sweep.
+//! would be more with each sweep. If the memory ends again, the next sweep goes on with the
+//! timers that have no promise yet.
 
 use super::visit::BUSY_AGAIN;
 use super::{Sink, Sweep};
@@ -17,6 +18,7 @@ use crate::core::memory::Memory;
 use crate::core::node::{Hot, Link};
 use crate::core::shard::Shard;
 use crate::core::state::{Found, StateWord, NEVER};
+use crate::core::wheel::DROPPED;
 use crate::sync::Ordering;
 
 /// The first tick, at or after the hand, at which a timer can fire, or at which its callback
@@ -70,27 +72,31 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         }
         // AcqRel: a failure from here on sets it again.
-        wheel.shared.rescue.swap(0, Ordering::AcqRel);
-        for (_, hot) in wheel.slab.used() {
-            // A promise of tick 0, which has passed, is none. An exchange, because
-            // the high part may change.
-            _ = hot
-                .link
-                .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
-                    Some(Link::new(0, 0, Link(link).high()).0)
-                });
+        if wheel.shared.rescue.swap(0, Ordering::AcqRel) == DROPPED {
+            for (_, hot) in wheel.slab.used() {
+                // A promise of tick 0, which has passed, is none. An exchange, because
+                // the high part may change.
+                _ = hot
+                    .link
+                    .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
+                        Some(Link::new(0, 0, Link(link).high()).0)
+                    });
+            }
         }
         // A thread that relies on a link of before has made its exchange before the fence
         // of drive.suspend, or finds promises suspended.
         let hand = self.d.hand;
         for (index, hot) in wheel.slab.used() {
             let state = StateWord(hot.state.load(Ordering::Acquire));
-            match state.due(hand) {
+            let is_kept = match state.due(hand) {
                 // An entry of the next tick would be late.
                 due if due <= hand => {
-                    self.place_in(wheel.buckets.urgent(), Entry::new(index, hand, hand));
+                    self.promise_in(wheel.buckets.urgent(), Entry::new(index, hand, hand))
                 }
                 due => self.keep_promise(index, hot, due, hand),
+            };
+            if !is_kept {
+                return;
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::core::memory::Memory;
 use crate::core::queue::Front;
 use crate::core::shard::Shard;
 use crate::core::state::{StateWord, NEVER};
-use crate::core::wheel::Wheel;
+use crate::core::wheel::{Wheel, DROPPED, WANTED};
 use crate::sync::Ordering;
 
 impl<M: Memory> Wheel<M> {
@@ -156,17 +156,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Places an entry for tick `k` while the hand is at `hand`, without a read of its
-    /// node. False without memory; then the driver goes through all nodes.
-    pub(super) fn place(&mut self, entry: Entry, k: u64, hand: u64) -> bool {
-        self.place_in(self.wheel.levels.place(k, hand).bucket, entry)
+    /// node. Without memory the entry is dropped; then the driver goes through all nodes.
+    pub(super) fn place(&mut self, entry: Entry, k: u64, hand: u64) {
+        let wheel = self.wheel;
+        if !self.place_in(wheel.levels.place(k, hand).bucket, entry) {
+            // Relaxed: the driver's own request.
+            wheel.shared.rescue.store(DROPPED, Ordering::Relaxed);
+        }
     }
 
-    /// The same in a bucket.
-    pub(super) fn place_in(&mut self, bucket: u32, entry: Entry) -> bool {
+    /// Places an entry in a bucket; false without memory.
+    fn place_in(&mut self, bucket: u32, entry: Entry) -> bool {
         let wheel = self.wheel;
         if !self.own.push(&wheel.memory, bucket, entry) {
-            // Release: as of a request by a thread.
-            wheel.shared.rescue.store(1, Ordering::Release);
             return false;
         }
         if wheel.levels.is_lowest(bucket) {
@@ -178,8 +180,21 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         true
     }
 
-    /// Promises a node a visit at a tick that can be promised.
+    /// Promises a node a visit at a tick that can be promised. False without memory; then
+    /// the driver goes through all nodes.
     pub(super) fn promise(&mut self, index: u32, tick: u64, hand: u64) -> bool {
-        self.place(Entry::new(index, tick, hand), tick, hand)
+        let bucket = self.wheel.levels.place(tick, hand).bucket;
+        self.promise_in(bucket, Entry::new(index, tick, hand))
+    }
+
+    /// The same in a bucket.
+    pub(super) fn promise_in(&mut self, bucket: u32, entry: Entry) -> bool {
+        let is_placed = self.place_in(bucket, entry);
+        if !is_placed {
+            let rescue = &self.wheel.shared.rescue;
+            // Relaxed, both: as above.
+            _ = rescue.compare_exchange(0, WANTED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        is_placed
     }
 }

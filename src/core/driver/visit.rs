@@ -152,19 +152,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     }
 
     /// Makes an entry for a timer that is due later, unless another is early
-    /// enough.
+    /// enough. False without memory.
     #[inline]
-    pub(super) fn keep_promise(&mut self, index: u32, hot: &Hot, due: u64, hand: u64) {
+    pub(super) fn keep_promise(&mut self, index: u32, hot: &Hot, due: u64, hand: u64) -> bool {
         let unit_bits = self.wheel.ticks.unit_bits;
         // Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
         if due == NEVER || link.promises(hand, due, unit_bits) {
-            return;
+            return true;
         }
         // A deadline that has passed is due at the next tick.
         let tick = promise_tick(due.max(hand + 1), hand);
         if !self.promise(index, tick, hand) {
-            return;
+            return false;
         }
         // By exchange: the node may go to another life meanwhile. Release: the entry; pairs
         // with arm.read.
@@ -175,6 +175,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 let next = Link::new(tick, unit_bits, link.high());
                 (!link.promises(hand, tick, unit_bits)).then_some(next.0)
             });
+        true
     }
 
     /// Fires a timer that is due; the word if that has changed meanwhile. PLAIN says
