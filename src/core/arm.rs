@@ -167,9 +167,6 @@ impl<M: Memory> Wheel<M> {
         let publishes_no_more = || node.own.publishing.store(0, Ordering::Release);
         loop {
             let hand = self.open_hand()?;
-            if !state.is_of(handle) {
-                return Err(Error::Stale);
-            }
             if state.is_shut() {
                 return Err(Error::Shutdown);
             }
@@ -180,7 +177,7 @@ impl<M: Memory> Wheel<M> {
                 // Relaxed: only compared, or exchanged next; behind the Acquire of the gate.
                 let now = StateWord(node.hot.state.load(Ordering::Relaxed));
                 if now != state {
-                    state = now;
+                    state = self.state_again(handle)?;
                     continue;
                 }
                 if let How::Within(_) = how {
@@ -204,9 +201,9 @@ impl<M: Memory> Wheel<M> {
             }
             // arm.exchange
             match self.exchange(node.hot, state, word) {
-                Err(seen) => {
+                Err(_) => {
                     publishes_no_more();
-                    state = seen;
+                    state = self.state_again(handle)?;
                 }
                 Ok(_) => {
                     fence_after_rmw();

@@ -178,8 +178,7 @@ impl<M: Memory> Wheel<M> {
                     self.give_back(own, index, next);
                     return Ok((state.is_armed(), next));
                 }
-                Err(seen) if !seen.is_of(handle) => return Err(Error::Stale),
-                Err(seen) => state = seen,
+                Err(_) => state = self.state_again(handle)?,
             }
         }
     }
@@ -243,10 +242,7 @@ impl<M: Memory> Wheel<M> {
             // The handle may have become stale. Then either the word has the tag of
             // the present life, and the exchange fails, or no thread reads the word
             // before it has.
-            state = StateWord(hot.state.load(Ordering::Acquire));
-            if !state.is_of(handle) {
-                return Err(Error::Stale);
-            }
+            state = self.state_again(handle)?;
             if state.is_shut() {
                 return Err(Error::Shutdown);
             }
@@ -258,8 +254,7 @@ impl<M: Memory> Wheel<M> {
         while !state.is_rare() {
             match self.exchange(hot, state, state.with_rare()) {
                 Ok(_) => break,
-                Err(now) if !now.is_of(handle) => return Err(Error::Stale),
-                Err(now) => state = now,
+                Err(_) => state = self.state_again(handle)?,
             }
         }
         Ok(())

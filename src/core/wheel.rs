@@ -262,15 +262,22 @@ impl<M: Memory> Wheel<M> {
         }
         let index = index_of(handle);
         let hot = self.slab.hot(index);
-        // Relaxed: a generation that is out of date belongs to a word that is,
-        // and the exchange of that fails.
-        let link = Link(hot.link.load(Ordering::Relaxed));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
+        // Relaxed, and behind the word: the high part is that of the word's life or later.
+        let link = Link(hot.link.load(Ordering::Relaxed));
         if link.differs_from(handle) != 0 || !state.is_of(handle) {
             return Err(Error::Stale);
         }
         Ok((index, hot, state))
+    }
+
+    /// The state word again, after another thread has changed it: of the same life, as far
+    /// as the whole handle tells.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn state_again(&self, handle: Handle) -> Result<StateWord, Error> {
+        Ok(self.live_node(handle)?.2)
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use crate::core::error::Error;
 use crate::core::life::{first_generation, Spec};
 use crate::core::memory::{Memory, Pages};
 use crate::core::node::{AUTO, BURST, VALUE};
-use crate::core::state::{index_of, Handle, GEN_MASK, LEAP, NEVER};
+use crate::core::state::{index_of, Handle, GEN_BITS, GEN_HIGH_BITS, GEN_MASK, LEAP, NEVER};
 use crate::core::wheel::{Caller, Config, Token, Wheel, DROPPED};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -959,4 +959,43 @@ fn a_node_whose_generation_is_0() {
     let second = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(index_of(first), index_of(second));
     assert_ne!(first, second);
+}
+
+/// A thread that stops before it gets its shard.
+struct Stopped<F>(Token, F);
+
+impl<F: Fn()> Caller for Stopped<F> {
+    fn token(&self) -> Result<Token, Error> {
+        self.1();
+        Ok(self.0)
+    }
+    fn token_at_hand(&self) -> Option<Token> {
+        None
+    }
+    fn wake_driver(&self) -> bool {
+        true
+    }
+}
+
+/// An arm is stopped until the low part of the node's generation is the same again. It finds
+/// its handle stale, and does not touch the timer that the node has now.
+#[test]
+fn a_stopped_arm_and_a_generation_that_has_wrapped() {
+    const LIVES: u32 = 1 << (GEN_BITS - GEN_HIGH_BITS);
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let first = w.setup(own, Spec::default(), Some(at(500))).unwrap();
+    let last = Cell::new(first);
+    let stopped = Stopped(w.attach().unwrap(), || {
+        for _ in 0..LIVES {
+            w.free(own, last.get()).unwrap();
+            last.set(w.setup(own, Spec::default(), None).unwrap());
+        }
+        assert_eq!(w.arm(own, last.get(), at(1000), How::Always), Ok(false));
+    });
+    let stale = Err(Error::Stale);
+    assert_eq!(w.arm(&stopped, first, at(5), How::Always), stale);
+    assert_ne!(first, last.get());
+    assert_eq!(index_of(first), index_of(last.get()));
+    assert_eq!(w.due(last.get()), Ok(Some(at(1000))));
 }
