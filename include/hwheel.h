@@ -26,8 +26,9 @@
  * - A delay starts at the time of the call, even in a callback that runs late.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
- *   million of its delay. While a thread catches up after a jump of the clock,
- *   both numbers are relative to the tick that the thread has reached.
+ *   million of its delay. Both numbers count from the last tick that the wheel
+ *   has reached. It may be far behind while a thread catches up after a jump of
+ *   the clock, or if nobody advances the wheel while it has no timers.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.

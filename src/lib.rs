@@ -76,8 +76,8 @@
 //! hand. An entry keeps its own tick on every level, so no level loses
 //! granularity.
 //!
-//! A timer fires at the first tick at or after its deadline. A timer 2^36 ticks away or
-//! more is late by at most 1e-8 of its delay.
+//! A timer fires at the first tick at or after its deadline. If that is 2^36 ticks from the
+//! hand or more, the timer is late by at most 1e-8 of that distance.
 //!
 //! # Invariants
 //!
@@ -96,7 +96,8 @@
 //!
 //! # Progress
 //!
-//! - **Wait-free**: pending, remaining, now. A few loads, and no loop.
+//! - **Wait-free**: pending, remaining, now. A few loads; `remaining` repeats them if the
+//!   hand has leapt meanwhile.
 //! - **Lock-free**: setup, arm, cancel, free, list without keys. Each is a loop on
 //!   one timer's word. It repeats only if another thread has changed that word, or
 //!   if the hand has leapt meanwhile.

@@ -6,9 +6,10 @@
 //! | far | tick              |   index   |
 //! +-----+-------------------+-----------+
 //! ```
-//! The tick is kept modulo 2^37. An entry for a deadline beyond the [`HORIZON`] is *far*: it counts
-//! units of 2^24 ticks, and names a tick less than 2^24 before the deadline. At that tick the node
-//! gets an entry for the deadline itself. An entry is never 0: the slab has no node 0.
+//! The tick is kept modulo 2^37. An entry for a deadline beyond the [`HORIZON`] is *far*: it
+//! counts units of 2^24 ticks, and names a tick less than 2^24 before the deadline, or one
+//! 2^58 ticks away if the deadline is further. At that tick the node gets another entry. An
+//! entry is never 0: the slab has no node 0.
 
 use super::state::INDEX_BITS;
 

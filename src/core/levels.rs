@@ -133,8 +133,8 @@ impl Levels {
         let next = (hand >> l.shift) + 1;
         let at = next + u64::from(distance);
         let same_turn = at >> l.bits == hand >> l.shift >> l.bits;
-        // Past the last tick of 64 bits there is no slot.
-        (at.checked_shl(l.shift).unwrap_or(0), same_turn)
+        // Past the last tick of 64 bits there is no slot: the result is not after the hand.
+        (at << l.shift, same_turn)
     }
 }
 

@@ -28,7 +28,8 @@
 //!
 //! A thread that writes after the exchange of the state word may be late: the node may be
 //! in another life by then. So such a write is an exchange from the value that the thread
-//! read before. It does nothing if another life has written the word.
+//! read before. It does nothing if another life has written the word, unless that
+//! life is a multiple of 65,536 lives later and has written the same value.
 //!
 //! A tag repeats after 65,536 lives. So a word with a tag counts only if this life has
 //! written it: the period is written before the timer is marked RARE, the others before

@@ -13,11 +13,11 @@
 //!
 //! # The free list
 //!
-//! Any thread may push, and any thread may take the whole list; only the owner
-//! pops. A pop reads `head -> i` and `i.next -> j`, and exchanges `i` for `j`.
-//! Meanwhile, other threads can only take the whole list or push. After a take,
-//! only the owner puts nodes back, and the owner is inside the pop. So the exchange
-//! cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
+//! Only the owner pushes and pops; any thread may take the whole list. A thread without a
+//! list pushes to a common one, from which nobody pops. A pop reads `head -> i` and
+//! `i.next -> j`, and exchanges `i` for `j`. Meanwhile, other threads can only take the
+//! whole list. After a take, only the owner puts nodes back, and the owner is inside the
+//! pop. So the exchange cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
 
 use super::error::Error;
 use super::memory::{Memory, Pages};

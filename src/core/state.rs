@@ -85,8 +85,8 @@ const UNIT_BITS: u32 = 9;
 
 /// Deadlines nearer than this are exact in the word.
 const NEAR: u64 = 3 << (MANTISSA_BITS - 3);
-/// The maximum step of the hand while a timer is armed, and the maximum distance
-/// between the hand and the clock.
+/// The maximum step of the hand while a timer is armed. A driver that wakes when it is told
+/// is at most as far behind the clock.
 pub(crate) const LEAP: u64 = 1 << (MANTISSA_BITS - 3);
 /// The tick of a timer that is due never.
 pub(crate) const NEVER: u64 = u64::MAX;

@@ -168,7 +168,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return true;
         }
         if rest == 0 && shard == self.own.as_ptr() {
-            // The entries that are there now, without those that go back to this bucket.
+            // The entries that are there now, without those that go back to this bucket. The
+            // count is not limited to a piece.
             front.peek(usize::MAX, |_| rest += 1);
         } else if rest == 0 {
             rest = usize::MAX;
