@@ -670,12 +670,37 @@ static void a_stop_waits_for_a_poll_beside_a_start(void)
 	CHECK_EQ(atomic_load(&polled.began), 0);
 }
 
+/* The lowest descriptor that is free. */
+static int next_descriptor(void)
+{
+	int fd = dup(STDOUT_FILENO);
+
+	CHECK(fd > 0);
+	close(fd);
+	return fd;
+}
+
+static void a_start_that_is_refused_makes_no_descriptor(void)
+{
+	struct hwheel *w = wheel(), *manual = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	int before = next_descriptor();
+
+	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
+	CHECK_EQ(hwheel_start(w), -ESHUTDOWN);
+	CHECK_EQ(hwheel_start(manual), -EINVAL);
+	CHECK_EQ(next_descriptor(), before);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_destroy(manual), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(callbacks_run_on_a_thread_that_blocks_the_program_s_signals),
 	TEST(callbacks_are_never_early),
 	TEST(every_clock_can_be_ticked),
 	TEST(started_it_cannot_be_started_or_polled),
 	TEST(it_stops_and_starts_again),
+	TEST(a_start_that_is_refused_makes_no_descriptor),
 	TEST(stopped_nothing_fires_and_timers_stay_armed),
 	TEST(timers_without_a_callback_are_unclaimed),
 	TEST(a_callback_does_not_stop_its_own_thread),

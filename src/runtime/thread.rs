@@ -10,7 +10,8 @@ use crate::sys::thread::{self, Thread};
 impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
-        self.descriptor()?;
+        self.check()?;
+        self.clock.ok_or(-libc::EINVAL)?;
         // Acquire: pairs with the Release in `set_idle`.
         self.drive
             .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
@@ -34,6 +35,7 @@ impl Host {
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
+        self.descriptor()?;
         thread::start(tick, std::ptr::from_ref(self).cast_mut().cast())
     }
 
