@@ -269,7 +269,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 wheel.free_fired(self.own, fired.handle);
             }
         }
-        probe!(expire_exit, wheel, fired.handle);
+        if !elsewhere {
+            probe!(expire_exit, wheel, fired.handle);
+        }
         Ok(goes_on)
     }
 
