@@ -27,8 +27,8 @@
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
- *   has reached. It may be far behind while a thread catches up after a jump of
- *   the clock, or if nobody advances the wheel while it has no timers.
+ *   has reached. That tick may be far behind the clock while a thread catches
+ *   up after a jump, or if nobody advances the wheel while it has no timers.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -38,9 +38,9 @@
  *   its first wheel. The C library needs memory for later keys.
  * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN. Only
  *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
- *   the child returns from the callback, no other timer fires in the child. The
- *   call that drives ends there. A tick thread or a worker ends, and the child
- *   process with it.
+ *   the child returns from the callback, no other timer fires in the child. A
+ *   call that ran the callback returns. If the tick thread or a worker ran it,
+ *   that thread ends, and the child process with it.
  *
  * make header writes this file from src/capi. Do not edit it.
  */
@@ -128,8 +128,8 @@ struct hwheel;
 #define HWHEEL_COARSE (1 << 16)
 
 /**
- * The caller's executor. It has some thread call hwheel_run_queued() once,
- * soon.
+ * The caller's executor. It arranges that a thread soon calls
+ * hwheel_run_queued() once.
  *
  * The driving thread calls it once for each callback that it has put into the
  * queue, so it must not block for long. It may refuse or lose a request: the
@@ -201,14 +201,14 @@ struct hwheel_options {
  * @wheel: receives the wheel.
  *
  * The new wheel has no timers, and no thread drives it yet. Apart from its
- * workers it has no threads, and it has no descriptor: hwheel_start() makes the
- * tick thread, hwheel_fd() the descriptor.
+ * workers it has no threads, and it has no descriptor: hwheel_fd() makes the
+ * descriptor, hwheel_start() the tick thread and the descriptor.
  *
  * Return:
  * * 0 - @wheel is set.
  * * -EINVAL - @wheel is NULL, or an option is out of range.
  * * -E2BIG - the options have members that this version does not know.
- * * -ENOMEM - no memory or no address space.
+ * * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
  * * -EAGAIN - the system cannot start the workers.
  *
  * Context: any thread. May block in the kernel for memory.
@@ -244,8 +244,9 @@ int hwheel_destroy(struct hwheel *wheel);
 
 /**
  * Handle of a timer, never 0. The library checks every handle. The handle of a
- * freed timer, a handle of another wheel, or one with a wrong bit is an error
- * (-ESTALE) and never touches another timer.
+ * freed timer is an error (-ESTALE) and never touches another timer. So is a
+ * handle of another wheel, or one with a wrong bit, until millions of timers
+ * have used the same memory.
  */
 typedef uint64_t hwheel_timer_t;
 
@@ -309,7 +310,8 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * hwheel_once() - Make a timer that fires once.
  * @wheel: the wheel.
  * @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
- *   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
+ *   clock. HWHEEL_NEVER is never. A time that has passed means the next tick
+ *   that the wheel reaches.
  * @fn: the callback; NULL for an event.
  * @cookie: any value; the callback or the event receives it.
  * @flags: 0 or HWHEEL_ABS.
@@ -424,7 +426,8 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  *   may be 0.
  *
  * The timer fires at the first tick at or after the time, and no longer at its
- * old time. A time that has passed, and a delay of 0, mean the next tick.
+ * old time. A time that has passed, and a delay of 0, mean the next tick that
+ * the wheel reaches.
  *
  * With HWHEEL_REDUCE a pending timer fires at the earlier of the two times.
  * With HWHEEL_IF_PENDING a timer that is not pending stays so.
@@ -445,8 +448,8 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  *   forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
- * a system call only to wake the driver of a system clock for a new earliest
- * time, or to map more memory.
+ * a system call only to wake the driver of a system clock, for a new earliest
+ * time or for a clean-up, or to map more memory.
  */
 int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
 		     uint64_t time_ns, uint32_t flags);
@@ -457,7 +460,8 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  * @timer: the timer.
  * @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
  *   point on the wheel's clock. HWHEEL_NEVER is never.
- * @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
+ * @slack_ns: length of the range in nanoseconds. Slack below a tick has no
+ *   effect.
  * @flags: 0 or HWHEEL_ABS.
  *
  * The wheel picks a tick in the range that other timers with slack also use, so
@@ -514,8 +518,8 @@ int hwheel_timer_set_period(struct hwheel *wheel, hwheel_timer_t timer,
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * The handle is stale from now on. A callback that has started continues; to
- * wait for it, call hwheel_timer_shutdown_sync() first.
+ * The handle is stale from now on. A callback that is running or queued is not
+ * stopped; to wait for it, call hwheel_timer_shutdown_sync() first.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -537,7 +541,9 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  * @timer: the timer.
  *
  * A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
- * or hwheel_every() is freed. A callback that has started continues.
+ * or hwheel_every() is freed. A callback that is running or queued is not
+ * stopped; hwheel_timer_delete_sync() waits for it, or takes it out of the
+ * queue.
  *
  * An event that is already in the caller's array cannot be recalled, not even
  * by hwheel_timer_mod(). Compare its @timer with the handle that the object
@@ -548,7 +554,7 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  * Return:
  * * 1 - the timer was pending and will not fire.
  * * 0 - the timer was not pending: it was not armed, or it has fired. Its
- *   callback may be running.
+ *   callback may be running, or may be queued and run later.
  * * -EINVAL - @wheel is NULL.
  * * -ESTALE - the timer no longer exists.
  * * -ESHUTDOWN - this is a forked child.
@@ -567,7 +573,8 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * is taken out of the queue and does not run. This call runs no callback.
  *
  * Callbacks may wait for each other's timers as long as they form no cycle. The
- * call that would close a cycle fails, even across wheels.
+ * call that would close a cycle fails, even across wheels. The wait for room in
+ * a full queue (HWHEEL_OVERLOAD_BLOCK) is not part of this check.
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -839,11 +846,12 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * @wheel: the wheel.
  * @time_ns: receives the time in nanoseconds on the wheel's clock.
  *
- * The time is never later than the next timer. It may be earlier: after timers
- * were cancelled, after a call that stopped at a bound, in a callback, and
- * while another thread drives. In these cases the time may be past, and the
- * call may return 1 even if no timer is pending. It also returns a past time
- * while a due timer waits for its callback to return.
+ * The time is never later than the next timer. It may be earlier: if many
+ * timers share a slot, after timers were cancelled, after a call that stopped
+ * at a bound, in a callback, and while another thread drives. In these cases
+ * the time may be past, and the call may return 1 even if no timer is pending.
+ * It also returns a past time while a due timer waits for its callback to
+ * return.
  *
  * Return:
  * * 1 - @time_ns is set.
@@ -1198,8 +1206,8 @@ struct hwheel_stats {
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Never blocks. Sums the counts of all
- * threads, which takes nanoseconds for each thread, however many timers there
- * are.
+ * threads, which takes nanoseconds for each thread and each queued callback,
+ * however many timers there are.
  */
 int hwheel_get_stats(const struct hwheel *wheel, struct hwheel_stats *stats);
 
@@ -1215,7 +1223,7 @@ int hwheel_get_stats(const struct hwheel *wheel, struct hwheel_stats *stats);
  * Return: a string that stays valid until the process ends; "success" for 0 and
  * above, "unknown error" for a value that no function returns. Never NULL.
  *
- * Context: any thread, any time. Wait-free.
+ * Context: any thread. Wait-free.
  */
 const char *hwheel_strerror(int error);
 
@@ -1224,7 +1232,7 @@ const char *hwheel_strerror(int error);
  *
  * Return: the version as in HWHEEL_VERSION.
  *
- * Context: any thread, any time. Wait-free.
+ * Context: any thread. Wait-free.
  */
 uint32_t hwheel_version(void);
 
@@ -1233,7 +1241,7 @@ uint32_t hwheel_version(void);
  *
  * Return: a string such as "0.1.0". It stays valid until the process ends.
  *
- * Context: any thread, any time. Wait-free.
+ * Context: any thread. Wait-free.
  */
 const char *hwheel_version_string(void);
 

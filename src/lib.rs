@@ -104,8 +104,9 @@
 //! - **One at a time**: advance, poll, drain and the tick thread take the right
 //!   to drive by a try-lock. A second thread is refused and does not wait.
 //!   The next expiry does not need the right to drive.
-//! - **Blocking**: calls by key, while another thread works in the same part of
-//!   the table; and `_sync` calls, stop and destroy, while a callback runs.
+//! - **Blocking**: calls by key, while another thread works in the same part of the
+//!   table; so do list, and calls that fire or drain a timer with a key. `_sync` calls,
+//!   stop and destroy, while a callback runs; stop also while another thread drives.
 // Under the model checkers there are tests and nothing else.
 #![cfg(any(test, not(checked)))]
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]

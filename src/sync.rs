@@ -1,5 +1,5 @@
-//! The only place that knows about the model checkers, loom and shuttle: all
-//! concurrent code takes its atomics from here, and [`init`] initializes everything
+//! All concurrent code takes its atomics and locks from here: those of the standard
+//! library, or of a model checker, loom or shuttle. [`init`] initializes everything
 //! in zeroed memory. `checked` is either of them.
 
 // The atomics of the tests: with a hook before each access.

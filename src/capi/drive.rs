@@ -25,8 +25,8 @@ pub struct hwheel_run {
     pub max_ns: u64,
 }
 
-/// The caller's executor. It has some thread call hwheel_run_queued() once,
-/// soon.
+/// The caller's executor. It arranges that a thread soon calls
+/// hwheel_run_queued() once.
 ///
 /// The driving thread calls it once for each callback that it has put into the
 /// queue, so it must not block for long. It may refuse or lose a request: the

@@ -32,8 +32,9 @@ pub struct hwheel_event {
 }
 
 /// Handle of a timer, never 0. The library checks every handle. The handle of a
-/// freed timer, a handle of another wheel, or one with a wrong bit is an error
-/// (-ESTALE) and never touches another timer.
+/// freed timer is an error (-ESTALE) and never touches another timer. So is a
+/// handle of another wheel, or one with a wrong bit, until millions of timers
+/// have used the same memory.
 pub type hwheel_timer_t = u64;
 
 /// A callback. @event is valid until the callback returns.

@@ -14,7 +14,7 @@ pub const HWHEEL_VERSION_PATCH: u32 = 0;
 ///
 /// Return: the version as in HWHEEL_VERSION.
 ///
-/// Context: any thread, any time. Wait-free.
+/// Context: any thread. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_version() -> u32 {
     HWHEEL_VERSION_MAJOR << 16 | HWHEEL_VERSION_MINOR << 8 | HWHEEL_VERSION_PATCH
@@ -24,7 +24,7 @@ pub extern "C" fn hwheel_version() -> u32 {
 ///
 /// Return: a string such as "0.1.0". It stays valid until the process ends.
 ///
-/// Context: any thread, any time. Wait-free.
+/// Context: any thread. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_version_string() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
@@ -39,7 +39,7 @@ pub extern "C" fn hwheel_version_string() -> *const c_char {
 /// Return: a string that stays valid until the process ends; "success" for 0 and
 /// above, "unknown error" for a value that no function returns. Never NULL.
 ///
-/// Context: any thread, any time. Wait-free.
+/// Context: any thread. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_strerror(error: c_int) -> *const c_char {
     let text = match error {

@@ -38,7 +38,8 @@ pub(super) fn make(
 
 /// hwheel_once() - Make a timer that fires once.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
-///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick.
+///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick
+///   that the wheel reaches.
 /// @timer: receives the handle, for example to cancel the timer; may be NULL.
 ///
 /// The timer frees itself after it has fired. The handle in an event is already

@@ -126,14 +126,14 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 /// @wheel: receives the wheel.
 ///
 /// The new wheel has no timers, and no thread drives it yet. Apart from its
-/// workers it has no threads, and it has no descriptor: hwheel_start() makes the
-/// tick thread, hwheel_fd() the descriptor.
+/// workers it has no threads, and it has no descriptor: hwheel_fd() makes the
+/// descriptor, hwheel_start() the tick thread and the descriptor.
 ///
 /// Return:
 /// * 0 - @wheel is set.
 /// * -EINVAL - @wheel is NULL, or an option is out of range.
 /// * -E2BIG - the options have members that this version does not know.
-/// * -ENOMEM - no memory or no address space.
+/// * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
 /// * -EAGAIN - the system cannot start the workers.
 ///
 /// Context: any thread. May block in the kernel for memory.

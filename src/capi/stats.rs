@@ -35,11 +35,12 @@ pub extern "C" fn hwheel_now(
 /// hwheel_next_expiry() - Get the time at which to drive the wheel next.
 /// @time_ns: receives the time in nanoseconds on the wheel's clock.
 ///
-/// The time is never later than the next timer. It may be earlier: after timers
-/// were cancelled, after a call that stopped at a bound, in a callback, and
-/// while another thread drives. In these cases the time may be past, and the
-/// call may return 1 even if no timer is pending. It also returns a past time
-/// while a due timer waits for its callback to return.
+/// The time is never later than the next timer. It may be earlier: if many
+/// timers share a slot, after timers were cancelled, after a call that stopped
+/// at a bound, in a callback, and while another thread drives. In these cases
+/// the time may be past, and the call may return 1 even if no timer is pending.
+/// It also returns a past time while a due timer waits for its callback to
+/// return.
 ///
 /// Return:
 /// * 1 - @time_ns is set.
@@ -116,8 +117,8 @@ pub unsafe extern "C" fn hwheel_list(
 /// * -E2BIG - @size is above 4096.
 ///
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
-/// threads, which takes nanoseconds for each thread, however many timers there
-/// are.
+/// threads, which takes nanoseconds for each thread and each queued callback,
+/// however many timers there are.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_get_stats(wheel: ConstWheel<'_>, stats: *mut Stats) -> c_int {
     with(wheel, |host| {

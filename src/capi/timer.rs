@@ -63,7 +63,8 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   may be 0.
 ///
 /// The timer fires at the first tick at or after the time, and no longer at its
-/// old time. A time that has passed, and a delay of 0, mean the next tick.
+/// old time. A time that has passed, and a delay of 0, mean the next tick that
+/// the wheel reaches.
 ///
 /// With HWHEEL_REDUCE a pending timer fires at the earlier of the two times.
 /// With HWHEEL_IF_PENDING a timer that is not pending stays so.
@@ -83,8 +84,8 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
-/// a system call only to wake the driver of a system clock for a new earliest
-/// time, or to map more memory.
+/// a system call only to wake the driver of a system clock, for a new earliest
+/// time or for a clean-up, or to map more memory.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_mod(
     wheel: Wheel<'_>,
@@ -105,7 +106,8 @@ pub extern "C" fn hwheel_timer_mod(
 /// hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
 /// @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
-/// @slack_ns: length of the range in nanoseconds. Slack below a tick is none.
+/// @slack_ns: length of the range in nanoseconds. Slack below a tick has no
+///   effect.
 ///
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
@@ -163,7 +165,9 @@ pub extern "C" fn hwheel_timer_set_period(
 /// hwheel_timer_delete() - Cancel a timer.
 ///
 /// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
-/// or hwheel_every() is freed. A callback that has started continues.
+/// or hwheel_every() is freed. A callback that is running or queued is not
+/// stopped; hwheel_timer_delete_sync() waits for it, or takes it out of the
+/// queue.
 ///
 /// An event that is already in the caller's array cannot be recalled, not even
 /// by hwheel_timer_mod(). Compare its @timer with the handle that the object
@@ -174,7 +178,7 @@ pub extern "C" fn hwheel_timer_set_period(
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending: it was not armed, or it has fired. Its
-///   callback may be running.
+///   callback may be running, or may be queued and run later.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
     with(wheel, |h| Ok(h.delete(timer)))
@@ -187,7 +191,8 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// is taken out of the queue and does not run. This call runs no callback.
 ///
 /// Callbacks may wait for each other's timers as long as they form no cycle. The
-/// call that would close a cycle fails, even across wheels.
+/// call that would close a cycle fails, even across wheels. The wait for room in
+/// a full queue (HWHEEL_OVERLOAD_BLOCK) is not part of this check.
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -242,8 +247,8 @@ pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_tim
 
 /// hwheel_timer_free() - Cancel and free a timer.
 ///
-/// The handle is stale from now on. A callback that has started continues; to
-/// wait for it, call hwheel_timer_shutdown_sync() first.
+/// The handle is stale from now on. A callback that is running or queued is not
+/// stopped; to wait for it, call hwheel_timer_shutdown_sync() first.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.

@@ -26,8 +26,8 @@ use crate::sys::{quietly, seed};
 /// 0 before the first wheel.
 static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// A number that no other wheel has. The first one comes from the clock, so that no
-/// wheel of an earlier process had it either.
+/// A number that no other wheel of the process has. The first one comes from the first
+/// wheel's clock, so that most likely no wheel of an earlier process had it either.
 fn next_id(begin: u64) -> u64 {
     // Half of the time: the numbers never wrap. Relaxed, both: only unique.
     _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
@@ -36,7 +36,7 @@ fn next_id(begin: u64) -> u64 {
 
 /// The first generation of a wheel, which is part of its handles. Multiples of the
 /// golden ratio spread evenly (Knuth, TAOCP 6.4). So the generations of two wheels
-/// are far apart, and a handle of another wheel is stale.
+/// are far apart, and a handle of another wheel is stale for millions of lives of its node.
 fn salt(id: u64) -> u64 {
     id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - GEN_BITS)
 }

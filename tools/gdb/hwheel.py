@@ -177,7 +177,7 @@ class Wheel:
         driven = {0: "", 1: ", driven by its thread", 2: ", stopping"}
         return (
             f"clock {self.clock()}, tick {span(self.tick_ns)}, "
-            f"come to {span(self.ns(self.hand) or 0)}, {self.live()} timers, "
+            f"hand at {span(self.ns(self.hand) or 0)}, {self.live()} timers, "
             f"{self.pending()} pending, {self.counted('fired')} fired"
             + driven.get(self.word("drive", 4), "")
         )

@@ -44,7 +44,7 @@ gdb -ex "source $script" -ex 'break stop_here' -ex run -ex continue "${look[@]}"
 for out in live core static; do
 	out=$dir/$out.out
 	says '^\$1 = NULL$' "$out"
-	says '{clock manual at 5.01 s, tick 1 ms, come to 5.01 s, 7 timers, 5 pending, 2 fired}' "$out"
+	says '{clock manual at 5.01 s, tick 1 ms, hand at 5.01 s, 7 timers, 5 pending, 2 fired}' "$out"
 	says '^\$3 = .*{clock monotonic, tick 1 ms, .* 0 timers, 0 pending, 0 fired}' "$out"
 	says '^\$4 = .*{pending, due at 5.04 s, 30 ms ahead, calls timed_out, cookie 0x7}' "$out"
 	says '^\$5 = .*{pending, due at 63072000[0-9][0-9]\.[0-9]* s, [0-9.]* s ahead, an event, cookie 0x8}' "$out"
