@@ -7,9 +7,17 @@ static void fired(struct hwheel *w, const struct hwheel_event *e)
 	(void)e;
 }
 
+/* The program runs what is queued. */
+static void leave_queued(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+}
+
 int main(void)
 {
 	struct hwheel_options o = { .size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL };
+	struct hwheel_options by = o;
 	struct hwheel *w, *asleep;
 	hwheel_timer_t t;
 
@@ -21,6 +29,14 @@ int main(void)
 	MUST(hwheel_timer_mod(w, t, 2 * SEC, 0) == 0);
 	MUST(hwheel_timer_mod(w, t, 2 * SEC + 1, 0) == 1);
 	MUST(hwheel_advance(w, 3 * SEC, NULL, 0, NULL) == 0);
+	MUST(hwheel_destroy(w) == 0);
+
+	/* a callback that is queued: it returns once */
+	by.executor = leave_queued;
+	MUST(hwheel_create(&by, &w) == 0);
+	MUST(hwheel_once(w, MS, fired, 0, 0, NULL) == 0);
+	MUST(hwheel_advance(w, SEC, NULL, 0, NULL) == 0);
+	MUST(hwheel_run_queued(w) == 1);
 	MUST(hwheel_destroy(w) == 0);
 
 	/* nobody polls: the kick is for a loop that would sleep */

@@ -16,6 +16,9 @@ cascade 1
 expire_entry 2001000000 1
 expire_exit 1
 start 1 1 0
+expire_entry 1000000 1
+expire_exit 1
+start 1 1 0
 kick 1'
 
 seen=$(LD_LIBRARY_PATH=$directory gdb -nx -q -batch -x "${0%.sh}.gdb" "$program" 2>&1)
