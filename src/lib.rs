@@ -140,9 +140,10 @@ pub use api::{
     Wheel,
 };
 #[cfg(not(checked))]
-pub use runtime::{drive::Bounds, pool::Overload, stats::Stats};
-#[cfg(not(checked))]
-pub use sys::clock::Clock;
+pub use {
+    runtime::{drive::Bounds, pool::Overload, stats::Stats},
+    sys::clock::Clock,
+};
 
 #[cfg(doctest)]
 #[doc = include_str!("../bindings/rust/README.md")]

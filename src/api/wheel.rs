@@ -333,14 +333,18 @@ impl Wheel {
     /// [`every`](Wheel::every) is freed.
     #[inline]
     pub fn delete(&self, timer: Timer) -> Result<bool, Error> {
-        truth(self.host().delete(self.handle(timer)))
+        truth(
+            self.host()
+                .wheel
+                .cancel_plain(self.host(), self.handle(timer)),
+        )
     }
 
     /// Does [`delete`](Wheel::delete) for each timer, but faster. Returns the
     /// number of timers that existed, pending or not.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
         let host = self.host();
-        let delete = |_, timer| host.delete(timer);
+        let delete = |_, timer| host.wheel.cancel_plain(host, timer);
         Ok(host.each(timers.len(), |i| self.handle(timers[i]), delete)?)
     }
 
@@ -431,26 +435,8 @@ impl Wheel {
     }
 
     /// Drives a wheel with a system clock; otherwise like
-    /// [`advance`](Wheel::advance). Sets the descriptor for the next timer.
-    ///
-    /// ```
-    /// use hwheel::{Event, Wheel};
-    /// use std::time::Duration;
-    ///
-    /// let wheel = Wheel::new()?;
-    /// wheel.once(Duration::from_millis(5), 42)?;
-    ///
-    /// let mut events = [Event::default(); 64];
-    /// let mut left = 1;
-    /// while left > 0 {
-    ///     wheel.wait(None)?;
-    ///     for event in wheel.poll(&mut events)? {
-    ///         assert_eq!(event.cookie, 42);
-    ///         left -= 1;
-    ///     }
-    /// }
-    /// # Ok::<(), hwheel::Error>(())
-    /// ```
+    /// [`advance`](Wheel::advance). Sets the descriptor for the next timer. The front page of
+    /// the crate has a loop with it.
     ///
     /// # Errors
     /// [`Error::Busy`], also while the wheel's own thread drives;

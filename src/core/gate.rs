@@ -109,13 +109,6 @@ impl Gate {
         unsafe { *self.id.get() }
     }
 
-    /// Whether this process may not use the wheel.
-    #[inline(always)]
-    pub fn is_wiped(&self) -> bool {
-        // Relaxed: a fork copies memory; no ordering is involved.
-        self.word.load(Ordering::Relaxed) == WIPED
-    }
-
     pub fn is_closed(&self) -> bool {
         // Acquire: pairs with `close`.
         self.word.load(Ordering::Acquire) == CLOSED

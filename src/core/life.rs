@@ -25,7 +25,7 @@ use super::driver::Fired;
 use super::error::Error;
 use super::gate::View;
 use super::memory::Memory;
-use super::node::{self, Hot, Link, Period, AUTO, KEYED};
+use super::node::{self, encode_period, Hot, Link, AUTO, KEYED};
 use super::shard::{Producer, Shard};
 use super::state::{handle_of, high_of, high_part, Handle, StateWord, GEN_MASK, LEAP};
 use super::tunables::TRIES;
@@ -83,7 +83,7 @@ impl<M: Memory> Wheel<M> {
         let is_rare = spec.period != 0 || kind != 0;
         if is_rare {
             let rare = self.slab.rare(index);
-            node::write(&rare.period, Period::encode(spec.period), generation);
+            node::write(&rare.period, encode_period(spec.period), generation);
             rare.kind.write(kind, generation);
             node::write(&rare.left_out, spec.left_out.min(node::VALUE), generation);
         }
@@ -126,7 +126,7 @@ impl<M: Memory> Wheel<M> {
                 continue;
             }
             match slab.take_run(&self.memory, free) {
-                Err(Error::Limit) if tries != 0 && self.is_below_limit() => tries -= 1,
+                Err(Error::Limit) if tries != 0 && self.live() < self.limit => tries -= 1,
                 result => return result,
             }
         }
@@ -236,7 +236,7 @@ impl<M: Memory> Wheel<M> {
         let word = &self.slab.rare(index).period;
         // The generation of the handle, which `live_node` has checked.
         let generation = state.generation(high_of(handle));
-        let value = node::tagged(Period::encode(period), generation);
+        let value = node::tagged(encode_period(period), generation);
         let mut seen = word.load(Ordering::Acquire);
         loop {
             // The handle may have become stale. Then either the word has the tag of

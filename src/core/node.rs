@@ -69,7 +69,7 @@ pub(crate) struct Fire {
 #[derive(Default)]
 #[repr(C, align(32))]
 pub(crate) struct Rare {
-    /// See [`Period`].
+    /// See [`encode_period`].
     pub period: AtomicU64,
     /// BURST, DELAY, KEYED, and the slack of a period.
     pub kind: Kind,
@@ -200,33 +200,25 @@ impl Kind {
 }
 
 /// A period in 48 bits. Below 2^47 ns (39 hours) it is exact. Above that it is in
-/// units of 2^16 ns, rounded up, so that a timer is never early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Period;
+/// units of 2^16 ns, rounded up, so that a timer is never early. `ns` is below 2^63.
+pub(crate) fn encode_period(ns: u64) -> u64 {
+    if ns < COARSE {
+        return ns;
+    }
+    ns.div_ceil(1 << COARSE_BITS).min(COARSE - 1) | COARSE
+}
+
+pub(crate) fn decode_period(value: u64) -> u64 {
+    match value & !COARSE {
+        _ if value & COARSE == 0 => value,
+        // The largest value stands for the longest period, 292 years.
+        most if most == COARSE - 1 => (1 << 63) - 1,
+        units => units << COARSE_BITS,
+    }
+}
 
 const COARSE: u64 = 1 << 47;
 const COARSE_BITS: u32 = 16;
-
-impl Period {
-    /// `ns` is below 2^63.
-    pub fn encode(ns: u64) -> u64 {
-        if ns < COARSE {
-            return ns;
-        }
-        ns.div_ceil(1 << COARSE_BITS).min(COARSE - 1) | COARSE
-    }
-
-    pub fn decode(value: u64) -> u64 {
-        if value & COARSE == 0 {
-            return value;
-        }
-        match (value & !COARSE) << COARSE_BITS {
-            // The largest value stands for the longest period, 292 years.
-            most if most >> COARSE_BITS == COARSE - 1 => (1 << 63) - 1,
-            ns => ns,
-        }
-    }
-}
 
 /// The node frees itself when it has fired for the last time.
 pub(crate) const AUTO: u16 = 1;
@@ -310,10 +302,10 @@ mod tests {
             86_400_000_000_000,
             (1 << 63) - 1,
         ] {
-            let kept = Period::decode(Period::encode(ns));
+            let kept = decode_period(encode_period(ns));
             assert!(kept >= ns && kept - ns < 1 << COARSE_BITS);
             assert!(kept == ns || ns >= COARSE);
-            assert_eq!(Period::encode(ns) & !VALUE, 0);
+            assert_eq!(encode_period(ns) & !VALUE, 0);
         }
     }
 

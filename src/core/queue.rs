@@ -21,21 +21,10 @@ use std::cell::Cell;
 pub(crate) struct Chunk {
     /// The chunk that follows, in a queue or in a list of empty chunks.
     pub next: AtomicPtr<Chunk>,
-    entries: [AtomicU64; ENTRIES],
+    pub entries: [AtomicU64; ENTRIES],
 }
 
 impl Fresh for Chunk {}
-
-impl Chunk {
-    /// A number in a chunk that is in no queue. Relaxed: its owner's.
-    pub fn note(&self) -> u64 {
-        self.entries[0].load(Ordering::Relaxed)
-    }
-
-    pub fn set_note(&self, note: u64) {
-        self.entries[0].store(note, Ordering::Relaxed);
-    }
-}
 
 /// A position in a queue: null, an entry of a chunk, or the end of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +45,6 @@ impl Default for Position {
     }
 }
 
-/// Prefetches the memory of a chunk.
 #[inline]
 pub(crate) fn prefetch_chunk(at: *const Chunk) {
     for line in 0..SPAN / 64 {
@@ -271,7 +259,6 @@ impl Front {
         }
     }
 
-    /// Whether it has no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.peek(0, |_| ())

@@ -150,14 +150,12 @@ impl Shard {
         // SAFETY: the caller's promise.
         let (mut region, buckets) =
             unsafe { ((*at).regions.load(Ordering::Acquire), (*at).buckets) };
-        while !region.is_null() {
-            // SAFETY: the first chunk of a region that `new_chunk` has mapped.
-            let (next, bytes) = unsafe {
-                let first = &*region;
-                (first.next.load(Ordering::Relaxed), first.note())
-            };
+        // SAFETY: the first chunk of a region that `new_chunk` has mapped.
+        while let Some(first) = unsafe { region.as_ref() } {
+            let next = first.next.load(Ordering::Relaxed);
+            let bytes = first.entries[0].load(Ordering::Relaxed) as usize;
             // SAFETY: mapped with this size, and unused by the caller's promise.
-            unsafe { memory.unmap(region.cast(), bytes as usize) };
+            unsafe { memory.unmap(region.cast(), bytes) };
             region = next;
         }
         // SAFETY: mapped with this size by `make`.
@@ -303,7 +301,7 @@ impl<'a> Producer<'a> {
             unsafe {
                 init(first, left + 1);
                 (*first).next.store(before, Ordering::Relaxed);
-                (*first).set_note(bytes as u64);
+                (*first).entries[0].store(bytes as u64, Ordering::Relaxed);
             }
             // Release: pairs with `unmap`.
             self.regions.store(first, Ordering::Release);

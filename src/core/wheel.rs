@@ -11,7 +11,7 @@ use super::node::{Hot, Link};
 use super::place::make_at;
 use super::shard::Producer;
 pub(crate) use super::shard::Shard;
-use super::slab::Slab;
+use super::slab::{Slab, MOST};
 use super::state::{index_of, Handle, StateWord, GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK};
@@ -68,7 +68,8 @@ pub(crate) struct Wheel<M: Memory> {
     pub ticks: Ticks,
     pub(super) salt: u32,
     pub(super) pooled: bool,
-    limit: u32,
+    /// Of live timers.
+    pub(super) limit: u64,
     pub(super) buckets: Buckets,
     pub(super) levels: Levels,
     pub(super) memory: M,
@@ -180,7 +181,7 @@ impl<M: Memory> Wheel<M> {
                 ticks: ticks,
                 salt: config.salt as u32 & GEN_MASK,
                 pooled: config.pooled,
-                limit: config.limit,
+                limit: config.limit.min(MOST).into(),
                 buckets: buckets,
                 levels: levels,
                 memory: memory,
@@ -257,7 +258,7 @@ impl<M: Memory> Wheel<M> {
     /// The node and the state word of a timer that exists.
     #[inline]
     pub(super) fn live_node(&self, handle: Handle) -> Result<(u32, &Hot, StateWord), Error> {
-        if self.gate.is_wiped() {
+        if self.gate.id() == 0 {
             return Err(Error::Shutdown);
         }
         let index = index_of(handle);
@@ -341,11 +342,6 @@ impl<M: Memory> Wheel<M> {
     pub fn entries(&self) -> u64 {
         let d = &self.shared.count;
         (self.total(|c| &c.pushes) + d.placed.get()).saturating_sub(d.taken.get())
-    }
-
-    /// Whether there are fewer live timers than the limit.
-    pub(super) fn is_below_limit(&self) -> bool {
-        self.live() < u64::from(self.limit.min(super::slab::MOST))
     }
 
     /// The time that the hand has reached: the clock never shows less. 0 in a forked

@@ -29,11 +29,9 @@
 //! # Why this table
 //!
 //! Setting a key changes the table and a timer together, so a lock covers both, whatever
-//! the map is. dashmap has the same design: hashbrown in parts behind locks. But it
-//! cannot reserve room ahead, and it aborts without memory, where a C library returns
-//! -ENOMEM; so does scc. papaya, and flurry, which recommends papaya, are made for many
-//! reads and few changes, but here each call is a change. scc and papaya free memory
-//! later.
+//! the map is. dashmap, hashbrown in parts behind locks, has the same design. But like scc
+//! it aborts without memory, where a C library returns -ENOMEM. papaya and flurry are made
+//! for many reads and few changes; here each call is a change.
 //!
 //! # Linearization and progress
 //!
@@ -217,7 +215,6 @@ impl Keys {
         .unwrap_or(false)
     }
 
-    /// Whether `key` has a pending timer.
     pub fn pending<M: Memory>(&self, wheel: &Wheel<M>, key: &[u8]) -> bool {
         self.named(key, |e| wheel.is_pending(e.get().handle)) == Some(Ok(true))
     }

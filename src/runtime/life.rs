@@ -8,7 +8,7 @@ use super::leaving::Leaving;
 use super::list::Node;
 use super::manual::Manual;
 use super::pool::Pool;
-use super::register::REGISTER;
+use super::register::{lock, REGISTER};
 use super::{local, thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
@@ -106,7 +106,7 @@ impl Host {
         let made = if wiped && local::enter(&host.living, register) {
             let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
             let hired = host.pool.as_ref().map_or(Ok(()), hire);
-            hired.inspect_err(|_| local::leave(&host.living, register))
+            hired.inspect_err(|_| lock(register).wheels.remove(&host.living))
         } else {
             Err(-libc::ENOMEM)
         };
@@ -151,17 +151,13 @@ impl Host {
         }
         quietly(|| {
             if host.is_ours() {
-                if let Some(pool) = &host.pool {
-                    pool.dismiss();
-                }
-                local::leave(&host.living, host.register);
+                host.pool.iter().for_each(Pool::dismiss);
+                lock(host.register).wheels.remove(&host.living);
             }
         });
         // A forked child may keep the descriptor open. Then an epoll that has it would report a
         // wheel that is gone, again and again. In a child it is the parent's.
-        if let Some(alarm) = host.alarm() {
-            alarm.clear();
-        }
+        host.alarm().iter().for_each(Alarm::clear);
         // A child has no tick thread; its copy of the memory goes all the same. No closure
         // holds a reference to it.
         // SAFETY: the caller's promise, and the thread has ended.

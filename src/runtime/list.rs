@@ -44,7 +44,6 @@ impl<T> List<T> {
         self.0 = node;
     }
 
-    /// Removes a node of the list.
     pub fn remove(&mut self, node: &Node<T>) {
         match self.find(|before| std::ptr::eq(before.next.get(), node)) {
             Some(before) => before.next.set(node.next.get()),

@@ -35,9 +35,7 @@ use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
 use crate::sys::thread::{self, Body, Thread};
 
-/// The maximum number of workers of a wheel.
 pub(crate) const MOST_WORKERS: u32 = 256;
-/// The maximum length of the queue.
 pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
 
 /// How the wheel calls the handler when the workers' queue is full.

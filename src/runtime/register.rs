@@ -28,7 +28,6 @@ unsafe impl Send for Register {}
 
 pub(super) static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();
 
-/// Waits for the lock.
 pub(super) fn lock(register: &Mutex<Register>) -> MutexGuard<'_, Register> {
     quietly(|| sync::lock(register))
 }

@@ -2,6 +2,7 @@
 
 use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
 use super::frames::ANY;
+use super::pool::Pool;
 use super::register::wait_for;
 use super::{Errno, Host};
 use crate::sync::Ordering;
@@ -48,9 +49,7 @@ impl Host {
 
     fn stop_now(&self) -> Result<(), Errno> {
         // From here on the driver does not wait for room in the queue.
-        if let Some(pool) = &self.pool {
-            pool.close();
-        }
+        self.pool.iter().for_each(Pool::close);
         let stopped = self.stop_driver();
         if let Some(pool) = &self.pool {
             // The queued timers have fired: their callbacks run, here or elsewhere.

@@ -6,7 +6,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::{Period, DELAY, KEYED};
+use crate::core::node::{decode_period, encode_period, DELAY, KEYED};
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
 use crate::sys::clock;
@@ -93,7 +93,7 @@ impl Host {
         if behind < LONGEST_SLACK {
             return 0;
         }
-        let period = Period::decode(Period::encode(spec.period));
+        let period = decode_period(encode_period(spec.period));
         let mut left_out = behind / period;
         if spec.kind & DELAY != 0 {
             // The driver is to see one that was missed.
@@ -151,12 +151,6 @@ impl Host {
     pub fn set_period(&self, timer: Handle, period: u64) -> Result<(), Errno> {
         let period = if period == NEVER { 0 } else { period };
         Ok(self.wheel.set_period(timer, period)?)
-    }
-
-    /// Cancels, the short way if possible.
-    #[inline(always)]
-    pub fn delete(&self, timer: Handle) -> i32 {
-        self.wheel.cancel_plain(self, timer)
     }
 
     /// Acts on `n` timers in order; returns the number of successes. The memory of

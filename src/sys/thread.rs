@@ -49,7 +49,6 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     }
 }
 
-/// Waits for the end of a thread.
 pub(crate) fn join(thread: Thread) {
     // SAFETY: started by `start` and joined once.
     uncancelled(|| unsafe { libc::pthread_join(thread.0, std::ptr::null_mut()) });

@@ -5,7 +5,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::{Link, Period, AUTO, BURST};
+use crate::core::node::{decode_period, encode_period, Link, AUTO, BURST};
 use crate::core::state::{index_of, StateWord};
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
@@ -96,7 +96,7 @@ impl Pair {
 
     /// A period as it is kept: above 39 hours in units of 65 us.
     fn kept(&self, period: u64) -> u64 {
-        Period::decode(Period::encode(self.ns(period))) / self.tick_ns
+        decode_period(encode_period(self.ns(period))) / self.tick_ns
     }
 
     fn hand(&self) -> u64 {

@@ -14,7 +14,7 @@ use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::memory::{Memory, Pages};
-use crate::core::node::{Period, AUTO, BURST, DELAY};
+use crate::core::node::{decode_period, encode_period, AUTO, BURST, DELAY};
 use crate::core::state::NEVER;
 use crate::core::wheel::{Caller, Config, Token, Wheel};
 use crate::sync::{AtomicU64, Ordering};
@@ -279,7 +279,7 @@ impl<'m> Machine<'m> {
                     handle,
                     tick,
                     shown_ns,
-                    period: Period::decode(Period::encode(period)),
+                    period: decode_period(encode_period(period)),
                     kind,
                 };
                 self.timers.borrow_mut().insert(cookie, timer);

@@ -304,7 +304,7 @@ impl<'a, M: Memory, S: Sink> Sweep<'a, M, S> {
     #[inline(never)]
     fn wake(&self) -> bool {
         self.sink.wake();
-        !self.wheel.gate.is_wiped()
+        self.wheel.gate.id() != 0
     }
 
     /// Work for which promises are suspended, before a new goal is announced.

@@ -24,7 +24,7 @@
 use super::{Fired, Sink, Sweep};
 use crate::core::entry::promise_tick;
 use crate::core::memory::Memory;
-use crate::core::node::{self, last_tick, shared_tick, Hot, Link, Period, BURST, DELAY};
+use crate::core::node::{self, decode_period, last_tick, shared_tick, Hot, Link, BURST, DELAY};
 use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::Wheel;
@@ -72,7 +72,7 @@ impl<M: Memory> Wheel<M> {
             true => (value(early), value(left_out)),
             false => (0, 0),
         };
-        let period = Period::decode(value(rare.period.load(Ordering::Relaxed)));
+        let period = decode_period(value(rare.period.load(Ordering::Relaxed)));
         Extra {
             period,
             kind: rare.kind.read(generation),
