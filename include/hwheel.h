@@ -717,7 +717,8 @@ int hwheel_start(struct hwheel *wheel);
  * and so does hwheel_poll().
  *
  * Return:
- * * 0 - no thread drives the wheel.
+ * * 0 - no thread drives the wheel, unless a callback that ran in this call has
+ *   started it again.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
  *   callback that one of them waits for; nothing has changed.

@@ -203,7 +203,8 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// and so does hwheel_poll().
 ///
 /// Return:
-/// * 0 - no thread drives the wheel.
+/// * 0 - no thread drives the wheel, unless a callback that ran in this call has
+///   started it again.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
 ///   callback that one of them waits for; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
