@@ -705,7 +705,7 @@ static int verdict(const uint8_t *bytes)
 	    (o.executor == NULL && o.executor_arg != NULL) ||
 	    (o.queue != 0 && !is_power_of_two(o.queue)) || o.queue > 1048576 ||
 	    (o.clock != HWHEEL_CLOCK_MANUAL && o.start_ns != 0) ||
-	    o.start_ns >> 63 || o.start_ns / o.tick_ns >= UINT64_C(1) << 62)
+	    o.start_ns >> 63)
 		return -EINVAL;
 	return 0;
 }
