@@ -336,7 +336,9 @@ static void move(struct world *w, unsigned op)
 		} else if (op != 3 || t->armed) {
 			uint64_t old = t->armed ? t->deadline : deadline;
 
-			t->behind = t->passed = 0;
+			t->behind = 0;
+			/* A range may leave it as it was made. */
+			t->passed &= op == 4;
 			set_range(w, t, deadline, slack);
 			/* A range leaves a timer where it is that fires in it. */
 			if (op == 4 && t->periodic && old < deadline)
