@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "child.h"
@@ -549,6 +550,43 @@ static void a_new_thread_of_a_child(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* The child has a copy of the descriptor, so the epoll still watches it. */
+static void a_wheel_that_is_gone_wakes_nobody(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+
+	for (uint32_t clock = 0; clock < 3; clock++) {
+		struct hwheel_options o = { .size = sizeof o, .clock = clock };
+		int epoll = epoll_create1(0), fd, status = 0, woken;
+		pid_t child;
+
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		fd = hwheel_fd(w);
+		CHECK(epoll >= 0 && fd >= 0);
+		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), 0);
+		CHECK_EQ(hwheel_once(w, clock == 2 ? 0 : 20 * MS, NULL, 0, 0, NULL), 0);
+		if (clock < 2)
+			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			/* it must not disarm the parent's timer */
+			hwheel_destroy(w);
+			alarm(30);
+			pause();
+			_exit(0);
+		}
+		if (clock < 2)
+			CHECK_EQ(epoll_wait(epoll, &e, 1, 1000 * PATIENCE_S), 1);
+		CHECK_EQ(hwheel_destroy(w), 0);
+		woken = epoll_wait(epoll, &e, 1, 50);
+		CHECK_EQ(kill(child, SIGKILL), 0);
+		CHECK_EQ(waitpid(child, &status, 0), child);
+		CHECK_EQ(woken, 0);
+		CHECK_EQ(close(epoll), 0);
+	}
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_call_in_a_child_is_refused),
 	TEST(a_child_may_destroy_its_copy),
@@ -557,6 +595,7 @@ static const struct ktap_test tests[] = {
 	TEST(the_parents_tick_thread_goes_on),
 	TEST(a_fork_in_a_callback),
 	TEST(a_new_thread_of_a_child),
+	TEST(a_wheel_that_is_gone_wakes_nobody),
 	TEST(a_child_that_returns_from_the_callback),
 	TEST(a_child_that_returns_into_the_tick_thread),
 	TEST(a_child_that_returns_into_a_worker),

@@ -232,41 +232,6 @@ static void it_works_without_the_descriptor(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* The child has a copy of the descriptor, so the epoll still watches it. */
-static void a_wheel_that_is_gone_wakes_nobody(void)
-{
-	struct epoll_event e = { .events = EPOLLIN };
-
-	for (uint32_t clock = 0; clock < 3; clock++) {
-		struct hwheel *w = on_clock(clock);
-		int epoll = epoll_create1(0), fd = hwheel_fd(w), status = 0, woken;
-		pid_t child;
-
-		CHECK(epoll >= 0 && fd >= 0);
-		CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e), 0);
-		CHECK_EQ(hwheel_once(w, clock == 2 ? 0 : 20 * MS, NULL, 0, 0, NULL), 0);
-		if (clock < 2)
-			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
-		child = fork();
-		CHECK(child >= 0);
-		if (child == 0) {
-			/* it must not disarm the parent's timer */
-			hwheel_destroy(w);
-			alarm(30);
-			pause();
-			_exit(0);
-		}
-		if (clock < 2)
-			CHECK_EQ(epoll_wait(epoll, &e, 1, PATIENCE_MS), 1);
-		CHECK_EQ(hwheel_destroy(w), 0);
-		woken = epoll_wait(epoll, &e, 1, 50);
-		CHECK_EQ(kill(child, SIGKILL), 0);
-		CHECK_EQ(waitpid(child, &status, 0), child);
-		CHECK_EQ(woken, 0);
-		CHECK_EQ(close(epoll), 0);
-	}
-}
-
 static void without_room_events_are_unclaimed(void)
 {
 	struct hwheel *w = on_clock(0);
@@ -367,7 +332,6 @@ static const struct ktap_test tests[] = {
 	TEST(timers_armed_before_the_descriptor_are_told),
 	TEST(an_arm_of_another_thread_wakes_the_waiter),
 	TEST(it_works_without_the_descriptor),
-	TEST(a_wheel_that_is_gone_wakes_nobody),
 	TEST(without_room_events_are_unclaimed),
 	TEST(a_callback_runs_here_and_does_not_drive),
 	TEST(a_second_driver_is_refused),
