@@ -27,6 +27,15 @@ fn arm(w: &World, n: usize, t: Handle, tick: u64) -> bool {
     w.wheel.arm(&own, t, at(tick), How::Always).unwrap()
 }
 
+/// The same by the short way or the long one.
+fn arm_either_way(w: &World, t: Handle, tick: u64, short: bool) {
+    if short {
+        yes(w.wheel.arm_at(&Waking(w.tokens[0], || ()), t, at(tick)));
+    } else {
+        arm(w, 0, t, tick);
+    }
+}
+
 /// Two pieces of the clean-up; nothing is due.
 fn clean_up(w: &World) {
     assert!(!w.wheel.nothing_due(at(1)), "it was not asked for");
@@ -71,12 +80,7 @@ fn clean_up_against_a_push_that_is_cancelled() {
                 (w, t, u)
             },
             move |(w, t, _)| {
-                let own = Waking(w.tokens[0], || ());
-                if short {
-                    yes(w.wheel.arm_at(&own, *t, at(3)));
-                } else {
-                    arm(w, 0, *t, 3);
-                }
+                arm_either_way(w, *t, 3, short);
                 w.cancel(0, *t);
             },
             |(w, ..)| clean_up(w),
@@ -101,18 +105,9 @@ fn clean_up_against_a_push_before_that_of_another_timer() {
                 (w, t, u)
             },
             move |(w, t, u)| {
-                let own = Waking(w.tokens[0], || ());
-                if short {
-                    yes(w.wheel.arm_at(&own, *t, at(3)));
-                } else {
-                    arm(w, 0, *t, 3);
-                }
+                arm_either_way(w, *t, 3, short);
                 w.cancel(0, *t);
-                if short {
-                    yes(w.wheel.arm_at(&own, *u, at(6)));
-                } else {
-                    arm(w, 0, *u, 6);
-                }
+                arm_either_way(w, *u, 6, short);
             },
             |(w, ..)| clean_up(w),
             |(w, t, u), (), ()| {
