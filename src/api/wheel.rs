@@ -333,18 +333,14 @@ impl Wheel {
     /// [`every`](Wheel::every) is freed.
     #[inline]
     pub fn delete(&self, timer: Timer) -> Result<bool, Error> {
-        truth(
-            self.host()
-                .wheel
-                .cancel_plain(self.host(), self.handle(timer)),
-        )
+        truth(self.host().delete(self.handle(timer)))
     }
 
     /// Does [`delete`](Wheel::delete) for each timer, but faster. Returns the
     /// number of timers that existed, pending or not.
     pub fn delete_many(&self, timers: &[Timer]) -> Result<usize, Error> {
         let host = self.host();
-        let delete = |_, timer| host.wheel.cancel_plain(host, timer);
+        let delete = |_, timer| host.delete(timer);
         Ok(host.each(timers.len(), |i| self.handle(timers[i]), delete)?)
     }
 

@@ -181,7 +181,7 @@ pub extern "C" fn hwheel_timer_set_period(
 ///   callback may be running, or may be queued and run later.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
-    with(wheel, |h| Ok(h.wheel.cancel_plain(h, timer)))
+    with(wheel, |h| Ok(h.delete(timer)))
 }
 
 /// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
@@ -405,8 +405,6 @@ pub unsafe extern "C" fn hwheel_timer_delete_many(
 ) -> c_int {
     // SAFETY: the caller's promise.
     with(wheel, |h| unsafe {
-        many(h, timers, count, results, |_, timer| {
-            h.wheel.cancel_plain(h, timer)
-        })
+        many(h, timers, count, results, |_, timer| h.delete(timer))
     })
 }

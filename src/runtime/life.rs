@@ -8,7 +8,7 @@ use super::leaving::Leaving;
 use super::list::Node;
 use super::manual::Manual;
 use super::pool::Pool;
-use super::register::{lock, REGISTER};
+use super::register::REGISTER;
 use super::{local, thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
@@ -106,7 +106,7 @@ impl Host {
         let made = if wiped && local::enter(&host.living, register) {
             let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
             let hired = host.pool.as_ref().map_or(Ok(()), hire);
-            hired.inspect_err(|_| lock(register).wheels.remove(&host.living))
+            hired.inspect_err(|_| local::leave(&host.living, register))
         } else {
             Err(-libc::ENOMEM)
         };
@@ -152,7 +152,7 @@ impl Host {
         quietly(|| {
             if host.is_ours() {
                 host.pool.iter().for_each(Pool::dismiss);
-                lock(host.register).wheels.remove(&host.living);
+                local::leave(&host.living, host.register);
             }
         });
         // A forked child may keep the descriptor open. Then an epoll that has it would report a

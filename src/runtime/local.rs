@@ -24,10 +24,15 @@ use crate::sys::maps::Mmap;
 pub(super) fn enter(living: &Node<Living>, register: &Mutex<Register>) -> bool {
     let is_prepared = end::prepare(thread_ends);
     if is_prepared {
-        // SAFETY: mapped until it is removed.
+        // SAFETY: mapped until after `leave`.
         unsafe { lock(register).wheels.add(living) };
     }
     is_prepared
+}
+
+/// Takes a wheel out of the register, before it goes.
+pub(super) fn leave(living: &Node<Living>, register: &Mutex<Register>) {
+    lock(register).wheels.remove(living);
 }
 
 /// The calling thread's shard in `wheel`.

@@ -153,6 +153,12 @@ impl Host {
         Ok(self.wheel.set_period(timer, period)?)
     }
 
+    /// Cancels, the short way if possible.
+    #[inline(always)]
+    pub fn delete(&self, timer: Handle) -> i32 {
+        self.wheel.cancel_plain(self, timer)
+    }
+
     /// Acts on `n` timers in order; returns the number of successes. The memory of
     /// the next timers is fetched ahead.
     pub fn each(
