@@ -3,7 +3,6 @@
  * such a page, and what it clears in a forked child are such pages.
  */
 #include <fcntl.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include "child.h"

@@ -1,6 +1,10 @@
 //! The interface through which the core takes memory: zeroed, in large steps, and
 //! with a result if there is none. `sys/maps.rs` implements it.
 
+/// Bytes of the smallest page. So many at the beginning of a wheel are those that the kernel
+/// clears in a forked child.
+pub(crate) const PAGE: usize = 4096;
+
 /// The pages of large mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {

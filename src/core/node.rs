@@ -199,6 +199,9 @@ impl Kind {
     }
 }
 
+const COARSE: u64 = 1 << 47;
+const COARSE_BITS: u32 = 16;
+
 /// A period in 48 bits. Below 2^47 ns (39 hours) it is exact. Above that it is in
 /// units of 2^16 ns, rounded up, so that a timer is never early. `ns` is below 2^63.
 pub(crate) fn encode_period(ns: u64) -> u64 {
@@ -209,16 +212,15 @@ pub(crate) fn encode_period(ns: u64) -> u64 {
 }
 
 pub(crate) fn decode_period(value: u64) -> u64 {
+    if value & COARSE == 0 {
+        return value;
+    }
     match value & !COARSE {
-        _ if value & COARSE == 0 => value,
         // The largest value stands for the longest period, 292 years.
         most if most == COARSE - 1 => (1 << 63) - 1,
         units => units << COARSE_BITS,
     }
 }
-
-const COARSE: u64 = 1 << 47;
-const COARSE_BITS: u32 = 16;
 
 /// The node frees itself when it has fired for the last time.
 pub(crate) const AUTO: u16 = 1;

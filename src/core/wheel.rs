@@ -6,7 +6,7 @@ use super::error::Error;
 use super::gate::Gate;
 use super::kick::Kick;
 use super::levels::Levels;
-use super::memory::Memory;
+use super::memory::{Memory, PAGE};
 use super::node::{Hot, Link};
 use super::place::make_at;
 use super::shard::Producer;
@@ -79,7 +79,6 @@ pub(crate) struct Wheel<M: Memory> {
     pub slab: Slab,
 }
 
-const PAGE: usize = 4096;
 // The model checkers' threads have small stacks, and do not fork.
 const REST: usize = if cfg!(checked) {
     0

@@ -3,11 +3,8 @@
 
 use super::maps::Mmap;
 use super::{errno, quietly};
-use crate::core::memory::{Memory, Pages};
+use crate::core::memory::{Memory, Pages, PAGE};
 use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// The smallest page, and what is cleared.
-const PAGE: usize = 4096;
 
 /// By how much the kernel's pages are larger. What is cleared is the end of one.
 fn rest_of_page() -> usize {
@@ -34,7 +31,7 @@ pub(crate) unsafe fn unmap_wiped(at: *mut u8, bytes: usize) {
     unsafe { Mmap.unmap(at.wrapping_sub(rest), rest + bytes) };
 }
 
-/// Makes the kernel clear the first 4096 bytes in forked children; false without memory. A
+/// Makes the kernel clear the first [`PAGE`] bytes in forked children; false without memory. A
 /// kernel before 4.14 cannot do that; there a child is not distinguished from its parent.
 pub(crate) fn wipe_in_child(at: *mut u8) -> bool {
     let rest = rest_of_page();
