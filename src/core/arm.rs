@@ -172,11 +172,7 @@ impl<M: Memory> Wheel<M> {
             }
             let (first, last) = self.wish(ns, caller.first_ns(), how, hand);
             if Self::is_left_alone(state, how, (first, last), hand) {
-                // No exchange says that the word had not changed before the hand was read,
-                // from which it no longer reads right then.
-                // Relaxed: only compared, or exchanged next; behind the Acquire of the gate.
-                let now = StateWord(node.hot.state.load(Ordering::Relaxed));
-                if now != state {
+                if self.stay(caller, node, state, hand).is_err() {
                     state = self.state_again(handle)?;
                     continue;
                 }
@@ -268,6 +264,43 @@ impl<M: Memory> Wheel<M> {
             How::Earlier => state.is_armed() && state.deadline(hand) <= first,
             How::Within(_) => state.is_armed() && (first..=last).contains(&state.deadline(hand)),
         }
+    }
+
+    /// Leaves a timer as it is; an error if another thread does not. The thread that wrote
+    /// its word may be stopped before it makes sure of a visit. So this one does.
+    #[inline(never)]
+    fn stay(
+        &self,
+        caller: &impl Caller,
+        node: Node<'_>,
+        word: StateWord,
+        hand: u64,
+    ) -> Result<(), StateWord> {
+        let Node { own, index, hot } = node;
+        // Later the word may read wrong from the hand that was read: it had not changed by then.
+        self.exchange(hot, word, word)?;
+        fence_after_rmw();
+        let tick = word.due(hand);
+        // Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        // If it is due and its callback runs, the end of that makes the visit: race 6.
+        let basis = if tick == NEVER || tick <= hand && word.is_running() {
+            Basis::Nothing
+        } else if link.promises(hand, tick, self.ticks.unit_bits) {
+            Basis::Promise(link)
+        } else {
+            Basis::Unsure
+        };
+        let arm = Arm {
+            own: Some(own),
+            index,
+            hot,
+            word,
+            tick,
+            hand,
+        };
+        self.uphold(caller, own, arm, basis);
+        Ok(())
     }
 
     /// An existing promise, or a new entry: step arm.push.

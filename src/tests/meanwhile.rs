@@ -999,3 +999,64 @@ fn a_stopped_arm_and_a_generation_that_has_wrapped() {
     assert_eq!(index_of(first), index_of(last.get()));
     assert_eq!(w.due(last.get()), Ok(Some(at(1000))));
 }
+
+/// The hand passes an arm that relies on a promise, before it looks whether the promise
+/// stands: the timer keeps its deadline.
+#[test]
+fn an_arm_that_relies_keeps_its_deadline() {
+    let w = wheel();
+    let own = &Own(w.attach().unwrap());
+    let t = w.setup(own, Spec::default(), Some(at(5))).unwrap();
+    let first = w.setup(own, Spec::default(), None).unwrap();
+    assert_eq!(w.cancel(own, t, false), Ok(true));
+    asleep(&w);
+    let once = Cell::new(true);
+    let relies = LooksUp(w.attach().unwrap(), || {
+        if once.replace(false) {
+            assert_eq!(w.arm(own, first, at(3), How::Always), Ok(false));
+            assert_eq!(fired(&w, 12, 1), [first]);
+        }
+    });
+    assert_eq!(w.arm_at(&relies, t, at(10)), 0);
+    assert!(!once.get(), "the middle of the arm was not reached");
+    let mut due = None;
+    advance(&w, at(12), |f| {
+        due = Some(f.deadline_ns);
+        true
+    });
+    assert_eq!(due, Some(at(10)));
+}
+
+/// The callback of a burst has held up several periods. The next sweep fires all of them,
+/// or the one that goes on if it stops.
+#[test]
+fn a_burst_that_its_callback_has_held_up() {
+    for most in [1, 4, 99] {
+        let w = wheel();
+        let [own, other] = [&w, &w].map(|w| Own(w.attach().unwrap()));
+        let own = &own;
+        let spec = Spec {
+            period: TICK,
+            kind: BURST,
+            ..called()
+        };
+        let t = w.setup(own, spec, Some(at(1))).unwrap();
+        assert_eq!(fired(&w, 1, 9), [t]);
+        assert_eq!(fired(&w, 10, 9), []);
+        w.finish(own, t, || ());
+        let mut left: Vec<_> = (2..=10).map(at).rev().collect();
+        while !left.is_empty() {
+            let mut room = most;
+            advance(&w, at(10), |f| {
+                assert_eq!(Some(f.deadline_ns), left.pop());
+                // In a thread whose shard the sweep has passed.
+                w.finish(&other, f.handle, || ());
+                room -= 1;
+                room != 0
+            });
+            assert!(room == 0 || left.is_empty(), "some are left");
+        }
+        assert_eq!(w.due(t), Ok(Some(at(11))));
+        assert_eq!(fired(&w, 11, 9), [t]);
+    }
+}

@@ -12,7 +12,7 @@ use crate::core::gate::Seen;
 use crate::core::memory::Memory;
 use crate::core::node::{Hot, Link};
 use crate::core::shard::Producer;
-use crate::core::state::{high_of, index_of, is_well_formed, Handle, StateWord, LEAP};
+use crate::core::state::{high_of, index_of, is_well_formed, Handle, StateWord};
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{fence_after_rmw, Ordering};
 
@@ -179,12 +179,12 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// The rest of an arm whose promise may be gone. The hand that the word was made for is
-    /// no longer known. It was less than a leap before the tick.
+    /// no longer known. It was less than a leap before the tick: so the word reads right until
+    /// the hand is more than a leap behind the tick.
     #[cold]
     #[inline(never)]
     fn arm_unrelied(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
-        let hand = tick.saturating_sub(LEAP);
-        self.finish_arm(handle, tick, hand, (Basis::Unsure, was), caller)
+        self.finish_arm(handle, tick, tick, (Basis::Unsure, was), caller)
     }
 
     /// The rest of an arm after the exchange.

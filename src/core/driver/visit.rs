@@ -22,7 +22,7 @@
 //! sees that it is due and makes an urgent entry.
 
 use super::{Fired, Sink, Sweep};
-use crate::core::entry::promise_tick;
+use crate::core::entry::{promise_tick, Entry};
 use crate::core::memory::Memory;
 use crate::core::node::{self, decode_period, last_tick, shared_tick, Hot, Link, BURST, DELAY};
 use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
@@ -242,7 +242,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if let Some((next, extra)) = again {
             wheel.write_next(index, generation, &extra, next.early, 0);
             fired.missed += next.missed;
-            self.keep_promise(index, hot, next.word.deadline(tick), tick);
+            self.promise_next(index, hot, next.word.deadline(tick), tick, elsewhere);
             count.periods.bump(1);
             count.missed.bump(fired.missed);
         } else if !called {
@@ -272,7 +272,46 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if !elsewhere {
             probe!(expire_exit, wheel, fired.handle);
         }
-        Ok(goes_on)
+        match again {
+            Some((next, _)) if next.word.deadline(tick) <= tick => {
+                self.go_on_with(index, hot, tick, goes_on)
+            }
+            _ => Ok(goes_on),
+        }
+    }
+
+    /// Promises the next period, which is due already if a burst is behind.
+    #[inline(never)]
+    fn promise_next(&mut self, index: u32, hot: &Hot, due: u64, tick: u64, elsewhere: bool) {
+        if due > tick {
+            self.keep_promise(index, hot, due, tick);
+        } else if elsewhere {
+            self.hold(index, tick);
+        }
+    }
+
+    /// The word of a burst whose next period is due in the same visit; unless the sweep is to
+    /// stop, or its callback still runs.
+    #[cold]
+    fn go_on_with(
+        &mut self,
+        index: u32,
+        hot: &Hot,
+        tick: u64,
+        goes_on: bool,
+    ) -> Result<bool, StateWord> {
+        // visit.read, as above.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        if !matches!(state.found(tick), Found::Due(_)) {
+            return Ok(goes_on);
+        }
+        if goes_on {
+            return Err(state);
+        }
+        // The next sweep goes on with it.
+        let urgent = self.wheel.buckets.urgent();
+        self.promise_in(urgent, Entry::new(index, tick, tick));
+        Ok(false)
     }
 
     /// A timer that is due while its callback still runs in another thread.
@@ -301,15 +340,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             self.keep_promise(index, hot, next.word.deadline(tick), tick);
             return Ok(());
         }
-        // The end of the callback makes the visit: race 6. After so long a time the deadline
-        // moves.
+        // After so long a time the deadline moves.
         if is_far {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
-        self.promise(index, tick + BUSY_AGAIN, tick);
-        wheel.shared.held.add(tick + BUSY_AGAIN, tick);
-        self.consider_cleaning();
+        self.hold(index, tick);
         Ok(())
+    }
+
+    /// For a timer that is due: the end of its callback makes the visit, see race 6.
+    fn hold(&mut self, index: u32, tick: u64) {
+        self.promise(index, tick + BUSY_AGAIN, tick);
+        self.wheel.shared.held.add(tick + BUSY_AGAIN, tick);
+        self.consider_cleaning();
     }
 
     /// The next deadline, as seen from the hand: this one plus the period, after the

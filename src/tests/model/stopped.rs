@@ -202,3 +202,23 @@ fn stopped_free_and_setup_against_setup() {
         },
     );
 }
+
+/// The other finds the timer that is being armed early enough, and leaves it alone.
+#[test]
+fn stopped_arm_against_an_arm_that_leaves_it_alone() {
+    for how in [How::Earlier, How::Within(at(4) - at(2))] {
+        beside_a_stopped_thread(
+            1,
+            Scene::new,
+            |s| _ = s.arm(1, s.t, 3),
+            move |s| {
+                let caller = s.alarm.caller(s.world.tokens[0]);
+                let tick = if how == How::Earlier { 4 } else { 2 };
+                let arm = s.world.wheel.arm(&caller, s.t, at(tick), how);
+                arm.unwrap()
+            },
+            |_| (),
+            |s, _| s.fires(s.t, 4),
+        );
+    }
+}
