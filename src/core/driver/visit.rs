@@ -127,9 +127,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
 
     #[inline(never)]
     pub(super) fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) -> bool {
-        // visit.read, again: as above.
-        let mut state = StateWord(hot.state.load(Ordering::Acquire));
         loop {
+            // visit.read, again: as above.
+            let state = StateWord(hot.state.load(Ordering::Acquire));
             let seen = match state.found(tick) {
                 Found::Resting => return true,
                 Found::Later(due) => {
@@ -144,9 +144,8 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                 }
                 Found::Busy(due) => self.pass_over(index, hot, state, due, tick).map(|()| true),
             };
-            match seen {
-                Ok(goes_on) => return goes_on,
-                Err(now) => state = now,
+            if let Ok(goes_on) = seen {
+                return goes_on;
             }
         }
     }
@@ -178,7 +177,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         true
     }
 
-    /// Fires a timer that is due; the word if that has changed meanwhile. PLAIN says
+    /// Fires a timer that is due; another word if that is to be looked at. PLAIN says
     /// that the word is plain and that the driver runs its callback.
     #[inline(always)]
     fn claim<const PLAIN: bool>(
@@ -242,7 +241,9 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if let Some((next, extra)) = again {
             wheel.write_next(index, generation, &extra, next.early, 0);
             fired.missed += next.missed;
-            self.promise_next(index, hot, next.word.deadline(tick), tick, elsewhere);
+            if next.word.deadline(tick) > tick {
+                self.keep_promise(index, hot, next.word.deadline(tick), tick);
+            }
             count.periods.bump(1);
             count.missed.bump(fired.missed);
         } else if !called {
@@ -274,41 +275,26 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         match again {
             Some((next, _)) if next.word.deadline(tick) <= tick => {
-                self.go_on_with(index, hot, tick, goes_on)
+                self.look_again(index, next.word, tick, goes_on)
             }
             _ => Ok(goes_on),
         }
     }
 
-    /// Promises the next period, which is due already if a burst is behind.
-    #[inline(never)]
-    fn promise_next(&mut self, index: u32, hot: &Hot, due: u64, tick: u64, elsewhere: bool) {
-        if due > tick {
-            self.keep_promise(index, hot, due, tick);
-        } else if elsewhere {
-            self.hold(index, tick);
-        }
-    }
-
-    /// The word of a burst whose next period is due in the same visit; unless the sweep is to
-    /// stop, or its callback still runs.
+    /// After a period of a burst that is behind: the next one is due in the same visit, too.
+    /// If the sweep is to stop, the next sweep goes on with it.
     #[cold]
-    fn go_on_with(
+    #[inline(never)]
+    fn look_again(
         &mut self,
         index: u32,
-        hot: &Hot,
+        word: StateWord,
         tick: u64,
         goes_on: bool,
     ) -> Result<bool, StateWord> {
-        // visit.read, as above.
-        let state = StateWord(hot.state.load(Ordering::Acquire));
-        if !matches!(state.found(tick), Found::Due(_)) {
-            return Ok(goes_on);
-        }
         if goes_on {
-            return Err(state);
+            return Err(word);
         }
-        // The next sweep goes on with it.
         let urgent = self.wheel.buckets.urgent();
         self.promise_in(urgent, Entry::new(index, tick, tick));
         Ok(false)
@@ -340,19 +326,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             self.keep_promise(index, hot, next.word.deadline(tick), tick);
             return Ok(());
         }
-        // After so long a time the deadline moves.
+        // The end of the callback makes the visit: race 6. After so long a time the deadline
+        // moves.
         if is_far {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
-        self.hold(index, tick);
-        Ok(())
-    }
-
-    /// For a timer that is due: the end of its callback makes the visit, see race 6.
-    fn hold(&mut self, index: u32, tick: u64) {
         self.promise(index, tick + BUSY_AGAIN, tick);
-        self.wheel.shared.held.add(tick + BUSY_AGAIN, tick);
+        wheel.shared.held.add(tick + BUSY_AGAIN, tick);
         self.consider_cleaning();
+        Ok(())
     }
 
     /// The next deadline, as seen from the hand: this one plus the period, after the

@@ -222,3 +222,27 @@ fn stopped_arm_against_an_arm_that_leaves_it_alone() {
         );
     }
 }
+
+/// Race 1: the same, where the one that is stopped relies on a promise that the driver meets.
+#[test]
+fn stopped_arm_that_relies_against_one_that_leaves_it_alone() {
+    beside_a_stopped_thread(
+        1,
+        || {
+            let s = Scene::new();
+            s.arm(1, s.t, 1);
+            _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
+            s
+        },
+        |s| _ = s.arm(1, s.t, 3),
+        |s| {
+            let caller = s.alarm.caller(s.world.tokens[0]);
+            s.world
+                .wheel
+                .arm(&caller, s.t, at(4), How::Earlier)
+                .unwrap()
+        },
+        |s| _ = s.world.advance(1),
+        |s, _| s.fires(s.t, 4),
+    );
+}
