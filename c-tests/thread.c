@@ -136,6 +136,7 @@ static void started_it_cannot_be_started_or_polled(void)
 	CHECK_EQ(hwheel_drain(w, &e, 1), -EBUSY);
 	/* arguments are looked at first */
 	CHECK_EQ(hwheel_poll(w, NULL, 1, NULL), -EINVAL);
+	CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EINVAL);
 	CHECK_EQ(hwheel_stop(w), 0);
 	CHECK_EQ(hwheel_poll(w, &e, 1, NULL), 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -250,39 +251,76 @@ static void *stop_it(void *w)
 	return NULL;
 }
 
-/* Of two that stop it while a callback runs, one waits and one is refused. */
+static void *poll_it(void *w)
+{
+	return (void *)(intptr_t)hwheel_poll(w, NULL, 0, NULL);
+}
+
+static void *run_it(void *w)
+{
+	return (void *)(intptr_t)hwheel_run_queued(w);
+}
+
+static void no_executor(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+}
+
+/*
+ * Of two that stop it while a callback runs, one waits and one is refused, whichever
+ * thread runs the callback.
+ */
 static void only_one_thread_stops_it(void)
 {
-	struct hwheel *w = wheel();
-	pthread_t thread[2];
-	int stop, destroy, start, first, running;
+	enum { TICK_THREAD, POLL, WORKER, EXECUTOR, WAYS };
 
-	atomic_store(&held, 0);
-	atomic_store(&release, 0);
-	atomic_store(&answered, 0);
-	CHECK_EQ(hwheel_start(w), 0);
-	CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
-	until(&held, 1);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_create(&thread[i], NULL, stop_it, w), 0);
-	until(&answered, 1);
-	first = atomic_load(&answers[0]);
-	/* now the other one is in hwheel_stop() */
-	stop = hwheel_stop(w);
-	destroy = hwheel_destroy(w);
-	start = hwheel_start(w);
-	running = atomic_load(&held);
-	atomic_store(&release, 1);
-	for (int i = 0; i < 2; i++)
-		CHECK_EQ(pthread_join(thread[i], NULL), 0);
-	CHECK_EQ(atomic_load(&held), 0);
-	CHECK_EQ(running, 1);
-	CHECK_EQ(first, -EBUSY);
-	CHECK_EQ(atomic_load(&answers[1]), 0);
-	CHECK_EQ(stop, -EBUSY);
-	CHECK_EQ(destroy, -EBUSY);
-	CHECK_EQ(start, -EBUSY);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	for (int way = 0; way < WAYS; way++) {
+		struct hwheel_options o = {
+			.size = sizeof(o),
+			.workers = way == WORKER,
+			.executor = way == EXECUTOR ? no_executor : NULL,
+		};
+		struct hwheel *w;
+		pthread_t thread[2], runs;
+		int stop, destroy, start, first, running;
+
+		atomic_store(&held, 0);
+		atomic_store(&release, 0);
+		atomic_store(&answered, 0);
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		CHECK_EQ(hwheel_once(w, 0, hold, 0, 0, NULL), 0);
+		if (way == TICK_THREAD)
+			CHECK_EQ(hwheel_start(w), 0);
+		ktap_sleep_ms(5);
+		if (way == WORKER || way == EXECUTOR)
+			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+		if (way == POLL || way == EXECUTOR)
+			CHECK_EQ(pthread_create(&runs, NULL, way == POLL ? poll_it : run_it, w), 0);
+		until(&held, 1);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_create(&thread[i], NULL, stop_it, w), 0);
+		until(&answered, 1);
+		first = atomic_load(&answers[0]);
+		/* now the other one is in hwheel_stop() */
+		stop = hwheel_stop(w);
+		destroy = hwheel_destroy(w);
+		start = way == TICK_THREAD ? hwheel_start(w) : -EBUSY;
+		running = atomic_load(&held);
+		atomic_store(&release, 1);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(pthread_join(thread[i], NULL), 0);
+		if (way == POLL || way == EXECUTOR)
+			CHECK_EQ(pthread_join(runs, NULL), 0);
+		CHECK_EQ(atomic_load(&held), 0);
+		CHECK_EQ(running, 1);
+		CHECK_EQ(first, -EBUSY);
+		CHECK_EQ(atomic_load(&answers[1]), 0);
+		CHECK_EQ(stop, -EBUSY);
+		CHECK_EQ(destroy, -EBUSY);
+		CHECK_EQ(start, -EBUSY);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
 }
 
 static void *let_go(void *arg)

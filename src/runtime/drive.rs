@@ -83,15 +83,15 @@ impl Host {
     #[inline]
     fn take(&self, is_right: bool) -> Result<Drive<'_, Mmap>, Errno> {
         self.check()?;
+        if !is_right {
+            return Err(-libc::EINVAL);
+        }
         // Relaxed: an early refusal; the second look decides. In a callback that the
         // driver runs itself, the lock is taken.
         if self.drive.load(Ordering::Relaxed) != IDLE
             || (self.pool.is_some() && self.is_inside(ANY))
         {
             return Err(-libc::EBUSY);
-        }
-        if !is_right {
-            return Err(-libc::EINVAL);
         }
         let drive = self.wheel.drive()?;
         // Relaxed: `start` has the lock after it has set this.

@@ -43,6 +43,8 @@ pub(crate) struct Host {
     /// 1 if a poll was refused because another thread drives.
     pub(super) refused: AtomicU32,
     pub(super) leaving: Leaving,
+    /// 1 while a thread stops the wheel.
+    pub(super) stopping: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
     pub(super) thread: Guarded<Option<Thread>>,

@@ -90,6 +90,7 @@ impl Host {
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
                 leaving: Leaving::default(),
+                stopping: AtomicU32::new(0),
                 end: Event::default(),
                 thread: Guarded::new(None),
                 call: call,

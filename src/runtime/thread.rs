@@ -48,36 +48,38 @@ impl Host {
     }
 
     fn stop_now(&self) -> Result<(), Errno> {
+        // Acquire: what callbacks did before the last stop; pairs with the Release below.
+        self.stopping
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .map_err(|_| -libc::EBUSY)?;
         // From here on the driver does not wait for room in the queue.
         self.pool.iter().for_each(Pool::close);
-        let stopped = self.stop_driver();
+        self.stop_driver();
         if let Some(pool) = &self.pool {
             // The queued timers have fired: their callbacks run, here or elsewhere.
-            if stopped.is_ok() {
-                pool.empty(|fired| self.run_queued(pool, fired));
-            }
+            pool.empty(|fired| self.run_queued(pool, fired));
             pool.open();
         }
-        self.check()?;
+        let stopped = self.check();
+        // Release: this thread no longer uses the wheel, which another may destroy now.
+        self.stopping.store(0, Ordering::Release);
         stopped
     }
 
     /// Ends the tick thread, or waits for the end of another driver's call.
-    fn stop_driver(&self) -> Result<(), Errno> {
+    fn stop_driver(&self) {
         loop {
             let drive = &self.drive;
-            // Acquire, both: `thread`, or what its callbacks did; pairs with the Releases in
-            // `start` and `set_idle`.
-            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::Acquire, Ordering::Acquire) {
+            // Acquire: `thread`; pairs with the Release in `start`. Relaxed: the last stop has
+            // seen what callbacks did.
+            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break self.stop_thread(),
                 Err(STARTING) => thread::nap(),
-                Err(STOPPING) => return Err(-libc::EBUSY),
                 Err(_) => break self.wait_for_driver(),
             }
         }
         // Meanwhile they run no callback.
         self.leaving.wait(thread::nap);
-        Ok(())
     }
 
     /// Waits until a thread that polls or advances has finished that call.
