@@ -4,6 +4,7 @@ import contextlib
 import errno
 import gc
 import math
+import select
 import signal
 import sys
 import threading
@@ -169,6 +170,42 @@ def test_an_interrupt_leaves_and_nothing_is_lost(wheel, raised):
         wheel.advance(1)
     assert log == []
     assert wheel.advance(1) == 1 and log == ["after"] and raised == []
+
+
+def test_a_run_after_an_interrupt_goes_on():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with Wheel() as wheel:
+        log = []
+        wheel.call_later(0, log.append, "before")
+        wheel.run()
+        wheel.call_later(0, interrupt)
+        wheel.call_later(0, log.append, "after")
+        time.sleep(0.01)
+        with pytest.raises(KeyboardInterrupt):
+            wheel.run()
+        stop = threading.Timer(5, wheel.stop)
+        stop.start()
+        wheel.run()
+        stop.cancel()
+        assert log == ["before", "after"]
+
+
+def test_an_interrupt_does_not_keep_another_run_asleep():
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with Wheel() as wheel:
+        log = []
+        wheel.call_later(0, interrupt)
+        wheel.call_later(0, log.append, "after")
+        time.sleep(0.01)
+        with pytest.raises(KeyboardInterrupt):
+            wheel.poll()
+        assert select.select([wheel], [], [], 5)[0] == [wheel]
+        wheel.poll()
+        assert log == ["after"]
 
 
 def test_run_until_nothing_is_armed():

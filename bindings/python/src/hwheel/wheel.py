@@ -263,12 +263,14 @@ class Wheel:
         self._running.append(bell)
         try:
             while self._armed and not bell.rung:
-                self._events._wait(None, bell)
+                # First what an exception has left behind: the descriptor does not show it.
                 try:
                     self.poll()
                 except OSError as error:
                     if error.errno != errno.EBUSY:  # Another thread drives for now.
                         raise
+                if self._armed and not bell.rung:
+                    self._events._wait(None, bell)
         except ValueError:
             if not self._closed:
                 raise
@@ -277,11 +279,15 @@ class Wheel:
             self._nothing_left()
 
     def _nothing_left(self) -> None:
-        """Wakes a `run` of another thread if nothing is armed any more: by an event that
-        is of no timer. The run that ends passes it on."""
+        """Wakes a `run` of another thread if nothing is armed any more. The run that ends
+        passes it on."""
         if self._running and not self._armed:
-            with contextlib.suppress(OSError, ValueError):
-                self._events.once(0, 0)
+            self._nudge()
+
+    def _nudge(self) -> None:
+        """Makes the descriptor readable, by an event that is of no timer."""
+        with contextlib.suppress(OSError, ValueError):
+            self._events.once(0, 0)
 
     def stop(self) -> None:
         """Ends `run`, from any thread."""
@@ -330,6 +336,8 @@ class Wheel:
         except BaseException:
             if event is not None:  # From a signal: it was not called yet.
                 due.appendleft(event)
+            if due:
+                self._nudge()  # The descriptor does not show what is left.
             raise
         return calls
 
