@@ -49,6 +49,25 @@ def test_a_delay_is_not_rounded_down():
         assert wheel.advance(2e-9) == 1
 
 
+def test_the_time_of_a_timer_reaches_it(wheel):
+    missed = []
+    for ms in range(1, 2000):
+        timer = wheel.call_at(ms / 1000, lambda: None)
+        if wheel.advance(ms / 1000) != 1:
+            missed.append(ms)
+            timer.cancel()
+    assert missed == []
+
+
+def test_a_long_time_is_never(wheel):
+    for seconds in 1e10, 1e300, 10**400, math.inf:
+        timer = wheel.call_later(seconds, lambda: None)
+        assert timer.remaining() == math.inf
+    for now in -1, math.nan, math.inf, 10**400:
+        with pytest.raises(ValueError):
+            wheel.advance(now)
+
+
 def test_never_and_the_past(wheel):
     log = []
     wheel.advance(10)

@@ -25,16 +25,25 @@ from .events import (
 )
 from .unraisable import unraisable
 
+_LONGEST = (1 << 63) / 1e9  # seconds
+
+
+def _scaled(seconds: float) -> float:
+    """Seconds in nanoseconds, not rounded. But 0.067 is no binary number: what only the
+    error of the float keeps from being whole is whole."""
+    ns = seconds * 1e9
+    whole = round(ns)
+    return whole if abs(ns - whole) <= 2 * math.ulp(ns) else ns
+
 
 def nanoseconds(seconds: float) -> int:
     """Seconds in nanoseconds, rounded up: a timer may be late, never early. A negative
     number, or none at all, is a ValueError."""
     if not seconds >= 0:
         raise ValueError(f"not a time: {seconds}")
-    if seconds == math.inf:
+    if seconds >= _LONGEST:
         return NEVER
-    ns = math.ceil(seconds * 1e9)
-    return ns if ns < 1 << 63 else NEVER
+    return math.ceil(_scaled(seconds))
 
 
 class Timer:
@@ -254,7 +263,9 @@ class Wheel:
 
     def advance(self, now: float) -> int:
         """As `poll`, for a manual clock that is moved to `now` seconds."""
-        now_ns = int(now * 1e9)
+        if not 0 <= now < _LONGEST:
+            raise ValueError(f"not a time: {now}")
+        now_ns = int(_scaled(now))
         return self._drive(lambda due: self._events._advance(due, now_ns))
 
     def run(self) -> None:
