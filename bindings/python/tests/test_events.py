@@ -204,3 +204,8 @@ def test_the_child_of_a_fork_is_told_so_while_another_thread_drives():
             os._exit(0)
         del wheel._driver
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESHUTDOWN
+
+
+def test_a_key_of_text_is_refused_in_words():
+    with EventWheel() as wheel, pytest.raises(TypeError, match="a key is bytes"):
+        wheel.key_set("session", hwheel.SEC, 1)

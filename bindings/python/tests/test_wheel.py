@@ -380,3 +380,13 @@ def test_a_signal_loses_at_most_the_timer_at_hand():
                 assert wheel.stats()["pending"] == 0
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_what_is_no_function_is_refused(wheel):
+    for callback in None, 5, "name":
+        for call in wheel.call_later, wheel.call_at, wheel.call_every:
+            with pytest.raises(TypeError, match="not a function"):
+                call(1, callback)
+        with pytest.raises(TypeError, match="not a function"):
+            wheel.timer(callback)
+    assert len(wheel) == 0 and wheel.stats()["armed"] == 0

@@ -105,6 +105,8 @@ def _bytes(key: Key) -> Any:
     """The bytes of a key. A subclass may say another length than it has."""
     if isinstance(key, int):
         key = int.to_bytes(key, 8, sys.byteorder)
+    elif isinstance(key, str):
+        raise TypeError("a key is bytes or an integer, not a str: encode it")
     return key if type(key) is bytes else ffi.from_buffer(key)
 
 

@@ -58,6 +58,8 @@ class Timer:
     def __init__(
         self, wheel: "Wheel", callback: Callable[..., object], args: "tuple[Any, ...]"
     ) -> None:
+        if not callable(callback):
+            raise TypeError(f"not a function: {callback!r}")
         self._wheel = wheel
         self._callback = callback
         self._args = args
