@@ -390,3 +390,10 @@ def test_what_is_no_function_is_refused(wheel):
         with pytest.raises(TypeError, match="not a function"):
             wheel.timer(callback)
     assert len(wheel) == 0 and wheel.stats()["armed"] == 0
+
+
+def test_a_wheel_is_made_once(wheel):
+    wheel.call_later(1, int)
+    with pytest.raises(RuntimeError):
+        wheel.__init__()
+    assert len(wheel) == 1

@@ -104,8 +104,9 @@ class AsyncioWheel(Wheel):
         tick: float = 0.0,
         **options: int,
     ) -> None:
-        self._loop = asyncio.get_running_loop() if loop is None else loop
+        loop = asyncio.get_running_loop() if loop is None else loop
         super().__init__(clock=clock, tick=tick, **options)
+        self._loop = loop
         self._loop.add_reader(self.fileno(), self._ready)
 
     def close(self) -> None:

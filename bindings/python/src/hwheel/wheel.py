@@ -170,6 +170,8 @@ class Wheel:
         start: float = 0.0,
         **options: int,
     ) -> None:
+        if "_events" in self.__dict__:
+            raise RuntimeError("a wheel is made once")
         self._events = EventWheel(
             clock=clock, tick_ns=nanoseconds(tick), start_ns=nanoseconds(start), **options
         )
