@@ -397,3 +397,14 @@ def test_a_wheel_is_made_once(wheel):
     with pytest.raises(RuntimeError):
         wheel.__init__()
     assert len(wheel) == 1
+
+
+def test_the_last_function_of_a_full_batch_may_close_the_wheel():
+    for due in 1, 2, 3:
+        with Wheel(batch=2) as wheel:
+            calls = []
+            for _ in range(due - 1):
+                wheel.call_later(0, calls.append, 1)
+            wheel.call_later(0, wheel.close)
+            time.sleep(0.005)
+            assert wheel.poll() == due

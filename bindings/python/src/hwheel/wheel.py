@@ -325,7 +325,7 @@ class Wheel:
         while True:
             count = fetch(self._due)
             calls += self._call_due()
-            if count < self._events.batch:
+            if count < self._events.batch or self._closed:
                 return calls
 
     def _call_due(self) -> int:
