@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -334,3 +335,22 @@ def test_async_with():
             await wheel.sleep(0.001)
 
     asyncio.run(main())
+
+
+def test_a_child_that_returns_from_a_function_calls_no_other():
+    with Wheel() as wheel:
+        parent, children, called = os.getpid(), [], []
+        wheel.call_later(0, lambda: children.append(os.fork()))
+        for i in range(5):
+            wheel.call_later(0, called.append, i)
+        time.sleep(0.01)
+        try:
+            wheel.run()
+        except OSError as error:
+            if os.getpid() == parent:
+                raise
+            os._exit(0 if error.errno == errno.ESHUTDOWN and not called else 1)
+        if os.getpid() != parent:
+            os._exit(2)
+        assert called == [*range(5)]
+        assert os.waitpid(children[0], 0)[1] == 0

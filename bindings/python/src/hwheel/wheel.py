@@ -7,6 +7,8 @@ import contextvars
 import errno
 import itertools
 import math
+import os
+import weakref
 from collections import deque
 from types import TracebackType
 from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Type, TypeVar
@@ -146,6 +148,19 @@ class Timer:
         lib.hwheel_timer_delete(self._wheel._events._wheel, handle)
 
 
+# By their ids: a subclass need not be hashable.
+_wheels: "weakref.WeakValueDictionary[int, Wheel]" = weakref.WeakValueDictionary()
+
+
+def _in_child() -> None:
+    """What the parent has collected, the parent calls: also if a function forks, and the
+    child returns from it."""
+    for wheel in [*_wheels.values()]:
+        wheel._due.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
 Self = TypeVar("Self", bound="Wheel")
 
 
@@ -180,6 +195,7 @@ class Wheel:
         self._due: Deque[Event] = deque()
         self._running: List[Bell] = []  # One for each run.
         self._closed = False
+        _wheels[id(self)] = self
 
     def close(self) -> None:
         """Frees the wheel; what is armed is not called. Any thread may call it at any
