@@ -21,6 +21,7 @@ for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhe
 done
 (ulimit -n 256 && $run TimersTest)
 $run -Xmx24m -XX:+UseSerialGC TimersTest heap
+$run -XX:MaxDirectMemorySize=16k TimersTest direct
 [ -z "$netty" ] || $run NettyTest
 [ -n "$netty" ] || echo 'no netty-common: apt-get install libnetty-java; its timer is not tested'
 $run WheelTest

@@ -492,6 +492,16 @@ class TimersTest {
         System.out.println("a full heap: 1 test passed");
     }
 
+    /** With less memory outside the heap than a batch of events needs. */
+    static void timersWithoutADriverAreRefused() {
+        try {
+            new Timers().close();
+            throw new AssertionError("no memory is needed");
+        } catch (OutOfMemoryError e) {
+            System.out.println("no direct memory: 1 test passed");
+        }
+    }
+
     static void check(boolean condition) {
         if (!condition) {
             throw new AssertionError();
@@ -507,7 +517,11 @@ class TimersTest {
 
     public static void main(String[] args) throws Exception {
         if (args.length == 1) {
-            aFullHeapHarmsNoTask();
+            switch (args[0]) {
+                case "heap" -> aFullHeapHarmsNoTask();
+                case "direct" -> timersWithoutADriverAreRefused();
+                default -> throw new IllegalArgumentException(args[0]);
+            }
             return;
         }
         theFirstTimersAreOnTime(); // before any other

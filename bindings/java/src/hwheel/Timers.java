@@ -97,7 +97,8 @@ public final class Timers implements AutoCloseable {
         for (int i = 0; i < SHARDS; i++) {
             shards[i] = new Shard(this, i);
         }
-        driver = new Thread(this::drive, "hwheel-timers");
+        Events events = new Events(1024); // here, where the caller learns that this fails
+        driver = new Thread(() -> drive(events), "hwheel-timers");
         driver.setDaemon(true);
         driver.start();
     }
@@ -285,8 +286,7 @@ public final class Timers implements AutoCloseable {
         }
     }
 
-    private void drive() {
-        Events events = new Events(1024);
+    private void drive(Events events) {
         boolean changed = false;
         while (true) {
             try {
