@@ -163,6 +163,8 @@ class HostileTest {
             }
             WheelTest.equal(wheel.modMany(new long[0], new long[0], 0, new int[0]), 0);
             WheelTest.refuses(() -> wheel.setPeriod(timer, -1));
+            WheelTest.refuses(() -> wheel.await(-2));
+            WheelTest.refuses(() -> wheel.await(Integer.MIN_VALUE));
             WheelTest.refuses(() -> wheel.modMany(new long[2], new long[1], 0, null));
             WheelTest.refuses(() -> wheel.modMany(new long[1], new long[] {-1}, 0, null));
             WheelTest.refuses(() -> wheel.deleteMany(new long[1], new int[2]));

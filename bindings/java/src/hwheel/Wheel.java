@@ -366,6 +366,9 @@ public final class Wheel implements AutoCloseable {
      * limit. Wakes when another thread arms an earlier timer.
      */
     public boolean await(int timeoutMs) {
+        if (timeoutMs < -1) {
+            throw new IllegalArgumentException("a negative time: " + timeoutMs);
+        }
         try {
             return handle.await(timeoutMs);
         } finally {
