@@ -16,12 +16,13 @@ sources=$(find src test -name '*.java' ! -ipath '*netty*')
 rm -rf "$SCRATCH/classes" "$SCRATCH/native"
 mkdir -p "$SCRATCH/native"
 
-# Compiles a file of C into a library for Java: output, file, flags.
+# Compiles a file of C into a library for Java: output, file, flags. A function that is
+# missing is an error when it is loaded; later it would end the process.
 native() {
 	out=$1 file=$2
 	shift 2
-	"${CC:-cc}" -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -I"$home/include" \
-		-I"$home/include/linux" -o "$out" "$file" "$@"
+	"${CC:-cc}" -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Wl,-z,relro,-z,now \
+		-I"$home/include" -I"$home/include/linux" -o "$out" "$file" "$@"
 }
 native "$SCRATCH/native/libhwheel-java.so" jni/hwheel_jni.c $(pkg-config --cflags --libs hwheel)
 javac --release 17 -Xlint:all -Werror -cp "$netty" -d "$SCRATCH/classes" $sources

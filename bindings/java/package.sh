@@ -13,7 +13,7 @@ cd "$SCRATCH/tree"
 # The library stays loaded once used, and its names are nobody else's.
 (cd "$OLDPWD" && native "$SCRATCH/tree/native/linux-$arch/libhwheel-java.so" jni/hwheel_jni.c \
 	-I"$HWHEEL_PREFIX/include" "$HWHEEL_PREFIX/lib/libhwheel.a" $HWHEEL_PRIVATE \
-	-Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,nodelete,-z,relro,-z,now -s)
+	-Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,nodelete -s)
 version=$(sed -n 's|^  <version>\(.*\)</version>|\1|p' pom.xml)
 [ "$version" = "$HWHEEL_VERSION" ] || { echo "the pom has version $version"; exit 1; }
 pom=META-INF/maven/io.github.hwheel/hwheel

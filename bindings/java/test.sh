@@ -14,8 +14,10 @@ awk -v to="$SCRATCH/readme/" '
 [ "$($run "$SCRATCH/readme/Futures.java")" = 'too late' ]
 $run HostileTest
 $run -Xmx32m -XX:+UseG1GC HostileTest garbage
-# A library that is missing is named.
-for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhere/x.so /nowhere/x.so'; do
+# A library that is missing, or that lacks functions, is named.
+native "$SCRATCH/native/lacking.so" jni/hwheel_jni.c $(pkg-config --cflags hwheel)
+for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhere/x.so /nowhere/x.so' \
+	"-Dhwheel.library=$SCRATCH/native/lacking.so lacking.so"; do
 	! java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1
 	grep -q "hwheel cannot load.*${named#* }" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 done
