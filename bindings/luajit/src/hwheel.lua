@@ -19,12 +19,15 @@ local function declarations()
 	return text
 end
 
-ffi.cdef(declarations())
+-- LuaJIT refuses a second declaration of a struct, which a module that is loaded again makes.
+if not pcall(ffi.sizeof, "struct hwheel_options") then ffi.cdef(declarations()) end
 -- poll(2), under names that nobody else declares.
-ffi.cdef [[
-struct hwheel_pollfd { int fd; short events, revents; };
-int hwheel_poll_fd(struct hwheel_pollfd *, unsigned long, int) __asm__("poll");
-]]
+if not pcall(ffi.sizeof, "struct hwheel_pollfd") then
+	ffi.cdef [[
+	struct hwheel_pollfd { int fd; short events, revents; };
+	int hwheel_poll_fd(struct hwheel_pollfd *, unsigned long, int) __asm__("poll");
+	]]
+end
 
 local C = ffi.load(package.searchpath("hwheel.libhwheel", package.cpath) or "libhwheel.so.0")
 local POLLIN = 1

@@ -226,6 +226,16 @@ function tests.a_wheel_that_nobody_refers_to_is_destroyed()
 	end
 end
 
+-- As by a test runner that loads each module anew.
+function tests.the_module_may_be_loaded_again()
+	package.loaded.hwheel = nil
+	local again = require "hwheel"
+	assert(again ~= hwheel)
+	local wheel, events = assert(again.new { clock = "manual" }), again.events(1)
+	wheel:once(MS, 1)
+	equal(wheel:advance(MS, events), 1)
+end
+
 function tests.the_version_is_the_librarys()
 	assert(hwheel.version():match "^%d+%.%d+%.%d+$")
 end
