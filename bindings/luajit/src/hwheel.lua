@@ -134,7 +134,7 @@ local function u64(value)
 	return value
 end
 
--- A cookie or a key as uint64_t: rounded, it would be another one.
+-- A cookie, a key or a timer as uint64_t: rounded, it would be another one.
 local function integer(value)
 	assert((tonumber(value) or 0.5) % 1 == 0, "not an integer")
 	return u64(value)
@@ -283,18 +283,18 @@ end
 --- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
 -- IF_PENDING, added.
 function Wheel:mod(timer, time_ns, flags)
-	return truth(C.hwheel_timer_mod(self.wheel, timer, u64(time_ns), u32(flags)))
+	return truth(C.hwheel_timer_mod(self.wheel, integer(timer), u64(time_ns), u32(flags)))
 end
 
 --- As mod, to any time up to slack_ns later, which shares wake-ups. Flags: ABS.
 function Wheel:mod_range(timer, time_ns, slack_ns, flags)
-	return truth(C.hwheel_timer_mod_range(self.wheel, timer, u64(time_ns), u64(slack_ns),
+	return truth(C.hwheel_timer_mod_range(self.wheel, integer(timer), u64(time_ns), u64(slack_ns),
 		u32(flags)))
 end
 
 --- Makes a timer periodic from the next time that it fires; 0 ends that.
 function Wheel:set_period(timer, period_ns)
-	return number(C.hwheel_timer_set_period(self.wheel, timer, u64(period_ns)))
+	return number(C.hwheel_timer_set_period(self.wheel, integer(timer), u64(period_ns)))
 end
 
 --- Does what mod does for n timers, with one call. timers and times are uint64_t[?]
@@ -317,28 +317,28 @@ end
 --- Cancels a timer. True: the timer was pending and will not fire. False, or nil
 -- with "ESTALE": too late, its event has been fetched.
 function Wheel:delete(timer)
-	return truth(C.hwheel_timer_delete(self.wheel, timer))
+	return truth(C.hwheel_timer_delete(self.wheel, integer(timer)))
 end
 
 --- As delete, and arming the timer again is "ESHUTDOWN".
 function Wheel:shutdown(timer)
-	return truth(C.hwheel_timer_shutdown(self.wheel, timer))
+	return truth(C.hwheel_timer_shutdown(self.wheel, integer(timer)))
 end
 
 --- As delete, and frees the timer.
 function Wheel:free(timer)
-	return truth(C.hwheel_timer_free(self.wheel, timer))
+	return truth(C.hwheel_timer_free(self.wheel, integer(timer)))
 end
 
 --- Whether a timer is pending.
 function Wheel:pending(timer)
-	return truth(C.hwheel_timer_pending(self.wheel, timer))
+	return truth(C.hwheel_timer_pending(self.wheel, integer(timer)))
 end
 
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.
 function Wheel:remaining(timer)
 	local out = take(self)
-	return value(self, out, C.hwheel_timer_remaining(self.wheel, timer, out))
+	return value(self, out, C.hwheel_timer_remaining(self.wheel, integer(timer), out))
 end
 
 -- The bytes of a key, and their number.

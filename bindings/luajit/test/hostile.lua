@@ -102,6 +102,14 @@ for _, lie in ipairs { 2LL ^ 60 + 10LL ^ 8, 2ULL ^ 61 + 1, 2 ^ 32 + 1, -1, -1LL,
 	raises(wheel.delete_many, handles(1), lie)
 end
 raises(wheel.wait, -1)
+for _, bad in ipairs { 0.5, -1, -1LL, 0 / 0, 2 ^ 64, "1", true, {} } do
+	raises(wheel.mod, bad, 0)
+	raises(wheel.mod_range, bad, 0, 0)
+	raises(wheel.set_period, bad, 0)
+	for _, name in ipairs { "delete", "free", "shutdown", "pending", "remaining" } do
+		raises(wheel[name], bad)
+	end
+end
 for _, bad in ipairs { 0.5, 1 / 0, ffi.new("double", 0.5) } do
 	raises(wheel.once, 0, bad)
 	raises(wheel.setup, bad)
