@@ -89,8 +89,15 @@ local function failure(result)
 		-result
 end
 
-local function number(result)
-	if result < 0 then return failure(result) end
+-- The failure of a method. One that was taken from a wheel, or that a finalizer interrupts,
+-- may find the wheel closed.
+local function failed(self, result)
+	if not self.wheel then return closed() end
+	return failure(result)
+end
+
+local function number(self, result)
+	if result < 0 then return failed(self, result) end
 	return result
 end
 
@@ -107,12 +114,12 @@ end
 local function value(self, out, result)
 	local number = out[0]
 	self.out = out
-	if result < 0 then return failure(result) end
+	if result < 0 then return failed(self, result) end
 	return number
 end
 
-local function truth(result)
-	if result < 0 then return failure(result) end
+local function truth(self, result)
+	if result < 0 then return failed(self, result) end
 	return result == 1
 end
 
@@ -255,7 +262,7 @@ function Wheel:stats()
 	local stats = ffi.new "struct hwheel_stats"
 	stats.size = ffi.sizeof(stats)
 	local result = C.hwheel_get_stats(self.wheel, stats)
-	if result < 0 then return failure(result) end
+	if result < 0 then return failed(self, result) end
 	return stats
 end
 
@@ -283,18 +290,18 @@ end
 --- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
 -- IF_PENDING, added.
 function Wheel:mod(timer, time_ns, flags)
-	return truth(C.hwheel_timer_mod(self.wheel, integer(timer), u64(time_ns), u32(flags)))
+	return truth(self, C.hwheel_timer_mod(self.wheel, integer(timer), u64(time_ns), u32(flags)))
 end
 
 --- As mod, to any time up to slack_ns later, which shares wake-ups. Flags: ABS.
 function Wheel:mod_range(timer, time_ns, slack_ns, flags)
-	return truth(C.hwheel_timer_mod_range(self.wheel, integer(timer), u64(time_ns), u64(slack_ns),
-		u32(flags)))
+	return truth(self, C.hwheel_timer_mod_range(self.wheel, integer(timer), u64(time_ns),
+		u64(slack_ns), u32(flags)))
 end
 
 --- Makes a timer periodic from the next time that it fires; 0 ends that.
 function Wheel:set_period(timer, period_ns)
-	return number(C.hwheel_timer_set_period(self.wheel, integer(timer), u64(period_ns)))
+	return number(self, C.hwheel_timer_set_period(self.wheel, integer(timer), u64(period_ns)))
 end
 
 --- Does what mod does for n timers, with one call. timers and times are uint64_t[?]
@@ -304,35 +311,35 @@ function Wheel:mod_many(timers, times, n, flags, results)
 	holds(timers, "uint64_t", n)
 	holds(times, "uint64_t", n)
 	if results then holds(results, "int32_t", n) end
-	return number(C.hwheel_timer_mod_many(self.wheel, timers, times, n, u32(flags), results))
+	return number(self, C.hwheel_timer_mod_many(self.wheel, timers, times, n, u32(flags), results))
 end
 
 --- Does what delete does for n timers, with one call, as mod_many.
 function Wheel:delete_many(timers, n, results)
 	holds(timers, "uint64_t", n)
 	if results then holds(results, "int32_t", n) end
-	return number(C.hwheel_timer_delete_many(self.wheel, timers, n, results))
+	return number(self, C.hwheel_timer_delete_many(self.wheel, timers, n, results))
 end
 
 --- Cancels a timer. True: the timer was pending and will not fire. False, or nil
 -- with "ESTALE": too late, its event has been fetched.
 function Wheel:delete(timer)
-	return truth(C.hwheel_timer_delete(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_delete(self.wheel, integer(timer)))
 end
 
 --- As delete, and arming the timer again is "ESHUTDOWN".
 function Wheel:shutdown(timer)
-	return truth(C.hwheel_timer_shutdown(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_shutdown(self.wheel, integer(timer)))
 end
 
 --- As delete, and frees the timer.
 function Wheel:free(timer)
-	return truth(C.hwheel_timer_free(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_free(self.wheel, integer(timer)))
 end
 
 --- Whether a timer is pending.
 function Wheel:pending(timer)
-	return truth(C.hwheel_timer_pending(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_pending(self.wheel, integer(timer)))
 end
 
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.
@@ -352,26 +359,27 @@ end
 -- timer of the event is 0. Flags: ABS.
 function Wheel:key_set(key, time_ns, cookie, flags)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, integer(cookie), u32(flags)))
+	return truth(self, C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, integer(cookie),
+		u32(flags)))
 end
 
 --- Moves the pending timer of a key, which keeps its cookie. False if the key has
 -- none. Flags: ABS.
 function Wheel:key_mod(key, time_ns, flags)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), u32(flags)))
+	return truth(self, C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), u32(flags)))
 end
 
 --- Cancels the pending timer of a key. False if the key has none.
 function Wheel:key_delete(key)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_delete(self.wheel, b, n))
+	return truth(self, C.hwheel_key_delete(self.wheel, b, n))
 end
 
 --- Whether a key has a pending timer.
 function Wheel:key_pending(key)
 	local b, n = bytes(key)
-	return truth(C.hwheel_key_pending(self.wheel, b, n))
+	return truth(self, C.hwheel_key_pending(self.wheel, b, n))
 end
 
 -- The number of events in an array; of a pointer nobody knows it.
@@ -384,30 +392,30 @@ end
 --- Fetches the events that are due, in the order of their ticks. Returns the number
 -- of events; a full array means that there may be more.
 function Wheel:poll(events)
-	return number(C.hwheel_poll(self.wheel, events, room(events), nil))
+	return number(self, C.hwheel_poll(self.wheel, events, room(events), nil))
 end
 
 --- As poll, for a manual clock that moves to now_ns.
 function Wheel:advance(now_ns, events)
-	return number(C.hwheel_advance(self.wheel, u64(now_ns), events, room(events), nil))
+	return number(self, C.hwheel_advance(self.wheel, u64(now_ns), events, room(events), nil))
 end
 
 --- Shuts the wheel down and fetches its pending timers.
 function Wheel:drain(events)
-	return number(C.hwheel_drain(self.wheel, events, room(events)))
+	return number(self, C.hwheel_drain(self.wheel, events, room(events)))
 end
 
 --- Fetches the pending timers, which stay pending. cursor is a uint64_t[1] that is 0
 -- before the first call; fewer than there is room for means the end.
 function Wheel:list(cursor, events)
 	assert(ffi.istype("uint64_t[1]", cursor), "the cursor is not a uint64_t[1]")
-	return number(C.hwheel_list(self.wheel, cursor, events, room(events)))
+	return number(self, C.hwheel_list(self.wheel, cursor, events, room(events)))
 end
 
 --- A descriptor that becomes readable when a timer is due, for an event loop, which
 -- neither reads nor closes it. It may be readable with nothing due.
 function Wheel:fd()
-	return number(C.hwheel_fd(self.wheel))
+	return number(self, C.hwheel_fd(self.wheel))
 end
 
 --- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is

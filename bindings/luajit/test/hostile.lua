@@ -165,8 +165,13 @@ end
 jit.on()
 -- A method that was taken from a wheel works, or fails, also when it is closed.
 local short = assert(hwheel.new())
-local close = short.close
-assert(close(short) == true and close(short) == true)
+timer = short:setup(1)
+local methods = getmetatable(short)
+local taken = setmetatable({}, { __index = function(_, name)
+	return function(_, ...) return methods[name](short, ...) end
+end })
+assert(taken:close() == true and taken:close() == true)
+all_fail(taken, timer, "the wheel is closed")
 -- An open wheel at the end of the program, and methods after the collector.
 _G.kept = wheel
 _G.last = {}
