@@ -5,7 +5,7 @@ import koffi from "koffi";
 
 const PREBUILT = fileURLToPath(
   new URL(`../prebuilds/${process.platform}-${process.arch}/libhwheel.so.0`, import.meta.url));
-const LIBRARY = process.env.HWHEEL_LIBRARY ?? (existsSync(PREBUILT) ? PREBUILT : "libhwheel.so.0");
+const LIBRARY = process.env.HWHEEL_LIBRARY || (existsSync(PREBUILT) ? PREBUILT : "libhwheel.so.0");
 
 function load() {
   try {
@@ -17,7 +17,18 @@ function load() {
   }
 }
 
-const lib = load();
+const loaded = load();
+// Each function is looked up at once, and a library of another version may lack one.
+const lib = {
+  func(prototype) {
+    try {
+      return loaded.func(prototype);
+    } catch (error) {
+      throw new Error(`hwheel: the library ${LIBRARY} is not of this version: ${error.message}`,
+        { cause: error });
+    }
+  },
+};
 const libc = koffi.load("libc.so.6");
 
 // Pointers are void *: a typed array for the length of a call, or a wheel's address.

@@ -184,13 +184,29 @@ it("the event loop drives no manual clock", () => {
   wheel.close();
 });
 
-it("a missing library is named", () => {
+/** Loads the package with a library. */
+function load(library) {
   const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
-  const run = spawnSync(process.execPath, [index], {
-    env: { ...process.env, HWHEEL_LIBRARY: "/nowhere/libhwheel.so.0" }, encoding: "utf8",
+  return spawnSync(process.execPath, [index], {
+    env: { ...process.env, HWHEEL_LIBRARY: library }, encoding: "utf8",
   });
+}
+
+it("a missing library is named", () => {
+  const run = load("/nowhere/libhwheel.so.0");
   assert.equal(run.status, 1);
   assert.match(run.stderr, /cannot load the library \/nowhere\/libhwheel.so.0/);
+});
+
+it("a library that lacks functions is named", () => {
+  const run = load("libc.so.6");
+  assert.equal(run.status, 1);
+  assert.match(run.stderr, /the library libc.so.6 is not of this version: .*hwheel_create/);
+});
+
+it("an empty name of a library is none", () => {
+  const run = load("");
+  assert.equal(run.status, 0, run.stderr);
 });
 
 it("functions may cancel, refresh, throw and close", async () => {
