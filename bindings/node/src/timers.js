@@ -83,8 +83,9 @@ export class Timers {
   }
 
   /** A promise that is fulfilled with `value` after `ms` milliseconds. */
-  sleep(ms, value, { signal, ...unknown } = {}) {
+  sleep(ms, value, options = {}) {
     return new Promise((resolve, reject) => {
+      const { signal, ...unknown } = options;
       onlyOf(unknown);
       signal?.throwIfAborted();
       const aborted = () => {

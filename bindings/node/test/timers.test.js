@@ -153,6 +153,7 @@ timed("bad arguments", async (timers) => {
     assert.throws(() => timers.signal(bad), RangeError);
     await assert.rejects(timers.sleep(bad), RangeError);
   }
+  await assert.rejects(timers.sleep(1, null, null), TypeError);
   assert.throws(() => timers.setTimeout(null, 1), TypeError);
   const timeout = timers.setTimeout(() => {}, Infinity);
   assert.throws(() => timeout.refresh(-1), RangeError);
