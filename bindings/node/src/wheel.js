@@ -96,24 +96,26 @@ export class Wheel {
   #events;
 
   /** An option that is left out has the library's default. */
-  constructor({
-    clock = Clock.MONOTONIC, tickNs = 0, levels = 0, slots = 0, maxTimers = 0, startNs = 0,
-    batch = 1024, ...unknown
-  } = {}) {
+  constructor(options = {}) {
+    if (typeof options !== "object") throw new TypeError("the options are no object");
+    const {
+      clock = Clock.MONOTONIC, tickNs = 0, levels = 0, slots = 0, maxTimers = 0, startNs = 0,
+      batch = 1024, ...unknown
+    } = options;
     for (const name of Object.keys(unknown)) throw new TypeError(`unknown option: ${name}`);
     if (u32(batch) < 1) throw new RangeError("batch must be at least 1");
     // struct hwheel_options
-    const options = new DataView(new ArrayBuffer(40));
-    [options.byteLength, clock].forEach((x, i) => options.setUint32(4 * i, u32(x), true));
-    options.setBigUint64(8, BigInt(u64(tickNs)), true);
-    [levels, slots, maxTimers].forEach((x, i) => options.setUint32(16 + 4 * i, u32(x), true));
-    options.setBigUint64(32, BigInt(u64(startNs)), true);
+    const struct = new DataView(new ArrayBuffer(40));
+    [struct.byteLength, clock].forEach((x, i) => struct.setUint32(4 * i, u32(x), true));
+    struct.setBigUint64(8, BigInt(u64(tickNs)), true);
+    [levels, slots, maxTimers].forEach((x, i) => struct.setUint32(16 + 4 * i, u32(x), true));
+    struct.setBigUint64(32, BigInt(u64(startNs)), true);
     // Before the wheel, as this may fail.
     this.#events = new BigUint64Array(4 * batch);
     this.#halves = new Uint32Array(this.#events.buffer);
     this.#batch = batch;
     this.#manual = clock === Clock.MANUAL;
-    check(c.create(options.buffer, this.#out));
+    check(c.create(struct.buffer, this.#out));
     this.#wheel = this.#out[0];
     this.#handle = new Handle(this.#wheel);
     forgotten.register(this, this.#handle, this);

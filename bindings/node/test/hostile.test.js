@@ -138,6 +138,10 @@ it("hostile arguments", () => {
   wheel.close();
   assert.throws(() => new Wheel({ tick: 1 }), /unknown option: tick/);
   assert.throws(() => new Wheel({ tickNs: -1 }), RangeError);
+  for (const bad of [5, "", true, null, () => {}]) {
+    assert.throws(() => new Wheel(bad), TypeError);
+    assert.throws(() => new Timers(bad), TypeError);
+  }
 });
 
 it("arrays that lie about their length or their type", () => {
