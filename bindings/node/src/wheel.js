@@ -367,7 +367,7 @@ export class Wheel {
    * no limit. It waits in poll(2) and occupies one of libuv's threads, for a tenth of a
    * second at a time. It rejects when the wheel is closed.
    */
-  readable(timeoutMs = -1) {
+  async readable(timeoutMs = -1) {
     this.#c;
     if (!Number.isInteger(timeoutMs) || timeoutMs < -1 || timeoutMs > LONGEST_TIMEOUT_MS)
       throw new RangeError(`not a number of milliseconds: ${timeoutMs}`);

@@ -20,17 +20,18 @@ function everyCall(wheel, timer) {
     () => wheel.keyMod(7, 0), () => wheel.keyPending(7), () => wheel.keyDelete(7),
     () => wheel.now(), () => wheel.nextExpiry(), () => wheel.stats(), () => wheel.poll(),
     () => wheel.advance(1), () => wheel.drain(), () => wheel.list(new BigUint64Array(1)),
-    () => wheel.drive(() => {}), () => wheel.readable(0),
+    () => wheel.drive(() => {}),
   ];
 }
 
-it("use after close", () => {
+it("use after close", async () => {
   const wheel = new Wheel();
   const timer = wheel.setup(1);
   wheel.close();
   wheel.close();
   assert.equal(wheel.closed, true);
   for (const call of everyCall(wheel, timer)) assert.throws(call, ClosedError);
+  await assert.rejects(wheel.readable(0), ClosedError);
 });
 
 it("close wakes who waits for the descriptor", async () => {
@@ -116,7 +117,7 @@ it("the collector closes a forgotten wheel", async () => {
   assert.ok(count() <= before + 10);
 });
 
-it("hostile arguments", () => {
+it("hostile arguments", async () => {
   const wheel = new Wheel({ clock: Clock.MANUAL, batch: 2 });
   for (const timer of [0, 1n, 12345, 2n ** 64n - 1n])
     for (const call of ["delete", "free", "shutdown", "pending", "remaining"])
@@ -132,6 +133,7 @@ it("hostile arguments", () => {
   assert.throws(() => wheel.modMany(new BigUint64Array(2), new BigUint64Array(1)), RangeError);
   assert.throws(() => wheel.list(new BigUint64Array(0)), TypeError);
   assert.throws(() => wheel.drive(), TypeError);
+  for (const bad of [-2, 1.5, 2 ** 31, "1", 1n]) await assert.rejects(wheel.readable(bad), RangeError);
   assert.throws(() => { wheel.events = new BigUint64Array(1); }, TypeError);
   structuredClone(wheel.events, { transfer: [wheel.events.buffer] });
   assert.throws(() => wheel.advance(1), /detached/);
