@@ -801,7 +801,7 @@ private:
  *
  * A suspended coroutine may be destroyed, which cancels its timer, if no callback of the
  * wheel can run meanwhile: no thread drives it, and no worker or executor has a callback
- * left, as after Wheel::stop().
+ * left, as after Wheel::stop(). It must be destroyed before its wheel is closed.
  */
 class Sleep {
 public:
