@@ -24,6 +24,8 @@
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
  * - A delay starts at the time of the call, even in a callback that runs late.
+ * - A point of 2^63 or above on the wheel's clock never comes. A delay may lead
+ *   there, and so may rounding up.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
@@ -264,7 +266,8 @@ typedef uint64_t hwheel_timer_t;
  * @cookie: the value that the caller gave with the timer.
  * @deadline_ns: the time of the timer's tick, on the wheel's clock: the
  *   caller's time, rounded up to a tick. For a period it is the exact time,
- *   unless hwheel_timer_mod() has moved the timer.
+ *   unless hwheel_timer_mod() has moved the timer. hwheel_list() always gives
+ *   the time of the tick, which for a period includes its slack.
  * @missed: number of periods that were skipped, before or after this one;
  *   4294967295 stands for that number or more.
  * @flags: HWHEEL_EVENT_*.
@@ -348,7 +351,8 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  *   tick, and the other periods count as missed.
  * @slack_ns: how long after each deadline the timer may fire, to share a
  *   wake-up with other timers; 0 for none. Slack below a tick has no effect.
- *   Slack is limited to one period, and to 2^47 ns (39 hours).
+ *   Slack is limited to one period, and to 2^47 ns (39 hours). With a period of
+ *   HWHEEL_NEVER only the second limit applies.
  * @fn: the callback; NULL for an event.
  * @cookie: any value; the callback or the event receives it.
  * @flags: HWHEEL_ABS, and at most one of HWHEEL_MISSED_*; may be 0.
@@ -361,9 +365,9 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * with hwheel_once().
  *
  * If @first_ns has passed, the timer fires at the next tick, and the periods
- * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If @period_ns
- * and the time since @first_ns are both 2^47 ns or more, the rhythm begins at
- * that tick instead.
+ * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
+ * of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
+ * begins at that tick instead.
  *
  * If no thread drives the wheel for several periods, the timer by default fires
  * once, keeps its rhythm, and reports the other periods in @missed of its
@@ -742,8 +746,8 @@ int hwheel_stop(struct hwheel *wheel);
  *   left; 0 if no due timer is left.
  * @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
  *   call is a bound, too.
- * @max_ns: nanoseconds after which to stop; 0 for no limit. A running callback
- *   is not interrupted.
+ * @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
+ *   no limit. A running callback is not interrupted.
  */
 struct hwheel_run {
 	uint32_t size;

@@ -41,6 +41,8 @@ pub struct Event {
     pub cookie: u64,
     /// The time of the timer's tick: the caller's time, rounded up to a tick. For a
     /// period it is the exact time, unless the timer was moved.
+    /// [`Wheel::list`](crate::Wheel::list) always gives the time of the tick, which for a
+    /// period includes its slack.
     pub deadline: Time,
     /// The number of periods that were skipped.
     pub missed: u32,

@@ -45,7 +45,7 @@ impl Period {
     }
 
     /// How long after each deadline the timer may fire, to share a wake-up with
-    /// other timers. Slack is limited to one period.
+    /// other timers. Slack is limited to one period, and to 2^47 ns (39 hours).
     pub const fn slack(mut self, slack: Duration) -> Period {
         self.slack = slack;
         self

@@ -15,8 +15,8 @@ use std::ffi::{c_int, c_void};
 ///   left; 0 if no due timer is left.
 /// @max_fired: maximum number of timers to fire; 0 for no limit. The @max of the
 ///   call is a bound, too.
-/// @max_ns: nanoseconds after which to stop; 0 for no limit. A running callback
-///   is not interrupted.
+/// @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
+///   no limit. A running callback is not interrupted.
 #[repr(C)]
 pub struct hwheel_run {
     pub size: u32,

@@ -18,7 +18,8 @@ pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
 /// @cookie: the value that the caller gave with the timer.
 /// @deadline_ns: the time of the timer's tick, on the wheel's clock: the
 ///   caller's time, rounded up to a tick. For a period it is the exact time,
-///   unless hwheel_timer_mod() has moved the timer.
+///   unless hwheel_timer_mod() has moved the timer. hwheel_list() always gives
+///   the time of the tick, which for a period includes its slack.
 /// @missed: number of periods that were skipped, before or after this one;
 ///   4294967295 stands for that number or more.
 /// @flags: HWHEEL_EVENT_*.

@@ -80,7 +80,8 @@ pub extern "C" fn hwheel_once(
 ///   tick, and the other periods count as missed.
 /// @slack_ns: how long after each deadline the timer may fire, to share a
 ///   wake-up with other timers; 0 for none. Slack below a tick has no effect.
-///   Slack is limited to one period, and to 2^47 ns (39 hours).
+///   Slack is limited to one period, and to 2^47 ns (39 hours). With a period of
+///   HWHEEL_NEVER only the second limit applies.
 /// @flags: HWHEEL_ABS, and at most one of HWHEEL_MISSED_*; may be 0.
 /// @timer: receives the handle; may be NULL.
 ///
@@ -91,9 +92,9 @@ pub extern "C" fn hwheel_once(
 /// with hwheel_once().
 ///
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
-/// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If @period_ns
-/// and the time since @first_ns are both 2^47 ns or more, the rhythm begins at
-/// that tick instead.
+/// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
+/// of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
+/// begins at that tick instead.
 ///
 /// If no thread drives the wheel for several periods, the timer by default fires
 /// once, keeps its rhythm, and reports the other periods in @missed of its
