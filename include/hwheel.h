@@ -34,15 +34,17 @@
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
- * - No function is a cancellation point of pthread_cancel().
+ * - No function is a cancellation point of pthread_cancel(). A callback that it
+ *   runs may contain one; hwheel_fn says what a cancel does there.
  * - "Calls no allocator" has one exception: the first call of a thread may
  *   allocate, if the process had made 32 keys by pthread_key_create() before
  *   its first wheel. The C library needs memory for later keys.
- * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN. Only
- *   hwheel_destroy() works: it frees the child's copy. If a callback forks and
- *   the child returns from the callback, no other timer fires in the child. A
- *   call that ran the callback returns. If the tick thread or a worker ran it,
- *   that thread ends, and the child process with it.
+ * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN, or the
+ *   error for a bad argument (-EINVAL, -E2BIG). Only hwheel_destroy() works: it
+ *   frees the child's copy. If a callback forks and the child returns from the
+ *   callback, no other timer fires in the child. A call that ran the callback
+ *   returns. If the tick thread or a worker ran it, that thread ends, and the
+ *   child process with it.
  *
  * make header writes this file from src/capi. Do not edit it.
  */
@@ -118,7 +120,10 @@ struct hwheel;
 /** Overload: the driving thread waits until the queue has room. */
 #define HWHEEL_OVERLOAD_BLOCK 1
 
-/** Overload: the callback does not run. hwheel_stats.dropped counts it. */
+/**
+ * Overload: the callback does not run. hwheel_stats.dropped counts it, and
+ * hwheel_stats.fired counts its timer.
+ */
 #define HWHEEL_OVERLOAD_DROP 2
 
 /**
@@ -209,7 +214,8 @@ struct hwheel_options {
  * Return:
  * * 0 - @wheel is set.
  * * -EINVAL - @wheel is NULL, or an option is out of range.
- * * -E2BIG - the options have members that this version does not know.
+ * * -E2BIG - the options have members that this version does not know, or @size
+ *   is above 4096.
  * * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
  * * -EAGAIN - the system cannot start the workers.
  *
@@ -551,9 +557,10 @@ int hwheel_timer_free(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * An event that is already in the caller's array cannot be recalled, not even
  * by hwheel_timer_mod(). Compare its @timer with the handle that the object
- * holds now, and clear that handle when the object goes away. If a timer
- * without a period is pending when its event is handled, the timer was armed
- * again: ignore the event.
+ * holds now, and clear that handle when the object goes away. On a wheel that
+ * also has timers with keys, test @timer for 0 first. If a timer without a
+ * period is pending when its event is handled, the timer was armed again:
+ * ignore the event.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -588,7 +595,7 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * * -EDEADLK - the caller is this timer's callback, or a callback that this
  *   timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
- *   another thread.
+ *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in the callback of another timer. Blocks while the
@@ -601,9 +608,10 @@ int hwheel_timer_delete_sync(struct hwheel *wheel, hwheel_timer_t timer);
  * @wheel: the wheel.
  * @timer: the timer.
  *
- * Like hwheel_timer_delete(). From now on every attempt to arm the timer fails
- * with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
- * hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
+ * Like hwheel_timer_delete(), but the timer cannot be armed again. A timer of
+ * hwheel_timer_setup() exists until hwheel_timer_free(), and an attempt to arm
+ * it returns -ESHUTDOWN. A timer of hwheel_once() or hwheel_every() is freed,
+ * and the same attempt returns -ESTALE.
  *
  * Return:
  * * 1 - the timer was pending and will not fire.
@@ -632,7 +640,7 @@ int hwheel_timer_shutdown(struct hwheel *wheel, hwheel_timer_t timer);
  * * -EDEADLK - the caller is this timer's callback, or a callback that this
  *   timer's callback waits for; nothing has changed.
  * * -ESTALE - the timer no longer exists, and its callback is not running on
- *   another thread.
+ *   another thread. A callback that has freed its own timer gets this, too.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in the callback of another timer. Blocks while the
@@ -715,7 +723,9 @@ int hwheel_start(struct hwheel *wheel);
  * some on the caller's stack, because their timers have fired. Meanwhile
  * nothing more is queued: the driving thread runs callbacks itself. All of this
  * holds without a tick thread, too. If callbacks return, this call returns in
- * bounded time, whatever the executor does.
+ * bounded time, whatever the executor does. But an hwheel_poll() or
+ * hwheel_advance() of another thread first fires all timers that are due,
+ * within its own bounds.
  *
  * Timers stay pending, and arming works as before: hwheel_start() continues,
  * and so does hwheel_poll().
@@ -799,7 +809,8 @@ int hwheel_fd(struct hwheel *wheel);
  *   no due timer is left. With @run, see @left.
  * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
  *   2147483647, the clock is manual, or a bound is not valid.
- * * -E2BIG - @run has members that this version does not know.
+ * * -E2BIG - @run has members that this version does not know, or its @size is
+ *   above 4096.
  * * -EBUSY - another thread drives, the tick thread is started, or the caller
  *   is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
@@ -833,7 +844,8 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
  *   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
  *   is not valid.
- * * -E2BIG - @run has members that this version does not know.
+ * * -E2BIG - @run has members that this version does not know, or its @size is
+ *   above 4096.
  * * -EBUSY - another thread drives, or the caller is a callback of the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -1112,7 +1124,9 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  *
  * A timer that is pending during the whole walk is listed exactly once. A timer
  * that is armed, fires or is cancelled during the walk may or may not be
- * listed. A listed timer may have fired when this call returns.
+ * listed. A listed timer may have fired when this call returns. Timers that are
+ * made faster than the walk lists them lengthen it, up to the limit on live
+ * timers.
  *
  * Return:
  * * n - the number of timers written. Fewer than @max means that the walk is

@@ -222,7 +222,7 @@ private:
 	std::uint32_t flags_;
 };
 
-/** The time for which an event's timer was armed. */
+/** The time of an event's timer; see @deadline_ns of struct hwheel_event. */
 inline TimePoint deadline(const Event &event) noexcept
 {
 	return TimePoint(Time::from(event.deadline_ns));
@@ -622,7 +622,7 @@ public:
 
 	/**
 	 * Arm or move many timers, by their handles. value() is the number of timers
-	 * that were armed or moved. @flags and @results are as in C.
+	 * whose result is 0 or 1. @flags and @results are as in C.
 	 */
 	Result mod_many(const ::hwheel_timer_t *timers, const std::uint64_t *times_ns,
 			std::uint32_t count, std::uint32_t flags = 0,

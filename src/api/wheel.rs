@@ -354,8 +354,8 @@ impl Wheel {
         Ok(self.host().cancel_sync(self.handle(timer), false)?)
     }
 
-    /// As [`delete`](Wheel::delete). Arming the timer again returns
-    /// [`Error::Shutdown`].
+    /// As [`delete`](Wheel::delete). Arming a timer of [`setup`](Wheel::setup) again
+    /// returns [`Error::Shutdown`].
     pub fn shutdown(&self, timer: Timer) -> Result<bool, Error> {
         let host = self.host();
         Ok(host.wheel.cancel(host, self.handle(timer), true)?)

@@ -84,7 +84,8 @@ unsafe fn drive(
 /// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
 ///   2147483647, @now_ns is 2^63 or above, the clock is not manual, or a bound
 ///   is not valid.
-/// * -E2BIG - @run has members that this version does not know.
+/// * -E2BIG - @run has members that this version does not know, or its @size is
+///   above 4096.
 /// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
@@ -119,7 +120,8 @@ pub unsafe extern "C" fn hwheel_advance(
 ///   no due timer is left. With @run, see @left.
 /// * -EINVAL - @wheel is NULL, @events is NULL and @max is not 0, @max is above
 ///   2147483647, the clock is manual, or a bound is not valid.
-/// * -E2BIG - @run has members that this version does not know.
+/// * -E2BIG - @run has members that this version does not know, or its @size is
+///   above 4096.
 /// * -EBUSY - another thread drives, the tick thread is started, or the caller
 ///   is a callback of the wheel.
 ///
@@ -197,7 +199,9 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// some on the caller's stack, because their timers have fired. Meanwhile
 /// nothing more is queued: the driving thread runs callbacks itself. All of this
 /// holds without a tick thread, too. If callbacks return, this call returns in
-/// bounded time, whatever the executor does.
+/// bounded time, whatever the executor does. But an hwheel_poll() or
+/// hwheel_advance() of another thread first fires all timers that are due,
+/// within its own bounds.
 ///
 /// Timers stay pending, and arming works as before: hwheel_start() continues,
 /// and so does hwheel_poll().

@@ -23,7 +23,8 @@ pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
 pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
 /// Overload: the driving thread waits until the queue has room.
 pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
-/// Overload: the callback does not run. hwheel_stats.dropped counts it.
+/// Overload: the callback does not run. hwheel_stats.dropped counts it, and
+/// hwheel_stats.fired counts its timer.
 pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
 
 /// Option flag: base delays on a cheaper reading of CLOCK_MONOTONIC. The reading
@@ -132,7 +133,8 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
 /// Return:
 /// * 0 - @wheel is set.
 /// * -EINVAL - @wheel is NULL, or an option is out of range.
-/// * -E2BIG - the options have members that this version does not know.
+/// * -E2BIG - the options have members that this version does not know, or @size
+///   is above 4096.
 /// * -ENOMEM - no memory, no address space, or no key of pthread_key_create().
 /// * -EAGAIN - the system cannot start the workers.
 ///

@@ -75,7 +75,9 @@ pub extern "C" fn hwheel_next_expiry(
 ///
 /// A timer that is pending during the whole walk is listed exactly once. A timer
 /// that is armed, fires or is cancelled during the walk may or may not be
-/// listed. A listed timer may have fired when this call returns.
+/// listed. A listed timer may have fired when this call returns. Timers that are
+/// made faster than the walk lists them lengthen it, up to the limit on live
+/// timers.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that the walk is

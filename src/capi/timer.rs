@@ -171,9 +171,10 @@ pub extern "C" fn hwheel_timer_set_period(
 ///
 /// An event that is already in the caller's array cannot be recalled, not even
 /// by hwheel_timer_mod(). Compare its @timer with the handle that the object
-/// holds now, and clear that handle when the object goes away. If a timer
-/// without a period is pending when its event is handled, the timer was armed
-/// again: ignore the event.
+/// holds now, and clear that handle when the object goes away. On a wheel that
+/// also has timers with keys, test @timer for 0 first. If a timer without a
+/// period is pending when its event is handled, the timer was armed again:
+/// ignore the event.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
@@ -201,7 +202,7 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// * -EDEADLK - the caller is this timer's callback, or a callback that this
 ///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
-///   another thread.
+///   another thread. A callback that has freed its own timer gets this, too.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
@@ -212,9 +213,10 @@ pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
 ///
-/// Like hwheel_timer_delete(). From now on every attempt to arm the timer fails
-/// with -ESHUTDOWN. A timer of hwheel_timer_setup() still exists until
-/// hwheel_timer_free(). A timer of hwheel_once() or hwheel_every() is freed.
+/// Like hwheel_timer_delete(), but the timer cannot be armed again. A timer of
+/// hwheel_timer_setup() exists until hwheel_timer_free(), and an attempt to arm
+/// it returns -ESHUTDOWN. A timer of hwheel_once() or hwheel_every() is freed,
+/// and the same attempt returns -ESTALE.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire.
@@ -236,7 +238,7 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// * -EDEADLK - the caller is this timer's callback, or a callback that this
 ///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
-///   another thread.
+///   another thread. A callback that has freed its own timer gets this, too.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
