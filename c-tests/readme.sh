@@ -1,9 +1,9 @@
 #!/bin/bash
 # Checks the documents: what they link to and name is there, and their commands
 # work. Those are every block marked sh, a document at a time, in a directory of
-# its own that holds the program of the README. What CI runs by itself is not
-# run again, and of the long targets of make only that they exist is checked;
-# each is said.
+# its own that holds the program of the README, where the source has it. What CI
+# runs by itself is not run again, and of the long targets of make only that they
+# exist is checked; each is said.
 set -eu
 make=$1 cc=$2
 shift 2
@@ -12,8 +12,9 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 export HOME=$dir CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}
 
-awk '/^```c$/ {on=1; next} /^```/ {if (on) exit; on=0} on' README.md > "$dir/hello.c"
-diff -u examples/hello.c "$dir/hello.c" ||
+mkdir "$dir/examples"
+awk '/^```c$/ {on=1; next} /^```/ {if (on) exit; on=0} on' README.md > "$dir/examples/hello.c"
+diff -u examples/hello.c "$dir/examples/hello.c" ||
 	{ echo "README.md's program is not examples/hello.c"; exit 1; }
 
 mkdir "$dir/bin"
