@@ -14,6 +14,10 @@ PREFIX     ?= /usr/local
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DESTDIR    ?=
+# The quotes below would keep a ~ that the caller's shell has left.
+$(foreach dir,PREFIX LIBDIR INCLUDEDIR BINDIR DATADIR MANDIR DESTDIR,\
+	$(if $(filter ~/%,$($(dir))),\
+		$(eval override $(dir) := $(patsubst ~/%,$(HOME)/%,$($(dir))))))
 
 CARGO   ?= cargo
 CC      ?= cc
@@ -85,40 +89,50 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 fill = sed -e 's|@VERSION@|$(VERSION)|' \
 	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(PRIVATE)|'
 
+# The directories may have spaces in their names, where make's functions see the end of
+# a name. $(call absolute,directory) has * for each.
+space := $() $()
+absolute = $(subst $(space),*,$(abspath $(subst $(space),*,$(1))))
+spaced = $(subst *,$(space),$(1))
+
 # In hwheel.pc what lies below the prefix counts from the file, so that the tree
-# can be moved; what lies elsewhere stays where it is.
-below = $(patsubst $(abspath $(PREFIX))/%,$${prefix}/%,$(abspath $(1)))
-fill_pc = -e 's|@PC_LIBDIR@|$(call below,$(LIBDIR))|' \
-	-e 's|@PC_INCLUDEDIR@|$(call below,$(INCLUDEDIR))|' \
-	-e "s|@PC_PREFIX@|$(if $(filter $${prefix}/%,$(call below,$(LIBDIR))),$(up),$(PREFIX))|"
-up = \$${pcfiledir}/$$(realpath -m -s --relative-to=$(LIBDIR)/pkgconfig $(PREFIX))
+# can be moved; what lies elsewhere stays where it is. A space has a backslash.
+below = $(patsubst $(call absolute,$(PREFIX))/%,$${prefix}/%,$(call absolute,$(1)))
+in_pc = $(subst *,\\ ,$(1))
+fill_pc = -e 's|@PC_LIBDIR@|$(call in_pc,$(call below,$(LIBDIR)))|' \
+	-e 's|@PC_INCLUDEDIR@|$(call in_pc,$(call below,$(INCLUDEDIR)))|' \
+	-e 's|@PC_PREFIX@|$(if $(filter $${prefix}/%,$(call below,$(LIBDIR))),$(up),$(call \
+		in_pc,$(call absolute,$(PREFIX))))|'
+up = $${pcfiledir}/'"$$(realpath -m -s --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)')"'
 
 .PHONY: install uninstall
 install: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR)
-	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp $(DESTDIR)$(INCLUDEDIR)/
-	$(Q)$(INSTALL) -m 644 $(STATIC) $(DESTDIR)$(LIBDIR)/
-	$(Q)$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/
-	$(Q)ln -sf $(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME)
-	$(Q)ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libhwheel.so
-	$(Q)$(fill) $(fill_pc) hwheel.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(INCLUDEDIR)'
+	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp '$(DESTDIR)$(INCLUDEDIR)/'
+	$(Q)$(INSTALL) -m 644 $(STATIC) '$(DESTDIR)$(LIBDIR)/'
+	$(Q)$(INSTALL) -m 755 $(SHARED) '$(DESTDIR)$(LIBDIR)/'
+	$(Q)ln -sf $(notdir $(SHARED)) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	$(Q)ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libhwheel.so'
+	$(Q)$(fill) $(fill_pc) hwheel.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc'
 
 uninstall:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/hwheel.h $(DESTDIR)$(INCLUDEDIR)/hwheel.hpp \
-		$(DESTDIR)$(LIBDIR)/libhwheel.a \
-		$(DESTDIR)$(LIBDIR)/$(notdir $(SHARED)) $(DESTDIR)$(LIBDIR)/$(SONAME) \
-		$(DESTDIR)$(LIBDIR)/libhwheel.so $(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc
+	$(Q)rm -f '$(DESTDIR)$(INCLUDEDIR)/hwheel.h' '$(DESTDIR)$(INCLUDEDIR)/hwheel.hpp' \
+		'$(DESTDIR)$(LIBDIR)/libhwheel.a' '$(DESTDIR)$(LIBDIR)/$(notdir $(SHARED))' \
+		'$(DESTDIR)$(LIBDIR)/$(SONAME)' '$(DESTDIR)$(LIBDIR)/libhwheel.so' \
+		'$(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc'
 
 # What tests and examples link against is an installed library, as users have.
-STAGE := $(abspath $(BUILD)/stage)
+# Its path is relative if that of the source has spaces.
+source := $(if $(findstring $(space),$(CURDIR)),$(CURDIR)/)
+STAGE := $(if $(source),$(BUILD)/stage,$(abspath $(BUILD)/stage))
 $(STAGE)/.done: $(SHARED) $(STATIC) $(wildcard include/*) \
 		hwheel.pc.in $(wildcard cmake/*)
 	$(Q)$(MAKE) --no-print-directory install PREFIX=$(STAGE) DESTDIR= >/dev/null
 	$(Q)touch $@
 
-STAGE_SHARED := -I$(STAGE)/include -L$(STAGE)/lib -Wl,-rpath,$(STAGE)/lib -lhwheel
+STAGE_SHARED := -I$(STAGE)/include -L$(STAGE)/lib -Wl,-rpath,'$(source)$(STAGE)/lib' -lhwheel
 STAGE_STATIC = -I$(STAGE)/include $(STAGE)/lib/libhwheel.a $(LIBS)
 
 # Examples.

@@ -98,6 +98,15 @@ if command -v pkg-config >/dev/null; then
 		{ echo 'hwheel.pc does not move with its tree'; exit 1; }
 fi
 
+# The directories may have spaces in their names.
+files() {
+	(cd "$1" && find . ! -type d ! -path './share/gdb/*' | sort)
+}
+spaced=(DESTDIR="$dir/a b" PREFIX='/c d')
+$make --no-print-directory install "${spaced[@]}" >/dev/null
+diff <(files "$dir/root$prefix") <(files "$dir/a b/c d")
+$make --no-print-directory uninstall "${spaced[@]}" >/dev/null
+
 $make --no-print-directory uninstall DESTDIR="$dir/root" PREFIX=$prefix >/dev/null
-left=$(find "$dir/root" -type f -o -type l)
+left=$(find "$dir/root" "$dir/a b" -type f -o -type l)
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }

@@ -41,10 +41,10 @@ check-man:
 install: install-man
 install-man:
 	$(Q)for page in $(MAN_PAGES); do section=man$${page##*.}; \
-		$(INSTALL) -d $(DESTDIR)$(MANDIR)/$$section && \
-		$(INSTALL) -m 644 $$page $(DESTDIR)$(MANDIR)/$$section/ || exit 1; done
+		$(INSTALL) -d '$(DESTDIR)$(MANDIR)'/$$section && \
+		$(INSTALL) -m 644 $$page '$(DESTDIR)$(MANDIR)'/$$section/ || exit 1; done
 
 uninstall: uninstall-man
 uninstall-man:
 	$(Q)for page in $(notdir $(MAN_PAGES)); do \
-		rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$$page; done
+		rm -f '$(DESTDIR)$(MANDIR)'/man$${page##*.}/$$page; done

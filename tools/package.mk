@@ -4,17 +4,17 @@ CMAKEDIR = $(LIBDIR)/cmake/hwheel
 .PHONY: install-cmake uninstall-cmake
 install: install-cmake
 install-cmake:
-	$(Q)$(INSTALL) -d $(DESTDIR)$(CMAKEDIR)
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(CMAKEDIR)'
 	$(Q)for file in hwheelConfig hwheelConfigVersion; do \
 		$(fill) -e "s|@INCLUDE_FROM_LIB@|$$(realpath -m -s \
-			--relative-to=$(LIBDIR) $(INCLUDEDIR))|" \
-			cmake/$$file.cmake.in > $(DESTDIR)$(CMAKEDIR)/$$file.cmake || \
+			--relative-to='$(LIBDIR)' '$(INCLUDEDIR)')|" \
+			cmake/$$file.cmake.in > '$(DESTDIR)$(CMAKEDIR)'/$$file.cmake || \
 			exit 1; done
 
 uninstall: uninstall-cmake
 uninstall-cmake:
-	$(Q)rm -f $(DESTDIR)$(CMAKEDIR)/hwheelConfig.cmake \
-		$(DESTDIR)$(CMAKEDIR)/hwheelConfigVersion.cmake
+	$(Q)rm -f '$(DESTDIR)$(CMAKEDIR)'/hwheelConfig.cmake \
+		'$(DESTDIR)$(CMAKEDIR)'/hwheelConfigVersion.cmake
 
 # The tarball is what git has committed, with the crates that it names, so that it
 # builds offline; the same commit, the same bytes.

@@ -21,12 +21,12 @@ $(STAGE)/.done: | $(TOOLS)
 
 install: install-tools
 install-tools: tools
-	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR)
-	$(Q)$(INSTALL) -m 755 $(TOOLS) $(DESTDIR)$(BINDIR)/
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
+	$(Q)$(INSTALL) -m 755 $(TOOLS) '$(DESTDIR)$(BINDIR)/'
 
 uninstall: uninstall-tools
 uninstall-tools:
-	$(Q)rm -f $(TOOLS:$(BUILD)/%=$(DESTDIR)$(BINDIR)/%)
+	$(Q)rm -f $(TOOLS:$(BUILD)/%='$(DESTDIR)$(BINDIR)'/%)
 
 test: check-tools
 check-tools: $(TOOLS) $(BUILD)/early-latency
