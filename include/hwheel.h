@@ -476,9 +476,9 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * The wheel picks a tick in the range that other timers with slack also use, so
  * that they share a wake-up. A timer that is already due in the range stays
- * where it is, which costs next to nothing. Its event and its rhythm then keep
- * the old deadline, which may be before the range. The timer never fires after
- * the range, unless no tick of the range is still to come.
+ * where it is, which costs no more than a move. Its event and its rhythm then
+ * keep the old deadline, which may be before the range. The timer never fires
+ * after the range, unless no tick of the range is still to come.
  *
  * Return:
  * * 1 - the timer was pending; it fires in the range.
