@@ -1,7 +1,7 @@
 //! Handles of timers, and events.
 
 use super::time::Time;
-use crate::core::driver::Fired;
+use crate::core::driver::{Fired, DRAINED};
 use crate::core::state::Handle;
 use crate::runtime::Host;
 
@@ -51,13 +51,13 @@ pub struct Event {
 }
 
 impl Event {
-    pub(crate) fn new(host: &Host, fired: &Fired, drained: bool) -> Event {
+    pub(crate) fn new(host: &Host, fired: &Fired) -> Event {
         Event {
             timer: Timer::new(host, fired.handle),
             cookie: fired.cookie,
             deadline: Time::from_nanos(fired.deadline_ns),
-            missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
-            drained,
+            missed: fired.missed,
+            drained: fired.flags & DRAINED != 0,
         }
     }
 }

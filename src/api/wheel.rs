@@ -166,7 +166,7 @@ impl Wheel {
     /// ```
     pub fn list(&self, mut see: impl FnMut(&Event) -> bool) -> Result<(), Error> {
         self.host().list(0, |fired| {
-            fired.func == PROMPT || see(&Event::new(self.host(), fired, false))
+            fired.func == PROMPT || see(&Event::new(self.host(), fired))
         })?;
         Ok(())
     }
@@ -423,7 +423,7 @@ impl Wheel {
         now: Time,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        let run = self.fill(events, false, |host, put| {
+        let run = self.fill(events, |host, put| {
             host.advance(now.as_nanos(), bounds, put)
         })?;
         self.resume_panic();
@@ -460,7 +460,7 @@ impl Wheel {
         bounds: Bounds,
         events: &'e mut [Event],
     ) -> Result<Run<'e>, Error> {
-        let run = self.fill(events, false, |host, put| host.poll(bounds, put))?;
+        let run = self.fill(events, |host, put| host.poll(bounds, put))?;
         self.resume_panic();
         Ok(run)
     }
@@ -469,7 +469,6 @@ impl Wheel {
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
-        drained: bool,
         drive: impl FnOnce(&Host, Room<'_>) -> Result<bool, Errno>,
     ) -> Result<Run<'e>, Error> {
         let host = self.host();
@@ -477,7 +476,7 @@ impl Wheel {
         let mut room = events.iter_mut();
         let mut put = |fired: &Fired| {
             if let Some(event) = room.next() {
-                *event = Event::new(host, fired, drained);
+                *event = Event::new(host, fired);
             }
             room.len() != 0
         };
@@ -562,7 +561,7 @@ impl Wheel {
     /// [`Error::Busy`] if another thread drives; [`Error::Deadlock`] in the handler;
     /// [`Error::Invalid`] with an empty slice.
     pub fn drain<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
-        let run = self.fill(events, true, |host, put| {
+        let run = self.fill(events, |host, put| {
             let put = put.ok_or(-libc::EINVAL)?;
             host.drain(|fired| {
                 if fired.func != PROMPT {
@@ -593,7 +592,7 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
         handler,
     });
     // SAFETY: it is freed after the wheel was destroyed.
-    unsafe { &*handler }.call(&wheel, &Event::new(host, fired, false));
+    unsafe { &*handler }.call(&wheel, &Event::new(host, fired));
 }
 
 impl Drop for Wheel {

@@ -1,7 +1,7 @@
 //! Driving a wheel, and its end.
 
 use super::args::{extensible, hwheel, with, Wheel, EINVAL};
-use super::event::{fill, hwheel_event, HWHEEL_EVENT_DRAINED};
+use super::event::{fill, hwheel_event};
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
@@ -61,7 +61,7 @@ unsafe fn drive(
             ns: time(given.max_ns)?,
         };
         // SAFETY: the caller's promise.
-        let (n, done) = unsafe { fill(events, max, 0, |room| how(host, bounds, room)) }?;
+        let (n, done) = unsafe { fill(events, max, |room| how(host, bounds, room)) }?;
         if !run.is_null() {
             // SAFETY: not null.
             unsafe { (*run).left = u32::from(!done) };
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn hwheel_drain(
     with(wheel, |host| {
         let drain = |room: Room<'_>| host.drain(room.ok_or(EINVAL)?);
         // SAFETY: the caller's promise.
-        let (n, _) = unsafe { fill(events, max, HWHEEL_EVENT_DRAINED, drain) }?;
+        let (n, _) = unsafe { fill(events, max, drain) }?;
         Ok(n)
     })
 }

@@ -1,7 +1,7 @@
 //! Timers that have fired: handles, events and callbacks.
 
 use super::args::{hwheel, EINVAL};
-use crate::core::driver::Fired;
+use crate::core::driver::{Fired, DRAINED, LISTED};
 use crate::runtime::drive::Room;
 use crate::runtime::{Errno, Host};
 use std::mem::offset_of;
@@ -24,6 +24,7 @@ pub const HWHEEL_EVENT_LISTED: u32 = 1 << 9;
 ///   4294967295 stands for that number or more.
 /// @flags: HWHEEL_EVENT_*.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct hwheel_event {
     pub timer: hwheel_timer_t,
     pub cookie: u64,
@@ -59,23 +60,20 @@ pub(super) fn number_of_fn(func: hwheel_fn) -> usize {
     func.map_or(0, |f| (f as *const ()).expose_provenance())
 }
 
-fn event(fired: &Fired, flags: u32) -> hwheel_event {
-    hwheel_event {
-        timer: fired.handle,
-        cookie: fired.cookie,
-        deadline_ns: fired.deadline_ns,
-        missed: u32::try_from(fired.missed).unwrap_or(u32::MAX),
-        flags,
-    }
-}
-
 const _: () = {
     assert!(offset_of!(Fired, handle) == offset_of!(hwheel_event, timer));
     assert!(offset_of!(Fired, cookie) == offset_of!(hwheel_event, cookie));
     assert!(offset_of!(Fired, deadline_ns) == offset_of!(hwheel_event, deadline_ns));
     assert!(offset_of!(Fired, missed) == offset_of!(hwheel_event, missed));
-    assert!(offset_of!(Fired, missed) + size_of::<u64>() == size_of::<hwheel_event>());
+    assert!(offset_of!(Fired, flags) == offset_of!(hwheel_event, flags));
+    assert!(DRAINED == HWHEEL_EVENT_DRAINED && LISTED == HWHEEL_EVENT_LISTED);
 };
+
+/// The event of a timer.
+fn event(fired: &Fired) -> &hwheel_event {
+    // SAFETY: it begins like an event, see above.
+    unsafe { &*std::ptr::from_ref(fired).cast() }
+}
 
 /// Calls the C function of a timer.
 ///
@@ -83,34 +81,11 @@ const _: () = {
 /// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was
 /// given.
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
-    if fired.missed != 0 {
-        // SAFETY: the caller's promise.
-        return unsafe { call_with_copy(host, fired) };
-    }
-    // The record begins like an event. Its zero is that of both `missed` and `flags`.
-    let event = std::ptr::from_ref(fired).cast();
-    // SAFETY: the caller's promise.
-    unsafe { call_function(host, fired.func, event) };
-}
-
-/// # Safety
-/// As of `call`.
-#[cold]
-#[inline(never)]
-unsafe fn call_with_copy(host: &Host, fired: &Fired) {
-    // SAFETY: the caller's promise.
-    unsafe { call_function(host, fired.func, &event(fired, 0)) };
-}
-
-/// # Safety
-/// As of `call`.
-#[inline(always)]
-unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
-    let func = std::ptr::with_exposed_provenance::<()>(func);
+    let func = std::ptr::with_exposed_provenance::<()>(fired.func);
     // SAFETY: the caller's promise; a null one is `None`.
     let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(func) };
     // SAFETY: no timer without a function is called; the contract of `hwheel_fn`.
-    unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event) }
+    unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event(fired)) }
 }
 
 /// Has `hand_over` fill a caller's array, which has room unless it is empty. Returns the
@@ -121,7 +96,6 @@ unsafe fn call_function(host: &Host, func: usize, event: *const hwheel_event) {
 pub(super) unsafe fn fill<R>(
     events: *mut hwheel_event,
     max: u32,
-    flags: u32,
     hand_over: impl FnOnce(Room<'_>) -> Result<R, Errno>,
 ) -> Result<(i32, R), Errno> {
     if (events.is_null() && max != 0) || max > i32::MAX as u32 {
@@ -130,7 +104,7 @@ pub(super) unsafe fn fill<R>(
     let mut n = 0;
     let mut put = |fired: &Fired| {
         // SAFETY: the array has `max` events and is asked for none when full.
-        unsafe { events.add(n as usize).write(event(fired, flags)) };
+        unsafe { events.add(n as usize).write(*event(fired)) };
         n += 1;
         n < max
     };

@@ -1,7 +1,7 @@
 //! The time of a wheel, its pending timers, and its counts.
 
 use super::args::{size_said, with, ConstWheel, EINVAL};
-use super::event::{fill, hwheel_event, HWHEEL_EVENT_LISTED};
+use super::event::{fill, hwheel_event};
 use crate::runtime::drive::Room;
 use crate::runtime::stats::{stats, Stats};
 use std::ffi::c_int;
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn hwheel_list(
         let from = u32::try_from(*cursor).unwrap_or(u32::MAX);
         let list = |room: Room<'_>| host.list(from, room.ok_or(EINVAL)?);
         // SAFETY: the caller's promise.
-        let (n, next) = unsafe { fill(events, max, HWHEEL_EVENT_LISTED, list) }?;
+        let (n, next) = unsafe { fill(events, max, list) }?;
         *cursor = next.into();
         Ok(n)
     })

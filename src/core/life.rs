@@ -21,7 +21,7 @@
 //! 2^18.
 
 use super::arm::{How, Node};
-use super::driver::Fired;
+use super::driver::{Fired, LISTED};
 use super::error::Error;
 use super::gate::View;
 use super::memory::Memory;
@@ -275,6 +275,7 @@ impl<M: Memory> Wheel<M> {
             let mut pending = self.fired::<false>(index, hot, fire, state, deadline_ns);
             let high = high_of(pending.handle);
             let generation = state.generation(high);
+            pending.flags = LISTED;
             if state.is_rare() {
                 pending.kind |= self.slab.rare(index).kind.read(generation);
             }

@@ -102,7 +102,7 @@ impl Ring {
             fired.func as u64,
             fired.cookie,
             fired.deadline_ns,
-            fired.missed,
+            fired.missed.into(),
             fired.kind.into(),
         ];
         // Relaxed: published by the turn.
@@ -159,7 +159,8 @@ impl Ring {
                 func: word(1) as usize,
                 cookie: word(2),
                 deadline_ns: word(3),
-                missed: word(4),
+                missed: word(4) as u32,
+                flags: 0,
                 kind: word(5) as u16,
             };
             if self.empty(slot, filling) {

@@ -3,7 +3,8 @@
 //! A drain changes the word of each timer that it reaches. From then on the exchange of an
 //! arm under way fails. If that exchange came first, the drain finds the timer armed.
 
-use super::{Drive, Fired};
+use super::visit::shown;
+use super::{Drive, Fired, DRAINED};
 use crate::core::memory::Memory;
 use crate::core::node::Hot;
 use crate::core::shard::Producer;
@@ -70,7 +71,8 @@ impl<M: Memory> Wheel<M> {
         let mut fired = self.fired::<false>(index, hot, self.slab.fire(index), state, due_ns);
         let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
         fired.kind |= extra.kind;
-        fired.missed = extra.left_out;
+        fired.missed = shown(extra.left_out);
+        fired.flags = DRAINED;
         fired.deadline_ns -= extra.early;
         fired
     }

@@ -31,11 +31,19 @@ pub(crate) struct Fired {
     pub cookie: u64,
     /// The time of its tick; for a periodic timer the exact time.
     pub deadline_ns: u64,
-    pub missed: u64,
+    /// Periods that were skipped; `u32::MAX` stands for that number or more.
+    pub missed: u32,
+    /// [`DRAINED`], [`LISTED`]; 0 of a timer that has fired.
+    pub flags: u32,
     pub func: usize,
     /// AUTO, BURST, DELAY, KEYED.
     pub kind: u16,
 }
+
+/// A drain has handed the timer back.
+pub(crate) const DRAINED: u32 = 1 << 8;
+/// The timer is pending.
+pub(crate) const LISTED: u32 = 1 << 9;
 
 impl<M: Memory> Wheel<M> {
     /// The event of an armed timer, without the rare record.
@@ -62,6 +70,7 @@ impl<M: Memory> Wheel<M> {
             cookie: fire.cookie.load(Ordering::Relaxed),
             deadline_ns,
             missed: 0,
+            flags: 0,
             kind: if !PLAIN && state.is_auto() { AUTO } else { 0 },
         }
     }

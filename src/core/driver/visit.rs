@@ -34,6 +34,11 @@ use crate::sync::{fence_after_rmw, Ordering};
 /// of ticks, so that its deadline stays readable.
 pub(super) const BUSY_AGAIN: u64 = LEAP / 2;
 
+/// A number of periods as an event shows it.
+pub(super) fn shown(missed: u64) -> u32 {
+    u32::try_from(missed).unwrap_or(u32::MAX)
+}
+
 /// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Extra {
@@ -199,7 +204,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             let extra = wheel.extra(index, state, generation);
             fired.deadline_ns -= extra.early;
             fired.kind |= extra.kind;
-            fired.missed = extra.left_out;
+            fired.missed = shown(extra.left_out);
             if extra.period != 0 {
                 // With BURST, missed periods fire one by one, from tick to tick. Otherwise
                 // they are left out, up to the clock's time.
@@ -240,12 +245,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         count.fired.bump(1);
         if let Some((next, extra)) = again {
             wheel.write_next(index, generation, &extra, next.early, 0);
-            fired.missed += next.missed;
+            let missed = extra.left_out + next.missed;
+            fired.missed = shown(missed);
             if next.word.deadline(tick) > tick {
                 self.keep_promise(index, hot, next.word.deadline(tick), tick);
             }
             count.periods.bump(1);
-            count.missed.bump(fired.missed);
+            count.missed.bump(missed);
         } else if !called {
             wheel.give_back(Some(self.own), index, next);
         }

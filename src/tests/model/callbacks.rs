@@ -17,6 +17,7 @@ fn one(handle: u64, n: u64) -> Fired {
         cookie: !n,
         deadline_ns: n,
         missed: 0,
+        flags: 0,
         kind: 0,
     }
 }

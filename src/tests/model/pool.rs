@@ -16,6 +16,7 @@ fn timer(handle: u64) -> Fired {
         cookie: 0,
         deadline_ns: 0,
         missed: 0,
+        flags: 0,
         kind: 0,
     }
 }
