@@ -42,21 +42,18 @@ use crate::sync::{fence_after_rmw, fence_between_loads, init, AtomicPtr, AtomicU
 /// The mask bit of the driver's own shard, which is the first.
 const OWN: u64 = 1;
 
-/// Mask bits of shards.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Shards(u64);
+/// The shards of some mask bits.
+#[derive(Clone, Copy)]
+pub(crate) struct Shards {
+    bits: u64,
+    /// The one to continue at, of a bit that is gone, or null.
+    next: *mut Shard,
+}
 
-impl Iterator for Shards {
-    type Item = u32;
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<u32> {
-        if self.0 == 0 {
-            return None;
-        }
-        let bit = self.0.trailing_zeros();
-        self.0 &= self.0 - 1;
-        Some(bit)
+impl Shards {
+    pub fn of(bits: u64) -> Shards {
+        let next = std::ptr::null_mut();
+        Shards { bits, next }
     }
 }
 
@@ -151,7 +148,7 @@ impl Buckets {
     pub fn adopt(&self, id: u32, shard: *mut Shard) {
         // SAFETY: no other thread knows it yet.
         let next = unsafe { &(*shard).next_of_bit };
-        // The latest is the first. Release: pairs with `first_shard`.
+        // The latest is the first. Release: pairs with `are_all`.
         let owner = self.owner(id);
         _ = owner.fetch_update(Ordering::AcqRel, Ordering::Acquire, |first| {
             next.store(first, Ordering::Relaxed);
@@ -159,11 +156,26 @@ impl Buckets {
         });
     }
 
-    /// The first shard of a mask bit; the others through `next_of_bit`.
-    #[inline]
-    pub fn first_shard(&self, bit: u32) -> *mut Shard {
-        // Acquire: pairs with `adopt`.
-        self.owner(bit).load(Ordering::Acquire)
+    /// Whether `f` holds for all `shards`. If not, they continue at the one for which it
+    /// does not.
+    #[inline(always)]
+    pub fn are_all(&self, shards: &mut Shards, mut f: impl FnMut(*mut Shard) -> bool) -> bool {
+        loop {
+            while !shards.next.is_null() {
+                if !f(shards.next) {
+                    return false;
+                }
+                // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
+                shards.next = unsafe { &*shards.next }.next_of_bit.load(Ordering::Relaxed);
+            }
+            if shards.bits == 0 {
+                return true;
+            }
+            let bit = shards.bits.trailing_zeros();
+            shards.bits &= shards.bits - 1;
+            // Acquire: pairs with `adopt`.
+            shards.next = self.owner(bit).load(Ordering::Acquire);
+        }
     }
 
     /// Whether a shard is marked in a bucket, and the bucket in the summary.
@@ -221,7 +233,7 @@ impl Buckets {
             shards |= self.mask(bucket).swap(0, Ordering::AcqRel);
             fence_after_rmw();
         }
-        (is_marked || shards != 0).then_some(Shards(shards))
+        (is_marked || shards != 0).then(|| Shards::of(shards))
     }
 
     /// Whether a bucket is not marked. Driver only.
@@ -235,7 +247,7 @@ impl Buckets {
         // Relaxed: the driver's own, or checked afterwards.
         let own = self.own(bucket).load(Ordering::Relaxed) >> (bucket % WORD) & OWN;
         // Acquire: pairs with `mark`.
-        Shards(self.mask(bucket).load(Ordering::Acquire) | own)
+        Shards::of(self.mask(bucket).load(Ordering::Acquire) | own)
     }
 
     /// Which buckets are marked, in the word of a bucket.

@@ -78,23 +78,16 @@ impl<M: Memory> Wheel<M> {
         mut wanted: impl FnMut(Entry) -> u64,
     ) -> Option<u64> {
         let mut first = NEVER;
-        for bit in self.buckets.look(bucket) {
-            let mut shard = self.buckets.first_shard(bit);
-            while !shard.is_null() {
-                // SAFETY: shards live as long as the wheel.
-                let front = unsafe { Shard::front(shard, bucket) };
-                let all = front.peek(PEEK.min(*budget), |entry| {
-                    *budget -= 1;
-                    first = first.min(wanted(entry));
-                });
-                if !all {
-                    return None;
-                }
-                // SAFETY: as above. Relaxed: published with the shard.
-                shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
-            }
-        }
-        Some(first)
+        let mut shards = self.buckets.look(bucket);
+        let is_whole = self.buckets.are_all(&mut shards, |shard| {
+            // SAFETY: shards live as long as the wheel.
+            let front = unsafe { Shard::front(shard, bucket) };
+            front.peek(PEEK.min(*budget), |entry| {
+                *budget -= 1;
+                first = first.min(wanted(entry));
+            })
+        });
+        is_whole.then_some(first)
     }
 
     /// When the next timer fires, in nanoseconds; `None` if none is pending.

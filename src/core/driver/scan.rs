@@ -82,27 +82,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             return;
         };
         self.now_ns = self.wheel.ticks.ns_of_reached(tick);
-        let mut shard = std::mem::replace(&mut self.d.tick.shard, std::ptr::null_mut());
-        loop {
-            if shard.is_null() {
-                let Some(bit) = self.d.tick.shards.next() else {
-                    self.d.tick.bucket = None;
-                    return;
-                };
-                shard = self.wheel.buckets.first_shard(bit);
-            }
+        let mut shards = self.d.tick.shards;
+        let is_done = self.wheel.buckets.are_all(&mut shards, |shard| {
             // SAFETY: shards live as long as the wheel.
             let front = unsafe { Shard::front(shard, bucket) };
             // Most shards that share a bit have nothing.
-            if !front.is_empty() {
+            front.is_empty() || {
                 self.empty_queue(shard, front, bucket, tick);
-                if self.stop {
-                    self.d.tick.shard = shard;
-                    return;
-                }
+                !self.stop
             }
-            // SAFETY: shards live as long as the wheel. Relaxed: published with the shard.
-            shard = unsafe { &*shard }.next_of_bit.load(Ordering::Relaxed);
+        });
+        self.d.tick.shards = shards;
+        if is_done {
+            self.d.tick.bucket = None;
         }
     }
 

@@ -31,8 +31,7 @@ impl Driver {
             tick: Tick {
                 levels: 0,
                 bucket: None,
-                shards: Shards::default(),
-                shard: null_mut(),
+                shards: Shards::of(0),
             },
             suspended: false,
             drained: 0,
@@ -54,9 +53,8 @@ pub(crate) struct Tick {
     pub levels: u32,
     /// The bucket that is being emptied, and the tick of its visits.
     pub bucket: Option<(u32, u64)>,
-    /// Its shards that are still to be emptied, and the present one.
+    /// Its shards that are still to be emptied.
     pub shards: Shards,
-    pub shard: *mut Shard,
 }
 
 impl Tick {
