@@ -93,6 +93,32 @@ static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
 	}
 }
 
+/* Where the last of the missed times is too long ago to be kept, the rhythm begins at the
+ * tick; with HWHEEL_MISSED_DELAY, where the last but one is. What was missed counts. */
+static void what_a_long_period_has_missed_counts(void)
+{
+	const uint64_t hour = 3600 * SEC;
+	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
+	/* the period and how long ago the last time was, in hours */
+	const uint64_t cases[][2] = { { 100, 99 }, { 100, 1 }, { 50, 40 }, { 50, 20 } };
+
+	for (unsigned i = 0; i < COUNT(cases) * COUNT(flags); i++) {
+		uint64_t period = cases[i / 3][0] * hour, now = 10000 * hour;
+		uint64_t rounded = (period + 65535) / 65536 * 65536;
+		struct hwheel *w = ktap_manual(0, 0, 0, now);
+		struct hwheel_event e;
+
+		if (period < UINT64_C(1) << 47)
+			rounded = period;
+		CHECK_EQ(hwheel_every(w, now - cases[i / 3][1] * hour - 9 * rounded, period, 0, NULL,
+				      0, HWHEEL_ABS | flags[i % 3], NULL), 0);
+		CHECK_EQ(hwheel_advance(w, now + MS, &e, 1, NULL), 1);
+		CHECK_EQ(e.missed, 9);
+		CHECK_EQ(stats(w).missed, 9);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void a_period_of_days_is_rounded_up(void)
 {
 	const uint64_t two_47 = UINT64_C(1) << 47;
@@ -367,6 +393,7 @@ static const struct ktap_test tests[] = {
 	TEST(delay_does_not_drift_without_a_miss),
 	TEST(the_first_time_may_be_a_deadline),
 	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
+	TEST(what_a_long_period_has_missed_counts),
 	TEST(a_period_of_days_is_rounded_up),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),

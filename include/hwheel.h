@@ -167,7 +167,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   A timer is live from its creation until it is freed. A timer that frees
  *   itself is live until its callback has returned. A thread that is stopped
  *   inside a call may hold freed timers back. A call that makes a timer then
- *   returns -ENOSPC a little below the limit.
+ *   returns -ENOSPC below the limit, by as many as one thread has freed.
  * @flags: 0 or HWHEEL_COARSE.
  * @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
  *   clocks.
@@ -373,7 +373,8 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * If @first_ns has passed, the timer fires at the next tick, and the periods
  * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
  * of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
- * begins at that tick instead.
+ * begins at that tick instead. With HWHEEL_MISSED_DELAY this depends on the
+ * last but one.
  *
  * If no thread drives the wheel for several periods, the timer by default fires
  * once, keeps its rhythm, and reports the other periods in @missed of its

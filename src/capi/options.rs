@@ -49,7 +49,7 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
 ///   inside a call may hold freed timers back. A call that makes a timer then
-///   returns -ENOSPC a little below the limit.
+///   returns -ENOSPC below the limit, by as many as one thread has freed.
 /// @flags: 0 or HWHEEL_COARSE.
 /// @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
 ///   clocks.

@@ -6,7 +6,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::{decode_period, encode_period, DELAY, KEYED};
+use crate::core::node::{decode_period, encode_period, DELAY, KEYED, VALUE};
 use crate::core::state::{Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
 use crate::sys::clock;
@@ -94,13 +94,19 @@ impl Host {
             return 0;
         }
         let period = decode_period(encode_period(spec.period));
-        let mut left_out = behind / period;
-        if spec.kind & DELAY != 0 {
-            // The driver is to see one that was missed.
-            left_out = left_out.saturating_sub(1);
+        let left_out = behind / period;
+        if spec.kind & DELAY == 0 {
+            *first += left_out * period;
+            return left_out;
         }
-        *first += left_out * period;
-        left_out
+        // The driver is to see one that was missed. If that is too long ago for the node, the
+        // rhythm begins at the tick, and the driver sees none.
+        let seen = left_out.min(1);
+        *first += (left_out - seen) * period;
+        let ticks = &self.wheel.ticks;
+        let tick = ticks.at_or_after(self.first_ns());
+        let begin = ticks.ns_or_end(tick.max(self.wheel.gate.hand() + 1));
+        left_out - if begin - *first > VALUE { 0 } else { seen }
     }
 
     /// Arms for a deadline, the short way if possible.

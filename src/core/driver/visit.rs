@@ -89,13 +89,12 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Marks a word as due at the exact time `ns`, and says how long that is before its tick.
-    /// The time of the tick counts if that is too long for the rare record.
+    /// The time of the tick counts if that is too long for the rare record. The mark stays:
+    /// the periods that were left out count in any case.
     pub(in crate::core) fn exactly(&self, word: StateWord, ns: u64, hand: u64) -> (StateWord, u64) {
         let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
-        match early <= node::VALUE {
-            true => (word.exactly(), early),
-            false => (word, 0),
-        }
+        let kept = if early <= node::VALUE { early } else { 0 };
+        (word.exactly(), kept)
     }
 
     /// Writes what the next deadline needs, behind the exchange of the state word. The

@@ -2,13 +2,18 @@
 //! were promised holds. The stopped call has happened or not; whatever the
 //! others have armed fires in time, and the driver's alarm is early enough.
 
-use super::{explore, report, two, Alarm, World};
+use super::{explore, report, two, Alarm, Explored, World};
 use crate::core::arm::How;
-use crate::core::state::Handle;
+use crate::core::driver::Fired;
+use crate::core::error::Error;
+use crate::core::life::Spec;
+use crate::core::node::AUTO;
+use crate::core::state::{Handle, LEAP};
 use crate::core::tunables::MASK_BITS;
+use crate::core::wheel::Config;
 use crate::sync::stopped_before;
-use crate::tests::checker::at;
-use crate::tests::Waking;
+use crate::tests::checker::{at, called, shape, TICK_BITS};
+use crate::tests::{Collect, Waking};
 use loom::sync::Arc;
 use loom::thread;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +73,25 @@ fn beside_a_stopped_thread<A: Send + 'static>(
     driver: impl Fn(&Scene) + Copy + Send + Sync + 'static,
     end: impl Fn(&Scene, A) + Copy + Send + Sync + 'static,
 ) {
+    report(stopped_beside(
+        preemptions,
+        make,
+        maker,
+        other,
+        driver,
+        move |s, _, a| end(s, a),
+    ));
+}
+
+/// The same; `end` is told whether the stopped call has returned.
+fn stopped_beside<A: Send + 'static>(
+    preemptions: usize,
+    make: impl Fn() -> Scene + Copy + Send + Sync + 'static,
+    maker: impl Fn(&Scene) + Copy + Send + Sync + 'static,
+    other: impl Fn(&Scene) -> A + Copy + Send + Sync + 'static,
+    driver: impl Fn(&Scene) + Copy + Send + Sync + 'static,
+    end: impl Fn(&Scene, bool, A) + Copy + Send + Sync + 'static,
+) -> Explored {
     let mut explored = None;
     for n in 0.. {
         let stopped = std::sync::Arc::new(AtomicBool::new(false));
@@ -77,22 +101,24 @@ fn beside_a_stopped_thread<A: Send + 'static>(
             let (v, x) = (s.clone(), s.clone());
             let stopped = was_stopped.clone();
             let first = thread::spawn(move || {
-                if stopped_before(n, || maker(&v)).is_none() {
+                let returned = stopped_before(n, || maker(&v)).is_some();
+                if !returned {
                     stopped.store(true, Ordering::Relaxed);
                 }
+                returned
             });
             let second = thread::spawn(move || other(&x));
             driver(&s);
-            first.join().unwrap();
+            let returned = first.join().unwrap();
             let done = second.join().unwrap();
-            end(&s, done);
+            end(&s, returned, done);
         });
         explored = Some(explored.map_or(more, |all| all + more));
         if !stopped.load(Ordering::Relaxed) {
             break;
         }
     }
-    report(explored.unwrap());
+    explored.unwrap()
 }
 
 /// Race 3: another timer is armed for the same tick, or a later one, while the
@@ -245,4 +271,358 @@ fn stopped_arm_that_relies_against_one_that_leaves_it_alone() {
         |s| _ = s.world.advance(1),
         |s, _| s.fires(s.t, 4),
     );
+}
+
+/// What a thread does to a timer while another is stopped in a call on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Call {
+    Always(u64),
+    Short(u64),
+    Earlier(u64),
+    Within(u64, u64),
+    Pending(u64),
+    Cancel,
+    Shut,
+    Free,
+    Period(u64),
+}
+
+/// What the driver does meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drives {
+    Nobody,
+    To(u64),
+    Sleep,
+    Drain,
+}
+
+use Call::*;
+use Drives::*;
+
+impl Call {
+    /// The last tick of an arm.
+    fn tick(self) -> Option<u64> {
+        match self {
+            Always(tick) | Short(tick) | Earlier(tick) | Within(_, tick) => Some(tick),
+            _ => None,
+        }
+    }
+    /// The last tick to which it may move.
+    fn moves(self) -> Option<u64> {
+        match self {
+            Pending(tick) => Some(tick),
+            _ => self.tick(),
+        }
+    }
+    fn ends(self) -> bool {
+        matches!(self, Cancel | Shut | Free)
+    }
+    fn act(self, s: &Scene, n: usize) -> Result<bool, Error> {
+        let (wheel, t) = (&s.world.wheel, s.t);
+        let caller = s.alarm.caller(s.world.tokens[n]);
+        let arm = |tick, how| wheel.arm(&caller, t, at(tick), how);
+        match self {
+            Always(tick) => arm(tick, How::Always),
+            Short(tick) => match wheel.arm_at(&caller, t, at(tick)) {
+                n @ 0..=1 => Ok(n == 1),
+                n if n == Error::Stale as i32 => Err(Error::Stale),
+                n if n == Error::Shutdown as i32 => Err(Error::Shutdown),
+                n => panic!("{n}"),
+            },
+            Earlier(tick) => arm(tick, How::Earlier),
+            Within(first, last) => arm(first, How::Within(at(last) - at(first))),
+            Pending(tick) => arm(tick, How::Pending),
+            Cancel => wheel.cancel(&caller, t, false),
+            Shut => wheel.cancel(&caller, t, true),
+            Free => wheel.free(&caller, t),
+            Period(ticks) => wheel.set_period(t, at(ticks)).map(|()| false),
+        }
+    }
+}
+
+/// `first` is stopped beside `other` and a driver.
+fn meet(
+    first: Call,
+    other: Call,
+    (armed, cancelled): (&'static [u64], bool),
+    drives: Drives,
+) -> Explored {
+    stopped_beside(
+        0,
+        move || {
+            let s = Scene::new();
+            for tick in armed {
+                s.arm(1, s.t, *tick);
+            }
+            if cancelled {
+                _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
+            }
+            s
+        },
+        move |s| _ = first.act(s, 1),
+        move |s| other.act(s, 0),
+        move |s| match drives {
+            Nobody => {}
+            To(tick) => _ = s.world.advance(tick),
+            Sleep => s.world.sleep(&s.alarm),
+            Drain => _ = super::drained(&s.world),
+        },
+        move |s, returned, result| {
+            let what = (first, other, armed, cancelled, drives, returned, result);
+            let wheel = &s.world.wheel;
+            let due = wheel.due(s.t);
+            match result {
+                Err(Error::Stale) => assert_eq!(first, Free, "{what:?}"),
+                Err(Error::Shutdown) => {
+                    assert!(first == Shut || drives == Drain, "{what:?}")
+                }
+                Err(e) => panic!("{what:?} {e:?}"),
+                Ok(_) => {}
+            }
+            if drives == Drain {
+                assert!(matches!(due, Ok(None) | Err(Error::Stale)), "left {what:?}");
+                return;
+            }
+            // The last tick at which it is due by any call.
+            let mut last = other.tick().filter(|_| result.is_ok());
+            if other == Pending(4) && result == Ok(true) {
+                last = Some(4);
+            }
+            if let (Some(tick), Some(moved)) = (last, first.moves()) {
+                last = Some(tick.max(moved));
+            }
+            let surely = last.is_some();
+            // Without an arm of the other: where it was, if it is there yet.
+            if last.is_none()
+                && !other.ends()
+                && first.moves().is_none()
+                && !cancelled
+                && s.world.fired() == 0
+            {
+                last = armed.last().copied();
+            }
+            if returned && last.is_none() {
+                last = wheel.due(s.t).ok().flatten().map(|ns| ns >> TICK_BITS);
+            }
+            if other.ends() && first.moves().is_none() {
+                assert!(
+                    matches!(due, Ok(None) | Err(Error::Stale)),
+                    "pending {what:?}"
+                );
+            }
+            if other.ends() && result.is_ok() && other != Cancel {
+                assert!(!matches!(due, Ok(Some(_))), "pending {what:?}");
+            }
+            let Some(last) = last else { return };
+            if let Ok(Some(_)) = due {
+                let hand = wheel.hand_ns();
+                let next = wheel.next_expiry();
+                assert!(
+                    next.is_some_and(|ns| ns <= at(last).max(hand)),
+                    "expiry {next:?} {what:?}"
+                );
+                if drives == Sleep {
+                    assert!(s.alarm.get() <= last, "asleep over it {what:?}");
+                }
+            }
+            s.world.advance(last);
+            let due = wheel.due(s.t);
+            let again = [first, other].iter().any(|c| matches!(c, Period(_)));
+            match due {
+                Ok(Some(due)) if again => assert!(due > at(last), "late {what:?}"),
+                Ok(None) | Err(Error::Stale) => {}
+                _ => panic!("late or lost {due:?} {what:?}"),
+            }
+            if surely && !first.ends() {
+                assert!(s.world.fired() > 0, "lost {what:?}");
+            }
+        },
+    )
+}
+
+const CALLS: [Call; 9] = [
+    Always(4),
+    Short(4),
+    Earlier(4),
+    Within(2, 4),
+    Pending(4),
+    Cancel,
+    Shut,
+    Free,
+    Period(9),
+];
+
+/// Where the timer was armed before, one after another, and whether it was cancelled then.
+const STARTS: [(&[u64], bool); 4] = [(&[], false), (&[1], false), (&[2], true), (&[2, 5], false)];
+
+/// A call is stopped before each of its accesses; the others run one after the other, in
+/// every order.
+fn stopped_against_all(first: Call) {
+    let mut explored = None;
+    for other in CALLS {
+        for start in STARTS {
+            for drives in [Nobody, To(2), Sleep, Drain] {
+                let more = meet(first, other, start, drives);
+                explored = Some(explored.map_or(more, |all| all + more));
+            }
+        }
+    }
+    report(explored.unwrap());
+}
+
+macro_rules! stopped {
+    ($($name:ident: $call:expr,)*) => {
+        $(#[test]
+        fn $name() {
+            stopped_against_all($call);
+        })*
+    };
+}
+
+stopped! {
+    stopped_always_against_all: Always(3),
+    stopped_short_against_all: Short(3),
+    stopped_within_against_all: Within(3, 4),
+    stopped_pending_against_all: Pending(3),
+    stopped_cancel_against_all: Cancel,
+    stopped_shutdown_against_all: Shut,
+    stopped_free_against_all: Free,
+    stopped_period_against_all: Period(2),
+}
+
+/// Drives to a tick. A thread that is stopped there keeps the lock.
+fn drive(s: &Scene, tick: u64) {
+    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive().unwrap());
+    drive.advance(at(tick), Collect(|_: &Fired| true));
+    drop(std::mem::ManuallyDrop::into_inner(drive));
+}
+
+/// A driver is stopped in a sweep, or in a leap: the others arm, cancel, free and make
+/// timers, and the next expiry is not after any of them.
+#[test]
+fn stopped_driver_against_calls_on_timers() {
+    let mut explored = None;
+    for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * LEAP)] {
+        let more = stopped_beside(
+            0,
+            move || {
+                let s = Scene::new();
+                if let Some(tick) = armed {
+                    s.arm(1, s.t, tick);
+                    s.world.called(tick);
+                    s.world.make(
+                        Spec {
+                            period: at(1),
+                            kind: AUTO,
+                            ..called(2)
+                        },
+                        Some(tick),
+                    );
+                }
+                s
+            },
+            move |s| drive(s, target),
+            move |s| {
+                let wheel = &s.world.wheel;
+                let own = Waking(s.world.tokens[0], || ());
+                assert!(!s.arm(0, s.u, 4));
+                assert_eq!(wheel.is_pending(s.u), Ok(true));
+                let next = wheel.next_expiry();
+                assert!(
+                    next.is_some_and(|ns| ns <= at(4).max(wheel.hand_ns() + at(1))),
+                    "{next:?}"
+                );
+                assert_eq!(wheel.arm(&own, s.u, at(5), How::Earlier), Ok(true));
+                assert!(wheel
+                    .due(s.u)
+                    .unwrap()
+                    .is_some_and(|ns| ns <= at(4).max(wheel.hand_ns() + at(1))));
+                assert!(s.world.short_cancel(0, s.u));
+                assert_eq!(wheel.free(&own, s.u), Ok(false));
+                wheel.setup(&own, Default::default(), Some(at(2))).unwrap()
+            },
+            |_| (),
+            |s, returned, made| {
+                if let Ok(drive) = s.world.wheel.drive() {
+                    drive.leave();
+                    s.world.advance(2 * LEAP + 3);
+                    assert!(matches!(s.world.wheel.due(made), Ok(None)), "late or lost");
+                } else {
+                    assert!(!returned);
+                    assert!(s.world.wheel.next_expiry().is_some());
+                }
+            },
+        );
+        explored = Some(explored.map_or(more, |all| all + more));
+    }
+    report(explored.unwrap());
+}
+
+/// Race 6: a worker is stopped at the end of a callback. Others arm the timer again, or
+/// leave it as it is: it fires unless the callback is not over, or comes due before.
+#[test]
+fn stopped_finish_against_arms() {
+    let mut explored = None;
+    for other in CALLS {
+        for armed in [&[][..], &[2], &[5]] {
+            for to in [0, 1, 2] {
+                let more = stopped_beside(
+                    0,
+                    move || {
+                        let world = World::of(Config {
+                            pooled: true,
+                            ..shape(2, 1, 0)
+                        });
+                        let t = world.make(called(1), Some(1));
+                        let u = world.timer(None);
+                        assert_eq!(world.advance(1), 1);
+                        let s = Scene {
+                            world,
+                            t,
+                            u,
+                            alarm: Alarm::new(),
+                        };
+                        for tick in armed {
+                            s.arm(1, s.t, *tick);
+                        }
+                        s
+                    },
+                    |s| s.world.wheel.finish(&s.world.own(1), s.t, || ()),
+                    move |s| other.act(s, 0),
+                    move |s| {
+                        if to == 0 {
+                            s.world.sleep(&s.alarm)
+                        } else {
+                            s.world.advance(to);
+                        }
+                    },
+                    move |s, returned, result| {
+                        let what = (other, armed, to, returned, result);
+                        let due = s.world.wheel.due(s.t);
+                        if other.ends() {
+                            assert!(matches!(due, Ok(None) | Err(Error::Stale)), "{what:?}");
+                        }
+                        let Ok(Some(due)) = due else { return };
+                        let tick = due >> TICK_BITS;
+                        if to == 0 {
+                            assert!(s.alarm.get() <= tick, "asleep {what:?}");
+                        }
+                        let next = s.world.wheel.next_expiry();
+                        assert!(
+                            next.is_some_and(|ns| ns <= due.max(s.world.wheel.hand_ns())),
+                            "{next:?} {what:?}"
+                        );
+                        // Not if its next callback runs.
+                        if returned && s.world.fired() == 1 {
+                            s.world.advance(tick);
+                            let fired = s.world.wheel.due(s.t);
+                            assert!(fired != Ok(Some(due)), "late or lost {what:?}");
+                        }
+                    },
+                );
+                explored = Some(explored.map_or(more, |all| all + more));
+            }
+        }
+    }
+    report(explored.unwrap());
 }
