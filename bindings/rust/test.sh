@@ -3,6 +3,8 @@
 # and with tokio.
 set -eu
 . ./env.sh
+# A link to nothing is a mistake.
+RUSTDOCFLAGS='-D warnings' cargo doc -q --no-deps
 cargo test -q --doc
 cargo test -q --test api --test futures
 cargo test -q --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"

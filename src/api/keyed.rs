@@ -11,8 +11,8 @@ fn key(bytes: &[u8]) -> Result<&[u8], Error> {
 }
 
 /// A keyed timer fires once. Its key is any 1 to 255 bytes; other lengths are
-/// [`Error::Invalid`](super::Error::Invalid). Its event carries the default
-/// [`Timer`](super::Timer). Each call briefly takes one of 64 locks, chosen by the
+/// [`Error::Invalid`]. Its event carries the default
+/// [`Timer`](crate::Timer). Each call briefly takes one of 64 locks, chosen by the
 /// key.
 impl Wheel {
     /// Gives a key a timer. True if it replaces a pending timer, which then does not

@@ -15,7 +15,8 @@ impl Time {
     pub const NEVER: Time = Time(NEVER);
 
     /// The time that is `ns` nanoseconds after the clock's zero. A time of 2^63 or
-    /// above, other than [`NEVER`](Time::NEVER), is [`Error::Invalid`] when it is used.
+    /// above, other than [`NEVER`](Time::NEVER), is
+    /// [`Error::Invalid`](crate::Error::Invalid) when it is used.
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns)
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// The caller arms a timer with a cookie of 64 bits, and receives an [`Event`] when
 /// the timer fires. A wheel without a handler writes events into the caller's slice,
 /// in [`poll`](Wheel::poll) or [`advance`](Wheel::advance). A wheel with a
-/// [`handler`](Options::handler) calls it for each event, on the driving thread.
+/// [`handler`](crate::Options::handler) calls it for each event, on the driving thread.
 ///
 /// Any thread may use a wheel; arming and cancelling take no lock. One thread at a
 /// time drives; another one gets [`Error::Busy`].
