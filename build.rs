@@ -37,6 +37,8 @@ mod header {
         println!("cargo:rerun-if-changed=cbindgen.toml");
         println!("cargo:rerun-if-env-changed=HWHEEL_HEADER");
         let to = std::env::var("HWHEEL_HEADER").unwrap_or_else(|_| "include/hwheel.h".to_owned());
+        // Also if it was edited or removed.
+        println!("cargo:rerun-if-changed={to}");
         let mut items = items(&generate());
         let template = include_str!("src/capi/hwheel.h.in");
         let mut header = String::new();
@@ -53,7 +55,9 @@ mod header {
         }
         let left: Vec<_> = items.keys().collect();
         assert!(left.is_empty(), "the template lacks {left:?}");
-        std::fs::write(&to, header).expect("the header can be written");
+        if std::fs::read(&to).ok().as_deref() != Some(header.as_bytes()) {
+            std::fs::write(&to, header).expect("the header can be written");
+        }
     }
 
     fn generate() -> String {
