@@ -1,6 +1,7 @@
 #!/bin/bash
 # What examples/echo_server.c promises, seen from outside: a silent connection and a
-# dribbling one are closed in time, none is closed early, a talking one stays.
+# dribbling one are closed in time, none is closed early, a talking one stays, and a
+# client that does not read holds up nobody.
 # usage: echo.sh PROGRAM
 set -eu
 for _ in 1 2 3 4 5; do
@@ -41,4 +42,23 @@ begin=${EPOCHREALTIME/./}
 exec 6<>/dev/tcp/127.0.0.1/$port
 idle=$(lasts 6 '' "$begin")
 ((idle >= 1900 && idle < 10000)) || { echo "the silent one was closed after $idle ms"; exit 1; }
+
+# A line that begins in the packet that ends another one has a time of its own.
+exec 7<>/dev/tcp/127.0.0.1/$port
+for part in a $'\nb' $'\nc' $'\n'; do
+	printf '%s' "$part" >&7 2>/dev/null || { echo 'a line was closed early'; exit 1; }
+	sleep 0.3
+done
+read -r -t 5 -u 7 line && [ "$line" = a ] && read -r -t 5 -u 7 line && [ "$line" = b ] &&
+	read -r -t 5 -u 7 line && [ "$line" = c ] || { echo 'a line was closed early'; exit 1; }
+
+# Clients that leave without reading, and one that stays.
+for _ in {1..20}; do
+	head -c 20000 /dev/zero 2>/dev/null >/dev/tcp/127.0.0.1/$port || true
+done
+exec 8<>/dev/tcp/127.0.0.1/$port
+timeout 1 cat /dev/zero >&8 2>/dev/null || true
+exec 9<>/dev/tcp/127.0.0.1/$port
+echo hello >&9
+read -r -t 5 -u 9 line && [ "$line" = hello ] || { echo 'one client held up another'; exit 1; }
 kill -0 $server

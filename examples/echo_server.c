@@ -16,23 +16,24 @@
 
 #define IDLE		(2 * HWHEEL_SEC)
 #define DEADLINE	(500 * HWHEEL_MSEC)
+#define DESCRIPTORS	1000 /* fewer than a process may have open */
 
 static struct connection {
 	hwheel_timer_t idle, deadline; /* 0 without a connection */
-} connections[1024]; /* by descriptor */
+} connections[DESCRIPTORS]; /* by descriptor */
 static struct hwheel *wheel;
 static int ep;
 
 static int must(int result, const char *what, const char *why)
 {
 	if (result < 0) {
-		fprintf(stderr, "%s: %s\n", what, why);
+		fprintf(stderr, "%s: %s\n", what, why ? why : strerror(errno));
 		exit(1);
 	}
 	return result;
 }
 
-#define SYSTEM(call) must(call, #call, strerror(errno))
+#define SYSTEM(call) must(call, #call, NULL)
 #define WHEEL(call) do { int e = call; must(e, #call, hwheel_strerror(e)); } while (0)
 
 static void watch(int fd)
@@ -66,7 +67,8 @@ static void serve(int fd, struct connection *c)
 	char bytes[512];
 	ssize_t n = read(fd, bytes, sizeof(bytes));
 
-	if (n <= 0 || write(fd, bytes, n) != n) {
+	/* A client that does not read must not hold up the others. */
+	if (n <= 0 || send(fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL) != n) {
 		part(fd, "closed");
 		return;
 	}
@@ -74,7 +76,8 @@ static void serve(int fd, struct connection *c)
 	if (bytes[n - 1] == '\n')
 		hwheel_timer_delete(wheel, c->deadline);
 	else /* only the first byte of a line arms it */
-		WHEEL(hwheel_timer_mod(wheel, c->deadline, DEADLINE, HWHEEL_REDUCE));
+		WHEEL(hwheel_timer_mod(wheel, c->deadline, DEADLINE,
+				       memchr(bytes, '\n', n) ? 0 : HWHEEL_REDUCE));
 }
 
 static void time_out(void)
@@ -111,9 +114,9 @@ int main(int argc, char **argv)
 			time_out();
 		else if (event.data.fd != listener)
 			serve(event.data.fd, &connections[event.data.fd]);
-		else if ((fd = SYSTEM(accept(listener, NULL, NULL))) < 1024)
-			welcome(fd);
-		else
+		else if ((fd = accept(listener, NULL, NULL)) >= DESCRIPTORS)
 			close(fd);
+		else if (fd >= 0) /* else that client has gone already */
+			welcome(fd);
 	}
 }
