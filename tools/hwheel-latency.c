@@ -305,6 +305,8 @@ int main(int argc, char **argv)
 	put_heading();
 	w.drained = run(&signals);
 	put_line("all", &wheel_none, &raw_none);
+	if (ferror(stdout))
+		fail(1, "cannot write to the standard output");
 	w.armed = count_armed();
 	check("hwheel_destroy", hwheel_destroy(wheel));
 

@@ -71,6 +71,12 @@ status=0
 [ $status -eq 1 ] && grep -q 'were early' "$dir/err" ||
 	die "early timers go unnoticed"
 
+# Nor do figures that nobody gets.
+if "$tool" --duration=100ms > /dev/full 2> "$dir/err"; then
+	die "a full disk goes unnoticed"
+fi
+grep -q 'cannot write' "$dir/err" || die "a full disk: the message is: $(cat "$dir/err")"
+
 # The commands of the manual page.
 sed -n '/^\.EX/,/^\.EE/p' man/hwheel-latency.1 | grep -v '^\.' |
 	sed 's/\\-/-/g' > "$dir/commands"
