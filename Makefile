@@ -221,7 +221,7 @@ check-header:
 	$(call say,CHECK,header)
 	$(Q)tools/header.awk include/hwheel.h
 	$(Q)mkdir -p $(BUILD)
-	$(Q)HWHEEL_HEADER=$(abspath $(BUILD)/hwheel.h) $(CARGO) build -q --features header
+	$(Q)HWHEEL_HEADER='$(BUILD)/hwheel.h' $(CARGO) build -q --features header
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
 		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
 	$(Q)for std in c99 c11 c17 c2x; do \
