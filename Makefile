@@ -248,7 +248,7 @@ check-exports: $(SHARED)
 	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
 	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
 		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
-	$(Q)c-tests/later.sh "$(CC)" $(SHARED) hwheel.map $(SONAME) $(abspath $(BUILD)/later)
+	$(Q)c-tests/later.sh "$(CC)" $(SHARED) hwheel.map $(SONAME) '$(abspath $(BUILD)/later)'
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
 	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
 		xargs printf %d)" -le 64 || \
@@ -275,21 +275,21 @@ check-install: all
 test check: check-build
 check-build:
 	$(call say,CHECK,build)
-	$(Q)c-tests/build.sh "$(MAKE)" $(abspath $(BUILD)/check-build)
+	$(Q)c-tests/build.sh "$(MAKE)" '$(abspath $(BUILD)/check-build)'
 
 # The source in another project's tree.
 .PHONY: check-subproject
 test check: check-subproject
 check-subproject:
 	$(call say,CHECK,subproject)
-	$(Q)c-tests/subproject.sh "$(CC)" $(abspath $(BUILD)/subproject)
+	$(Q)c-tests/subproject.sh "$(CC)" '$(abspath $(BUILD)/subproject)'
 
 # The crate as its users get it.
 .PHONY: check-crate
 test check: check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
-	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH=$(abspath $(BUILD)/crate) ./package.sh
+	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
 
 # The commands of the documents.
 check-readme: all

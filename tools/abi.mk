@@ -1,6 +1,6 @@
 # The binary interface, of which abi/hwheel.abi is the committed record.
 abi-check = $(Q)abi/check.sh $(1) '$(CC)' '$(CARGO)' $(SONAME) '$(PRIVATE)' \
-	$(abspath $(TARGET)) $(abspath $(BUILD)/abi)
+	'$(abspath $(TARGET))' '$(abspath $(BUILD)/abi)'
 
 .PHONY: check-abi abi-baseline
 test check: check-abi
