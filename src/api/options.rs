@@ -91,7 +91,8 @@ impl Options {
 
     /// The number of threads that call the handler, so that a slow call does not
     /// delay the rest: up to 256; by default the driving thread calls it. The
-    /// handler never runs for one timer on two threads at once.
+    /// threads start with the wheel. The handler never runs for one timer on two
+    /// threads at once.
     pub fn workers(mut self, workers: u32) -> Options {
         self.given.crew.workers = workers;
         self

@@ -124,7 +124,7 @@ impl Host {
         self.wheel.arm_at(self, timer, self.first_ns())
     }
 
-    /// The same for a delay, from 1 to [`LONGEST`].
+    /// The same for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
         let Some(now) = self.manual.kept() else {
