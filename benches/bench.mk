@@ -166,12 +166,12 @@ $(BENCH)/tokio $(BENCH)/delay_queue $(BENCH)/hhwt &: $(PEERS_RUST)/Cargo.toml \
 	$(call say,CARGO,$(PEERS_RUST))
 	$(Q)mkdir -p $(BENCH)
 	$(Q)$(CARGO) build -q --release --locked --manifest-path $< --target-dir $(TARGET)/peers
-	$(Q)cd $(TARGET)/peers/release && cp tokio delay_queue hhwt $(abspath $(BENCH))
+	$(Q)cd $(TARGET)/peers/release && cp tokio delay_queue hhwt '$(abspath $(BENCH))'
 
 $(BENCH)/go: benches/peers/go/main.go benches/peers/go/go.mod
 	$(call say,GO,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)cd $(<D) && $(GO) build -buildvcs=false -o $(abspath $@) .
+	$(Q)cd $(<D) && $(GO) build -buildvcs=false -o '$(abspath $@)' .
 
 # A script stands for a program of the JVM.
 PEERS_JAVA := benches/peers/java

@@ -6,7 +6,7 @@ BINDINGS ?= $(patsubst bindings/%/test.sh,%,$(wildcard bindings/*/test.sh))
 test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
-		bindings/run.sh test.sh $(abspath $(BUILD)/bindings) $(BINDINGS)
+		bindings/run.sh test.sh '$(abspath $(BUILD)/bindings)' $(BINDINGS)
 
 # The packages, each built, installed into an empty environment and used there.
 PACKAGES ?= $(patsubst bindings/%/package.sh,%,$(wildcard bindings/*/package.sh))
@@ -14,7 +14,7 @@ PACKAGES ?= $(patsubst bindings/%/package.sh,%,$(wildcard bindings/*/package.sh)
 test-packages: $(STAGE)/.done
 	$(call say,TEST,packages)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CARGO='$(CARGO)' \
-		HWHEEL_VERSION=$(VERSION) bindings/run.sh package.sh $(abspath $(BUILD)/packages) \
+		HWHEEL_VERSION=$(VERSION) bindings/run.sh package.sh '$(abspath $(BUILD)/packages)' \
 		$(PACKAGES)
 
 # Each language beside its own timers. Writes the tables of docs/BINDINGS.md.
@@ -22,7 +22,7 @@ test-packages: $(STAGE)/.done
 bench-bindings: $(STAGE)/.done
 	$(call say,BENCH,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) CC='$(CC)' CXX='$(CXX)' \
-		bindings/bench.sh $(abspath $(BUILD)/bindings) docs/BINDINGS.md $(BINDINGS)
+		bindings/bench.sh '$(abspath $(BUILD)/bindings)' docs/BINDINGS.md $(BINDINGS)
 
 # The project has no public address yet: the packages carry one that stands for it.
 # At the release `make address REPOSITORY=<host>/<owner>/<name>` puts in the real one.

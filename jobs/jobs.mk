@@ -41,4 +41,4 @@ check-jobs:
 
 bench-jobs: have-postgres
 	$(call say,BENCH,jobs)
-	$(Q)$(call JOBS_CARGO,bench) --bench storm -- $(abspath jobs/README.md)
+	$(Q)$(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'

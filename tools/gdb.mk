@@ -42,4 +42,4 @@ check-gdb: $(STAGE)/.done
 	$(call say,CHECK,gdb)
 	$(Q)$(need-gdb) $(again) -s $(LAYOUT) && \
 		tools/gdb/test.sh '$(CC)' $(STAGE) $(STAGE)/share/gdb/auto-load$(STAGE)/lib/$(notdir \
-			$(SHARED))-gdb.py $(LAYOUT) $(abspath $(BUILD)/gdb)
+			$(SHARED))-gdb.py $(LAYOUT) '$(abspath $(BUILD)/gdb)'

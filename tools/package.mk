@@ -40,9 +40,9 @@ check-dist: dist
 	$(call say,CHECK,dist)
 	$(Q)mkdir -p $(BUILD)/dist
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/dist
-	$(Q)env -u CARGO_TARGET_DIR CARGO_HOME=$(abspath $(BUILD)/dist/empty) \
+	$(Q)env -u CARGO_TARGET_DIR CARGO_HOME='$(abspath $(BUILD)/dist/empty)' \
 		CARGO_NET_OFFLINE=true $(MAKE) --no-print-directory -C $(BUILD)/dist/$(NAME) \
-		install DESTDIR=$(abspath $(BUILD)/dist/root) PREFIX=/usr >/dev/null
+		install DESTDIR='$(abspath $(BUILD)/dist/root)' PREFIX=/usr >/dev/null
 	$(Q)nm -D $(BUILD)/dist/root/usr/lib/$(notdir $(SHARED)) | grep -q ' T hwheel_create'
 	$(Q)mv $(DIST) $(BUILD)/dist/first && $(MAKE) -s --no-print-directory dist \
 		BUILD=$(BUILD)/again >/dev/null && mv $(BUILD)/again/$(notdir $(DIST)) $(DIST)

@@ -24,8 +24,8 @@ standard = --remap-path-prefix=$(RUST_LIB)/src/rust=/rustc/$(shell rustc -vV 2>/
 archive-%: force
 	$(Q)$(call need-platform,$*) $(again) $(call platform,$*) CFLAGS=-O2 \
 		RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/$(NAME) $(standard)' \
-		PREFIX=$(abspath $(BUILD))/$(ARCHIVE) DESTDIR= \
-		GDB_AUTOLOAD=$(abspath $(BUILD))/$(ARCHIVE)/share/gdb/auto-load install licences && \
+		PREFIX='$(abspath $(BUILD))/$(ARCHIVE)' DESTDIR= \
+		GDB_AUTOLOAD='$(abspath $(BUILD))/$(ARCHIVE)/share/gdb/auto-load' install licences && \
 	sed -e 's/@NAME@/$(ARCHIVE)/' -e 's/@PROCESSOR@/$(call processor,$*)/' \
 		tools/install.sh.in > $(BUILD)/$(ARCHIVE)/install.sh && \
 	chmod 755 $(BUILD)/$(ARCHIVE)/install.sh && \

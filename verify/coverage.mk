@@ -30,7 +30,7 @@ coverage-run: $(COVERED_TESTS:%=$(BUILD)/c-tests/shared/%) $(BUILD)/verify/refus
 	$(Q)rm -f $(BUILD)/*.profraw
 	$(Q)$(CARGO) test -q --lib --tests --no-run --message-format=json | \
 		sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' > $(BUILD)/programs
-	$(Q)export LLVM_PROFILE_FILE=$(abspath $(BUILD))/%m.profraw HWHEEL_SEEDS=200; \
+	$(Q)export LLVM_PROFILE_FILE='$(abspath $(BUILD))/%m.profraw' HWHEEL_SEEDS=200; \
 		for program in $$(cat $(BUILD)/programs); do $$program -q || exit 1; done; \
 		KTAP_TIMEOUT=600 c-tests/run.sh $(BUILD)/c-tests/shared; \
 		$(BUILD)/verify/refused 2> $(BUILD)/refused.log; \
