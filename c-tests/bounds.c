@@ -86,6 +86,26 @@ static void a_call_stops_after_so_long(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* As long as there is time, it goes on. */
+static void a_call_with_time_left_does_it_all(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = at_most(0, 3600 * SEC);
+
+	calls = 0;
+	for (uint64_t i = 0; i < 1000; i += 2) {
+		hwheel_timer_t t;
+
+		CHECK_EQ(hwheel_once(w, (1 + i) * MS, count, i, 0, NULL), 0);
+		CHECK_EQ(hwheel_timer_setup(w, count, i + 1, &t), 0);
+		CHECK_EQ(hwheel_timer_mod(w, t, (2 + i) * MS, 0), 0);
+	}
+	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, &run), 0);
+	CHECK_EQ(calls, 1000);
+	CHECK_EQ(run.left, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* What fires nothing counts as well: entries of timers that were moved. */
 static void a_call_stops_among_dead_entries(void)
 {
@@ -204,6 +224,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_call_stops_after_so_many_and_the_next_continues_in_order),
 	TEST(the_next_call_has_bounds_of_its_own),
 	TEST(a_call_stops_after_so_long),
+	TEST(a_call_with_time_left_does_it_all),
 	TEST(a_call_stops_among_dead_entries),
 	TEST(a_full_array_says_that_work_is_left),
 	TEST(what_is_due_runs_without_moving_the_clock),

@@ -266,6 +266,24 @@ static void moves_are_counted_however_many(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* From the deadline to the sweep, in powers of two. */
+static void lateness_is_counted_by_its_length(void)
+{
+	static const uint64_t late[] = { 0, 1, 2, 3, 4, 1023, 1024, 5 * SEC, 40 * 60 * SEC };
+	static const unsigned element[] = { 0, 1, 2, 2, 3, 10, 11, 33, 39 };
+	struct hwheel *w = ktap_manual(1, 0, 0, 0);
+	uint64_t now = 1, want[40] = { 0 };
+
+	for (size_t i = 0; i < sizeof late / sizeof late[0]; i++) {
+		CHECK_EQ(hwheel_once(w, now + 1, nothing, 0, HWHEEL_ABS, NULL), 0);
+		now += 1 + late[i];
+		CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
+		want[element[i]]++;
+		CHECK_EQ(memcmp(stats(w).lateness, want, sizeof want), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_new_wheel_has_done_nothing),
 	TEST(a_size_below_eight_is_refused),
@@ -273,6 +291,7 @@ static const struct ktap_test tests[] = {
 	TEST(an_unknown_tail_is_zeroed),
 	TEST(live_is_what_exists),
 	TEST(firings_are_counted),
+	TEST(lateness_is_counted_by_its_length),
 	TEST(drained_timers_have_not_fired),
 	TEST(arms_are_pushes_and_advances_are_sweeps),
 	TEST(timers_take_memory),
