@@ -487,11 +487,13 @@ static void *storm(void *first)
 }
 
 /* Who drives while the storm goes on. */
-enum driver { POLLED, DRAINED_IN_THE_MIDDLE, TICK_THREAD };
+enum driver { POLLED, DRAINED_IN_THE_MIDDLE, TICK_THREAD, POLLED_FOR_WORKERS };
 
 static void storm_of(enum driver driver)
 {
-	struct hwheel_options o = { .size = sizeof o, .tick_ns = 1000 };
+	struct hwheel_options o = {
+		.size = sizeof o, .tick_ns = 1000, .workers = driver == POLLED_FOR_WORKERS ? 2 : 0,
+	};
 	uint64_t first[2] = { 0, SETS };
 	struct hwheel_stats s;
 	pthread_t threads[2];
@@ -561,6 +563,11 @@ static void also_beside_a_tick_thread(void)
 	storm_of(TICK_THREAD);
 }
 
+static void also_if_workers_run_the_callbacks(void)
+{
+	storm_of(POLLED_FOR_WORKERS);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_call_says_what_it_found),
 	TEST(bad_arguments_change_nothing),
@@ -579,5 +586,6 @@ static const struct ktap_test tests[] = {
 	TEST(in_a_storm_each_set_ends_once),
 	TEST(also_if_it_is_drained_in_the_middle),
 	TEST(also_beside_a_tick_thread),
+	TEST(also_if_workers_run_the_callbacks),
 };
 KTAP_MAIN(tests)
