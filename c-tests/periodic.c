@@ -68,27 +68,29 @@ static void the_first_time_may_be_a_deadline(void)
 /* It fires at the next tick and keeps its rhythm, however long ago the time was. */
 static void a_first_time_that_has_passed_is_the_beginning_of_its_rhythm(void)
 {
+	/* in hours; the period has three, and it is one to three until the next time */
 	const uint64_t hour = 3600 * SEC, ago[] = { 90, 2 * 24, 20 * 24, 30 * 365 * 24 };
 	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST, HWHEEL_MISSED_DELAY };
 
-	for (unsigned i = 0; i < COUNT(ago) * COUNT(flags); i++) {
-		uint64_t now = 300000 * hour + 12 * MS, next = now + 3 * hour + 7;
-		uint64_t first = now + 7 - ago[i / 3] * hour;
+	for (unsigned i = 0; i < COUNT(ago) * COUNT(flags) * 3; i++) {
+		uint64_t now = 300000 * hour + 12 * MS, rest = (1 + i / 12) * hour;
+		uint64_t next = now + rest + 7, missed = ago[i / 3 % 4] / 3;
+		uint64_t first = next - (missed + 1) * 3 * hour;
 		struct hwheel *w = ktap_manual(0, 0, 0, now);
 		struct hwheel_event e;
 
-		if (flags[i % 3] == HWHEEL_MISSED_DELAY)
-			next = now + MS + 3 * hour;
 		CHECK_EQ(hwheel_every(w, first, 3 * hour, 0, NULL, 0, HWHEEL_ABS | flags[i % 3],
 				      NULL), 0);
 		CHECK_EQ(hwheel_advance(w, now + MS, &e, 1, NULL), 1);
-		CHECK_EQ((now + 7 - e.deadline_ns) % (3 * hour), 0);
-		CHECK_EQ(e.missed, ago[i / 3] / 3);
-		CHECK_EQ(hwheel_advance(w, now + 3 * hour, &e, 1, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, now + 3 * hour + MS, &e, 1, NULL), 1);
+		CHECK_EQ((next - e.deadline_ns) % (3 * hour), 0);
+		CHECK_EQ(e.missed, missed);
+		if (flags[i % 3] == HWHEEL_MISSED_DELAY)
+			next = now + MS + 3 * hour;
+		CHECK_EQ(hwheel_advance(w, next - MS, &e, 1, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, next + MS, &e, 1, NULL), 1);
 		CHECK_EQ(e.deadline_ns, next);
 		CHECK_EQ(e.missed, 0);
-		CHECK_EQ(stats(w).missed, ago[i / 3] / 3);
+		CHECK_EQ(stats(w).missed, missed);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
