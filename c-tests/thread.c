@@ -377,6 +377,32 @@ static void stop_does_not_run_what_is_left(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void call_slowly(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&calls, 1);
+	ktap_sleep_ms(1);
+}
+
+/* The tick thread ends after the callback that it runs, however many timers are due. */
+static void a_stop_ends_in_the_middle_of_a_sweep(void)
+{
+	struct hwheel *w = wheel();
+	const int many = 5000;
+	uint64_t due = ktap_clock() + 10 * MS;
+
+	reset();
+	for (int i = 0; i < many; i++)
+		CHECK_EQ(hwheel_once(w, due, call_slowly, 0, HWHEEL_ABS, NULL), 0);
+	CHECK_EQ(hwheel_start(w), 0);
+	until(&calls, 1);
+	CHECK_EQ(hwheel_stop(w), 0);
+	CHECK(atomic_load(&calls) < many);
+	CHECK_EQ(stats(w).pending, (uint64_t)(many - atomic_load(&calls)));
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static atomic_int handled, handled_elsewhere;
 
 static void handler(int signal)
@@ -745,6 +771,7 @@ static const struct ktap_test tests[] = {
 	TEST(only_one_thread_stops_it),
 	TEST(stop_and_destroy_wait_for_the_callback),
 	TEST(stop_does_not_run_what_is_left),
+	TEST(a_stop_ends_in_the_middle_of_a_sweep),
 	TEST(signals_of_the_process_are_not_handled_there),
 	TEST(idle_it_does_not_wake),
 	TEST(a_stop_waits_for_a_poll),
