@@ -121,6 +121,30 @@ static void what_a_long_period_has_missed_counts(void)
 	}
 }
 
+/* The last of the times lies between the call and the tick: the timer fires for that one. */
+static void a_time_just_before_the_tick_is_the_last_of_those_that_passed(void)
+{
+	const uint64_t period = UINT64_C(1) << 54;
+	const uint32_t flags[] = { 0, HWHEEL_MISSED_BURST };
+
+	for (unsigned i = 0; i < COUNT(flags); i++) {
+		uint64_t last = 8 * period + 167, tick = last / MS * MS + MS, next;
+		struct hwheel *w = ktap_manual(0, 0, 0, last - 10);
+		struct hwheel_event e;
+
+		CHECK_EQ(hwheel_every(w, 167, period, 0, NULL, 0, HWHEEL_ABS | flags[i], NULL), 0);
+		CHECK_EQ(hwheel_advance(w, tick, &e, 1, NULL), 1);
+		CHECK_EQ(e.deadline_ns, last);
+		CHECK_EQ(e.missed, 8);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+		while (hwheel_advance(w, next, &e, 1, NULL) == 0)
+			CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+		CHECK_EQ(e.deadline_ns, last + period);
+		CHECK_EQ(e.missed, 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void a_period_of_days_is_rounded_up(void)
 {
 	const uint64_t two_47 = UINT64_C(1) << 47;
@@ -396,6 +420,7 @@ static const struct ktap_test tests[] = {
 	TEST(the_first_time_may_be_a_deadline),
 	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
 	TEST(what_a_long_period_has_missed_counts),
+	TEST(a_time_just_before_the_tick_is_the_last_of_those_that_passed),
 	TEST(a_period_of_days_is_rounded_up),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),

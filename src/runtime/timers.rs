@@ -87,9 +87,13 @@ impl Host {
     }
 
     /// If the first deadline of a timer passed long ago, moves it by whole periods towards
-    /// now: its distance from the tick must fit into the node. Returns their number.
+    /// the tick at which it fires: its distance from that must fit into the node. Returns
+    /// their number.
     fn leave_out(&self, first: &mut u64, spec: &Spec) -> u64 {
-        let behind = self.held(self.first_ns()).saturating_sub(*first);
+        let ticks = &self.wheel.ticks;
+        let tick = ticks.at_or_after(self.first_ns());
+        let begin = ticks.ns_or_end(tick.max(self.wheel.gate.hand() + 1));
+        let behind = begin.saturating_sub(*first);
         if behind < LONGEST_SLACK {
             return 0;
         }
@@ -103,9 +107,6 @@ impl Host {
         // rhythm begins at the tick, and the driver sees none.
         let seen = left_out.min(1);
         *first += (left_out - seen) * period;
-        let ticks = &self.wheel.ticks;
-        let tick = ticks.at_or_after(self.first_ns());
-        let begin = ticks.ns_or_end(tick.max(self.wheel.gate.hand() + 1));
         left_out - if begin - *first > VALUE { 0 } else { seen }
     }
 
