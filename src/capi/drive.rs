@@ -203,8 +203,8 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// hwheel_advance() of another thread first fires all timers that are due,
 /// within its own bounds.
 ///
-/// Timers stay pending, and arming works as before: hwheel_start() continues,
-/// and so does hwheel_poll().
+/// Timers stay pending, also those that are due when the tick thread ends, and
+/// arming works as before: hwheel_start() continues, and so does hwheel_poll().
 ///
 /// Return:
 /// * 0 - no thread drives the wheel, unless a callback that ran in this call has
