@@ -145,6 +145,29 @@ static void a_time_just_before_the_tick_is_the_last_of_those_that_passed(void)
 	}
 }
 
+static const uint64_t long_period = (UINT64_C(1) << 54) + 65536;
+
+static void make_long_one(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)e;
+	CHECK_EQ(hwheel_every(w, 2, long_period, 0, NULL, 0, HWHEEL_ABS, NULL), 0);
+}
+
+/* Also if the tick is rounded, because the hand is still far away. */
+static void so_is_a_time_just_before_a_tick_far_from_the_hand(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	uint64_t last = 2 + 16 * long_period;
+
+	CHECK_EQ(hwheel_once(w, 217 * MS, make_long_one, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, last - MS, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, last + 10 * SEC, &e, 1, NULL), 1);
+	CHECK_EQ(e.deadline_ns, last);
+	CHECK_EQ(e.missed, 16);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void a_period_of_days_is_rounded_up(void)
 {
 	const uint64_t two_47 = UINT64_C(1) << 47;
@@ -421,6 +444,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_first_time_that_has_passed_is_the_beginning_of_its_rhythm),
 	TEST(what_a_long_period_has_missed_counts),
 	TEST(a_time_just_before_the_tick_is_the_last_of_those_that_passed),
+	TEST(so_is_a_time_just_before_a_tick_far_from_the_hand),
 	TEST(a_period_of_days_is_rounded_up),
 	TEST(it_stays_armed_and_keeps_its_handle),
 	TEST(skip_leaves_missed_periods_out_and_keeps_the_rhythm),

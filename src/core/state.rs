@@ -390,6 +390,11 @@ fn complete(low: u64, near: u64) -> u64 {
     near.wrapping_add_signed(ahead)
 }
 
+/// The deadline that a word keeps of a timer that is armed for `tick`.
+pub(crate) fn kept(tick: u64, hand: u64) -> u64 {
+    StateWord(encode(tick, hand)).deadline(hand)
+}
+
 /// The part of a word that says the deadline: late by less than a unit, never
 /// early.
 #[inline]

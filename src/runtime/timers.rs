@@ -7,7 +7,7 @@ use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::node::{decode_period, encode_period, DELAY, KEYED, VALUE};
-use crate::core::state::{Handle, NEVER};
+use crate::core::state::{self, Handle, NEVER};
 use crate::core::wheel::{Caller, Token};
 use crate::sys::clock;
 use crate::sys::quietly;
@@ -91,8 +91,9 @@ impl Host {
     /// their number.
     fn leave_out(&self, first: &mut u64, spec: &Spec) -> u64 {
         let ticks = &self.wheel.ticks;
-        let tick = ticks.at_or_after(self.first_ns());
-        let begin = ticks.ns_or_end(tick.max(self.wheel.gate.hand() + 1));
+        let hand = self.wheel.gate.hand();
+        let tick = ticks.at_or_after(self.first_ns()).max(hand + 1);
+        let begin = ticks.ns_or_end(state::kept(tick, hand));
         let behind = begin.saturating_sub(*first);
         if behind < LONGEST_SLACK {
             return 0;
