@@ -72,6 +72,7 @@ void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t sla
 
 void set(struct world *w, struct timer *t, uint64_t deadline)
 {
+	t->passed = 0;
 	set_range(w, t, deadline, 0);
 }
 
