@@ -21,6 +21,8 @@ enum { WHEELS = 2, MANY = 6 };
 
 /* The longest step in ticks: one of years takes seconds. */
 #define LEAP (UINT64_C(1) << 44)
+/* The hand passes a due timer by more: an arm that leaves it alone writes its word anew. */
+#define BEHIND (UINT64_C(1) << 35)
 
 static struct world worlds[WHEELS];
 /* Mostly one. */
@@ -333,6 +335,12 @@ static void move(struct world *w, unsigned op)
 		if (op == 2 && t->armed && (deadline == HWHEEL_NEVER ||
 				(before != HWHEEL_NEVER && before / w->tick_ns <= wish))) {
 			MUST(ask(w, t) == before);
+			/* That far behind, its word is written anew, for the hand. */
+			if (t->tick < w->now / w->tick_ns &&
+			    w->now / w->tick_ns - t->tick > BEHIND) {
+				t->tick = w->now / w->tick_ns;
+				t->exact = 0;
+			}
 		} else if (op != 3 || t->armed) {
 			uint64_t old = t->armed ? t->deadline : deadline;
 
