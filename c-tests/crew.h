@@ -63,6 +63,13 @@ static inline void note(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
+/* The same of a timer that has a key. */
+static inline void note_key(struct hwheel *w, const struct hwheel_event *e)
+{
+	CHECK_EQ(e->timer, 0);
+	note(w, e);
+}
+
 static inline void until(atomic_int *word, int least)
 {
 	for (int i = 0; i < 20000 && atomic_load(word) < least; i++)

@@ -1,8 +1,17 @@
 /* The queue of workers and executors: when it is full, at the end, and what is taken out. */
 #include "crew.h"
 
+/* A timer with a handle, or with its cookie as its key. */
+static void add(struct hwheel *w, int by_key, hwheel_fn fn, uint64_t cookie, uint64_t at)
+{
+	if (by_key)
+		CHECK_EQ(hwheel_key_set(w, &cookie, sizeof cookie, at, fn, cookie, HWHEEL_ABS), 0);
+	else
+		arm(w, fn, cookie, at);
+}
+
 /* One worker held up, a queue of two, five timers. */
-static struct hwheel *crowd(uint32_t overload)
+static struct hwheel *crowd(uint32_t overload, int by_key)
 {
 	struct hwheel_options o = defaults();
 
@@ -12,40 +21,62 @@ static struct hwheel *crowd(uint32_t overload)
 	o.overload = overload;
 	struct hwheel *w = make(&o);
 
-	arm(w, hold, 0, 1 * MS);
+	add(w, by_key, hold, 0, 1 * MS);
 	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
 	until(&inside, 1);
 	for (uint64_t i = 1; i <= 5; i++)
-		arm(w, note, i, (1 + i) * MS);
+		add(w, by_key, by_key ? note_key : note, i, (1 + i) * MS);
 	return w;
+}
+
+/* One with a handle stays, one with a key lives until its callback is over. */
+static void check_live(struct hwheel *w, int by_key, uint64_t unfinished)
+{
+	CHECK_EQ(stats(w).live, by_key ? unfinished : 6);
+}
+
+static void end(struct hwheel *w, int by_key)
+{
+	CHECK_EQ(hwheel_stop(w), 0);
+	check_live(w, by_key, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void without_room_the_driver_runs_it(void)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	for (int by_key = 0; by_key < 2; by_key++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, by_key);
 
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(atomic_load(&order), 345);
-	CHECK_EQ(stats(w).queued, 2);
-	atomic_store(&release, 1);
-	until(&calls, 6);
-	CHECK_EQ(atomic_load(&order), 34512);
-	CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(atomic_load(&order), 345);
+		CHECK_EQ(stats(w).queued, 2);
+		check_live(w, by_key, 3);
+		atomic_store(&release, 1);
+		until(&calls, 6);
+		CHECK_EQ(atomic_load(&order), 34512);
+		end(w, by_key);
+	}
 }
 
 static void without_room_it_is_dropped_and_counted(void)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_DROP);
+	const uint64_t last = 5;
 
-	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(atomic_load(&order), 0);
-	CHECK_EQ(stats(w).dropped, 3);
-	CHECK_EQ(stats(w).fired, 6);
-	atomic_store(&release, 1);
-	until(&calls, 3);
-	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(atomic_load(&order), 12);
-	CHECK_EQ(hwheel_destroy(w), 0);
+	for (int by_key = 0; by_key < 2; by_key++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_DROP, by_key);
+
+		CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(atomic_load(&order), 0);
+		CHECK_EQ(stats(w).dropped, 3);
+		CHECK_EQ(stats(w).fired, 6);
+		check_live(w, by_key, 3);
+		CHECK_EQ(hwheel_key_pending(w, &last, sizeof last), 0);
+		atomic_store(&release, 1);
+		until(&calls, 3);
+		CHECK_EQ(hwheel_stop(w), 0);
+		CHECK_EQ(atomic_load(&order), 12);
+		end(w, by_key);
+	}
 }
 
 static void a_queue_may_have_room_for_one(void)
@@ -78,34 +109,36 @@ static void *advance(void *w)
 
 static void without_room_the_driver_waits(void)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK);
-	pthread_t thread;
+	for (int by_key = 0; by_key < 2; by_key++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK, by_key);
+		pthread_t thread;
 
-	atomic_store(&driver, 0);
-	atomic_store(&advanced, 0);
-	CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
-	while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
-		ktap_sleep_ms(1);
-	CHECK_EQ(atomic_load(&advanced), 0);
-	CHECK_EQ(atomic_load(&order), 0);
-	atomic_store(&release, 1);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(atomic_load(&advanced), 1);
-	/* by the worker alone: stop would help, and mix the order */
-	until(&calls, 6);
-	CHECK_EQ(atomic_load(&order), 12345);
-	CHECK_EQ(hwheel_destroy(w), 0);
+		atomic_store(&driver, 0);
+		atomic_store(&advanced, 0);
+		CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
+		while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
+			ktap_sleep_ms(1);
+		CHECK_EQ(atomic_load(&advanced), 0);
+		CHECK_EQ(atomic_load(&order), 0);
+		atomic_store(&release, 1);
+		CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(atomic_load(&advanced), 1);
+		/* by the worker alone: stop would help, and mix the order */
+		until(&calls, 6);
+		CHECK_EQ(atomic_load(&order), 12345);
+		end(w, by_key);
+	}
 }
 
 static void stop_and_destroy_run_what_is_queued(void)
 {
-	for (int i = 0; i < 2; i++) {
-		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	for (int i = 0; i < 4; i++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, i / 2);
 
 		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(stats(w).queued, 2);
 		atomic_store(&release, 1);
-		if (i == 0) {
+		if (i % 2 == 0) {
 			CHECK_EQ(hwheel_stop(w), 0);
 			CHECK_EQ(atomic_load(&calls), 3);
 		}
@@ -116,19 +149,27 @@ static void stop_and_destroy_run_what_is_queued(void)
 
 static void drain_leaves_what_is_queued(void)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
-	struct hwheel_event events[8];
+	const uint64_t key = 1;
 
-	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_drain(w, events, 8), 3);
-	atomic_store(&release, 1);
-	until(&calls, 3);
-	CHECK_EQ(hwheel_stop(w), 0);
-	CHECK_EQ(atomic_load(&order), 12);
-	struct hwheel_stats s = stats(w);
+	for (int by_key = 0; by_key < 2; by_key++) {
+		struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, by_key);
+		struct hwheel_event events[8];
 
-	CHECK_EQ(s.armed, s.fired + s.cancelled + s.drained + s.pending);
-	CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_drain(w, events, 8), 3);
+		for (int i = 0; i < 3; i++)
+			CHECK_EQ(events[i].timer == 0, by_key);
+		check_live(w, by_key, 3);
+		CHECK_EQ(hwheel_key_set(w, &key, sizeof key, MS, note_key, 9, 0), -ESHUTDOWN);
+		atomic_store(&release, 1);
+		until(&calls, 3);
+		CHECK_EQ(hwheel_stop(w), 0);
+		CHECK_EQ(atomic_load(&order), 12);
+		struct hwheel_stats s = stats(w);
+
+		CHECK_EQ(s.armed, s.fired + s.cancelled + s.drained + s.pending);
+		end(w, by_key);
+	}
 }
 
 static void *release_later(void *arg)
@@ -141,7 +182,7 @@ static void *release_later(void *arg)
 
 static void sync_delete_takes_out_what_is_queued(void)
 {
-	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN);
+	struct hwheel *w = crowd(HWHEEL_OVERLOAD_RUN, 0);
 	hwheel_timer_t t = arm(w, note, 9, 2 * MS);
 	struct hwheel_stats before;
 	pthread_t thread;

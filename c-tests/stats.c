@@ -274,7 +274,7 @@ static void lateness_is_counted_by_its_length(void)
 	struct hwheel *w = ktap_manual(1, 0, 0, 0);
 	uint64_t now = 1, want[40] = { 0 };
 
-	for (size_t i = 0; i < sizeof late / sizeof late[0]; i++) {
+	for (size_t i = 0; i < COUNT(late); i++) {
 		CHECK_EQ(hwheel_once(w, now + 1, nothing, 0, HWHEEL_ABS, NULL), 0);
 		now += 1 + late[i];
 		CHECK_EQ(hwheel_advance(w, now, NULL, 0, NULL), 0);
