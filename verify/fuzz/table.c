@@ -6,6 +6,12 @@
 
 uint64_t table_fired;
 
+/* By how many ticks a deadline may be late that is so far away. */
+static uint64_t rounded_by(uint64_t ticks)
+{
+	return ticks >= EXACT ? ticks / COARSE + 1 : 0;
+}
+
 uint64_t tick_of(const struct world *w, uint64_t ns)
 {
 	return ns / w->tick_ns + (ns % w->tick_ns != 0);
@@ -64,10 +70,8 @@ void set_range(struct world *w, struct timer *t, uint64_t deadline, uint64_t sla
 		t->tick = HWHEEL_NEVER;
 	else
 		t->tick += slack / w->tick_ns;
-	if (t->tick == HWHEEL_NEVER)
-		return;
-	if (t->tick - w->hand >= EXACT)
-		t->tick += (t->tick - w->hand) / COARSE + 1;
+	if (t->tick != HWHEEL_NEVER)
+		t->tick += rounded_by(t->tick - w->hand);
 }
 
 void set(struct world *w, struct timer *t, uint64_t deadline)
@@ -135,8 +139,8 @@ void agree(struct world *w, struct timer *t)
 		uint64_t now = w->now / w->tick_ns;
 
 		/* A leap has put off to a rounded tick what its own callback holds up. */
-		if (t->running && t->tick <= now && w->longest >= EXACT) {
-			t->tick = now + w->longest / COARSE + 1;
+		if (t->running && t->tick <= now) {
+			t->tick = now + rounded_by(w->longest);
 			t->exact = 0;
 		}
 		narrow(w, t);
@@ -178,8 +182,7 @@ void goes_on_somewhere(struct world *w, struct timer *t)
 	/* Coarsely, if that was in the middle of a leap, or is one itself. */
 	if (far < w->longest)
 		far = w->longest;
-	if (far >= EXACT)
-		span += (far / COARSE + 1) * w->tick_ns;
+	span += rounded_by(far) * w->tick_ns;
 	t->armed = 1;
 	t->vague = t->behind && (t->missed == HWHEEL_MISSED_DELAY || t->period >= LATEST);
 	t->said = at;
@@ -244,8 +247,8 @@ void callback_is_over(struct world *w, struct timer *t)
 	if (t->exists && t->armed && t->vague) {
 		goes_on_somewhere(w, t);
 		/* Coarsely, if that was in the middle of a leap. */
-		if (t->tick != HWHEEL_NEVER && w->longest >= EXACT)
-			t->tick += w->longest / COARSE + 1;
+		if (t->tick != HWHEEL_NEVER)
+			t->tick += rounded_by(w->longest);
 		t->left = w->drained && t->said <= w->now;
 	}
 	if (!t->exists || !t->armed) {
