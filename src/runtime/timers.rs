@@ -66,7 +66,7 @@ impl Host {
     }
 
     #[inline(always)]
-    pub(super) fn held(&self, ns: u64) -> u64 {
+    fn held(&self, ns: u64) -> u64 {
         ns.max(self.wheel.hand_ns())
     }
 
