@@ -117,22 +117,11 @@ struct hwheel;
 /** Overload: the driving thread runs the callback itself. The default. */
 #define HWHEEL_OVERLOAD_RUN 0
 
-/** Overload: the driving thread waits until the queue has room. */
-#define HWHEEL_OVERLOAD_BLOCK 1
-
 /**
  * Overload: the callback does not run. hwheel_stats.dropped counts it, and
  * hwheel_stats.fired counts its timer.
  */
-#define HWHEEL_OVERLOAD_DROP 2
-
-/**
- * Option flag: base delays on a cheaper reading of CLOCK_MONOTONIC. The reading
- * is never behind that clock and less than 0.1 ms ahead, so no timer is early.
- * Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
- * a steady processor counter the flag has no effect.
- */
-#define HWHEEL_COARSE (1 << 16)
+#define HWHEEL_OVERLOAD_DROP 1
 
 /**
  * The caller's executor. It arranges that a thread soon calls
@@ -157,7 +146,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   struct. A longer one, up to 4096 bytes, is valid if all bytes beyond the
  *   members that the library knows are zero.
  * @clock: one of HWHEEL_CLOCK_*.
- * @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
+ * @tick_ns: length of a tick in nanoseconds, 1000 to one hour; default
  *   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
  * @levels: 1 for a hashed wheel, 2 to 8 for a hierarchical wheel; default 4.
  *   Timers beyond the last level go to levels that the wheel adds.
@@ -166,14 +155,14 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
  *   A timer is live from its creation until it is freed. A timer that frees
  *   itself is live until its callback has returned. A thread that is stopped
- *   inside a call may hold freed timers back. A call that makes a timer then
- *   returns -ENOSPC below the limit, by as many as one thread has freed.
- * @flags: 0 or HWHEEL_COARSE.
- * @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
- *   clocks.
+ *   inside a call may hold freed timers back. A call that makes a timer may then
+ *   return -ENOSPC early: below the limit by up to the number of timers that
+ *   one thread has freed.
  * @workers: number of threads that run callbacks, 0 to 256; default 0, which
  *   means that the driving thread runs them. hwheel_create() starts the
  *   threads.
+ * @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
+ *   clocks.
  * @queue: maximum number of expired timers that wait for a worker or the
  *   executor, a power of two up to 1048576; default 1024.
  * @overload: what happens to a callback when the queue is full: one of
@@ -193,9 +182,8 @@ struct hwheel_options {
 	uint32_t levels;
 	uint32_t slots;
 	uint32_t max_timers;
-	uint32_t flags;
-	uint64_t start_ns;
 	uint32_t workers;
+	uint64_t start_ns;
 	uint32_t queue;
 	uint32_t overload;
 	hwheel_executor_fn executor;
@@ -585,8 +573,7 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * is taken out of the queue and does not run. This call runs no callback.
  *
  * Callbacks may wait for each other's timers as long as they form no cycle. The
- * call that would close a cycle fails, even across wheels. The wait for room in
- * a full queue (HWHEEL_OVERLOAD_BLOCK) is not part of this check.
+ * call that would close a cycle fails, even across wheels.
  *
  * Return:
  * * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -818,8 +805,7 @@ int hwheel_fd(struct hwheel *wheel);
  *
  * Context: any thread, but not in a callback of this wheel; one thread drives
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
- * or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
- * and briefly for the lock of a key whose timer fires.
+ * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
 int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
 		struct hwheel_run *run);
@@ -852,8 +838,7 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  *
  * Context: any thread, but not in a callback of this wheel; one thread drives
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
- * or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
- * and briefly for the lock of a key whose timer fires.
+ * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
 int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
 		   struct hwheel_event *events, uint32_t max,
@@ -1148,9 +1133,9 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * Counts of what a wheel has done. They are exact while no thread uses the
  * wheel.
  *
- * The hand is the tick up to which the wheel has been driven. An entry refers
- * to a timer. It lies in the bucket of the tick at which the driver visits the
- * timer. A push puts an entry into a bucket.
+ * A thread that arms a timer writes a note for the driver, unless the driver looks at the timer
+ * in time anyway. The driver keeps at most one entry for each timer, in the bucket of the tick
+ * at which it looks at the timer.
  *
  * @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
  * @reserved: receives 0.
@@ -1162,29 +1147,26 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * @sweeps: number of times that the driver has moved the wheel's hand.
  * @wakeups: number of times that the tick thread woke up.
  * @kicks: number of arms that woke the driver for a new earliest time.
- * @pushes: number of entries that arms have put into buckets. An arm whose
- *   timer already has an early enough entry puts none.
- * @repeats: number of pushes that were repeated because the hand had passed the
- *   entry.
+ * @notes: number of notes that threads have written for the driver.
  * @slab_bytes: bytes of memory for timers.
  * @armed: number of arms of timers that were not pending; each further period
  *   counts. It is the sum of fired, cancelled, drained and pending.
  * @rearmed: number of arms that moved a pending timer. When several threads
  *   move one timer at the same time, some of them may not count.
- * @quiet: number of arms that put no entry into a bucket.
  * @cancelled: number of pending timers that were cancelled, and of callbacks
  *   that were taken out of the queue. The timer of such a callback does not
  *   count as fired.
  * @drained: number of timers that a drain has handed back.
  * @pending: number of timers that are pending now.
- * @entries: number of entries in buckets now.
- * @dead: number of these entries in excess of one for each pending timer.
+ * @entries: number of entries in buckets, after the last time that the wheel
+ *   was driven.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
  *   the sweep. Element 0 counts timers that were not late, element i those
  *   from 2^(i-1) ns to below 2^i ns, the last element all later ones.
  *   Callbacks that were taken out of the queue count.
  * @dropped: number of callbacks that did not run because the queue was full.
+ * @note_bytes: bytes of memory for notes.
  */
 struct hwheel_stats {
 	uint32_t size;
@@ -1196,20 +1178,18 @@ struct hwheel_stats {
 	uint64_t sweeps;
 	uint64_t wakeups;
 	uint64_t kicks;
-	uint64_t pushes;
-	uint64_t repeats;
+	uint64_t notes;
 	uint64_t slab_bytes;
 	uint64_t armed;
 	uint64_t rearmed;
-	uint64_t quiet;
 	uint64_t cancelled;
 	uint64_t drained;
 	uint64_t pending;
 	uint64_t entries;
-	uint64_t dead;
 	uint64_t queued;
 	uint64_t lateness[40];
 	uint64_t dropped;
+	uint64_t note_bytes;
 };
 
 /**

@@ -417,7 +417,6 @@ struct Options {
 	};
 	enum class Overload : std::uint32_t {
 		run = HWHEEL_OVERLOAD_RUN,
-		block = HWHEEL_OVERLOAD_BLOCK,
 		drop = HWHEEL_OVERLOAD_DROP
 	};
 
@@ -427,7 +426,6 @@ struct Options {
 	std::uint32_t slots = 0;
 	std::uint32_t max_timers = 0;
 	Time start = Time();
-	bool coarse = false;
 	std::uint32_t workers = 0;
 	std::uint32_t queue = 0;
 	Overload overload = Overload::run;
@@ -520,7 +518,6 @@ public:
 		o.slots = options.slots;
 		o.max_timers = options.max_timers;
 		o.start_ns = options.start.ns();
-		o.flags = options.coarse ? HWHEEL_COARSE : 0;
 		o.workers = options.workers;
 		o.queue = options.queue;
 		o.overload = static_cast<std::uint32_t>(options.overload);

@@ -1,7 +1,7 @@
 //! Handles of timers, and events.
 
 use super::time::Time;
-use crate::core::driver::{Fired, DRAINED};
+use crate::core::driver::event::{Fired, DRAINED};
 use crate::core::state::Handle;
 use crate::runtime::Host;
 

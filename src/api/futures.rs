@@ -22,7 +22,7 @@ use super::time::{nanos, When};
 use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
+use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};

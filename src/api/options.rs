@@ -47,7 +47,7 @@ impl Options {
         self
     }
 
-    /// The length of a tick: 1 ns to 1 h; 1 ms by default. A timer fires at the
+    /// The length of a tick: 1 us to 1 h; 1 ms by default. A timer fires at the
     /// first tick at or after its deadline.
     pub fn tick(mut self, tick: Duration) -> Options {
         self.given.tick_ns = nanos(tick);
@@ -103,13 +103,6 @@ impl Options {
     pub fn queue(mut self, length: u32, overload: Overload) -> Options {
         self.given.crew.queue = length;
         self.given.crew.overload = overload;
-        self
-    }
-
-    /// Bases delays on a cheaper reading of CLOCK_MONOTONIC, which is never behind
-    /// that clock and less than 0.1 ms ahead. Only for [`Clock::Monotonic`].
-    pub fn coarse(mut self) -> Options {
-        self.given.coarse = true;
         self
     }
 

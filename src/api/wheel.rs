@@ -10,7 +10,7 @@ use super::waker;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
+use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use crate::runtime::drive::{Bounds, Room};
 use crate::runtime::stats::{stats, Stats};
@@ -82,7 +82,7 @@ impl Wheel {
     /// The deadline in nanoseconds.
     #[inline]
     pub(super) fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
-        self.deadline_of(when.into(), || self.host().arming_now())
+        self.deadline_of(when.into(), || self.host().now())
     }
 
     /// The same, with the time that delays count from.
@@ -256,7 +256,7 @@ impl Wheel {
     /// or moved. A timer that fails does not stop the others.
     pub fn arm_many(&self, timers: &[(Timer, When)]) -> Result<usize, Error> {
         let host = self.host();
-        let now = host.arming_now();
+        let now = host.now();
         let arm = |i: usize, timer| match self.deadline_of(timers[i].1, || now) {
             Ok(ns) => host.arm_at(timer, ns),
             Err(e) => -e.errno(),

@@ -90,8 +90,7 @@ unsafe fn drive(
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
 /// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
-/// or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
-/// and briefly for the lock of a key whose timer fires.
+/// or an executor. Blocks briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_advance(
     wheel: Wheel<'_>,
@@ -100,13 +99,9 @@ pub unsafe extern "C" fn hwheel_advance(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
-    // One comparison.
-    if max as usize | run.addr() != 0 {
-        let how = |host: &Host, bounds, room: Room<'_>| host.advance(now_ns, bounds, room);
-        // SAFETY: the caller's promise.
-        return unsafe { drive(wheel, how, events, max, run) };
-    }
-    with(wheel, |h| Ok(h.advance_all(now_ns)))
+    let how = |host: &Host, bounds, room: Room<'_>| host.advance(now_ns, bounds, room);
+    // SAFETY: the caller's promise.
+    unsafe { drive(wheel, how, events, max, run) }
 }
 
 /// hwheel_poll() - Drive a wheel with a system clock.
@@ -127,8 +122,7 @@ pub unsafe extern "C" fn hwheel_advance(
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
 /// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
-/// or an executor. Blocks with HWHEEL_OVERLOAD_BLOCK while the queue is full,
-/// and briefly for the lock of a key whose timer fires.
+/// or an executor. Blocks briefly for the lock of a key whose timer fires.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_poll(
     wheel: Wheel<'_>,

@@ -3,7 +3,7 @@
 use super::args::{due, with, Wheel, EINVAL};
 use super::event::{hwheel_fn, hwheel_timer_t, number_of_fn};
 use crate::core::life::Spec;
-use crate::core::node::{AUTO, BURST, DELAY};
+use crate::core::period::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
 use std::ffi::c_int;

@@ -21,17 +21,9 @@ pub const HWHEEL_CLOCK_MANUAL: u32 = 3;
 
 /// Overload: the driving thread runs the callback itself. The default.
 pub const HWHEEL_OVERLOAD_RUN: u32 = 0;
-/// Overload: the driving thread waits until the queue has room.
-pub const HWHEEL_OVERLOAD_BLOCK: u32 = 1;
 /// Overload: the callback does not run. hwheel_stats.dropped counts it, and
 /// hwheel_stats.fired counts its timer.
-pub const HWHEEL_OVERLOAD_DROP: u32 = 2;
-
-/// Option flag: base delays on a cheaper reading of CLOCK_MONOTONIC. The reading
-/// is never behind that clock and less than 0.1 ms ahead, so no timer is early.
-/// Only for HWHEEL_CLOCK_MONOTONIC. hwheel_create() takes 0.1 ms longer. Without
-/// a steady processor counter the flag has no effect.
-pub const HWHEEL_COARSE: u32 = 1 << 16;
+pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 
 /// How to make a wheel. A member that is zero has its default value.
 ///
@@ -39,7 +31,7 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 ///   struct. A longer one, up to 4096 bytes, is valid if all bytes beyond the
 ///   members that the library knows are zero.
 /// @clock: one of HWHEEL_CLOCK_*.
-/// @tick_ns: length of a tick in nanoseconds, 1 to one hour; default
+/// @tick_ns: length of a tick in nanoseconds, 1000 to one hour; default
 ///   HWHEEL_MSEC. A timer fires at the first tick at or after its deadline.
 /// @levels: 1 for a hashed wheel, 2 to 8 for a hierarchical wheel; default 4.
 ///   Timers beyond the last level go to levels that the wheel adds.
@@ -48,14 +40,14 @@ pub const HWHEEL_COARSE: u32 = 1 << 16;
 /// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
-///   inside a call may hold freed timers back. A call that makes a timer then
-///   returns -ENOSPC below the limit, by as many as one thread has freed.
-/// @flags: 0 or HWHEEL_COARSE.
-/// @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
-///   clocks.
+///   inside a call may hold freed timers back. A call that makes a timer may then
+///   return -ENOSPC early: below the limit by up to the number of timers that
+///   one thread has freed.
 /// @workers: number of threads that run callbacks, 0 to 256; default 0, which
 ///   means that the driving thread runs them. hwheel_create() starts the
 ///   threads.
+/// @start_ns: initial time of a manual clock, below 2^63 ns; 0 for the other
+///   clocks.
 /// @queue: maximum number of expired timers that wait for a worker or the
 ///   executor, a power of two up to 1048576; default 1024.
 /// @overload: what happens to a callback when the queue is full: one of
@@ -75,9 +67,8 @@ pub struct hwheel_options {
     pub levels: u32,
     pub slots: u32,
     pub max_timers: u32,
-    pub flags: u32,
-    pub start_ns: u64,
     pub workers: u32,
+    pub start_ns: u64,
     pub queue: u32,
     pub overload: u32,
     pub executor: hwheel_executor_fn,
@@ -86,7 +77,7 @@ pub struct hwheel_options {
 
 /// The same options as the core has them.
 fn translate(o: &hwheel_options) -> Result<Options, Errno> {
-    if o.flags & !HWHEEL_COARSE != 0 || (o.executor.is_none() && !o.executor_arg.is_null()) {
+    if o.executor.is_none() && !o.executor_arg.is_null() {
         return Err(EINVAL);
     }
     // SAFETY: a `hwheel` is a host.
@@ -104,13 +95,11 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
         slots: o.slots,
         max_timers: o.max_timers,
         start_ns: o.start_ns,
-        coarse: o.flags & HWHEEL_COARSE != 0,
         crew: Crew {
             workers: o.workers,
             queue: o.queue,
             overload: match o.overload {
                 HWHEEL_OVERLOAD_RUN => Overload::Run,
-                HWHEEL_OVERLOAD_BLOCK => Overload::Block,
                 HWHEEL_OVERLOAD_DROP => Overload::Drop,
                 _ => return Err(EINVAL),
             },

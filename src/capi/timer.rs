@@ -192,8 +192,7 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// is taken out of the queue and does not run. This call runs no callback.
 ///
 /// Callbacks may wait for each other's timers as long as they form no cycle. The
-/// call that would close a cycle fails, even across wheels. The wait for room in
-/// a full queue (HWHEEL_OVERLOAD_BLOCK) is not part of this check.
+/// call that would close a cycle fails, even across wheels.
 ///
 /// Return:
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
@@ -368,7 +367,7 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
             return Err(EINVAL);
         }
         let from = match flags & HWHEEL_ABS {
-            0 => host.arming_now(),
+            0 => host.now(),
             _ => 0,
         };
         let act = |i, timer| {

@@ -21,29 +21,26 @@
 //! for `running`, and [`Wheel::finish`] for `visit.end`.
 
 use super::error::{answer, Answer, Error};
-use super::memory::Memory;
-use super::node::{Hot, Link};
-use super::shard::Producer;
-use super::state::{high_of, index_of, is_well_formed, Handle, StateWord};
+use super::inbox::Thread;
+use super::state::{index_of, is_well_formed, Handle, StateWord};
 use super::wheel::{Caller, Wheel, NOBODY};
 use crate::sync::{fence, fence_after_rmw, AtomicU64, Ordering};
 
-impl<M: Memory> Wheel<M> {
+impl Wheel {
     /// Cancels a timer. This is the short way, for a plain armed timer, in a thread
-    /// that has used the wheel before. All others take [`Wheel::cancel`]. Lock-free.
+    /// that has a number. All others take [`Wheel::cancel`]. Lock-free.
     #[inline(always)]
     #[must_use]
     pub fn cancel_plain(&self, caller: &impl Caller, handle: Handle) -> Answer {
-        let Some(token) = caller.token_at_hand() else {
-            return self.cancel_slowly(handle, caller);
-        };
+        let thread = caller.thread_at_hand();
         let hot = self.slab.hot(index_of(handle));
         // Acquire: pairs with the Release of the thread that changed it last.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        // Relaxed: see `Wheel::live_node`.
-        let link = Link(hot.link.load(Ordering::Relaxed));
-        if state.differs_from_armed(handle) | link.differs_from(handle) != 0
+        if state.differs_from_armed(handle) != 0
+            || !self.has_high_part(hot, handle)
             || !is_well_formed(handle)
+            || thread == 0
+            || self.gate.id() == 0
         {
             return self.cancel_slowly(handle, caller);
         }
@@ -51,7 +48,7 @@ impl<M: Memory> Wheel<M> {
         if self.exchange(hot, state, state.plain_cancelled()).is_err() {
             return self.cancel_slowly(handle, caller);
         }
-        self.producer(token).count.cancels.bump(1);
+        self.count(thread, |c| &c.cancels, 1);
         probe!(cancel, self, handle, 1);
         1
     }
@@ -118,7 +115,7 @@ impl<M: Memory> Wheel<M> {
             // Acquire: what the callback did; pairs with `finish` or visit.end.
             let seen = word.load(Ordering::Acquire);
             let runs = if self.pooled {
-                StateWord(seen).runs_for(handle) && self.is_of_node(hot, handle)
+                StateWord(seen).runs_for(handle) && self.has_high_part(hot, handle)
             } else {
                 seen == handle
             };
@@ -134,11 +131,6 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    fn is_of_node(&self, hot: &Hot, handle: Handle) -> bool {
-        // Relaxed: the high part changes only when the word does.
-        Link(hot.link.load(Ordering::Relaxed)).high() == high_of(handle)
-    }
-
     /// The end of a callback that the driver did not run itself, or that a pool has
     /// dropped. `wake` wakes the threads that wait for the end.
     pub fn finish(&self, caller: &impl Caller, handle: Handle, wake: impl FnOnce()) {
@@ -151,7 +143,7 @@ impl<M: Memory> Wheel<M> {
             // AcqRel: what the callback did; pairs with `wait_for_callback`.
             match self.exchange(hot, state, next) {
                 Ok(_) => {
-                    self.give_back(self.owned(caller), index, next);
+                    self.give_back(caller.thread().unwrap_or(0), index, next);
                     break next;
                 }
                 Err(seen) => state = seen,
@@ -162,7 +154,7 @@ impl<M: Memory> Wheel<M> {
             // Race 6, in `driver/visit.rs`: has it come due?
             let hand = self.gate.hand();
             if next.deadline(hand) <= hand {
-                self.visit_soon(caller, index, hot, next);
+                self.request_look(caller, index);
             }
         }
         // Relaxed: the exchange was a fence.
@@ -172,15 +164,15 @@ impl<M: Memory> Wheel<M> {
     }
 
     /// Frees a timer that frees itself, after its callback. Driver only.
-    pub(super) fn free_fired(&self, own: Producer<'_>, handle: Handle) {
+    pub(super) fn free_fired(&self, thread: Thread, handle: Handle) {
         let index = index_of(handle);
         let hot = self.slab.hot(index);
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         // Another call may have armed it again, or freed it.
-        while state.is_of(handle) && !state.is_armed() && self.is_of_node(hot, handle) {
+        while state.is_of(handle) && !state.is_armed() && self.has_high_part(hot, handle) {
             let next = state.freed();
             match self.exchange(hot, state, next) {
-                Ok(_) => return self.give_back(Some(own), index, next),
+                Ok(_) => return self.give_back(thread, index, next),
                 Err(seen) => state = seen,
             }
         }

@@ -1,4 +1,4 @@
-//! An entry: the promise, in a bucket, that the driver visits a node at a tick.
+//! An entry: in a bucket of the driver, a node and the tick at which the driver visits it.
 //!
 //! ```text
 //!  63    62               26 25        0
@@ -16,19 +16,19 @@ use super::state::INDEX_BITS;
 const FAR_SHIFT: u32 = 63;
 const TICK_BITS: u32 = FAR_SHIFT - INDEX_BITS;
 const FAR_UNIT_BITS: u32 = 24;
-/// Promises beyond this distance are far. Together with the longest leap it is
+/// Entries beyond this distance are far. Together with the longest step it is
 /// half the range of an entry.
 pub(crate) const HORIZON: u64 = (1 << (TICK_BITS - 2)) - 1;
-/// No promise is further away than this.
+/// No entry is further away than this.
 const FARTHEST: u64 = 1 << (TICK_BITS + FAR_UNIT_BITS - 3);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub u64);
 
-/// The tick at or before `tick` that can be promised while the hand is at
+/// The tick at or before `tick` that an entry can have while the hand is at
 /// `hand`, which is before it.
 #[inline]
-pub(crate) fn promise_tick(tick: u64, hand: u64) -> u64 {
+pub(crate) fn entry_tick(tick: u64, hand: u64) -> u64 {
     if tick - hand <= HORIZON {
         tick
     } else {
@@ -43,7 +43,7 @@ impl Entry {
         Entry((tick << INDEX_BITS | u64::from(index)) & !(1 << FAR_SHIFT))
     }
 
-    /// For a tick that can be promised while the hand is at `hand`.
+    /// For a tick that an entry can have while the hand is at `hand`.
     #[inline]
     pub fn new(index: u32, tick: u64, hand: u64) -> Self {
         if tick.wrapping_sub(hand) <= HORIZON {
@@ -56,12 +56,6 @@ impl Entry {
     #[inline(always)]
     pub fn index(self) -> u32 {
         self.0 as u32 & ((1 << INDEX_BITS) - 1)
-    }
-
-    /// Whether it is for `tick`, which lies within half the range.
-    #[inline(always)]
-    pub fn is_for(self, tick: u64) -> bool {
-        self.0 ^ Entry::near(0, tick).0 < 1 << INDEX_BITS
     }
 
     /// The whole tick, which lies within half the range of `near`.
@@ -82,7 +76,7 @@ impl Entry {
 
 #[cfg(all(test, not(checked)))]
 mod tests {
-    use super::super::state::LEAP;
+    use super::super::state::STEP;
     use super::*;
 
     #[test]
@@ -90,18 +84,16 @@ mod tests {
         const INDEX: u32 = (1 << INDEX_BITS) - 1;
         for hand in [1 << 36, (1 << 37) - 1, 1 << 37, (1 << 62) + 12345] {
             for ahead in [1, 2, 1000, HORIZON, HORIZON + 1, 1 << 40, 1 << 57, 1 << 62] {
-                let tick = promise_tick(hand + ahead, hand);
+                let tick = entry_tick(hand + ahead, hand);
                 assert!(hand < tick && tick <= hand + ahead);
                 assert!(tick == hand + ahead || ahead > HORIZON);
                 let e = Entry::new(INDEX, tick, hand);
                 assert_eq!(e.index(), INDEX);
                 // From the old hand, and from the new one.
                 assert_eq!(e.tick(hand), tick);
-                assert_eq!(e.tick(hand - LEAP.min(hand)), tick);
-                assert_eq!(e.tick(hand + (tick - hand).min(LEAP)), tick);
+                assert_eq!(e.tick(hand - STEP.min(hand)), tick);
+                assert_eq!(e.tick(hand + (tick - hand).min(STEP)), tick);
                 assert_eq!(e.tick(tick), tick);
-                assert_eq!(e.is_for(tick), e.0 >> FAR_SHIFT == 0);
-                assert!(!e.is_for(tick - 1) && !e.is_for(tick + 1));
             }
         }
     }

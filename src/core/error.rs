@@ -11,6 +11,8 @@ pub(crate) enum Error {
     Limit = -libc::ENOSPC,
     /// No memory; nothing has changed.
     Memory = -libc::ENOMEM,
+    /// More threads use timers than there are numbers for.
+    Threads = -libc::EUSERS,
     /// Another thread drives.
     Busy = -libc::EBUSY,
     /// An argument is out of range.

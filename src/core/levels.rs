@@ -2,11 +2,12 @@
 //!
 //! # Why nothing is passed over
 //!
-//! An entry for tick `k`, placed when the hand was at `h < k`, lies in the slot
-//! of `k` on its level. The hand *enters* that slot at [`Place::entered`], which
-//! is after `h` and at or before `k`. When the hand moves from `a` to `b`, it
-//! enters the slot where it lands on each level whose digit changes. It passes over
-//! a slot only if the slot is empty.
+//! An entry for tick `k`, placed when the hand was at `h < k`, lies on the level of the highest
+//! bit in which `k` and `h` differ, in the slot of `k`. So `k` and the hand have the same digits
+//! on the levels above, and `k` has the greater digit on this one. That stays so until the hand
+//! *enters* the slot, at the first tick that has the digits of `k` from this level up. The
+//! hand goes from entered slot to entered slot, and over a slot only if the slot is empty. So the
+//! first slot is on the lowest level that has one, behind the digit of the hand.
 
 use super::tunables::{OVERFLOW_BITS, WORD};
 
@@ -20,7 +21,6 @@ struct Level {
     /// Buckets of the levels below; a multiple of [`WORD`].
     base: u32,
     shift: u32,
-    bits: u32,
 }
 
 /// The shape of a wheel.
@@ -30,13 +30,6 @@ pub(crate) struct Levels {
     of_bit: [u8; 64],
     pub count: u32,
     pub buckets: u32,
-}
-
-/// A bucket, and the tick at which the hand enters its slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub bucket: u32,
-    pub entered: u64,
 }
 
 impl Levels {
@@ -62,7 +55,6 @@ impl Levels {
                 mask: (1 << bits) - 1,
                 base: all.buckets,
                 shift,
-                bits,
             };
             all.buckets += (1u32 << bits).max(WORD);
             all.count += 1;
@@ -91,50 +83,26 @@ impl Levels {
         u32::from(self.of_bit[63 - ((k ^ hand) | 1).leading_zeros() as usize])
     }
 
-    /// Where an entry for tick `k` goes while the hand is at `hand < k`.
+    /// The bucket of tick `k` on a level.
     #[inline(always)]
-    pub fn place(&self, k: u64, hand: u64) -> Place {
-        self.place_on(k, self.level(k, hand))
-    }
-
-    /// The slot of tick `k` on a level.
-    #[inline(always)]
-    pub fn place_on(&self, k: u64, level: u32) -> Place {
+    pub fn bucket(&self, k: u64, level: u32) -> u32 {
         let l = self.levels[level as usize % MOST_LEVELS];
-        let slot = k >> l.shift;
-        Place {
-            bucket: l.base + (slot as u32 & l.mask),
-            entered: slot << l.shift,
-        }
+        l.base + ((k >> l.shift) as u32 & l.mask)
     }
 
-    /// The first marked tick after the hand, if it is of the lowest level, in the same
-    /// turn and in the word of bits that the next tick is in. `word` has the bits.
-    #[inline]
-    pub fn next_lowest(&self, hand: u64, word: impl FnOnce(u32) -> u64) -> Option<u64> {
-        let next = hand + 1;
-        let digit = next as u32 & self.levels[0].mask;
-        let marked = word(digit) >> (digit % WORD);
-        (digit != 0 && marked != 0).then(|| next + u64::from(marked.trailing_zeros()))
+    /// The tick at which the hand, which is at `hand`, enters a slot of a level, behind the one
+    /// that it is in.
+    #[inline(always)]
+    pub fn entered(&self, hand: u64, level: u32, slot: u32) -> u64 {
+        let l = self.levels[level as usize % MOST_LEVELS];
+        ((hand >> l.shift) & !u64::from(l.mask) | u64::from(slot)) << l.shift
     }
 
-    /// The slot after the one under the hand, on a level.
-    #[inline]
-    pub fn next_digit(&self, hand: u64, level: u32) -> u32 {
-        let l = self.levels[level as usize];
-        ((hand >> l.shift) + 1) as u32 & l.mask
-    }
-
-    /// The tick at which the hand enters the slot `distance` after the next one, and
-    /// whether that is in the same turn of the level.
-    #[inline]
-    pub fn entered(&self, hand: u64, level: u32, distance: u32) -> (u64, bool) {
-        let l = self.levels[level as usize];
-        let next = (hand >> l.shift) + 1;
-        let at = next + u64::from(distance);
-        let same_turn = at >> l.bits == hand >> l.shift >> l.bits;
-        // Past the last tick of 64 bits there is no slot: the result is not after the hand.
-        (at << l.shift, same_turn)
+    /// The slot of the hand on a level.
+    #[inline(always)]
+    pub fn digit(&self, hand: u64, level: u32) -> u32 {
+        let l = self.levels[level as usize % MOST_LEVELS];
+        (hand >> l.shift) as u32 & l.mask
     }
 }
 
@@ -143,41 +111,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The first tick after `hand` at which a bucket's slot is entered.
-    fn next_entered(levels: &Levels, level: u32, bucket: u32, hand: u64) -> u64 {
-        let (base, n) = levels.slots(level);
-        let distance = (bucket - base).wrapping_sub(levels.next_digit(hand, level)) & (n - 1);
-        levels.entered(hand, level, distance).0
-    }
-
     proptest! {
+        /// Also from a hand that has moved on since, up to that tick.
         #[test]
-        fn a_bucket_is_entered_after_the_hand_and_not_after_the_tick(
+        fn a_slot_is_entered_after_the_hand_and_not_after_the_tick(
             bits in 1u32..9, count in 1u32..6, hand in 0u64..1 << 62, by in 0u32..62, low: u64,
-        ) {
-            let levels = Levels::new(count, bits);
-            let k = hand + (1 << by) + (low & ((1 << by) - 1));
-            let at = levels.place(k, hand);
-            prop_assert!(hand < at.entered && at.entered <= k);
-            prop_assert_eq!(next_entered(&levels, levels.level(k, hand), at.bucket, hand), at.entered);
-        }
-
-        /// Also from a hand that is still before the one an entry was placed
-        /// for, as in a sweep.
-        #[test]
-        fn no_entry_is_passed_over(
-            bits in 1u32..9, count in 1u32..6, hand in 1u64..1 << 62, by in 0u32..62, low: u64,
-            back in 0u32..62, part in 0.0f64..1.0,
+            part in 0.0f64..1.0,
         ) {
             let levels = Levels::new(count, bits);
             let k = hand + (1 << by) + (low & ((1 << by) - 1));
             let level = levels.level(k, hand);
-            let at = levels.place(k, hand);
-            let behind = hand.saturating_sub(1 << back);
-            prop_assert!(next_entered(&levels, level, at.bucket, behind) <= k);
-            let to = hand + ((at.entered - hand) as f64 * part) as u64;
-            if to < at.entered {
-                prop_assert!(next_entered(&levels, level, at.bucket, to) <= k);
+            let slot = levels.bucket(k, level) - levels.slots(level).0;
+            let entered = levels.entered(hand, level, slot);
+            prop_assert!(hand < entered && entered <= k);
+            prop_assert!(levels.digit(hand, level) < slot);
+            let to = hand + ((entered - hand) as f64 * part) as u64;
+            if to < entered {
+                prop_assert_eq!(levels.entered(to, level, slot), entered);
+                prop_assert!(levels.digit(to, level) < slot);
             }
         }
     }
@@ -187,21 +138,14 @@ mod tests {
         let levels = Levels::new(4, 8);
         assert_eq!(levels.count, 10);
         assert_eq!(levels.buckets, 4 * 256 + 6 * 64);
-        assert_eq!(
-            levels.place(5, 4),
-            Place {
-                bucket: 5,
-                entered: 5
-            }
-        );
-        assert_eq!(
-            levels.place(0x312, 5),
-            Place {
-                bucket: 256 + 3,
-                entered: 0x300
-            }
-        );
+        assert_eq!(levels.bucket(5, levels.level(5, 4)), 5);
+        assert_eq!(levels.level(0x312, 5), 1);
+        assert_eq!(levels.bucket(0x312, 1), 256 + 3);
+        assert_eq!(levels.entered(5, 1, 3), 0x300);
         // The topmost level has two bits.
-        assert_eq!(levels.place(1 << 63, 5).bucket, 4 * 256 + 5 * 64 + 2);
+        assert_eq!(
+            levels.bucket(1 << 63, levels.level(1 << 63, 5)),
+            4 * 256 + 5 * 64 + 2
+        );
     }
 }

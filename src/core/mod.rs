@@ -1,24 +1,28 @@
-//! The core: no operating system, generic over memory. The model checkers run it
-//! unchanged.
+//! The core: timers, and the driver that fires them. It makes no system call but for memory. The
+//! model checkers run it unchanged.
 
+mod alarm;
 pub(crate) mod arm;
 mod buckets;
 mod cancel;
+mod chunks;
 pub(crate) mod driver;
 mod entry;
 pub(crate) mod error;
 mod gate;
-mod kick;
+pub(crate) mod inbox;
 mod levels;
 pub(crate) mod life;
-pub(crate) mod memory;
-pub(crate) mod node;
+pub(crate) mod link;
+mod note;
+pub(crate) mod period;
 pub(crate) mod place;
-mod queue;
-mod shard;
+mod query;
+pub(crate) mod record;
 pub(crate) mod slab;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod ticks;
+pub(crate) mod timer;
 pub(crate) mod tunables;
 pub(crate) mod wheel;

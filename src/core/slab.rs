@@ -11,6 +11,10 @@
 //! them. A thread takes fresh nodes in runs of whole cache lines, so that threads do not
 //! share lines.
 //!
+//! A block also has what the driver needs for the entries of its timers (`buckets.rs`): a
+//! *spot* for each timer, and chunks. There are so many chunks that the entries of all timers
+//! fit, in whichever buckets they are. So the driver never asks for memory.
+//!
 //! # The free list
 //!
 //! Only the owner pushes and pops; any thread may take the whole list. A thread without a
@@ -20,12 +24,13 @@
 //! pop. So the exchange cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
 
 use super::error::Error;
-use super::memory::{Memory, Pages};
-use super::node::{Fire, Hot, Rare};
 use super::place::make_at;
+use super::record::{Fire, Hot, Rare};
 use super::state::INDEX_BITS;
-use super::tunables::{BLOCKS, BLOCK_BITS, RUN};
+use super::tunables::{BLOCKS, BLOCK_BITS, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
+use crate::sys::maps::{map, unmap, Pages};
+use std::cell::Cell;
 
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The first index that is used: an entry must not be 0.
@@ -37,7 +42,15 @@ pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32 - FIRST;
 const FIRE_AT: usize = BLOCK * size_of::<Hot>();
 const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
 const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
-const BLOCK_BYTES: usize = RARE_AT + BLOCK * size_of::<Rare>();
+const SPOTS_AT: usize = RARE_AT + BLOCK * size_of::<Rare>();
+/// Of chunks, which are aligned to their size.
+pub(super) const CHUNK_BYTES: usize = 256;
+const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<Spot>()).next_multiple_of(CHUNK_BYTES);
+/// The number of a chunk: its block, and the bits of its number there.
+pub(super) const CHUNK_BITS: u32 = 18;
+
+/// Where the entry of a timer lies. The driver's alone.
+pub(super) type Spot = Cell<u32>;
 
 /// The hot records of every block that is not mapped. Never written. The model checkers'
 /// atomics cannot be static.
@@ -70,24 +83,32 @@ pub(crate) struct Slab {
     /// one array.
     directory: [AtomicPtr<u8>; BLOCKS],
     nowhere: Nowhere,
+    /// The number of chunks of a block.
+    pub(super) chunks: u32,
     /// The number of nodes that may be handed out: those for the limit on live timers, and
     /// one for each node that is used up.
     limit: AtomicU32,
     /// The next index that was never handed out.
     bump: AtomicU32,
-    /// Nodes freed by threads that have no shard.
+    /// Nodes freed by threads that have no number.
     strays: FreeList,
 }
 
 impl Slab {
+    /// A slab for timers whose entries lie in that number of buckets.
+    ///
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
-    pub unsafe fn make(at: *mut Slab, limit: u32) {
+    pub unsafe fn make(at: *mut Slab, limit: u32, buckets: u32) {
+        // Each bucket has at most one chunk that is not full.
+        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(buckets as usize);
+        debug_assert!(chunks < 1 << CHUNK_BITS);
         // SAFETY: the caller's promise.
         unsafe {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
                 nowhere: Nowhere::default(),
+                chunks: chunks as u32,
                 limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
                 strays: FreeList::default(),
@@ -156,6 +177,45 @@ impl Slab {
         unsafe { &*self.place(index).wrapping_add(RARE_AT + again).cast() }
     }
 
+    /// The driver's spot of a node that exists.
+    #[inline(always)]
+    pub(super) fn spot(&self, index: u32) -> &Spot {
+        let block = (index >> BLOCK_BITS) as usize;
+        // SAFETY: as above; there are spots at SPOTS_AT.
+        unsafe {
+            &*self
+                .part(block)
+                .add(SPOTS_AT)
+                .cast::<Spot>()
+                .add(index as usize % BLOCK)
+        }
+    }
+
+    /// The memory of a chunk of a block that is mapped.
+    #[inline(always)]
+    pub(super) fn chunk(&self, number: u32) -> *mut u8 {
+        let at = (number % (1 << CHUNK_BITS)) as usize * CHUNK_BYTES;
+        self.part((number >> CHUNK_BITS) as usize)
+            .wrapping_add(CHUNKS_AT + at)
+    }
+
+    /// The beginning of a block that is mapped.
+    #[inline(always)]
+    fn part(&self, block: usize) -> *mut u8 {
+        // Acquire: pairs with the Release in `map_block`.
+        let entry = self.directory[block].load(Ordering::Acquire);
+        entry.wrapping_add(block * FIRE_AT)
+    }
+
+    fn block_bytes(&self) -> usize {
+        CHUNKS_AT + self.chunks as usize * CHUNK_BYTES
+    }
+
+    #[inline(always)]
+    pub fn prefetch_spot(&self, index: u32) {
+        prefetch(self.spot(index));
+    }
+
     #[inline(always)]
     pub fn prefetch_hot(&self, index: u32) {
         prefetch(self.place(index));
@@ -169,7 +229,7 @@ impl Slab {
     }
 
     /// Makes sure that the block of `index` is mapped.
-    fn map_block<M: Memory>(&self, memory: &M, index: u32) -> Result<(), Error> {
+    fn map_block(&self, index: u32) -> Result<(), Error> {
         let block = (index >> BLOCK_BITS) as usize;
         let slot = &self.directory[block];
         let nowhere = self.nowhere(block);
@@ -181,13 +241,13 @@ impl Slab {
         let pages = if block == 0 {
             Pages::Small
         } else {
-            Pages::Huge
+            Pages::Huge(SPOTS_AT)
         };
-        let fresh = memory.map(BLOCK_BYTES, pages);
+        let fresh = map(self.block_bytes(), pages);
         if fresh.is_null() {
             return Err(Error::Memory);
         }
-        // SAFETY: BLOCK_BYTES zeroed bytes, seen by nobody else yet.
+        // SAFETY: zeroed bytes for all of it, seen by nobody else yet.
         unsafe {
             init(fresh.cast::<Hot>(), BLOCK);
             init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
@@ -200,7 +260,7 @@ impl Slab {
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.
-            unsafe { memory.unmap(fresh, BLOCK_BYTES) };
+            unsafe { unmap(fresh, self.block_bytes()) };
         }
         Ok(())
     }
@@ -281,7 +341,7 @@ impl Slab {
     /// Takes a run of fresh nodes, whose state words are 0: one, and the others into the
     /// caller's own list.
     #[inline(never)]
-    pub fn take_run<M: Memory>(&self, memory: &M, free: &FreeList) -> Result<u32, Error> {
+    pub fn take_run(&self, free: &FreeList) -> Result<u32, Error> {
         // Relaxed: an old value is a lower one; the caller tries again.
         let end = FIRST + self.limit.load(Ordering::Relaxed).min(MOST);
         // Relaxed: only compared; the exchange decides.
@@ -293,7 +353,7 @@ impl Slab {
             // A run ends where a line and a block do. Reserve before
             // committing: a failed map takes no index.
             let next = (index / RUN * RUN + RUN).min(end);
-            self.map_block(memory, index)?;
+            self.map_block(index)?;
             // AcqRel: pairs with `indices`.
             match self
                 .bump
@@ -318,11 +378,6 @@ impl Slab {
         FIRST..self.bump.load(Ordering::Acquire)
     }
 
-    /// The nodes that were handed out so far.
-    pub fn used(&self) -> impl Iterator<Item = (u32, &Hot)> {
-        self.indices().map(|n| (n, self.hot(n)))
-    }
-
     /// Bytes of the hot and fire records that were handed out so far.
     pub fn bytes(&self) -> u64 {
         let one = size_of::<Hot>() + size_of::<Fire>();
@@ -330,13 +385,13 @@ impl Slab {
     }
 
     /// # Safety
-    /// No thread uses the slab any more; `memory` is its source.
-    pub unsafe fn unmap<M: Memory>(&mut self, memory: &M) {
+    /// No thread uses the slab any more.
+    pub unsafe fn unmap(&mut self) {
         for (block, entry) in self.directory.iter().enumerate() {
             let entry = entry.load(Ordering::Acquire);
             if entry != self.nowhere(block) {
                 // SAFETY: mapped by `map_block`.
-                unsafe { memory.unmap(entry.wrapping_add(block * FIRE_AT), BLOCK_BYTES) };
+                unsafe { unmap(entry.wrapping_add(block * FIRE_AT), self.block_bytes()) };
             }
         }
     }
@@ -347,7 +402,6 @@ impl Slab {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::tests::Heap;
     use loom::sync::Arc;
     use loom::thread;
 
@@ -359,14 +413,14 @@ mod model {
             let mut place = std::mem::MaybeUninit::zeroed();
             // SAFETY: zeroed, and made before it is used.
             let slab: Slab = unsafe {
-                Slab::make(place.as_mut_ptr(), MOST);
+                Slab::make(place.as_mut_ptr(), MOST, 1);
                 place.assume_init()
             };
             let mut world = Arc::new((slab, FreeList::default()));
             let theirs = world.clone();
             let owner = thread::spawn(move || {
                 let (slab, list) = &*theirs;
-                slab.map_block(&Heap, FIRST).unwrap();
+                slab.map_block(FIRST).unwrap();
                 slab.push_chain(list, FIRST, FIRST);
             });
             let (slab, list) = &*world;
@@ -383,7 +437,7 @@ mod model {
             owner.join().unwrap();
             let (slab, _) = Arc::get_mut(&mut world).unwrap();
             // SAFETY: nobody else uses it any more.
-            unsafe { slab.unmap(&Heap) };
+            unsafe { slab.unmap() };
         });
     }
 }
@@ -391,13 +445,12 @@ mod model {
 #[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;
-    use crate::tests::Heap;
 
     fn slab(limit: u32) -> Slab {
         let mut place = std::mem::MaybeUninit::zeroed();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
-            Slab::make(place.as_mut_ptr(), limit);
+            Slab::make(place.as_mut_ptr(), limit, 1);
             place.assume_init()
         }
     }
@@ -409,7 +462,7 @@ mod tests {
         if slab.steal(Some(other), own) {
             return Ok(slab.pop(own).unwrap());
         }
-        slab.take_run(&Heap, own)
+        slab.take_run(own)
     }
 
     #[test]
@@ -425,7 +478,7 @@ mod tests {
         assert_eq!(alloc(), Ok(b));
         assert_eq!(alloc(), Ok(a));
         // SAFETY: nobody else uses it.
-        unsafe { slab.unmap(&Heap) };
+        unsafe { slab.unmap() };
     }
 
     #[test]
@@ -440,6 +493,6 @@ mod tests {
         slab.push(Some(&other), a);
         assert_eq!(alloc(&slab, &own, &other), Ok(a));
         // SAFETY: nobody else uses it.
-        unsafe { slab.unmap(&Heap) };
+        unsafe { slab.unmap() };
     }
 }

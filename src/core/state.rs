@@ -13,7 +13,7 @@
 //! A handle has the high part of the generation, the index of the node in 26 bits, and the
 //! low half of the state word of a plain armed timer. So one exclusive or of word and
 //! handle checks the low part of the generation and every flag at once. The high part
-//! lies beside the word, in the link (`node.rs`).
+//! lies beside the word, in the link (`link.rs`).
 //!
 //! # The deadline
 //!
@@ -34,7 +34,7 @@
 //!
 //! The restored tick is exact while the hand is within half the range, 2^37 units,
 //! of the deadline. The hand stays that close to a pending timer: a visit is
-//! promised at or before the deadline, and the hand moves at most [`LEAP`] ticks at
+//! promised at or before the deadline, and the hand moves at most [`STEP`] ticks at
 //! once while a timer is armed. A thread may be stopped between its exchange and
 //! its check. It repairs its word when it continues (`arm.rs`).
 //!
@@ -73,7 +73,7 @@ const DRAINED: u64 = 2 << EXP_SHIFT;
 const GEN_SHIFT: u32 = 8;
 /// Bits of a generation in the word, and beside it.
 const GEN_LOW_BITS: u32 = 18;
-pub(crate) const GEN_HIGH_BITS: u32 = 12;
+pub(crate) const GEN_HIGH_BITS: u32 = 10;
 const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 const GEN: u64 = LOW & !((1 << GEN_SHIFT) - 1);
@@ -87,7 +87,7 @@ const UNIT_BITS: u32 = 9;
 const NEAR: u64 = 3 << (MANTISSA_BITS - 3);
 /// The maximum step of the hand while a timer is armed. A driver that wakes when it is told
 /// is at most as far behind the clock.
-pub(crate) const LEAP: u64 = 1 << (MANTISSA_BITS - 3);
+pub(crate) const STEP: u64 = 1 << (MANTISSA_BITS - 3);
 /// The tick of a timer that is due never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
@@ -95,7 +95,9 @@ pub(crate) const NEVER: u64 = u64::MAX;
 pub(crate) const GEN_BITS: u32 = GEN_LOW_BITS + GEN_HIGH_BITS;
 pub(crate) const GEN_MASK: u32 = (1 << GEN_BITS) - 1;
 /// Bits of the index of a node.
-pub(crate) const INDEX_BITS: u32 = 64 - LOW_BITS - GEN_HIGH_BITS;
+pub(crate) const INDEX_BITS: u32 = 26;
+/// The bits of a handle between the index and the high part: zeros.
+pub(crate) const HANDLE_GAP: u64 = (1 << (64 - GEN_HIGH_BITS)) - (1 << (LOW_BITS + INDEX_BITS));
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 
 /// The name of a timer: never 0.
@@ -117,7 +119,7 @@ pub(crate) fn high_of(handle: Handle) -> u64 {
 /// that is not plain and armed must not match.
 #[inline(always)]
 pub(crate) fn is_well_formed(handle: Handle) -> bool {
-    handle & ((1 << GEN_SHIFT) - 1) == LIVE | ARMED
+    handle & ((1 << GEN_SHIFT) - 1 | HANDLE_GAP) == LIVE | ARMED
 }
 
 /// The handle of a node's generation.
@@ -440,7 +442,7 @@ mod tests {
             (1 << 38) + 1,
             1 << 62,
         ] {
-            for delay in [0, 1, 63, 64, LEAP, (1 << 36) - 1, 1 << 36, NEAR - 1] {
+            for delay in [0, 1, 63, 64, STEP, (1 << 36) - 1, 1 << 36, NEAR - 1] {
                 assert_eq!(rounded(hand + delay, hand), hand + delay);
             }
         }
@@ -450,11 +452,11 @@ mod tests {
     /// began, and the other way round.
     #[test]
     fn a_deadline_is_exact_from_both_ends_of_a_leap() {
-        for hand in [LEAP, 1 << 40, 1 << 62] {
+        for hand in [STEP, 1 << 40, 1 << 62] {
             for delay in [0, 1, NEAR - 1] {
                 let s = word().armed(hand + delay, hand);
-                assert_eq!(s.deadline(hand - LEAP), hand + delay);
-                assert_eq!(s.deadline(hand + LEAP), hand + delay);
+                assert_eq!(s.deadline(hand - STEP), hand + delay);
+                assert_eq!(s.deadline(hand + STEP), hand + delay);
             }
         }
     }

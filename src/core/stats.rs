@@ -1,4 +1,4 @@
-//! Statistics: each thread counts in its shard, the driver in its own words, so no
+//! Statistics: each thread counts in its inbox, the driver in its own words, so no
 //! counter is a contended line. A reader adds them up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,11 @@ impl Tally {
         self.0.fetch_add(by, Ordering::Relaxed);
     }
 
+    /// Replaces the count.
+    pub fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -31,7 +36,7 @@ impl Tally {
     }
 }
 
-/// The counts of the owner of a shard.
+/// The counts of a thread.
 #[derive(Default)]
 #[repr(C)]
 pub(crate) struct Count {
@@ -43,24 +48,14 @@ pub(crate) struct Count {
     pub moves: Tally,
     /// Pending timers that a call has ended: deleted, shut down or freed.
     pub cancels: Tally,
-    /// Entries pushed; of these, those pushed because the hand had passed.
-    pub pushes: Tally,
-    pub repeats: Tally,
+    /// Notes written into inboxes.
+    pub notes: Tally,
     pub setups: Tally,
     pub frees: Tally,
     pub kicks: Tally,
 }
 
-impl Count {
-    /// Counts an arm of a timer that was pending or not, where one thread writes.
-    #[inline(always)]
-    pub fn arm(&self, was: bool) {
-        self.arms.bump(1);
-        self.moves.bump(was.into());
-    }
-}
-
-/// The counts of the driver, beside those in its shard.
+/// The counts of the driver, in addition to those of its thread.
 #[derive(Default)]
 pub(crate) struct Driven {
     pub sweeps: Tally,
@@ -69,7 +64,6 @@ pub(crate) struct Driven {
     pub periods: Tally,
     pub missed: Tally,
     pub drained: Tally,
-    /// Entries placed again, and taken out of buckets.
-    pub placed: Tally,
-    pub taken: Tally,
+    /// Entries in buckets. Not a sum: the last value.
+    pub entries: Tally,
 }

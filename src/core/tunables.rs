@@ -1,15 +1,23 @@
-//! Sizes that shrink under the model checkers, so that wraps, cascades, full
-//! chunks and reuse happen within a handful of steps.
+//! Sizes that shrink under the model checkers, so that wraps, cascades, full chunks and
+//! reuse happen within a handful of steps.
 
 /// Whether this build runs under a model checker.
 pub(crate) const CHECKED: bool = cfg!(checked);
 
-/// Entries of a chunk. A chunk is 256 bytes: a link and 31 entries.
+/// Threads that can use timers at the same time, and one: the number 0 is no thread.
+pub(crate) const THREADS: usize = if CHECKED { 8 } else { 1 << 15 };
+
+/// Notes of a chunk. A chunk is 256 bytes: a link and the notes.
+pub(crate) const NOTES: usize = if CHECKED { 2 } else { 63 };
+/// Chunks of notes that are mapped at once, as a power of two.
+pub(crate) const NOTE_CHUNK_BITS: u32 = if CHECKED { 3 } else { 13 };
+/// The number of such mappings: places for half a billion notes.
+pub(crate) const NOTE_BLOCKS: usize = if CHECKED { 8 } else { 1024 };
+/// Notes that a driver takes from an inbox at once.
+pub(crate) const BATCH: usize = if CHECKED { 2 } else { 32 };
+
+/// Entries of a chunk of a bucket. A chunk is 256 bytes: a header and the entries.
 pub(crate) const ENTRIES: usize = if CHECKED { 2 } else { 31 };
-/// Bytes of the first region that a shard takes for chunks. Each region is
-/// twice as large as the one before, up to [`LARGEST_REGION`].
-pub(crate) const FIRST_REGION: usize = if CHECKED { 1024 } else { 16 << 10 };
-pub(crate) const LARGEST_REGION: usize = if CHECKED { 2048 } else { 2 << 20 };
 
 /// Timers of a block of the slab, as a power of two. A block holds 2 MB of hot
 /// records, which one huge page maps.
@@ -39,20 +47,12 @@ pub(crate) const RUN: u32 = if CHECKED {
     64
 };
 
-/// Shards that have a mask bit of their own. Beyond that shards share bits.
-pub(crate) const MASK_BITS: u32 = if cfg!(loom) { 2 } else { 64 };
 /// Slots of an overflow level, as a power of two.
 pub(crate) const OVERFLOW_BITS: u32 = if CHECKED { 3 } else { 6 };
-/// Buckets of a word of the summary. A level has whole words.
+/// Buckets of a word of bits. A level has whole words.
 pub(crate) const WORD: u32 = if CHECKED { 8 } else { 64 };
 
-/// Entries read before a sleep, in one bucket and in all.
-pub(crate) const PEEK: usize = if CHECKED { 4 } else { 64 };
-pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 512 };
-
-/// Pushes of a thread between two checks for a majority of dead entries.
-pub(crate) const CLEAN_OFTEN: u64 = if CHECKED { 2 } else { 8192 };
-/// Entries that one sweep cleans up.
-pub(crate) const CLEAN_PIECE: usize = if CHECKED { 4 } else { 4096 };
+/// Entries whose timers the driver reads before it sleeps.
+pub(crate) const SETTLE: usize = if CHECKED { 4 } else { 64 };
 /// Tries of an allocation to find a free node.
 pub(crate) const TRIES: u32 = if cfg!(loom) { 1 } else { 64 };

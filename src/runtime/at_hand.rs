@@ -1,6 +1,5 @@
-//! The thread-local memory of the library: the thread's last wheel and its shard
-//! there, which every arm and cancel reads; the base of the coarse clock; the table
-//! of further wheels; and the innermost frame of a callback.
+//! The thread-local memory of the library: the number of the thread, which every arm and
+//! cancel reads, and the innermost frame of a callback.
 //!
 //! Where the platform allows it, these words lie in the static part of thread-local
 //! memory (the initial-exec model). A shared library then reads them with two
@@ -9,32 +8,14 @@
 //! `make check-exports` limits its use. Stable Rust can define such a symbol only
 //! in assembly.
 
-use crate::core::wheel::Token;
-use crate::sys::counter::Base;
 use std::cell::Cell;
 use std::ffi::c_void;
 
-/// A shard that the thread holds.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct Held {
-    /// The id of the wheel.
-    pub id: u64,
-    pub token: Token,
-}
-
-/// Not 0, which a wheel's id is in a forked child.
-pub(super) const NONE: Held = Held {
-    id: u64::MAX,
-    token: Token(std::ptr::null_mut()),
-};
-
+/// All zero: no number, and no frame.
 #[repr(C)]
 pub(super) struct AtHand {
-    pub last: Cell<Held>,
-    pub base: Cell<Base>,
-    /// The first page of `table.rs`, or null.
-    pub table: Cell<*const c_void>,
+    /// The number of the thread, or 0.
+    pub thread: Cell<u64>,
     /// The innermost frame of `frames.rs`, or null.
     pub inside: Cell<*const c_void>,
 }
@@ -45,54 +26,44 @@ pub(super) struct AtHand {
     not(any(miri, checked))
 ))]
 mod place {
-    use super::{AtHand, Held};
-    #[cfg(target_arch = "x86_64")]
-    use crate::core::wheel::{Shard, Token};
+    use super::AtHand;
 
-    // As the thread-local variable below. Its zeros: no base has the time 0, and no
-    // page the address 0.
+    // As the thread-local variable below.
     std::arch::global_asm!(
-        ".pushsection .tdata.hwheel_at_hand,\"awT\",%progbits",
+        ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
         ".globl hwheel_at_hand",
         ".hidden hwheel_at_hand",
         ".type hwheel_at_hand, %object",
-        ".size hwheel_at_hand, 48",
+        ".size hwheel_at_hand, 16",
         ".p2align 4",
         "hwheel_at_hand:",
-        ".quad -1",
-        ".zero 40",
+        ".zero 16",
         ".popsection",
     );
 
-    const _: () = assert!(size_of::<AtHand>() == 48 && align_of::<AtHand>() <= 16);
+    const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
 
-    /// The last wheel and the shard there, in the fewest instructions.
+    /// The number of the thread, in the fewest instructions.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
-    pub fn last() -> Held {
-        let (id, shard): (u64, *mut Shard);
-        // SAFETY: reads the first two words of the calling thread's
-        // `hwheel_at_hand`.
+    pub fn thread() -> u32 {
+        let mut number: u64;
+        // SAFETY: reads the first word of the calling thread's `hwheel_at_hand`.
         unsafe {
             std::arch::asm!(
                 "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
-                "mov {1}, qword ptr fs:[{0}]",
-                "mov {0}, qword ptr fs:[{0} + 8]",
-                out(reg) shard,
-                out(reg) id,
+                "mov {0}, qword ptr fs:[{0}]",
+                out(reg) number,
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        Held {
-            id,
-            token: Token(shard),
-        }
+        number as u32
     }
 
     #[cfg(not(target_arch = "x86_64"))]
     #[inline(always)]
-    pub fn last() -> Held {
-        with(|mine| mine.last.get())
+    pub fn thread() -> u32 {
+        with(|mine| mine.thread.get()) as u32
     }
 
     #[inline(always)]
@@ -121,8 +92,8 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: 48 bytes of this thread, which lives while this runs; at first they
-        // are no wheel with a null token, no base, and null pointers.
+        // SAFETY: 16 bytes of this thread, which lives while this runs; at first they
+        // are zeros.
         f(unsafe { &*at })
     }
 }
@@ -134,14 +105,12 @@ mod place {
     not(any(miri, checked))
 )))]
 mod place {
-    use super::{AtHand, Base, Cell, NONE};
+    use super::{AtHand, Cell};
 
     thread_local! {
         static AT_HAND: AtHand = const {
             AtHand {
-                last: Cell::new(NONE),
-                base: Cell::new(Base::NONE),
-                table: Cell::new(std::ptr::null()),
+                thread: Cell::new(0),
                 inside: Cell::new(std::ptr::null()),
             }
         };
@@ -153,8 +122,8 @@ mod place {
     }
 
     #[inline(always)]
-    pub fn last() -> super::Held {
-        with(|mine| mine.last.get())
+    pub fn thread() -> u32 {
+        with(|mine| mine.thread.get()) as u32
     }
 }
 
@@ -162,10 +131,4 @@ mod place {
 #[path = "../tests/sys/at_hand.rs"]
 mod place;
 
-pub(super) use place::{last, with};
-
-/// The address of the calling thread's memory: no other living thread has it.
-#[inline(always)]
-pub(super) fn address() -> *mut () {
-    with(|mine| std::ptr::from_ref(mine).cast_mut().cast())
-}
+pub(super) use place::{thread, with};

@@ -5,7 +5,7 @@ use super::pool::{Offer, Pool};
 use super::register::wait_for;
 use super::{Errno, Host};
 use crate::core::driver::Fired;
-use crate::core::node::KEYED;
+use crate::core::period::KEYED;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -83,7 +83,6 @@ impl Host {
                 self.finish(fired.handle);
             }
             Offer::Dropped => self.finish(fired.handle),
-            Offer::Revoked => {}
         }
     }
 

@@ -2,15 +2,13 @@
 
 use super::frames::{Frame, ANY};
 use super::host::LATENESS;
-use super::{number, time, Errno, Host};
+use super::{at_hand, time, Errno, Host};
 use crate::core::driver::{Drive, Fired, Sink};
-use crate::core::node::KEYED;
+use crate::core::period::KEYED;
 use crate::core::stats::Tally;
-use crate::core::ticks::NEAR_BELOW;
 use crate::sync::{fence, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
-use crate::sys::maps::Mmap;
 
 // `drive`: there is no tick thread; there is one; a thread ends it, or starts it.
 pub(super) const IDLE: u32 = 0;
@@ -47,7 +45,7 @@ impl Host {
     /// is dropped and counted. True if all due timers have fired.
     pub(super) fn sweep(
         &self,
-        drive: &mut Drive<'_, Mmap>,
+        drive: &mut Drive<'_>,
         now: u64,
         bounds: Bounds,
         event: Room<'_>,
@@ -77,11 +75,17 @@ impl Host {
         })
     }
 
+    /// The driver's lock.
+    #[inline]
+    pub(super) fn right_to_drive(&self) -> Result<Drive<'_>, Errno> {
+        Ok(self.wheel.drive(at_hand::thread())?)
+    }
+
     /// The driver's lock, for a call that is right for the wheel's clock. Fails in a
     /// callback, beside another driver, and while a tick thread is being started: either
     /// this call sees the start, or `start` sees that the lock is taken.
     #[inline]
-    fn take(&self, is_right: bool) -> Result<Drive<'_, Mmap>, Errno> {
+    fn take(&self, is_right: bool) -> Result<Drive<'_>, Errno> {
         self.check()?;
         if !is_right {
             return Err(-libc::EINVAL);
@@ -93,7 +97,7 @@ impl Host {
         {
             return Err(-libc::EBUSY);
         }
-        let drive = self.wheel.drive()?;
+        let drive = self.right_to_drive()?;
         // Relaxed: `start` has the lock after it has set this.
         if self.drive.load(Ordering::Relaxed) != IDLE {
             return Err(-libc::EBUSY);
@@ -109,53 +113,10 @@ impl Host {
         let mut drive = self.take(self.clock.is_none())?;
         let now = self.manual.raise(now);
         if drive.nothing_due(now) {
-            if self.pool.is_none() {
-                self.manual.appoint();
-            }
             drive.leave();
             return Ok(true);
         }
         Ok(self.sweep(&mut drive, now, bounds, event))
-    }
-
-    /// Advances without room for events and without bounds. Checks `now`; returns 0 or
-    /// an error. The short way is for the keeper of the clock, above all at a tick with
-    /// nothing due. A manual wheel has no tick thread, so the lock alone says whether
-    /// another thread drives.
-    #[inline(always)]
-    pub fn advance_all(&self, now: u64) -> i32 {
-        if !self.manual.is_keeper() {
-            return self.advance_slowly(now);
-        }
-        if !self.wheel.is_quiet(now) {
-            return self.advance_due(now);
-        }
-        self.manual.keep(now);
-        0
-    }
-
-    #[inline(never)]
-    fn advance_due(&self, now: u64) -> i32 {
-        if !self.is_ours() || now >= NEAR_BELOW {
-            return self.advance_slowly(now);
-        }
-        let Ok(mut drive) = self.wheel.drive() else {
-            return self.advance_slowly(now);
-        };
-        let now = self.manual.raise(now);
-        // If nothing was changed, something is due.
-        if drive.was_changed() && drive.nothing_due(now) {
-            drive.note_quiet(false);
-            drive.leave();
-        } else if self.sweep(&mut drive, now, Bounds::default(), None) {
-            drive.note_quiet(true);
-        }
-        0
-    }
-
-    #[inline(never)]
-    fn advance_slowly(&self, now: u64) -> i32 {
-        number(self.advance(now, Bounds::default(), None).map(|_| 0))
     }
 
     /// Fires the timers that are due on the wheel's clock, and sets the alarm for
@@ -176,7 +137,6 @@ impl Host {
             taken => taken?,
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
-        let turn = self.leaving.begin();
         loop {
             let sleep = match self.alarm() {
                 Some(_) if done => self.sleep(&mut drive),
@@ -199,12 +159,11 @@ impl Host {
             // Acquire: what the refused thread knew; pairs with the Release above.
             self.refused.swap(0, Ordering::Acquire);
         }
-        self.leaving.end(turn);
         Ok(done)
     }
 
     /// Sets the alarm for the next visit, unless that is due.
-    pub(super) fn sleep(&self, drive: &mut Drive<'_, Mmap>) -> Sleep {
+    pub(super) fn sleep(&self, drive: &mut Drive<'_>) -> Sleep {
         let (now, mut sleep) = (self.now(), Sleep::Alarm);
         drive.sleep(|ns| {
             sleep = match self.alarm() {

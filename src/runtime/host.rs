@@ -1,19 +1,15 @@
 //! A wheel and its environment.
 
 use super::keys::Keys;
-use super::leaving::Leaving;
-use super::list::Node;
 use super::manual::Manual;
 use super::pool::Pool;
-use super::register::{Living, Register};
+use super::register::Register;
 use super::{Errno, Executor};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
 use crate::core::wheel::Wheel;
 use crate::sync::{AtomicI32, AtomicU32, Guarded, Mutex};
-use crate::sys::counter::Counter;
 use crate::sys::event::Event;
-use crate::sys::maps::Mmap;
 use crate::sys::thread::Thread;
 
 /// Counts of lateness, one for each power of two of nanoseconds.
@@ -25,14 +21,11 @@ pub(crate) type Call = unsafe fn(&Host, &Fired);
 /// A wheel and its environment. This is `struct hwheel`.
 #[repr(C)]
 pub(crate) struct Host {
-    pub wheel: Wheel<Mmap>,
+    pub wheel: Wheel,
     pub id: u64,
     pub(super) register: &'static Mutex<Register>,
-    pub(super) living: Node<Living>,
     /// The system's clock that the wheel uses; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,
-    /// Delays start at this reading of the clock.
-    pub(super) counter: Option<Counter>,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
     /// The caller's time, on a manual clock.
@@ -42,7 +35,6 @@ pub(crate) struct Host {
     pub(super) drive: AtomicU32,
     /// 1 if a poll was refused because another thread drives.
     pub(super) refused: AtomicU32,
-    pub(super) leaving: Leaving,
     /// 1 while a thread stops the wheel.
     pub(super) stopping: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
@@ -61,7 +53,7 @@ pub(crate) struct Host {
 const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
 
 // SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
-// STARTING, and `next` under the register's lock; the rest is atomic.
+// STARTING, and the rest is atomic.
 unsafe impl Sync for Host {}
 // SAFETY: as above.
 unsafe impl Send for Host {}

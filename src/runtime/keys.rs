@@ -45,8 +45,7 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::memory::Memory;
-use crate::core::node::{AUTO, KEYED};
+use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{lock, Mutex, MutexGuard};
@@ -122,9 +121,9 @@ impl Keys {
 
     /// Gives `key` a timer: true if it replaces a pending one. If that has the
     /// same function it is moved, which needs no memory.
-    pub fn set<M: Memory>(
+    pub fn set(
         &self,
-        wheel: &Wheel<M>,
+        wheel: &Wheel,
         caller: &impl Caller,
         key: &[u8],
         func: usize,
@@ -191,9 +190,9 @@ impl Keys {
     }
 
     /// Moves the pending timer of `key`; false if there is none.
-    pub fn shift<M: Memory>(
+    pub fn shift(
         &self,
-        wheel: &Wheel<M>,
+        wheel: &Wheel,
         caller: &impl Caller,
         key: &[u8],
         ns: u64,
@@ -203,7 +202,7 @@ impl Keys {
     }
 
     /// Ends the pending timer of `key`; false if there is none.
-    pub fn delete<M: Memory>(&self, wheel: &Wheel<M>, caller: &impl Caller, key: &[u8]) -> bool {
+    pub fn delete(&self, wheel: &Wheel, caller: &impl Caller, key: &[u8]) -> bool {
         self.named(key, |entry| {
             // If not, it has fired, and the driver will fetch the entry.
             let deleted = wheel.cancel(caller, entry.get().handle, false) == Ok(true);
@@ -215,7 +214,7 @@ impl Keys {
         .unwrap_or(false)
     }
 
-    pub fn pending<M: Memory>(&self, wheel: &Wheel<M>, key: &[u8]) -> bool {
+    pub fn pending(&self, wheel: &Wheel, key: &[u8]) -> bool {
         self.named(key, |e| wheel.is_pending(e.get().handle)) == Some(Ok(true))
     }
 
@@ -251,12 +250,7 @@ impl Keys {
 }
 
 /// Moves a timer if it is pending; one that has fired may be gone.
-fn shift<M: Memory>(
-    wheel: &Wheel<M>,
-    caller: &impl Caller,
-    timer: Handle,
-    ns: u64,
-) -> Result<bool, Error> {
+fn shift(wheel: &Wheel, caller: &impl Caller, timer: Handle, ns: u64) -> Result<bool, Error> {
     match wheel.arm(caller, timer, ns, How::Pending) {
         Err(Error::Stale) => Ok(false),
         other => other,

@@ -4,12 +4,10 @@ use super::drive::IDLE;
 use super::frames::ANY;
 use super::host::{Call, Host};
 use super::keys::Keys;
-use super::leaving::Leaving;
-use super::list::Node;
 use super::manual::Manual;
 use super::pool::Pool;
 use super::register::REGISTER;
-use super::{local, thread, Errno, Options};
+use super::{numbers, thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
@@ -17,10 +15,8 @@ use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicI32, AtomicU32, Guarded, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
-use crate::sys::counter::Counter;
 use crate::sys::event::Event;
 use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
-use crate::sys::maps::Mmap;
 use crate::sys::{quietly, seed};
 
 /// 0 before the first wheel.
@@ -70,7 +66,7 @@ impl Host {
             return Err(-libc::ENOMEM);
         }
         // SAFETY: zeroed, page-aligned, and seen by nobody else.
-        if let Err(e) = unsafe { Wheel::make(&raw mut (*at).wheel, Mmap, config) } {
+        if let Err(e) = unsafe { Wheel::make(&raw mut (*at).wheel, config) } {
             // SAFETY: as above; nothing was left there.
             unsafe { unmap_wiped(at.cast(), size_of::<Host>()) };
             return Err(e.into());
@@ -80,16 +76,13 @@ impl Host {
             make_at!(at => Host {
                 id: id,
                 register: register,
-                living: Node::new(&raw const (*at).wheel),
                 clock: clock,
-                counter: options.coarse.then(Counter::measure).flatten(),
                 pool: pool,
                 executor: options.executor,
-                manual: Manual::new(start, clock.is_none()),
+                manual: Manual::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
-                leaving: Leaving::default(),
                 stopping: AtomicU32::new(0),
                 end: Event::default(),
                 thread: Guarded::new(None),
@@ -103,11 +96,9 @@ impl Host {
         }
         // SAFETY: just written.
         let host = unsafe { &*at };
-        let wiped = wipe_in_child(at.cast());
-        let made = if wiped && local::enter(&host.living, register) {
+        let made = if wipe_in_child(at.cast()) && numbers::prepare() {
             let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
-            let hired = host.pool.as_ref().map_or(Ok(()), hire);
-            hired.inspect_err(|_| local::leave(&host.living, register))
+            host.pool.as_ref().map_or(Ok(()), hire)
         } else {
             Err(-libc::ENOMEM)
         };
@@ -153,7 +144,6 @@ impl Host {
         quietly(|| {
             if host.is_ours() {
                 host.pool.iter().for_each(Pool::dismiss);
-                local::leave(&host.living, host.register);
             }
         });
         // A forked child may keep the descriptor open. Then an epoll that has it would report a

@@ -7,11 +7,10 @@ pub(crate) mod drive;
 mod frames;
 mod host;
 pub(crate) mod keys;
-pub(crate) mod leaving;
 mod life;
 mod list;
-mod local;
-pub(crate) mod manual;
+mod manual;
+mod numbers;
 pub(crate) mod options;
 pub(crate) mod pool;
 mod register;
@@ -51,6 +50,7 @@ pub(crate) fn words(error: i32) -> Option<&'static CStr> {
         libc::EINVAL => c"an argument is not valid, or not for this wheel",
         libc::ENOSPC => c"the limit on live timers is reached",
         libc::ENOMEM => c"out of memory",
+        libc::EUSERS => c"too many threads use timers",
         libc::EBUSY => c"the wheel is in use by a driver or by a stop",
         libc::EDEADLK => c"the call would wait for itself",
         libc::ESHUTDOWN => c"the timer or the wheel is shut down, or this is a forked child",

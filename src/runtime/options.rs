@@ -15,8 +15,6 @@ pub(crate) struct Options {
     pub slots: u32,
     pub max_timers: u32,
     pub start_ns: u64,
-    /// Delays start at a cheaper reading of CLOCK_MONOTONIC.
-    pub coarse: bool,
     /// Callbacks run in the wheel's own threads, or the executor's.
     pub crew: Crew,
     pub executor: Option<Executor>,
@@ -55,7 +53,6 @@ impl Options {
         if self.tick_ns > 3_600_000_000_000
             || !self.slots.is_power_of_two()
             || self.max_timers > MOST
-            || (self.coarse && self.clock != Clock::default())
             || (self.clock != Clock::Manual && self.start_ns != 0)
             || self.crew.workers > MOST_WORKERS
             || (self.crew.workers != 0 && self.executor.is_some())

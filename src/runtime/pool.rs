@@ -9,13 +9,13 @@
 //!
 //! `unfinished` counts the queued and the running callbacks. Stop and destroy run
 //! the queued ones themselves, and wait until the count is zero. Meanwhile the
-//! queue is closed: the driver runs callbacks itself and does not wait for room.
+//! queue is closed: the driver runs callbacks itself.
 //! So the count falls, whatever the workers and the executor do.
 //!
 //! # Taking a callback out of the queue
 //!
-//! A thread that waits for a timer's callback takes the timer out of the queue, or
-//! away from a driver that waits for room. So it waits only for a running callback.
+//! A thread that waits for a timer's callback takes the timer out of the queue. So it waits
+//! only for a running callback.
 //!
 //! ```text
 //!   waiting thread                      driver
@@ -31,7 +31,7 @@ use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::core::stats::Tally;
 use crate::runtime::ring::Ring;
-use crate::sync::{lock, AtomicU32, AtomicU64, Mutex, Ordering};
+use crate::sync::{fence_after_rmw, lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
 use crate::sys::thread::{self, Body, Thread};
 
@@ -44,8 +44,6 @@ pub enum Overload {
     /// The driving thread calls the handler.
     #[default]
     Run,
-    /// The driving thread waits until the queue has room.
-    Block,
     /// The handler is not called. `Stats::dropped` counts this.
     Drop,
 }
@@ -67,8 +65,6 @@ pub(crate) enum Offer {
     /// The driver runs it itself.
     Refused,
     Dropped,
-    /// Another thread has taken it and ends it.
-    Revoked,
 }
 
 pub(crate) struct Pool {
@@ -78,15 +74,10 @@ pub(crate) struct Pool {
     unfinished: AtomicU64,
     /// The number of stops that are under way.
     closed: AtomicU32,
-    /// The timer for which the driver waits for room, or 0.
-    offered: AtomicU64,
     pub dropped: Tally,
     pub revoked: Tally,
     /// A callback is in the queue, or the workers are to end.
     work: Event,
-    /// The queue has room, for the driver. Apart from `change`: each callback that is
-    /// taken makes room.
-    room: Event,
     /// A callback was put into the queue, or has ended: for threads in pool.wait.
     change: Event,
     /// The threads that were started.
@@ -102,11 +93,9 @@ impl Pool {
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
             closed: AtomicU32::new(0),
-            offered: AtomicU64::new(0),
             dropped: Tally::default(),
             revoked: Tally::default(),
             work: Event::default(),
-            room: Event::default(),
             change: Event::default(),
             threads: Mutex::new(Vec::new()),
         })
@@ -142,9 +131,6 @@ impl Pool {
         if !closed && self.push(fired) {
             return Offer::Taken;
         }
-        if !closed && self.overload == Overload::Block {
-            return self.offer_until_there_is_room(fired);
-        }
         self.finished();
         if !closed && self.overload == Overload::Drop {
             self.dropped.add(1);
@@ -163,38 +149,12 @@ impl Pool {
         pushed
     }
 
-    fn offer_until_there_is_room(&self, fired: &Fired) -> Offer {
-        // Release: what the driver did to the timer; pairs with `revoke`.
-        self.offered.store(fired.handle, Ordering::Release);
-        self.change.notify(i32::MAX);
-        self.room.wait(|| {
-            // Relaxed: the exchange below decides.
-            self.is_closed() || self.ring.has_room() || self.offered.load(Ordering::Relaxed) == 0
-        });
-        // Relaxed: against `revoke`, one of us has it.
-        if self.offered.swap(0, Ordering::Relaxed) == 0 {
-            return Offer::Revoked;
-        }
-        if !self.is_closed() && self.push(fired) {
-            return Offer::Taken;
-        }
-        self.finished();
-        Offer::Refused
-    }
-
-    /// Takes a timer out of the queue, or away from a driver that waits for room:
-    /// true if it was there, and then no other thread runs its callback. `from` is
-    /// the position up to which the queue was searched.
+    /// Takes a timer out of the queue: true if it was there, and then no other thread runs its
+    /// callback. `from` is the position up to which the queue was searched.
     fn revoke(&self, handle: Handle, from: &mut u64) -> bool {
-        // Acquire: pairs with the store in `offer_until_there_is_room`.
-        let revoked = self.ring.revoke(handle, from)
-            || self
-                .offered
-                .compare_exchange(handle, 0, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
+        let revoked = self.ring.revoke(handle, from);
         if revoked {
             self.revoked.add(1);
-            self.room.notify(1);
         }
         revoked
     }
@@ -217,9 +177,7 @@ impl Pool {
     /// The next timer of the queue. The caller runs its callback, then calls
     /// `finished`.
     pub fn take(&self) -> Option<Fired> {
-        let fired = self.ring.pop()?;
-        self.room.notify(1);
-        Some(fired)
+        self.ring.pop()
     }
 
     /// The same for a worker, which sleeps until there is one; `None` at the end.
@@ -246,11 +204,11 @@ impl Pool {
         self.closed.load(Ordering::Relaxed) != 0
     }
 
-    /// From now on the driver neither fills the queue nor waits for room.
+    /// From now on the driver does not fill the queue. Followed by a fence.
     pub fn close(&self) {
-        // Relaxed: `notify` has the fence.
+        // Relaxed: the fence orders it.
         self.closed.fetch_add(1, Ordering::Relaxed);
-        self.room.notify(1);
+        fence_after_rmw();
     }
 
     pub fn open(&self) {

@@ -1,29 +1,20 @@
-//! The living wheels of the process, and its threads that wait inside a callback: two
-//! lists, under one lock. While a thread holds the lock, no wheel in the list is destroyed.
-//!
-//! Four operations wait for the lock: making a wheel, destroying one, the end of a thread,
-//! and a wait inside a callback.
+//! The threads of the process that wait inside a callback: a list, under a lock. Only such a
+//! wait takes it.
 
 use super::frames::Target;
 use super::list::{List, Node};
 use super::waits::Wait;
-use crate::core::wheel::Wheel;
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
-use crate::sys::maps::Mmap;
 use crate::sys::quietly;
-
-/// A wheel that lives: mapped for as long as it is in the list.
-pub(super) type Living = *const Wheel<Mmap>;
 
 #[derive(Default)]
 pub(super) struct Register {
-    pub wheels: List<Living>,
     pub waits: List<Wait>,
 }
 
-// SAFETY: used under the lock. A wheel may be used from any thread, and of a thread that
-// waits the others read what it does not change.
+// SAFETY: used under the lock. Of a thread that waits, the others read what it does not
+// change.
 unsafe impl Send for Register {}
 
 pub(super) static REGISTER: PerProcess<Mutex<Register>> = PerProcess::new();

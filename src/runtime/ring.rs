@@ -14,10 +14,9 @@
 //! on. So a thread that is stopped anywhere holds up no other.
 
 use crate::core::driver::Fired;
-use crate::core::memory::{Memory, Pages};
 use crate::core::state::Handle;
 use crate::sync::{init, AtomicU64, Fresh, Ordering};
-use crate::sys::maps::Mmap;
+use crate::sys::maps::{map, unmap, Pages};
 use std::ptr::NonNull;
 
 /// A fired timer in six words, and the turn of the slot.
@@ -60,7 +59,7 @@ impl Ring {
     pub fn new(size: u32) -> Option<Self> {
         debug_assert!(size.is_power_of_two());
         let size = size as usize;
-        let at = NonNull::new(Mmap.map(size * size_of::<Slot>(), Pages::Small))?.cast();
+        let at = NonNull::new(map(size * size_of::<Slot>(), Pages::Small))?.cast();
         // SAFETY: zeroed, and seen by nobody else.
         unsafe { init(at.as_ptr(), size) };
         Some(Ring {
@@ -203,6 +202,6 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let bytes = size_of_val(self.slots());
         // SAFETY: mapped with this size by `new`.
-        unsafe { Mmap.unmap(self.slots.as_ptr().cast(), bytes) };
+        unsafe { unmap(self.slots.as_ptr().cast(), bytes) };
     }
 }

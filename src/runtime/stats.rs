@@ -1,13 +1,14 @@
 //! The counts of a wheel.
 
 use super::{Errno, Host};
+use crate::core::wheel::Caller;
 
 /// Counts of what a wheel has done. They are exact while no thread uses the
 /// wheel.
 ///
-/// The hand is the tick up to which the wheel has been driven. An entry refers
-/// to a timer. It lies in the bucket of the tick at which the driver visits the
-/// timer. A push puts an entry into a bucket.
+/// A thread that arms a timer writes a note for the driver, unless the driver looks at the timer
+/// in time anyway. The driver keeps at most one entry for each timer, in the bucket of the tick
+/// at which it looks at the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(C)]
@@ -31,11 +32,8 @@ pub struct Stats {
     pub wakeups: u64,
     /// Number of arms that woke the driver for a new earliest time.
     pub kicks: u64,
-    /// Number of entries that arms have put into buckets. An arm whose timer already
-    /// has an early enough entry puts none.
-    pub pushes: u64,
-    /// Number of pushes that were repeated because the hand had passed the entry.
-    pub repeats: u64,
+    /// Number of notes that threads have written for the driver.
+    pub notes: u64,
     /// Bytes of memory for timers.
     pub slab_bytes: u64,
     /// Number of arms of timers that were not pending; each further period counts.
@@ -44,8 +42,6 @@ pub struct Stats {
     /// Number of arms that moved a pending timer. When several threads move one timer
     /// at the same time, some of them may not count.
     pub rearmed: u64,
-    /// Number of arms that put no entry into a bucket.
-    pub quiet: u64,
     /// Number of pending timers that were cancelled, and of callbacks that were taken out
     /// of the queue. The timer of such a callback does not count as fired.
     pub cancelled: u64,
@@ -53,10 +49,8 @@ pub struct Stats {
     pub drained: u64,
     /// Number of timers that are pending now.
     pub pending: u64,
-    /// Number of entries in buckets now.
+    /// Number of entries in buckets, after the last time that the wheel was driven.
     pub entries: u64,
-    /// Number of these entries in excess of one for each pending timer.
-    pub dead: u64,
     /// Number of callbacks that wait for a worker or the executor.
     pub queued: u64,
     /// Number of timers by lateness, from the deadline to the start of the sweep. Element
@@ -66,6 +60,8 @@ pub struct Stats {
     pub lateness: [u64; 40],
     /// Number of callbacks that did not run because the queue was full.
     pub dropped: u64,
+    /// Bytes of memory for notes.
+    pub note_bytes: u64,
 }
 
 /// Takes the counts together.
@@ -73,33 +69,29 @@ pub(crate) fn stats(host: &Host) -> Result<Stats, Errno> {
     host.check()?;
     let w = &host.wheel;
     let driven = &w.shared.count;
-    let (armed, rearmed) = (w.armed(), w.total(|c| &c.moves));
-    let (pushes, repeats) = (w.total(|c| &c.pushes), w.total(|c| &c.repeats));
-    let entries = w.entries();
+    let threads = host.threads();
     let (queued, dropped, revoked) = host.queue();
     Ok(Stats {
         size: size_of::<Stats>() as u32,
         reserved: 0,
-        live: w.live(),
+        live: w.live(threads),
         fired: driven.fired.get().saturating_sub(revoked),
         missed: driven.missed.get(),
         unclaimed: host.unclaimed.get(),
         sweeps: driven.sweeps.get(),
         wakeups: host.wakeups.get(),
-        kicks: w.total(|c| &c.kicks),
-        pushes,
-        repeats,
+        kicks: w.total(threads, |c| &c.kicks),
+        notes: w.total(threads, |c| &c.notes),
         slab_bytes: w.slab.bytes(),
-        armed: armed + driven.periods.get(),
-        rearmed,
-        quiet: (armed + rearmed + repeats).saturating_sub(pushes),
-        cancelled: w.total(|c| &c.cancels) + revoked,
+        armed: w.armed(threads) + driven.periods.get(),
+        rearmed: w.total(threads, |c| &c.moves),
+        cancelled: w.total(threads, |c| &c.cancels) + revoked,
         drained: driven.drained.get(),
-        pending: w.pending(),
-        entries,
-        dead: entries.saturating_sub(w.pending()),
+        pending: w.pending(threads),
+        entries: driven.entries.get(),
         queued,
         lateness: std::array::from_fn(|i| host.lateness[i].get()),
         dropped,
+        note_bytes: w.inboxes.bytes(),
     })
 }

@@ -32,7 +32,7 @@ impl Host {
 
     fn start_thread(&self) -> Result<Thread, Errno> {
         // Refused while somebody polls, advances or drains.
-        drop(self.wheel.drive()?);
+        drop(self.right_to_drive()?);
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
@@ -52,7 +52,7 @@ impl Host {
         self.stopping
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .map_err(|_| -libc::EBUSY)?;
-        // From here on the driver does not wait for room in the queue.
+        // From here on the driver does not fill the queue.
         self.pool.iter().for_each(Pool::close);
         self.stop_driver();
         if let Some(pool) = &self.pool {
@@ -78,8 +78,6 @@ impl Host {
                 Err(_) => break self.wait_for_driver(),
             }
         }
-        // Meanwhile they run no callback.
-        self.leaving.wait(thread::nap);
     }
 
     /// Waits until a thread that polls or advances has finished that call.
@@ -118,7 +116,7 @@ impl Host {
     /// that process.
     fn live(&self) {
         while self.is_ours() && !self.is_stopping() {
-            let Ok(mut drive) = self.wheel.drive() else {
+            let Ok(mut drive) = self.right_to_drive() else {
                 // A poll has the lock, and is about to find that this thread drives.
                 // Its thread may have a lower priority.
                 thread::nap();

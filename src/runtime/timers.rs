@@ -1,14 +1,16 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::{at_hand, local, Errno, Host};
+use super::{at_hand, numbers, Errno, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::node::{decode_period, encode_period, DELAY, KEYED, VALUE};
+use crate::core::period::{self, decode_period, encode_period, DELAY, KEYED};
+use crate::core::record::VALUE;
 use crate::core::state::{self, Handle, NEVER};
-use crate::core::wheel::{Caller, Token};
+use crate::core::wheel::Caller;
 use crate::sys::clock;
 use crate::sys::quietly;
 
@@ -19,13 +21,17 @@ const LONGEST_SLACK: u64 = 1 << 47;
 
 impl Caller for Host {
     #[inline]
-    fn token(&self) -> Result<Token, Error> {
-        local::token(&self.wheel, self.register)
+    fn thread(&self) -> Result<Thread, Error> {
+        numbers::own()
     }
 
     #[inline(always)]
-    fn token_at_hand(&self) -> Option<Token> {
-        local::last(&self.wheel)
+    fn thread_at_hand(&self) -> Thread {
+        at_hand::thread()
+    }
+
+    fn threads(&self) -> Thread {
+        numbers::end()
     }
 
     #[inline(always)]
@@ -48,23 +54,6 @@ impl Host {
         }
     }
 
-    /// The time at which delays start: not before `now`.
-    #[inline(always)]
-    pub fn arming_now(&self) -> u64 {
-        match self.clock {
-            Some(_) => self.arming_now_of_system(),
-            None => self.now(),
-        }
-    }
-
-    #[inline(never)]
-    fn arming_now_of_system(&self) -> u64 {
-        match &self.counter {
-            Some(counter) => self.held(at_hand::with(|mine| counter.now(&mine.base))),
-            None => self.now(),
-        }
-    }
-
     #[inline(always)]
     fn held(&self, ns: u64) -> u64 {
         ns.max(self.wheel.hand_ns())
@@ -75,7 +64,7 @@ impl Host {
     pub fn after(&self, delay: u64) -> u64 {
         match delay {
             NEVER => NEVER,
-            _ => self.arming_now() + delay,
+            _ => self.now() + delay,
         }
     }
 
@@ -111,34 +100,18 @@ impl Host {
         left_out - if begin - *first > VALUE { 0 } else { seen }
     }
 
-    /// Arms for a deadline, the short way if possible.
+    /// Arms for a deadline, the short way if possible. One that has passed is due at the next
+    /// tick.
     #[inline(always)]
     pub fn arm_at(&self, timer: Handle, ns: u64) -> i32 {
-        if self.manual.has_reached(ns) {
-            return self.arm_now(timer);
-        }
-        self.wheel.arm_at(self, timer, ns)
+        self.wheel.arm_at(self, timer, ns.max(self.first_ns()))
     }
 
-    /// Arms for the next tick, as the deadline has passed.
-    #[inline(never)]
-    fn arm_now(&self, timer: Handle) -> i32 {
-        self.wheel.arm_at(self, timer, self.first_ns())
-    }
-
-    /// The same for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
+    /// Arms for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
-        let Some(now) = self.manual.kept() else {
-            return self.arm_after_now(timer, delay);
-        };
-        // That is `first_ns` or later.
-        self.wheel.arm_at(self, timer, now + delay)
-    }
-
-    #[inline(never)]
-    fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
-        self.arm_at(timer, self.arming_now() + delay)
+        // Not before `first_ns`: a delay is at least 1, and so is what the clock is ahead.
+        self.wheel.arm_at(self, timer, self.now() + delay)
     }
 
     pub fn arm(&self, timer: Handle, ns: u64, how: How) -> Result<bool, Errno> {
@@ -152,7 +125,7 @@ impl Host {
     pub fn slack(&self, slack: u64, period: u64) -> u16 {
         let tick_ns = self.wheel.ticks.tick_ns;
         let ticks = slack.min(LONGEST_SLACK).saturating_sub(tick_ns - 1) / tick_ns;
-        crate::core::node::slack(ticks.min((period / tick_ns).saturating_sub(1)))
+        period::slack(ticks.min((period / tick_ns).saturating_sub(1)))
     }
 
     /// A period of 0, or that never ends, is none.

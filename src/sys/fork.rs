@@ -1,10 +1,9 @@
 //! Memory that the kernel clears in a forked child. So one load distinguishes a child
 //! from its parent, and the child has locks that no thread of its parent holds.
 
-use super::maps::Mmap;
+use super::maps::{map, unmap, Pages, PAGE};
 use super::{errno, quietly};
-use crate::core::memory::{Memory, Pages, PAGE};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// By how much the kernel's pages are larger. What is cleared is the end of one.
 fn rest_of_page() -> usize {
@@ -16,7 +15,7 @@ fn rest_of_page() -> usize {
 /// Maps memory for [`wipe_in_child`]; null without memory.
 pub(crate) fn map_to_wipe(bytes: usize) -> *mut u8 {
     let rest = rest_of_page();
-    let at = Mmap.map(rest + bytes, Pages::Small);
+    let at = map(rest + bytes, Pages::Small);
     if at.is_null() {
         return at;
     }
@@ -24,11 +23,11 @@ pub(crate) fn map_to_wipe(bytes: usize) -> *mut u8 {
 }
 
 /// # Safety
-/// As of [`Memory::unmap`], for what `map_to_wipe` has returned.
+/// As of [`unmap`], for what `map_to_wipe` has returned.
 pub(crate) unsafe fn unmap_wiped(at: *mut u8, bytes: usize) {
     let rest = rest_of_page();
     // SAFETY: the caller's promise.
-    unsafe { Mmap.unmap(at.wrapping_sub(rest), rest + bytes) };
+    unsafe { unmap(at.wrapping_sub(rest), rest + bytes) };
 }
 
 /// Makes the kernel clear the first [`PAGE`] bytes in forked children; false without memory. A
@@ -40,6 +39,19 @@ pub(crate) fn wipe_in_child(at: *mut u8) -> bool {
     quietly(|| unsafe {
         libc::madvise(page, rest + PAGE, libc::MADV_WIPEONFORK) == 0 || errno() != libc::EAGAIN
     })
+}
+
+/// Makes the C library call `f` in forked children; one function in the whole library. False
+/// without memory; asked again next time.
+pub(crate) fn call_in_child(f: extern "C" fn()) -> bool {
+    static IS_SET: AtomicBool = AtomicBool::new(false);
+    // Relaxed, all: the C library has a lock. A second handler does what the first has done.
+    if !IS_SET.load(Ordering::Relaxed) {
+        // SAFETY: a function that lives as long as the library, which is never unloaded.
+        let set = quietly(|| unsafe { libc::pthread_atfork(None, None, Some(f)) }) == 0;
+        IS_SET.store(set, Ordering::Relaxed);
+    }
+    IS_SET.load(Ordering::Relaxed)
 }
 
 /// A value that each process has for itself: a forked child makes a new one. The pointer

@@ -1,16 +1,22 @@
-//! Memory from the operating system: anonymous private mappings.
+//! Memory from the operating system: anonymous private mappings, zeroed, in large steps, and
+//! with a result if there is none.
 
 use super::quietly;
-use crate::core::memory::{Memory, Pages};
 
 const HUGE: usize = 2 << 20;
+/// Bytes of the smallest page.
+pub(crate) const PAGE: usize = 4096;
 
-/// Maps and unmaps pages. Small pages are requested explicitly, because the kernel
-/// may join neighbours and put a huge page under them. Multiples of two megabytes are
-/// aligned to two megabytes, with a request for huge pages: a million timers then
-/// take 32 entries of the TLB instead of 16,384.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mmap;
+/// The pages of a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// Small pages: a page that is not touched takes no memory. They are requested explicitly,
+    /// because the kernel may join neighbours and put a huge page under them.
+    Small,
+    /// Huge pages for the first bytes, if the system has them: a million timers then take 32
+    /// entries of the TLB instead of 16,384. Small pages for the rest.
+    Huge(usize),
+}
 
 fn anonymous(bytes: usize) -> *mut u8 {
     // SAFETY: an anonymous mapping at an address of the kernel's choice
@@ -32,29 +38,43 @@ fn anonymous(bytes: usize) -> *mut u8 {
     }
 }
 
-impl Memory for Mmap {
-    fn map(&self, bytes: usize, pages: Pages) -> *mut u8 {
-        quietly(|| map(bytes, pages))
+/// Returns `bytes` of zeroed memory, aligned to a page, or null.
+pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
+    #[cfg(test)]
+    if crate::tests::memory::is_refused() {
+        return std::ptr::null_mut();
     }
-
-    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
-        // SAFETY: the caller's promise.
-        quietly(|| unsafe { libc::munmap(at.cast(), bytes) });
-    }
+    quietly(|| match pages {
+        Pages::Huge(first) if first % HUGE == 0 => map_huge(bytes, first),
+        _ => map_small(bytes),
+    })
 }
 
-fn map(bytes: usize, pages: Pages) -> *mut u8 {
-    if pages == Pages::Small || bytes % HUGE != 0 {
-        let at = anonymous(bytes);
-        if !at.is_null() {
-            // SAFETY: mapped above. A kernel without huge pages refuses.
-            unsafe { libc::madvise(at.cast(), bytes, libc::MADV_NOHUGEPAGE) };
-        }
-        return at;
+/// # Safety
+/// `at` came from `map(bytes)` and is used no more.
+pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    quietly(|| unsafe { libc::munmap(at.cast(), bytes) });
+}
+
+fn map_small(bytes: usize) -> *mut u8 {
+    let at = anonymous(bytes);
+    if !at.is_null() {
+        small(at, bytes);
     }
+    at
+}
+
+fn small(at: *mut u8, bytes: usize) {
+    // SAFETY: mapped by this file. A kernel without huge pages refuses.
+    unsafe { libc::madvise(at.cast(), bytes, libc::MADV_NOHUGEPAGE) };
+}
+
+fn map_huge(bytes: usize, first: usize) -> *mut u8 {
+    let bytes = bytes.next_multiple_of(PAGE);
     let wide = anonymous(bytes + HUGE);
     if wide.is_null() {
-        return anonymous(bytes);
+        return map_small(bytes);
     }
     let before = wide.align_offset(HUGE);
     // SAFETY: `before` is below HUGE, and both trims lie in the mapping.
@@ -64,7 +84,8 @@ fn map(bytes: usize, pages: Pages) -> *mut u8 {
             libc::munmap(wide.cast(), before);
         }
         libc::munmap(at.add(bytes).cast(), HUGE - before);
-        libc::madvise(at.cast(), bytes, libc::MADV_HUGEPAGE);
+        libc::madvise(at.cast(), first, libc::MADV_HUGEPAGE);
+        small(at.add(first), bytes - first);
         at
     }
 }

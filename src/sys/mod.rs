@@ -3,7 +3,6 @@
 #[cfg_attr(checked, path = "../tests/sys/alarm.rs")]
 pub(crate) mod alarm;
 pub(crate) mod clock;
-pub(crate) mod counter;
 #[cfg_attr(checked, path = "../tests/sys/end.rs")]
 pub(crate) mod end;
 pub(crate) mod event;

@@ -3,42 +3,41 @@
 //! A drain changes the word of each timer that it reaches. From then on the exchange of an
 //! arm under way fails. If that exchange came first, the drain finds the timer armed.
 
-use super::visit::shown;
-use super::{Drive, Fired, DRAINED};
-use crate::core::memory::Memory;
-use crate::core::node::Hot;
-use crate::core::shard::Producer;
+use super::event::{shown, Fired, DRAINED};
+use super::words::Driver;
+use crate::core::inbox::Thread;
+use crate::core::record::Hot;
 use crate::core::state::{high_of, StateWord};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
-impl<M: Memory> Drive<'_, M> {
+impl Wheel {
     /// Hands back every pending timer, until `take` returns false; the next call
     /// continues there. From the first call on the wheel refuses arms. True if all
     /// is done.
-    pub fn drain(&mut self, mut take: impl FnMut(&Fired) -> bool) -> bool {
-        let wheel = self.wheel;
+    pub(super) fn drain(
+        &self,
+        d: &mut Driver,
+        thread: Thread,
+        mut take: impl FnMut(&Fired) -> bool,
+    ) -> bool {
         // drain.close, and the fence: race 4.
-        wheel.gate.close();
-        let mut state = self.state();
-        let own = wheel.driver_own();
-        let indices = wheel.slab.indices();
-        let mut index = state.drained.max(indices.start);
+        self.gate.close();
+        let indices = self.slab.indices();
+        let mut index = d.drained.max(indices.start);
         let mut room = true;
         while room && index < indices.end {
-            room = wheel.drain_node(own, index, wheel.slab.hot(index), &mut take);
+            room = self.drain_node(thread, index, self.slab.hot(index), &mut take);
             index += 1;
         }
         // A later call begins anew: an arm may have been under way.
-        state.drained = if room { 0 } else { index };
+        d.drained = if room { 0 } else { index };
         room
     }
-}
 
-impl<M: Memory> Wheel<M> {
     fn drain_node(
         &self,
-        own: Producer<'_>,
+        thread: Thread,
         index: u32,
         hot: &Hot,
         take: &mut impl FnMut(&Fired) -> bool,
@@ -57,7 +56,7 @@ impl<M: Memory> Wheel<M> {
                         return true;
                     };
                     self.shared.count.drained.bump(1);
-                    self.give_back(Some(own), index, next);
+                    self.give_back(thread, index, next);
                     return take(&fired);
                 }
                 Err(seen) => state = seen,
@@ -67,8 +66,8 @@ impl<M: Memory> Wheel<M> {
 
     /// The event of an armed timer that is handed back.
     fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
-        let due_ns = self.due_ns(state);
-        let mut fired = self.fired::<false>(index, hot, self.slab.fire(index), state, due_ns);
+        let due_ns = self.ticks.ns(state.deadline(self.gate.hand()));
+        let mut fired = Fired::of::<false>(index, hot, self.slab.fire(index), state, due_ns);
         let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
         fired.kind |= extra.kind;
         fired.missed = shown(extra.left_out);

@@ -1,13 +1,16 @@
 //! A visit: an entry leads the driver to a node, whose state word alone decides.
 //!
 //! ```text
-//!   visit.read    read state; a timer due later keeps its promise
+//!   visit.read    read state; a timer due later gets its entry again
 //!   visit.run     running := handle, if the driver runs the callback itself
 //!   visit.claim   state := fired, or armed for the next period   (RMW)
 //!   visit.end     the callback is over
 //! ```
 //! visit.read is a plain load. The fence behind the announcement stands before
 //! it, so an arm whose exchange it misses sees the announcement (race 1).
+//!
+//! The entry is out of its bucket by then, and the link names a tick that the hand has reached.
+//! So a timer that fires or rests needs no write of the link.
 //!
 //! # Race 6: due again, against the end of a callback in another thread
 //!
@@ -19,25 +22,22 @@
 //!                                          finish  read gate: due?
 //! ```
 //! Either the driver finds the timer without RUNNING and fires it, or the worker
-//! sees that it is due and makes an urgent entry.
+//! sees that it is due and requests a look.
 
-use super::{Fired, Sink, Sweep};
-use crate::core::entry::{promise_tick, Entry};
-use crate::core::memory::Memory;
-use crate::core::node::{self, decode_period, last_tick, shared_tick, Hot, Link, BURST, DELAY};
-use crate::core::state::{high_of, Found, StateWord, LEAP, NEVER};
+use super::event::{shown, Fired, Sink};
+use super::words::Driver;
+use crate::core::inbox::Thread;
+use crate::core::link::Link;
+use crate::core::period::{decode_period, last_tick, shared_tick, BURST, DELAY};
+use crate::core::record::{self, Hot};
+use crate::core::state::{high_of, Found, StateWord, NEVER, STEP};
 use crate::core::ticks::END_OF_TIME;
-use crate::core::wheel::Wheel;
+use crate::core::wheel::{Wheel, NOBODY};
 use crate::sync::{fence_after_rmw, Ordering};
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
-pub(super) const BUSY_AGAIN: u64 = LEAP / 2;
-
-/// A number of periods as an event shows it.
-pub(super) fn shown(missed: u64) -> u32 {
-    u32::try_from(missed).unwrap_or(u32::MAX)
-}
+pub(super) const BUSY_AGAIN: u64 = STEP / 2;
 
 /// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
@@ -60,7 +60,7 @@ struct Next {
     missed: u64,
 }
 
-impl<M: Memory> Wheel<M> {
+impl Wheel {
     /// The rare record of a timer; zeros if it has none.
     #[inline(never)]
     pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
@@ -72,7 +72,7 @@ impl<M: Memory> Wheel<M> {
         let early = rare.early.load(Ordering::Relaxed);
         let left_out = rare.left_out.load(Ordering::Relaxed);
         let words = (early, left_out);
-        let value = |word| node::value_in(word, generation).unwrap_or(0);
+        let value = |word| record::value_in(word, generation).unwrap_or(0);
         let (early, left_out) = match state.is_exact() {
             true => (value(early), value(left_out)),
             false => (0, 0),
@@ -88,65 +88,114 @@ impl<M: Memory> Wheel<M> {
         }
     }
 
-    /// Marks a word as due at the exact time `ns`, and says how long that is before its tick.
-    /// The time of the tick counts if that is too long for the rare record. The mark stays:
-    /// the periods that were left out count in any case.
-    pub(in crate::core) fn exactly(&self, word: StateWord, ns: u64, hand: u64) -> (StateWord, u64) {
-        let early = self.ticks.ns(word.deadline(hand)).saturating_sub(ns);
-        let kept = if early <= node::VALUE { early } else { 0 };
-        (word.exactly(), kept)
-    }
-
     /// Writes what the next deadline needs, behind the exchange of the state word. The
     /// node may have another life by now.
     fn write_next(&self, index: u32, generation: u32, seen: &Extra, early: u64, left_out: u64) {
         let rare = self.slab.rare(index);
-        node::replace(&rare.early, seen.words.0, early, generation);
-        node::replace(&rare.left_out, seen.words.1, left_out, generation);
+        record::replace(&rare.early, seen.words.0, early, generation);
+        record::replace(&rare.left_out, seen.words.1, left_out, generation);
     }
 }
 
-impl<M: Memory, S: Sink> Sweep<'_, M, S> {
-    /// Looks at a timer that was promised a visit at the tick that is being swept. The
+/// The visits of one sweep.
+pub(super) struct Visits<'a, S> {
+    pub wheel: &'a Wheel,
+    pub sink: S,
+    /// Where the caller wants the hand.
+    target: u64,
+    /// The number of this thread, or 0.
+    thread: Thread,
+    /// The tick of the visits, when it begins, and the word of a plain timer that is due then.
+    tick: u64,
+    now_ns: u64,
+    due: StateWord,
+    /// The sweep ends here.
+    pub stop: bool,
+}
+
+impl<'a, S: Sink> Visits<'a, S> {
+    pub fn new(wheel: &'a Wheel, sink: S, target: u64, thread: Thread) -> Self {
+        Visits {
+            wheel,
+            sink,
+            target,
+            thread,
+            tick: 0,
+            now_ns: 0,
+            due: StateWord::NONE,
+            stop: false,
+        }
+    }
+
+    /// The next visits are at this tick.
+    #[inline(always)]
+    pub fn begin_tick(&mut self, tick: u64) {
+        self.tick = tick;
+        self.now_ns = self.wheel.ticks.ns_of_reached(tick);
+        // In a pooled wheel no visit takes the short way.
+        if !self.wheel.pooled {
+            self.due = StateWord::plain_due(tick);
+        }
+    }
+
+    /// Wakes the threads that wait for a finished callback: after the fence of visit.end.
+    /// False if that callback has forked and this is the child, which fires no more.
+    #[inline(always)]
+    pub fn wake_waiters(&self) -> bool {
+        // Relaxed: fenced, see above.
+        self.wheel.callback.waiters.load(Ordering::Relaxed) == NOBODY || self.wake()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) -> bool {
+        self.sink.wake();
+        self.wheel.gate.id() != 0
+    }
+
+    /// Looks at a timer whose entry was taken. The
     /// short way is for a plain one with a callback, whose word is like `due`. The
     /// compiler makes a separate claim for it. False if the sweep is to stop.
     #[inline(always)]
-    pub(super) fn visit(&mut self, index: u32, tick: u64, due: StateWord) -> bool {
+    pub fn visit(&mut self, d: &mut Driver, index: u32) -> bool {
         let (hot, fire) = self.wheel.slab.hot_and_fire(index);
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        if state.is_like(due) {
-            let wheel = self.wheel;
-            let mut fired = wheel.fired::<true>(index, hot, fire, state, self.now_ns);
+        if state.is_like(self.due) {
+            let mut fired = Fired::of::<true>(index, hot, fire, state, self.now_ns);
             if fired.func != 0 {
-                if let Ok(goes_on) = self.claim::<true>(index, hot, state, &mut fired, tick, tick) {
+                let claimed = self.claim::<true>(d, index, hot, state, &mut fired, self.tick);
+                if let Ok(goes_on) = claimed {
                     return goes_on;
                 }
             }
         } else if !state.is_armed() {
             return true;
         }
-        self.visit_slowly(index, hot, tick)
+        self.visit_slowly(d, index, hot)
     }
 
     #[inline(never)]
-    pub(super) fn visit_slowly(&mut self, index: u32, hot: &Hot, tick: u64) -> bool {
+    fn visit_slowly(&mut self, d: &mut Driver, index: u32, hot: &Hot) -> bool {
+        let tick = self.tick;
         loop {
             // visit.read, again: as above.
             let state = StateWord(hot.state.load(Ordering::Acquire));
             let seen = match state.found(tick) {
                 Found::Resting => return true,
                 Found::Later(due) => {
-                    self.keep_promise(index, hot, due, tick);
+                    if due != NEVER {
+                        self.wheel.place_after_visit(d, index, hot, due);
+                    }
                     return true;
                 }
                 Found::Due(due) => {
                     let (wheel, fire) = (self.wheel, self.wheel.slab.fire(index));
                     let due_ns = wheel.ticks.ns(due);
-                    let mut fired = wheel.fired::<false>(index, hot, fire, state, due_ns);
-                    self.claim::<false>(index, hot, state, &mut fired, due, tick)
+                    let mut fired = Fired::of::<false>(index, hot, fire, state, due_ns);
+                    self.claim::<false>(d, index, hot, state, &mut fired, due)
                 }
-                Found::Busy(due) => self.pass_over(index, hot, state, due, tick).map(|()| true),
+                Found::Busy(due) => self.pass_over(d, index, hot, state, due).map(|()| true),
             };
             if let Ok(goes_on) = seen {
                 return goes_on;
@@ -154,46 +203,19 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
     }
 
-    /// Makes an entry for a timer that is due later, unless another is early
-    /// enough. False without memory.
-    #[inline]
-    pub(super) fn keep_promise(&mut self, index: u32, hot: &Hot, due: u64, hand: u64) -> bool {
-        let unit_bits = self.wheel.ticks.unit_bits;
-        // Acquire: pairs with arm.publish.
-        let link = Link(hot.link.load(Ordering::Acquire));
-        if due == NEVER || link.promises(hand, due, unit_bits) {
-            return true;
-        }
-        // A deadline that has passed is due at the next tick.
-        let tick = promise_tick(due.max(hand + 1), hand);
-        if !self.promise(index, tick, hand) {
-            return false;
-        }
-        // By exchange: the node may go to another life meanwhile. Release: the entry; pairs
-        // with arm.read.
-        _ = hot
-            .link
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |link| {
-                let link = Link(link);
-                let next = Link::new(tick, unit_bits, link.high());
-                (!link.promises(hand, tick, unit_bits)).then_some(next.0)
-            });
-        true
-    }
-
     /// Fires a timer that is due; another word if that is to be looked at. PLAIN says
     /// that the word is plain and that the driver runs its callback.
     #[inline(always)]
     fn claim<const PLAIN: bool>(
         &mut self,
+        d: &mut Driver,
         index: u32,
         hot: &Hot,
         state: StateWord,
         fired: &mut Fired,
         due: u64,
-        tick: u64,
     ) -> Result<bool, StateWord> {
-        let wheel = self.wheel;
+        let (wheel, tick) = (self.wheel, self.tick);
         let is_auto = !PLAIN && state.is_auto();
         let called = PLAIN || fired.func != 0;
         let elsewhere = !PLAIN && called && wheel.pooled;
@@ -211,7 +233,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
                     0 => self.target.max(due),
                     _ => due,
                 };
-                let next = self.next_period(state, fired.deadline_ns, until, &extra);
+                let next = self.next_period(state, fired.deadline_ns, until, &extra, d.hand);
                 again = Some((next, extra));
             }
         }
@@ -246,13 +268,14 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             wheel.write_next(index, generation, &extra, next.early, 0);
             let missed = extra.left_out + next.missed;
             fired.missed = shown(missed);
-            if next.word.deadline(tick) > tick {
-                self.keep_promise(index, hot, next.word.deadline(tick), tick);
+            let due = next.word.deadline(tick);
+            if due > tick && due != NEVER {
+                wheel.place_after_visit(d, index, hot, due);
             }
             count.periods.bump(1);
             count.missed.bump(missed);
         } else if !called {
-            wheel.give_back(Some(self.own), index, next);
+            wheel.give_back(self.thread, index, next);
         }
         probe!(
             expire_entry,
@@ -272,7 +295,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // the next claim, or at the end of the sweep.
             callback.running.store(0, Ordering::Release);
             if is_auto && again.is_none() {
-                wheel.free_fired(self.own, fired.handle);
+                wheel.free_fired(self.thread, fired.handle);
             }
         }
         if !elsewhere {
@@ -280,7 +303,7 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         }
         match again {
             Some((next, _)) if next.word.deadline(tick) <= tick => {
-                self.look_again(index, next.word, tick, goes_on)
+                self.look_again(d, index, next.word, goes_on)
             }
             _ => Ok(goes_on),
         }
@@ -292,16 +315,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     #[inline(never)]
     fn look_again(
         &mut self,
+        d: &mut Driver,
         index: u32,
         word: StateWord,
-        tick: u64,
         goes_on: bool,
     ) -> Result<bool, StateWord> {
         if goes_on {
             return Err(word);
         }
-        let urgent = self.wheel.buckets.urgent();
-        self.promise_in(urgent, Entry::new(index, tick, tick));
+        d.buckets.place_overdue(&self.wheel.slab, index, d.hand);
         Ok(false)
     }
 
@@ -309,13 +331,13 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
     #[cold]
     fn pass_over(
         &mut self,
+        d: &mut Driver,
         index: u32,
         hot: &Hot,
         state: StateWord,
         due: u64,
-        tick: u64,
     ) -> Result<(), StateWord> {
-        let wheel = self.wheel;
+        let (wheel, tick) = (self.wheel, self.tick);
         let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
         let extra = wheel.extra(index, state, generation);
         let is_far = tick - due > BUSY_AGAIN;
@@ -324,11 +346,15 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
             // for so long that the deadline would no longer read right.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let until = self.target.max(due);
-            let next = self.next_period(state, deadline_ns, until, &extra);
+            let next = self.next_period(state, deadline_ns, until, &extra, d.hand);
             wheel.exchange(hot, state, next.word)?;
-            let left_out = (extra.left_out + next.missed + 1).min(node::VALUE);
+            let left_out = (extra.left_out + next.missed + 1).min(record::VALUE);
             wheel.write_next(index, generation, &extra, next.early, left_out);
-            self.keep_promise(index, hot, next.word.deadline(tick), tick);
+            // `until` is at or after this tick.
+            let due = next.word.deadline(tick);
+            if due != NEVER {
+                wheel.place_after_visit(d, index, hot, due);
+            }
             return Ok(());
         }
         // The end of the callback makes the visit: race 6. After so long a time the deadline
@@ -336,16 +362,21 @@ impl<M: Memory, S: Sink> Sweep<'_, M, S> {
         if is_far {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
-        self.promise(index, tick + BUSY_AGAIN, tick);
-        wheel.shared.held.add(tick + BUSY_AGAIN, tick);
-        self.consider_cleaning();
+        wheel.place_after_visit(d, index, hot, tick + BUSY_AGAIN);
         Ok(())
     }
 
     /// The next deadline, as seen from the hand: this one plus the period, after the
     /// tick `until`.
-    fn next_period(&self, state: StateWord, deadline_ns: u64, until: u64, extra: &Extra) -> Next {
-        let (ticks, hand) = (&self.wheel.ticks, self.d.hand);
+    fn next_period(
+        &self,
+        state: StateWord,
+        deadline_ns: u64,
+        until: u64,
+        extra: &Extra,
+        hand: u64,
+    ) -> Next {
+        let ticks = &self.wheel.ticks;
         let now = ticks.ns(until);
         let mut ns = deadline_ns.saturating_add(extra.period);
         let mut missed = 0;

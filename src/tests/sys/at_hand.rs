@@ -2,7 +2,7 @@
 //! checker's: those are dropped in the order in which they were made, and the end of
 //! a thread still needs this.
 
-use super::{AtHand, Base, Cell, NONE};
+use super::{AtHand, Cell};
 use crate::tests::checker::thread::{current, ThreadId};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,15 +16,13 @@ pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
     let fresh = || -> &'static AtHand {
         // One for each number of a thread: those of the next execution are the same.
         Box::leak(Box::new(AtHand {
-            last: Cell::new(NONE),
-            base: Cell::new(Base::NONE),
-            table: Cell::new(std::ptr::null()),
+            thread: Cell::new(0),
             inside: Cell::new(std::ptr::null()),
         }))
     };
     f(ALL.with_borrow_mut(|all| *all.entry(id).or_insert_with(fresh)))
 }
 
-pub fn last() -> super::Held {
-    with(|mine| mine.last.get())
+pub fn thread() -> u32 {
+    with(|mine| mine.thread.get()) as u32
 }

@@ -1,3 +1,28 @@
 //! Memory whose bounds the checking tools know.
 
-pub(crate) use crate::tests::Heap as Mmap;
+use std::alloc::Layout;
+
+pub(crate) const PAGE: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    Small,
+    Huge(usize),
+}
+
+fn layout(bytes: usize) -> Layout {
+    Layout::from_size_align(bytes, 256).unwrap()
+}
+
+pub(crate) fn map(bytes: usize, _: Pages) -> *mut u8 {
+    if crate::tests::memory::is_refused() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: never of size zero.
+    unsafe { std::alloc::alloc_zeroed(layout(bytes)) }
+}
+
+pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: as mapped.
+    unsafe { std::alloc::dealloc(at, layout(bytes)) }
+}

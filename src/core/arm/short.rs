@@ -1,0 +1,130 @@
+//! The short ways to arm, with the steps of `arm.rs`, for a plain timer with a near deadline
+//! that no other thread changes meanwhile. Any other arm takes the general path.
+//!
+//! With fewer instructions, more calls overlap their cache misses. Each exit is a tail
+//! call, so that it costs the short way no register.
+
+use super::{Arm, How, Node};
+use crate::core::error::{answer, Answer, Error};
+use crate::core::link::Link;
+use crate::core::record::Hot;
+use crate::core::state::{index_of, is_well_formed, Handle, StateWord};
+use crate::core::wheel::{Caller, Wheel};
+use crate::sync::{fence_after_rmw, Ordering};
+
+impl Wheel {
+    /// Arms a timer for a point in time, not before [`Caller::first_ns`]. Lock-free;
+    /// linearizes at the exchange.
+    #[inline(always)]
+    #[must_use]
+    pub fn arm_at(&self, caller: &impl Caller, handle: Handle, ns: u64) -> Answer {
+        // arm.read
+        let gate = self.gate.seen();
+        let tick = self.ticks.at_or_after_near(ns);
+        let beyond = gate.beyond(tick);
+        if beyond >= self.gate.near() || !is_well_formed(handle) {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        let hot = self.slab.hot(index_of(handle));
+        // Acquire: pairs with the Release of the thread that changed it last.
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        if state.differs_from(handle) != 0 {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        // Acquire: pairs with the exchanges of the link.
+        let link = hot.link.load(Ordering::Acquire);
+        if gate.beyond(Link(link).near_tick(handle)) > beyond {
+            return self.arm_with_note(handle, tick, hot, state, caller);
+        }
+        // Also of a thread that has no number.
+        let thread = caller.thread_at_hand();
+        if !self.inboxes.is_ready(thread) {
+            return self.arm_slowly(handle, ns, caller);
+        }
+        // arm.exchange
+        let word = StateWord::plain_armed(handle, tick);
+        let Ok(state) = self.exchange(hot, state, word) else {
+            return self.arm_slowly(handle, ns, caller);
+        };
+        fence_after_rmw();
+        probe!(start, self, handle, ns, state.is_armed());
+        let was = state.is_armed();
+        self.count_arm(thread, was);
+        // arm.check. Acquire: as above.
+        if hot.link.load(Ordering::Acquire) != link || self.gate.seen() != gate {
+            return self.arm_unchecked(handle, tick, was, caller);
+        }
+        was.into()
+    }
+
+    /// An arm for which the link has no tick that is early enough.
+    #[inline(never)]
+    fn arm_with_note(
+        &self,
+        handle: Handle,
+        tick: u64,
+        hot: &Hot,
+        state: StateWord,
+        caller: &impl Caller,
+    ) -> Answer {
+        let thread = caller.thread_at_hand();
+        let gate = self.gate.seen();
+        // Relaxed: only the high part, which is that of the word's life or later.
+        let high = Link(hot.link.load(Ordering::Relaxed)).differs_from(handle);
+        if thread == 0 || gate.beyond(tick) >= self.gate.near() || high != 0 {
+            return self.arm_slowly_at(handle, tick, caller);
+        }
+        let index = index_of(handle);
+        let node = Node { thread, index, hot };
+        let word = StateWord::plain_armed(handle, tick);
+        let Ok(arm) = self.with_reason(node, word, tick, gate.hand(), false) else {
+            return Error::Memory as Answer;
+        };
+        // arm.exchange
+        let Ok(state) = self.exchange(hot, state, word) else {
+            self.publish_in_vain(arm);
+            return self.arm_slowly_at(handle, tick, caller);
+        };
+        fence_after_rmw();
+        let was = state.is_armed();
+        probe!(start, self, handle, self.ticks.ns(tick), was);
+        self.count_arm(thread, was);
+        self.uphold(caller, arm);
+        answer(self.unless_closed(arm, was))
+    }
+
+    /// The rest of an arm whose reason may be gone. The hand that the word was made for is
+    /// no longer known. It was less than a step before the tick: so the word reads right until
+    /// the hand is more than a step behind the tick.
+    #[cold]
+    #[inline(never)]
+    fn arm_unchecked(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
+        let index = index_of(handle);
+        let arm = Arm {
+            node: Node {
+                thread: caller.thread_at_hand(),
+                index,
+                hot: self.slab.hot(index),
+            },
+            word: StateWord::plain_armed(handle, tick),
+            tick,
+            hand: tick,
+            link: Link::none(0),
+            note: None,
+        };
+        self.uphold_again(caller, arm);
+        answer(self.unless_closed(arm, was))
+    }
+
+    /// An arm that the short ways do not handle.
+    #[inline(never)]
+    fn arm_slowly(&self, handle: Handle, ns: u64, caller: &impl Caller) -> Answer {
+        answer(self.arm(caller, handle, ns, How::Always))
+    }
+
+    /// Arms for a tick. A tick is exact here, because the caller has rounded the time up already.
+    #[inline(never)]
+    fn arm_slowly_at(&self, handle: Handle, tick: u64, caller: &impl Caller) -> Answer {
+        self.arm_slowly(handle, self.ticks.ns(tick), caller)
+    }
+}

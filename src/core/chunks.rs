@@ -1,0 +1,181 @@
+//! The chunks in which threads write their notes, shared by all inboxes of a wheel.
+//!
+//! A chunk belongs to one inbox, or is free. Free chunks form a stack, from which every
+//! thread takes (R. K. Treiber, *Systems Programming: Coping with Parallelism*, 1986). A
+//! thread that reads `head -> a` and `a.next -> b` may be stopped before it exchanges `a` for
+//! `b`. Meanwhile other threads can take both and put `a` back. So the head counts its
+//! changes in 40 bits beside the number: the exchange succeeds with a wrong `b` only if the
+//! thread is stopped for exactly a multiple of 2^40 changes.
+//!
+//! Chunks stay mapped until the wheel is destroyed. So a late read of a link is no error.
+
+use super::tunables::{NOTES, NOTE_BLOCKS, NOTE_CHUNK_BITS};
+use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, Fresh, Ordering};
+use crate::sys::maps::{map, unmap, Pages};
+
+const NUMBER_BITS: u32 = 24;
+const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+const BLOCK: usize = 1 << NOTE_CHUNK_BITS;
+const _: () = assert!(NOTE_BLOCKS * BLOCK <= 1 << NUMBER_BITS);
+const BYTES: usize = BLOCK * size_of::<Chunk>();
+
+/// All zero is a fresh chunk.
+#[derive(Default)]
+#[repr(C)]
+#[cfg_attr(not(checked), repr(align(256)))]
+pub(super) struct Chunk {
+    /// The chunk that follows, in an inbox or in the stack of free chunks; or 0.
+    pub next: AtomicU32,
+    notes: Notes,
+}
+
+struct Notes([AtomicU32; NOTES]);
+
+impl Default for Notes {
+    fn default() -> Self {
+        Notes(std::array::from_fn(|_| AtomicU32::default()))
+    }
+}
+
+impl Fresh for Chunk {}
+const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == 256);
+
+impl Chunk {
+    #[inline(always)]
+    pub fn note(&self, at: usize) -> &AtomicU32 {
+        &self.notes.0[at]
+    }
+}
+
+pub(super) struct Chunks {
+    blocks: [AtomicPtr<Chunk>; NOTE_BLOCKS],
+    /// The first free chunk, or 0, and the number of changes.
+    free: AtomicU64,
+    /// The next chunk that was never used.
+    fresh: AtomicU32,
+}
+
+impl Chunks {
+    /// # Safety
+    /// `at` is zeroed, and the caller's alone to write.
+    pub unsafe fn make(at: *mut Chunks) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            init(
+                (&raw mut (*at).blocks).cast::<AtomicPtr<Chunk>>(),
+                NOTE_BLOCKS,
+            );
+            (&raw mut (*at).free).write(AtomicU64::new(0));
+            // The number 0 is no chunk.
+            (&raw mut (*at).fresh).write(AtomicU32::new(1));
+        }
+    }
+
+    /// The chunk of a number that `take` has returned.
+    #[inline(always)]
+    pub fn chunk(&self, number: u32) -> &Chunk {
+        let block = &self.blocks[number as usize / BLOCK];
+        // Acquire: pairs with the Release in `take_fresh`.
+        let at = block.load(Ordering::Acquire);
+        // SAFETY: the block of a chunk that was taken is mapped.
+        unsafe { &*at.add(number as usize % BLOCK) }
+    }
+
+    /// A chunk for the caller; `None` without memory. Lock-free.
+    #[cold]
+    pub fn take(&self) -> Option<u32> {
+        // Acquire: the chunk and its link; pairs with the Release in `give_back`.
+        let mut head = self.free.load(Ordering::Acquire);
+        while head & NUMBER != 0 {
+            let number = (head & NUMBER) as u32;
+            // Relaxed: the Acquire of the head covers it.
+            let next = self.chunk(number).next.load(Ordering::Relaxed);
+            match self.exchange(head, next) {
+                Ok(_) => return Some(number),
+                Err(seen) => head = seen,
+            }
+        }
+        self.take_fresh()
+    }
+
+    fn take_fresh(&self) -> Option<u32> {
+        // Relaxed: only compared; the exchange decides.
+        let mut number = self.fresh.load(Ordering::Relaxed);
+        loop {
+            // Reserve before committing: a failed map takes no number.
+            let block = self.blocks.get(number as usize / BLOCK)?;
+            if block.load(Ordering::Acquire).is_null() {
+                Self::map_block(block)?;
+            }
+            // Relaxed, both: the block is published by its own word.
+            match self.fresh.compare_exchange_weak(
+                number,
+                number + 1,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(number),
+                Err(seen) => number = seen,
+            }
+        }
+    }
+
+    fn map_block(block: &AtomicPtr<Chunk>) -> Option<()> {
+        let fresh = map(BYTES, Pages::Small).cast::<Chunk>();
+        if fresh.is_null() {
+            return None;
+        }
+        // SAFETY: zeroed bytes, seen by nobody else yet.
+        unsafe { init(fresh, BLOCK) };
+        let null = std::ptr::null_mut();
+        // Release: publishes the block; pairs with the Acquires above.
+        if block
+            .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)
+            .is_err()
+        {
+            // SAFETY: nobody has seen `fresh`.
+            unsafe { unmap(fresh.cast(), BYTES) };
+        }
+        Some(())
+    }
+
+    /// Makes a chunk free that is the caller's. Lock-free.
+    pub fn give_back(&self, number: u32) {
+        let link = &self.chunk(number).next;
+        // Relaxed: only compared; the exchange publishes.
+        let mut head = self.free.load(Ordering::Relaxed);
+        loop {
+            link.store((head & NUMBER) as u32, Ordering::Relaxed);
+            match self.exchange(head, number) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    fn exchange(&self, head: u64, number: u32) -> Result<u64, u64> {
+        let next = (head & !NUMBER).wrapping_add(1 << NUMBER_BITS) | u64::from(number);
+        // Release: the link of the chunk; pairs with the Acquires of `take`.
+        self.free
+            .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Bytes of the chunks that were used so far.
+    pub fn bytes(&self) -> u64 {
+        // Relaxed: a number.
+        let chunks = self.fresh.load(Ordering::Relaxed) as usize - 1;
+        (chunks * size_of::<Chunk>()) as u64
+    }
+
+    /// # Safety
+    /// No thread uses the chunks any more.
+    pub unsafe fn unmap(&mut self) {
+        for block in &self.blocks {
+            let at = block.load(Ordering::Acquire);
+            if !at.is_null() {
+                // SAFETY: mapped by `map_block`.
+                unsafe { unmap(at.cast(), BYTES) };
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The driver looks at a timer, and sees to it that its one entry is early enough.
+//!
+//! ```text
+//!   look.read    read state
+//!                no entry, or a later one? place or move it
+//!   look.point   link := its tick   (RMW), unless a note is there that is not taken yet
+//! ```
+//! After look.point the link names no tick for which there is no entry, except ticks that the
+//! hand has passed: those do not count. Another thread may have written the link meanwhile: a
+//! note, or another high part. Then look.point reads it again.
+
+use super::words::Driver;
+use crate::core::entry::entry_tick;
+use crate::core::link::{Link, Reason};
+use crate::core::record::Hot;
+use crate::core::state::{StateWord, NEVER};
+use crate::core::wheel::Wheel;
+use crate::sync::Ordering;
+
+impl Wheel {
+    /// Looks at a timer whose note was taken. It fires nothing: the timers of other notes may be
+    /// due before.
+    pub(super) fn look(&self, d: &mut Driver, index: u32) {
+        let hot = self.slab.hot(index);
+        // look.read. Acquire: pairs with arm.exchange.
+        let due = StateWord(hot.state.load(Ordering::Acquire)).due(d.hand);
+        let reason = if due == NEVER {
+            let tick = d.buckets.tick(&self.slab, index, d.hand);
+            tick.map_or(Reason::Nothing, Reason::Tick)
+        } else {
+            self.place_by(d, index, due)
+        };
+        self.point(hot, reason);
+    }
+
+    /// Makes an entry for a timer that is due at a tick, unless it has one that is early
+    /// enough. Returns the reason for a visit.
+    #[inline]
+    pub(super) fn place_by(&self, d: &mut Driver, index: u32, due: u64) -> Reason {
+        let (slab, hand) = (&self.slab, d.hand);
+        if let Some(tick) = d.buckets.tick(slab, index, hand) {
+            if tick <= due || tick <= hand {
+                return Reason::Tick(tick);
+            }
+            d.buckets.remove(slab, index);
+        }
+        if due <= hand {
+            d.buckets.place_overdue(slab, index, hand);
+            return Reason::Nothing;
+        }
+        let tick = entry_tick(due, hand);
+        d.buckets.place(slab, index, tick, hand);
+        Reason::Tick(tick)
+    }
+
+    /// Step look.point.
+    #[inline]
+    pub(super) fn point(&self, hot: &Hot, reason: Reason) {
+        // Acquire: pairs with arm.publish.
+        let mut link = Link(hot.link.load(Ordering::Acquire));
+        loop {
+            let next = link.with(reason);
+            match link.reason() {
+                Reason::Note(place) if self.inboxes.holds(place) => return,
+                _ if next == link => return,
+                _ => {}
+            }
+            // AcqRel: the entry; pairs with arm.read.
+            match hot
+                .link
+                .compare_exchange(link.0, next.0, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return,
+                Err(seen) => link = Link(seen),
+            }
+        }
+    }
+
+    /// Makes the entry of a timer that has none, and is due after the hand.
+    #[inline]
+    pub(super) fn place_after_visit(&self, d: &mut Driver, index: u32, hot: &Hot, due: u64) {
+        let tick = entry_tick(due, d.hand);
+        d.buckets.place(&self.slab, index, tick, d.hand);
+        self.point(hot, Reason::Tick(tick));
+    }
+}

@@ -1,0 +1,129 @@
+//! A sweep: the hand goes from slot to slot, up to a goal.
+//!
+//! ```text
+//!   sweep.begin     next_visit := never
+//!   sweep.announce  gate := goal  (RMW), and a fence: from here on arms are for later ticks
+//!   take.*, look.*  the notes
+//!   sweep.empty     the overdue bucket, then the slot of each tick on each level, from the top
+//!                   level down: an entry of a later tick is placed again, nearer to the hand;
+//!                   an entry of this tick is a visit
+//!   sweep.end       next_visit: lowered to the tick of the next entry
+//! ```
+//! A call that stops in the middle leaves the rest to the next call, and `next_visit` at the
+//! hand.
+
+use super::event::Sink;
+use super::visit::Visits;
+use super::words::Driver;
+use crate::core::inbox::Thread;
+use crate::core::state::{NEVER, STEP};
+use crate::core::wheel::Wheel;
+use crate::sync::{fence_after_rmw, Ordering};
+
+/// Moves the hand to `target`, handing every timer due by then to `sink` in the order of
+/// ticks, until that says stop; the next call resumes there. True if all is done.
+pub(super) fn sweep<S: Sink>(
+    wheel: &Wheel,
+    d: &mut Driver,
+    sink: S,
+    target: u64,
+    thread: Thread,
+) -> bool {
+    let shared = &wheel.shared;
+    shared.count.sweeps.bump(1);
+    let target = target.max(d.goal);
+    let mut v = Visits::new(wheel, sink, target, thread);
+    loop {
+        // At or after the last goal, which is at most as far from the hand.
+        let goal = target.min(d.hand + STEP);
+        wheel.alarm.begin_to_look();
+        wheel.gate.announce(goal, &wheel.ticks);
+        d.goal = goal;
+        let is_all = wheel.collect(d, &mut || v.sink.is_enough());
+        v.stop = !is_all;
+        if !v.stop {
+            empty_overdue(d, &mut v);
+            sweep_to(d, &mut v, goal);
+        }
+        let next = if v.stop { d.hand } else { next_wanted(d) };
+        if !v.stop {
+            // Relaxed: read as a bound, which may be old.
+            shared.hand.store(goal, Ordering::Relaxed);
+        }
+        wheel.alarm.lower(next);
+        // Also the fence of the last visit.end.
+        fence_after_rmw();
+        v.stop |= !v.wake_waiters();
+        if v.stop || goal >= target {
+            break;
+        }
+    }
+    shared.count.entries.set(d.buckets.entries);
+    !v.stop
+}
+
+/// A tick before which no entry wants a visit.
+fn next_wanted(d: &mut Driver) -> u64 {
+    d.buckets
+        .first_wanted(d.hand)
+        .map_or(NEVER, |(_, tick)| tick)
+}
+
+/// The timers whose tick had passed when their notes were taken.
+fn empty_overdue<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
+    let overdue = d.buckets.overdue();
+    empty(d, v, overdue);
+}
+
+fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) {
+    empty_levels(d, v);
+    while !v.stop {
+        let next = d.buckets.next_entered(d.hand);
+        if next > goal {
+            d.hand = goal;
+            return;
+        }
+        // On each level whose digit changes the hand enters a slot.
+        d.levels_left = d.buckets.levels.level(next, d.hand) + 1;
+        d.hand = next;
+        empty_levels(d, v);
+    }
+}
+
+/// Empties the slots of the tick of the hand that are left.
+#[inline(always)]
+fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
+    while !v.stop && d.levels_left != 0 {
+        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left - 1);
+        empty(d, v, bucket);
+        if !v.stop {
+            d.levels_left -= 1;
+        }
+    }
+}
+
+/// Takes the entries out of a bucket, up to where the sweep stops.
+fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
+    let (slab, hand) = (&v.wheel.slab, d.hand);
+    v.begin_tick(hand);
+    let mut taken = 0;
+    while let Some(entry) = d.buckets.pop(slab, bucket, taken == 0) {
+        let tick = entry.tick(hand);
+        if tick > hand {
+            probe!(cascade, v.wheel, tick);
+            d.buckets.place(slab, entry.index(), tick, hand);
+        } else if !v.visit(d, entry.index()) {
+            v.stop = true;
+            return;
+        }
+        taken += 1;
+        // An empty bucket does not stop a sweep, so that each call makes progress.
+        if taken % CHECK == 0 && v.sink.is_enough() {
+            v.stop = true;
+            return;
+        }
+    }
+}
+
+/// Entries between two looks at the bounds of the call.
+const CHECK: u32 = 32;

@@ -1,0 +1,335 @@
+//! Inboxes: the notes by which threads ask the driver to look at a timer.
+//!
+//! Each thread has an inbox in each wheel, at the index of its number. A note is the index of
+//! a node, at a *place*. The thread alone appends notes, the driver alone takes them, in
+//! order. Places are counted and not used again: `tail` says how many notes were written,
+//! `head` how many the driver has taken. A fresh inbox is all zeros.
+//!
+//! An inbox is a chain of chunks. The driver gives a chunk back when it goes to the next one:
+//! to the inbox as its spare chunk, or to the wheel (`chunks.rs`).
+//!
+//! # Why an append after the first one does not fail
+//!
+//! An arm makes sure of a spare chunk before its first append, and can still fail there. Each
+//! further append needs that the driver has taken the note before (`arm.rs`). If the chunk of
+//! that note is full, and the inbox has no spare chunk, then the arm has taken the spare
+//! chunk for that very chunk. The driver has come to it from the chunk before, and has made
+//! that one the spare chunk.
+//!
+//! # Dirty bits
+//!
+//! A bit for each inbox, in words, and a bit for each eight words in `top`, say in which
+//! inboxes there are notes.
+//!
+//! ```text
+//!   arming thread                          driver
+//!   note.append  place, tail               take.dirty  top := 0             (RMW)
+//!   arm.exchange state := armed  (RMW)                 word := 0            (RMW)
+//!   --- fence ---                          --- fence ---
+//!   note.dirty   word: bit set? or set it  take.tail   read tail
+//!                top: bit set? or set it               read the places
+//!                                          take.head   head := past them
+//!                                          --- fence ---
+//!                                          look.read   read state and link
+//! ```
+//! A thread that finds its bit set need not set it: the driver has not taken that word yet, or
+//! the fences make the driver see the tail. Setting a bit is a read-modify-write, too, so the
+//! same holds between word and top.
+
+use super::chunks::Chunks;
+use super::error::Error;
+use super::link::Place;
+use super::slab::FreeList;
+use super::stats::Count;
+use super::tunables::{BATCH, NOTES, THREADS};
+use crate::sync::{fence, fence_after_rmw, init, AtomicU32, AtomicU64, Fresh, Ordering};
+use crate::sys::maps::{map, unmap, Pages};
+use std::cell::Cell;
+
+/// The number of a thread, as long as it uses timers: 0 is none.
+pub(crate) type Thread = u32;
+
+#[derive(Default)]
+#[repr(C, align(128))]
+pub(crate) struct Inbox {
+    /// Notes that were written.
+    tail: AtomicU64,
+    /// The chunk of the next note, or of the last one if that chunk is full; 0 before the first
+    /// arm that needs a note. The thread's alone.
+    last: Cell<u32>,
+    /// The first chunk of all. Written once, before the first note.
+    first: AtomicU32,
+    /// A chunk for the thread's next one, or 0.
+    spare: AtomicU32,
+    pub free: FreeList,
+    pub count: Count,
+    driver: End,
+}
+
+/// The driver's end.
+#[derive(Default)]
+#[repr(C, align(128))]
+struct End {
+    /// Notes that were taken.
+    head: AtomicU64,
+    /// The chunk of the next note to take, or of the last one if that chunk is used up; 0
+    /// before the first note. The driver's alone.
+    first: Cell<u32>,
+}
+
+impl Fresh for Inbox {}
+
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = THREADS.div_ceil(BITS);
+/// Words of a bit of `top`.
+const OF_TOP: usize = 8;
+const _: () = assert!(WORDS <= BITS * OF_TOP);
+const BYTES: usize = THREADS * size_of::<Inbox>();
+
+pub(crate) struct Inboxes {
+    /// Of all threads. A page that no thread uses takes no memory.
+    at: *mut Inbox,
+    top: AtomicU64,
+    words: [AtomicU64; WORDS],
+    chunks: Chunks,
+}
+
+impl Inboxes {
+    /// # Safety
+    /// `at` is zeroed, and the caller's alone to write.
+    pub unsafe fn make(at: *mut Inboxes) -> Result<(), Error> {
+        let inboxes = map(BYTES, Pages::Small).cast::<Inbox>();
+        if inboxes.is_null() {
+            return Err(Error::Memory);
+        }
+        // SAFETY: the caller's promise; mapped for so many.
+        unsafe {
+            init(inboxes, THREADS);
+            (&raw mut (*at).at).write(inboxes);
+            (&raw mut (*at).top).write(AtomicU64::new(0));
+            init((&raw mut (*at).words).cast::<AtomicU64>(), WORDS);
+            Chunks::make(&raw mut (*at).chunks);
+        }
+        Ok(())
+    }
+
+    /// The inbox of a thread.
+    #[inline(always)]
+    pub fn of(&self, thread: Thread) -> &Inbox {
+        debug_assert!((thread as usize) < THREADS);
+        // SAFETY: there is one for each number.
+        unsafe { &*self.at.add(thread as usize) }
+    }
+
+    /// Makes sure that an append succeeds, and those after it in the same arm. The thread's
+    /// own call.
+    #[inline]
+    pub fn reserve(&self, thread: Thread) -> Result<(), Error> {
+        let inbox = self.of(thread);
+        match self.is_ready(thread) {
+            true => Ok(()),
+            false => self.refill(inbox),
+        }
+    }
+
+    /// Whether `reserve` has nothing to do. False for the number 0.
+    #[inline(always)]
+    pub fn is_ready(&self, thread: Thread) -> bool {
+        // Relaxed: only the thread takes it away.
+        self.of(thread).spare.load(Ordering::Relaxed) != 0
+    }
+
+    #[cold]
+    fn refill(&self, inbox: &Inbox) -> Result<(), Error> {
+        let take = || {
+            let chunk = self.chunks.take().ok_or(Error::Memory)?;
+            // Relaxed: published by the tail.
+            self.chunks.chunk(chunk).next.store(0, Ordering::Relaxed);
+            Ok(chunk)
+        };
+        if inbox.last.get() == 0 {
+            let first = take()?;
+            inbox.last.set(first);
+            // Relaxed: as above.
+            inbox.first.store(first, Ordering::Relaxed);
+        }
+        let spare = take()?;
+        // The driver may have given one back meanwhile. Relaxed, both: the thread's own chunk.
+        let kept = inbox
+            .spare
+            .compare_exchange(0, spare, Ordering::Relaxed, Ordering::Relaxed);
+        if kept.is_err() {
+            self.chunks.give_back(spare);
+        }
+        Ok(())
+    }
+
+    /// Step note.append. The thread's own call, after `reserve`.
+    #[inline]
+    pub fn append(&self, thread: Thread, index: u32) -> Place {
+        let inbox = self.of(thread);
+        // Relaxed: the thread's own word.
+        let number = inbox.tail.load(Ordering::Relaxed);
+        let at = number as usize % NOTES;
+        if at == 0 && number != 0 {
+            self.extend(inbox);
+        }
+        // Relaxed: published by the tail.
+        self.chunks
+            .chunk(inbox.last.get())
+            .note(at)
+            .store(index, Ordering::Relaxed);
+        // Release: the note and its chunk; pairs with take.tail.
+        inbox.tail.store(number + 1, Ordering::Release);
+        Place { thread, number }
+    }
+
+    #[cold]
+    fn extend(&self, inbox: &Inbox) {
+        // Acquire: the driver is done with it; pairs with the Release in `go_on`.
+        let chunk = inbox.spare.swap(0, Ordering::Acquire);
+        debug_assert_ne!(chunk, 0);
+        // Relaxed, both: published by the tail.
+        self.chunks.chunk(chunk).next.store(0, Ordering::Relaxed);
+        let last = self.chunks.chunk(inbox.last.replace(chunk));
+        last.next.store(chunk, Ordering::Relaxed);
+    }
+
+    /// Step note.dirty. Follows a fence.
+    #[inline]
+    pub fn mark(&self, thread: Thread) {
+        let (word, bit) = (thread as usize / BITS, 1 << (thread as usize % BITS));
+        self.set(&self.words[word], bit);
+        self.set(&self.top, 1 << (word / OF_TOP));
+    }
+
+    #[inline(always)]
+    fn set(&self, word: &AtomicU64, bit: u64) {
+        // Acquire: what the driver did before it cleared the bit, if another thread has set it
+        // again.
+        if word.load(Ordering::Acquire) & bit == 0 {
+            // AcqRel: pairs with the swap in `take_dirty`.
+            word.fetch_or(bit, Ordering::AcqRel);
+            fence_after_rmw();
+        }
+    }
+
+    /// Whether the driver has yet to take the note at a place.
+    #[inline]
+    pub fn holds(&self, place: Place) -> bool {
+        // Acquire: what the driver did before; pairs with take.head.
+        place.is_left(self.of(place.thread).driver.head.load(Ordering::Acquire))
+    }
+
+    /// Whether there may be notes. Acquire: pairs with the Release of note.dirty.
+    #[inline(always)]
+    pub fn are_dirty(&self) -> bool {
+        self.top.load(Ordering::Acquire) != 0
+    }
+
+    /// Step take.dirty: shows each inbox that may have notes, until `see` returns false.
+    /// The bits of those that are left are set again. False if there are some. Driver only.
+    pub fn each_dirty(&self, mut see: impl FnMut(Thread) -> bool) -> bool {
+        // Acquire: pairs with the Release of note.dirty.
+        let mut top = self.top.swap(0, Ordering::AcqRel);
+        fence_after_rmw();
+        while top != 0 {
+            let first = top.trailing_zeros() as usize * OF_TOP;
+            for (n, word) in self.words.iter().enumerate().skip(first).take(OF_TOP) {
+                if !Self::each_of_word(word, (n * BITS) as Thread, &mut see) {
+                    // Relaxed: the driver's own bits; the word was written before.
+                    self.top.fetch_or(top, Ordering::Release);
+                    return false;
+                }
+            }
+            top &= top - 1;
+        }
+        true
+    }
+
+    fn each_of_word(word: &AtomicU64, first: Thread, see: &mut impl FnMut(Thread) -> bool) -> bool {
+        // Acquire: pairs with the Release of note.dirty. Without the exchange: the thread that
+        // sets a bit of this word later sets that of the top as well.
+        if word.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        let mut bits = word.swap(0, Ordering::AcqRel);
+        fence_after_rmw();
+        while bits != 0 {
+            if !see(first + bits.trailing_zeros()) {
+                word.fetch_or(bits, Ordering::Release);
+                return false;
+            }
+            bits &= bits - 1;
+        }
+        true
+    }
+
+    /// Step take.tail: how many notes there are. Driver only.
+    pub fn written(&self, thread: Thread) -> u64 {
+        // Acquire: pairs with note.append.
+        self.of(thread).tail.load(Ordering::Acquire)
+    }
+
+    /// Steps take.tail and take.head: takes notes, at most those before place `end`, and at
+    /// most a batch. Returns their number. Driver only.
+    pub fn take(&self, thread: Thread, end: u64, batch: &mut [u32; BATCH]) -> usize {
+        let inbox = self.of(thread);
+        let own = &inbox.driver;
+        // Relaxed: the driver's own word.
+        let head = own.head.load(Ordering::Relaxed);
+        if head == end {
+            return 0;
+        }
+        let at = head as usize % NOTES;
+        if at == 0 {
+            self.go_on(inbox);
+        }
+        let n = BATCH.min(NOTES - at).min((end - head) as usize);
+        let chunk = self.chunks.chunk(own.first.get());
+        for (to, note) in batch.iter_mut().zip(at..at + n) {
+            // Relaxed: the Acquire of the tail covers it.
+            *to = chunk.note(note).load(Ordering::Relaxed);
+        }
+        // Release: the notes were read, and the spare chunk; pairs with `holds`.
+        own.head.store(head + n as u64, Ordering::Release);
+        fence(Ordering::SeqCst);
+        n
+    }
+
+    /// Goes to the next chunk, and gives the one before back.
+    #[cold]
+    fn go_on(&self, inbox: &Inbox) {
+        // Relaxed, both: the Acquire of the tail covers them.
+        let before = inbox.driver.first.get();
+        if before == 0 {
+            inbox.driver.first.set(inbox.first.load(Ordering::Relaxed));
+            return;
+        }
+        let next = self.chunks.chunk(before).next.load(Ordering::Relaxed);
+        inbox.driver.first.set(next);
+        // Release: the chunk was read; pairs with the Acquire in `extend`.
+        if inbox
+            .spare
+            .compare_exchange(0, before, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            self.chunks.give_back(before);
+        }
+    }
+
+    /// Bytes of chunks that were used so far.
+    pub fn bytes(&self) -> u64 {
+        self.chunks.bytes()
+    }
+
+    /// # Safety
+    /// No thread uses the inboxes any more.
+    pub unsafe fn unmap(&mut self) {
+        // SAFETY: the caller's promise; mapped by `make`.
+        unsafe {
+            self.chunks.unmap();
+            unmap(self.at.cast(), BYTES);
+        }
+    }
+}

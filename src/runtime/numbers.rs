@@ -1,0 +1,175 @@
+//! The numbers of threads. A thread takes one at its first call on a timer, and gives it back
+//! at its end. The number says which inbox of a wheel is the thread's, in every wheel.
+//!
+//! A number goes to the next thread with all that its thread has left in the inboxes: the
+//! bit map hands it over. So it is given back after the thread's last call. A call after that,
+//! in the destructor of another key of the thread, takes a number again, and the system calls
+//! the end hook again, four times at most (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+//!
+//! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
+//! the other numbers free. In a child that was made without it they stay taken.
+
+use super::at_hand;
+use crate::core::error::Error;
+use crate::core::inbox::Thread;
+use crate::core::tunables::THREADS;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sys::{end, fork};
+
+const BITS: usize = u64::BITS as usize;
+const WORDS: usize = THREADS.div_ceil(BITS);
+
+/// A bit map of the numbers that are taken.
+pub(super) struct Numbers {
+    words: [AtomicU64; WORDS],
+    /// The first word that may have a free number. A hint.
+    first: AtomicU32,
+    /// More than each number that was ever taken.
+    end: AtomicU32,
+}
+
+#[cfg(not(checked))]
+fn numbers() -> Option<&'static Numbers> {
+    static NUMBERS: Numbers = Numbers {
+        words: [const { AtomicU64::new(0) }; WORDS],
+        first: AtomicU32::new(0),
+        end: AtomicU32::new(1),
+    };
+    Some(&NUMBERS)
+}
+
+/// The model checkers' atomics are made anew for each execution.
+#[cfg(checked)]
+fn numbers() -> Option<&'static Numbers> {
+    static NUMBERS: fork::PerProcess<Numbers> = fork::PerProcess::new();
+    NUMBERS.get()
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers {
+            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            first: AtomicU32::new(0),
+            end: AtomicU32::new(1),
+        }
+    }
+}
+
+impl Numbers {
+    fn take(&self) -> Option<Thread> {
+        // Relaxed: a hint; all words are looked at.
+        let first = self.first.load(Ordering::Relaxed) as usize;
+        let taken = (0..WORDS).find_map(|n| self.take_of((first + n) % WORDS))?;
+        // Relaxed: a thread that reads counts of this number has seen them otherwise.
+        _ = self
+            .end
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |end| {
+                (end <= taken).then_some(taken + 1)
+            });
+        Some(taken)
+    }
+
+    fn take_of(&self, word: usize) -> Option<Thread> {
+        let bits = &self.words[word];
+        // Relaxed: the exchange decides.
+        let mut seen = bits.load(Ordering::Relaxed);
+        loop {
+            // The number 0 is no thread.
+            let free = !seen & !u64::from(word == 0);
+            let bit = free & free.wrapping_neg();
+            let number = word * BITS + bit.trailing_zeros() as usize;
+            if bit == 0 || number >= THREADS {
+                return None;
+            }
+            // Acquire: what the number's last thread has left; pairs with `give_back`.
+            match bits.compare_exchange_weak(seen, seen | bit, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    // Relaxed: a hint.
+                    self.first.store(word as u32, Ordering::Relaxed);
+                    return Some(number as Thread);
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn give_back(&self, number: Thread) {
+        let word = number as usize / BITS;
+        // Release: what this thread has left; pairs with `take_of`.
+        self.words[word].fetch_and(!(1 << (number as usize % BITS)), Ordering::Release);
+        // Relaxed: a hint.
+        self.first.store(word as u32, Ordering::Relaxed);
+    }
+}
+
+/// The number of the calling thread.
+#[inline]
+pub(super) fn own() -> Result<Thread, Error> {
+    match at_hand::thread() {
+        0 => take(),
+        number => Ok(number),
+    }
+}
+
+#[cold]
+fn take() -> Result<Thread, Error> {
+    let numbers = numbers().ok_or(Error::Memory)?;
+    if !end::call_at_end() {
+        return Err(Error::Memory);
+    }
+    let number = numbers.take().ok_or(Error::Threads)?;
+    at_hand::with(|mine| mine.thread.set(number.into()));
+    Ok(number)
+}
+
+/// More than each number that a thread of the process has had.
+pub(super) fn end() -> Thread {
+    // Relaxed: see `take`.
+    numbers().map_or(1, |n| n.end.load(Ordering::Relaxed))
+}
+
+/// Makes ready for the ends of threads, and for forks. False if the system refuses.
+pub(super) fn prepare() -> bool {
+    end::prepare(thread_ends) && fork::call_in_child(forked)
+}
+
+/// A thread ends.
+extern "C" fn thread_ends(_: *mut libc::c_void) {
+    let number = at_hand::with(|mine| mine.thread.replace(0)) as Thread;
+    if let (1.., Some(numbers)) = (number, numbers()) {
+        numbers.give_back(number);
+    }
+}
+
+/// This is the only thread of a forked child.
+extern "C" fn forked() {
+    let own = at_hand::thread() as usize;
+    let Some(numbers) = numbers() else { return };
+    for (n, word) in numbers.words.iter().enumerate() {
+        let mine = own != 0 && own / BITS == n;
+        // Relaxed: no other thread is there.
+        word.store(u64::from(mine) << (own % BITS), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(checked)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_is_taken_once_and_the_next_one_is_refused() {
+        let numbers = Box::new(Numbers::default());
+        for n in 1..THREADS as Thread {
+            assert_eq!(numbers.take(), Some(n));
+        }
+        assert_eq!(numbers.take(), None);
+        numbers.give_back(77);
+        numbers.give_back(30_000);
+        let mut again = [numbers.take(), numbers.take()];
+        again.sort_unstable();
+        assert_eq!(again, [Some(77), Some(30_000)]);
+        assert_eq!(numbers.take(), None);
+        assert_eq!(numbers.end.load(Ordering::Relaxed), THREADS as Thread);
+    }
+}
