@@ -97,39 +97,6 @@ static void a_queue_may_have_room_for_one(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-static atomic_int driver, advanced;
-
-static void *advance(void *w)
-{
-	atomic_store(&driver, ktap_tid());
-	if (hwheel_advance(w, 10 * MS, NULL, 0, NULL) == 0)
-		atomic_store(&advanced, 1);
-	return NULL;
-}
-
-static void without_room_the_driver_waits(void)
-{
-	for (int by_key = 0; by_key < 2; by_key++) {
-		struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK, by_key);
-		pthread_t thread;
-
-		atomic_store(&driver, 0);
-		atomic_store(&advanced, 0);
-		CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
-		while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
-			ktap_sleep_ms(1);
-		CHECK_EQ(atomic_load(&advanced), 0);
-		CHECK_EQ(atomic_load(&order), 0);
-		atomic_store(&release, 1);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_EQ(atomic_load(&advanced), 1);
-		/* by the worker alone: stop would help, and mix the order */
-		until(&calls, 6);
-		CHECK_EQ(atomic_load(&order), 12345);
-		end(w, by_key);
-	}
-}
-
 static void stop_and_destroy_run_what_is_queued(void)
 {
 	for (int i = 0; i < 4; i++) {
@@ -269,7 +236,6 @@ static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
 static const struct ktap_test tests[] = {
 	TEST(without_room_the_driver_runs_it),
 	TEST(without_room_it_is_dropped_and_counted),
-	TEST(without_room_the_driver_waits),
 	TEST(a_queue_may_have_room_for_one),
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
