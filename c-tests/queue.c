@@ -85,9 +85,9 @@ static void a_queue_may_have_room_for_one(void)
 	struct hwheel *w = with_executor(MS, 1, &asked);
 
 	for (uint64_t i = 1; i <= 2; i++) {
-		arm(w, note, 2 * i - 1, i * MS);
-		arm(w, note, 2 * i, i * MS);
-		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		arm(w, note, 2 * i - 1, (2 * i - 1) * MS);
+		arm(w, note, 2 * i, 2 * i * MS);
+		CHECK_EQ(hwheel_advance(w, 2 * i * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(stats(w).queued, 1);
 		CHECK_EQ(atomic_load(&asked), i);
 		CHECK_EQ(hwheel_run_queued(w), 1);
@@ -177,19 +177,19 @@ static void the_place_of_what_was_taken_out_is_free(void)
 	struct hwheel *w = with_executor(MS, 2, &asked);
 
 	arm(w, note, 1, 1 * MS);
-	hwheel_timer_t second = arm(w, note, 2, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t second = arm(w, note, 2, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, second), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(stats(w).queued, 0);
-	hwheel_timer_t third = arm(w, note, 3, 2 * MS);
-	arm(w, note, 4, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t third = arm(w, note, 3, 3 * MS);
+	arm(w, note, 4, 4 * MS);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, third), 1);
-	arm(w, note, 5, 3 * MS);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	arm(w, note, 5, 5 * MS);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	while (hwheel_run_queued(w) == 1)
 		;
