@@ -83,7 +83,6 @@ static void has_its_executor_and_bounds()
 	options.workers = 1;
 	CHECK(wheel.open(options).value() == -EINVAL);
 	options.workers = 0;
-	options.coarse = true;
 	CHECK(wheel.open(options).value() == -EINVAL);
 }
 
