@@ -85,9 +85,9 @@ static void a_queue_may_have_room_for_one(void)
 	struct hwheel *w = with_executor(MS, 1, &asked);
 
 	for (uint64_t i = 1; i <= 2; i++) {
-		arm(w, note, 2 * i - 1, i * MS);
-		arm(w, note, 2 * i, i * MS);
-		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		arm(w, note, 2 * i - 1, (2 * i - 1) * MS);
+		arm(w, note, 2 * i, 2 * i * MS);
+		CHECK_EQ(hwheel_advance(w, 2 * i * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(stats(w).queued, 1);
 		CHECK_EQ(atomic_load(&asked), i);
 		CHECK_EQ(hwheel_run_queued(w), 1);
@@ -95,39 +95,6 @@ static void a_queue_may_have_room_for_one(void)
 	}
 	CHECK_EQ(atomic_load(&order), 2143);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int driver, advanced;
-
-static void *advance(void *w)
-{
-	atomic_store(&driver, ktap_tid());
-	if (hwheel_advance(w, 10 * MS, NULL, 0, NULL) == 0)
-		atomic_store(&advanced, 1);
-	return NULL;
-}
-
-static void without_room_the_driver_waits(void)
-{
-	for (int by_key = 0; by_key < 2; by_key++) {
-		struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK, by_key);
-		pthread_t thread;
-
-		atomic_store(&driver, 0);
-		atomic_store(&advanced, 0);
-		CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
-		while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
-			ktap_sleep_ms(1);
-		CHECK_EQ(atomic_load(&advanced), 0);
-		CHECK_EQ(atomic_load(&order), 0);
-		atomic_store(&release, 1);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_EQ(atomic_load(&advanced), 1);
-		/* by the worker alone: stop would help, and mix the order */
-		until(&calls, 6);
-		CHECK_EQ(atomic_load(&order), 12345);
-		end(w, by_key);
-	}
 }
 
 static void stop_and_destroy_run_what_is_queued(void)
@@ -210,19 +177,19 @@ static void the_place_of_what_was_taken_out_is_free(void)
 	struct hwheel *w = with_executor(MS, 2, &asked);
 
 	arm(w, note, 1, 1 * MS);
-	hwheel_timer_t second = arm(w, note, 2, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t second = arm(w, note, 2, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, second), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(stats(w).queued, 0);
-	hwheel_timer_t third = arm(w, note, 3, 2 * MS);
-	arm(w, note, 4, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t third = arm(w, note, 3, 3 * MS);
+	arm(w, note, 4, 4 * MS);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, third), 1);
-	arm(w, note, 5, 3 * MS);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	arm(w, note, 5, 5 * MS);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	while (hwheel_run_queued(w) == 1)
 		;
@@ -269,7 +236,6 @@ static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
 static const struct ktap_test tests[] = {
 	TEST(without_room_the_driver_runs_it),
 	TEST(without_room_it_is_dropped_and_counted),
-	TEST(without_room_the_driver_waits),
 	TEST(a_queue_may_have_room_for_one),
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
