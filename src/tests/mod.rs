@@ -5,7 +5,7 @@ pub(crate) mod checker;
 #[cfg(not(checked))]
 mod limits;
 #[cfg(not(checked))]
-//mod meanwhile;
+mod meanwhile;
 pub(crate) mod memory;
 #[cfg(loom)]
 mod model;
