@@ -129,6 +129,7 @@ impl Buckets {
     }
 
     #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
     fn chunk(slab: &Slab, number: u32) -> &mut Chunk {
         // SAFETY: chunks that were taken are mapped, and the driver's alone. No caller keeps
         // two references to one.

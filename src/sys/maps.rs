@@ -44,10 +44,15 @@ pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
     if crate::tests::memory::is_refused() {
         return std::ptr::null_mut();
     }
-    quietly(|| match pages {
+    let at = quietly(|| match pages {
         Pages::Huge if bytes % HUGE == 0 => map_huge(bytes),
         _ => map_small(bytes),
-    })
+    });
+    #[cfg(test)]
+    if !at.is_null() {
+        crate::tests::memory::count(bytes as isize);
+    }
+    at
 }
 
 /// # Safety
@@ -55,6 +60,8 @@ pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
 pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     quietly(|| unsafe { libc::munmap(at.cast(), bytes) });
+    #[cfg(test)]
+    crate::tests::memory::count(-(bytes as isize));
 }
 
 fn map_small(bytes: usize) -> *mut u8 {
