@@ -99,6 +99,11 @@ pub unsafe extern "C" fn hwheel_advance(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
+    if max as usize | run.addr() == 0 {
+        return with(wheel, |host| {
+            host.advance(now_ns, Bounds::default(), None).map(|_| 0)
+        });
+    }
     let how = |host: &Host, bounds, room: Room<'_>| host.advance(now_ns, bounds, room);
     // SAFETY: the caller's promise.
     unsafe { drive(wheel, how, events, max, run) }

@@ -58,7 +58,7 @@ const SPARE: u64 = 1;
 const ONCE: u64 = 2;
 
 #[derive(Default)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Alarm {
     next_visit: AtomicU64,
     alarm: AtomicU64,

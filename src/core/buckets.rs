@@ -34,12 +34,23 @@ const _: () = assert!(ENTRIES <= 1 << PLACE_BITS);
 /// All zero is an empty bucket.
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// Its last chunk, or 0.
+    /// Its last chunk, and the number of that, or 0.
+    at: *mut Chunk,
     last: u32,
-    /// Entries of that chunk: at least one.
-    filled: u32,
+    /// Places of that chunk that are free: never all of them. None if there is no chunk.
+    room: u32,
     /// No entry is for a tick before this one. Only of a bucket that is not empty.
     least: u64,
+}
+
+impl Bucket {
+    /// The last entry of a bucket that is not empty.
+    #[inline(always)]
+    fn last_entry(&self) -> Entry {
+        let place = ENTRIES - 1 - self.room as usize;
+        // SAFETY: its last chunk, the driver's alone.
+        unsafe { *(*self.at).entries.as_ptr().add(place) }
+    }
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -118,7 +129,8 @@ impl Buckets {
     }
 
     #[inline(always)]
-    fn chunk<'a>(slab: &'a Slab, number: u32) -> &'a mut Chunk {
+    #[allow(clippy::mut_from_ref)]
+    fn chunk(slab: &Slab, number: u32) -> &mut Chunk {
         // SAFETY: chunks that were taken are mapped, and the driver's alone. No caller keeps
         // two references to one.
         unsafe { &mut *slab.chunk(number).cast::<Chunk>() }
@@ -143,26 +155,29 @@ impl Buckets {
 
     #[inline]
     fn put(&mut self, slab: &Slab, bucket: u32, entry: Entry, tick: u64) {
-        let last = self.at(bucket).last;
-        if last == 0 || self.at(bucket).filled == ENTRIES as u32 {
-            self.extend(slab, bucket, last);
+        if self.at(bucket).room == 0 {
+            self.extend(slab, bucket);
         }
         let b = self.at(bucket);
-        let place = b.filled;
-        b.filled += 1;
+        let place = ENTRIES as u32 - b.room;
+        b.room -= 1;
         b.least = b.least.min(tick);
-        Self::chunk(slab, b.last).entries[place as usize] = entry;
-        slab.spot(entry.index()).set(b.last << PLACE_BITS | place);
+        let spot = b.last << PLACE_BITS | place;
+        // SAFETY: `extend` has made a chunk with room, the driver's alone.
+        unsafe { *(*b.at).entries.as_mut_ptr().add(place as usize) = entry };
+        slab.spot(entry.index()).set(spot);
         self.entries += 1;
     }
 
-    fn extend(&mut self, slab: &Slab, bucket: u32, before: u32) {
+    #[cold]
+    fn extend(&mut self, slab: &Slab, bucket: u32) {
         let number = self.take_chunk(slab);
         let chunk = Self::chunk(slab, number);
-        (chunk.before, chunk.bucket) = (before, bucket);
         let b = self.at(bucket);
-        (b.last, b.filled) = (number, 0);
-        if before == 0 {
+        (chunk.before, chunk.bucket) = (b.last, bucket);
+        let is_first = b.last == 0;
+        (b.at, b.last, b.room) = (chunk, number, ENTRIES as u32);
+        if is_first {
             b.least = NEVER;
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
         }
@@ -178,7 +193,7 @@ impl Buckets {
         self.fresh += 1;
         if self.fresh % (1 << CHUNK_BITS) == slab.chunks {
             // The first one of the next block.
-            self.fresh = (self.fresh >> CHUNK_BITS) + 1 << CHUNK_BITS;
+            self.fresh = ((self.fresh >> CHUNK_BITS) + 1) << CHUNK_BITS;
         }
         number
     }
@@ -186,14 +201,15 @@ impl Buckets {
     /// Takes the last entry of a bucket. Fetches the next ones, and those of the first call.
     #[inline]
     pub fn pop(&mut self, slab: &Slab, bucket: u32, is_begin: bool) -> Option<Entry> {
-        let b = *self.at(bucket);
+        let b = self.at(bucket);
         if b.last == 0 {
             return None;
         }
-        if is_begin || b.filled == ENTRIES as u32 {
+        if is_begin || b.room == 0 {
             self.fetch_ahead(slab, bucket, is_begin);
         }
-        let entry = Self::chunk(slab, b.last).entries[b.filled as usize - 1];
+        let b = self.at(bucket);
+        let entry = b.last_entry();
         slab.spot(entry.index()).set(0);
         self.shorten(slab, bucket);
         Some(entry)
@@ -203,8 +219,7 @@ impl Buckets {
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
         let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let b = *self.at(bucket);
-        let last = Self::chunk(slab, b.last).entries[b.filled as usize - 1];
+        let last = self.at(bucket).last_entry();
         if last.index() != index {
             Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = last;
             slab.spot(last.index()).set(spot);
@@ -221,16 +236,26 @@ impl Buckets {
     fn shorten(&mut self, slab: &Slab, bucket: u32) {
         self.entries -= 1;
         let b = self.at(bucket);
-        b.filled -= 1;
-        if b.filled != 0 {
-            return;
+        b.room += 1;
+        if b.room == ENTRIES as u32 {
+            self.give_back_last(slab, bucket);
         }
-        let number = b.last;
-        let chunk = Self::chunk(slab, number);
-        (b.last, b.filled) = (chunk.before, ENTRIES as u32);
-        let is_empty = b.last == 0;
-        chunk.before = std::mem::replace(&mut self.free, number);
-        if is_empty {
+    }
+
+    #[cold]
+    fn give_back_last(&mut self, slab: &Slab, bucket: u32) {
+        let b = *self.at(bucket);
+        let chunk = Self::chunk(slab, b.last);
+        let before = std::mem::replace(&mut chunk.before, self.free);
+        self.free = b.last;
+        let at = Self::chunk(slab, before);
+        *self.at(bucket) = Bucket {
+            at,
+            last: before,
+            room: 0,
+            ..b
+        };
+        if before == 0 {
             *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
         }
     }
@@ -251,30 +276,32 @@ impl Buckets {
     #[inline]
     fn fetch_ahead(&mut self, slab: &Slab, bucket: u32, is_begin: bool) {
         let b = *self.at(bucket);
+        // Only on the lowest level are most entries visits.
         let is_lowest = self.levels.is_lowest(bucket);
-        let fetch = |number: u32, filled: usize| {
-            for entry in &Self::chunk(slab, number).entries[..filled] {
-                slab.prefetch_spot(entry.index());
-                // Only on the lowest level are most entries visits.
-                if is_lowest {
-                    slab.prefetch_node(entry.index());
-                }
-            }
-        };
         if is_begin {
-            fetch(b.last, b.filled as usize);
+            Self::fetch(slab, b.last, ENTRIES - b.room as usize, is_lowest);
         }
         let before = Self::chunk(slab, b.last).before;
         if before != 0 {
-            fetch(before, ENTRIES);
+            Self::fetch(slab, before, ENTRIES, is_lowest);
             let third = slab.chunk(Self::chunk(slab, before).before);
             (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
         }
     }
 
+    #[inline(never)]
+    fn fetch(slab: &Slab, number: u32, filled: usize, is_lowest: bool) {
+        for entry in &Self::chunk(slab, number).entries[..filled] {
+            slab.prefetch_spot(entry.index());
+            if is_lowest {
+                slab.prefetch_node(entry.index());
+            }
+        }
+    }
+
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.
     #[inline]
-    fn first(&self, hand: u64) -> Option<(u32, u64)> {
+    pub fn first(&self, hand: u64) -> Option<(u32, u64)> {
         for level in 0..self.levels.count {
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.digit(hand, level) + 1;
@@ -302,17 +329,11 @@ impl Buckets {
         None
     }
 
-    /// The first tick after the hand at which the hand enters a slot that is not empty.
+    /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest
+    /// level, it is that of its entries.
     #[inline]
-    pub fn next_entered(&self, hand: u64) -> u64 {
-        self.first(hand).map_or(NEVER, |(_, entered)| entered)
-    }
-
-    /// The first bucket that is not empty, and a tick before which no entry wants a visit. On
-    /// the lowest level, it is that of its entries.
-    pub fn first_wanted(&mut self, hand: u64) -> Option<(u32, u64)> {
-        let (bucket, entered) = self.first(hand)?;
-        Some((bucket, entered.max(self.at(bucket).least)))
+    pub fn least(&mut self, bucket: u32) -> u64 {
+        self.at(bucket).least
     }
 
     /// The earliest entry of a bucket that is not empty: its node and tick. `None` if that
@@ -325,12 +346,10 @@ impl Buckets {
         most: usize,
     ) -> Option<(u32, u64)> {
         let Bucket {
-            last,
-            filled,
-            least,
+            last, room, least, ..
         } = *self.at(bucket);
         let (mut first, mut seen) = ((0, NEVER), 0);
-        let (mut number, mut filled) = (last, filled as usize);
+        let (mut number, mut filled) = (last, ENTRIES - room as usize);
         while number != 0 {
             let chunk = Self::chunk(slab, number);
             for entry in chunk.entries[..filled].iter().rev() {

@@ -43,6 +43,7 @@ impl Host {
     /// Fires the timers that are due by `now`. A timer without a callback goes to
     /// `event`, which says whether there is room for one more. Without `event` it
     /// is dropped and counted. True if all due timers have fired.
+    #[inline(never)]
     pub(super) fn sweep(
         &self,
         drive: &mut Drive<'_>,
@@ -108,6 +109,7 @@ impl Host {
     /// Checks `now`, and drives to it, or to the caller's time if that is later; true if all
     /// due timers have fired. A call in a callback, or beside another driver, fails and
     /// does not move the clock.
+    #[inline]
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;

@@ -110,7 +110,17 @@ impl Host {
     /// Arms for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
-        // Not before `first_ns`: a delay is at least 1, and so is what the clock is ahead.
+        if self.clock.is_some() {
+            return self.arm_after_now(timer, delay);
+        }
+        // Not before `first_ns`: a delay is at least 1.
+        self.wheel.arm_at(self, timer, self.manual.now() + delay)
+    }
+
+    /// Arms for a delay on a system's clock. Apart from the rest, which keeps no register for
+    /// the reading of the clock.
+    #[inline(never)]
+    fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
         self.wheel.arm_at(self, timer, self.now() + delay)
     }
 

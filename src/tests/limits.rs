@@ -1,32 +1,41 @@
 //! The ends of what the core takes.
 
-use super::{config, Collect, Heap, Own};
+use super::{shape, Collect, Own};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::state::NEVER;
-use crate::core::ticks::{END_OF_TIME, LONGEST_TICK};
+use crate::core::ticks::{END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
 use crate::core::wheel::{Config, Wheel};
+use crate::tests::NUMBERS;
 
 #[test]
 fn a_wheel_out_of_range_is_refused() {
-    let usual = config(4, 8, 0);
-    let made = |config| Wheel::new(Heap, config).map(|_| ()).err();
+    let usual = shape(4, 8, 0);
+    let made = |config| Wheel::new(config).map(|_| ()).err();
     for (levels, slot_bits) in [(1, 1), (1, 16), (3, 16), (6, 8), (8, 6)] {
-        let shape = config(levels, slot_bits, END_OF_TIME - 1);
-        assert_eq!(made(shape), None);
+        let last = Config {
+            start_ns: END_OF_TIME - 1,
+            ..shape(levels, slot_bits, 0)
+        };
+        assert_eq!(made(last), None);
     }
     for (levels, slot_bits) in [(0, 8), (9, 1), (4, 0), (1, 17), (4, 13), (7, 7)] {
-        let shape = config(levels, slot_bits, 0);
-        assert_eq!(made(shape), Some(Error::Invalid), "{levels} {slot_bits}");
+        let wrong = shape(levels, slot_bits, 0);
+        assert_eq!(made(wrong), Some(Error::Invalid), "{levels} {slot_bits}");
     }
     let tick = |tick_ns| Config { tick_ns, ..usual };
+    assert_eq!(made(tick(SHORTEST_TICK)), None);
     assert_eq!(made(tick(LONGEST_TICK)), None);
     for wrong in [
         Config { limit: 0, ..usual },
         tick(0),
+        tick(SHORTEST_TICK - 1),
         tick(LONGEST_TICK + 1),
-        config(4, 8, END_OF_TIME),
+        Config {
+            start_ns: END_OF_TIME,
+            ..usual
+        },
     ] {
         assert_eq!(made(wrong), Some(Error::Invalid), "{wrong:?}");
     }
@@ -37,13 +46,13 @@ fn a_wheel_out_of_range_is_refused() {
 /// never.
 #[test]
 fn a_timer_at_the_end_of_time() {
-    for tick_ns in [1, 1000, 1 << 20, LONGEST_TICK] {
+    for tick_ns in [SHORTEST_TICK, 1 << 10, 1 << 20, LONGEST_TICK] {
         let config = Config {
             tick_ns,
-            ..config(4, 8, 0)
+            ..shape(4, 8, 0)
         };
-        let w = Wheel::new(Heap, config).unwrap();
-        let own = &Own(w.attach().unwrap());
+        let w = Wheel::new(config).unwrap();
+        let own = &Own(1);
         let last = (END_OF_TIME - 1) / tick_ns * tick_ns;
         let h = w
             .setup(own, Spec::default(), Some(last - 5 * tick_ns))
@@ -54,7 +63,7 @@ fn a_timer_at_the_end_of_time() {
         assert!(due >= last - 5 * tick_ns);
         let mut fired = Vec::new();
         for now in [last - 6 * tick_ns, last, u64::MAX] {
-            let mut drive = w.drive().unwrap();
+            let mut drive = w.drive(0).unwrap();
             assert!(drive.advance(
                 now,
                 Collect(|f: &Fired| {
@@ -76,10 +85,10 @@ fn a_limit_is_exact() {
     for limit in [1, 63, 64, 65, 200] {
         let config = Config {
             limit,
-            ..config(4, 8, 0)
+            ..shape(4, 8, 0)
         };
-        let w = Wheel::new(Heap, config).unwrap();
-        let [one, other] = [0; 2].map(|_| Own(w.attach().unwrap()));
+        let w = Wheel::new(config).unwrap();
+        let [one, other] = [1, 2].map(Own);
         let mut all = Vec::new();
         for n in 0..limit {
             let by = if n % 3 == 0 { &one } else { &other };
@@ -89,7 +98,7 @@ fn a_limit_is_exact() {
             for by in [&one, &other] {
                 assert_eq!(w.setup(by, Spec::default(), None), Err(Error::Limit));
             }
-            assert_eq!(w.live(), u64::from(limit));
+            assert_eq!(w.live(NUMBERS), u64::from(limit));
             assert_eq!(w.free(&other, all.remove(0)), Ok(false));
             all.push(w.setup(&one, Spec::default(), None).unwrap());
         }

@@ -1,65 +1,28 @@
 //! What happens in the middle of a call, at the places where the core calls
 //! out of itself: for memory, to wake the driver, to the sink.
 
-use super::{config, Collect, Heap, Own, Waking};
+use super::memory::scarce;
+use super::{at, most_note_bytes, shape, Collect, Own, Waking, NUMBERS};
 use crate::core::arm::How;
-use crate::core::driver::Fired;
+use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
-use crate::core::life::{first_generation, Spec};
-use crate::core::memory::{Memory, Pages};
-use crate::core::node::{AUTO, BURST, VALUE};
-use crate::core::state::{index_of, Handle, GEN_BITS, GEN_HIGH_BITS, GEN_MASK, LEAP, NEVER};
-use crate::core::wheel::{Caller, Config, Token, Wheel, DROPPED};
+use crate::core::inbox::Thread;
+use crate::core::life::Spec;
+use crate::core::period::{AUTO, BURST};
+use crate::core::record::VALUE;
+use crate::core::state::{index_of, Handle, GEN_BITS, GEN_HIGH_BITS, GEN_MASK, STEP};
+use crate::core::timer::first_generation;
+use crate::core::tunables::BATCH;
+use crate::core::wheel::{Caller, Config, Wheel};
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// Long enough that a promise is for one tick.
-const TICK: u64 = 1 << 20;
 
 /// A wheel in which callbacks end by `finish`.
-fn wheel_of<M: Memory>(memory: M, slot_bits: u32) -> Wheel<M> {
+fn wheel() -> Wheel {
     let config = Config {
-        tick_ns: TICK,
         pooled: true,
-        ..config(4, slot_bits, 0)
+        ..shape(4, 8, 0)
     };
-    Wheel::new(memory, config).unwrap()
-}
-
-fn wheel() -> Wheel<Heap> {
-    wheel_of(Heap, 8)
-}
-
-/// The time of a tick.
-fn at(tick: u64) -> u64 {
-    tick * TICK
-}
-
-/// Memory that may be refused, and how often it was.
-#[derive(Default)]
-struct Refused(AtomicBool, AtomicU32);
-
-impl Refused {
-    fn refuse(&self, refuse: bool) {
-        self.0.store(refuse, Ordering::Relaxed);
-    }
-    fn times(&self) -> u32 {
-        self.1.load(Ordering::Relaxed)
-    }
-}
-
-impl Memory for &Refused {
-    fn map(&self, bytes: usize, pages: Pages) -> *mut u8 {
-        if self.0.load(Ordering::Relaxed) {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            return std::ptr::null_mut();
-        }
-        Heap.map(bytes, pages)
-    }
-    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
-        // SAFETY: as mapped.
-        unsafe { Heap.unmap(at, bytes) };
-    }
+    Wheel::new(config).unwrap()
 }
 
 /// With a callback, which the test ends by `finish`.
@@ -80,12 +43,12 @@ fn burst() -> Spec {
 }
 
 /// Shows each timer that an advance fires to `take`, which says whether there is room for more.
-fn advance<M: Memory>(w: &Wheel<M>, now: u64, take: impl FnMut(&Fired) -> bool) {
-    w.drive().unwrap().advance(now, Collect(take));
+fn advance(w: &Wheel, now: u64, take: impl FnMut(&Fired) -> bool) {
+    w.drive(0).unwrap().advance(now, Collect(take));
 }
 
 /// What an advance to `tick` fires, `most` at the most.
-fn fired<M: Memory>(w: &Wheel<M>, tick: u64, most: usize) -> Vec<Handle> {
+fn fired(w: &Wheel, tick: u64, most: usize) -> Vec<Handle> {
     let mut all = Vec::new();
     advance(w, at(tick), |f| {
         assert!(f.deadline_ns <= at(tick), "early");
@@ -95,9 +58,9 @@ fn fired<M: Memory>(w: &Wheel<M>, tick: u64, most: usize) -> Vec<Handle> {
     all
 }
 
-fn drained<M: Memory>(w: &Wheel<M>, most: usize) -> Vec<Handle> {
+fn drained(w: &Wheel, most: usize) -> Vec<Handle> {
     let mut all = Vec::new();
-    w.drive().unwrap().drain(|f| {
+    w.drive(0).unwrap().drain(|f| {
         all.push(f.handle);
         all.len() < most
     });
@@ -105,9 +68,9 @@ fn drained<M: Memory>(w: &Wheel<M>, most: usize) -> Vec<Handle> {
 }
 
 /// The driver falls asleep; when it set its alarm to.
-fn asleep<M: Memory>(w: &Wheel<M>) -> u64 {
+fn asleep(w: &Wheel) -> u64 {
     let alarm = Cell::new(0);
-    w.drive().unwrap().sleep(|ns| alarm.set(ns));
+    w.drive(0).unwrap().sleep(|ns| alarm.set(ns));
     alarm.get()
 }
 
@@ -116,18 +79,19 @@ fn asleep<M: Memory>(w: &Wheel<M>) -> u64 {
 #[test]
 fn a_sleep_in_the_middle_of_a_tick() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let mut all: Vec<_> = (0..3)
         .map(|_| w.setup(own, Spec::default(), Some(at(5))).unwrap())
         .collect();
     for left in [2, 1] {
-        assert_eq!(fired(&w, 5, 1), [all.remove(0)]);
+        let first = fired(&w, 5, 1);
+        all.retain(|timer| first != [*timer]);
         let pending = all.iter().filter(|t| w.is_pending(**t) == Ok(true));
         assert_eq!(pending.count(), left);
         assert_eq!(asleep(&w), 0);
     }
     assert_eq!(fired(&w, 5, 9), all);
-    assert_eq!(asleep(&w), at(5 + LEAP));
+    assert_eq!(asleep(&w), at(5 + STEP));
 }
 
 /// Race 2: the hand passes before the promise is sure, and a third thread arms
@@ -136,11 +100,10 @@ fn a_sleep_in_the_middle_of_a_tick() {
 fn a_sweep_in_the_middle_of_an_arm() {
     for again in [false, true] {
         let w = wheel();
-        let token = w.attach().unwrap();
-        let third = &Own(w.attach().unwrap());
+        let third = &Own(2);
         let h = w.setup(third, Spec::default(), None).unwrap();
         asleep(&w);
-        let sweeps = Waking(token, || {
+        let sweeps = Waking(1, || {
             assert_eq!(fired(&w, 12, 9), [h]);
             if again {
                 assert_eq!(w.arm(third, h, at(50), How::Always), Ok(false));
@@ -157,18 +120,17 @@ fn a_sweep_in_the_middle_of_an_arm() {
 #[test]
 fn an_arm_in_the_middle_of_falling_asleep() {
     let w = wheel();
-    let token = w.attach().unwrap();
-    let h = w.setup(&Own(token), Spec::default(), None).unwrap();
+    let h = w.setup(&Own(1), Spec::default(), None).unwrap();
     let woken = Cell::new(0);
-    let wakes = Waking(token, || woken.set(woken.get() + 1));
+    let wakes = Waking(1, || woken.set(woken.get() + 1));
     let mut alarms = Vec::new();
-    w.drive().unwrap().sleep(|ns| {
+    w.drive(0).unwrap().sleep(|ns| {
         if alarms.is_empty() {
             assert_eq!(w.arm(&wakes, h, at(10), How::Always), Ok(false));
         }
         alarms.push(ns);
     });
-    assert_eq!(alarms, [at(LEAP), at(10)]);
+    assert_eq!(alarms, [at(STEP), at(10)]);
     assert_eq!(woken.get(), 0, "woken, although it looks in any case");
 }
 
@@ -177,35 +139,33 @@ fn an_arm_in_the_middle_of_falling_asleep() {
 const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 /// A wheel with two timers: one is pending, the other one if `was` says so.
-fn two_timers(was: bool) -> (Wheel<Heap>, Token, [Handle; 2]) {
+fn two_timers(was: bool) -> (Wheel, [Handle; 2]) {
     let w = wheel();
-    let token = w.attach().unwrap();
     let timers = [Some(at(1000)), was.then_some(at(900))]
-        .map(|due| w.setup(&Own(token), Spec::default(), due).unwrap());
-    (w, token, timers)
+        .map(|due| w.setup(&Own(1), Spec::default(), due).unwrap());
+    (w, timers)
 }
 
 /// Calls `arm`, in the middle of which a drain takes `most` timers. The answer, and
 /// these timers.
 fn drain_during<R>(
-    w: &Wheel<Heap>,
-    token: Token,
+    w: &Wheel,
     most: usize,
     arm: impl FnOnce(&Waking<&dyn Fn()>) -> R,
 ) -> (R, Vec<Handle>) {
     let given = RefCell::new(Vec::new());
     asleep(w);
     let drain = || _ = given.replace(drained(w, most));
-    (arm(&Waking(token, &drain)), given.take())
+    (arm(&Waking(1, &drain)), given.take())
 }
 
 /// Race 4: the drain comes between arm.exchange and arm.check.
 #[test]
 fn a_drain_in_the_middle_of_an_arm() {
     for (was, reached) in ORDERS {
-        let (w, token, both) = two_timers(was);
+        let (w, both) = two_timers(was);
         let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, token, taken, |c| w.arm(c, h, at(10), How::Always));
+        let (answer, given) = drain_during(&w, taken, |c| w.arm(c, h, at(10), How::Always));
         let (want, rest) = match (was, reached) {
             (_, true) => (Ok(was), vec![]),
             (true, false) => (Ok(true), vec![h]),
@@ -222,18 +182,14 @@ fn a_drain_in_the_middle_of_an_arm() {
 fn a_drain_in_the_middle_of_a_setup() {
     for taken in [1, 2] {
         let w = wheel();
-        let token = w.attach().unwrap();
-        let pending = w
-            .setup(&Own(token), Spec::default(), Some(at(1000)))
-            .unwrap();
-        let (answer, given) = drain_during(&w, token, taken, |c| {
-            w.setup(c, Spec::default(), Some(at(10)))
-        });
+        let pending = w.setup(&Own(1), Spec::default(), Some(at(1000))).unwrap();
+        let (answer, given) =
+            drain_during(&w, taken, |c| w.setup(c, Spec::default(), Some(at(10))));
         assert_eq!(given[0], pending);
         assert_eq!(answer, given.get(1).copied().ok_or(Error::Shutdown));
         assert_eq!(given.len(), taken);
         assert_eq!(drained(&w, 9), []);
-        assert_eq!(w.live(), given.len() as u64);
+        assert_eq!(w.live(NUMBERS), given.len() as u64);
     }
 }
 
@@ -241,41 +197,48 @@ fn a_drain_in_the_middle_of_a_setup() {
 #[test]
 fn a_drain_in_the_middle_of_a_short_arm() {
     for (was, reached) in ORDERS {
-        let (w, token, both) = two_timers(was);
+        let (w, both) = two_timers(was);
         let (taken, h) = (1 + usize::from(reached), both[1]);
-        let (answer, given) = drain_during(&w, token, taken, |c| w.arm_at(c, h, at(10)));
+        let (answer, given) = drain_during(&w, taken, |c| w.arm_at(c, h, at(10)));
         let taken_back = !was && !reached;
         let shutdown = Error::Shutdown as i32;
         assert_eq!(answer, if taken_back { shutdown } else { was.into() });
         assert_eq!(given, both[..taken]);
         let rest = if was && !reached { vec![h] } else { vec![] };
         assert_eq!(drained(&w, 9), rest);
-        assert_eq!((w.due(h), w.pending()), (Ok(None), 0));
-        assert_eq!(w.arm_at(&Own(token), h, at(20)), shutdown);
+        assert_eq!((w.due(h), w.pending(NUMBERS)), (Ok(None), 0));
+        assert_eq!(w.arm_at(&Own(1), h, at(20)), shutdown);
     }
 }
 
-/// Race 1 and 3 in the short way: it relies on a promise, while the driver
-/// sleeps longer than that, as the timer rested. Nobody is woken for one that
-/// is after the alarm.
+/// Notes written so far.
+fn notes(w: &Wheel) -> u64 {
+    w.total(NUMBERS, |c| &c.notes)
+}
+
+/// Race 1 and 3b in the short way: it relies on a tick, or the driver has fallen asleep and
+/// has dropped that entry, as the timer rested. Nobody is woken for a timer that is due after
+/// the alarm.
 #[test]
-fn an_arm_that_relies_on_a_promise_of_a_timer_that_rested() {
-    for (asked, kicks) in [(900, 1), (LEAP, 0), (LEAP + 5, 0)] {
-        for early in [0, 5] {
+fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
+    for (asked, kicks) in [(900, 1), (STEP, 0), (STEP + 5, 0)] {
+        for (early, sleeps) in [(0, false), (5, false), (0, true), (5, true)] {
             let w = wheel();
-            let token = w.attach().unwrap();
-            let promised = asked - early;
-            let h = w
-                .setup(&Own(token), Spec::default(), Some(at(promised)))
-                .unwrap();
-            assert_eq!(w.cancel(&Own(token), h, false), Ok(true));
-            assert_eq!(asleep(&w), at(LEAP));
-            assert_eq!(w.next_expiry(), None);
+            let due = Some(at(asked - early));
+            let h = w.setup(&Own(1), Spec::default(), due).unwrap();
+            assert_eq!(fired(&w, 0, 9), []);
+            assert_eq!((notes(&w), w.entries()), (1, 1));
+            assert_eq!(w.cancel(&Own(1), h, false), Ok(true));
+            if sleeps {
+                assert_eq!(asleep(&w), at(STEP));
+                assert_eq!((w.next_expiry(), w.entries()), (None, 0));
+            }
             let woken = Cell::new(0);
-            let wakes = Waking(token, || woken.set(woken.get() + 1));
+            let wakes = Waking(1, || woken.set(woken.get() + 1));
             assert_eq!(w.arm_at(&wakes, h, at(asked)), 0);
-            let pushes = u64::from(promised < LEAP);
-            assert_eq!((woken.get(), w.entries()), (kicks, 1 + pushes));
+            // An entry that is far is for an earlier tick.
+            assert_eq!(notes(&w), 1 + u64::from(sleeps));
+            assert_eq!(woken.get(), if sleeps { kicks } else { 0 });
             let next = w.next_expiry().expect("one is pending");
             assert!(next <= at(asked), "{next} {asked}");
             assert!(!w.nothing_due(at(asked)));
@@ -285,15 +248,45 @@ fn an_arm_that_relies_on_a_promise_of_a_timer_that_rested() {
     }
 }
 
-/// A thread that gets no shard.
+/// However often a timer is armed while nobody drives, it has one note; and one entry after
+/// that.
+#[test]
+fn arms_that_rely_on_a_note() {
+    let w = wheel();
+    let h = w.setup(&Own(1), Spec::default(), None).unwrap();
+    for n in 0..100_000 {
+        let own = &Own(1 + n % 2);
+        w.arm(own, h, at(200_000 - u64::from(n)), How::Always)
+            .unwrap();
+        if n % 3 == 0 {
+            assert_eq!(w.cancel(own, h, false), Ok(true));
+        }
+    }
+    assert_eq!(notes(&w), 1);
+    for earlier in 0..10_000 {
+        w.arm(&Own(1), h, at(100_000 - earlier), How::Always)
+            .unwrap();
+        assert_eq!(fired(&w, 0, 9), []);
+        assert_eq!(w.entries(), 1);
+    }
+    // The chunks go round.
+    assert!(w.inboxes.bytes() <= most_note_bytes(1, 1));
+    assert_eq!(fired(&w, 90_000, 9), []);
+    assert_eq!(fired(&w, 90_001, 9), [h]);
+}
+
+/// A thread that gets no number.
 struct Stranger<F>(F);
 
 impl<F: Fn()> Caller for Stranger<F> {
-    fn token(&self) -> Result<Token, Error> {
-        Err(Error::Memory)
+    fn thread(&self) -> Result<Thread, Error> {
+        Err(Error::Threads)
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        None
+    fn thread_at_hand(&self) -> Thread {
+        0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
     }
     fn wake_driver(&self) -> bool {
         self.0();
@@ -301,74 +294,92 @@ impl<F: Fn()> Caller for Stranger<F> {
     }
 }
 
-/// The same in a thread that gets no shard. It may rely on a promise; if that does not
-/// stand, the driver looks at all timers.
+/// A thread that gets no number arms nothing. It cancels and frees.
 #[test]
-fn an_arm_without_a_shard() {
-    for sleeps in [false, true] {
-        let w = wheel();
-        let own = &Own(w.attach().unwrap());
-        let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
-        assert_eq!(w.cancel(own, h, false), Ok(true));
-        if sleeps {
-            assert_eq!(asleep(&w), at(LEAP));
-        }
-        let woken = Cell::new(0);
-        let stranger = Stranger(|| woken.set(woken.get() + 1));
-        for (tick, was) in [(900, 0), (901, 1)] {
-            assert_eq!(w.arm_at(&stranger, h, at(tick)), was);
-            assert_eq!(w.pending(), 1);
-        }
-        assert_eq!(w.cancel_plain(&stranger, h), 1);
-        assert_eq!(w.arm_at(&stranger, h, at(900)), 0);
-        assert_eq!(woken.get() > 0, sleeps);
-        let refused = w.arm_at(&stranger, h, at(894));
-        assert_eq!(refused, Error::Memory as i32);
-        assert!(!w.nothing_due(at(900)));
-        assert_eq!(fired(&w, 899, 9), []);
-        assert_eq!(fired(&w, 900, 9), [h]);
-        assert_eq!((w.pending(), w.live()), (0, 1));
+fn calls_of_a_thread_without_a_number() {
+    let w = wheel();
+    let own = &Own(1);
+    let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
+    assert_eq!(fired(&w, 0, 9), []);
+    let stranger = &Stranger(|| ());
+    let refused = Err(Error::Threads);
+    assert_eq!(w.setup(stranger, Spec::default(), None), refused);
+    for tick in [5, 895, 900] {
+        let answer = w.arm_at(stranger, h, at(tick));
+        assert_eq!(answer, Error::Threads as i32);
+        assert!(w.arm(stranger, h, at(tick), How::Always) == Err(Error::Threads));
+        assert_eq!(w.due(h), Ok(Some(at(895))));
     }
+    assert_eq!(w.cancel_plain(stranger, h), 1);
+    assert_eq!((w.pending(NUMBERS), w.live(NUMBERS)), (0, 1));
+    assert_eq!(w.arm_at(own, h, at(900)), 0);
+    assert_eq!(w.free(stranger, h), Ok(true));
+    assert_eq!((w.pending(NUMBERS), w.live(NUMBERS)), (0, 0));
+    // The node is found again, once the thread has no other.
+    let nodes = w.nodes();
+    let again = (0..nodes).map(|_| w.setup(own, Spec::default(), None).unwrap());
+    assert!(again.map(index_of).any(|index| index == index_of(h)));
+    assert_eq!(w.nodes(), nodes);
 }
 
-/// A thread whose shard is looked up in the middle of an arm, and what happens then.
-struct LooksUp<F>(Token, F);
+/// A thread, what happens when it has read the gate, before it exchanges the state; and what
+/// happens when it wakes the driver, behind that.
+struct Interrupted<F, G>(Cell<Option<F>>, G);
 
-impl<F: Fn()> Caller for LooksUp<F> {
-    fn token(&self) -> Result<Token, Error> {
-        self.1();
-        Ok(self.0)
+impl<F: FnOnce(), G: Fn()> Caller for Interrupted<F, G> {
+    fn thread(&self) -> Result<Thread, Error> {
+        Ok(1)
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        Some(self.0)
+    fn thread_at_hand(&self) -> Thread {
+        1
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
+    }
+    fn first_ns(&self) -> u64 {
+        if let Some(f) = self.0.take() {
+            f();
+        }
+        0
     }
     fn wake_driver(&self) -> bool {
+        self.1();
         true
     }
 }
 
-/// Between arm.exchange and arm.mark the timer gets a period, and the hand leaps. So its
-/// word changes, and nothing is promised.
+/// In the middle of an arm the hand moves so far that the word does not read right any more;
+/// and the timer gets a period. The timer is due now.
 #[test]
-fn a_period_and_a_leap_in_the_middle_of_an_arm() {
+fn a_period_and_a_long_step_in_the_middle_of_an_arm() {
     for gets_period in [false, true] {
-        let w = wheel();
-        let token = w.attach().unwrap();
-        let h = w.setup(&Own(token), called(), None).unwrap();
-        // The thread has room for a push.
-        let other = w.setup(&Own(token), called(), Some(at(10))).unwrap();
-        assert_eq!(fired(&w, 10, 9), [other]);
-        let now = 2 * LEAP;
-        let armed = LooksUp(token, || {
-            if w.due(h) == Ok(Some(at(266))) {
+        for relies in [false, true] {
+            let w = wheel();
+            let h = w.setup(&Own(1), called(), Some(at(9))).unwrap();
+            if relies {
+                assert_eq!(fired(&w, 0, 9), []);
+            }
+            assert_eq!(w.cancel(&Own(1), h, false), Ok(true));
+            let now = 2 * STEP;
+            let steps = || {
+                if !relies {
+                    assert_eq!(fired(&w, now, 9), []);
+                    asleep(&w);
+                    return;
+                }
+                // The link names a tick, but the hand passes it.
+                assert_eq!(fired(&w, now, 9), []);
+            };
+            let period = || {
                 if gets_period {
                     w.set_period(h, at(1000)).unwrap();
                 }
-                assert_eq!(fired(&w, now, 9), []);
-            }
-        });
-        assert_eq!(w.arm_at(&armed, h, at(266)), 0);
-        assert_eq!(fired(&w, now + 1, 9), [h], "{gets_period}");
+            };
+            let armed = Interrupted(Cell::new(Some(steps)), period);
+            assert_eq!(w.arm(&armed, h, at(266), How::Always), Ok(false));
+            assert!(w.due(h).unwrap().unwrap() <= at(now));
+            assert_eq!(fired(&w, now + 1, 9), [h], "{gets_period} {relies}");
+        }
     }
 }
 
@@ -377,11 +388,10 @@ fn a_period_and_a_leap_in_the_middle_of_an_arm() {
 #[test]
 fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     let w = wheel();
-    let token = w.attach().unwrap();
-    let own = &Own(token);
+    let own = &Own(1);
     let h = w.setup(own, Spec::default(), Some(at(100))).unwrap();
     asleep(&w);
-    let sweeps = Waking(token, || assert_eq!(fired(&w, 200, 9), [h]));
+    let sweeps = Waking(1, || assert_eq!(fired(&w, 200, 9), [h]));
     assert_eq!(w.arm_at(&sweeps, h, at(50)), 1);
     assert_eq!(w.due(h), Ok(None));
     // What the sweep has passed is not counted on.
@@ -393,44 +403,33 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
 /// A refusal in every way to arm changes nothing.
 #[test]
 fn no_memory_in_an_arm() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 8);
-    let own = &Own(w.attach().unwrap());
-    let rests = w.setup(own, Spec::default(), None).unwrap();
-    let armed = w.setup(own, Spec::default(), Some(at(900))).unwrap();
-    memory.refuse(true);
-    // The shard has some room at hand.
-    let mut spare = 0;
-    while w.arm_at(own, armed, at(899 - spare)) == 1 {
-        spare += 1;
-        assert!(spare < 800, "memory is refused");
+    let w = wheel();
+    let own = &Own(1);
+    // For the node, for the chunks of notes.
+    for granted in [0, 1] {
+        let setup = || w.setup(own, Spec::default(), Some(at(9)));
+        assert_eq!(scarce(granted, setup), Err(Error::Memory));
+        assert_eq!((w.live(NUMBERS), w.pending(NUMBERS)), (0, 0));
     }
-    let due = w.due(armed);
-    assert_eq!(due, Ok(Some(at(900 - spare))));
-    for (h, was) in [(rests, Ok(None)), (armed, due)] {
-        let short = w.arm_at(own, h, at(9));
-        assert_eq!(short, Error::Memory as i32);
+    let h = w.setup(own, Spec::default(), None).unwrap();
+    scarce(0, || {
+        assert_eq!(w.arm_at(own, h, at(9)), Error::Memory as i32);
         assert_eq!(w.arm(own, h, at(9), How::Always), Err(Error::Memory));
-        assert_eq!(w.due(h), was);
-    }
-    let live = w.live();
-    assert_eq!(
-        w.setup(own, Spec::default(), Some(at(9))),
-        Err(Error::Memory)
-    );
-    assert_eq!((w.live(), w.pending()), (live, 1));
-    // A promise needs none, nor does never.
-    assert_eq!(w.arm_at(own, armed, at(950)), 1);
-    assert_eq!(w.arm(own, rests, NEVER, How::Always), Ok(false));
-    assert_eq!(fired(&w, 949, 9), []);
-    memory.refuse(false);
-    assert_eq!(fired(&w, 950, 9), [armed]);
+    });
+    assert_eq!((w.due(h), notes(&w)), (Ok(None), 0));
+    assert_eq!(fired(&w, 9, 9), []);
+    // The first arm maps the chunks of many threads.
+    assert_eq!(w.arm_at(own, h, at(11)), 0);
+    scarce(0, || {
+        assert_eq!(w.arm_at(&Own(2), h, at(10)), 1);
+        assert_eq!(fired(&w, 10, 9), [h]);
+    });
 }
 
 #[test]
 fn a_drain_in_the_middle_of_a_callback() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let spec = Spec {
         period: 10,
         kind: AUTO,
@@ -440,22 +439,22 @@ fn a_drain_in_the_middle_of_a_callback() {
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(drained(&w, 9), [h]);
     assert_eq!(w.due(h).err(), Some(Error::Stale));
-    assert_eq!(w.live(), 1);
+    assert_eq!(w.live(NUMBERS), 1);
     w.finish(own, h, || ());
-    assert_eq!(w.live(), 0);
+    assert_eq!(w.live(NUMBERS), 0);
 }
 
 #[test]
 fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let h = w.setup(own, burst(), Some(at(10))).unwrap();
     assert_eq!(fired(&w, 10, 9), [h]);
     assert_eq!(fired(&w, 20, 9), []);
     assert_eq!(w.cancel(own, h, false), Ok(true));
     w.finish(own, h, || ());
     // The driver would have looked again after a long time.
-    assert_eq!(fired(&w, LEAP, 9), []);
+    assert_eq!(fired(&w, STEP, 9), []);
     assert_eq!(w.entries(), 0);
 }
 
@@ -465,7 +464,7 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
 fn a_drain_after_a_period_was_held_up() {
     for moved in [false, true] {
         let w = wheel();
-        let own = &Own(w.attach().unwrap());
+        let own = &Own(1);
         let spec = Spec { kind: 0, ..burst() };
         let h = w.setup(own, spec, Some(at(10))).unwrap();
         assert_eq!(fired(&w, 10, 9), [h]);
@@ -474,7 +473,7 @@ fn a_drain_after_a_period_was_held_up() {
             assert_eq!(w.arm(own, h, at(25), How::Always), Ok(true));
         }
         let mut missed = Vec::new();
-        w.drive().unwrap().drain(|f| {
+        w.drive(0).unwrap().drain(|f| {
             missed.push(f.missed);
             true
         });
@@ -487,7 +486,7 @@ fn a_drain_after_a_period_was_held_up() {
 #[test]
 fn an_arm_in_a_callback_hides_no_slot() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let make = |tick| w.setup(own, Spec::default(), Some(at(tick))).unwrap();
     let [third, second, first] = [400, 300, 250].map(make);
     let (mut all, mut later) = (Vec::new(), None);
@@ -507,15 +506,15 @@ fn an_arm_in_a_callback_hides_no_slot() {
 #[test]
 fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let h = w.setup(own, called(), Some(at(1))).unwrap();
     assert_eq!(fired(&w, 1, 9), [h]);
     assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
     assert_eq!(fired(&w, 3, 9), []);
     // The last tick of the first step.
-    let last = w.setup(own, Spec::default(), Some(at(LEAP + 3))).unwrap();
+    let last = w.setup(own, Spec::default(), Some(at(STEP + 3))).unwrap();
     let mut all = Vec::new();
-    advance(&w, at(LEAP + 4), |f| {
+    advance(&w, at(STEP + 4), |f| {
         if f.handle == last {
             w.finish(own, h, || ());
         }
@@ -530,371 +529,192 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
 #[test]
 fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let h = w.setup(own, called(), Some(at(1))).unwrap();
     assert_eq!(fired(&w, 1, 9), [h]);
     assert_eq!(w.arm(own, h, at(2), How::Always), Ok(false));
     let two = [0; 2].map(|_| w.setup(own, Spec::default(), Some(at(3))).unwrap());
-    assert_eq!(fired(&w, 3, 1), two[..1]);
+    let first = fired(&w, 3, 1);
+    let left = two.into_iter().find(|timer| first != [*timer]).unwrap();
     w.finish(own, h, || ());
-    assert_eq!(fired(&w, 4, 9), [two[1], h]);
+    assert_eq!(fired(&w, 4, 9), [h, left]);
 }
 
-/// The end of a callback owes a visit, and its thread gets no memory for it.
-#[test]
-fn no_memory_at_the_end_of_a_callback() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 8);
-    let own = &Own(w.attach().unwrap());
-    let worker = &Own(w.attach().unwrap());
-    let h = w.setup(own, burst(), Some(at(10))).unwrap();
-    assert_eq!(fired(&w, 10, 9), [h]);
-    // Its callback still runs.
-    assert_eq!(fired(&w, 20, 9), []);
-    memory.refuse(true);
-    w.finish(worker, h, || ());
-    assert!(!w.nothing_due(20));
-    memory.refuse(false);
-    assert_eq!(fired(&w, 21, 9), [h]);
-    w.finish(worker, h, || ());
-    assert_eq!(fired(&w, 30, 9), [h]);
-}
-
-/// Without memory for promises the driver looks at every timer, and the sink
-/// has enough in the middle of that.
-#[test]
-fn a_full_batch_in_the_middle_of_a_rescue() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 6);
-    let own = &Own(w.attach().unwrap());
-    let all = [0; 3].map(|_| w.setup(own, Spec::default(), Some(at(300))).unwrap());
-    memory.refuse(true);
-    // They cannot be moved to the lowest level.
-    assert_eq!(fired(&w, 299, 9), []);
-    assert_eq!(fired(&w, 300, 1), all[..1]);
-    assert_eq!(fired(&w, 300, 1), all[1..2]);
-    assert_eq!(fired(&w, 300, 9), all[2..]);
-    memory.refuse(false);
-    let late = w.setup(own, Spec::default(), Some(at(900))).unwrap();
-    assert_eq!(fired(&w, 899, 9), []);
-    assert_eq!(fired(&w, 900, 9), [late]);
-}
-
-/// Dead entries are left alone until a tick that was left is done.
-#[test]
-fn a_full_batch_before_a_clean_up() {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let all: Vec<_> = (0..100)
-        .map(|_| w.setup(own, Spec::default(), Some(at(5))).unwrap())
-        .collect();
-    assert_eq!(fired(&w, 5, 1), all[..1]);
-    let moved = w.setup(own, Spec::default(), None).unwrap();
-    for earlier in 0..20_000 {
-        let due = at((1 << 20) - earlier);
-        assert_eq!(w.arm(own, moved, due, How::Always), Ok(earlier != 0));
-    }
-    assert_eq!(fired(&w, 5, 9), all[1..10]);
-    assert!(w.entries() > 20_000);
-    assert_eq!(fired(&w, 5, 99), all[10..]);
-    for tick in 6..16 {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert!(w.entries() < 100, "{}", w.entries());
-    assert_eq!(fired(&w, (1 << 20) - 20_000, 9), []);
-    assert_eq!(fired(&w, (1 << 20) - 19_999, 9), [moved]);
-}
-
-/// The number of entries that are left after a clean-up with pushes behind it, each so
-/// often ten sweeps after those before.
-fn left_of_a_clean_up(overtaken_by: &[u64]) -> u64 {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let moved = w.setup(own, Spec::default(), None).unwrap();
-    let mut due = 1 << 24;
-    let mut arm_earlier = |times| {
-        // In another bucket, which a clean-up that has begun has passed.
-        due -= 1 << 16;
-        for _ in 0..times {
-            due -= 1;
-            w.arm(own, moved, at(due), How::Always).unwrap();
-        }
-    };
-    arm_earlier(20_000);
-    assert_eq!(fired(&w, 1, 9), []);
-    assert!(w.entries() < 20_000, "it has begun");
-    let mut tick = 1;
-    for times in overtaken_by {
-        let asked = w.requests_to_clean();
-        arm_earlier(*times);
-        assert!(w.requests_to_clean() > asked);
-        for _ in 0..10 {
-            tick += 1;
-            assert_eq!(fired(&w, tick, 9), []);
-        }
-    }
-    for tick in tick..150 {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert_eq!(w.requests_to_clean(), 0);
-    w.entries()
-}
-
-/// A further clean-up takes the entries that were pushed behind one under way, though
-/// no thread requests it; unless it is not worth it.
-#[test]
-fn pushes_that_overtake_a_clean_up() {
-    assert!(left_of_a_clean_up(&[100_000]) < 20_000);
-    assert!(left_of_a_clean_up(&[100_000, 100_000]) < 20_000);
-    assert!((7_500..9_000).contains(&left_of_a_clean_up(&[8_000])));
-}
-
-/// A clean-up is requested although the push that was to do so was the first of two of an
-/// arm.
-#[test]
-fn an_arm_with_two_pushes_requests_a_clean_up() {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let moved = w.setup(own, Spec::default(), None).unwrap();
-    let mut due = 1 << 30;
-    for round in 1..3 {
-        let t = w.setup(own, Spec::default(), None).unwrap();
-        while w.total(|c| &c.pushes) < round * 8192 - 1 {
-            due -= 1;
-            w.arm(own, moved, at(due), How::Always).unwrap();
-        }
-        assert_eq!(w.requests_to_clean(), 0);
-        asleep(&w);
-        // The hand enters the slot of the first entry before the timer is due.
-        let passes = Waking(own.0, || assert_eq!(fired(&w, round << 24, 9), []));
-        w.arm(&passes, t, at((round << 24) + 9), How::Always)
-            .unwrap();
-        assert_eq!(w.total(|c| &c.pushes), round * 8192 + 1);
-        assert_eq!(w.cancel(own, t, false), Ok(true));
-    }
-    assert_eq!(w.requests_to_clean(), 1);
-}
-
-/// Of a timer that is due so soon that no earlier promise can be made, a clean-up drops
-/// nothing.
-#[test]
-fn a_clean_up_next_to_the_hand() {
-    const SHORT: u64 = 1024;
-    let config = Config {
-        tick_ns: SHORT,
-        ..config(4, 8, 0)
-    };
-    for tick in [1, 3, 5] {
-        let w = Wheel::new(Heap, config).unwrap();
-        let own = &Own(w.attach().unwrap());
-        let t = w.setup(own, Spec::default(), None).unwrap();
-        for _ in 0..20_000 {
-            w.arm(own, t, tick * SHORT, How::Always).unwrap();
-        }
-        for _ in 0..20 {
-            assert_eq!(fired(&w, 0, 9), []);
-        }
-        assert_eq!((w.entries(), w.requests_to_clean()), (20_000, 0));
-        let mut n = 0;
-        for now in [tick * SHORT - 1, tick * SHORT] {
-            assert_eq!(n, 0, "early");
-            advance(&w, now, |_| {
-                n += 1;
-                true
-            });
-        }
-        assert_eq!((n, w.entries()), (1, 0));
-    }
-}
-
-/// A timer is due while its callback runs. A clean-up leaves the entry that keeps its
-/// deadline readable, however long that takes.
-#[test]
-fn a_clean_up_while_a_callback_holds_up_its_timer() {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let t = w.setup(own, called(), Some(at(5))).unwrap();
-    assert_eq!(fired(&w, 5, 9), [t]);
-    w.arm(own, t, at(6), How::Always).unwrap();
-    assert_eq!(fired(&w, 6, 9), []);
-    let moved = w.setup(own, Spec::default(), None).unwrap();
-    for earlier in 0..20_000 {
-        w.arm(own, moved, at((1 << 20) - earlier), How::Always)
-            .unwrap();
-    }
-    assert_eq!(w.cancel(own, moved, false), Ok(true));
-    for tick in 7..20 {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert!(w.entries() < 100, "{}", w.entries());
-    assert_eq!(w.requests_to_clean(), 0);
-    assert_eq!(fired(&w, 1 << 38, 9), []);
-    w.finish(own, t, || ());
-    assert_eq!(fired(&w, 1 << 38, 9), [t]);
-}
-
-/// A clean-up goes on behind the number of a shard for which there was no memory.
-#[test]
-fn a_clean_up_behind_a_shard_without_memory() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 8);
-    memory.refuse(true);
-    assert_eq!(w.attach(), Err(Error::Memory));
-    memory.refuse(false);
-    let own = &Own(w.attach().unwrap());
-    let moved = w.setup(own, Spec::default(), None).unwrap();
-    for earlier in 0..20_000 {
-        w.arm(own, moved, at((1 << 20) - earlier), How::Always)
-            .unwrap();
-    }
-    for tick in 1..10 {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert!(w.entries() < 100, "{}", w.entries());
-}
-
-/// The end of a callback makes the visit, so the entry far ahead is not needed. The driver
-/// requests a clean-up, as no thread arms a timer.
+/// The end of a callback makes the visit. The entry far ahead is the only one.
 #[test]
 fn a_burst_that_is_held_up_again_and_again() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let h = w.setup(own, burst(), Some(at(10))).unwrap();
     for round in 1..50_000 {
         // It falls behind: its callback takes longer than its period.
         assert_eq!(fired(&w, 21 * round, 9), [h]);
         assert_eq!(fired(&w, 21 * round + 20, 9), []);
         w.finish(own, h, || ());
+        assert_eq!(w.entries(), 1);
     }
-    assert!(w.entries() < 20_000, "{}", w.entries());
+    assert!(w.inboxes.bytes() <= most_note_bytes(1, 1));
 }
 
-/// A thread is stopped before it publishes. Until it continues, the driver goes through all
-/// timers, and makes no entries.
+/// A timer is held up by its callback. Its deadline stays readable, however long that takes.
 #[test]
-fn a_stopped_thread_and_a_rescue() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 6);
-    let own = &Own(w.attach().unwrap());
-    let all = [0; 50].map(|_| w.setup(own, Spec::default(), Some(at(2000))).unwrap());
-    let stopped = w.producer(w.attach().unwrap());
-    stopped
-        .publishing
-        .store(index_of(all[0]), Ordering::Relaxed);
-    memory.refuse(true);
-    assert_eq!(fired(&w, 1990, 9), []);
-    memory.refuse(false);
-    assert!(w.is_in_rescue());
-    for tick in 1991..2000 {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert!(w.is_in_rescue() && w.entries() <= 50, "{}", w.entries());
-    stopped.publishing.store(0, Ordering::Relaxed);
-    // Some entries have found memory, and come first.
-    let mut all_fired = fired(&w, 2000, 99);
-    all_fired.sort_by_key(|timer| all.iter().position(|t| t == timer));
-    assert_eq!(all_fired, all);
-    assert!(!w.is_in_rescue());
-}
-
-/// Without memory the driver wakes at each tick, and not all the time.
-#[test]
-fn a_driver_sleeps_in_a_rescue() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 6);
-    let own = &Own(w.attach().unwrap());
-    let h = w.setup(own, Spec::default(), Some(at(2000))).unwrap();
-    memory.refuse(true);
-    assert_eq!(fired(&w, 1990, 9), []);
-    for tick in 1990..1999 {
-        assert_eq!(fired(&w, tick, 9), []);
-        let alarm = Cell::new(0);
-        w.drive().unwrap().sleep(|ns| alarm.set(ns));
-        assert!(w.is_in_rescue());
-        assert_eq!(alarm.get(), at(tick + 1));
-    }
-    assert_eq!(fired(&w, 2000, 9), [h]);
-}
-
-/// Without memory a rescue asks for it once in a sweep, not once for each timer. What it has
-/// found room for it does not place again.
-#[test]
-fn a_rescue_without_memory() {
-    const SWEEPS: u32 = 9;
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 6);
-    let own = &Own(w.attach().unwrap());
-    let all = [0; 500].map(|_| w.setup(own, Spec::default(), Some(at(2000))).unwrap());
-    memory.refuse(true);
-    assert_eq!(fired(&w, 1990, 9), []);
-    let times = memory.times();
-    assert!(w.is_in_rescue());
-    for tick in 1991..1991 + u64::from(SWEEPS) {
-        assert_eq!(fired(&w, tick, 9), []);
-    }
-    assert!(memory.times() - times <= SWEEPS);
-    assert!(w.entries() <= 2 * all.len() as u64, "{}", w.entries());
-    memory.refuse(false);
-    assert_eq!(fired(&w, 2000, all.len()).len(), all.len());
-    assert!(!w.is_in_rescue());
-}
-
-/// A timer is held up by its callback, and its promise has found no memory. Its deadline
-/// stays readable, however long that takes.
-#[test]
-fn a_callback_that_holds_up_its_timer_in_a_rescue() {
-    let memory = Refused::default();
-    let w = wheel_of(&memory, 6);
-    let own = &Own(w.attach().unwrap());
+fn a_callback_that_holds_up_its_timer_for_long() {
+    let w = wheel();
+    let own = &Own(1);
     let h = w.setup(own, called(), Some(at(1))).unwrap();
     assert_eq!(fired(&w, 1, 9), [h]);
     w.arm(own, h, at(300), How::Always).unwrap();
-    memory.refuse(true);
-    assert_eq!(fired(&w, 6 * LEAP, 9), []);
-    memory.refuse(false);
+    assert_eq!(fired(&w, 6 * STEP, 9), []);
+    assert_eq!(w.entries(), 1);
     w.finish(own, h, || ());
-    assert_eq!(fired(&w, 6 * LEAP + 1, 9), [h]);
+    assert_eq!(fired(&w, 6 * STEP + 1, 9), [h]);
 }
 
-/// A callback ends in a thread that gets no shard, and its timer has come due meanwhile. The
+/// Timers whose callbacks run, and that are due again at tick 6, or later if `late` says so.
+fn held_up<const N: usize>(w: &Wheel, late: impl Fn(usize) -> u64) -> [Handle; N] {
+    let own = &Own(1);
+    let all = [0; N].map(|_| w.setup(own, called(), Some(at(5))).unwrap());
+    assert_eq!(fired(w, 5, N + 1).len(), N);
+    for (n, timer) in all.iter().enumerate() {
+        w.arm(own, *timer, at(6 + late(n)), How::Always).unwrap();
+    }
+    assert_eq!(fired(w, 6, N), []);
+    all
+}
+
+/// A callback ends in a thread that gets no number, and its timer has come due meanwhile. The
 /// timer fires at the next call, although the hand does not move.
 #[test]
-fn a_callback_that_ends_in_a_thread_without_a_shard() {
-    let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let h = w.setup(own, called(), Some(at(5))).unwrap();
-    assert_eq!(fired(&w, 5, 9), [h]);
-    w.arm(own, h, at(6), How::Always).unwrap();
-    assert_eq!(fired(&w, 6, 9), []);
-    w.finish(&Stranger(|| ()), h, || ());
-    assert!(!w.nothing_due(at(6)));
-    assert_eq!(w.next_expiry(), Some(at(6)));
-    assert_eq!(fired(&w, 6, 9), [h]);
-    assert!(!w.is_in_rescue());
+fn a_callback_that_ends_in_a_thread_without_a_number() {
+    for sleeps in [false, true] {
+        let w = wheel();
+        let [h] = held_up(&w, |_| 0);
+        let woken = Cell::new(0);
+        if sleeps {
+            asleep(&w);
+        }
+        w.finish(&Stranger(|| woken.set(woken.get() + 1)), h, || ());
+        assert_eq!(woken.get(), u64::from(sleeps));
+        assert!(!w.nothing_due(at(6)));
+        assert_eq!(w.next_expiry(), Some(at(6)));
+        assert_eq!(fired(&w, 6, 9), [h]);
+        assert!(w.nothing_due(at(6)), "all is done");
+    }
 }
 
 /// The same, and the driver falls asleep before it has made that visit.
 #[test]
-fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_shard() {
+fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_number() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
-    let h = w.setup(own, called(), Some(at(5))).unwrap();
-    assert_eq!(fired(&w, 5, 9), [h]);
-    w.arm(own, h, at(6), How::Always).unwrap();
-    assert_eq!(fired(&w, 6, 9), []);
+    let [h] = held_up(&w, |_| 0);
     w.finish(&Stranger(|| ()), h, || ());
     assert_eq!(asleep(&w), 0);
     assert!(!w.nothing_due(at(6)));
     assert_eq!(fired(&w, 6, 9), [h]);
 }
 
+/// A sink that has enough at once, while nothing fires.
+struct Enough(Cell<u32>);
+
+impl Sink for &Enough {
+    fn fire(&mut self, fired: &Fired) -> bool {
+        panic!("{fired:?}");
+    }
+    fn is_enough(&mut self) -> bool {
+        self.0.set(self.0.get() + 1);
+        true
+    }
+    fn wake(&self) {}
+}
+
+/// Calls that have enough at once, until one is done.
+fn advance_in_parts(w: &Wheel, tick: u64) -> u32 {
+    let enough = Enough(Cell::new(0));
+    for calls in 1.. {
+        if w.drive(0).unwrap().advance(at(tick), &enough) {
+            return calls;
+        }
+        assert_eq!(enough.0.get(), calls);
+        assert!(!w.nothing_due(at(tick)), "some are left");
+        assert!(w.next_expiry().is_some_and(|next| next <= at(tick)));
+    }
+    unreachable!()
+}
+
+/// For lack of a note the driver looks at every timer, in parts. Another callback ends
+/// meanwhile, of a timer that the driver has passed.
+#[test]
+fn a_look_at_every_timer_in_parts() {
+    const MANY: usize = 5 * BATCH;
+    let w = wheel();
+    let all: [_; MANY] = held_up(&w, |_| 0);
+    let stranger = &Stranger(|| ());
+    w.finish(stranger, all[MANY - 1], || ());
+    let enough = Enough(Cell::new(0));
+    assert!(!w.drive(0).unwrap().advance(at(6), &enough));
+    assert!(!w.drive(0).unwrap().advance(at(6), &enough));
+    // As any, and of the first one.
+    w.finish(stranger, all[0], || ());
+    assert_eq!(asleep(&w), 0);
+    let mut both = fired(&w, 6, MANY);
+    both.sort_unstable();
+    assert_eq!(both, [all[0], all[MANY - 1]]);
+    assert!(w.nothing_due(at(6)), "all is done");
+    // An entry far ahead for each of the others.
+    assert_eq!(w.entries(), MANY as u64 - 2);
+    for timer in &all[1..MANY - 1] {
+        w.finish(stranger, *timer, || ());
+    }
+    assert_eq!(fired(&w, 6, MANY).len(), MANY - 2);
+    assert_eq!(w.entries(), 0);
+}
+
+/// A collection that stops in the middle fires nothing: what comes due first may have the last
+/// note. The timers fire in the order of their ticks.
+#[test]
+fn a_collection_that_stops_and_the_order_of_ticks() {
+    let w = wheel();
+    let n = 3 * BATCH as u64;
+    for cookie in 1..=n {
+        // By three threads; the last note is the earliest.
+        let own = &Own(1 + (cookie % 3) as Thread);
+        let spec = Spec {
+            cookie,
+            ..Spec::default()
+        };
+        w.setup(own, spec, Some(at(2 * n - cookie))).unwrap();
+    }
+    assert!(advance_in_parts(&w, n - 1) > 2);
+    let enough = Enough(Cell::new(0));
+    let h = w.setup(&Own(1), Spec::default(), Some(at(n))).unwrap();
+    assert!(!w.drive(0).unwrap().advance(at(2 * n), &enough));
+    // Armed while the rest of the notes is left, and after the goal was announced.
+    assert_eq!(w.arm(&Own(2), h, at(n), How::Always), Ok(true));
+    let mut last = n - 1;
+    let mut cookies = Vec::new();
+    for _ in 0..n + 2 {
+        advance(&w, at(2 * n), |f| {
+            if f.cookie != 0 {
+                assert_eq!(f.deadline_ns, at(2 * n - f.cookie));
+                assert!(f.deadline_ns > at(last), "out of order");
+                last = f.deadline_ns / at(1);
+                cookies.push(f.cookie);
+            }
+            false
+        });
+    }
+    let wanted: Vec<_> = (1..=n).rev().collect();
+    assert_eq!(cookies, wanted);
+    assert_eq!(w.due(h), Ok(Some(at(2 * n + 1))));
+}
+
 /// A burst is held up for so long that its deadline would no longer read right: the periods
 /// are counted, and it keeps its rhythm.
 #[test]
 fn a_burst_that_is_held_up_for_long() {
-    const PERIOD: u64 = LEAP / 16 + 1;
+    const PERIOD: u64 = STEP / 16 + 1;
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let spec = Spec {
         period: at(PERIOD),
         ..burst()
@@ -919,7 +739,7 @@ fn a_burst_that_is_held_up_for_long() {
 #[test]
 fn more_periods_left_out_than_are_counted() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let spec = Spec {
         period: 1,
         ..called()
@@ -945,33 +765,32 @@ fn more_periods_left_out_than_are_counted() {
 #[test]
 fn a_node_whose_generation_is_0() {
     let config = Config {
-        tick_ns: TICK,
         salt: u64::from(0_u32.wrapping_sub(first_generation(1, 64)) & GEN_MASK),
-        ..config(4, 8, at((1 << 38) - 1))
+        ..shape(4, 8, (1 << 38) - 1)
     };
-    let w = Wheel::new(Heap, config).unwrap();
-    let own = &Own(w.attach().unwrap());
+    let w = Wheel::new(config).unwrap();
+    let own = &Own(1);
     let first = w.setup(own, Spec::default(), Some(at(1 << 38))).unwrap();
     assert_eq!(w.free(own, first), Ok(true));
-    w.shared
-        .rescue
-        .store(DROPPED, crate::sync::Ordering::Relaxed);
     assert_eq!(fired(&w, (1 << 38) + 1, 9), []);
     let second = w.setup(own, Spec::default(), None).unwrap();
     assert_eq!(index_of(first), index_of(second));
     assert_ne!(first, second);
 }
 
-/// A thread that stops before it gets its shard.
-struct Stopped<F>(Token, F);
+/// A thread that stops before it gets its number.
+struct Stopped<F>(Thread, F);
 
 impl<F: Fn()> Caller for Stopped<F> {
-    fn token(&self) -> Result<Token, Error> {
+    fn thread(&self) -> Result<Thread, Error> {
         self.1();
         Ok(self.0)
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        None
+    fn thread_at_hand(&self) -> Thread {
+        0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
     }
     fn wake_driver(&self) -> bool {
         true
@@ -984,10 +803,10 @@ impl<F: Fn()> Caller for Stopped<F> {
 fn a_stopped_arm_and_a_generation_that_has_wrapped() {
     const LIVES: u32 = 1 << (GEN_BITS - GEN_HIGH_BITS);
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(1);
     let first = w.setup(own, Spec::default(), Some(at(500))).unwrap();
     let last = Cell::new(first);
-    let stopped = Stopped(w.attach().unwrap(), || {
+    let stopped = Stopped(2, || {
         for _ in 0..LIVES {
             w.free(own, last.get()).unwrap();
             last.set(w.setup(own, Spec::default(), None).unwrap());
@@ -1001,25 +820,23 @@ fn a_stopped_arm_and_a_generation_that_has_wrapped() {
     assert_eq!(w.due(last.get()), Ok(Some(at(1000))));
 }
 
-/// The hand passes an arm that relies on a promise, before it looks whether the promise
-/// stands: the timer keeps its deadline.
+/// The hand passes an arm that relies on a tick, before it looks whether the link stands:
+/// the timer keeps its deadline.
 #[test]
 fn an_arm_that_relies_keeps_its_deadline() {
     let w = wheel();
-    let own = &Own(w.attach().unwrap());
+    let own = &Own(2);
     let t = w.setup(own, Spec::default(), Some(at(5))).unwrap();
     let first = w.setup(own, Spec::default(), None).unwrap();
+    assert_eq!(fired(&w, 0, 9), []);
     assert_eq!(w.cancel(own, t, false), Ok(true));
-    asleep(&w);
-    let once = Cell::new(true);
-    let relies = LooksUp(w.attach().unwrap(), || {
-        if once.replace(false) {
-            assert_eq!(w.arm(own, first, at(3), How::Always), Ok(false));
-            assert_eq!(fired(&w, 12, 1), [first]);
-        }
-    });
-    assert_eq!(w.arm_at(&relies, t, at(10)), 0);
-    assert!(!once.get(), "the middle of the arm was not reached");
+    let passes = || {
+        assert_eq!(w.arm(own, first, at(3), How::Always), Ok(false));
+        // It stops at tick 3, and its goal is 12.
+        assert_eq!(fired(&w, 12, 1), [first]);
+    };
+    let relies = Interrupted(Cell::new(Some(passes)), || ());
+    assert_eq!(w.arm(&relies, t, at(10), How::Always), Ok(false));
     let mut due = None;
     advance(&w, at(12), |f| {
         due = Some(f.deadline_ns);
@@ -1034,10 +851,9 @@ fn an_arm_that_relies_keeps_its_deadline() {
 fn a_burst_that_its_callback_has_held_up() {
     for most in [1, 4, 99] {
         let w = wheel();
-        let [own, other] = [&w, &w].map(|w| Own(w.attach().unwrap()));
-        let own = &own;
+        let (own, other) = (&Own(1), Own(2));
         let spec = Spec {
-            period: TICK,
+            period: at(1),
             kind: BURST,
             ..called()
         };
@@ -1050,7 +866,7 @@ fn a_burst_that_its_callback_has_held_up() {
             let mut room = most;
             advance(&w, at(10), |f| {
                 assert_eq!(Some(f.deadline_ns), left.pop());
-                // In a thread whose shard the sweep has passed.
+                // In another thread than that of the arm.
                 w.finish(&other, f.handle, || ());
                 room -= 1;
                 room != 0

@@ -6,6 +6,7 @@ pub(crate) mod checker;
 mod limits;
 #[cfg(not(checked))]
 mod meanwhile;
+pub(crate) mod memory;
 #[cfg(loom)]
 mod model;
 #[cfg(not(checked))]
@@ -21,34 +22,25 @@ pub(crate) mod system;
 
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
-use crate::core::memory::{Memory, Pages};
-use crate::core::wheel::{Caller, Config, Token, Wheel};
-use crate::sync::Ordering;
-use std::alloc::Layout;
+use crate::core::inbox::Thread;
+use crate::core::wheel::{Caller, Config, Wheel};
 
-/// Memory whose bounds the checking tools know.
-#[derive(Clone, Copy)]
-pub(crate) struct Heap;
+/// A tick is 2^20 ns.
+pub(crate) const TICK_BITS: u32 = 20;
 
-impl Memory for Heap {
-    fn map(&self, bytes: usize, _: Pages) -> *mut u8 {
-        // SAFETY: never of size zero.
-        unsafe { std::alloc::alloc_zeroed(Layout::from_size_align(bytes, 256).unwrap()) }
-    }
-    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
-        // SAFETY: as mapped.
-        unsafe { std::alloc::dealloc(at, Layout::from_size_align(bytes, 256).unwrap()) }
-    }
+/// When a tick begins, in nanoseconds.
+pub(crate) const fn at(tick: u64) -> u64 {
+    tick << TICK_BITS
 }
 
-/// A shape with a tick of 1 ns: nanoseconds are ticks.
-fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
+/// A shape whose hand starts at a tick.
+pub(crate) fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
     Config {
         levels,
         slot_bits,
         limit: u32::MAX,
-        tick_ns: 1,
-        start_ns,
+        tick_ns: at(1),
+        start_ns: at(start),
         salt: 0x1234_5678,
         id: 1,
         pooled: false,
@@ -56,20 +48,20 @@ fn config(levels: u32, slot_bits: u32, start_ns: u64) -> Config {
 }
 
 /// Functions of a wheel that only tests call.
-impl<M: Memory> Wheel<M> {
+impl Wheel {
     /// As [`Wheel::make`], by value.
-    pub fn new(memory: M, config: Config) -> Result<Self, Error> {
+    pub fn new(config: Config) -> Result<Self, Error> {
         let mut place = std::mem::MaybeUninit::zeroed();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
-            Self::make(place.as_mut_ptr(), memory, config)?;
+            Self::make(place.as_mut_ptr(), config)?;
             Ok(place.assume_init())
         }
     }
 
     /// Whether an advance would find nothing to do.
     pub fn nothing_due(&self, now_ns: u64) -> bool {
-        self.drive().is_ok_and(|drive| {
+        self.drive(0).is_ok_and(|drive| {
             let nothing = drive.nothing_due(now_ns);
             drive.leave();
             nothing
@@ -79,7 +71,7 @@ impl<M: Memory> Wheel<M> {
     /// Advances as a host does: true if all is done.
     #[cfg(checked)]
     pub fn advance(&self, now_ns: u64, sink: impl Sink) -> Result<bool, Error> {
-        let mut drive = self.drive()?;
+        let mut drive = self.drive(0)?;
         if drive.nothing_due(now_ns) {
             drive.leave();
             return Ok(true);
@@ -87,14 +79,14 @@ impl<M: Memory> Wheel<M> {
         Ok(drive.advance(now_ns, sink))
     }
 
-    /// Whether the driver goes through all nodes, for lack of memory.
-    pub fn is_in_rescue(&self) -> bool {
-        self.shared.rescue.load(Ordering::Relaxed) != 0
+    /// Entries in buckets, as of the last sweep or sleep.
+    pub fn entries(&self) -> u64 {
+        self.shared.count.entries.get()
     }
 
-    /// Requests for a clean-up since the last one finished.
-    pub fn requests_to_clean(&self) -> u32 {
-        self.shared.clean.load(Ordering::Relaxed)
+    /// Timers for which there is a node, whether or not they exist.
+    pub fn nodes(&self) -> u64 {
+        self.slab.indices(0).count() as u64
     }
 }
 
@@ -108,6 +100,15 @@ impl<F: FnMut(&Fired) -> bool> Sink for Collect<F> {
     fn wake(&self) {}
 }
 
+/// The bytes of notes that are enough: each thread may have written a note for each node
+/// before it saw that of another thread. And each has a chunk that is not full, on either side
+/// of its inbox, and a spare one.
+#[cfg(not(checked))]
+fn most_note_bytes(nodes: u64, threads: u64) -> u64 {
+    let chunks = (nodes * threads).div_ceil(crate::core::tunables::NOTES as u64);
+    (chunks + 3 * threads) * 256
+}
+
 /// How late a timer may be, in ticks, by its distance when it was armed.
 #[cfg(not(checked))]
 fn may_be_late(delay: u64) -> u64 {
@@ -118,31 +119,40 @@ fn may_be_late(delay: u64) -> u64 {
     }
 }
 
-/// A caller that owns a shard and has no driver to wake.
-struct Own(Token);
+/// More than each number of a thread in a test.
+pub(crate) const NUMBERS: Thread = if cfg!(loom) { 4 } else { 8 };
+
+/// A thread with a number, and no driver to wake.
+#[derive(Clone, Copy)]
+pub(crate) struct Own(pub Thread);
 
 impl Caller for Own {
-    fn token(&self) -> Result<Token, Error> {
+    fn thread(&self) -> Result<Thread, Error> {
         Ok(self.0)
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        Some(self.0)
+    fn thread_at_hand(&self) -> Thread {
+        self.0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
     }
     fn wake_driver(&self) -> bool {
-        // At most in a clean-up: the driver is awake.
         true
     }
 }
 
-/// A caller that owns a shard, and how it wakes the driver.
-struct Waking<F>(Token, F);
+/// A thread with a number, and how it wakes the driver.
+struct Waking<F>(Thread, F);
 
 impl<F: Fn()> Caller for Waking<F> {
-    fn token(&self) -> Result<Token, Error> {
+    fn thread(&self) -> Result<Thread, Error> {
         Ok(self.0)
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        Some(self.0)
+    fn thread_at_hand(&self) -> Thread {
+        self.0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
     }
     fn wake_driver(&self) -> bool {
         self.1();

@@ -8,47 +8,18 @@
 //! deadline or less than a tick later, in the first sweep of a clock that has
 //! passed it; and whenever the driver sleeps, its alarm is early enough.
 
-use super::{config, may_be_late, Collect, Rng};
+use super::memory::{mapped, scarce};
+use super::{may_be_late, most_note_bytes, shape, Collect, Rng};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
+use crate::core::inbox;
 use crate::core::life::Spec;
-use crate::core::memory::{Memory, Pages};
-use crate::core::node::{decode_period, encode_period, AUTO, BURST, DELAY};
-use crate::core::state::NEVER;
-use crate::core::wheel::{Caller, Config, Token, Wheel};
-use crate::sync::{AtomicU64, Ordering};
-use std::alloc::{alloc_zeroed, dealloc, Layout};
+use crate::core::period::{decode_period, encode_period, AUTO, BURST, DELAY};
+use crate::core::state::{NEVER, STEP};
+use crate::core::wheel::{Caller, Config, Wheel};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-
-/// Memory of which one piece in `odds` is refused, and which is counted.
-struct Scarce {
-    odds: AtomicU64,
-    pieces: AtomicU64,
-    bytes: AtomicU64,
-    refused: AtomicU64,
-}
-
-impl Memory for &Scarce {
-    fn map(&self, bytes: usize, _: Pages) -> *mut u8 {
-        let odds = self.odds.load(Ordering::Relaxed);
-        let n = self.pieces.fetch_add(1, Ordering::Relaxed);
-        if odds != 0 && Rng(n | 1 << 40).below(odds) == 0 {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return std::ptr::null_mut();
-        }
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        // SAFETY: never of size zero.
-        unsafe { alloc_zeroed(Layout::from_size_align(bytes, 256).unwrap()) }
-    }
-    unsafe fn unmap(&self, at: *mut u8, bytes: usize) {
-        self.bytes
-            .fetch_add((bytes as u64).wrapping_neg(), Ordering::Relaxed);
-        // SAFETY: as allocated above.
-        unsafe { dealloc(at, Layout::from_size_align(bytes, 256).unwrap()) };
-    }
-}
 
 /// The oracle's record of a timer.
 #[derive(Clone, Copy, Debug)]
@@ -63,24 +34,29 @@ struct Timer {
 }
 
 /// A simulated thread, inside one call.
-struct Thread<'a, 'm> {
-    wheel: &'a Wheel<&'m Scarce>,
-    token: &'a Cell<Option<Token>>,
-    alarm_ns: &'a Cell<u64>,
+struct Thread<'a> {
+    machine: &'a Machine<'a>,
+    n: usize,
 }
 
-impl Caller for Thread<'_, '_> {
-    fn token(&self) -> Result<Token, Error> {
-        if self.token.get().is_none() {
-            self.token.set(Some(self.wheel.attach()?));
+impl Caller for Thread<'_> {
+    fn thread(&self) -> Result<inbox::Thread, Error> {
+        let Thread { machine: m, n } = self;
+        if m.numbers[*n].get() == 0 {
+            m.refused_now()?;
+            let is_free = |number| m.numbers.iter().all(|taken| taken.get() != number);
+            m.numbers[*n].set((1..).find(|number| is_free(*number)).unwrap());
         }
-        Ok(self.token.get().unwrap())
+        Ok(m.numbers[*n].get())
     }
-    fn token_at_hand(&self) -> Option<Token> {
-        self.token.get()
+    fn thread_at_hand(&self) -> inbox::Thread {
+        self.machine.numbers[self.n].get()
+    }
+    fn threads(&self) -> inbox::Thread {
+        THREADS as inbox::Thread + 1
     }
     fn wake_driver(&self) -> bool {
-        self.alarm_ns.set(0);
+        self.machine.alarm_ns.set(0);
         true
     }
 }
@@ -115,12 +91,13 @@ const THREADS: usize = 3;
 const MOST: usize = 50;
 
 struct Machine<'m> {
-    wheel: Wheel<&'m Scarce>,
-    scarce: &'m Scarce,
+    wheel: Wheel,
+    /// Of so many requests for memory or for the number of a thread one is refused; 0 for none.
+    odds: Cell<u64>,
     rng: RefCell<Rng>,
     clock_ns: Cell<u64>,
     alarm_ns: Cell<u64>,
-    tokens: [Cell<Option<Token>>; THREADS],
+    numbers: [Cell<inbox::Thread>; THREADS],
     timers: RefCell<BTreeMap<u64, Timer>>,
     made: Cell<u64>,
     /// The timer whose callback runs.
@@ -133,9 +110,10 @@ struct Machine<'m> {
 }
 
 impl<'m> Machine<'m> {
-    fn new(scarce: &'m Scarce, seed: u64, tally: &'m Tally) -> Self {
+    fn new(seed: u64, tally: &'m Tally) -> Self {
         let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let tick_ns = [1, 7, 1000, 1_000_000, 1 << 20, 3_600_000_000_000][rng.below(6) as usize];
+        let tick_ns =
+            [1000, 1024, 7777, 1_000_000, 1 << 20, 3_600_000_000_000][rng.below(6) as usize];
         let (levels, slot_bits) = [
             (1, 1),
             (1, 3),
@@ -154,24 +132,25 @@ impl<'m> Machine<'m> {
             start_ns: start * tick_ns,
             salt: seed,
             pooled: rng.below(2) == 0,
-            ..config(levels, slot_bits, 0)
+            ..shape(levels, slot_bits, 0)
         };
-        let wheel = loop {
-            match Wheel::new(scarce, config) {
-                Ok(wheel) => break wheel,
-                Err(e) => assert_eq!(e, Error::Memory),
-            }
-            assert_eq!(scarce.bytes.load(Ordering::Relaxed), 0, "a leak");
-        };
+        let before = mapped();
+        for granted in 0..2 {
+            let made = scarce(granted, || Wheel::new(config).err());
+            assert_eq!(made, Some(Error::Memory));
+            assert_eq!(mapped(), before, "a leak");
+        }
+        let wheel = Wheel::new(config).unwrap();
         Machine {
             wheel,
-            scarce,
+            // The weather of the memory.
+            odds: Cell::new(seed % 4),
             longest: [6, 12, 20, 34, 46][rng.below(5) as usize]
                 .min(50 - u64::from(tick_ns.ilog2())),
             rng: RefCell::new(rng),
             clock_ns: Cell::new(config.start_ns),
             alarm_ns: Cell::new(0),
-            tokens: std::array::from_fn(|_| Cell::new(None)),
+            numbers: Default::default(),
             timers: RefCell::default(),
             made: Cell::new(0),
             running: Cell::new(0),
@@ -191,12 +170,30 @@ impl<'m> Machine<'m> {
         (ticks * self.tick_ns).saturating_add(self.dice(self.tick_ns))
     }
 
-    fn thread(&self) -> Thread<'_, 'm> {
-        Thread {
-            wheel: &self.wheel,
-            token: &self.tokens[self.dice(THREADS as u64) as usize],
-            alarm_ns: &self.alarm_ns,
+    fn thread(&self) -> Thread<'_> {
+        let n = self.dice(THREADS as u64) as usize;
+        Thread { machine: self, n }
+    }
+
+    /// Refuses now and then.
+    fn refused_now(&self) -> Result<(), Error> {
+        match self.odds.get() {
+            0 => Ok(()),
+            odds if self.dice(odds) != 0 => Ok(()),
+            _ => {
+                count(&self.tally.pieces);
+                Err(Error::Memory)
+            }
         }
+    }
+
+    /// Calls the wheel, with little memory now and then.
+    fn call<R>(&self, f: impl FnOnce(&Wheel, &Thread<'_>) -> R) -> R {
+        let granted = match self.refused_now() {
+            Ok(()) => u64::MAX,
+            Err(_) => self.dice(2),
+        };
+        scarce(granted, || f(&self.wheel, &self.thread()))
     }
 
     fn hand(&self) -> u64 {
@@ -266,8 +263,8 @@ impl<'m> Machine<'m> {
             kind,
             ..Spec::default()
         };
-        let (live, hand) = (self.wheel.live(), self.hand());
-        match self.wheel.setup(&self.thread(), spec, ns) {
+        let (live, hand) = (self.wheel.live(THREADS as inbox::Thread + 1), self.hand());
+        match self.call(|w, thread| w.setup(thread, spec, ns)) {
             Ok(handle) => {
                 let tick = ns.map(|ns| self.check_place(handle, ns, hand));
                 // Only a period has an exact time.
@@ -286,7 +283,7 @@ impl<'m> Machine<'m> {
             }
             Err(e) => {
                 assert_eq!(e, Error::Memory);
-                assert_eq!(self.wheel.live(), live);
+                assert_eq!(self.wheel.live(THREADS as inbox::Thread + 1), live);
                 count(&self.tally.refused);
             }
         }
@@ -302,13 +299,13 @@ impl<'m> Machine<'m> {
         let want = self.tick(ns).max(hand + 1);
         let was = t.tick.is_some();
         let answer = if how == How::Always && self.dice(2) == 0 {
-            let answer = self.wheel.arm_at(&self.thread(), t.handle, ns);
+            let answer = self.call(|w, thread| w.arm_at(thread, t.handle, ns));
             assert!((0..=1).contains(&answer) || answer == Error::Memory as i32);
             u64::try_from(answer)
                 .map(|was| was == 1)
                 .map_err(|_| Error::Memory)
         } else {
-            self.wheel.arm(&self.thread(), t.handle, ns, how)
+            self.call(|w, thread| w.arm(thread, t.handle, ns, how))
         };
         match answer {
             Ok(answer) => assert_eq!(answer, was),
@@ -415,11 +412,8 @@ impl<'m> Machine<'m> {
                 assert_eq!(gone, Err(Error::Stale));
             }
             (11, _) => {
-                // A thread ends; the next one finds its shard.
-                let token = &self.tokens[self.dice(THREADS as u64) as usize];
-                if let Some(token) = token.take() {
-                    self.wheel.detach(token);
-                }
+                // A thread ends; another one takes its number, with its notes.
+                self.numbers[self.dice(THREADS as u64) as usize].set(0);
             }
             (12, Some((cookie, t))) => {
                 self.arm(cookie, t, How::Within(self.some_span()));
@@ -434,10 +428,7 @@ impl<'m> Machine<'m> {
         let mut t = *self.timers.borrow().get(&f.cookie).expect("fired twice");
         assert_eq!((t.handle, t.shown_ns), (f.handle, f.deadline_ns));
         let due = t.tick.take().expect("fired, and was not armed");
-        // What a full batch left over is looked for again among all nodes
-        // while there is no memory for promises, and then comes in any order.
-        let rescue = self.wheel.is_in_rescue();
-        assert!(due >= last.replace(due) || rescue, "out of order");
+        assert!(due >= last.replace(due), "out of order");
         assert!(due <= target && self.ns(due) >= t.shown_ns, "early");
         if t.period == 0 {
             assert_eq!(f.missed, 0);
@@ -458,7 +449,7 @@ impl<'m> Machine<'m> {
             }
             self.running.set(0);
             if self.pooled {
-                self.wheel.finish(&self.thread(), f.handle, || ());
+                self.call(|w, thread| w.finish(thread, f.handle, || ()));
             }
         }
         let mut timers = self.timers.borrow_mut();
@@ -491,7 +482,8 @@ impl<'m> Machine<'m> {
         }
         let last = Cell::new(0);
         let mut budget = 1 + self.dice(30);
-        let mut drive = self.wheel.drive().unwrap();
+        let thread = self.thread().thread_at_hand();
+        let mut drive = self.wheel.drive(thread).unwrap();
         let done = drive.advance(
             now,
             Collect(|f: &Fired| {
@@ -510,6 +502,19 @@ impl<'m> Machine<'m> {
         assert_eq!(late, None, "late or lost: {target}, {:?}", self.timers);
         // Asleep past a deadline?
         assert!(first.is_none_or(|t| self.alarm_ns.get() <= self.ns(t)));
+        // There are so few timers that the driver finds the first one.
+        match first {
+            Some(t) if t <= target + STEP / 2 => {
+                assert_eq!(
+                    self.wheel.next_expiry(),
+                    Some(self.ns(t)),
+                    "woken for nothing"
+                );
+                assert_eq!(self.alarm_ns.get(), self.ns(t));
+            }
+            Some(_) => {}
+            None => assert_eq!(self.wheel.next_expiry(), None),
+        }
     }
 
     fn pass_time(&self) {
@@ -531,7 +536,7 @@ impl<'m> Machine<'m> {
             0 => {
                 // The weather of the memory.
                 let odds = [0, 0, 0, 1, 2, 8][self.dice(6) as usize];
-                self.scarce.odds.store(odds, Ordering::Relaxed);
+                self.odds.set(odds);
             }
             // A burst.
             1 => (0..self.dice(40)).for_each(|_| self.operate()),
@@ -543,23 +548,54 @@ impl<'m> Machine<'m> {
             self.drive();
         }
         let timers = self.timers.borrow();
-        assert_eq!(self.wheel.live(), timers.len() as u64);
+        assert_eq!(
+            self.wheel.live(THREADS as inbox::Thread + 1),
+            timers.len() as u64
+        );
         let pending = timers.values().filter(|t| t.tick.is_some()).count();
-        assert_eq!(self.wheel.pending(), pending as u64);
+        assert_eq!(
+            self.wheel.pending(THREADS as inbox::Thread + 1),
+            pending as u64
+        );
         let (first, next) = (self.first(), self.wheel.next_expiry());
         assert!(
             first.is_none_or(|t| next.is_some_and(|next| next <= self.ns(t))),
-            "the next expiry is late: {next:?}, {:?} {}",
+            "the next expiry is late: {next:?}, {:?}",
             first.map(|t| self.ns(t)),
-            self.wheel.is_in_rescue()
         );
+        drop(timers);
+        self.check_books();
+    }
+
+    /// The books of memory.
+    fn check_books(&self) {
+        let (w, nodes) = (&self.wheel, self.wheel.nodes());
+        let most = MOST as u64 + 64 * THREADS as u64;
+        assert!(nodes <= most, "{nodes} nodes");
+        assert!(w.entries() <= nodes, "{} entries", w.entries());
+        let bytes = w.inboxes.bytes();
+        assert!(
+            bytes <= most_note_bytes(nodes, THREADS as u64),
+            "{bytes} bytes of notes"
+        );
+    }
+
+    /// The driver is stopped for good.
+    fn stop_driver(&self) {
+        for _ in 0..1000 {
+            self.operate();
+            if self.dice(4) == 0 {
+                self.pass_time();
+            }
+        }
+        self.check_books();
     }
 
     /// Hands back what is armed, and gives everything back.
     fn finish(self) {
         let mut timers = self.timers.take();
         let mut room = 0u64;
-        while !self.wheel.drive().unwrap().drain(|f| {
+        while !self.wheel.drive(0).unwrap().drain(|f| {
             let t = timers.get_mut(&f.cookie).expect("drained twice");
             assert!(t.tick.take().is_some(), "was not armed");
             assert_eq!((t.handle, t.shown_ns), (f.handle, f.deadline_ns));
@@ -572,9 +608,7 @@ impl<'m> Machine<'m> {
             let gone = self.wheel.free(&self.thread(), t.handle);
             assert_eq!(gone.is_ok(), t.kind & AUTO == 0);
         }
-        assert_eq!(self.wheel.live(), 0);
-        drop(self.wheel);
-        assert_eq!(self.scarce.bytes.load(Ordering::Relaxed), 0, "a leak");
+        assert_eq!(self.wheel.live(THREADS as inbox::Thread + 1), 0);
     }
 }
 
@@ -593,23 +627,16 @@ fn simulate(seeds: impl Iterator<Item = u64>) -> Tally {
     let tally = Tally::default();
     for seed in seeds {
         let repro = Repro(seed);
-        let scarce = Scarce {
-            odds: AtomicU64::new(seed % 4),
-            pieces: AtomicU64::new(seed << 20),
-            bytes: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-        };
-        // A machine without any memory is none.
-        if seed % 4 == 1 {
-            scarce.odds.store(2, Ordering::Relaxed);
-        }
-        let machine = Machine::new(&scarce, seed, &tally);
+        let before = mapped();
+        let machine = Machine::new(seed, &tally);
         for _ in 0..400 {
             machine.step();
         }
+        if seed % 8 == 0 {
+            machine.stop_driver();
+        }
         machine.finish();
-        let pieces = scarce.refused.load(Ordering::Relaxed);
-        tally.pieces.set(tally.pieces.get() + pieces);
+        assert_eq!(mapped(), before, "a leak");
         drop(repro);
         count(&tally.seeds);
     }

@@ -60,10 +60,10 @@ impl Wheel {
             return hand;
         }
         let mut left = SETTLE;
-        while let Some((bucket, wanted)) = d.buckets.first_wanted(hand) {
+        while let Some((bucket, entered)) = d.buckets.first(hand) {
             let entry = d.buckets.earliest(&self.slab, bucket, hand, SETTLE);
             let Some((index, tick)) = entry.filter(|_| left != 0) else {
-                return wanted;
+                return entered.max(d.buckets.least(bucket));
             };
             if !self.settle_entry(d, index, tick) {
                 return tick;
