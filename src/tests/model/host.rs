@@ -111,11 +111,11 @@ impl World {
     }
 
     fn poll(&self) -> Result<bool, Errno> {
-        self.host().poll(Bounds::default(), None)
+        Ok(self.host().poll(Bounds::default(), None)?.done)
     }
 
     fn advance(&self) -> Result<bool, Errno> {
-        self.host().advance(DUE, Bounds::default(), None)
+        Ok(self.host().advance(DUE, Bounds::default(), None)?.done)
     }
 
     /// What edge-triggered epoll reports: true once each time the descriptor becomes ready.
