@@ -23,33 +23,45 @@ struct Chunk {
     /// The chunk before this one, in a bucket or among the free ones; or 0.
     before: u32,
     bucket: u32,
+    /// Of the last chunk of a bucket: no entry of the bucket is for a tick before this one.
+    least: u64,
     entries: [Entry; ENTRIES],
 }
 
 const _: () = assert!(size_of::<Chunk>() == CHUNK_BYTES);
 /// A spot has the number of a chunk, and a place there.
 const PLACE_BITS: u32 = 5;
-const _: () = assert!(ENTRIES <= 1 << PLACE_BITS);
+const PLACES: u32 = 1 << PLACE_BITS;
+const _: () = assert!(ENTRIES < PLACES as usize);
 
-/// All zero is an empty bucket.
-#[derive(Clone, Copy)]
-struct Bucket {
-    /// Its last chunk, and the number of that, or 0.
-    at: *mut Chunk,
-    last: u32,
-    /// Places of that chunk that are free: never all of them. None if there is no chunk.
-    room: u32,
-    /// No entry is for a tick before this one. Only of a bucket that is not empty.
-    least: u64,
-}
+/// The last chunk of a bucket, and how many of its places are free: not all of them. All zero
+/// is an empty bucket: no chunk, and no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bucket(u32);
 
 impl Bucket {
-    /// The last entry of a bucket that is not empty.
+    fn new(chunk: u32, room: u32) -> Self {
+        Bucket(chunk << PLACE_BITS | room)
+    }
+
     #[inline(always)]
-    fn last_entry(&self) -> Entry {
-        let place = ENTRIES - 1 - self.room as usize;
-        // SAFETY: its last chunk, the driver's alone.
-        unsafe { *(*self.at).entries.as_ptr().add(place) }
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline(always)]
+    fn chunk(self) -> u32 {
+        self.0 >> PLACE_BITS
+    }
+
+    #[inline(always)]
+    fn room(self) -> u32 {
+        self.0 % PLACES
+    }
+
+    #[inline(always)]
+    fn filled(self) -> usize {
+        ENTRIES - self.room() as usize
     }
 }
 
@@ -112,7 +124,7 @@ impl Buckets {
     }
 
     pub fn has_overdue(&mut self) -> bool {
-        self.at(self.overdue()).last != 0
+        !self.at(self.overdue()).is_empty()
     }
 
     #[inline(always)]
@@ -155,17 +167,19 @@ impl Buckets {
 
     #[inline]
     fn put(&mut self, slab: &Slab, bucket: u32, entry: Entry, tick: u64) {
-        if self.at(bucket).room == 0 {
+        if self.at(bucket).room() == 0 {
             self.extend(slab, bucket);
         }
         let b = self.at(bucket);
-        let place = ENTRIES as u32 - b.room;
-        b.room -= 1;
-        b.least = b.least.min(tick);
-        let spot = b.last << PLACE_BITS | place;
-        // SAFETY: `extend` has made a chunk with room, the driver's alone.
-        unsafe { *(*b.at).entries.as_mut_ptr().add(place as usize) = entry };
-        slab.spot(entry.index()).set(spot);
+        let (number, place) = (b.chunk(), b.filled());
+        // One place of room less.
+        b.0 -= 1;
+        let chunk = Self::chunk(slab, number);
+        chunk.least = chunk.least.min(tick);
+        // SAFETY: there was room.
+        unsafe { *chunk.entries.as_mut_ptr().add(place) = entry };
+        slab.spot(entry.index())
+            .set(number << PLACE_BITS | place as u32);
         self.entries += 1;
     }
 
@@ -173,13 +187,12 @@ impl Buckets {
     fn extend(&mut self, slab: &Slab, bucket: u32) {
         let number = self.take_chunk(slab);
         let chunk = Self::chunk(slab, number);
-        let b = self.at(bucket);
-        (chunk.before, chunk.bucket) = (b.last, bucket);
-        let is_first = b.last == 0;
-        (b.at, b.last, b.room) = (chunk, number, ENTRIES as u32);
-        if is_first {
-            b.least = NEVER;
+        let last = std::mem::replace(self.at(bucket), Bucket::new(number, ENTRIES as u32));
+        (chunk.before, chunk.bucket, chunk.least) = (last.chunk(), bucket, NEVER);
+        if last.is_empty() {
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
+        } else {
+            chunk.least = Self::chunk(slab, last.chunk()).least;
         }
     }
 
@@ -201,25 +214,36 @@ impl Buckets {
     /// Takes the last entry of a bucket. Fetches the next ones, and those of the first call.
     #[inline]
     pub fn pop(&mut self, slab: &Slab, bucket: u32, is_begin: bool) -> Option<Entry> {
-        let b = self.at(bucket);
-        if b.last == 0 {
+        let b = *self.at(bucket);
+        if b.is_empty() {
             return None;
         }
-        if is_begin || b.room == 0 {
+        if is_begin || b.room() == 0 {
             self.fetch_ahead(slab, bucket, is_begin);
         }
-        let b = self.at(bucket);
-        let entry = b.last_entry();
+        let entry = Self::last_entry(slab, b);
         slab.spot(entry.index()).set(0);
         self.shorten(slab, bucket);
         Some(entry)
+    }
+
+    /// The last entry of a bucket that is not empty.
+    #[inline(always)]
+    fn last_entry(slab: &Slab, b: Bucket) -> Entry {
+        // SAFETY: not all places of the last chunk are free.
+        unsafe {
+            *Self::chunk(slab, b.chunk())
+                .entries
+                .as_ptr()
+                .add(b.filled() - 1)
+        }
     }
 
     /// Removes the entry of a timer that has one.
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
         let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let last = self.at(bucket).last_entry();
+        let last = Self::last_entry(slab, *self.at(bucket));
         if last.index() != index {
             Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = last;
             slab.spot(last.index()).set(spot);
@@ -236,27 +260,24 @@ impl Buckets {
     fn shorten(&mut self, slab: &Slab, bucket: u32) {
         self.entries -= 1;
         let b = self.at(bucket);
-        b.room += 1;
-        if b.room == ENTRIES as u32 {
+        // One place of room more.
+        b.0 += 1;
+        if b.room() == ENTRIES as u32 {
             self.give_back_last(slab, bucket);
         }
     }
 
     #[cold]
     fn give_back_last(&mut self, slab: &Slab, bucket: u32) {
-        let b = *self.at(bucket);
-        let chunk = Self::chunk(slab, b.last);
-        let before = std::mem::replace(&mut chunk.before, self.free);
-        self.free = b.last;
-        let at = Self::chunk(slab, before);
-        *self.at(bucket) = Bucket {
-            at,
-            last: before,
-            room: 0,
-            ..b
-        };
+        let number = self.at(bucket).chunk();
+        let chunk = Self::chunk(slab, number);
+        let (before, least) = (chunk.before, chunk.least);
+        chunk.before = std::mem::replace(&mut self.free, number);
+        *self.at(bucket) = Bucket::new(before, 0);
         if before == 0 {
             *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        } else {
+            Self::chunk(slab, before).least = least;
         }
     }
 
@@ -279,9 +300,9 @@ impl Buckets {
         // Only on the lowest level are most entries visits.
         let is_lowest = self.levels.is_lowest(bucket);
         if is_begin {
-            Self::fetch(slab, b.last, ENTRIES - b.room as usize, is_lowest);
+            Self::fetch(slab, b.chunk(), b.filled(), is_lowest);
         }
-        let before = Self::chunk(slab, b.last).before;
+        let before = Self::chunk(slab, b.chunk()).before;
         if before != 0 {
             Self::fetch(slab, before, ENTRIES, is_lowest);
             let third = slab.chunk(Self::chunk(slab, before).before);
@@ -332,8 +353,8 @@ impl Buckets {
     /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest
     /// level, it is that of its entries.
     #[inline]
-    pub fn least(&mut self, bucket: u32) -> u64 {
-        self.at(bucket).least
+    pub fn least(&mut self, slab: &Slab, bucket: u32) -> u64 {
+        Self::chunk(slab, self.at(bucket).chunk()).least
     }
 
     /// The earliest entry of a bucket that is not empty: its node and tick. `None` if that
@@ -345,11 +366,9 @@ impl Buckets {
         hand: u64,
         most: usize,
     ) -> Option<(u32, u64)> {
-        let Bucket {
-            last, room, least, ..
-        } = *self.at(bucket);
+        let (b, least) = (*self.at(bucket), self.least(slab, bucket));
         let (mut first, mut seen) = ((0, NEVER), 0);
-        let (mut number, mut filled) = (last, ENTRIES - room as usize);
+        let (mut number, mut filled) = (b.chunk(), b.filled());
         while number != 0 {
             let chunk = Self::chunk(slab, number);
             for entry in chunk.entries[..filled].iter().rev() {
@@ -367,7 +386,7 @@ impl Buckets {
             }
             (number, filled) = (chunk.before, ENTRIES);
         }
-        self.at(bucket).least = first.1;
+        Self::chunk(slab, b.chunk()).least = first.1;
         Some(first)
     }
 }

@@ -76,6 +76,12 @@ impl Host {
         })
     }
 
+    /// The tick thread is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        // Relaxed: `live` says when it is seen.
+        self.drive.load(Ordering::Relaxed) == STOPPING
+    }
+
     /// The driver's lock.
     #[inline]
     pub(super) fn right_to_drive(&self) -> Result<Drive<'_>, Errno> {

@@ -106,12 +106,6 @@ impl Host {
         self.alarm_now();
     }
 
-    /// The tick thread is to end.
-    pub(super) fn is_stopping(&self) -> bool {
-        // Relaxed: `live` says when it is seen.
-        self.drive.load(Ordering::Relaxed) == STOPPING
-    }
-
     /// The tick thread. Ends also in a child that a callback has forked, and with it
     /// that process.
     fn live(&self) {

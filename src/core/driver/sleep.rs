@@ -63,7 +63,7 @@ impl Wheel {
         while let Some((bucket, entered)) = d.buckets.first(hand) {
             let entry = d.buckets.earliest(&self.slab, bucket, hand, SETTLE);
             let Some((index, tick)) = entry.filter(|_| left != 0) else {
-                return entered.max(d.buckets.least(bucket));
+                return entered.max(d.buckets.least(&self.slab, bucket));
             };
             if !self.settle_entry(d, index, tick) {
                 return tick;

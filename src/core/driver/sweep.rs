@@ -75,7 +75,9 @@ fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
         let entered = first.map_or(NEVER, |(_, entered)| entered);
         if entered > goal {
             d.hand = goal;
-            return first.map_or(NEVER, |(bucket, _)| d.buckets.least(bucket).max(entered));
+            return first.map_or(NEVER, |(bucket, _)| {
+                d.buckets.least(&v.wheel.slab, bucket).max(entered)
+            });
         }
         // On each level whose digit changes the hand enters a slot.
         d.levels_left = d.buckets.levels.level(entered, d.hand) + 1;
