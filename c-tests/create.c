@@ -261,9 +261,9 @@ static void the_limit_on_timers_has_a_limit(void)
 
 	o.max_timers = 1;
 	accept(&o);
-	o.max_timers = 67108800;
+	o.max_timers = 67000000;
 	accept(&o);
-	o.max_timers = 67108865;
+	o.max_timers = 67000001;
 	refuse(&o, -EINVAL);
 	o.max_timers = UINT32_MAX;
 	refuse(&o, -EINVAL);

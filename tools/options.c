@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_TIMERS 67108800 /* of a wheel */
+#define MOST_TIMERS 67000000 /* of a wheel */
 
 static const char help[] =
 "Usage: hwheel-latency [OPTION]...\n"

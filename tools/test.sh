@@ -120,7 +120,7 @@ refuse --drive --drive=
 refuse --duration --duration=forever
 refuse --json --json="$dir/none/x.json"
 refuse --svg --svg="$dir"
-refuse 'holds 67108800' --rate=10000000 --delay=1s-1000s
+refuse 'holds 67000000' --rate=10000000 --delay=1s-1000s
 refuse frequency --frequency=1
 refuse tick --tick
 refuse 'not an option' fast

@@ -68,7 +68,7 @@ impl Options {
         self
     }
 
-    /// The maximum number of live timers: up to 67108800, which is the default.
+    /// The maximum number of live timers: up to 67000000, which is the default.
     pub fn max_timers(mut self, limit: u32) -> Options {
         self.given.max_timers = limit;
         self

@@ -37,7 +37,7 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 ///   Timers beyond the last level go to levels that the wheel adds.
 /// @slots: number of slots of each level, a power of two from 2 to 65536;
 ///   default 256. @levels times log2(@slots) is at most 48.
-/// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
+/// @max_timers: maximum number of live timers, 1 to 67000000; default 67000000.
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
 ///   inside a call may hold freed timers back. A call that makes a timer may then

@@ -42,8 +42,10 @@ const SMALL: u32 = if BLOCK_BITS > 15 {
 };
 /// The first index that is used: an entry must not be 0.
 const FIRST: u32 = RUN;
-/// The maximum number of nodes of a slab: 67 million.
-pub(crate) const MOST: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
+/// The number of nodes that a slab has room for.
+const ROOM: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
+/// The maximum number of live timers. It does not depend on how the blocks are laid out.
+pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
 /// Where the arrays of a block lie. Hot and fire records are of one size.
 const FIRE_AT: usize = BLOCK * size_of::<Hot>();
@@ -361,7 +363,7 @@ impl Slab {
     #[inline(never)]
     pub fn take_run(&self, free: &FreeList) -> Result<u32, Error> {
         // Relaxed: an old value is a lower one; the caller tries again.
-        let end = FIRST + self.limit.load(Ordering::Relaxed).min(MOST);
+        let end = FIRST + self.limit.load(Ordering::Relaxed).min(ROOM);
         // Relaxed: only compared; the exchange decides.
         let mut nth = self.bump.load(Ordering::Relaxed);
         let next = loop {

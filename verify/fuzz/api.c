@@ -707,7 +707,7 @@ static int verdict(const uint8_t *bytes)
 	if (o.clock > HWHEEL_CLOCK_MANUAL || o.tick_ns < 1000 || o.tick_ns > 3600 * SEC ||
 	    o.levels > 8 || o.slots < 2 || o.slots > 65536 ||
 	    !is_power_of_two(o.slots) || o.levels * bits > 48 ||
-	    o.max_timers > 67108800 ||
+	    o.max_timers > 67000000 ||
 	    o.workers > 256 || o.overload > HWHEEL_OVERLOAD_DROP ||
 	    (o.workers != 0 && o.executor != NULL) ||
 	    (o.executor == NULL && o.executor_arg != NULL) ||

@@ -135,7 +135,7 @@ impl Wheel {
         self.inboxes.mark(thread);
         // arm.wake, if there is nothing to do, and arm.check.
         if !self.alarm.is_early(tick) || !self.inboxes.holds(place) {
-            return self.arm_unchecked(handle, tick, was, caller);
+            return self.arm_unpublished(handle, tick, link, place, was, caller);
         }
         self.publish(hot, link, place);
         if self.gate.seen() != gate {
@@ -165,6 +165,33 @@ impl Wheel {
     #[cold]
     #[inline(never)]
     fn arm_unchecked(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
+        self.arm_again(handle, tick, (Link::none(0), None), was, caller)
+    }
+
+    /// The same for an arm with a note that the link does not name yet.
+    #[cold]
+    #[inline(never)]
+    fn arm_unpublished(
+        &self,
+        handle: Handle,
+        tick: u64,
+        link: Link,
+        place: Place,
+        was: bool,
+        caller: &impl Caller,
+    ) -> Answer {
+        self.arm_again(handle, tick, (link, Some(place)), was, caller)
+    }
+
+    #[inline(always)]
+    fn arm_again(
+        &self,
+        handle: Handle,
+        tick: u64,
+        (link, note): (Link, Option<Place>),
+        was: bool,
+        caller: &impl Caller,
+    ) -> Answer {
         let index = index_of(handle);
         let arm = Arm {
             node: Node {
@@ -175,8 +202,8 @@ impl Wheel {
             word: StateWord::plain_armed(handle, tick),
             tick,
             hand: tick,
-            link: Link::none(0),
-            note: None,
+            link,
+            note,
         };
         self.uphold_again(caller, arm);
         answer(self.unless_closed(arm, was))
