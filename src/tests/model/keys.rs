@@ -1,5 +1,6 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
+use crate::tests::NUMBERS;
 use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
 use crate::runtime::keys::Keys;
@@ -52,7 +53,7 @@ impl Keyed {
     }
 
     fn advance(&self, target: u64) {
-        let mut drive = self.world.wheel.drive().unwrap();
+        let mut drive = self.world.wheel.drive(0).unwrap();
         let take = |f: &Fired| {
             let fired = self.keys.fetch(f).expect("each has its entry");
             let before = self
@@ -70,7 +71,7 @@ impl Keyed {
         assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);
         assert!(!self.pending());
         assert!(self.keys.is_empty());
-        assert_eq!(self.world.wheel.live(), 0);
+        assert_eq!(self.world.wheel.live(NUMBERS), 0);
     }
 }
 

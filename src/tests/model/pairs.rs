@@ -95,7 +95,7 @@ fn result(answer: Answer) -> Result<bool, Error> {
 }
 
 struct Scene {
-    wheel: Wheel<Heap>,
+    wheel: Wheel,
     base: u64,
     tokens: Vec<Token>,
     timer: Handle,
@@ -112,7 +112,7 @@ unsafe impl Sync for Scene {}
 
 impl Scene {
     fn new(ops: &[Op], (levels, base): (u32, u64)) -> (Scene, Books) {
-        let wheel = Wheel::new(Heap, shape(levels, 1, base)).unwrap();
+        let wheel = Wheel::new(shape(levels, 1, base)).unwrap();
         let tokens: Vec<_> = ops.iter().map(|_| wheel.attach().unwrap()).collect();
         let mut s = Scene {
             wheel,
@@ -205,7 +205,7 @@ impl Scene {
 
     fn drain(&self) -> Books {
         let mut n = 0;
-        if let Ok(mut drive) = self.wheel.drive() {
+        if let Ok(mut drive) = self.wheel.drive(0) {
             drive.drain(|_| {
                 n += 1;
                 true
@@ -215,7 +215,7 @@ impl Scene {
     }
 
     fn sleep(&self) {
-        let Ok(mut drive) = self.wheel.drive() else {
+        let Ok(mut drive) = self.wheel.drive(0) else {
             return self.alarm.set(0);
         };
         drive.sleep(|ns| self.alarm.set(ns));

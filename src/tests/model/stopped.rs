@@ -7,8 +7,8 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
-use crate::core::state::{Handle, LEAP};
+use crate::core::period::AUTO;
+use crate::core::state::{Handle, STEP};
 use crate::core::tunables::MASK_BITS;
 use crate::core::wheel::Config;
 use crate::sync::stopped_before;
@@ -492,7 +492,7 @@ stopped! {
 
 /// Drives to a tick. A thread that is stopped there keeps the lock.
 fn drive(s: &Scene, tick: u64) {
-    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive().unwrap());
+    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive(0).unwrap());
     drive.advance(at(tick), Collect(|_: &Fired| true));
     drop(std::mem::ManuallyDrop::into_inner(drive));
 }
@@ -502,7 +502,7 @@ fn drive(s: &Scene, tick: u64) {
 #[test]
 fn stopped_driver_against_calls_on_timers() {
     let mut explored = None;
-    for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * LEAP)] {
+    for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * STEP)] {
         let more = stopped_beside(
             0,
             move || {
@@ -543,9 +543,9 @@ fn stopped_driver_against_calls_on_timers() {
             },
             |_| (),
             |s, returned, made| {
-                if let Ok(drive) = s.world.wheel.drive() {
+                if let Ok(drive) = s.world.wheel.drive(0) {
                     drive.leave();
-                    s.world.advance(2 * LEAP + 3);
+                    s.world.advance(2 * STEP + 3);
                     assert!(matches!(s.world.wheel.due(made), Ok(None)), "late or lost");
                 } else {
                     assert!(!returned);

@@ -4,7 +4,7 @@
 use super::{duel, duel_to, one, two, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
-use crate::core::state::{Handle, LEAP};
+use crate::core::state::{Handle, STEP};
 use crate::core::wheel::{Caller, Token};
 use crate::tests::checker::at;
 
@@ -24,12 +24,12 @@ fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
 /// calls the leap off if it finds one under way.
 #[test]
 fn leap_against_arm() {
-    for tick in [3, LEAP + 3, 2 * LEAP + 3, 4 * LEAP] {
+    for tick in [3, STEP + 3, 2 * STEP + 3, 4 * STEP] {
         duel(
             || one(None),
             move |(w, t)| w.arm(1, *t, tick),
-            |(w, _)| _ = w.advance(2 * LEAP),
-            move |(w, t), _, ()| judge(w, *t, tick, 2 * LEAP),
+            |(w, _)| _ = w.advance(2 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 2 * STEP),
         );
     }
 }
@@ -38,13 +38,13 @@ fn leap_against_arm() {
 /// before no longer reads right. At one preemption.
 #[test]
 fn leap_over_half_the_range_against_arm() {
-    for tick in [3, LEAP + 3, 4 * LEAP, 16 * LEAP] {
+    for tick in [3, STEP + 3, 4 * STEP, 16 * STEP] {
         duel_to(
             Some(1),
             || one(None),
             move |(w, t)| w.arm(1, *t, tick),
-            |(w, _)| _ = w.advance(5 * LEAP),
-            move |(w, t), _, ()| judge(w, *t, tick, 5 * LEAP),
+            |(w, _)| _ = w.advance(5 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
         );
     }
 }
@@ -52,12 +52,12 @@ fn leap_over_half_the_range_against_arm() {
 /// The short way to arm.
 #[test]
 fn leap_against_short_arm() {
-    for tick in [3, LEAP / 2] {
+    for tick in [3, STEP / 2] {
         duel(
             || one(None),
             move |(w, t)| w.short_arm(1, *t, tick),
-            |(w, _)| _ = w.advance(5 * LEAP),
-            move |(w, t), _, ()| judge(w, *t, tick, 5 * LEAP),
+            |(w, _)| _ = w.advance(5 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
         );
     }
 }
@@ -68,8 +68,8 @@ fn leap_against_setup() {
     duel(
         || one(None).0,
         |w| w.make(Default::default(), Some(3)),
-        |w| _ = w.advance(5 * LEAP),
-        |w, t, ()| judge(w, t, 3, 5 * LEAP),
+        |w| _ = w.advance(5 * STEP),
+        |w, t, ()| judge(w, t, 3, 5 * STEP),
     );
 }
 
@@ -77,17 +77,17 @@ fn leap_against_setup() {
 /// elsewhere: the hand does not go back.
 #[test]
 fn leap_against_a_thread_that_saw_the_one_before() {
-    for tick in [3, 4 * LEAP + 3] {
+    for tick in [3, 4 * STEP + 3] {
         duel(
             || {
                 let (w, t, u) = two();
-                w.arm(0, u, 4 * LEAP);
+                w.arm(0, u, 4 * STEP);
                 (w, t)
             },
             move |(w, t)| w.arm(1, *t, tick),
-            |(w, _)| _ = w.advance(8 * LEAP),
+            |(w, _)| _ = w.advance(8 * STEP),
             |(w, t), _, ()| {
-                w.advance(8 * LEAP + 1);
+                w.advance(8 * STEP + 1);
                 assert_eq!(w.fired(), 2, "late or lost: due {:x}", w.due(*t));
             },
         );
@@ -97,7 +97,7 @@ fn leap_against_a_thread_that_saw_the_one_before() {
 /// A thread reads a timer's word, and then a hand from which that no longer reads right.
 #[test]
 fn leap_against_a_thread_that_asks() {
-    const FAR: u64 = 8 * LEAP - 10;
+    const FAR: u64 = 8 * STEP - 10;
     duel(
         || one(Some(3)),
         |(w, t)| w.due(*t),
@@ -119,7 +119,7 @@ fn leap_against_a_thread_that_asks() {
 /// The same of an arm that leaves a timer where it seems to be.
 #[test]
 fn leap_against_an_arm_that_changes_nothing() {
-    const FAR: u64 = 8 * LEAP - 10;
+    const FAR: u64 = 8 * STEP - 10;
     duel_to(
         Some(2),
         || one(Some(3)),
@@ -153,13 +153,13 @@ fn leap_against_an_arm_without_a_shard() {
         |(w, t)| w.wheel.arm_at(&Stranger, *t, at(4)),
         |(w, _)| {
             w.advance(3);
-            w.advance(3 + 5 * LEAP);
+            w.advance(3 + 5 * STEP);
         },
         |(w, t), answer, ()| {
             let armed = answer == 0;
             assert!(armed || answer == Error::Memory as i32);
-            w.advance(4 + 5 * LEAP);
-            w.advance(5 + 5 * LEAP);
+            w.advance(4 + 5 * STEP);
+            w.advance(5 + 5 * STEP);
             assert_eq!(w.fired(), u64::from(armed), "late: due {:x}", w.due(*t));
         },
     );
