@@ -9,7 +9,7 @@ pub use loom as tool;
 pub use shuttle as tool;
 pub use tool::{sync::Condvar, thread};
 
-pub use super::{at, shape, TICK_BITS};
+pub(crate) use super::{at, shape, TICK_BITS};
 
 /// A callback that can be told from others, and is never called.
 pub fn func(number: usize) -> usize {

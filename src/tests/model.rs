@@ -78,6 +78,12 @@ impl World {
         self.make(called(1), Some(due))
     }
 
+    /// A timer that the thread `n` makes.
+    fn timer_of(&self, n: Thread, due: u64) -> Handle {
+        let due = Some(at(due));
+        self.wheel.setup(&self.own(n), Spec::default(), due).unwrap()
+    }
+
     fn make(&self, spec: Spec, due: Option<u64>) -> Handle {
         self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
     }

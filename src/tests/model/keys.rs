@@ -3,6 +3,7 @@
 use crate::tests::NUMBERS;
 use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
+use crate::core::inbox::Thread;
 use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
@@ -29,21 +30,21 @@ impl Keyed {
         k
     }
 
-    fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
+    fn set(&self, n: Thread, number: usize, cookie: u64, tick: u64) -> bool {
         let (func, w) = (func(number), &self.world);
         self.keys
             .set(&w.wheel, &w.own(n), b"k", func, cookie, at(tick))
             .unwrap()
     }
 
-    fn shift(&self, n: usize, tick: u64) -> bool {
+    fn shift(&self, n: Thread, tick: u64) -> bool {
         let w = &self.world;
         self.keys
             .shift(&w.wheel, &w.own(n), b"k", at(tick))
             .unwrap()
     }
 
-    fn delete(&self, n: usize) -> bool {
+    fn delete(&self, n: Thread) -> bool {
         let w = &self.world;
         self.keys.delete(&w.wheel, &w.own(n), b"k")
     }

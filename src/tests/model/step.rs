@@ -1,11 +1,9 @@
-//! A long leap over nothing while timers are armed: drawn in
-//! `core/driver/leap.rs`.
+//! The hand goes a long way while timers are armed: in steps, after each of which the words of
+//! the timers under way may read wrong.
 
-use super::{duel, duel_to, one, two, World};
+use super::{duel, duel_to, one, placed, two, World};
 use crate::core::arm::How;
-use crate::core::error::Error;
 use crate::core::state::{Handle, STEP};
-use crate::core::wheel::{Caller, Token};
 use crate::tests::checker::at;
 
 /// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
@@ -20,10 +18,9 @@ fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
     assert_eq!(fired, 1, "late or lost: due {:x}", w.due(t));
 }
 
-/// A timer is armed for a tick that the hand leaps over, or beyond. The thread
-/// calls the leap off if it finds one under way.
+/// A timer is armed for a tick that the hand passes, or beyond.
 #[test]
-fn leap_against_arm() {
+fn step_against_arm() {
     for tick in [3, STEP + 3, 2 * STEP + 3, 4 * STEP] {
         duel(
             || one(None),
@@ -34,10 +31,10 @@ fn leap_against_arm() {
     }
 }
 
-/// The hand leaps over more than half the range of a state word, so that a word from
+/// The hand goes over more than half the range of a state word, so that a word from
 /// before no longer reads right. At one preemption.
 #[test]
-fn leap_over_half_the_range_against_arm() {
+fn step_over_half_the_range_against_arm() {
     for tick in [3, STEP + 3, 4 * STEP, 16 * STEP] {
         duel_to(
             Some(1),
@@ -51,7 +48,7 @@ fn leap_over_half_the_range_against_arm() {
 
 /// The short way to arm.
 #[test]
-fn leap_against_short_arm() {
+fn step_against_short_arm() {
     for tick in [3, STEP / 2] {
         duel(
             || one(None),
@@ -62,9 +59,9 @@ fn leap_against_short_arm() {
     }
 }
 
-/// A timer is set up while the hand leaps.
+/// A timer is set up while the hand goes a long way.
 #[test]
-fn leap_against_setup() {
+fn step_against_setup() {
     duel(
         || one(None).0,
         |w| w.make(Default::default(), Some(3)),
@@ -73,10 +70,9 @@ fn leap_against_setup() {
     );
 }
 
-/// A thread finds a leap under way and calls off the next one, which begins
-/// elsewhere: the hand does not go back.
+/// Beside a timer that is due on the way.
 #[test]
-fn leap_against_a_thread_that_saw_the_one_before() {
+fn steps_and_a_visit_against_arm() {
     for tick in [3, 4 * STEP + 3] {
         duel(
             || {
@@ -96,7 +92,7 @@ fn leap_against_a_thread_that_saw_the_one_before() {
 
 /// A thread reads a timer's word, and then a hand from which that no longer reads right.
 #[test]
-fn leap_against_a_thread_that_asks() {
+fn step_against_a_thread_that_asks() {
     const FAR: u64 = 8 * STEP - 10;
     duel(
         || one(Some(3)),
@@ -118,7 +114,7 @@ fn leap_against_a_thread_that_asks() {
 
 /// The same of an arm that leaves a timer where it seems to be.
 #[test]
-fn leap_against_an_arm_that_changes_nothing() {
+fn step_against_an_arm_that_changes_nothing() {
     const FAR: u64 = 8 * STEP - 10;
     duel_to(
         Some(2),
@@ -139,43 +135,29 @@ fn leap_against_an_arm_that_changes_nothing() {
     );
 }
 
-/// A thread that gets no shard relies on a promise. Before its exchange the hand passes the
-/// promise and leaps. So its word does not give the right deadline, and it cannot push an entry.
+/// A thread relies on a tick. Before its exchange the hand passes the tick and goes a long way.
+/// So its word does not give the right deadline.
 #[test]
-fn leap_against_an_arm_without_a_shard() {
-    duel_to(
-        Some(1),
-        || {
-            let (w, t) = one(Some(3));
-            w.cancel(0, t);
-            (w, t)
-        },
-        |(w, t)| w.wheel.arm_at(&Stranger, *t, at(4)),
-        |(w, _)| {
-            w.advance(3);
-            w.advance(3 + 5 * STEP);
-        },
-        |(w, t), answer, ()| {
-            let armed = answer == 0;
-            assert!(armed || answer == Error::Memory as i32);
-            w.advance(4 + 5 * STEP);
-            w.advance(5 + 5 * STEP);
-            assert_eq!(w.fired(), u64::from(armed), "late: due {:x}", w.due(*t));
-        },
-    );
-}
-
-/// A thread without a shard, and without a driver that sleeps.
-struct Stranger;
-
-impl Caller for Stranger {
-    fn token(&self) -> Result<Token, Error> {
-        Err(Error::Memory)
-    }
-    fn token_at_hand(&self) -> Option<Token> {
-        None
-    }
-    fn wake_driver(&self) -> bool {
-        true
+fn step_against_an_arm_that_relies() {
+    for short in [false, true] {
+        duel_to(
+            Some(2),
+            || {
+                let (w, t) = placed(3);
+                w.cancel(0, t);
+                (w, t)
+            },
+            move |(w, t)| w.arm_either_way(1, *t, 4, short),
+            |(w, _)| {
+                w.advance(3);
+                w.advance(3 + 5 * STEP);
+            },
+            |(w, t), was, ()| {
+                assert_eq!(was, 0);
+                w.advance(4 + 5 * STEP);
+                w.advance(5 + 5 * STEP);
+                assert_eq!(w.fired(), 1, "late: due {:x}", w.due(*t));
+            },
+        );
     }
 }
