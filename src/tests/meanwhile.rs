@@ -182,12 +182,9 @@ fn a_drain_in_the_middle_of_an_arm() {
 fn a_drain_in_the_middle_of_a_setup() {
     for taken in [1, 2] {
         let w = wheel();
-        let pending = w
-            .setup(&Own(1), Spec::default(), Some(at(1000)))
-            .unwrap();
-        let (answer, given) = drain_during(&w, taken, |c| {
-            w.setup(c, Spec::default(), Some(at(10)))
-        });
+        let pending = w.setup(&Own(1), Spec::default(), Some(at(1000))).unwrap();
+        let (answer, given) =
+            drain_during(&w, taken, |c| w.setup(c, Spec::default(), Some(at(10))));
         assert_eq!(given[0], pending);
         assert_eq!(answer, given.get(1).copied().ok_or(Error::Shutdown));
         assert_eq!(given.len(), taken);

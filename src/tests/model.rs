@@ -32,9 +32,9 @@ use super::checker::{at, called, shape, Futex};
 use super::{Collect, Own, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
-use crate::core::inbox::Thread;
 use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -81,7 +81,9 @@ impl World {
     /// A timer that the thread `n` makes.
     fn timer_of(&self, n: Thread, due: u64) -> Handle {
         let due = Some(at(due));
-        self.wheel.setup(&self.own(n), Spec::default(), due).unwrap()
+        self.wheel
+            .setup(&self.own(n), Spec::default(), due)
+            .unwrap()
     }
 
     fn make(&self, spec: Spec, due: Option<u64>) -> Handle {

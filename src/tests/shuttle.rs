@@ -24,10 +24,10 @@ mod watch;
 
 use super::checker::{at, called, func, shape, thread, Futex, Waker, TICK_BITS};
 use super::{Rng, Waking, NUMBERS};
-use crate::core::inbox::Thread;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::{Answer, Error};
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::core::state::Handle;
@@ -179,7 +179,11 @@ impl World {
 
     /// A thread begins, perhaps with the number of one that has ended.
     fn take_number(&self) -> Thread {
-        self.numbers.lock().unwrap().pop().expect("there are few threads")
+        self.numbers
+            .lock()
+            .unwrap()
+            .pop()
+            .expect("there are few threads")
     }
 
     /// It ends.

@@ -112,7 +112,8 @@ struct Machine<'m> {
 impl<'m> Machine<'m> {
     fn new(seed: u64, tally: &'m Tally) -> Self {
         let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let tick_ns = [1000, 1024, 7777, 1_000_000, 1 << 20, 3_600_000_000_000][rng.below(6) as usize];
+        let tick_ns =
+            [1000, 1024, 7777, 1_000_000, 1 << 20, 3_600_000_000_000][rng.below(6) as usize];
         let (levels, slot_bits) = [
             (1, 1),
             (1, 3),
@@ -504,7 +505,11 @@ impl<'m> Machine<'m> {
         // There are so few timers that the driver finds the first one.
         match first {
             Some(t) if t <= target + STEP / 2 => {
-                assert_eq!(self.wheel.next_expiry(), Some(self.ns(t)), "woken for nothing");
+                assert_eq!(
+                    self.wheel.next_expiry(),
+                    Some(self.ns(t)),
+                    "woken for nothing"
+                );
                 assert_eq!(self.alarm_ns.get(), self.ns(t));
             }
             Some(_) => {}
@@ -543,9 +548,15 @@ impl<'m> Machine<'m> {
             self.drive();
         }
         let timers = self.timers.borrow();
-        assert_eq!(self.wheel.live(THREADS as inbox::Thread + 1), timers.len() as u64);
+        assert_eq!(
+            self.wheel.live(THREADS as inbox::Thread + 1),
+            timers.len() as u64
+        );
         let pending = timers.values().filter(|t| t.tick.is_some()).count();
-        assert_eq!(self.wheel.pending(THREADS as inbox::Thread + 1), pending as u64);
+        assert_eq!(
+            self.wheel.pending(THREADS as inbox::Thread + 1),
+            pending as u64
+        );
         let (first, next) = (self.first(), self.wheel.next_expiry());
         assert!(
             first.is_none_or(|t| next.is_some_and(|next| next <= self.ns(t))),
@@ -563,7 +574,10 @@ impl<'m> Machine<'m> {
         assert!(nodes <= most, "{nodes} nodes");
         assert!(w.entries() <= nodes, "{} entries", w.entries());
         let bytes = w.inboxes.bytes();
-        assert!(bytes <= most_note_bytes(nodes, THREADS as u64), "{bytes} bytes of notes");
+        assert!(
+            bytes <= most_note_bytes(nodes, THREADS as u64),
+            "{bytes} bytes of notes"
+        );
     }
 
     /// The driver is stopped for good.

@@ -4,8 +4,8 @@ use super::{at, most_note_bytes, shape, Collect, Own, Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::{Answer, Error};
-use crate::core::life::Spec;
 use crate::core::inbox::Thread;
+use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::core::wheel::Wheel;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -72,7 +72,10 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
             };
             w.setup(&Own(1), spec, Some(at(5))).unwrap()
         });
-        assert!(!w.drive(0).unwrap().advance(begin, Collect(|_: &Fired| false)));
+        assert!(!w
+            .drive(0)
+            .unwrap()
+            .advance(begin, Collect(|_: &Fired| false)));
         add(&t.armed, both.len() as u64);
         add(&t.fired, 1);
     }

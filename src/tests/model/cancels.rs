@@ -1,12 +1,12 @@
 //! A timer is cancelled while it fires: one of the two has it.
 
-use crate::tests::NUMBERS;
 use super::{duel, explore, one, report, World};
 use crate::core::error::Error;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::core::state::Handle;
 use crate::tests::checker::{at, func};
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 

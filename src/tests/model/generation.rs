@@ -2,10 +2,10 @@
 //! reason into the link.
 
 use super::{duel, Alarm, World};
-use crate::core::life::Spec;
 use crate::core::error::Error;
-use crate::core::timer::first_generation;
+use crate::core::life::Spec;
 use crate::core::state::{handle_of, high_of, Handle, GEN_BITS, GEN_HIGH_BITS};
+use crate::core::timer::first_generation;
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
 

@@ -1,6 +1,5 @@
 //! Timers by name: sets, moves and deletions of a key against its firing.
 
-use crate::tests::NUMBERS;
 use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
 use crate::core::inbox::Thread;
@@ -8,6 +7,7 @@ use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
 use crate::tests::Collect;
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 

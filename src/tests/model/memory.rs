@@ -199,7 +199,11 @@ fn number_handed_over_with_a_note_in_the_inbox() {
         |((w, _, u), word)| {
             w.collect();
             // The next thread has that number, or another one.
-            let n = if word.load(Ordering::Acquire) == 1 { 1 } else { 2 };
+            let n = if word.load(Ordering::Acquire) == 1 {
+                1
+            } else {
+                2
+            };
             w.arm(n, *u, 2)
         },
         |((w, _, _), _), (), _| assert_eq!(w.advance(2), 2),
@@ -223,7 +227,11 @@ fn number_handed_over_with_returned_chunks() {
         },
         |(w, t, _, word)| {
             let fired = w.advance(1);
-            let n = if word.load(Ordering::Acquire) == 1 { 1 } else { 2 };
+            let n = if word.load(Ordering::Acquire) == 1 {
+                1
+            } else {
+                2
+            };
             w.arm(n, *t, 7);
             fired
         },

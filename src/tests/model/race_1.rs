@@ -119,9 +119,7 @@ fn race_1b_rely_against_a_look_and_a_visit() {
             move |(w, t)| arm(w, 1, *t, 2),
             |(w, t)| {
                 // To an earlier tick, from another thread.
-                w.wheel
-                    .arm(&w.own(2), *t, at(1), How::Earlier)
-                    .unwrap();
+                w.wheel.arm(&w.own(2), *t, at(1), How::Earlier).unwrap();
                 w.advance(2)
             },
             |(w, _), _, _| {

@@ -163,7 +163,10 @@ fn race_2_publish_and_rely_against_take() {
             w.collect();
             let link = Link(w.wheel.slab.hot(index_of(t)).link.load(Ordering::Relaxed));
             let tick = w.wheel.ticks.at_or_after(at(due));
-            assert!(matches!(link.reason(), Reason::Tick(k) if k <= tick), "{link:?}");
+            assert!(
+                matches!(link.reason(), Reason::Tick(k) if k <= tick),
+                "{link:?}"
+            );
             assert_eq!(w.advance(due - 1), 0, "early");
             assert_eq!(w.advance(due), 1, "late or lost");
         }));

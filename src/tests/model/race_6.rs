@@ -1,6 +1,5 @@
 //! Race 6: a timer comes due again while its callback runs in another thread.
 
-use crate::tests::NUMBERS;
 use super::{duel, World};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -9,6 +8,7 @@ use crate::core::state::Handle;
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, func, shape};
 use crate::tests::Collect;
+use crate::tests::NUMBERS;
 
 /// A pooled wheel with a timer that a worker has.
 fn taken(spec: Spec) -> (World, Handle) {

@@ -1,14 +1,14 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
-use crate::tests::NUMBERS;
 use super::{duel, duel_to, explore, marked, one, placed, report, World, NO_BOUND};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::timer::first_generation;
 use crate::core::state::{handle_of, index_of, Handle};
+use crate::core::timer::first_generation;
 use crate::tests::checker::{at, shape};
 use crate::tests::Collect;
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 

@@ -305,7 +305,10 @@ fn stopped_arm_and_a_collection_that_stops() {
             let due = fired.deadline_ns;
             assert!(due >= self.1, "out of order");
             self.1 = due;
-            self.0.world.fired.fetch_add(1, crate::sync::Ordering::Relaxed);
+            self.0
+                .world
+                .fired
+                .fetch_add(1, crate::sync::Ordering::Relaxed);
             true
         }
         fn is_enough(&mut self) -> bool {
