@@ -89,11 +89,11 @@ impl Buckets {
         if at.is_null() {
             return Err(Error::Memory);
         }
-        let buckets = at.cast::<Bucket>();
+        let marks = at.cast::<u64>();
         Ok(Buckets {
-            buckets,
+            marks,
             // Within the bytes of `bytes`, which counts the same parts.
-            marks: buckets.wrapping_add(Self::count(&levels)).cast(),
+            buckets: marks.wrapping_add(Self::words(&levels)).cast(),
             levels,
             free: 0,
             fresh: 1,
@@ -106,16 +106,20 @@ impl Buckets {
         (levels.buckets + 1) as usize
     }
 
+    /// Words of bits.
+    fn words(levels: &Levels) -> usize {
+        Self::count(levels).div_ceil(BITS)
+    }
+
     fn bytes(levels: &Levels) -> usize {
-        let count = Self::count(levels);
-        count * size_of::<Bucket>() + count.div_ceil(BITS) * size_of::<u64>()
+        Self::words(levels) * size_of::<u64>() + Self::count(levels) * size_of::<Bucket>()
     }
 
     /// # Safety
     /// No thread uses the buckets any more.
     pub unsafe fn unmap(&mut self) {
         // SAFETY: mapped by `new`.
-        unsafe { unmap(self.buckets.cast(), Self::bytes(&self.levels)) };
+        unsafe { unmap(self.marks.cast(), Self::bytes(&self.levels)) };
     }
 
     #[inline(always)]
