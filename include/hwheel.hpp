@@ -345,7 +345,13 @@ public:
 		return Result(::hwheel_timer_pending(wheel_, handle_));
 	}
 
-	/** The same, and if it is pending the time that is left until it fires. */
+	/** Fetches its memory ahead of a call on it; see hwheel_timer_prefetch(). */
+	void prefetch() const noexcept
+	{
+		::hwheel_timer_prefetch(wheel_, handle_);
+	}
+
+	/** Like pending(), and if it is pending the time that is left until it fires. */
 	Result remaining(std::chrono::nanoseconds &left) const noexcept
 	{
 		std::uint64_t ns = 0;
@@ -431,6 +437,8 @@ struct Options {
 	Overload overload = Overload::run;
 	::hwheel_executor_fn executor = nullptr;
 	void *executor_arg = nullptr;
+	::hwheel_wake_fn wake = nullptr;
+	void *wake_arg = nullptr;
 };
 
 /** What happens to missed periods; see hwheel_every(). */
@@ -523,6 +531,8 @@ public:
 		o.overload = static_cast<std::uint32_t>(options.overload);
 		o.executor = options.executor;
 		o.executor_arg = options.executor_arg;
+		o.wake = options.wake;
+		o.wake_arg = options.wake_arg;
 		return Result(::hwheel_create(&o, &wheel_));
 	}
 

@@ -12,9 +12,9 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
-use crate::runtime::drive::{Bounds, Room};
+use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::stats::{stats, Stats};
-use crate::runtime::time::time;
+use crate::runtime::time::{time, NEVER};
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
 use std::mem::ManuallyDrop;
@@ -469,7 +469,7 @@ impl Wheel {
     fn fill<'e>(
         &self,
         events: &'e mut [Event],
-        drive: impl FnOnce(&Host, Room<'_>) -> Result<bool, Errno>,
+        drive: impl FnOnce(&Host, Room<'_>) -> Result<Driven, Errno>,
     ) -> Result<Run<'e>, Error> {
         let host = self.host();
         let size = events.len();
@@ -480,11 +480,12 @@ impl Wheel {
             }
             room.len() != 0
         };
-        let done = drive(host, if size == 0 { None } else { Some(&mut put) })?;
+        let driven = drive(host, if size == 0 { None } else { Some(&mut put) })?;
         let filled = size - room.len();
         Ok(Run {
             events: &events[..filled],
-            left: !done,
+            left: !driven.done,
+            next: Time::from_nanos(driven.next_ns),
         })
     }
 
@@ -563,13 +564,17 @@ impl Wheel {
     pub fn drain<'e>(&self, events: &'e mut [Event]) -> Result<&'e [Event], Error> {
         let run = self.fill(events, |host, put| {
             let put = put.ok_or(-libc::EINVAL)?;
-            host.drain(|fired| {
+            let done = host.drain(|fired| {
                 if fired.func != PROMPT {
                     return put(fired);
                 }
                 // SAFETY: the drain has ended it.
                 unsafe { waker::wake(fired.cookie) };
                 true
+            })?;
+            Ok(Driven {
+                done,
+                next_ns: NEVER,
             })
         })?;
         Ok(run.events)

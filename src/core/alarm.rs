@@ -115,7 +115,7 @@ impl Alarm {
     }
 
     /// Steps kick.look, kick.now and kick.mark.
-    fn kick_once(&self, kick: impl FnOnce() -> bool) -> bool {
+    pub fn kick_once(&self, kick: impl FnOnce() -> bool) -> bool {
         // Acquire: pairs with `was_set`, so `kick` comes after that.
         let seen = self.kick.load(Ordering::Acquire);
         let kicked = seen & SPARE == 0 && kick();

@@ -179,3 +179,70 @@ impl Chunks {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Three threads on the stack itself: a chunk is one thread's, with all of its notes, though
+    /// it is taken, given back and taken again while another thread is about to take it.
+    #[test]
+    fn stack_of_chunks_take_against_take_and_give_back() {
+        struct Stack(Chunks, [AtomicU32; 8]);
+        // SAFETY: as in a wheel.
+        unsafe impl Send for Stack {}
+        // SAFETY: as above.
+        unsafe impl Sync for Stack {}
+        impl Stack {
+            fn new() -> Stack {
+                let mut place = std::mem::MaybeUninit::zeroed();
+                // SAFETY: zeroed, and made before it is used.
+                let chunks = unsafe {
+                    Chunks::make(place.as_mut_ptr());
+                    place.assume_init()
+                };
+                let stack = Stack(chunks, Default::default());
+                let taken = [(); 3].map(|()| stack.0.take().unwrap());
+                taken.iter().for_each(|chunk| stack.0.give_back(*chunk));
+                stack
+            }
+            fn take(&self) -> u32 {
+                let chunk = self.0.take().unwrap();
+                let owners = self.1[chunk as usize].fetch_add(1, Ordering::Relaxed);
+                assert_eq!(owners, 0, "of two threads");
+                // Plain words, as far as the stack is concerned.
+                self.0.chunk(chunk).note(0).store(chunk, Ordering::Relaxed);
+                chunk
+            }
+            fn give_back(&self, chunk: u32) {
+                let note = self.0.chunk(chunk).note(0).load(Ordering::Relaxed);
+                assert_eq!(note, chunk);
+                self.1[chunk as usize].fetch_sub(1, Ordering::Relaxed);
+                self.0.give_back(chunk);
+            }
+        }
+        impl Drop for Stack {
+            fn drop(&mut self) {
+                // SAFETY: nobody uses it any more.
+                unsafe { self.0.unmap() };
+            }
+        }
+        loom::model(|| {
+            let stack = Arc::new(Stack::new());
+            let other = stack.clone();
+            let taker = thread::spawn(move || other.take());
+            let mine = [stack.take(), stack.take()];
+            stack.give_back(mine[0]);
+            let again = stack.take();
+            let theirs = taker.join().unwrap();
+            stack.give_back(theirs);
+            stack.give_back(again);
+            stack.give_back(mine[1]);
+            let mut all = [(); 3].map(|()| stack.take());
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3], "lost or doubled");
+        });
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) struct Host {
     pub(super) manual: Manual,
     pub(super) pool: Option<Pool>,
     pub(super) executor: Option<Executor>,
+    /// Wakes the driver, in place of the alarm.
+    pub(super) wake: Option<Executor>,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,

@@ -12,7 +12,9 @@ impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
         self.check()?;
-        self.clock.ok_or(-libc::EINVAL)?;
+        if self.clock.is_none() || self.wake.is_some() {
+            return Err(-libc::EINVAL);
+        }
         // Acquire: pairs with the Release in `set_idle`.
         self.drive
             .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)

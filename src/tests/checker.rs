@@ -2,7 +2,6 @@
 
 use crate::core::driver::{Fired, Sink};
 use crate::core::life::Spec;
-use crate::core::wheel::Config;
 use crate::sync::{AtomicU64, Mutex, Ordering};
 #[cfg(loom)]
 pub use loom as tool;
@@ -10,21 +9,7 @@ pub use loom as tool;
 pub use shuttle as tool;
 pub use tool::{sync::Condvar, thread};
 
-/// A tick is 2^20 ns, so that a promise is about a single tick.
-pub const TICK_BITS: u32 = 20;
-
-/// When a tick begins, in nanoseconds.
-pub const fn at(tick: u64) -> u64 {
-    tick << TICK_BITS
-}
-
-/// A shape whose hand starts at a tick.
-pub fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
-    Config {
-        tick_ns: 1 << TICK_BITS,
-        ..super::config(levels, slot_bits, at(start))
-    }
-}
+pub(crate) use super::{at, shape, TICK_BITS};
 
 /// A callback that can be told from others, and is never called.
 pub fn func(number: usize) -> usize {

@@ -1,7 +1,7 @@
 //! The core under the model checker: every interleaving, and every value that
 //! the memory model lets a load see, of two or three threads on a wheel of
 //! shrunken constants. Each test is named after the race that it covers: those
-//! are drawn in `core/arm.rs`, `core/cancel.rs` and `core/driver/`.
+//! are drawn in `core`.
 //!
 //! `make loom` runs them. The checker finds where to preempt a thread from the
 //! last access to a word alone, and so misses a write of one thread before a
@@ -11,13 +11,10 @@
 mod before;
 mod callbacks;
 mod cancels;
-mod clean;
 mod driver;
 mod generation;
 mod host;
 mod keys;
-mod leap;
-mod manual;
 mod memory;
 mod pairs;
 mod pool;
@@ -27,29 +24,29 @@ mod race_3;
 mod race_4;
 mod race_5;
 mod race_6;
-mod rescue;
 mod reuse;
+mod step;
 mod stopped;
 
 use super::checker::{at, called, shape, Futex};
-use super::{Collect, Heap, Own, Waking};
+use super::{Collect, Own, Waking};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::{Handle, NEVER};
-use crate::core::wheel::{Config, Token, Wheel};
+use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
 
-/// A wheel with a token for each thread, and what has fired.
+/// A wheel, and what has fired.
 struct World {
-    wheel: Wheel<Heap>,
-    tokens: [Token; 2],
+    wheel: Wheel,
     fired: AtomicU64,
 }
 
-// SAFETY: each thread uses its own token.
+// SAFETY: each thread uses its own number.
 unsafe impl Send for World {}
 // SAFETY: as above.
 unsafe impl Sync for World {}
@@ -60,17 +57,16 @@ impl World {
     }
 
     fn of(config: Config) -> World {
-        let wheel = Wheel::new(Heap, config).unwrap();
-        let tokens = [wheel.attach().unwrap(), wheel.attach().unwrap()];
+        let wheel = Wheel::new(config).unwrap();
         World {
             wheel,
-            tokens,
             fired: AtomicU64::new(0),
         }
     }
 
-    fn own(&self, n: usize) -> Own {
-        Own(self.tokens[n])
+    /// The thread `n`, from 0.
+    fn own(&self, n: Thread) -> Own {
+        Own(n + 1)
     }
 
     fn timer(&self, due: Option<u64>) -> Handle {
@@ -82,8 +78,22 @@ impl World {
         self.make(called(1), Some(due))
     }
 
+    /// A timer that the thread `n` makes.
+    fn timer_of(&self, n: Thread, due: u64) -> Handle {
+        let due = Some(at(due));
+        self.wheel
+            .setup(&self.own(n), Spec::default(), due)
+            .unwrap()
+    }
+
     fn make(&self, spec: Spec, due: Option<u64>) -> Handle {
         self.wheel.setup(&self.own(0), spec, due.map(at)).unwrap()
+    }
+
+    /// The driver takes the notes. From then on links name ticks.
+    fn collect(&self) {
+        let mut drive = self.wheel.drive(0).unwrap();
+        assert!(drive.advance(self.wheel.hand_ns(), Collect(|_: &Fired| panic!("early"))));
     }
 
     /// How many fire by `target`.
@@ -103,7 +113,7 @@ impl World {
         self.fired.load(Ordering::Relaxed)
     }
 
-    fn arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
+    fn arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
         self.wheel
             .arm(&self.own(n), timer, at(tick), How::Always)
             .unwrap()
@@ -111,17 +121,17 @@ impl World {
 
     /// The same by a thread that comes just now.
     fn arm_by_another(&self, timer: Handle, tick: u64) -> bool {
-        let own = Own(self.wheel.attach().unwrap());
+        let own = self.own(2);
         self.wheel.arm(&own, timer, at(tick), How::Always).unwrap()
     }
 
     /// The short way to arm.
-    fn short_arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
+    fn short_arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
         yes(self.wheel.arm_at(&self.own(n), timer, at(tick)))
     }
 
     /// Arms a timer that may be gone, by the short way or the long one; the answer.
-    fn arm_either_way(&self, n: usize, timer: Handle, tick: u64, short: bool) -> i32 {
+    fn arm_either_way(&self, n: Thread, timer: Handle, tick: u64, short: bool) -> i32 {
         let own = self.own(n);
         if short {
             return self.wheel.arm_at(&own, timer, at(tick));
@@ -130,12 +140,12 @@ impl World {
         armed.map_or_else(|e| e as i32, i32::from)
     }
 
-    fn cancel(&self, n: usize, timer: Handle) -> bool {
+    fn cancel(&self, n: Thread, timer: Handle) -> bool {
         self.wheel.cancel(&self.own(n), timer, false).unwrap()
     }
 
     /// The short way to cancel.
-    fn short_cancel(&self, n: usize, timer: Handle) -> bool {
+    fn short_cancel(&self, n: Thread, timer: Handle) -> bool {
         yes(self.wheel.cancel_plain(&self.own(n), timer))
     }
 
@@ -146,7 +156,7 @@ impl World {
 
     /// The driver goes to sleep.
     fn sleep(&self, alarm: &Alarm) {
-        self.wheel.drive().unwrap().sleep(|ns| alarm.set(ns));
+        self.wheel.drive(0).unwrap().sleep(|ns| alarm.set(ns));
     }
 }
 
@@ -264,6 +274,16 @@ fn one(due: Option<u64>) -> (World, Handle) {
     (w, t)
 }
 
+/// The same with an entry in the wheel.
+fn placed(due: u64) -> (World, Handle) {
+    let (w, t) = one(Some(due));
+    w.collect();
+    (w, t)
+}
+
+/// Both: the timer has a note, or an entry.
+const STARTS: [fn(u64) -> (World, Handle); 2] = [|due| one(Some(due)), placed];
+
 /// A world with two timers.
 fn two() -> (World, Handle, Handle) {
     let (w, t) = one(None);
@@ -282,7 +302,7 @@ fn marked(cookie: u64) -> Spec {
 /// How many a drain hands back.
 fn drained(w: &World) -> u64 {
     let mut handed = 0;
-    assert!(w.wheel.drive().unwrap().drain(|_| {
+    assert!(w.wheel.drive(0).unwrap().drain(|_| {
         handed += 1;
         true
     }));
@@ -322,9 +342,9 @@ impl Alarm {
     fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed) >> super::checker::TICK_BITS
     }
-    /// A caller whose driver sleeps on it.
-    fn caller(&self, token: Token) -> Waking<impl Fn() + '_> {
-        Waking(token, || self.set(0))
+    /// The thread `n`, whose driver sleeps on it.
+    fn caller(&self, n: Thread) -> Waking<impl Fn() + '_> {
+        Waking(n + 1, || self.set(0))
     }
 }
 

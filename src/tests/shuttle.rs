@@ -23,14 +23,15 @@ mod storm;
 mod watch;
 
 use super::checker::{at, called, func, shape, thread, Futex, Waker, TICK_BITS};
-use super::{Heap, Rng, Waking};
+use super::{Rng, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::{Answer, Error};
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
+use crate::core::period::AUTO;
 use crate::core::state::Handle;
-use crate::core::wheel::{Caller, Config, Token, Wheel};
+use crate::core::wheel::{Caller, Config, Wheel};
 use shuttle::rand::RngCore;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler, Scheduler};
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use watch::{Promise, Watch};
 
+/// The number of the thread that drives.
+const DRIVER: Thread = NUMBERS - 1;
 /// The threads that arm; the fourth drives.
 const THREADS: usize = 3;
 /// How many times a priority changes, and one.
@@ -116,10 +119,10 @@ fn iterations() -> usize {
 
 /// A wheel, its clock, and the books of its timers.
 struct World {
-    wheel: Wheel<Heap>,
+    wheel: Wheel,
     pooled: bool,
-    /// The shard through which the driver arms; what it sweeps from is another.
-    token: Token,
+    /// The numbers that no thread has.
+    numbers: Mutex<Vec<Thread>>,
     /// Where threads wait for the end of a callback.
     futex: Futex,
     now: AtomicU64,
@@ -132,7 +135,7 @@ struct World {
     ended: AtomicU64,
 }
 
-// SAFETY: one thread at a time uses the driver's token.
+// SAFETY: one thread at a time has a number.
 unsafe impl Send for World {}
 // SAFETY: as above.
 unsafe impl Sync for World {}
@@ -150,10 +153,10 @@ impl World {
             pooled,
             ..shape(levels, slot_bits, start)
         };
-        let wheel = Wheel::new(Heap, config).unwrap();
+        let wheel = Wheel::new(config).unwrap();
         let w = World {
-            token: wheel.attach().unwrap(),
             wheel,
+            numbers: Mutex::new((1..DRIVER).collect()),
             pooled,
             futex: Futex::default(),
             now: AtomicU64::new(start),
@@ -174,9 +177,23 @@ impl World {
         w
     }
 
+    /// A thread begins, perhaps with the number of one that has ended.
+    fn take_number(&self) -> Thread {
+        self.numbers
+            .lock()
+            .unwrap()
+            .pop()
+            .expect("there are few threads")
+    }
+
+    /// It ends.
+    fn give_back(&self, number: Thread) {
+        self.numbers.lock().unwrap().push(number);
+    }
+
     /// The driver as a caller.
     fn driver(&self) -> Waking<fn()> {
-        awake(self.token)
+        awake(DRIVER)
     }
 
     fn now(&self) -> u64 {
@@ -264,7 +281,7 @@ impl World {
     fn await_end(&self, rng: &mut Rng, caller: &impl Caller) {
         let n = rng.below(self.shared.len() as u64) as usize;
         let timer = self.shared[n].load(Ordering::Relaxed);
-        let own = self.wheel.producer(caller.token().unwrap());
+        let own = self.wheel.inboxes.of(caller.thread_at_hand());
         let cancels = || own.count.cancels.get();
         let before = cancels();
         match self.wheel.cancel_sync(caller, timer, false, |word, seen| {
@@ -300,11 +317,11 @@ impl World {
     /// A thread that begins, uses the wheel and ends, `lives` times.
     fn live(&self, n: usize, rng: &mut Rng, lives: u64, calls: u64) {
         for _ in 0..lives {
-            let token = self.wheel.attach().unwrap();
+            let number = self.take_number();
             for _ in 0..calls {
-                self.call(n, rng, &awake(token));
+                self.call(n, rng, &awake(number));
             }
-            self.wheel.detach(token);
+            self.give_back(number);
         }
     }
 
@@ -322,8 +339,7 @@ impl World {
         self.sweep(target, false, fire);
     }
 
-    /// The same for a driver that sleeps, which always sweeps: where it has cleaned up
-    /// meanwhile it wakes at the next tick for that alone.
+    /// The same for a driver that sleeps, which always sweeps.
     fn sweep(&self, target: u64, always: bool, mut fire: impl FnMut(&Fired) -> bool) {
         self.now.store(target, Ordering::Relaxed);
         let due = self.promises(target);
@@ -342,7 +358,7 @@ impl World {
         };
         let sink = Waker(&self.futex, take);
         let done = match always {
-            true => self.wheel.drive().unwrap().advance(at(target), sink),
+            true => self.wheel.drive(0).unwrap().advance(at(target), sink),
             false => self.wheel.advance(at(target), sink).unwrap(),
         };
         let late = self.promises(target);
@@ -364,7 +380,7 @@ impl World {
     /// Hands back what is armed; how much that was.
     fn drain(&self) -> u64 {
         let mut handed = 0;
-        assert!(self.wheel.drive().unwrap().drain(|f| {
+        assert!(self.wheel.drive(0).unwrap().drain(|f| {
             self.ends(f.handle, None);
             handed += 1;
             true
@@ -392,14 +408,14 @@ impl World {
         }
         let books = self.books.lock().unwrap();
         assert!(books.values().all(|open| *open == 0), "{books:?}");
-        assert_eq!(self.wheel.live(), 0);
+        assert_eq!(self.wheel.live(NUMBERS), 0);
         add(&tally.ended, self.ended.load(Ordering::Relaxed));
     }
 }
 
 /// A caller whose driver does not sleep.
-fn awake(token: Token) -> Waking<fn()> {
-    Waking(token, || ())
+fn awake(number: Thread) -> Waking<fn()> {
+    Waking(number, || ())
 }
 
 /// An answer as the long way gives it.

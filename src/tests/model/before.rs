@@ -1,9 +1,9 @@
 //! What a thread did before it changed a timer is seen by the callback, and by
 //! whoever finds the timer so and changes it next: plain memory may be handed
-//! over with it. In each test the promise is there already, so that nothing but
+//! over with it. In each test the entry is there already, so that nothing but
 //! the state word orders the two threads.
 
-use super::{drained, duel, one, spin, Plain, World};
+use super::{drained, duel, placed, spin, Plain, World};
 use crate::core::arm::How;
 use crate::core::state::Handle;
 use crate::sync::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ fn seen_by(
 ) {
     duel(
         move || {
-            let (w, t) = one(Some(1));
+            let (w, t) = placed(1);
             if !armed {
                 w.cancel(0, t);
             }
@@ -45,7 +45,7 @@ fn seen_by(
 /// word is the same as before, but later.
 fn again_seen_by(g: impl Fn(&World, Handle) -> bool + Copy + Send + Sync + 'static) {
     duel(
-        || (one(Some(1)), AtomicU32::new(0)),
+        || (placed(1), AtomicU32::new(0)),
         |((w, t), written)| {
             let cancelled = w.wheel.cancel(&w.own(0), *t, false) == Ok(true);
             written.store(1, Ordering::Relaxed);

@@ -3,9 +3,10 @@
 use super::{duel, explore, one, report, World};
 use crate::core::error::Error;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
+use crate::core::period::AUTO;
 use crate::core::state::Handle;
 use crate::tests::checker::{at, func};
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -53,7 +54,7 @@ fn cancel_against_fire_of_a_timer_that_frees_itself() {
                     Ok(false) if callback == 1 => assert_eq!(fired, 1),
                     other => panic!("{other:?}"),
                 }
-                assert_eq!(w.wheel.live(), 0);
+                assert_eq!(w.wheel.live(NUMBERS), 0);
             },
         );
     }
@@ -71,7 +72,7 @@ fn cancel_against_the_callback_of_a_periodic_timer() {
             assert_eq!(cancelled, Ok(true), "it is always pending");
             assert!(ran <= 1);
             assert_eq!(w.advance(4), 0);
-            assert_eq!(w.wheel.live(), 0);
+            assert_eq!(w.wheel.live(NUMBERS), 0);
         },
     );
 }

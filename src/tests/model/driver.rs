@@ -7,8 +7,8 @@ use super::{duel, one, Plain};
 fn driver_against_driver() {
     duel(
         || (one(None), Plain::default()),
-        |((w, _), plain)| w.wheel.drive().map(|_drive| plain.set(1)).is_ok(),
-        |((w, _), plain)| w.wheel.drive().map(|_drive| plain.set(2)).is_ok(),
+        |((w, _), plain)| w.wheel.drive(0).map(|_drive| plain.set(1)).is_ok(),
+        |((w, _), plain)| w.wheel.drive(0).map(|_drive| plain.set(2)).is_ok(),
         |_, a, b| assert!(a || b),
     );
 }

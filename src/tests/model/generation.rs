@@ -1,10 +1,11 @@
-//! The low part of a generation wraps while a thread publishes a promise for
-//! the node: drawn in `core/life.rs`.
+//! The low part of a generation wraps while a thread or the driver writes a
+//! reason into the link.
 
-use super::{duel, World};
+use super::{duel, Alarm, World};
 use crate::core::error::Error;
-use crate::core::life::first_generation;
+use crate::core::life::Spec;
 use crate::core::state::{handle_of, high_of, Handle, GEN_BITS, GEN_HIGH_BITS};
+use crate::core::timer::first_generation;
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
 
@@ -42,12 +43,16 @@ fn judge(w: &World, t: Handle, made: Handle) {
     assert!(w.wheel.free(&w.own(0), made).is_ok());
 }
 
-/// An arm that pushes and publishes.
+/// An arm with a note.
 #[test]
 fn high_part_against_publish() {
     for short in [false, true] {
         duel(
-            last,
+            || {
+                let (w, t) = last();
+                w.collect();
+                (w, t)
+            },
             move |(w, t)| w.arm_either_way(1, *t, 3, short),
             |(w, t)| free_and_reuse(w, *t),
             |(w, t), armed, (was, made)| {
@@ -59,14 +64,57 @@ fn high_part_against_publish() {
     }
 }
 
-/// The driver makes a promise for the node of the life before.
+/// The driver has taken a note, and makes an entry for the node of the life before.
+#[test]
+fn high_part_against_look() {
+    duel(
+        last,
+        |(w, _)| w.advance(1),
+        |(w, t)| free_and_reuse(w, *t),
+        |(w, t), fired, (was, made)| {
+            assert!(was && fired == 0);
+            judge(w, *t, made);
+        },
+    );
+}
+
+/// The driver drops or moves the entry before it sleeps.
+#[test]
+fn high_part_against_settle() {
+    for cancels in [true, false] {
+        duel(
+            move || {
+                let (w, t) = last();
+                w.collect();
+                match cancels {
+                    true => assert!(w.cancel(0, t)),
+                    false => assert!(w.arm(0, t, 6)),
+                }
+                (w, t, Alarm::new())
+            },
+            |(w, _, alarm)| w.sleep(alarm),
+            |(w, t, alarm)| {
+                w.wheel.free(&w.own(0), *t).unwrap();
+                let caller = alarm.caller(0);
+                let due = Some(at(4));
+                w.wheel.setup(&caller, Spec::default(), due).unwrap()
+            },
+            |(w, t, alarm), (), made| {
+                assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
+                judge(w, *t, made);
+            },
+        );
+    }
+}
+
+/// The driver makes an entry for the node of the life before.
 #[test]
 fn high_part_against_visit() {
     duel(
         || {
             let (w, t) = last();
-            // The promise at tick 1 is kept at the next one.
             w.arm(0, t, 1);
+            w.collect();
             w.arm(0, t, 5);
             (w, t)
         },

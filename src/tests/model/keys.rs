@@ -2,10 +2,12 @@
 
 use super::{duel, explore, report, World};
 use crate::core::driver::Fired;
+use crate::core::inbox::Thread;
 use crate::runtime::keys::Keys;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tests::checker::{at, func};
 use crate::tests::Collect;
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 
@@ -28,21 +30,21 @@ impl Keyed {
         k
     }
 
-    fn set(&self, n: usize, number: usize, cookie: u64, tick: u64) -> bool {
+    fn set(&self, n: Thread, number: usize, cookie: u64, tick: u64) -> bool {
         let (func, w) = (func(number), &self.world);
         self.keys
             .set(&w.wheel, &w.own(n), b"k", func, cookie, at(tick))
             .unwrap()
     }
 
-    fn shift(&self, n: usize, tick: u64) -> bool {
+    fn shift(&self, n: Thread, tick: u64) -> bool {
         let w = &self.world;
         self.keys
             .shift(&w.wheel, &w.own(n), b"k", at(tick))
             .unwrap()
     }
 
-    fn delete(&self, n: usize) -> bool {
+    fn delete(&self, n: Thread) -> bool {
         let w = &self.world;
         self.keys.delete(&w.wheel, &w.own(n), b"k")
     }
@@ -52,7 +54,7 @@ impl Keyed {
     }
 
     fn advance(&self, target: u64) {
-        let mut drive = self.world.wheel.drive().unwrap();
+        let mut drive = self.world.wheel.drive(0).unwrap();
         let take = |f: &Fired| {
             let fired = self.keys.fetch(f).expect("each has its entry");
             let before = self
@@ -70,7 +72,7 @@ impl Keyed {
         assert_eq!(self.ended.load(Ordering::Relaxed).count_ones(), fired);
         assert!(!self.pending());
         assert!(self.keys.is_empty());
-        assert_eq!(self.world.wheel.live(), 0);
+        assert_eq!(self.world.wheel.live(NUMBERS), 0);
     }
 }
 

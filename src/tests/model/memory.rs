@@ -1,15 +1,23 @@
-//! Memory that one thread makes and another uses: shards, blocks of the slab,
-//! chunks of the buckets. The checker refuses a load that is not ordered after
-//! the making of what it reads.
+//! Memory that one thread makes and another uses: blocks of the slab, inboxes, and the chunks
+//! of notes. The checker refuses a load that is not ordered after the making of what it reads.
 
-use super::{duel, one, two, World};
+use super::{duel, explore, one, report, two, World};
+use crate::core::arm::How;
+use crate::core::error::Error;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::state::index_of;
-use crate::tests::checker::at;
+use crate::core::state::{index_of, Handle};
+use crate::core::wheel::{Caller, Config};
+use crate::sync::{AtomicU32, Ordering};
+use crate::tests::checker::{at, called, shape};
+use crate::tests::memory::scarce;
+use crate::tests::NUMBERS;
+use loom::sync::Arc;
+use loom::thread;
 
-/// A thread comes, with a shard that the driver has never seen.
+/// A thread comes, with an inbox that the driver has never seen.
 #[test]
-fn new_shard_against_sweep() {
+fn new_inbox_against_sweep() {
     duel(
         || {
             let (w, t) = one(None);
@@ -26,12 +34,12 @@ fn new_shard_against_sweep() {
     );
 }
 
-/// Two threads come.
+/// Two threads come: they need the same new block of chunks.
 #[test]
-fn new_shard_against_new_shard() {
+fn new_inbox_against_new_inbox() {
     duel(
         two,
-        |(w, t, _)| w.arm_by_another(*t, 2),
+        |(w, t, _)| w.arm(1, *t, 2),
         |(w, _, u)| w.arm_by_another(*u, 1),
         |(w, _, _), _, _| assert_eq!(w.advance(2), 2),
     );
@@ -76,70 +84,323 @@ fn fresh_block_against_sweep() {
     );
 }
 
-/// The driver gives an emptied chunk back while its owner runs out of them.
+/// A world whose thread 0 has written `n` notes, of timers that are due at tick 1, and a timer
+/// that rests.
+fn noted(n: u64) -> (World, Handle) {
+    let (w, t) = one(None);
+    (0..n).for_each(|_| _ = w.timer(Some(1)));
+    (w, t)
+}
+
+/// The driver comes to the end of a chunk, and gives it back to the inbox, while its thread
+/// runs out of places: the last chunk is full, or has one place left.
 #[test]
-fn chunk_given_back_against_push() {
+fn spare_chunk_against_append() {
+    for n in [2, 3, 4] {
+        duel(
+            move || {
+                let (w, t) = noted(n);
+                let u = w.timer(None);
+                (w, t, u)
+            },
+            |(w, t, u)| {
+                w.arm(0, *t, 3);
+                w.arm(0, *u, 2);
+            },
+            |(w, _, _)| w.advance(1),
+            move |(w, t, u), (), _| {
+                w.advance(2);
+                w.advance(3);
+                assert_eq!(w.fired(), n + 2, "late or lost");
+                // What was given back is good for other notes.
+                for tick in [9, 8] {
+                    w.arm(0, *t, tick);
+                    w.arm(0, *u, tick - 2);
+                    w.collect();
+                }
+                assert_eq!(w.advance(9), 2);
+            },
+        );
+    }
+}
+
+/// Repeats of an append within one arm: the driver takes each note before the thread sees to
+/// it, and another thread takes the reason out of the link. The thread has one spare chunk and
+/// gets no memory. At four preemptions.
+#[test]
+fn spare_chunk_against_repeats_of_an_append() {
+    for (notes, drives) in [(1, 2), (2, 3), (3, 3)] {
+        for short in [false, true] {
+            let explored = explore(Some(4), move || {
+                let (w, t) = noted(notes);
+                w.collect();
+                let w = Arc::new(w);
+                let v = w.clone();
+                let arms = thread::spawn(move || v.arm_either_way(0, t, 2, short));
+                // It rests for the driver, which then drops the entry.
+                for _ in 0..drives {
+                    w.collect();
+                    w.cancel(1, t);
+                    w.sleep(&super::Alarm::new());
+                }
+                assert_eq!(arms.join().unwrap(), 0);
+                w.advance(1);
+                _ = w.arm(0, t, 3);
+                w.advance(3);
+                assert_eq!(w.fired(), notes + 1, "late or lost");
+            });
+            report(explored);
+        }
+    }
+}
+
+/// All chunks go through the stack of free ones: two threads take from it, and the driver
+/// gives back to it.
+#[test]
+fn stack_of_chunks_against_give_back() {
     duel(
         || {
-            let w = World::new(1, 2, 0);
-            (0..3).for_each(|_| _ = w.timer(Some(1)));
-            let t = w.timer(None);
-            (w, t)
+            let (w, t) = noted(7);
+            let u = w.timer(None);
+            // Gives two back, besides the spare one.
+            w.collect();
+            (w, t, u)
         },
-        |(w, t)| {
-            w.arm(0, *t, 3);
-            w.arm(0, *t, 2);
+        |(w, t, _)| w.arm(1, *t, 2),
+        |(w, _, u)| {
+            w.arm_by_another(*u, 3);
+            w.collect();
         },
-        |(w, _)| w.advance(1),
-        |(w, t), (), _| {
-            assert_eq!(w.advance(2), 1);
-            // What was given back is good for another push.
-            w.arm(0, *t, 5);
-            w.arm(0, *t, 4);
-            assert_eq!(w.advance(9), 1);
-            assert_eq!(w.fired(), 5);
+        |(w, t, u), was, ()| {
+            assert!(!was);
+            w.advance(1);
+            assert_eq!(w.fired(), 7);
+            assert_eq!((w.due(*t), w.due(*u)), (2, 3));
+            assert_eq!((w.advance(2), w.advance(3)), (1, 1), "late or lost");
         },
     );
 }
 
-/// A shard goes from a thread that ends to one that begins, entries and all.
+/// A word that hands a number over, as the bit map does.
+fn hand_over(word: &AtomicU32) {
+    word.store(1, Ordering::Release);
+}
+
+/// A number goes from a thread that ends to one that begins, with a note that is left in the
+/// inbox, and another that the driver takes.
 #[test]
-fn shard_hand_over() {
+fn number_handed_over_with_a_note_in_the_inbox() {
     duel(
-        two,
-        |(w, t, _)| {
+        || (two(), AtomicU32::new(0)),
+        |((w, t, _), word)| {
             w.arm(1, *t, 2);
-            w.wheel.detach(w.tokens[1]);
+            hand_over(word);
         },
-        |(w, _, u)| w.arm_by_another(*u, 2),
-        |(w, _, _), (), _| assert_eq!(w.advance(2), 2),
+        |((w, _, u), word)| {
+            w.collect();
+            // The next thread has that number, or another one.
+            let n = if word.load(Ordering::Acquire) == 1 {
+                1
+            } else {
+                2
+            };
+            w.arm(n, *u, 2)
+        },
+        |((w, _, _), _), (), _| assert_eq!(w.advance(2), 2),
     );
 }
 
-/// Chunks that the driver has given back go on with their shard.
+/// Chunks that the driver has given back go on with their inbox.
 #[test]
-fn shard_hand_over_with_returned_chunks() {
+fn number_handed_over_with_returned_chunks() {
     duel(
         || {
             let (w, t, u) = two();
             for timer in [t, u, w.timer(None)] {
                 w.arm(1, timer, 1);
             }
-            (w, t, u)
+            (w, t, u, AtomicU32::new(0))
         },
-        |(w, _, u)| {
+        |(w, _, u, word)| {
             w.arm(1, *u, 5);
-            w.wheel.detach(w.tokens[1]);
+            hand_over(word);
         },
-        |(w, t, _)| {
+        |(w, t, _, word)| {
             let fired = w.advance(1);
-            w.arm_by_another(*t, 7);
+            let n = if word.load(Ordering::Acquire) == 1 {
+                1
+            } else {
+                2
+            };
+            w.arm(n, *t, 7);
             fired
         },
-        |(w, _, _), (), fired| {
+        |(w, _, _, _), (), fired| {
             let rest = w.advance(9);
-            // The one that is armed meanwhile has fired before, or not.
-            assert!(fired + rest == 4 || fired + rest == 5, "{fired} {rest}");
+            // The ones that are armed meanwhile have fired before, or not.
+            assert!((3..=5).contains(&(fired + rest)), "{fired} {rest}");
+            assert_eq!(w.wheel.pending(NUMBERS), 0);
         },
     );
+}
+
+/// Dirty bits: two threads whose bits share a word, and the driver that takes them.
+#[test]
+fn dirty_bits_of_two_threads_against_take() {
+    report(explore(Some(3), || {
+        let (w, t, u) = two();
+        let w = Arc::new(w);
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.arm(0, t, 1));
+        let b = thread::spawn(move || x.arm(1, u, 1));
+        w.collect();
+        a.join().unwrap();
+        b.join().unwrap();
+        assert_eq!(w.advance(1), 2, "late or lost");
+    }));
+}
+
+/// Dirty bits: the bit of a thread is set by its arm before, and the driver takes it in the
+/// middle of the next.
+#[test]
+fn dirty_bit_that_is_set_already_against_take() {
+    for thread in [0, 1] {
+        duel(
+            || {
+                let (w, t, u) = two();
+                w.arm(0, u, 1);
+                (w, t)
+            },
+            move |(w, t)| w.arm(thread, *t, 1),
+            |(w, _)| {
+                w.collect();
+                w.collect();
+            },
+            |(w, _), _, ()| assert_eq!(w.advance(1), 2, "late or lost"),
+        );
+    }
+}
+
+/// A thread that gets no number.
+struct Stranger;
+
+impl Caller for Stranger {
+    fn thread(&self) -> Result<Thread, Error> {
+        Err(Error::Threads)
+    }
+    fn thread_at_hand(&self) -> Thread {
+        0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
+    }
+    fn wake_driver(&self) -> bool {
+        true
+    }
+}
+
+/// A wheel with two timers whose callbacks run.
+fn two_running() -> (World, Handle, Handle) {
+    let w = World::of(Config {
+        pooled: true,
+        ..shape(2, 1, 0)
+    });
+    let [t, u] = [1, 2].map(|n| w.make(called(n), Some(1)));
+    assert_eq!(w.advance(1), 2);
+    (w, t, u)
+}
+
+/// A callback ends in a thread that gets no note for its timer, which is due. The driver is
+/// about to look at every timer, for another one or not.
+#[test]
+fn look_at_all_against_finish() {
+    for other in [false, true] {
+        duel(
+            move || {
+                let (w, t, u) = two_running();
+                w.arm(0, t, 2);
+                w.arm(0, u, 2);
+                if other {
+                    w.advance(2);
+                    w.wheel.finish(&Stranger, u, || ());
+                }
+                (w, t, u)
+            },
+            |(w, t, _)| w.wheel.finish(&Stranger, *t, || ()),
+            |(w, _, _)| w.advance(2),
+            move |(w, t, u), (), early| {
+                let rest = w.advance(2);
+                assert_eq!(early + rest, 1 + u64::from(other), "late or lost");
+                assert_eq!(w.due(*t), 0);
+                assert_eq!(w.due(*u), if other { 0 } else { 2 });
+            },
+        );
+    }
+}
+
+/// The same, and the driver goes to sleep.
+#[test]
+fn look_at_all_against_sleep() {
+    duel(
+        || {
+            let (w, t, _) = two_running();
+            w.arm(0, t, 2);
+            w.advance(2);
+            (w, t, super::Alarm::new())
+        },
+        |(w, t, alarm)| {
+            struct Wakes<'a>(&'a super::Alarm);
+            impl Caller for Wakes<'_> {
+                fn thread(&self) -> Result<Thread, Error> {
+                    Err(Error::Memory)
+                }
+                fn thread_at_hand(&self) -> Thread {
+                    0
+                }
+                fn threads(&self) -> Thread {
+                    NUMBERS
+                }
+                fn wake_driver(&self) -> bool {
+                    self.0.set(0);
+                    true
+                }
+            }
+            w.wheel.finish(&Wakes(alarm), *t, || ());
+        },
+        |(w, _, alarm)| w.sleep(alarm),
+        |(w, _, alarm), (), ()| {
+            assert_eq!(alarm.get(), 0, "asleep");
+            assert_eq!(w.advance(2), 1);
+        },
+    );
+}
+
+/// Chunks run out, and no memory is left. An arm is refused and changes nothing. The end of a
+/// callback has the driver look at every timer.
+#[test]
+fn no_memory_for_a_chunk() {
+    report(explore(None, || {
+        let (w, t, u) = two_running();
+        let others = [(); 10].map(|()| w.timer(None));
+        w.arm(0, t, 2);
+        assert_eq!(w.advance(2), 0);
+        others.iter().for_each(|timer| _ = w.arm(0, *timer, 9));
+        let third = &w.own(NUMBERS - 2);
+        scarce(0, || {
+            for _ in 0..2 {
+                let refused = w.wheel.arm(third, u, at(3), How::Always);
+                assert_eq!(refused, Err(Error::Memory));
+                assert_eq!(w.wheel.arm_at(third, u, at(3)), Error::Memory as i32);
+                assert_eq!(w.due(u), 0);
+            }
+            w.wheel.finish(third, t, || ());
+            assert_eq!(w.advance(2), 1);
+            // The driver has given chunks back.
+            assert_eq!(w.wheel.arm(third, u, at(3), How::Always), Ok(false));
+            assert_eq!(w.advance(8), 0);
+            w.wheel.finish(third, u, || ());
+            assert_eq!(w.advance(8), 1);
+            assert_eq!(w.advance(9), others.len() as u64);
+        });
+    }));
 }

@@ -5,20 +5,21 @@
 //! Who cancelled a timer is told so, each time; a synchronous cancel, which may
 //! meet its timer again after the wait for the callback, at least once.
 //!
-//! Each pair meets on two wheels: one of two levels, where the deadline is on
-//! the upper one and the sweep cascades, and a hashed one whose hand goes over
-//! a wrap. Triples are at three preemptions.
+//! Each pair meets on two wheels: one of two levels, where the deadline is on the upper one,
+//! the driver has made the entry, and the sweep cascades; and one of one level whose hand goes
+//! over a wrap, where the note is in the inbox. Triples are at three preemptions.
 
 use super::{explore, Alarm, Futex};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::{Answer, Error};
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::Handle;
-use crate::core::wheel::{Caller, Token, Wheel};
+use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{AtomicU32, Ordering};
 use crate::tests::checker::{at, func, shape, Waker, TICK_BITS};
-use crate::tests::{Heap, Own};
+use crate::tests::{Own, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -31,7 +32,7 @@ enum Op {
     Cancel,
     /// Frees the timer, and makes another of its node.
     Reuse,
-    /// Gives the thread's shard back, takes one, and pushes through that.
+    /// Arms the timer; then a thread that has taken over the number arms it.
     HandOver,
     /// Waits for the callback.
     SyncDelete,
@@ -95,9 +96,8 @@ fn result(answer: Answer) -> Result<bool, Error> {
 }
 
 struct Scene {
-    wheel: Wheel<Heap>,
+    wheel: Wheel,
     base: u64,
-    tokens: Vec<Token>,
     timer: Handle,
     futex: Futex,
     alarm: Alarm,
@@ -105,26 +105,24 @@ struct Scene {
     inside: AtomicU32,
 }
 
-// SAFETY: each thread uses its own token.
+// SAFETY: each thread uses its own number.
 unsafe impl Send for Scene {}
 // SAFETY: as above.
 unsafe impl Sync for Scene {}
 
 impl Scene {
-    fn new(ops: &[Op], (levels, base): (u32, u64)) -> (Scene, Books) {
-        let wheel = Wheel::new(Heap, shape(levels, 1, base)).unwrap();
-        let tokens: Vec<_> = ops.iter().map(|_| wheel.attach().unwrap()).collect();
+    fn new(ops: &[Op], (levels, base): (u32, u64), is_placed: bool) -> (Scene, Books) {
+        let wheel = Wheel::new(shape(levels, 1, base)).unwrap();
         let mut s = Scene {
             wheel,
             base,
-            tokens,
             timer: 0,
             futex: Futex::default(),
             alarm: Alarm::new(),
             inside: AtomicU32::new(0),
         };
         let mut books = Books::default();
-        let caller = Own(s.tokens[0]);
+        let caller = Own(1);
         let mut make = |number, due| {
             let spec = Spec {
                 func: func(number),
@@ -141,12 +139,16 @@ impl Scene {
             make(0, 1);
         }
         s.timer = timer;
+        if is_placed {
+            let mut drive = s.wheel.drive(0).unwrap();
+            drive.advance(at(base), Waker(&s.futex, |_: &Fired| panic!("early")));
+        }
         (s, books)
     }
 
-    fn arm(&self, token: Token, ahead: u64) -> Books {
+    fn arm(&self, n: Thread, ahead: u64) -> Books {
         let due = at(self.base + ahead);
-        let caller = self.alarm.caller(token);
+        let caller = self.alarm.caller(n);
         self.arming(self.wheel.arm(&caller, self.timer, due, How::Always))
     }
 
@@ -160,8 +162,8 @@ impl Scene {
     }
 
     /// The short way to arm.
-    fn short_arm(&self, token: Token, ahead: u64) -> Books {
-        let caller = self.alarm.caller(token);
+    fn short_arm(&self, n: Thread, ahead: u64) -> Books {
+        let caller = self.alarm.caller(n);
         self.arming(result(self.wheel.arm_at(
             &caller,
             self.timer,
@@ -205,7 +207,7 @@ impl Scene {
 
     fn drain(&self) -> Books {
         let mut n = 0;
-        if let Ok(mut drive) = self.wheel.drive() {
+        if let Ok(mut drive) = self.wheel.drive(0) {
             drive.drain(|_| {
                 n += 1;
                 true
@@ -215,19 +217,18 @@ impl Scene {
     }
 
     fn sleep(&self) {
-        let Ok(mut drive) = self.wheel.drive() else {
+        let Ok(mut drive) = self.wheel.drive(0) else {
             return self.alarm.set(0);
         };
         drive.sleep(|ns| self.alarm.set(ns));
     }
 
-    fn act(&self, op: Op, n: usize) -> Books {
-        let token = self.tokens[n];
-        let caller = self.alarm.caller(token);
+    fn act(&self, op: Op, n: Thread) -> Books {
+        let caller = self.alarm.caller(n);
         match op {
-            Arm => self.arm(token, 2),
-            Earlier => self.arm(token, 1),
-            Later => self.short_arm(token, 3),
+            Arm => self.arm(n, 2),
+            Earlier => self.arm(n, 1),
+            Later => self.short_arm(n, 3),
             Cancel => self.ending(self.short_cancel(&caller)),
             Reuse => {
                 let freed = self.ending(self.wheel.free(&caller, self.timer));
@@ -237,8 +238,9 @@ impl Scene {
                 freed + armed(u64::from(again.is_ok()))
             }
             HandOver => {
-                self.wheel.detach(token);
-                self.arm(self.wheel.attach().unwrap(), 1)
+                let first = self.arm(n, 2);
+                // The thread has ended, and another one has taken the number.
+                first + self.arm(n, 1)
             }
             SyncDelete => {
                 let was = self
@@ -274,7 +276,7 @@ impl Scene {
             assert_eq!(self.drain().fired, 0, "left to a second drain");
         }
         fired += self.advance(9).fired;
-        let cancelled = self.wheel.total(|c| &c.cancels);
+        let cancelled = self.wheel.total(NUMBERS, |c| &c.cancels);
         let told = match ops.contains(&SyncDelete) {
             true => books.told > 0 || cancelled == 0,
             false => books.told == cancelled,
@@ -292,18 +294,19 @@ fn meet<const N: usize>(ops: [Op; N], preemptions: Option<usize>) {
         false => 1,
     };
     for wheel in WHEELS.into_iter().take(shapes) {
+        let is_placed = wheel.0 == 2;
         let explored = (0..N).map(|first| {
             explore(preemptions, move || {
-                let (scene, mut books) = Scene::new(&ops, wheel);
+                let (scene, mut books) = Scene::new(&ops, wheel, is_placed);
                 let scene = Arc::new(scene);
                 let others: Vec<_> = (0..N)
                     .filter(|n| *n != first)
                     .map(|n| {
                         let s = scene.clone();
-                        thread::spawn(move || s.act(ops[n], n))
+                        thread::spawn(move || s.act(ops[n], n as Thread))
                     })
                     .collect();
-                books = books + scene.act(ops[first], first);
+                books = books + scene.act(ops[first], first as Thread);
                 for other in others {
                     books = books + other.join().unwrap();
                 }

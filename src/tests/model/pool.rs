@@ -47,7 +47,7 @@ impl Callbacks {
 
     /// With a callback of timer 1 in the queue.
     fn full() -> Callbacks {
-        let c = Callbacks::new(Overload::Block);
+        let c = Callbacks::new(Overload::Run);
         assert_eq!(c.pool.offer(&timer(1)), Offer::Taken);
         c
     }
@@ -141,42 +141,6 @@ fn pool_stop_against_the_end_of_a_guest() {
             assert!(c.offered.get() <= 2);
         },
         |_, (), ()| {},
-    );
-}
-
-/// A driver that waits for room gets it.
-#[test]
-fn pool_full_queue_against_a_worker() {
-    duel(
-        Callbacks::full,
-        |c| assert_eq!(c.drive(2), Offer::Taken),
-        |c| assert!(c.pool.take().is_some_and(|_| c.run_queued())),
-        |c, (), ()| c.stop(2),
-    );
-}
-
-/// A driver that waits for room is freed by a stop, and runs the callback itself.
-#[test]
-fn pool_full_queue_against_a_stop() {
-    duel(
-        Callbacks::full,
-        |c| assert_eq!(c.drive(2), Offer::Refused),
-        |c| c.pool.close(),
-        |c, (), ()| {
-            c.empty();
-            assert_eq!(c.ran.load(Ordering::Relaxed), 2);
-        },
-    );
-}
-
-/// A thread that waits for a timer takes it away from a driver that waits for room.
-#[test]
-fn pool_full_queue_against_a_wait() {
-    duel(
-        Callbacks::full,
-        |c| assert_eq!(c.drive(2), Offer::Revoked),
-        |c| c.take_away(2),
-        |c, (), ()| c.stop(1),
     );
 }
 

@@ -1,14 +1,17 @@
-//! Race 1: a timer is armed, relying on a promise, while that is visited.
+//! Race 1: a timer is armed, relying on a tick, while the driver moves, drops or
+//! visits the entry of that tick.
 
-use super::{duel, one, World};
+use super::{duel, duel_to, placed, World};
+use crate::core::arm::How;
+use crate::tests::checker::at;
 
-/// Race 1: a timer is moved later, trusting the promise it has, while the
-/// driver visits that promise.
+/// Race 1: a timer is moved later, relying on its tick, while the driver
+/// visits its entry.
 #[test]
 fn race_1_rearm_later_against_visit() {
     for arm in [World::arm, World::short_arm] {
         duel(
-            || one(Some(1)),
+            || placed(1),
             move |(w, t)| arm(w, 0, *t, 3),
             |(w, _)| w.advance(1),
             |(w, t), was, _| {
@@ -20,12 +23,12 @@ fn race_1_rearm_later_against_visit() {
     }
 }
 
-/// Race 1: a timer is cancelled and armed again while its promise is visited.
+/// Race 1: a timer is cancelled and armed again while its entry is visited.
 #[test]
 fn race_1_cancel_and_arm_against_visit() {
     for arm in [World::arm, World::short_arm] {
         duel(
-            || one(Some(1)),
+            || placed(1),
             move |(w, t)| {
                 let cancelled = w.cancel(0, *t);
                 assert!(!arm(w, 0, *t, 2));
@@ -41,7 +44,7 @@ fn race_1_cancel_and_arm_against_visit() {
     }
 }
 
-/// Race 1: a timer that rests is armed, relying on the promise of its last
+/// Race 1: a timer that rests is armed, relying on the tick of its last
 /// deadline, while the driver passes that and goes on.
 #[test]
 fn race_1_rely_against_visit() {
@@ -49,7 +52,7 @@ fn race_1_rely_against_visit() {
         for tick in [1, 2] {
             duel(
                 || {
-                    let (w, t) = one(Some(1));
+                    let (w, t) = placed(1);
                     w.cancel(0, t);
                     (w, t)
                 },
@@ -62,5 +65,69 @@ fn race_1_rely_against_visit() {
                 },
             );
         }
+    }
+}
+
+/// Race 1b: a timer is armed, relying on a tick, while the driver takes a note of another
+/// thread for an earlier deadline and moves the entry there. The timer that is moved is
+/// cancelled, or moved later, by the thread that relies.
+#[test]
+fn race_1b_rely_against_an_entry_that_is_moved() {
+    for arm in [World::arm, World::short_arm] {
+        for (asked, goal) in [(3, 0), (3, 1), (4, 2), (6, 2)] {
+            duel(
+                || {
+                    let (w, t) = placed(3);
+                    // A note at tick 1.
+                    w.arm(0, t, 1);
+                    (w, t)
+                },
+                move |(w, t)| arm(w, 1, *t, asked),
+                move |(w, _)| match goal {
+                    0 => {
+                        w.collect();
+                        0
+                    }
+                    goal => w.advance(goal),
+                },
+                move |(w, t), was, fired| {
+                    assert_eq!(was, fired == 0);
+                    assert_eq!(w.due(*t), asked);
+                    w.advance(asked - 1);
+                    assert_eq!(w.fired(), fired, "early");
+                    w.advance(asked);
+                    assert_eq!(w.fired(), fired + 1, "late or lost");
+                },
+            );
+        }
+    }
+}
+
+/// Race 1b: the driver takes a note and moves the entry earlier. It goes on to the visit,
+/// behind one fence, while the thread relies on the later tick that it has read.
+#[test]
+fn race_1b_rely_against_a_look_and_a_visit() {
+    for arm in [World::arm, World::short_arm] {
+        duel_to(
+            Some(3),
+            || {
+                let (w, t) = placed(2);
+                w.arm(0, t, 1);
+                w.cancel(0, t);
+                (w, t)
+            },
+            move |(w, t)| arm(w, 1, *t, 2),
+            |(w, t)| {
+                // To an earlier tick, from another thread.
+                w.wheel.arm(&w.own(2), *t, at(1), How::Earlier).unwrap();
+                w.advance(2)
+            },
+            |(w, _), _, _| {
+                // What is armed during the sweep is due at the next tick.
+                w.advance(4);
+                assert!((1..=2).contains(&w.fired()), "late or lost");
+                assert_eq!(w.wheel.pending(crate::tests::NUMBERS), 0);
+            },
+        );
     }
 }

@@ -1,11 +1,14 @@
-//! Race 2: a promise is pushed while the hand passes its tick.
+//! Race 2: a note is written, or relied on, while the driver takes it.
 
-use super::{duel, explore, one, report, World};
+use super::{duel, explore, one, report, World, STARTS};
+use crate::core::link::{Link, Reason};
+use crate::core::state::index_of;
+use crate::sync::Ordering;
+use crate::tests::checker::at;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Race 2: a first promise is pushed while the hand passes its tick; with a
-/// cascade on the way.
+/// Race 2: the first note of a timer while the hand passes its tick.
 #[test]
 fn race_2_arm_against_sweep() {
     for tick in [1, 2, 3] {
@@ -22,22 +25,24 @@ fn race_2_arm_against_sweep() {
     }
 }
 
-/// Race 2 with another timer due in the same or in another shard, so that the
-/// driver is sweeping indeed, and perhaps the very bucket that is pushed into.
-/// Four slots: a bucket that was missed would be met again too late.
+/// Race 2 with another timer due, noted by the same thread or by another one, or placed
+/// already: so the driver is sweeping indeed, and perhaps takes notes of the very inbox.
 #[test]
 fn race_2_arm_against_sweep_under_way() {
     for arm in [World::arm, World::short_arm] {
-        for (shard, tick) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        for (thread, tick, placed) in [(0, 1, true), (0, 2, false), (1, 1, true), (1, 2, false)] {
             duel(
-                || {
+                move || {
                     let w = World::new(1, 2, 0);
                     let t = w.timer(None);
                     w.timer(Some(1));
                     w.timer(Some(2));
+                    if placed {
+                        w.collect();
+                    }
                     (w, t)
                 },
-                move |(w, t)| arm(w, shard, *t, tick),
+                move |(w, t)| arm(w, thread, *t, tick),
                 |(w, _)| w.advance(2),
                 |(w, _), was, _| {
                     assert!(!was);
@@ -50,7 +55,7 @@ fn race_2_arm_against_sweep_under_way() {
 }
 
 /// Race 2 with another timer due behind: the first slot that the driver finds is not that
-/// of the arm. It has emptied no bucket yet, so its announcement alone has a fence.
+/// of the arm.
 #[test]
 fn race_2_arm_before_the_first_slot_of_a_sweep() {
     for arm in [World::arm, World::short_arm] {
@@ -72,18 +77,19 @@ fn race_2_arm_before_the_first_slot_of_a_sweep() {
     }
 }
 
-/// The same with a cascade: the bucket on the upper level is being emptied.
+/// The same with a cascade.
 #[test]
 fn race_2_arm_against_cascade_under_way() {
-    for shard in [0, 1] {
+    for thread in [0, 1] {
         duel(
             || {
                 let w = World::new(2, 1, 0);
                 let t = w.timer(None);
                 w.timer(Some(2));
+                w.collect();
                 (w, t)
             },
-            move |(w, t)| w.arm(shard, *t, 3),
+            move |(w, t)| w.arm(thread, *t, 3),
             |(w, _)| w.advance(2),
             |(w, _), was, _| {
                 assert!(!was);
@@ -94,7 +100,7 @@ fn race_2_arm_against_cascade_under_way() {
     }
 }
 
-/// Race 2 on the hashed wheel, over its wrap, beside another timer.
+/// Race 2 over the wrap of the lowest level, beside another timer.
 #[test]
 fn race_2_arm_against_sweep_over_the_wrap() {
     const BASE: u64 = (1 << 32) - 1;
@@ -115,65 +121,72 @@ fn race_2_arm_against_sweep_over_the_wrap() {
     );
 }
 
-/// Race 2 on the hashed wheel: what is pushed into a bucket that the driver
-/// empties is read whole, in the same chunk or in a new one.
+/// Race 2: a thread relies on the note of another one, for an earlier or a later deadline,
+/// while the driver takes that note, and its link goes through arm.publish and arm.again.
 #[test]
-fn race_2_arm_into_a_bucket_being_emptied() {
-    for due_now in [1, 2] {
-        duel(
-            move || {
-                let w = World::new(1, 1, 0);
-                (0..due_now).for_each(|_| _ = w.timer(Some(1)));
-                let t = w.timer(None);
-                (w, t)
-            },
-            |(w, t)| w.arm(0, *t, 1),
-            |(w, _)| w.advance(1),
-            move |(w, _), _, _| {
-                w.advance(2);
-                assert_eq!(w.fired(), due_now + 1, "late or lost");
-            },
-        );
-    }
-}
-
-/// Race 2 over a turn of the lowest level: an entry for the next turn is pushed into a
-/// bucket that the driver is emptying. The hand counts as behind that bucket already. The
-/// thread's bit in the mask is set already, or another one is.
-#[test]
-fn race_2_arm_for_the_next_turn_of_a_bucket_being_emptied() {
+fn race_2_rely_on_a_note_against_take() {
     for arm in [World::arm, World::short_arm] {
-        for shard in [0, 1] {
+        for (noted, asked) in [(2, 1), (2, 2), (2, 3)] {
             duel(
-                || {
-                    let (w, t) = one(None);
-                    w.timer(Some(1));
-                    (w, t)
+                move || one(Some(noted)),
+                move |(w, t)| {
+                    let cancelled = w.cancel(1, *t);
+                    (cancelled, arm(w, 1, *t, asked))
                 },
-                move |(w, t)| arm(w, shard, *t, 3),
                 |(w, _)| w.advance(2),
-                |(w, _), was, _| {
+                |(w, _), (cancelled, was), _| {
                     assert!(!was);
                     w.advance(3);
-                    assert_eq!(w.fired(), 2, "late or lost");
+                    assert_eq!(w.fired(), 2 - u64::from(cancelled), "late or lost");
                 },
             );
         }
     }
 }
 
+/// Race 2: the thread publishes a note while the driver takes it, and another thread relies
+/// on what the link says. Afterwards the link names nothing that was taken.
+#[test]
+fn race_2_publish_and_rely_against_take() {
+    for short in [false, true] {
+        report(explore(Some(3), move || {
+            let (w, t) = one(None);
+            let w = Arc::new(w);
+            let (v, x) = (w.clone(), w.clone());
+            let a = thread::spawn(move || v.arm_either_way(0, t, 2, short));
+            let b = thread::spawn(move || x.arm_either_way(1, t, 3, short));
+            w.collect();
+            let armed = [a.join().unwrap(), b.join().unwrap()];
+            assert_eq!(armed.iter().sum::<i32>(), 1);
+            let due = w.due(t);
+            // A place repeats: the link must not name one that was taken.
+            w.collect();
+            let link = Link(w.wheel.slab.hot(index_of(t)).link.load(Ordering::Relaxed));
+            let tick = w.wheel.ticks.at_or_after(at(due));
+            assert!(
+                matches!(link.reason(), Reason::Tick(k) if k <= tick),
+                "{link:?}"
+            );
+            assert_eq!(w.advance(due - 1), 0, "early");
+            assert_eq!(w.advance(due), 1, "late or lost");
+        }));
+    }
+}
+
 /// A timer is moved earlier while the driver sweeps over both deadlines.
 #[test]
 fn race_2_rearm_earlier_against_sweep() {
-    duel(
-        || one(Some(3)),
-        |(w, t)| w.arm(1, *t, 1),
-        |(w, _)| w.advance(3),
-        |(w, _), was, _| {
-            w.advance(8);
-            assert_eq!(w.fired(), if was { 1 } else { 2 });
-        },
-    );
+    for start in STARTS {
+        duel(
+            move || start(3),
+            |(w, t)| w.arm(1, *t, 1),
+            |(w, _)| w.advance(3),
+            |(w, _), was, _| {
+                w.advance(8);
+                assert_eq!(w.fired(), if was { 1 } else { 2 });
+            },
+        );
+    }
 }
 
 /// Two threads move one timer; the driver sweeps afterwards.
@@ -194,7 +207,7 @@ fn race_2_two_threads_arm_one_timer() {
 }
 
 /// Two threads arm one timer for the same tick, and one of them then drives: it
-/// trusts a promise of the other only once that can be met.
+/// relies on a note of the other only once the driver can take it.
 #[test]
 fn race_2_arm_and_sweep_against_arm_for_the_same_tick() {
     duel(

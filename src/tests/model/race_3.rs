@@ -1,16 +1,16 @@
-//! Race 3: a promise is pushed while the driver chooses its next visit, and goes to
-//! sleep.
+//! Race 3: a timer is armed while the driver chooses its next visit, and goes to sleep.
 
-use super::{duel, one, yes, Alarm, World};
+use super::{duel, one, placed, yes, Alarm, World};
 use crate::core::arm::How;
+use crate::core::inbox::Thread;
 use crate::core::state::Handle;
 use crate::tests::checker::at;
 
-/// The driver goes to sleep while `t` is armed to `tick` through a shard. It
+/// The driver goes to sleep while `t` is armed to `tick` by a thread. It
 /// sleeps no longer than that; and a second look says so, too.
 fn sleep_against_arm(
     make: impl Fn() -> (World, Handle) + Copy + Send + Sync + 'static,
-    shard: usize,
+    n: Thread,
     tick: u64,
 ) {
     for short in [false, true] {
@@ -20,7 +20,7 @@ fn sleep_against_arm(
                 (w, t, Alarm::new())
             },
             move |(w, t, alarm)| {
-                let caller = alarm.caller(w.tokens[shard]);
+                let caller = alarm.caller(n);
                 if short {
                     yes(w.wheel.arm_at(&caller, *t, at(tick)))
                 } else {
@@ -54,14 +54,14 @@ fn race_3_sleep_against_arm() {
     );
 }
 
-/// Race 3 in one bucket: what the driver looks at early is just being pushed,
-/// beside a promise that nobody wants.
+/// Race 3 in one bucket: beside an entry that nobody wants.
 #[test]
 fn race_3_settle_against_arm_in_one_bucket() {
     sleep_against_arm(
         || {
             let (w, t) = one(None);
             let gone = w.timer(Some(3));
+            w.collect();
             w.cancel(0, gone);
             (w, t)
         },
@@ -70,19 +70,63 @@ fn race_3_settle_against_arm_in_one_bucket() {
     );
 }
 
-/// The same with a promise that is being outlived: settle moves it while the
-/// timer is moved back.
+/// Race 3b: the driver moves the entry of a timer that is due later, while the timer is
+/// moved back, relying on the tick of that entry or not.
 #[test]
-fn race_3_settle_against_rearm() {
-    sleep_against_arm(
-        || {
-            let (w, t) = one(Some(1));
-            w.arm(0, t, 3);
-            (w, t)
-        },
-        0,
-        2,
-    );
+fn race_3b_settle_against_rearm() {
+    for to in [1, 2, 4] {
+        sleep_against_arm(
+            || {
+                let (w, t) = placed(1);
+                w.arm(0, t, 3);
+                (w, t)
+            },
+            0,
+            to,
+        );
+    }
+}
+
+/// Race 3b: the driver drops the entry of a timer that rests, while that is armed, relying on
+/// the entry or not.
+#[test]
+fn race_3b_settle_against_arm_of_a_timer_that_rests() {
+    for to in [1, 2, 4] {
+        sleep_against_arm(
+            || {
+                let (w, t) = placed(2);
+                w.cancel(0, t);
+                (w, t)
+            },
+            1,
+            to,
+        );
+    }
+}
+
+/// Race 3b: the timer is cancelled and armed for the same tick again, in the middle of
+/// settle. The state is as it was.
+#[test]
+fn race_3b_settle_against_cancel_and_arm() {
+    for (from, to) in [(3, 2), (3, 3)] {
+        duel(
+            move || {
+                let (w, t) = placed(2);
+                w.arm(0, t, from);
+                (w, t, Alarm::new())
+            },
+            move |(w, t, alarm)| {
+                assert!(w.cancel(1, *t));
+                let caller = alarm.caller(1);
+                w.wheel.arm(&caller, *t, at(to), How::Always).unwrap()
+            },
+            |(w, _, alarm)| w.sleep(alarm),
+            move |(w, t, alarm), was, ()| {
+                assert!(!was && alarm.get() <= to);
+                assert_eq!((w.due(*t), w.advance(to - 1), w.advance(to)), (to, 0, 1));
+            },
+        );
+    }
 }
 
 /// A driver that wakes, fires and sleeps again, while the thread whose arm has
@@ -95,7 +139,7 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
             (w, t, Alarm::new())
         },
         |(w, t, alarm)| {
-            let caller = alarm.caller(w.tokens[1]);
+            let caller = alarm.caller(1);
             w.wheel.arm(&caller, *t, at(1), How::Always).unwrap()
         },
         |(w, _, alarm)| {
@@ -108,7 +152,7 @@ fn race_3_two_arms_against_a_driver_that_sleeps_again() {
                 assert!(alarm.get() <= 3);
                 return;
             }
-            let caller = alarm.caller(w.tokens[0]);
+            let caller = alarm.caller(0);
             w.wheel.arm(&caller, *t, at(4), How::Always).unwrap();
             assert!(alarm.get() <= 4, "asleep until {}", alarm.get());
         },
@@ -124,12 +168,12 @@ fn race_3_arm_without_a_kick_against_a_driver_that_sleeps_again() {
             let (w, t) = one(None);
             let (first, alarm) = (w.timer(None), Alarm::new());
             w.sleep(&alarm);
-            _ = w.wheel.arm_at(&alarm.caller(w.tokens[0]), first, at(5));
+            _ = w.wheel.arm_at(&alarm.caller(0), first, at(5));
             assert_eq!(alarm.get(), 0, "nobody has kicked");
             (w, t, alarm)
         },
         |(w, t, alarm)| {
-            let caller = alarm.caller(w.tokens[1]);
+            let caller = alarm.caller(1);
             w.wheel.arm(&caller, *t, at(3), How::Always).unwrap()
         },
         |(w, _, alarm)| {

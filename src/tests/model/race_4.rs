@@ -1,6 +1,6 @@
 //! Race 4: a timer is armed while the wheel is drained.
 
-use super::{drained, duel, explore, marked, one, report, World};
+use super::{drained, duel, explore, marked, one, placed, report, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
 use crate::core::life::Spec;
@@ -60,7 +60,7 @@ fn race_4_short_arm_against_drain() {
 }
 
 /// Race 4 with a node that was never used before; due never, too, for then no
-/// promise is pushed and the two threads meet in the slab's counter alone.
+/// note is written and the two threads meet in the slab's counter alone.
 #[test]
 fn race_4_setup_against_drain() {
     for due in [at(3), NEVER] {
@@ -80,14 +80,14 @@ fn race_4_setup_against_drain() {
     }
 }
 
-/// Race 4 with a node that was used before, by whom a promise is left: nothing
+/// Race 4 with a node that was used before, whose entry is left: nothing
 /// but its state word goes from one thread to the other. The drain reports the
 /// timer that it hands back, and not the one before.
 #[test]
 fn race_4_setup_of_a_used_node_against_drain() {
     duel(
         || {
-            let (w, t) = one(Some(3));
+            let (w, t) = placed(3);
             w.wheel.free(&w.own(0), t).unwrap();
             w
         },
@@ -154,10 +154,39 @@ fn race_4_two_arms_against_drain() {
     }
 }
 
+/// Race 4 of an arm that relies on a tick.
+#[test]
+fn race_4_rely_against_drain() {
+    for short in [false, true] {
+        for was in [false, true] {
+            duel(
+                move || {
+                    let (w, t) = placed(2);
+                    if !was {
+                        w.cancel(0, t);
+                    }
+                    (w, t)
+                },
+                move |(w, t)| w.arm_either_way(1, *t, 3, short),
+                |(w, _)| drained(w),
+                move |(w, t), armed, handed| {
+                    assert_eq!(drained(w), 0, "left to a second drain");
+                    let shut = armed == Error::Shutdown as i32;
+                    match was {
+                        true => assert!(handed == 1 && (shut || armed == 1)),
+                        false => assert!(handed == u64::from(armed == 0) && (shut || armed == 0)),
+                    }
+                    assert_eq!(w.due(*t), 0);
+                },
+            );
+        }
+    }
+}
+
 /// What a drain says of those that it hands back.
 fn reported(w: &World) -> Vec<(Handle, u64)> {
     let mut handed = Vec::new();
-    assert!(w.wheel.drive().unwrap().drain(|f| {
+    assert!(w.wheel.drive(0).unwrap().drain(|f| {
         handed.push((f.handle, f.cookie));
         true
     }));

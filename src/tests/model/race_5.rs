@@ -61,7 +61,7 @@ impl Slow {
             }
             true
         };
-        let mut drive = self.world.wheel.drive().unwrap();
+        let mut drive = self.world.wheel.drive(0).unwrap();
         drive.advance(at(target), Waker(&self.futex, take));
         fired
     }
@@ -244,7 +244,7 @@ fn race_5_the_end_is_told_before_the_next_callback() {
                 }
                 true
             };
-            let mut drive = s.world.wheel.drive().unwrap();
+            let mut drive = s.world.wheel.drive(0).unwrap();
             drive.advance(at(1), Waker(&s.futex, take));
         },
         |_, was, ()| assert!(was.is_ok()),

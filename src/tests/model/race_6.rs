@@ -3,11 +3,12 @@
 use super::{duel, World};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::node::BURST;
+use crate::core::period::BURST;
 use crate::core::state::Handle;
 use crate::core::wheel::Config;
 use crate::tests::checker::{at, func, shape};
 use crate::tests::Collect;
+use crate::tests::NUMBERS;
 
 /// A pooled wheel with a timer that a worker has.
 fn taken(spec: Spec) -> (World, Handle) {
@@ -111,7 +112,7 @@ fn race_6_free_against_finish() {
         |(w, t)| w.wheel.free(&w.own(0), *t),
         |(w, _), (), was| {
             assert_eq!(was, Ok(false));
-            assert_eq!(w.wheel.live(), 0);
+            assert_eq!(w.wheel.live(NUMBERS), 0);
             let made = [(); 2].map(|()| w.timer(None));
             assert_ne!(made[0], made[1]);
         },

@@ -1,16 +1,18 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
-use super::{duel, duel_to, explore, marked, one, report, World, NO_BOUND};
+use super::{duel, duel_to, explore, marked, one, placed, report, World, NO_BOUND};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
-use crate::core::life::{first_generation, Spec};
+use crate::core::life::Spec;
 use crate::core::state::{handle_of, index_of, Handle};
+use crate::core::timer::first_generation;
 use crate::tests::checker::{at, shape};
-use crate::tests::{Collect, Own};
+use crate::tests::Collect;
+use crate::tests::NUMBERS;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A stale cancel does not touch the next user of the node, nor its promise.
+/// A stale cancel does not touch the next user of the node, nor its entry.
 #[test]
 fn free_and_reuse_against_stale_cancel() {
     duel(
@@ -44,7 +46,7 @@ fn free_and_reuse_against_an_arm() {
             |(w, _), moved, [a, b]| {
                 assert!(moved == 1 || moved == Error::Stale as i32);
                 assert_ne!(index_of(a), index_of(b));
-                assert_eq!(w.wheel.live(), 2);
+                assert_eq!(w.wheel.live(NUMBERS), 2);
                 assert_eq!((w.due(a), w.due(b)), (0, 2), "a stale arm has moved it");
                 assert_eq!(w.advance(2), 1);
             },
@@ -77,13 +79,13 @@ fn free_and_reuse_against_a_walk() {
     );
 }
 
-/// A timer relies on the promise that its node's last user has left, while the
+/// A timer relies on the tick that its node's last user has left, while the
 /// driver visits that: it is fired, as itself and not as the one before.
 #[test]
-fn free_and_reuse_against_the_visit_of_an_old_promise() {
+fn free_and_reuse_against_the_visit_of_an_old_entry() {
     duel(
         || {
-            let (w, old) = one(Some(1));
+            let (w, old) = placed(1);
             w.wheel.free(&w.own(0), old).unwrap();
             w
         },
@@ -126,7 +128,7 @@ fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
         fired.push((f.handle, f.cookie));
         true
     };
-    w.wheel.drive().unwrap().advance(at(target), Collect(take));
+    w.wheel.drive(0).unwrap().advance(at(target), Collect(take));
     fired
 }
 
@@ -162,7 +164,7 @@ fn free_against_steal_and_steal_again() {
     report(explore(None, || {
         let (w, t) = one(None);
         let u = w.timer(None);
-        let third = Own(w.wheel.attach().unwrap());
+        let third = w.own(2);
         let w = Arc::new((w, third));
         let (v, x) = (w.clone(), w.clone());
         let second = thread::spawn(move || {
@@ -214,7 +216,7 @@ fn steal_against_setup() {
         |w| w.timer(None),
         |w, theirs, mine| {
             assert_ne!(index_of(mine), index_of(theirs));
-            assert_eq!(w.wheel.live(), 2);
+            assert_eq!(w.wheel.live(NUMBERS), 2);
         },
     );
 }

@@ -4,12 +4,12 @@
 
 use super::{explore, report, two, Alarm, Explored, World};
 use crate::core::arm::How;
-use crate::core::driver::Fired;
+use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
-use crate::core::state::{Handle, LEAP};
-use crate::core::tunables::MASK_BITS;
+use crate::core::period::AUTO;
+use crate::core::state::{Handle, STEP};
 use crate::core::wheel::Config;
 use crate::sync::stopped_before;
 use crate::tests::checker::{at, called, shape, TICK_BITS};
@@ -36,19 +36,8 @@ impl Scene {
         }
     }
 
-    /// The same where two threads share a bit in the masks of buckets, and a third has a
-    /// timer that is due.
-    fn crowded() -> Scene {
-        let mut s = Scene::new();
-        s.world.timer(Some(1));
-        for _ in 0..MASK_BITS {
-            s.world.tokens[0] = s.world.wheel.attach().unwrap();
-        }
-        s
-    }
-
-    fn arm(&self, n: usize, timer: Handle, tick: u64) -> bool {
-        let caller = self.alarm.caller(self.world.tokens[n]);
+    fn arm(&self, n: Thread, timer: Handle, tick: u64) -> bool {
+        let caller = self.alarm.caller(n);
         self.world
             .wheel
             .arm(&caller, timer, at(tick), How::Always)
@@ -138,7 +127,7 @@ fn stopped_arm_against_arm_and_sleep() {
     );
 }
 
-/// Race 3: the other relies on a promise of the one that is stopped, of the same
+/// Race 3: the other relies on a note of the one that is stopped, of the same
 /// timer.
 #[test]
 fn stopped_arm_against_a_thread_that_relies_and_sleep() {
@@ -177,28 +166,209 @@ fn stopped_arm_against_arm_and_sweep() {
     );
 }
 
-/// Buckets: the other arms into the same bucket, and finds the bit in its mask, which the
-/// thread that is stopped has set as its own.
+/// Inboxes: the other one has its bit in the same word, which the thread that is stopped has
+/// set, or not; the bit of the word likewise.
 #[test]
-fn stopped_arm_against_an_arm_that_shares_its_mark() {
+fn stopped_arm_against_an_arm_that_shares_its_word() {
+    for driven in [false, true] {
+        beside_a_stopped_thread(
+            2,
+            Scene::new,
+            |s| _ = s.arm(1, s.t, 3),
+            |s| s.arm(0, s.u, 3),
+            move |s| {
+                if driven {
+                    s.world.collect();
+                }
+            },
+            |s, _| s.fires(s.u, 3),
+        );
+    }
+}
+
+/// Race 2: the other relies on a note of the one that is stopped, while the driver takes it.
+#[test]
+fn stopped_arm_against_a_thread_that_relies_on_its_note_and_sweep() {
+    for tick in [1, 2, 3] {
+        beside_a_stopped_thread(
+            2,
+            Scene::new,
+            |s| _ = s.arm(1, s.t, 2),
+            move |s| s.arm(0, s.t, tick),
+            |s| _ = s.world.advance(1),
+            |s, _| s.fires(s.t, 3),
+        );
+    }
+}
+
+/// Race 1b: the thread that is stopped has a note for an earlier tick. The driver takes it, and
+/// moves the entry, while another thread relies on the later tick.
+#[test]
+fn stopped_arm_that_is_earlier_against_a_thread_that_relies_and_sweep() {
     beside_a_stopped_thread(
         2,
-        Scene::crowded,
-        |s| _ = s.arm(1, s.t, 3),
-        |s| s.arm(0, s.u, 3),
-        |_| (),
-        |s, _| s.fires(s.u, 3),
+        || {
+            let s = Scene::new();
+            s.arm(1, s.t, 3);
+            s.world.collect();
+            s
+        },
+        |s| _ = s.arm(1, s.t, 1),
+        |s| s.arm(0, s.t, 3),
+        |s| _ = s.world.advance(2),
+        |s, _| s.fires(s.t, 3),
     );
 }
 
-/// Buckets: the same while the driver empties that bucket. The entry is for its next turn.
+/// Race 3b: the thread that is stopped cancels, or moves to later, or arms; the driver settles
+/// before a sleep; and another thread relies on the tick.
 #[test]
-fn stopped_arm_against_an_arm_that_shares_its_mark_and_sweep() {
+fn stopped_call_against_a_thread_that_relies_and_settle() {
+    let stopped: [fn(&Scene); 3] = [
+        |s| _ = s.world.wheel.cancel(&s.world.own(1), s.t, false),
+        |s| _ = s.arm(1, s.t, 4),
+        |s| _ = s.arm(1, s.t, 1),
+    ];
+    for stopped in stopped {
+        for rests in [false, true] {
+            beside_a_stopped_thread(
+                2,
+                move || {
+                    let s = Scene::new();
+                    s.arm(1, s.t, 2);
+                    s.world.collect();
+                    if rests {
+                        s.world.cancel(1, s.t);
+                    }
+                    s
+                },
+                stopped,
+                |s| s.arm(0, s.t, 3),
+                |s| s.world.sleep(&s.alarm),
+                |s, _| {
+                    let Ok(Some(due)) = s.world.wheel.due(s.t) else {
+                        return;
+                    };
+                    // The last arm that has happened.
+                    let tick = (due >> TICK_BITS).max(3);
+                    assert!(s.alarm.get() <= tick, "asleep over a deadline");
+                    s.fires(s.t, tick);
+                },
+            );
+        }
+    }
+}
+
+/// An arm that leaves the timer where it is, beside one that is stopped and has moved it
+/// there; the driver sweeps over an earlier tick, or settles.
+#[test]
+fn stopped_arm_against_a_stay_and_a_driver() {
+    for how in [How::Earlier, How::Pending] {
+        for sleeps in [false, true] {
+            beside_a_stopped_thread(
+                2,
+                || {
+                    let s = Scene::new();
+                    s.arm(1, s.t, 1);
+                    s.world.collect();
+                    s.world.cancel(1, s.t);
+                    s
+                },
+                |s| _ = s.arm(1, s.t, 3),
+                move |s| {
+                    let caller = s.alarm.caller(0);
+                    s.world.wheel.arm(&caller, s.t, at(3), how).unwrap()
+                },
+                move |s| match sleeps {
+                    true => s.world.sleep(&s.alarm),
+                    false => _ = s.world.advance(1),
+                },
+                move |s, was| {
+                    // It has seen to the timer, unless that was not pending.
+                    if how == How::Earlier || was {
+                        assert!(!sleeps || s.alarm.get() <= 3, "asleep over a deadline");
+                        s.fires(s.t, 3);
+                    }
+                },
+            );
+        }
+    }
+}
+
+/// Two timers and a collection that stops in the middle: the notes of a thread that is stopped
+/// hold up no other, and the timers of the other fire in the order of their ticks.
+#[test]
+fn stopped_arm_and_a_collection_that_stops() {
+    struct Parts<'a>(&'a Scene, u64, bool);
+    impl Sink for Parts<'_> {
+        fn fire(&mut self, fired: &Fired) -> bool {
+            let due = fired.deadline_ns;
+            assert!(due >= self.1, "out of order");
+            self.1 = due;
+            self.0
+                .world
+                .fired
+                .fetch_add(1, crate::sync::Ordering::Relaxed);
+            true
+        }
+        fn is_enough(&mut self) -> bool {
+            self.2
+        }
+        fn wake(&self) {}
+    }
+    beside_a_stopped_thread(
+        1,
+        || {
+            let s = Scene::new();
+            // In the inbox of another thread, behind those below.
+            s.world.arm(2, s.u, 4);
+            s
+        },
+        |s| _ = s.arm(0, s.t, 2),
+        |s| {
+            s.world.timer_of(1, 3);
+            s.world.timer_of(1, 1)
+        },
+        |s| {
+            let mut drive = s.world.wheel.drive(0).unwrap();
+            drive.advance(at(5), Parts(s, 0, true));
+            drive.advance(at(5), Parts(s, 0, true));
+        },
+        |s, timer| {
+            // Those armed while it stopped are for the next tick.
+            let mut drive = s.world.wheel.drive(0).unwrap();
+            while !drive.advance(at(6), Parts(s, 0, true)) {}
+            drop(drive);
+            assert!(matches!(s.world.wheel.due(timer), Ok(None)), "late or lost");
+            assert!(s.world.fired() >= 3, "late or lost");
+        },
+    );
+}
+
+/// A thread is stopped at the end of a callback that has come due again, with a note, or for
+/// lack of one: the other's timers fire.
+#[test]
+fn stopped_finish_against_arm_and_sweep() {
     beside_a_stopped_thread(
         2,
-        Scene::crowded,
-        |s| _ = s.arm(1, s.t, 3),
-        |s| s.arm(0, s.u, 3),
+        || {
+            let world = World::of(Config {
+                pooled: true,
+                ..shape(2, 1, 0)
+            });
+            let t = world.make(called(1), Some(1));
+            let u = world.timer(None);
+            assert_eq!(world.advance(1), 1);
+            world.arm(0, t, 2);
+            Scene {
+                world,
+                t,
+                u,
+                alarm: Alarm::new(),
+            }
+        },
+        |s| s.world.wheel.finish(&s.world.own(1), s.t, || ()),
+        |s| s.arm(0, s.u, 2),
         |s| _ = s.world.advance(2),
         |s, _| s.fires(s.u, 3),
     );
@@ -212,7 +382,7 @@ fn stopped_free_and_setup_against_setup() {
         2,
         Scene::new,
         |s| {
-            let own = Waking(s.world.tokens[1], || ());
+            let own = Waking(2, || ());
             s.world.wheel.free(&own, s.t).unwrap();
             s.world
                 .wheel
@@ -238,7 +408,7 @@ fn stopped_arm_against_an_arm_that_leaves_it_alone() {
             Scene::new,
             |s| _ = s.arm(1, s.t, 3),
             move |s| {
-                let caller = s.alarm.caller(s.world.tokens[0]);
+                let caller = s.alarm.caller(0);
                 let tick = if how == How::Earlier { 4 } else { 2 };
                 let arm = s.world.wheel.arm(&caller, s.t, at(tick), how);
                 arm.unwrap()
@@ -249,7 +419,7 @@ fn stopped_arm_against_an_arm_that_leaves_it_alone() {
     }
 }
 
-/// Race 1: the same, where the one that is stopped relies on a promise that the driver meets.
+/// Race 1: the same, where the one that is stopped relies on a tick that the driver visits.
 #[test]
 fn stopped_arm_that_relies_against_one_that_leaves_it_alone() {
     beside_a_stopped_thread(
@@ -257,12 +427,13 @@ fn stopped_arm_that_relies_against_one_that_leaves_it_alone() {
         || {
             let s = Scene::new();
             s.arm(1, s.t, 1);
+            s.world.collect();
             _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
             s
         },
         |s| _ = s.arm(1, s.t, 3),
         |s| {
-            let caller = s.alarm.caller(s.world.tokens[0]);
+            let caller = s.alarm.caller(0);
             s.world
                 .wheel
                 .arm(&caller, s.t, at(4), How::Earlier)
@@ -317,9 +488,9 @@ impl Call {
     fn ends(self) -> bool {
         matches!(self, Cancel | Shut | Free)
     }
-    fn act(self, s: &Scene, n: usize) -> Result<bool, Error> {
+    fn act(self, s: &Scene, n: Thread) -> Result<bool, Error> {
         let (wheel, t) = (&s.world.wheel, s.t);
-        let caller = s.alarm.caller(s.world.tokens[n]);
+        let caller = s.alarm.caller(n);
         let arm = |tick, how| wheel.arm(&caller, t, at(tick), how);
         match self {
             Always(tick) => arm(tick, How::Always),
@@ -344,7 +515,7 @@ impl Call {
 fn meet(
     first: Call,
     other: Call,
-    (armed, cancelled): (&'static [u64], bool),
+    (armed, placed, cancelled): (&'static [u64], bool, bool),
     drives: Drives,
 ) -> Explored {
     stopped_beside(
@@ -353,6 +524,9 @@ fn meet(
             let s = Scene::new();
             for tick in armed {
                 s.arm(1, s.t, *tick);
+                if placed {
+                    s.world.collect();
+                }
             }
             if cancelled {
                 _ = s.world.wheel.cancel(&s.world.own(1), s.t, false);
@@ -452,8 +626,16 @@ const CALLS: [Call; 9] = [
     Period(9),
 ];
 
-/// Where the timer was armed before, one after another, and whether it was cancelled then.
-const STARTS: [(&[u64], bool); 4] = [(&[], false), (&[1], false), (&[2], true), (&[2, 5], false)];
+/// Where the timer was armed before, one after another; whether the driver has made entries;
+/// and whether the timer was cancelled then.
+const STARTS: [(&[u64], bool, bool); 6] = [
+    (&[], false, false),
+    (&[1], true, false),
+    (&[2], true, true),
+    (&[2], false, true),
+    (&[2, 5], true, false),
+    (&[2, 5], false, false),
+];
 
 /// A call is stopped before each of its accesses; the others run one after the other, in
 /// every order.
@@ -492,17 +674,17 @@ stopped! {
 
 /// Drives to a tick. A thread that is stopped there keeps the lock.
 fn drive(s: &Scene, tick: u64) {
-    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive().unwrap());
+    let mut drive = std::mem::ManuallyDrop::new(s.world.wheel.drive(0).unwrap());
     drive.advance(at(tick), Collect(|_: &Fired| true));
     drop(std::mem::ManuallyDrop::into_inner(drive));
 }
 
-/// A driver is stopped in a sweep, or in a leap: the others arm, cancel, free and make
+/// A driver is stopped in a sweep, or in a long one: the others arm, cancel, free and make
 /// timers, and the next expiry is not after any of them.
 #[test]
 fn stopped_driver_against_calls_on_timers() {
     let mut explored = None;
-    for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * LEAP)] {
+    for (armed, target) in [(Some(1), 1), (Some(2), 3), (None, 2 * STEP)] {
         let more = stopped_beside(
             0,
             move || {
@@ -524,7 +706,7 @@ fn stopped_driver_against_calls_on_timers() {
             move |s| drive(s, target),
             move |s| {
                 let wheel = &s.world.wheel;
-                let own = Waking(s.world.tokens[0], || ());
+                let own = Waking(1, || ());
                 assert!(!s.arm(0, s.u, 4));
                 assert_eq!(wheel.is_pending(s.u), Ok(true));
                 let next = wheel.next_expiry();
@@ -543,9 +725,9 @@ fn stopped_driver_against_calls_on_timers() {
             },
             |_| (),
             |s, returned, made| {
-                if let Ok(drive) = s.world.wheel.drive() {
+                if let Ok(drive) = s.world.wheel.drive(0) {
                     drive.leave();
-                    s.world.advance(2 * LEAP + 3);
+                    s.world.advance(2 * STEP + 3);
                     assert!(matches!(s.world.wheel.due(made), Ok(None)), "late or lost");
                 } else {
                     assert!(!returned);

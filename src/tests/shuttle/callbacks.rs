@@ -43,8 +43,8 @@ fn sync_deletes_against_periodic_timers() {
         together(
             rng,
             |n, rng| {
-                let token = w.wheel.attach().unwrap();
-                let own = awake(token);
+                let number = w.take_number();
+                let own = awake(number);
                 let mine = &all[n];
                 for leave in [false, false, false, false, true] {
                     assert_eq!(w.arm(&own, mine.timer, w.soon(rng)), Ok(false));
@@ -62,7 +62,7 @@ fn sync_deletes_against_periodic_timers() {
                 }
                 let armed = w.arm(&own, mine.timer, w.soon(rng));
                 assert_eq!(armed, Err(Error::Shutdown));
-                w.wheel.detach(token);
+                w.give_back(number);
             },
             |rng| {
                 for _ in 0..30 {

@@ -6,21 +6,20 @@ use super::*;
 /// The accesses of a sweep over one tick in which one timer is due. `threads` threads use
 /// the wheel, and each has a timer that is due much later.
 fn accesses(threads: u64) -> usize {
-    let wheel = Wheel::new(Heap, shape(3, 2, 0)).unwrap();
-    let tokens: Vec<_> = (0..threads).map(|_| wheel.attach().unwrap()).collect();
-    for token in &tokens {
-        let later = wheel.setup(&awake(*token), called(0), Some(at(40)));
+    let wheel = Wheel::new(shape(3, 2, 0)).unwrap();
+    for number in 1..=threads {
+        let later = wheel.setup(&awake(number as Thread), called(0), Some(at(40)));
         assert!(later.is_ok());
     }
     let futex = Futex::default();
     let mut counted = 0;
     // The first sweeps may do what later ones need not.
     for tick in 1..4 {
-        let due = wheel.setup(&awake(tokens[0]), called(1), Some(at(tick)));
+        let due = wheel.setup(&awake(1), called(1), Some(at(tick)));
         let due = due.unwrap();
         let mut fired = 0;
         let before = shuttle::current::context_switches();
-        let done = wheel.drive().unwrap().advance(
+        let done = wheel.drive(0).unwrap().advance(
             at(tick),
             Waker(&futex, |_: &Fired| {
                 fired += 1;
@@ -29,7 +28,7 @@ fn accesses(threads: u64) -> usize {
         );
         counted = shuttle::current::context_switches() - before;
         assert!(done && fired == 1);
-        assert_eq!(wheel.free(&awake(tokens[0]), due), Ok(false));
+        assert_eq!(wheel.free(&awake(1), due), Ok(false));
     }
     counted
 }

@@ -17,13 +17,14 @@ use super::{add, check, thread, Rng, Tally};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
-use crate::core::node::{AUTO, KEYED};
+use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::runtime::drive::Bounds;
 use crate::runtime::pool::{Crew, Overload};
 use crate::runtime::{Errno, Executor, Host, Options};
 use crate::sys::clock::Clock;
 use crate::tests::system::{one_in, system, System, BEGIN};
+use crate::tests::NUMBERS;
 use shuttle::sync::{Condvar, Mutex};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -32,7 +33,7 @@ impl System {
     /// The clock does what no clock should.
     fn misbehave(&self, rng: &mut Rng) {
         match rng.below(3) {
-            0 => self.pass(TICK << rng.below(40)),
+            0 => self.pass(TICK << rng.below(30)),
             _ => self.step_back(rng.below(2 * SOON)),
         }
     }
@@ -40,11 +41,11 @@ impl System {
 
 // State that the tests share.
 
-const TICK: u64 = 4;
+const TICK: u64 = 1000;
 /// Delays are below this.
 const SOON: u64 = 10 * TICK;
 /// Later than everything.
-const FAR: u64 = 1 << 12;
+const FAR: u64 = TICK << 12;
 const SHARED: usize = 3;
 
 /// How an executor behaves.
@@ -67,10 +68,6 @@ struct World {
     host: *mut Host,
     clock: Clock,
     manner: Manner,
-    /// A thread that drives may have to wait for room until somebody stops the wheel.
-    blocks: bool,
-    /// Somebody stops it then.
-    is_freed: bool,
     /// The threads of the test that have not ended.
     busy: AtomicU64,
     /// The executor's thread has not ended.
@@ -127,7 +124,7 @@ fn is_refused_inside(host: &Host) {
     assert_eq!(host.stop(), Err(-libc::EDEADLK));
     assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
     let driven = match is_manual(host) {
-        true => host.advance(FAR * FAR, Bounds::default(), None),
+        true => host.advance(FAR << 20, Bounds::default(), None),
         false => host.poll(Bounds::default(), None),
     };
     assert_eq!(driven, Err(-libc::EBUSY));
@@ -208,10 +205,6 @@ impl World {
             host,
             clock,
             manner,
-            blocks: executor
-                && manner != Manner::Inside
-                && crew.is_some_and(|crew| crew.overload == Overload::Block),
-            is_freed: true,
             busy: AtomicU64::new(0),
             works: AtomicBool::new(false),
             shared: Default::default(),
@@ -400,14 +393,6 @@ impl World {
         }
     }
 
-    /// Frees whoever waits for room.
-    fn stop_until_all_are_done(&self) {
-        while self.busy.load(Ordering::Relaxed) != 0 || self.works.load(Ordering::Relaxed) {
-            right(self.host().stop().map(|()| 0), &[libc::EBUSY]);
-            thread::yield_now();
-        }
-    }
-
     fn dismiss_executor(&self) {
         self.asked.lock().unwrap().1 = true;
         self.ask.notify_all();
@@ -423,11 +408,11 @@ impl World {
             thread::yield_now();
         }
         assert_eq!(host.stop(), Ok(()));
-        let drains = self.blocks || rng.below(2) == 0;
+        let drains = rng.below(2) == 0;
         if !drains {
             // Callbacks may arm again, a few times. What is periodic does not end.
             let mut rounds = 0..50;
-            while host.wheel.pending() != 0
+            while host.wheel.pending(NUMBERS) != 0
                 && self.drains.load(Ordering::Relaxed) == 0
                 && rounds.next().is_some()
             {
@@ -441,7 +426,7 @@ impl World {
             }
             host.next_expiry().unwrap();
         }
-        if drains || host.wheel.pending() != 0 {
+        if drains || host.wheel.pending(NUMBERS) != 0 {
             while !host
                 .drain(|_| {
                     self.ends();
@@ -458,7 +443,7 @@ impl World {
         assert_eq!(host.wheel.shared.count.fired.get(), fired, "fired");
         // A sync delete that waits for a callback also ends what is armed meanwhile,
         // each time that it waits, and says so once.
-        let ended = host.wheel.total(|c| &c.cancels) + revoked;
+        let ended = host.wheel.total(NUMBERS, |c| &c.cancels) + revoked;
         let unsaid = ended - self.said.load(Ordering::Relaxed);
         let open = self.books.load(Ordering::Relaxed) - lost as i64;
         assert_eq!(open, unsaid as i64, "books");
@@ -482,16 +467,16 @@ fn crew(rng: &mut Rng) -> Option<Crew> {
     (rng.below(4) != 0).then(|| Crew {
         workers: rng.below(3) as u32,
         queue: 1 << rng.below(2),
-        overload: [Overload::Run, Overload::Block, Overload::Drop][rng.below(3) as usize],
+        overload: [Overload::Run, Overload::Drop][rng.below(2) as usize],
     })
 }
 
-/// One that runs or blocks if its queue is full.
+/// One that runs callbacks itself if its queue is full.
 fn crew_that_drops_none(rng: &mut Rng) -> Crew {
     Crew {
         workers: rng.below(3) as u32,
         queue: 1 << rng.below(2),
-        overload: [Overload::Run, Overload::Block][rng.below(2) as usize],
+        overload: Overload::Run,
     }
 }
 
@@ -515,9 +500,6 @@ fn together(w: &World, rng: &mut Rng, threads: usize, body: impl Fn(usize, &mut 
                 w.work_late(&mut rng);
                 w.works.store(false, Ordering::Relaxed);
             });
-        }
-        if w.blocks && w.is_freed {
-            s.spawn(move || w.stop_until_all_are_done());
         }
         for n in 0..threads {
             let mut rng = Rng(rng.next() | 1);

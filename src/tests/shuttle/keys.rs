@@ -2,7 +2,7 @@
 
 use super::{add, awake, check, together, World, LONGEST};
 use crate::core::driver::Fired;
-use crate::core::node::KEYED;
+use crate::core::period::KEYED;
 use crate::runtime::keys::Keys;
 use crate::tests::checker::{at, func};
 use crate::tests::Own;
@@ -31,8 +31,8 @@ fn three_threads_on_one_key() {
         together(
             rng,
             |n, rng| {
-                let token = w.wheel.attach().unwrap();
-                let own = Own(token);
+                let number = w.take_number();
+                let own = Own(number);
                 for _ in 0..20 {
                     let due = at(w.soon(rng));
                     match rng.below(6) {
@@ -44,10 +44,10 @@ fn three_threads_on_one_key() {
                         }
                         3 => _ = keys.shift(&w.wheel, &own, b"k", due).unwrap(),
                         4 => _ = count(&gone, keys.delete(&w.wheel, &own, b"k")),
-                        _ => w.call(n, rng, &awake(token)),
+                        _ => w.call(n, rng, &awake(number)),
                     }
                 }
-                w.wheel.detach(token);
+                w.give_back(number);
             },
             |rng| {
                 for _ in 0..20 {

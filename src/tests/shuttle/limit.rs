@@ -5,12 +5,12 @@ use super::*;
 /// Calls that make a timer, of each thread.
 const ROUNDS: u64 = 8;
 
-struct Shared(Wheel<Heap>);
-// SAFETY: each thread has a token of its own.
+struct Shared(Wheel);
+// SAFETY: each thread has a number of its own.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    fn wheel(&self) -> &Wheel<Heap> {
+    fn wheel(&self) -> &Wheel {
         &self.0
     }
 }
@@ -26,7 +26,7 @@ fn a_free_node_is_found_at_the_limit() {
             limit: THREADS as u32 - 1,
             ..shape(1, 1, 0)
         };
-        let shared = Shared(Wheel::new(Heap, config).unwrap());
+        let shared = Shared(Wheel::new(config).unwrap());
         let permits = AtomicU64::new(THREADS as u64 - 1);
         let made: [AtomicU64; THREADS] = Default::default();
         let take = |n: u64| n.checked_sub(1);
@@ -37,24 +37,24 @@ fn a_free_node_is_found_at_the_limit() {
         };
         let make = |n: usize, _: &mut Rng| {
             let wheel = shared.wheel();
-            let token = wheel.attach().unwrap();
+            let number = n as Thread + 1;
             for _ in 0..ROUNDS {
                 while made[n].load(Ordering::Relaxed) != 0 || !take_permit() {
                     thread::yield_now();
                 }
-                let timer = wheel.setup(&awake(token), called(0), None);
+                let timer = wheel.setup(&awake(number), called(0), None);
                 made[n].store(timer.expect("there is a node"), Ordering::Relaxed);
             }
         };
         let free = |_: &mut Rng| {
             let wheel = shared.wheel();
-            let token = wheel.attach().unwrap();
+            let number = DRIVER;
             let mut freed = 0;
             while freed != ROUNDS * THREADS as u64 {
                 for timer in &made {
                     let handle = timer.load(Ordering::Relaxed);
                     if handle != 0 {
-                        assert_eq!(wheel.free(&awake(token), handle), Ok(false));
+                        assert_eq!(wheel.free(&awake(number), handle), Ok(false));
                         freed += 1;
                         permits.fetch_add(1, Ordering::Relaxed);
                         timer.store(0, Ordering::Relaxed);

@@ -1,14 +1,14 @@
 //! A driver that sleeps while nothing is due: race 3.
 
 use super::{check, together, World};
-use crate::core::state::LEAP;
+use crate::core::state::STEP;
 use crate::sync::Mutex;
 use crate::tests::checker::{thread, Condvar, TICK_BITS};
 use crate::tests::{Rng, Waking};
 use std::sync::atomic::Ordering;
 
 /// How far ahead the driver sets its alarm if nothing is due, or nearly.
-const FAR: u64 = LEAP / 2;
+const FAR: u64 = STEP / 2;
 
 /// The system's alarm: a tick, 0 for now.
 struct Alarm {
@@ -58,8 +58,8 @@ fn arms_against_a_driver_that_sleeps() {
         let busy = Mutex::new(super::THREADS);
         let fired = Condvar::new();
         let body = |n: usize, rng: &mut Rng| {
-            let token = w.wheel.attach().unwrap();
-            let caller = Waking(token, || alarm.set(0));
+            let number = w.take_number();
+            let caller = Waking(number, || alarm.set(0));
             for _ in 0..6 {
                 for _ in 0..=rng.below(3) {
                     w.call(n, rng, &caller);
@@ -72,7 +72,7 @@ fn arms_against_a_driver_that_sleeps() {
             *busy.lock().unwrap() -= 1;
             // As a stop does: nothing is due, and it looks all the same.
             alarm.set(0);
-            w.wheel.detach(token);
+            w.give_back(number);
         };
         together(rng, body, |rng| loop {
             w.sweep(w.now(), true, |f| {
@@ -82,7 +82,7 @@ fn arms_against_a_driver_that_sleeps() {
             drop(busy.lock().unwrap());
             fired.notify_all();
             w.wheel
-                .drive()
+                .drive(0)
                 .unwrap()
                 .sleep(|ns| alarm.set(ns >> TICK_BITS));
             if *busy.lock().unwrap() == 0 {

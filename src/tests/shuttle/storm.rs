@@ -22,7 +22,7 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
                 });
                 if rng.below(4) == 0 {
                     // What it finds, it tells nobody: the next sweep wakes.
-                    w.wheel.drive().unwrap().sleep(|_| ());
+                    w.wheel.drive(0).unwrap().sleep(|_| ());
                 }
             }
         },
@@ -36,7 +36,7 @@ fn three_threads_on_each_others_timers() {
     check(|rng, tally| storm(rng, tally, 1, 24));
 }
 
-/// The same where shards go from hand to hand, with what is in them.
+/// The same where numbers go from hand to hand, with the notes in their inboxes.
 #[test]
 fn threads_that_come_and_go() {
     check(|rng, tally| storm(rng, tally, 8, 3));

@@ -51,18 +51,16 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
     });
 }
 
-/// Wherever it is, in the queue, in the hands of a driver that waits for room, or
-/// running: who deletes it and waits gets it, though the executor refuses.
+/// Wherever it is, in the queue or running: who deletes it and waits gets it, though the executor refuses.
 #[test]
 fn a_sync_delete_beside_an_executor_that_refuses() {
     check(|rng, tally| {
         let crew = Crew {
             workers: 0,
             queue: 1,
-            overload: Overload::Block,
+            overload: Overload::Run,
         };
-        let mut w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
-        w.is_freed = false;
+        let w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
         let host = w.host();
         host.start().unwrap();
         together(&w, rng, 2, |_, rng| {

@@ -1,0 +1,163 @@
+//! The hand goes a long way while timers are armed: in steps, after each of which the words of
+//! the timers under way may read wrong.
+
+use super::{duel, duel_to, one, placed, two, World};
+use crate::core::arm::How;
+use crate::core::state::{Handle, STEP};
+use crate::tests::checker::at;
+
+/// Its deadline has passed, and it fires at the next tick, or it fires at its deadline.
+fn judge(w: &World, t: Handle, tick: u64, hand: u64) {
+    let mut fired = w.fired() + w.advance(hand) + w.advance(hand + 1);
+    if tick > hand + 1 {
+        assert_eq!(w.due(t), tick);
+        fired += w.advance(tick - 1);
+        assert_eq!(fired, 0, "early");
+        fired += w.advance(tick);
+    }
+    assert_eq!(fired, 1, "late or lost: due {:x}", w.due(t));
+}
+
+/// A timer is armed for a tick that the hand passes, or beyond.
+#[test]
+fn step_against_arm() {
+    for tick in [3, STEP + 3, 2 * STEP + 3, 4 * STEP] {
+        duel(
+            || one(None),
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(2 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 2 * STEP),
+        );
+    }
+}
+
+/// The hand goes over more than half the range of a state word, so that a word from
+/// before no longer reads right. At one preemption.
+#[test]
+fn step_over_half_the_range_against_arm() {
+    for tick in [3, STEP + 3, 4 * STEP, 16 * STEP] {
+        duel_to(
+            Some(1),
+            || one(None),
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(5 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
+        );
+    }
+}
+
+/// The short way to arm.
+#[test]
+fn step_against_short_arm() {
+    for tick in [3, STEP / 2] {
+        duel(
+            || one(None),
+            move |(w, t)| w.short_arm(1, *t, tick),
+            |(w, _)| _ = w.advance(5 * STEP),
+            move |(w, t), _, ()| judge(w, *t, tick, 5 * STEP),
+        );
+    }
+}
+
+/// A timer is set up while the hand goes a long way.
+#[test]
+fn step_against_setup() {
+    duel(
+        || one(None).0,
+        |w| w.make(Default::default(), Some(3)),
+        |w| _ = w.advance(5 * STEP),
+        |w, t, ()| judge(w, t, 3, 5 * STEP),
+    );
+}
+
+/// Beside a timer that is due on the way.
+#[test]
+fn steps_and_a_visit_against_arm() {
+    for tick in [3, 4 * STEP + 3] {
+        duel(
+            || {
+                let (w, t, u) = two();
+                w.arm(0, u, 4 * STEP);
+                (w, t)
+            },
+            move |(w, t)| w.arm(1, *t, tick),
+            |(w, _)| _ = w.advance(8 * STEP),
+            |(w, t), _, ()| {
+                w.advance(8 * STEP + 1);
+                assert_eq!(w.fired(), 2, "late or lost: due {:x}", w.due(*t));
+            },
+        );
+    }
+}
+
+/// A thread reads a timer's word, and then a hand from which that no longer reads right.
+#[test]
+fn step_against_a_thread_that_asks() {
+    const FAR: u64 = 8 * STEP - 10;
+    duel(
+        || one(Some(3)),
+        |(w, t)| w.due(*t),
+        |(w, _)| _ = w.advance(FAR),
+        |_, due, ()| assert!(due == 3 || due == 0, "due {due:x}"),
+    );
+    duel(
+        || one(Some(3)),
+        |(w, _)| {
+            w.wheel
+                .next_pending(0)
+                .map(|(_, pending)| pending.deadline_ns)
+        },
+        |(w, _)| _ = w.advance(FAR),
+        |_, due, ()| assert!(due.is_none_or(|ns| ns == at(3)), "due {due:?}"),
+    );
+}
+
+/// The same of an arm that leaves a timer where it seems to be.
+#[test]
+fn step_against_an_arm_that_changes_nothing() {
+    const FAR: u64 = 8 * STEP - 10;
+    duel_to(
+        Some(2),
+        || one(Some(3)),
+        |(w, t)| {
+            // The old word seems to be due there.
+            let (from, slack) = (at(FAR + 5), at(20));
+            w.wheel
+                .arm(&w.own(1), *t, from, How::Within(slack))
+                .unwrap()
+        },
+        |(w, _)| w.advance(FAR),
+        |(w, t), was, fired| {
+            // The arm came first and moved it, or it has fired and was armed again.
+            assert_eq!(was, fired == 0, "fired {fired}");
+            assert_ne!(w.due(*t), 0);
+        },
+    );
+}
+
+/// A thread relies on a tick. Before its exchange the hand passes the tick and goes a long way.
+/// So its word does not give the right deadline.
+#[test]
+fn step_against_an_arm_that_relies() {
+    for short in [false, true] {
+        duel_to(
+            Some(2),
+            || {
+                let (w, t) = placed(3);
+                w.cancel(0, t);
+                (w, t)
+            },
+            move |(w, t)| w.arm_either_way(1, *t, 4, short),
+            |(w, _)| {
+                w.advance(3);
+                w.advance(3 + 5 * STEP);
+            },
+            |(w, t), was, ()| {
+                assert_eq!(was, 0);
+                w.advance(4 + 5 * STEP);
+                w.advance(5 + 5 * STEP);
+                assert_eq!(w.fired(), 1, "late: due {:x}", w.due(*t));
+            },
+        );
+    }
+}
