@@ -118,7 +118,8 @@ impl Buckets {
     }
 
     #[inline(always)]
-    fn chunk<'a>(slab: &'a Slab, number: u32) -> &'a mut Chunk {
+    #[allow(clippy::mut_from_ref)]
+    fn chunk(slab: &Slab, number: u32) -> &mut Chunk {
         // SAFETY: chunks that were taken are mapped, and the driver's alone. No caller keeps
         // two references to one.
         unsafe { &mut *slab.chunk(number).cast::<Chunk>() }
@@ -178,7 +179,7 @@ impl Buckets {
         self.fresh += 1;
         if self.fresh % (1 << CHUNK_BITS) == slab.chunks {
             // The first one of the next block.
-            self.fresh = (self.fresh >> CHUNK_BITS) + 1 << CHUNK_BITS;
+            self.fresh = ((self.fresh >> CHUNK_BITS) + 1) << CHUNK_BITS;
         }
         number
     }

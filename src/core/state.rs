@@ -119,7 +119,7 @@ pub(crate) fn high_of(handle: Handle) -> u64 {
 /// that is not plain and armed must not match.
 #[inline(always)]
 pub(crate) fn is_well_formed(handle: Handle) -> bool {
-    handle & ((1 << GEN_SHIFT) - 1 | HANDLE_GAP) == LIVE | ARMED
+    handle & (((1 << GEN_SHIFT) - 1) | HANDLE_GAP) == LIVE | ARMED
 }
 
 /// The handle of a node's generation.
