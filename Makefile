@@ -57,8 +57,22 @@ comma := ,
 # PROBES=1 is for tracers: docs/PROBES.md.
 FEATURES := --features capi$(if $(PROBES),$(comma)probes)
 
+# One line says what is missing, before cargo or the linker says it in many. Cargo
+# needs a C compiler too, to link.
+need-rust = $(Q)$(CC) --version >/dev/null 2>&1 || { echo 'hwheel needs a C compiler, and\
+	there is no $(firstword $(CC)). Debian: apt-get install gcc. Another one: make CC=name'; \
+	exit 1; } >&2; \
+	want=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
+	have=$$($(CARGO) --version 2>/dev/null | cut -d ' ' -f 2); \
+	printf '%s\n' "$$want" "$${have:-0}" | sort -VC || { \
+	this="$${have:+this is $$(rustc --version 2>/dev/null | cut -d ' ' -f 1,2) with cargo $$have}"; \
+	echo "hwheel needs Rust $$want or later, and $${this:-there is no $(firstword $(CARGO))}." \
+		'Debian 13: apt-get install cargo. Debian 12: apt-get install cargo-web.' \
+		'Elsewhere: https://rustup.rs'; exit 1; } >&2
+
 # Cargo says where the library is: its configuration decides that.
 $(STATIC): $(RUST_SOURCES) $(BUILD)/features
+	$(need-rust)
 	$(call say,CARGO,$@)
 	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES) \
 		--message-format=json-render-diagnostics > $(BUILD)/cargo.json

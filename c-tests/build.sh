@@ -66,6 +66,20 @@ grep -q hwheel-latency "$dir/lines"
 ! grep -e -Werror "$dir/lines" ||
 	{ echo 'warnings are errors for everybody'; exit 1; }
 
+# One line says what is missing: Rust, a later one, or a compiler.
+printf '#!/bin/sh\necho "cargo 1.65.0"\n' > "$dir/old-cargo"
+chmod +x "$dir/old-cargo"
+while read -r variable words; do
+	! $make -s -C "$dir" lib BUILD="$dir/nothing" "$variable" >/dev/null 2>"$dir/log" ||
+		{ echo "builds with $variable"; exit 1; }
+	{ [ "$(grep -cv '^make' "$dir/log")" = 1 ] && grep -q "needs $words" "$dir/log"; } ||
+		{ cat "$dir/log"; exit 1; }
+done <<-END
+	CARGO=$dir/old-cargo Rust 1.85 or later, and this is .* with cargo 1.65.0. Debian 13: .* Debian 12: .* Elsewhere: 
+	CARGO=no-cargo Rust 1.85 or later, and there is no no-cargo. Debian 13: .* Debian 12: .* Elsewhere: 
+	CC=no-cc a C compiler, and there is no no-cc. Debian: 
+END
+
 # Without Rust: no noise, and clean works.
 mkdir -p "$dir/bin"
 for tool in cargo rustc; do

@@ -12,6 +12,7 @@ JOBS_CARGO = $(CARGO) $(1) $(if $(V),,-q) --locked --manifest-path jobs/Cargo.to
 
 .PHONY: jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
+	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
 	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
