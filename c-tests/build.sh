@@ -7,6 +7,9 @@ set -eu
 make="$1 --no-print-directory" dir=$2
 mkdir -p "$dir"
 unset MAKEFLAGS MAKELEVEL MFLAGS WERROR
+# The library is quick to build rather than quick.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 
 # A target and a target directory of cargo's own configuration.
 host=$(rustc -vV | sed -n 's/^host: //p')

@@ -11,7 +11,7 @@ LOOM_LONG_SECONDS ?= 20
 
 # $(call loom-run,bounds,tests,title)
 loom-run = $(LOOM_BUILD) $(1) \
-	$(CARGO) test -q --release --lib -- --nocapture $(2) > $(BUILD)/loom.out && \
+	$(LOOM_TEST) --nocapture $(2) > $(BUILD)/loom.out && \
 	{ echo; echo '$(3)'; grep -o '[][a-zA-Z_0-9 ,():]* executions.*' $(BUILD)/loom.out | \
 	sort; } >> $(BUILD)/loom.txt && \
 	awk '/ executions/ { tests++; sum += $$(NF - (/, cut off/ ? 3 : 1)); cut += /, cut off/ } \
