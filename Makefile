@@ -190,25 +190,24 @@ test-rust:
 	$(Q)$(CARGO) test -q --features capi
 
 # The core under the model checker: races to LOOM_BOUND preemptions, or as far as each
-# comes in LOOM_SECONDS, and it says which were cut off; pairs, triples and stopped threads
-# to one, or as far as each comes in LOOM_PAIR_SECONDS. `make check` goes to three and
-# longer, and `make loom-long` further.
+# comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
+# takes pairs, triples and stopped threads to one; `make loom-long` goes further.
 LOOM_BOUND ?= 2
 LOOM_SECONDS ?= 4
-LOOM_PAIR_SECONDS ?= 1
 LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom
 LOOM_TEST := $(CARGO) test -q --profile checked --lib --
 # Arguments of `cargo test`: the races.
 LOOM_RACES := model --skip pairs:: --skip stopped::
 loom:
-	$(call say,LOOM,to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
+	$(call say,LOOM,races to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
 		$(LOOM_TEST) $(LOOM_RACES)
-	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_PAIR_SECONDS) \
-		$(LOOM_TEST) pairs:: stopped::
 
-loom-three:
-	$(Q)$(MAKE) --no-print-directory loom LOOM_BOUND=3 LOOM_PAIR_SECONDS=4
+loom-three: LOOM_BOUND := 3
+loom-three: loom
+	$(call say,LOOM,pairs and stopped threads to 1 preemption or $(LOOM_SECONDS) s each)
+	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
+		$(LOOM_TEST) pairs:: stopped::
 
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static

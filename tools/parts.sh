@@ -5,7 +5,8 @@
 #
 #   parts.sh <make> <directory for the output> <number at the same time> <target>...
 set -u
-case ${MAKEFLAGS%% *} in *n*) exit ;; esac # make -n
+flags=${MAKEFLAGS:-}
+case ${flags%% *} in *n*) exit ;; esac # make -n
 make=$1 logs=$2 most=$3
 shift 3
 rm -rf "$logs"
