@@ -1,5 +1,5 @@
 # How many executions each test of the model checker has. `make loom-table` runs them
-# to the bounds of `make loom`, each exploration for at most LOOM_TABLE_SECONDS; a test has
+# to the bounds of `make loom-three`, each exploration for at most LOOM_TABLE_SECONDS; a test has
 # some explorations, one for each way to arm and each thread that goes first. `make
 # loom-long` then explores every pair of operations without a bound, and every race but
 # those with a bound of their own, for at most LOOM_LONG_SECONDS each; and pairs to two
