@@ -1,4 +1,9 @@
-# Bindings: each language is a directory with a test.sh, which bindings/run.sh
+#: Bindings. BINDINGS=cpp or PACKAGES=python names some.
+#:   make test-bindings  the tests of each language that is installed
+#:   make test-packages  builds the packages, and uses them in empty environments
+#:   make address        REPOSITORY=<host>/<owner>/<name>: the address in the packages
+#
+# Each language is a directory with a test.sh, which bindings/run.sh
 # describes. `make test-bindings BINDINGS=cpp` runs one.
 BINDINGS ?= $(patsubst bindings/%/test.sh,%,$(wildcard bindings/*/test.sh))
 
@@ -31,7 +36,7 @@ address:
 	$(call say,ADDRESS,$(REPOSITORY))
 	$(Q)tools/address.sh '$(REPOSITORY)'
 
-test check: check-address
+CHECK_PARTS += check-address
 check-address:
 	$(call say,CHECK,address)
 	$(Q)c-tests/address.sh

@@ -1,17 +1,17 @@
 # hwheel-jobs: durable timers in PostgreSQL. README.md is its page.
 #
-#   make jobs         build/hwheel-jobs
-#   make demo-jobs    a job that fires on the second of two nodes
-#   make check-jobs   some of the tests, as part of `make test`
-#   make test-jobs    all of them, against real servers, four minutes
-#   make bench-jobs   a million jobs; writes the end of README.md, eight minutes
-#
-# The tests and the benchmark start a server of their own.
-JOBS_CARGO = $(CARGO) $(1) $(if $(V),,-q) --locked --manifest-path jobs/Cargo.toml \
+#: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
+#:   make jobs        build/hwheel-jobs; 2 minutes
+#:   make demo-jobs   a job that fires on the second of two nodes
+#:   make check-jobs  some of the tests, as part of `make check`
+#:   make test-jobs   all of them, against real servers; 4 minutes
+#:   make bench-jobs  a million jobs; writes the end of README.md; 8 minutes
+JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
 	--target-dir $(TARGET)/jobs
 
 .PHONY: jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
+	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
 	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
@@ -31,8 +31,8 @@ test-jobs: have-postgres
 	$(Q)$(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 
-# The tests in which nothing fails are part of `make test`.
-test check: check-jobs
+# The tests in which nothing fails are part of `make check`.
+LONG_PARTS += check-jobs
 check-jobs:
 	$(call say,CHECK,jobs)
 	$(Q)if $(find-postgres); then \
