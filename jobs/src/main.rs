@@ -89,7 +89,8 @@
 //! | `held.rs`     | the jobs of this node: armed, due, ended                   |
 //! | `wheel.rs`    | the only place that knows the timing wheel                 |
 //! | `clock.rs`    | the offset between the database's clock and this one       |
-//! | `recur.rs`    | intervals, cron expressions, missed runs                   |
+//! | `recur.rs`    | intervals, missed runs                                     |
+//! | `cron.rs`     | cron expressions                                           |
 //! | `sql_jobs.rs` | firing of SQL jobs                                         |
 //! | `outside.rs`  | begin and end of commands and requests                     |
 //! | `outcome.rs`  | the outcome of a job that is due, for both kinds           |
@@ -101,6 +102,7 @@
 mod args;
 mod clock;
 mod command;
+mod cron;
 mod db;
 mod held;
 mod http;

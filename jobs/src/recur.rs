@@ -1,7 +1,6 @@
 //! When a recurring job runs next.
 
-use croner::parser::{CronParser, Seconds, Year};
-use croner::Cron;
+use crate::cron::Cron;
 use jiff::{SignedDuration, Timestamp};
 use postgres::Row;
 
@@ -142,19 +141,8 @@ fn occurrence(
     or_at: bool,
 ) -> Result<Option<Timestamp>, String> {
     let zone = jiff::tz::TimeZone::get(zone).map_err(|e| e.to_string())?;
-    let next = parse(expression)?.find_next_occurrence(&from.to_zoned(zone), or_at);
-    // The library gives up where a pattern has no further time.
-    Ok(next.ok().map(|time| time.timestamp()))
-}
-
-fn parse(expression: &str) -> Result<Cron, String> {
-    let parser = CronParser::builder()
-        .seconds(Seconds::Disallowed)
-        .year(Year::Disallowed)
-        .build();
-    parser
-        .parse(expression)
-        .map_err(|e| format!("\"{expression}\": {e}"))
+    let cron = Cron::parse(expression).map_err(|why| format!("\"{expression}\": {why}"))?;
+    Ok(cron.next(&zone, from, or_at))
 }
 
 #[cfg(test)]
