@@ -52,21 +52,72 @@ BEGIN
 	RETURN NULL;
 END $$;
 
+-- Whether no date matches a cron expression that is right, as with 30 February. A day
+-- of the week that is not * matches in every month.
+CREATE OR REPLACE FUNCTION hwheel._cron_never(cron text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	months  constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
+	lengths constant int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
+	fields  text[] := regexp_split_to_array(btrim(upper(cron)), '\s+');
+	earliest int := 31;
+	longest  int := 0;
+	item     text;
+	part     text[];
+BEGIN
+	IF cardinality(fields) <> 5 OR fields[5] !~ '^\*' THEN
+		RETURN false;
+	END IF;
+	FOREACH item IN ARRAY string_to_array(fields[3], ',') LOOP
+		earliest := least(earliest, coalesce(substring(item FROM '^\d+')::int, 1));
+	END LOOP;
+	FOREACH item IN ARRAY string_to_array(fields[4], ',') LOOP
+		part := regexp_match(item, '^(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?$');
+		FOR i IN 1..2 LOOP
+			part[i] := coalesce(array_position(months, part[i])::text, part[i]);
+		END LOOP;
+		FOR m IN coalesce(part[1], '1')::int .. coalesce(part[2], part[1], '12')::int
+			BY coalesce(part[3], '1')::int
+		LOOP
+			longest := greatest(longest, lengths[m]);
+		END LOOP;
+	END LOOP;
+	RETURN earliest > longest;
+END $$;
+
+-- The time zones for cron expressions. The server has others, which no node knows.
+CREATE OR REPLACE FUNCTION hwheel._zones() RETURNS SETOF text LANGUAGE sql STABLE AS $$
+	SELECT name FROM pg_timezone_names WHERE name !~ '^(posix|right)/'
+		AND name NOT IN ('Factory', 'localtime', 'posixrules');
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._check_zone(zone text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	node text;
+BEGIN
+	IF zone NOT IN (SELECT hwheel._zones()) THEN
+		PERFORM hwheel._refuse(format('there is no time zone "%s"', zone));
+	END IF;
+	SELECT name INTO node FROM hwheel.node WHERE left_at IS NULL AND zone = ANY (unknown_zones);
+	IF FOUND THEN
+		PERFORM hwheel._refuse(format('the node "%s" does not know the time zone "%s"', node, zone));
+	END IF;
+END $$;
+
 CREATE OR REPLACE FUNCTION hwheel._refuse(message text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
 END $$;
 
--- A due time has to be finite and not before the caller's transaction.
-CREATE OR REPLACE FUNCTION hwheel._check_due(due timestamptz) RETURNS void
+-- A due time has to be finite. One in the past means now: the clocks of clients differ.
+CREATE OR REPLACE FUNCTION hwheel._check_due(INOUT due timestamptz)
 LANGUAGE plpgsql AS $$
 BEGIN
 	IF due IS NULL OR NOT isfinite(due) OR due > '4999-01-01' THEN
 		PERFORM hwheel._refuse(format('%s is no due time', coalesce(due::text, 'NULL')));
-	ELSIF due < now() THEN
-		PERFORM hwheel._refuse(format('the due time %s is in the past: it is %s', due, now()));
 	END IF;
+	due := greatest(due, now());
 END $$;
 
 -- Tells a node that a job is no longer its own. Correctness does not need it: the
@@ -76,7 +127,13 @@ LANGUAGE sql AS $$
 	SELECT pg_notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
 $$;
 
--- Schedules a job, or replaces the one that has this key. Returns its id.
+-- Schedules a job. Returns its id.
+--
+-- if_exists says what happens to a job that has this key and is still to run:
+-- replace    it becomes the new job
+-- keep       it stays as it is
+-- keep_time  it becomes the new job, but its time stays, unless every, cron or zone
+--            change. A run that has started counts as made.
 --
 -- when:  due                    once
 --        every [, due]          at due (by default after one interval), and so on
@@ -84,6 +141,8 @@ $$;
 -- what:  sql       the name of a function (key text, due timestamptz, payload jsonb)
 --        command   for /bin/sh -c, with the payload on its standard input
 --        http      a URL; the payload is sent to it as JSON by POST
+-- how:   alone     the function gets a transaction of its own
+--        run_as    the role whose rights the function has; see allow_role()
 CREATE OR REPLACE FUNCTION hwheel.schedule(
 	key          text,
 	due          timestamptz DEFAULT NULL,
@@ -98,15 +157,19 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	grace        interval    DEFAULT '1 minute',
 	max_attempts int         DEFAULT 5,
 	backoff      interval    DEFAULT '1 second',
-	timeout      interval    DEFAULT '1 minute'
+	timeout      interval    DEFAULT '1 minute',
+	if_exists    text        DEFAULT 'replace',
+	alone        boolean     DEFAULT false,
+	run_as       name        DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	first   timestamptz := schedule.due;
+	new_due timestamptz;
 	target  text := coalesce(schedule.sql, schedule.command, schedule.http);
 	maximum int := (SELECT payload_limit FROM hwheel.settings);
 	problem text;
-	old     record;
+	old     hwheel.job;
 	new_id  bigint;
 BEGIN
 	IF schedule.key IS NULL OR octet_length(schedule.key) NOT BETWEEN 1 AND 255 THEN
@@ -136,6 +199,12 @@ BEGIN
 		PERFORM hwheel._refuse('the command is empty');
 	ELSIF schedule.zone IS NOT NULL AND schedule.cron IS NULL THEN
 		PERFORM hwheel._refuse('a zone needs cron');
+	ELSIF schedule.if_exists IS NULL OR schedule.if_exists NOT IN ('replace', 'keep', 'keep_time') THEN
+		PERFORM hwheel._refuse(format('if_exists is "%s", not replace, keep or keep_time',
+			schedule.if_exists));
+	ELSIF schedule.alone IS NULL OR (schedule.alone OR schedule.run_as IS NOT NULL)
+		AND schedule.sql IS NULL THEN
+		PERFORM hwheel._refuse('alone and run_as need sql');
 	END IF;
 
 	-- The function is stored by its full name, so that the caller's search path
@@ -155,9 +224,11 @@ BEGIN
 		problem := hwheel._cron_error(schedule.cron);
 		IF problem IS NOT NULL THEN
 			PERFORM hwheel._refuse(format('the cron expression "%s": %s', schedule.cron, problem));
-		ELSIF schedule.zone IS NOT NULL AND NOT EXISTS
-			(SELECT FROM pg_timezone_names WHERE name = schedule.zone) THEN
-			PERFORM hwheel._refuse(format('there is no time zone "%s"', schedule.zone));
+		ELSIF hwheel._cron_never(schedule.cron) THEN
+			PERFORM hwheel._refuse(format('the cron expression "%s": it never occurs', schedule.cron));
+		END IF;
+		IF schedule.zone IS NOT NULL THEN
+			PERFORM hwheel._check_zone(schedule.zone);
 		END IF;
 		first := coalesce(first, now());
 	ELSIF schedule.every IS NOT NULL THEN
@@ -171,27 +242,54 @@ BEGIN
 	IF first IS NULL THEN
 		PERFORM hwheel._refuse('a job needs due, every or cron');
 	END IF;
-	PERFORM hwheel._check_due(first);
+	first := hwheel._check_due(first);
+	new_due := CASE WHEN schedule.cron IS NULL THEN first ELSE '-infinity' END;
 
-	SELECT id, owner, fence INTO old FROM hwheel.job
-		WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
-	INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
-		kind, target, payload, max_attempts, backoff, timeout)
-	VALUES (schedule.key, CASE WHEN schedule.cron IS NULL THEN first ELSE '-infinity' END,
-		first, schedule.every, schedule.cron,
-		CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
-		schedule.missed, schedule.grace,
-		CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
-			WHEN schedule.command IS NOT NULL THEN 'command' ELSE 'http' END,
-		target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout)
-	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
-		due = excluded.due, occurrence = excluded.occurrence, every = excluded.every,
-		cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
-		grace = excluded.grace, kind = excluded.kind, target = excluded.target,
-		payload = excluded.payload, max_attempts = excluded.max_attempts,
-		backoff = excluded.backoff, timeout = excluded.timeout, state = 'waiting',
-		owner = NULL, fence = j.fence + 1, attempts = 0, last_error = NULL
-	RETURNING id INTO new_id;
+	LOOP
+		-- To keep a job does not wait for its function.
+		IF schedule.if_exists = 'keep' THEN
+			SELECT id INTO new_id FROM hwheel.job
+				WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running');
+			IF FOUND THEN
+				RETURN new_id;
+			END IF;
+		END IF;
+		SELECT * INTO old FROM hwheel.job
+			WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+		IF FOUND AND schedule.if_exists = 'keep_time' AND old.every IS NOT DISTINCT FROM schedule.every
+			AND old.cron IS NOT DISTINCT FROM schedule.cron AND (schedule.cron IS NULL
+				OR old.zone = coalesce(schedule.zone, 'UTC')) THEN
+			IF old.state <> 'running' THEN
+				first := old.occurrence;
+				new_due := old.due;
+			ELSIF schedule.every IS NOT NULL THEN
+				first := greatest(now(), old.occurrence
+					+ make_interval(secs => extract(epoch FROM schedule.every)::float8));
+				new_due := first;
+			END IF;
+		END IF;
+		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
+			kind, target, payload, max_attempts, backoff, timeout, alone, run_as)
+		VALUES (schedule.key, new_due, first, schedule.every, schedule.cron,
+			CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
+			schedule.missed, schedule.grace,
+			CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
+				WHEN schedule.command IS NOT NULL THEN 'command' ELSE 'http' END,
+			target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout,
+			schedule.alone, schedule.run_as)
+		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+			due = excluded.due, occurrence = excluded.occurrence, every = excluded.every,
+			cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
+			grace = excluded.grace, kind = excluded.kind, target = excluded.target,
+			payload = excluded.payload, max_attempts = excluded.max_attempts,
+			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
+			run_as = excluded.run_as, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			attempts = 0, losses = 0, last_error = NULL
+		-- Otherwise somebody else has just scheduled it: look again.
+		WHERE schedule.if_exists = 'replace' OR schedule.if_exists = 'keep_time' AND old.id = j.id
+		RETURNING id INTO new_id;
+		EXIT WHEN new_id IS NOT NULL;
+	END LOOP;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN new_id;
 END $$;
@@ -205,14 +303,14 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	old record;
 BEGIN
-	PERFORM hwheel._check_due(move.due);
+	move.due := hwheel._check_due(move.due);
 	SELECT id, owner, fence INTO old FROM hwheel.job
 		WHERE key = move.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
 	UPDATE hwheel.job SET due = move.due, occurrence = move.due, state = 'waiting',
-		owner = NULL, fence = fence + 1, attempts = 0 WHERE id = old.id;
+		owner = NULL, fence = fence + 1, attempts = 0, losses = 0 WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN true;
 END $$;
@@ -238,7 +336,7 @@ CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-	UPDATE hwheel.job SET state = 'waiting', fence = fence + 1, attempts = 0,
+	UPDATE hwheel.job SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
 		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END,
 		finished_at = NULL
 	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = revive.key AND state = 'dead');
@@ -252,3 +350,50 @@ LANGUAGE sql AS $$
 		AND finished_at <= clock_timestamp() - older RETURNING 1)
 	SELECT count(*) FROM gone;
 $$;
+
+-- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
+-- its rights: unlike after SET ROLE, the job cannot return to the rights of the node.
+-- Only a superuser, or a member of the role that may create functions here, may call it.
+CREATE OR REPLACE FUNCTION hwheel.allow_role(role name, node name) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+	wrapper text := format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(role));
+BEGIN
+	PERFORM quote_ident(role)::regrole, quote_ident(node)::regrole; -- They exist.
+	IF octet_length(role) > 60 THEN
+		PERFORM hwheel._refuse('the name of the role has more than 60 bytes');
+	END IF;
+	EXECUTE format('CREATE OR REPLACE FUNCTION hwheel.%I(target text, key text,
+			due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS
+		$f$ BEGIN PERFORM hwheel._call(target, key, due, payload); END $f$',
+		hwheel._wrapper(role));
+	EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', wrapper);
+	EXECUTE format('ALTER FUNCTION %s OWNER TO %I', wrapper, role);
+	EXECUTE format('GRANT USAGE ON SCHEMA hwheel TO %I', role);
+	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', wrapper, node);
+END $$;
+
+-- An older version of schedule() has fewer parameters. Its grants pass on.
+DO $$
+DECLARE
+	old pg_proc;
+	new regprocedure;
+	grantee oid;
+BEGIN
+	SELECT * INTO old FROM pg_proc WHERE oid = to_regprocedure('hwheel.schedule(text, timestamptz,
+		text, text, text, jsonb, interval, text, text, text, interval, int, interval, interval)');
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	SELECT oid INTO new FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+		AND proname = 'schedule' AND proowner = old.proowner AND oid <> old.oid
+		ORDER BY pronargs DESC LIMIT 1;
+	IF old.proacl IS NOT NULL THEN
+		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', new);
+		FOR grantee IN SELECT a.grantee FROM aclexplode(old.proacl) a LOOP
+			EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', new,
+				CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+		END LOOP;
+	END IF;
+	EXECUTE format('DROP FUNCTION %s', old.oid::regprocedure);
+END $$;

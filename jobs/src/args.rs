@@ -24,7 +24,7 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Command {
     /// Create or update the schema hwheel in the database.
-    Install,
+    Install(Install),
     /// Run jobs until SIGTERM or SIGINT.
     Run(Run),
     /// Show jobs, the next ones first.
@@ -34,13 +34,21 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
+pub struct Install {
+    /// Print SQL for three roles with the rights that they need, and change nothing.
+    #[arg(long)]
+    pub grants: bool,
+}
+
+#[derive(clap::Args)]
 pub struct Run {
     /// The node's name in tables and logs; by default host:pid.
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The kinds of jobs to run, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "sql,command,http")]
+    /// The kinds of jobs to run, separated by commas: sql, command, http. Whoever may
+    /// schedule a command may do what the user of this node may do.
+    #[arg(long, value_delimiter = ',', default_value = "sql")]
     pub kinds: Vec<Kind>,
 
     /// Connections that fire SQL jobs; the number of batches at once.

@@ -1,17 +1,31 @@
-//! Connections to the database: statements, errors, back-off.
+//! Connections to the database: statements, deadlines, errors, back-off.
 
-use postgres::error::Severity;
-use postgres::types::ToSql;
-use postgres::{Client, Config, Error, NoTls, Row, Statement};
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
 use std::thread;
 use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
+use tokio::task::JoinHandle;
+use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{AsyncMessage, Config, NoTls, Notification, Row, Statement, ToStatement};
+
+/// The server ends a call after this time. A function of a job has its own limit.
+const CALL: Duration = Duration::from_secs(10);
+
+/// The longest limit of a call. A limit that was too short doubles.
+const LONGEST_CALL: Duration = Duration::from_secs(160);
+
+/// A server that should have ended a call, and has been silent for this time since, is
+/// not there any more.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// From the text on the command line.
 pub fn configure(text: &str) -> Result<Config, String> {
-    let mut config: Config = text.parse().map_err(|e: Error| describe(&e))?;
+    let parsed = text.parse();
+    let mut config: Config = parsed.map_err(|e| describe(&Error::Postgres(e)))?;
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(Duration::from_secs(5));
     }
@@ -30,12 +44,158 @@ pub fn configure(text: &str) -> Result<Config, String> {
     Ok(config)
 }
 
+/// Why a call has no answer.
+#[derive(Debug)]
+pub enum Error {
+    Postgres(tokio_postgres::Error),
+    /// The server has been silent for this time.
+    Silent(Duration),
+}
+
+impl Error {
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            Error::Postgres(e) => e.code(),
+            Error::Silent(_) => None,
+        }
+    }
+}
+
+/// A connection. Each call has a deadline.
+pub struct Client {
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    client: tokio_postgres::Client,
+    /// Ends with the connection, and returns why that ended.
+    reader: JoinHandle<Option<tokio_postgres::Error>>,
+    notifications: UnboundedReceiver<Notification>,
+    /// How long a call may take.
+    deadline: Duration,
+}
+
 pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
-    config.clone().application_name(name).connect(NoTls)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime needs an epoll instance and memory");
+    let mut config = config.clone();
+    config.application_name(name);
+    let deadline = CALL + SILENCE;
+    let connected =
+        runtime.block_on(async { tokio::time::timeout(deadline, config.connect(NoTls)).await });
+    let (client, mut connection) = match connected {
+        Ok(Ok(both)) => both,
+        failed => {
+            // A resolver that hangs is not waited for.
+            runtime.shutdown_background();
+            return Err(match failed {
+                Ok(Err(e)) => Error::Postgres(e),
+                _ => Error::Silent(deadline),
+            });
+        }
+    };
+    let (send, notifications) = unbounded_channel();
+    let reader = runtime.spawn(std::future::poll_fn(move |context| loop {
+        match std::task::ready!(connection.poll_message(context)) {
+            // Nobody listens any more if the client is dropped.
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                let _ = send.send(notification);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(e)) => return Some(e).into(),
+            None => return None.into(),
+        }
+    }));
+    Ok(Client {
+        runtime: Some(runtime),
+        client,
+        reader,
+        notifications,
+        deadline,
+    })
+}
+
+impl Client {
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("not dropped yet")
+    }
+
+    fn wait<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        let answer = self
+            .runtime()
+            .block_on(async { tokio::time::timeout(self.deadline, call(&self.client)).await });
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(e)) if e.is_closed() => {
+                Err(self.end().map_or(Error::Postgres(e), Error::Postgres))
+            }
+            Ok(Err(e)) => Err(Error::Postgres(e)),
+            Err(_) => Err(Error::Silent(self.deadline)),
+        }
+    }
+
+    /// Why the connection has ended, as the server said it.
+    fn end(&mut self) -> Option<tokio_postgres::Error> {
+        let runtime = self.runtime.as_ref().expect("not dropped yet");
+        let reader = &mut self.reader;
+        let end = runtime.block_on(async { tokio::time::timeout(SILENCE, reader).await });
+        end.ok()?.ok()?
+    }
+
+    /// Lets each call take longer.
+    pub fn allow(&mut self, time: Duration) {
+        self.deadline = time;
+    }
+
+    pub fn batch_execute(&mut self, statements: &str) -> Result<(), Error> {
+        self.wait(async |client| client.batch_execute(statements).await)
+    }
+
+    pub fn prepare(&mut self, statement: &str) -> Result<Statement, Error> {
+        self.wait(async |client| client.prepare(statement).await)
+    }
+
+    pub fn query<S: ?Sized + ToStatement>(
+        &mut self,
+        statement: &S,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.wait(async |client| client.query(statement, parameters).await)
+    }
+
+    /// Waits for one notification.
+    pub fn notification(&mut self, time: Duration) -> Result<Option<Notification>, Error> {
+        let runtime = self.runtime.as_ref().expect("not dropped yet");
+        let notifications = &mut self.notifications;
+        let next =
+            runtime.block_on(async { tokio::time::timeout(time, notifications.recv()).await });
+        match next {
+            Ok(Some(notification)) => Ok(Some(notification)),
+            Err(_) => Ok(None),
+            // The connection has ended. The next call says why.
+            Ok(None) => self.batch_execute("").map(|()| None),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // A resolver that hangs is not waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// An error with its causes, in one line.
 pub fn describe(error: &Error) -> String {
+    let error = match error {
+        Error::Postgres(error) => error,
+        Error::Silent(time) => return format!("the database has been silent for {time:?}"),
+    };
     if let Some(db) = error.as_db_error() {
         return format!("{}: {} ({})", db.severity(), db.message(), db.code().code());
     }
@@ -63,7 +223,11 @@ pub enum Failure {
 }
 
 pub fn failure(error: &Error) -> Failure {
-    let Some(db) = error.as_db_error() else {
+    let db = match error {
+        Error::Postgres(error) => error.as_db_error(),
+        Error::Silent(_) => None,
+    };
+    let Some(db) = db else {
         return Failure::Connection;
     };
     // After a fatal error the server closes the connection.
@@ -76,6 +240,8 @@ pub fn failure(error: &Error) -> Failure {
     match &db.code().code()[..2] {
         // Resources; errors of the system; a standby; deadlocks.
         "53" | "58" | "25" | "40" => Failure::Server,
+        // The call took too long, as one that waits for a lock.
+        "57" => Failure::Server,
         _ => Failure::Statement,
     }
 }
@@ -106,16 +272,19 @@ impl Backoff {
 pub struct Session {
     pub client: Client,
     statements: HashMap<&'static str, Statement>,
-    limit_ms: i64,
+    /// What `statement_timeout` is.
+    limit: Option<Duration>,
 }
 
 impl Session {
-    /// Limits the time of each statement; 0 is no limit.
-    pub fn limit(&mut self, ms: i64) -> Result<(), Error> {
-        if self.limit_ms != ms {
+    /// Limits the time of each statement.
+    pub fn limit(&mut self, limit: Duration) -> Result<(), Error> {
+        if self.limit != Some(limit) {
+            let ms = limit.as_millis().max(1);
             self.client
                 .batch_execute(&format!("SET statement_timeout = {ms}"))?;
-            self.limit_ms = ms;
+            self.limit = Some(limit);
+            self.client.allow(limit + SILENCE);
         }
         Ok(())
     }
@@ -145,6 +314,8 @@ pub struct Link {
     preparation: String,
     session: Option<Session>,
     backoff: Backoff,
+    /// The limit of a call.
+    patience: Duration,
 }
 
 impl Link {
@@ -156,6 +327,7 @@ impl Link {
             preparation: String::new(),
             session: None,
             backoff: Backoff::new(),
+            patience: CALL,
         }
     }
 
@@ -178,11 +350,11 @@ impl Link {
             self.session = Some(Session {
                 client,
                 statements: HashMap::new(),
-                limit_ms: 0,
+                limit: None,
             });
         }
         let session = self.session.as_mut().expect("just made");
-        let answer = ask(session);
+        let answer = session.limit(self.patience).and_then(|()| ask(session));
         match &answer {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),
@@ -195,10 +367,22 @@ impl Link {
     /// The link does its work: the next wait is short again.
     pub fn works(&mut self) {
         self.backoff.reset();
+        self.patience = CALL;
+    }
+
+    /// The next call makes a new connection.
+    pub fn reconnect(&mut self) {
+        self.session = None;
     }
 
     /// Logs an error and waits, longer each time until the link works.
     pub fn back_off(&mut self, error: &Error) {
+        // A slow server gets more time, so that the call ends at last.
+        let is_slow =
+            matches!(error, Error::Silent(_)) || error.code() == Some(&SqlState::QUERY_CANCELED);
+        if is_slow {
+            self.patience = (self.patience * 2).min(LONGEST_CALL);
+        }
         let pause = self.backoff.next();
         log::error!("{}: {}; again in {pause:?}", self.name, describe(error));
         thread::sleep(pause);

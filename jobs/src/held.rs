@@ -9,7 +9,7 @@ use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
@@ -42,6 +42,8 @@ struct State {
     armed: HashMap<i64, Job>,
     sql: VecDeque<Job>,
     outside: VecDeque<Job>,
+    /// SQL functions that were slow when they last ran.
+    slow: HashSet<i32>,
     ended: Vec<Ended>,
     /// The database's clock less this machine's.
     offset: SignedDuration,
@@ -59,6 +61,7 @@ impl Held {
                 armed: HashMap::new(),
                 sql: VecDeque::new(),
                 outside: VecDeque::new(),
+                slow: HashSet::new(),
                 ended: Vec::new(),
                 offset: SignedDuration::ZERO,
                 is_unsure: false,
@@ -169,8 +172,8 @@ impl Held {
 
     // Jobs that are due.
 
-    /// Waits for SQL jobs that are due, and takes some with the same time limit. None:
-    /// the node closes.
+    /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
+    /// the same time limit. None: the node closes.
     pub fn take_sql(&self, at_most: usize) -> Option<Vec<Job>> {
         let mut state = self.lock();
         while state.sql.is_empty() && !state.is_closing {
@@ -179,14 +182,36 @@ impl Held {
         if state.is_closing {
             return None;
         }
-        let limit = state.sql.front()?.timeout_ms;
-        let alike = state
-            .sql
-            .iter()
-            .take(at_most)
-            .take_while(|job| job.timeout_ms == limit);
-        let count = alike.count();
+        let first = state.sql.front()?;
+        let is_single =
+            |job: &Job| job.alone || job.is_suspect || state.slow.contains(&job.function);
+        let count = if is_single(first) {
+            1
+        } else {
+            let alike = |job: &&Job| job.timeout_ms == first.timeout_ms && !is_single(job);
+            state.sql.iter().take(at_most).take_while(alike).count()
+        };
         Some(state.sql.drain(..count).collect())
+    }
+
+    /// Takes back SQL jobs that were not fired. From now on the functions of slow ones run
+    /// alone.
+    pub fn take_back(&self, later: Vec<Job>, slow: Vec<Job>) {
+        if later.is_empty() && slow.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.slow.extend(slow.iter().map(|job| job.function));
+        for job in later.into_iter().chain(slow).rev() {
+            state.sql.push_front(job);
+        }
+        drop(state);
+        self.sql_due.notify_all();
+    }
+
+    /// The function of a job has run quickly.
+    pub fn was_quick(&self, job: &Job) {
+        self.lock().slow.remove(&job.function);
     }
 
     /// Waits for other jobs, and takes those that have ended and up to `free` of those

@@ -3,8 +3,8 @@
 use crate::recur::Recurrence;
 use clap::ValueEnum;
 use jiff::Timestamp;
-use postgres::Row;
 use std::sync::Arc;
+use tokio_postgres::Row;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Kind {
@@ -35,9 +35,15 @@ pub struct Job {
     pub timeout_ms: i64,
     /// No attempt is left: the last one was lost with its node.
     pub is_exhausted: bool,
+    /// A number for each SQL function.
+    pub function: i32,
+    /// It gets a transaction of its own.
+    pub alone: bool,
+    /// Its connection was lost while it ran: it may be the reason.
+    pub is_suspect: bool,
 }
 
-/// From a row of the SQL type `hwheel.claim`.
+/// From a row of the SQL type `hwheel.claim2`.
 impl From<&Row> for Job {
     fn from(row: &Row) -> Job {
         let kind = match row.get("kind") {
@@ -54,6 +60,9 @@ impl From<&Row> for Job {
             recurrence: Recurrence::of(row).map(Arc::new),
             timeout_ms: row.get("timeout_ms"),
             is_exhausted: row.get("exhausted"),
+            function: row.get("function"),
+            alone: row.get("alone"),
+            is_suspect: row.get("suspect"),
         }
     }
 }

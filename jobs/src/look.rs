@@ -1,34 +1,15 @@
-//! The commands other than run: install, list, stats.
+//! The commands that look: list, stats.
 
 use crate::args::{List, Stats};
-use crate::db;
+use crate::db::{self, Client};
 use crate::job::word;
 use crate::metrics::{family, histogram, percentile};
 use crate::node::explain;
 use jiff::Timestamp;
-use postgres::{Client, Config};
+use tokio_postgres::Config;
 
 fn connect(config: &Config) -> Result<Client, String> {
     db::connect(config, "hwheel-jobs").map_err(|e| db::describe(&e))
-}
-
-/// Creates the schema, or replaces its functions, in one transaction.
-pub fn install(config: &Config) -> Result<(), String> {
-    let mut client = connect(config)?;
-    let mut transaction = client.transaction().map_err(|e| db::describe(&e))?;
-    for sql in [
-        "SET LOCAL client_min_messages = warning",
-        include_str!("../sql/schema.sql"),
-        include_str!("../sql/interface.sql"),
-        include_str!("../sql/node.sql"),
-    ] {
-        transaction
-            .batch_execute(sql)
-            .map_err(|e| db::describe(&e))?;
-    }
-    transaction.commit().map_err(|e| db::describe(&e))?;
-    println!("the schema hwheel is installed");
-    Ok(())
 }
 
 pub fn list(config: &Config, options: &List) -> Result<(), String> {

@@ -97,7 +97,8 @@
 //! | `command.rs`, `http.rs` | how one of them runs                             |
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
-//! | `look.rs`     | install, list, stats                                       |
+//! | `install.rs`  | the schema, its migrations, rights for roles                |
+//! | `look.rs`     | list, stats                                                |
 
 mod args;
 mod clock;
@@ -106,6 +107,7 @@ mod cron;
 mod db;
 mod held;
 mod http;
+mod install;
 mod job;
 mod look;
 mod metrics;
@@ -139,7 +141,11 @@ fn main() -> ExitCode {
         }
     };
     let outcome = match args.command {
-        Command::Install => look::install(&config),
+        Command::Install(options) if options.grants => {
+            print!("{}", install::GRANTS);
+            Ok(())
+        }
+        Command::Install(_) => install::install(&config),
         Command::Run(options) => node::run(config, options),
         Command::List(options) => look::list(&config, &options),
         Command::Stats(options) => look::stats(&config, &options),

@@ -2,15 +2,15 @@
 
 use crate::args::Run;
 use crate::clock;
-use crate::db::{self, Failure, Link};
+use crate::db::{self, Error, Failure, Link};
 use crate::held::Held;
+use crate::install::SCHEMA;
 use crate::job::{word, Job};
 use crate::outcome::plan;
 use crate::recur::Step;
 use crate::{metrics, outside, sql_jobs};
+use jiff::tz::TimeZone;
 use jiff::Timestamp;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Config, Error, Row};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::TcpListener;
@@ -18,9 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// The version of the schema that this program works with.
-pub const SCHEMA: i32 = 1;
+use tokio_postgres::{Config, Row};
 
 /// Jobs claimed by one call.
 const BATCH: usize = 1000;
@@ -90,7 +88,7 @@ fn default_name() -> String {
 
 /// An error at the start, with advice for the user.
 pub fn explain(error: &Error) -> String {
-    use postgres::error::SqlState;
+    use tokio_postgres::error::SqlState;
     match error.code() {
         Some(
             &SqlState::UNDEFINED_FUNCTION
@@ -162,6 +160,16 @@ impl Node {
         let ms = |column| Duration::from_millis(rows[0].get::<_, i64>(column).unsigned_abs());
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
+        let sql = "SELECT * FROM hwheel._zones()";
+        let zones = self.link.ask(|session| session.query(sql, &[]))?;
+        let zones = zones.iter().map(|row| row.get::<_, String>(0));
+        let unknown: Vec<String> = zones.filter(|zone| TimeZone::get(zone).is_err()).collect();
+        if !unknown.is_empty() {
+            log::warn!("time zones that only the database knows: {unknown:?}");
+            let sql = "SELECT hwheel._unknown_zones($1, $2)";
+            self.link
+                .ask(|session| session.query(sql, &[&id, &unknown]))?;
+        }
         self.window = window;
         self.turn = (window / 2).min(lease / 3);
         self.link
@@ -229,11 +237,11 @@ impl Node {
     /// Claims what is due within the window. True if the node had room for no more.
     fn claim(&mut self, id: i64) -> Result<bool, Error> {
         if self.held.was_unsure() {
-            let sql = "SELECT * FROM hwheel._owned($1)";
+            let sql = "SELECT * FROM hwheel._held($1)";
             let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
             self.arm(&rows);
         }
-        let sql = "SELECT * FROM hwheel._claim($1, $2, $3, $4, $5, $6)";
+        let sql = "SELECT * FROM hwheel._turn($1, $2, $3, $4, $5, $6)";
         loop {
             let room = self.capacity.saturating_sub(self.held.len());
             let at_most = room.min(BATCH) as i32;
@@ -282,7 +290,7 @@ impl Node {
         let timeout = until.saturating_duration_since(Instant::now());
         let notification = self
             .link
-            .ask(|session| session.client.notifications().timeout_iter(timeout).next())?;
+            .ask(|session| session.client.notification(timeout))?;
         let Some(notification) = notification else {
             return Ok(None);
         };

@@ -2,13 +2,13 @@
 //! what follows.
 
 use crate::clock;
-use crate::db::{self, Failure, Link, Session};
+use crate::db::{self, Error, Failure, Link, Session};
 use crate::held::{Held, Pause};
 use crate::job::{Job, Kind};
 use crate::recur::{Step, LAST};
 use jiff::{SignedDuration, Timestamp};
-use postgres::{Error, Row};
 use std::sync::atomic::Ordering::Relaxed;
+use tokio_postgres::Row;
 
 /// How long a job waits that is locked, or early by a little.
 pub const SHORTLY: Pause = SignedDuration::from_millis(2)..=SignedDuration::from_secs(1);
@@ -77,6 +77,15 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
 /// Ends attempts, each with an error or none. The start of a command or request was
 /// recorded when it began.
 pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
+    end(held, link, ended, false);
+}
+
+/// Ends attempts with which a connection was lost.
+pub fn settle_lost(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
+    end(held, link, ended, true);
+}
+
+fn end(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)], is_lost: bool) {
     if ended.is_empty() {
         return;
     }
@@ -90,25 +99,31 @@ pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)
         .iter()
         .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
         .collect();
-    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6)";
+    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6, $7)";
     let rows = until_answered(held, link, |session| {
-        session.query(sql, &[&ids, &fences, &errors, &nexts, &skips, &started])
+        let lost = &is_lost;
+        session.query(
+            sql,
+            &[&ids, &fences, &errors, &nexts, &skips, &started, lost],
+        )
     });
     if let Some(rows) = rows {
-        take_in(held, link, ended.iter().map(|(job, ..)| job), &rows);
+        let jobs = ended.iter().map(|(job, ..)| job);
+        take_in(held, link, jobs, &rows, is_lost);
     }
 }
 
-/// Takes in the outcome of each job.
+/// Takes in the outcome of each job. Lost: the connection was lost while they ran.
 pub fn take_in<'j>(
     held: &Held,
     link: &mut Link,
     jobs: impl Iterator<Item = &'j Job> + Clone,
     rows: &[Row],
+    is_lost: bool,
 ) {
     let metrics = &held.metrics;
     let mut was_early = false;
-    let mut again = Vec::new();
+    let (mut again, mut later, mut slow) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         let id: i64 = row.get("id");
         let Some(job) = jobs.clone().find(|job| job.id == id) else {
@@ -123,6 +138,14 @@ pub fn take_in<'j>(
             }
             "busy" => {
                 held.arm_later(job.clone(), SHORTLY);
+                continue;
+            }
+            "later" => {
+                later.push(job.clone());
+                continue;
+            }
+            "slow" => {
+                slow.push(job.clone());
                 continue;
             }
             "gone" => {
@@ -149,9 +172,14 @@ pub fn take_in<'j>(
             metrics.late(us);
         }
         if let Some(fence) = row.get("fence") {
-            held.arm([job.again(fence, row.get("due"), row.get("occurrence"))]);
+            let again = job.again(fence, row.get("due"), row.get("occurrence"));
+            held.arm([Job {
+                is_suspect: is_lost,
+                ..again
+            }]);
         }
     }
+    held.take_back(later, slow);
     if was_early {
         if let Ok(bounds) = link.ask(clock::measure) {
             held.measured(bounds);
@@ -170,10 +198,7 @@ pub fn until_answered(
     mut ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
 ) -> Option<Vec<Row>> {
     loop {
-        let answer = link.ask(|session| {
-            session.limit(0)?;
-            ask(session)
-        });
+        let answer = link.ask(&mut ask);
         match answer {
             Ok(rows) => {
                 link.works();

@@ -2,7 +2,7 @@
 
 use crate::cron::Cron;
 use jiff::{SignedDuration, Timestamp};
-use postgres::Row;
+use tokio_postgres::Row;
 
 /// The runs of a cron expression that were missed are counted up to this number.
 const COUNTED: i32 = 1000;

@@ -375,18 +375,6 @@ fn a_cron_job_goes_through_a_change_of_daylight_saving() {
     ));
 }
 
-#[test]
-fn a_cron_job_that_never_occurs_is_dead() {
-    let db = database();
-    let _node = db.node("one");
-    db.execute("SELECT hwheel.schedule('never', cron => '0 0 30 2 *', sql => 'note')");
-    db.wait("SELECT state = 'dead' FROM hwheel.job");
-    assert_eq!(
-        db.text("SELECT last_error FROM hwheel.job"),
-        "\"0 0 30 2 *\" never occurs"
-    );
-}
-
 /// What SQL accepts as a cron expression, the nodes' library does too.
 #[test]
 fn both_readers_of_cron_expressions_agree() {

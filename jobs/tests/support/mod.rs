@@ -386,6 +386,11 @@ impl Database<'_> {
         let output = fs::File::create(&log).expect("a log");
         let child = Command::new(PROGRAM)
             .args(["run", "--name", name])
+            .args(if arguments.contains(&"--kinds") {
+                &[][..]
+            } else {
+                &["--kinds", "sql,command,http"]
+            })
             .args(arguments)
             .env("DATABASE_URL", &self.url)
             .envs(env.iter().copied())
