@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -21,6 +22,11 @@ const LONGEST_CALL: Duration = Duration::from_secs(160);
 /// A server that should have ended a call, and has been silent for this time since, is
 /// not there any more.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// How many connections have become silent. Each one casts doubt on all that were made
+/// before: what lies between has perhaps forgotten them all. No other memory depends on
+/// it, so relaxed is enough.
+static SILENT: AtomicU64 = AtomicU64::new(0);
 
 /// From the text on the command line.
 pub fn configure(text: &str) -> Result<Config, String> {
@@ -133,7 +139,10 @@ impl Client {
                 Err(self.end().map_or(Error::Postgres(e), Error::Postgres))
             }
             Ok(Err(e)) => Err(Error::Postgres(e)),
-            Err(_) => Err(Error::Silent(self.deadline)),
+            Err(_) => {
+                SILENT.fetch_add(1, Relaxed);
+                Err(Error::Silent(self.deadline))
+            }
         }
     }
 
@@ -274,6 +283,8 @@ pub struct Session {
     statements: HashMap<&'static str, Statement>,
     /// What `statement_timeout` is.
     limit: Option<Duration>,
+    /// What SILENT was before the connection was made.
+    silent: u64,
 }
 
 impl Session {
@@ -343,14 +354,17 @@ impl Link {
         &mut self,
         mut ask: impl FnMut(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let is_new = self.session.is_none();
+        let silent = SILENT.load(Relaxed);
+        let is_new = self.session.as_ref().is_none_or(|s| s.silent != silent);
         if is_new {
+            self.session = None;
             let mut client = connect(&self.config, &self.name)?;
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
                 client,
                 statements: HashMap::new(),
                 limit: None,
+                silent,
             });
         }
         let session = self.session.as_mut().expect("just made");

@@ -315,10 +315,10 @@ impl Database<'_> {
             .to_owned()
     }
 
-    /// Waits until a query returns true, 20 s at most.
+    /// Waits until a query returns true, 30 s at most.
     pub fn wait(&self, sql: &str) {
         let mut client = self.client();
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(30);
         while !client
             .query_one(sql, &[])
             .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
@@ -431,9 +431,9 @@ impl Node {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the log has some text, 20 s at most.
+    /// Waits until the log has some text, 30 s at most.
     pub fn wait_for_log(&self, text: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(30);
         while !self.log().contains(text) {
             assert!(
                 Instant::now() < end,
