@@ -8,12 +8,15 @@ use std::net::SocketAddr;
 #[derive(Parser)]
 #[command(version)]
 pub struct Args {
-    /// The database: a URL, or words such as "host=/run/postgresql dbname=app".
+    /// The database: a URL, or words such as "host=/run/postgresql dbname=app". What is not
+    /// given comes from PGHOST, PGUSER, PGPASSFILE and the other variables of libpq. Other
+    /// users can see a password that stands here.
     #[arg(
         long,
         env = "DATABASE_URL",
+        hide_env_values = true,
         global = true,
-        default_value = "host=/run/postgresql user=postgres"
+        default_value = ""
     )]
     pub db: String,
 

@@ -46,6 +46,9 @@ fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     let output = tempfile::tempfile()?;
     let child = Command::new("/bin/sh")
         .args(["-c", &run.target])
+        // What a command prints may be stored as its error.
+        .env_remove("DATABASE_URL")
+        .env_remove("PGPASSWORD")
         .env("HWHEEL_KEY", &run.key)
         .env("HWHEEL_DUE", run.occurrence.to_string())
         .env("HWHEEL_ATTEMPT", run.attempt.to_string())

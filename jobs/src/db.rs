@@ -1,5 +1,6 @@
 //! Connections to the database: statements, deadlines, errors, back-off.
 
+use crate::connect::Config;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -9,9 +10,13 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::task::JoinHandle;
-use tokio_postgres::error::{Severity, SqlState};
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{AsyncMessage, Config, NoTls, Notification, Row, Statement, ToStatement};
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Notification, Row, Statement};
+
+/// The protocol needs statements that see what others have committed. A pooler refuses
+/// this as an option of the start.
+const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
 
 /// The server ends a call after this time. A function of a job has its own limit.
 const CALL: Duration = Duration::from_secs(10);
@@ -27,28 +32,6 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// before: what lies between has perhaps forgotten them all. No other memory depends on
 /// it, so relaxed is enough.
 static SILENT: AtomicU64 = AtomicU64::new(0);
-
-/// From the text on the command line.
-pub fn configure(text: &str) -> Result<Config, String> {
-    let parsed = text.parse();
-    let mut config: Config = parsed.map_err(|e| describe(&Error::Postgres(e)))?;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(5));
-    }
-    // A connection that leads nowhere ends within seconds.
-    config.keepalives_idle(Duration::from_secs(5));
-    config.keepalives_interval(Duration::from_secs(2));
-    config.keepalives_retries(3);
-    config.tcp_user_timeout(Duration::from_secs(10));
-    // The protocol needs statements that see what others have committed.
-    let ours = r"-c default_transaction_isolation=read\ committed -c statement_timeout=0";
-    let options = match config.get_options() {
-        Some(theirs) => format!("{theirs} {ours}"),
-        None => ours.to_owned(),
-    };
-    config.options(&options);
-    Ok(config)
-}
 
 /// Why a call has no answer.
 #[derive(Debug)]
@@ -84,11 +67,10 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
         .enable_all()
         .build()
         .expect("a runtime needs an epoll instance and memory");
-    let mut config = config.clone();
-    config.application_name(name);
+    let (named, tls) = (config.named(name), config.tls.clone());
     let deadline = CALL + SILENCE;
     let connected =
-        runtime.block_on(async { tokio::time::timeout(deadline, config.connect(NoTls)).await });
+        runtime.block_on(async { tokio::time::timeout(deadline, named.connect(tls)).await });
     let (client, mut connection) = match connected {
         Ok(Ok(both)) => both,
         failed => {
@@ -167,12 +149,21 @@ impl Client {
         self.wait(async |client| client.prepare(statement).await)
     }
 
-    pub fn query<S: ?Sized + ToStatement>(
+    pub fn query(
         &mut self,
-        statement: &S,
+        statement: &Statement,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         self.wait(async |client| client.query(statement, parameters).await)
+    }
+
+    /// A call without a prepared statement: a pooler in transaction mode would lose it.
+    pub fn query_once(
+        &mut self,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        self.wait(async |client| client.query_typed(statement, parameters).await)
     }
 
     /// Waits for one notification.
@@ -253,6 +244,38 @@ pub fn failure(error: &Error) -> Failure {
         "57" => Failure::Server,
         _ => Failure::Statement,
     }
+}
+
+/// Whether the same connection will fail again: a password, a name or a certificate is
+/// wrong.
+pub fn is_refused(error: &Error) -> bool {
+    let Error::Postgres(error) = error else {
+        return false;
+    };
+    if let Some(db) = error.as_db_error() {
+        return is_stranger(db) || db.code() == &SqlState::INVALID_CATALOG_NAME;
+    }
+    // The library has no other way to tell its errors apart.
+    let text = error.to_string();
+    let is_mine = ["authentication error", "invalid configuration"];
+    if is_mine.iter().any(|kind| text.starts_with(kind)) {
+        return true;
+    }
+    let is_tls = text.starts_with("error performing TLS handshake");
+    let io = error
+        .source()
+        .and_then(|e| e.downcast_ref::<std::io::Error>());
+    // A server that has just gone away ends a handshake too.
+    is_tls && io.is_none_or(|e| e.get_ref().is_some_and(|e| e.is::<rustls::Error>()))
+}
+
+/// Whether the server does not let this user in.
+fn is_stranger(error: &DbError) -> bool {
+    // Some poolers report a wrong password as a violation of the protocol.
+    let is_password = error.message().contains("password authentication failed");
+    error.code() == &SqlState::INVALID_PASSWORD
+        || error.code() == &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        || error.code() == &SqlState::PROTOCOL_VIOLATION && is_password
 }
 
 /// Waits longer each time, up to five seconds.
@@ -359,6 +382,7 @@ impl Link {
         if is_new {
             self.session = None;
             let mut client = connect(&self.config, &self.name)?;
+            client.batch_execute(ISOLATION)?;
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
                 client,
@@ -391,6 +415,11 @@ impl Link {
 
     /// Logs an error and waits, longer each time until the link works.
     pub fn back_off(&mut self, error: &Error) {
+        if let Error::Postgres(e) = error {
+            if e.as_db_error().is_some_and(is_stranger) {
+                crate::node::give_up(&describe(error));
+            }
+        }
         // A slow server gets more time, so that the call ends at last.
         let is_slow =
             matches!(error, Error::Silent(_)) || error.code() == Some(&SqlState::QUERY_CANCELED);
@@ -418,18 +447,9 @@ mod tests {
 
     #[test]
     fn a_refused_connection_is_named_with_its_cause() {
-        let config = configure("host=127.0.0.1 port=1 user=nobody").unwrap();
+        let config = Config::new("host=127.0.0.1 port=1 user=nobody").unwrap();
         let error = connect(&config, "test").err().unwrap();
         assert_eq!(failure(&error), Failure::Connection);
         assert!(describe(&error).contains("refused"), "{}", describe(&error));
-    }
-
-    #[test]
-    fn the_options_of_the_user_are_kept() {
-        let config = configure("host=/tmp user=me options='-c search_path=app'").unwrap();
-        assert!(config
-            .get_options()
-            .unwrap()
-            .starts_with("-c search_path=app -c default"));
     }
 }

@@ -9,11 +9,11 @@
 //! leaves what old nodes read. When old nodes cannot go on, it raises
 //! `settings.oldest_node`.
 
+use crate::connect::Config;
 use crate::db::{self, describe, Client, Error};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::Config;
 
 const MIGRATIONS: [&str; 2] = [include_str!("../sql/1.sql"), include_str!("../sql/2.sql")];
 
@@ -97,11 +97,11 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
 
 /// The number of migrations that the database has seen.
 fn version(client: &mut Client) -> Result<i32, Error> {
-    let exists = client.query("SELECT to_regclass('hwheel.settings') IS NOT NULL", &[])?;
+    let exists = client.query_once("SELECT to_regclass('hwheel.settings') IS NOT NULL", &[])?;
     if !exists[0].get::<_, bool>(0) {
         return Ok(0);
     }
-    let rows = client.query("SELECT version FROM hwheel.settings", &[])?;
+    let rows = client.query_once("SELECT version FROM hwheel.settings", &[])?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
 }
 

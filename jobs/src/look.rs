@@ -1,22 +1,23 @@
 //! The commands that look: list, stats.
 
 use crate::args::{List, Stats};
+use crate::connect::Config;
 use crate::db::{self, Client};
 use crate::job::word;
 use crate::metrics::{family, histogram, percentile};
 use crate::node::explain;
 use jiff::Timestamp;
-use tokio_postgres::Config;
+use tokio_postgres::types::Type;
 
 fn connect(config: &Config) -> Result<Client, String> {
-    db::connect(config, "hwheel-jobs").map_err(|e| db::describe(&e))
+    db::connect(config, "hwheel-jobs").map_err(|e| explain(&e))
 }
 
 pub fn list(config: &Config, options: &List) -> Result<(), String> {
     let mut client = connect(config)?;
     let state = options.state.map(word);
     let limit = i64::from(options.limit);
-    let rows = client.query(
+    let rows = client.query_once(
         "SELECT j.key, j.state, nullif(j.due, '-infinity') AS due, j.kind, j.target,
             coalesce('every ' || j.every, 'cron ' || j.cron || ' ' || j.zone, '') AS recurrence,
             j.attempts, j.max_attempts, coalesce(n.name, '') AS owner,
@@ -25,7 +26,11 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
         WHERE ($1::text IS NULL OR j.state = $1) AND ($2::text IS NULL OR j.key LIKE $2)
         ORDER BY array_position('{running,claimed,waiting,dead,done}', j.state), j.due
         LIMIT $3",
-        &[&state, &options.key, &limit],
+        &[
+            (&state, Type::TEXT),
+            (&options.key, Type::TEXT),
+            (&limit, Type::INT8),
+        ],
     );
     let rows = rows.map_err(|e| explain(&e))?;
     let mut table = vec![[
@@ -87,7 +92,7 @@ const STATES: [&str; 5] = ["waiting", "claimed", "running", "done", "dead"];
 pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let mut client = connect(config)?;
     let counts = client
-        .query(
+        .query_once(
             "SELECT state, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
                 AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
             FROM hwheel.job, hwheel.settings,
@@ -105,7 +110,7 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let sum = |column: usize| -> i64 { counts.iter().map(|row| row.get::<_, i64>(column)).sum() };
     let (due, late) = (sum(2), sum(3));
     let nodes = client
-        .query(
+        .query_once(
             "SELECT name, left_at IS NULL AS lives, lateness, failed,
             extract(epoch FROM clock_offset)::float8 AS clock_offset FROM hwheel.node ORDER BY id",
             &[],

@@ -95,6 +95,7 @@
 //! | `outside.rs`  | begin and end of commands and requests                     |
 //! | `outcome.rs`  | the outcome of a job that is due, for both kinds           |
 //! | `command.rs`, `http.rs` | how one of them runs                             |
+//! | `connect.rs`  | where the database is, passwords, TLS                      |
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
 //! | `install.rs`  | the schema, its migrations, rights for roles                |
@@ -103,6 +104,7 @@
 mod args;
 mod clock;
 mod command;
+mod connect;
 mod cron;
 mod db;
 mod held;
@@ -133,7 +135,7 @@ fn main() -> ExitCode {
     let filter = env_logger::Env::default().default_filter_or("info");
     env_logger::Builder::from_env(filter).init();
 
-    let config = match db::configure(&args.db) {
+    let config = match connect::Config::new(&args.db) {
         Ok(config) => config,
         Err(why) => {
             eprintln!("hwheel-jobs: --db: {why}");

@@ -2,6 +2,7 @@
 
 use crate::args::Run;
 use crate::clock;
+use crate::connect::Config;
 use crate::db::{self, Error, Failure, Link};
 use crate::held::Held;
 use crate::install::SCHEMA;
@@ -15,10 +16,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio_postgres::{Config, Row};
+use tokio_postgres::Row;
 
 /// Jobs claimed by one call.
 const BATCH: usize = 1000;
@@ -49,10 +50,18 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     // A mistake in the command line or the schema ends the program now. A server that
     // cannot be reached does not.
     if let Err(e) = node.enter() {
-        if db::failure(&e) == Failure::Statement {
+        if db::failure(&e) == Failure::Statement || db::is_refused(&e) {
             return Err(explain(&e));
         }
         node.link.back_off(&e);
+    }
+    if is_shared(&config, &mut node.link) {
+        leave(link(" leave"), &held)?;
+        return Err(
+            "a pooler in transaction mode is before the database: a node needs session \
+            mode, or none"
+                .to_owned(),
+        );
     }
     let mut workers = Vec::new();
     for n in 1..=options.connections {
@@ -78,7 +87,40 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     }
     // That thread ends at its next turn. The node leaves before.
     drop(control);
-    leave(link(" leave"), &held)
+    leave(link(" leave"), &held)?;
+    match REASON.get() {
+        Some(why) => Err(why.clone()),
+        None => Ok(()),
+    }
+}
+
+/// Why the node ends without having been asked to.
+static REASON: OnceLock<String> = OnceLock::new();
+
+/// Ends the node as a signal does. Others may run its jobs, and its supervisor may start
+/// it again.
+pub fn give_up(why: &str) {
+    if REASON.set(why.to_owned()).is_ok() {
+        // SAFETY: no memory is passed.
+        unsafe { libc::kill(libc::getpid(), SIGTERM) };
+    }
+}
+
+/// Whether two connections take turns in one session. The second one is not worth an
+/// error: it may be one too many.
+fn is_shared(config: &Config, link: &mut Link) -> bool {
+    let Ok(mut other) = db::connect(config, "hwheel-jobs start") else {
+        return false;
+    };
+    let sql = "SELECT pg_backend_pid()";
+    (0..3).any(|_| {
+        let here = link.ask(|session| session.client.query_once(sql, &[]));
+        let there = other.query_once(sql, &[]);
+        match (here, there) {
+            (Ok(here), Ok(there)) => here[0].get::<_, i32>(0) == there[0].get::<_, i32>(0),
+            _ => false,
+        }
+    })
 }
 
 fn default_name() -> String {
@@ -95,6 +137,12 @@ pub fn explain(error: &Error) -> String {
             | &SqlState::INVALID_SCHEMA_NAME
             | &SqlState::UNDEFINED_TABLE,
         ) => "the schema hwheel is not there: run hwheel-jobs install".to_owned(),
+        _ if db::is_refused(error) => {
+            format!(
+                "the database refuses the connection: {}",
+                db::describe(error)
+            )
+        }
         _ => db::describe(error),
     }
 }

@@ -19,6 +19,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
 /// that ends: a shell waits for the end of a pipe, stops it and removes the directory.
 pub struct Server {
     dir: PathBuf,
+    pub port: u16,
     /// Variables for the processes of the server, such as LD_PRELOAD.
     env: Vec<(String, String)>,
     databases: AtomicU32,
@@ -93,8 +94,12 @@ impl Server {
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
         let pipe = watcher.stdin.take().expect("piped");
+        let port = settings
+            .iter()
+            .find_map(|line| line.strip_prefix("port = "));
         let server = Server {
             dir,
+            port: port.map_or(5432, |port| port.parse().expect("a port")),
             env,
             databases: AtomicU32::new(0),
             _pipe: pipe,
@@ -184,8 +189,9 @@ impl Server {
 
     fn url(&self, database: &str) -> String {
         format!(
-            "host={} user=postgres dbname={database}",
-            self.dir.display()
+            "host={} port={} user=postgres dbname={database}",
+            self.dir.display(),
+            self.port
         )
     }
 
@@ -231,13 +237,21 @@ fn other_user() -> Option<(u32, u32)> {
     Some((numbers[0], numbers[1]))
 }
 
-fn as_server_user(program: &str) -> Command {
+pub fn as_server_user(program: &str) -> Command {
     let mut command = Command::new(program);
     if let Some((uid, gid)) = other_user() {
         command.uid(uid).gid(gid);
     }
     command.env("LC_ALL", "C");
     command
+}
+
+/// Runs the program with variables of the environment.
+pub fn program_in(arguments: &[&str], env: &[(&str, &str)]) -> std::process::Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_remove("DATABASE_URL");
+    command.envs(env.iter().copied());
+    command.output().expect(PROGRAM)
 }
 
 pub struct Database<'s> {
@@ -352,11 +366,7 @@ impl Database<'_> {
     }
 
     pub fn program(&self, arguments: &[&str]) -> std::process::Output {
-        Command::new(PROGRAM)
-            .args(arguments)
-            .env("DATABASE_URL", &self.url)
-            .output()
-            .expect(PROGRAM)
+        program_in(arguments, &[("DATABASE_URL", &self.url)])
     }
 
     pub fn node(&self, name: &str) -> Node {
@@ -419,6 +429,18 @@ impl Node {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Waits until it ends by itself, 20 s at most, and returns whether without an error.
+    pub fn ends(&mut self) -> bool {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                return status.success();
+            }
+            assert!(Instant::now() < end, "it does not end:\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Asks it to end, and returns whether it ended without an error.
