@@ -3,8 +3,8 @@
 
 -- Says why a cron expression is wrong, or NULL. Five fields: minute, hour, day of
 -- the month, month, day of the week; each a list of *, N or N-N, the first and the
--- last with /step; names of months and days. The nodes compute the times with a
--- library (src/recur.rs); a test checks that the library accepts what this accepts.
+-- last with /step; names of months and days. Or @hourly and the like. The nodes compute
+-- the times (src/cron.rs); a test checks that they accept what this accepts.
 CREATE OR REPLACE FUNCTION hwheel._cron_error(cron text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
@@ -18,7 +18,10 @@ DECLARE
 	part    text[];
 	numbers int[];
 BEGIN
-	IF cardinality(fields) <> 5 THEN
+	IF fields[1] IN ('@YEARLY', '@ANNUALLY', '@MONTHLY', '@WEEKLY', '@DAILY', '@MIDNIGHT', '@HOURLY')
+		AND cardinality(fields) = 1 THEN
+		RETURN NULL;
+	ELSIF cardinality(fields) <> 5 THEN
 		RETURN format('it has %s fields instead of five', cardinality(fields));
 	END IF;
 	FOR f IN 1..5 LOOP
@@ -104,6 +107,36 @@ BEGIN
 	END IF;
 END $$;
 
+-- Says why a request cannot have these headers, or NULL. Messages have no text of one.
+CREATE OR REPLACE FUNCTION hwheel._headers_error(headers jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+	header record;
+BEGIN
+	IF headers IS NULL THEN
+		RETURN NULL;
+	ELSIF jsonb_typeof(headers) <> 'object' THEN
+		RETURN 'headers are an object with names and texts';
+	ELSIF octet_length(headers::text) > 8192 THEN
+		RETURN 'the headers have more than 8192 bytes';
+	END IF;
+	FOR header IN SELECT key AS name, value, value #>> '{}' AS text FROM jsonb_each(headers) LOOP
+		IF header.name !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]+$' THEN
+			RETURN format('"%s" is no name of a header', header.name);
+		ELSIF lower(header.name) IN ('host', 'connection', 'content-length', 'transfer-encoding',
+			'expect', 'upgrade', 'te', 'trailer', 'idempotency-key', 'traceparent', 'hwheel-due',
+			'hwheel-attempt') THEN
+			RETURN format('the header "%s" is set by the node', header.name);
+		ELSIF jsonb_typeof(header.value) <> 'string' OR header.text !~ '^[\x20-\x7e]*$' THEN
+			RETURN format('the header "%s" is no text of ASCII', header.name);
+		END IF;
+	END LOOP;
+	IF (SELECT count(*) <> count(DISTINCT lower(name)) FROM jsonb_object_keys(headers) name) THEN
+		RETURN 'a header has two texts';
+	END IF;
+	RETURN NULL;
+END $$;
+
 CREATE OR REPLACE FUNCTION hwheel._refuse(message text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -143,6 +176,10 @@ $$;
 --        http      a URL; the payload is sent to it as JSON by POST
 -- how:   alone     the function gets a transaction of its own
 --        run_as    the role whose rights the function has; see allow_role()
+--        headers   of the request: '{"Authorization": "Bearer ..."}'
+--        traceparent  the trace that the job belongs to, by default the setting
+--                  hwheel.traceparent. A request gets it as a header, a command as the
+--                  variable TRACEPARENT, a function as that setting.
 CREATE OR REPLACE FUNCTION hwheel.schedule(
 	key          text,
 	due          timestamptz DEFAULT NULL,
@@ -160,7 +197,9 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	timeout      interval    DEFAULT '1 minute',
 	if_exists    text        DEFAULT 'replace',
 	alone        boolean     DEFAULT false,
-	run_as       name        DEFAULT NULL
+	run_as       name        DEFAULT NULL,
+	headers      jsonb       DEFAULT NULL,
+	traceparent  text        DEFAULT NULL
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -171,6 +210,8 @@ DECLARE
 	problem text;
 	old     hwheel.job;
 	new_id  bigint;
+	trace   text := coalesce(schedule.traceparent,
+		nullif(current_setting('hwheel.traceparent', true), ''));
 BEGIN
 	IF schedule.key IS NULL OR octet_length(schedule.key) NOT BETWEEN 1 AND 255 THEN
 		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
@@ -205,6 +246,14 @@ BEGIN
 	ELSIF schedule.alone IS NULL OR (schedule.alone OR schedule.run_as IS NOT NULL)
 		AND schedule.sql IS NULL THEN
 		PERFORM hwheel._refuse('alone and run_as need sql');
+	ELSIF schedule.headers IS NOT NULL AND schedule.http IS NULL THEN
+		PERFORM hwheel._refuse('headers need http');
+	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
+	END IF;
+	problem := hwheel._headers_error(schedule.headers);
+	IF problem IS NOT NULL THEN
+		PERFORM hwheel._refuse(problem);
 	END IF;
 
 	-- The function is stored by its full name, so that the caller's search path
@@ -261,7 +310,7 @@ BEGIN
 				OR old.zone = coalesce(schedule.zone, 'UTC')) THEN
 			IF old.state <> 'running' THEN
 				first := old.occurrence;
-				new_due := old.due;
+				new_due := coalesce(old.paused_due, old.due);
 			ELSIF schedule.every IS NOT NULL THEN
 				first := greatest(now(), old.occurrence
 					+ make_interval(secs => extract(epoch FROM schedule.every)::float8));
@@ -269,21 +318,26 @@ BEGIN
 			END IF;
 		END IF;
 		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
-			kind, target, payload, max_attempts, backoff, timeout, alone, run_as)
+			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
+			traceparent)
 		VALUES (schedule.key, new_due, first, schedule.every, schedule.cron,
 			CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
 			schedule.missed, schedule.grace,
 			CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
 				WHEN schedule.command IS NOT NULL THEN 'command' ELSE 'http' END,
 			target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout,
-			schedule.alone, schedule.run_as)
+			schedule.alone, schedule.run_as, schedule.headers, trace)
 		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
-			due = excluded.due, occurrence = excluded.occurrence, every = excluded.every,
+			-- A job that is paused stays so: an application may register it at each start.
+			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
+			occurrence = excluded.occurrence, every = excluded.every,
 			cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
 			grace = excluded.grace, kind = excluded.kind, target = excluded.target,
 			payload = excluded.payload, max_attempts = excluded.max_attempts,
 			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
-			run_as = excluded.run_as, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			run_as = excluded.run_as, headers = excluded.headers,
+			traceparent = excluded.traceparent, state = 'waiting', owner = NULL, fence = j.fence + 1,
 			attempts = 0, losses = 0, last_error = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
 		WHERE schedule.if_exists = 'replace' OR schedule.if_exists = 'keep_time' AND old.id = j.id
@@ -309,7 +363,9 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	UPDATE hwheel.job SET due = move.due, occurrence = move.due, state = 'waiting',
+	UPDATE hwheel.job SET occurrence = move.due, state = 'waiting',
+		due = CASE WHEN paused_due IS NULL THEN move.due ELSE 'infinity' END,
+		paused_due = CASE WHEN paused_due IS NOT NULL THEN move.due END,
 		owner = NULL, fence = fence + 1, attempts = 0, losses = 0 WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN true;
@@ -328,6 +384,44 @@ BEGIN
 		RETURNING id, owner, fence INTO old;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN old.id IS NOT NULL;
+END $$;
+
+-- Pauses a job: no run starts until resume(). A command or request that has started is
+-- not stopped, and its outcome counts. Returns false if no job that is still to run has
+-- the key.
+CREATE OR REPLACE FUNCTION hwheel.pause(key text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	old hwheel.job;
+BEGIN
+	SELECT * INTO old FROM hwheel.job
+		WHERE key = pause.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN false;
+	ELSIF old.paused_due IS NOT NULL THEN
+		RETURN true;
+	ELSIF old.state = 'running' THEN
+		UPDATE hwheel.job SET paused_due = 'infinity' WHERE id = old.id;
+	ELSE
+		UPDATE hwheel.job SET paused_due = due, due = 'infinity', state = 'waiting',
+			owner = NULL, fence = fence + 1 WHERE id = old.id;
+		PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+	END IF;
+	RETURN true;
+END $$;
+
+-- Lets a paused job run again. Runs that were due meanwhile were missed. Returns false if
+-- no paused job has the key.
+CREATE OR REPLACE FUNCTION hwheel.resume(key text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	UPDATE hwheel.job SET paused_due = NULL,
+		due = CASE WHEN state = 'running' THEN due ELSE paused_due END
+	WHERE key = resume.key AND state IN ('waiting', 'claimed', 'running')
+		AND paused_due IS NOT NULL;
+	RETURN FOUND;
 END $$;
 
 -- Gives the last dead job of a key another life, from now. Returns false if there

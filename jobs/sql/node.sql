@@ -50,6 +50,8 @@ BEGIN
 		UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1,
 			attempts = attempts + (state = 'running')::int,
 			losses = losses + (kind = 'sql' AND due <= clock_timestamp())::int,
+			due = CASE WHEN paused_due IS NULL THEN due ELSE 'infinity' END,
+			paused_due = CASE WHEN paused_due IS NOT NULL THEN due END,
 			last_error = CASE WHEN state = 'running'
 				THEN 'the node was lost while the job ran' ELSE last_error END
 		WHERE id IN (SELECT id FROM hwheel.job WHERE owner = lost
@@ -173,11 +175,12 @@ $$;
 
 -- The same for one job, which then is locked until the end of the transaction.
 CREATE OR REPLACE FUNCTION hwheel._lock(id bigint, fence bigint, state text, OUT outcome text,
-	OUT key text, OUT occurrence timestamptz, OUT target text, OUT payload jsonb, OUT run_as name)
+	OUT key text, OUT occurrence timestamptz, OUT target text, OUT payload jsonb, OUT run_as name,
+	OUT traceparent text)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 BEGIN
-	SELECT 'taken', j.key, j.occurrence, j.target, j.payload, j.run_as
-		INTO outcome, key, occurrence, target, payload, run_as
+	SELECT 'taken', j.key, j.occurrence, j.target, j.payload, j.run_as, j.traceparent
+		INTO outcome, key, occurrence, target, payload, run_as, traceparent
 		FROM hwheel.job j
 		WHERE j.id = _lock.id AND j.fence = _lock.fence AND j.state = _lock.state
 			AND j.due <= clock_timestamp() AND isfinite(j.due) FOR UPDATE SKIP LOCKED;
@@ -191,25 +194,31 @@ END $$;
 
 -- Ends attempts. nexts has the times at which recurring jobs run next. A job whose
 -- next run or attempt is within the window stays claimed by its owner, and is
--- returned with its new fence. lost: the connection ended while they ran.
+-- returned with its new fence. lost: the connection ended while they ran. waits_ms:
+-- how long the next attempt waits at least.
 CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
-	nexts timestamptz[], skips int[], started timestamptz[], lost boolean)
+	nexts timestamptz[], skips int[], started timestamptz[], lost boolean, waits_ms bigint[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WITH want AS (
-		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started)
-			AS w (id, fence, error, next, skip, started)
-	), verdict AS (
+		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
+			AS w (id, fence, error, next, skip, started, wait_ms)
+	), plan AS (
 		SELECT w.*, j.due AS was_due, j.occurrence AS was_for, w.error IS NULL AS ok,
 			w.error IS NULL OR j.attempts + 1 >= j.max_attempts AS is_over,
 			CASE WHEN w.error IS NULL OR j.attempts + 1 >= j.max_attempts THEN w.next
-				ELSE clock_timestamp() + (0.8 + 0.4 * random())
-					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour')
-				END AS new_due
+				ELSE clock_timestamp() + greatest(w.wait_ms * interval '1 ms',
+					(0.8 + 0.4 * random())
+					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour'))
+				END AS planned,
+			j.paused_due IS NOT NULL AS is_paused
 		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence
 			AND j.state IN ('claimed', 'running')
 		FOR UPDATE OF j
+	), verdict AS (
+		SELECT *, CASE WHEN is_paused AND planned IS NOT NULL THEN 'infinity' ELSE planned END
+			AS new_due FROM plan
 	), settled AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN v.new_due IS NULL THEN CASE WHEN v.ok THEN 'done' ELSE 'dead' END
@@ -218,7 +227,8 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			owner = CASE WHEN v.new_due < clock_timestamp() + s.window_length THEN j.owner END,
 			fence = j.fence + 1,
 			due = coalesce(v.new_due, j.due),
-			occurrence = CASE WHEN v.is_over THEN coalesce(v.new_due, j.occurrence)
+			paused_due = CASE WHEN v.is_paused THEN v.planned END,
+			occurrence = CASE WHEN v.is_over THEN coalesce(v.planned, j.occurrence)
 				ELSE j.occurrence END,
 			attempts = CASE WHEN v.ok OR v.is_over AND v.new_due IS NOT NULL THEN 0
 				ELSE least(j.attempts + 1, j.max_attempts) END,
@@ -234,11 +244,11 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 		-- A run of a recurring job that failed for good becomes a dead job of its
 		-- own. The series goes on.
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
-			payload, max_attempts, backoff, timeout, alone, run_as, attempts, fired_at,
-			finished_at, last_error)
+			payload, max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
+			attempts, fired_at, finished_at, last_error)
 		SELECT key, 'dead', was_due, was_for, 'once', grace, kind, target, payload,
-			max_attempts, backoff, timeout, alone, run_as, max_attempts, fired_at,
-			clock_timestamp(), last_error
+			max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
+			max_attempts, fired_at, clock_timestamp(), last_error
 		FROM settled WHERE NOT ok AND is_over AND state <> 'dead'
 	)
 	SELECT w.id,
@@ -331,6 +341,9 @@ BEGIN
 		outcome := NULL;
 		began := clock_timestamp();
 		BEGIN
+			IF j.traceparent IS NOT NULL THEN
+				PERFORM set_config('hwheel.traceparent', j.traceparent, true);
+			END IF;
 			IF j.run_as IS NULL THEN
 				PERFORM hwheel._call(j.target, j.key, j.occurrence, j.payload);
 			ELSE
@@ -363,7 +376,7 @@ BEGIN
 		t_began := t_began || began;
 	END LOOP;
 	RETURN QUERY SELECT * FROM hwheel._settle(t_ids, t_fences, t_errors, t_nexts, t_skips,
-		t_began, false);
+		t_began, false, NULL);
 END $$;
 
 -- Stores why a job waits for a server that works.
@@ -372,19 +385,23 @@ LANGUAGE sql AS $$
 	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id = _note.id AND j.fence = _note.fence;
 $$;
 
--- Marks jobs as running: commands, requests, and SQL jobs under suspicion. To ask again for one that runs already
--- gives the same answer: the first may have been lost.
-CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
+-- Marks jobs as running: commands, requests, and SQL jobs under suspicion. To ask again
+-- for one that runs already gives the same answer: the first may have been lost.
+CREATE OR REPLACE FUNCTION hwheel._start(ids bigint[], fences bigint[])
 RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
-	payload text, attempt int)
+	payload text, attempt int, header_names text[], header_texts text[], traceparent text)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WITH taken AS MATERIALIZED (
 		SELECT * FROM hwheel._take(ids, fences, '{claimed,running}')
 	), begun AS (
 		UPDATE hwheel.job j SET state = 'running', fired_at = clock_timestamp()
 		FROM taken t WHERE j.id = t.id AND t.outcome = 'taken'
+		RETURNING j.id, j.headers, j.traceparent
 	)
-	SELECT id, outcome, key, occurrence, target, payload::text, attempts + 1 FROM taken;
+	SELECT t.id, t.outcome, t.key, t.occurrence, t.target, t.payload::text, t.attempts + 1,
+		ARRAY(SELECT h.key FROM jsonb_each_text(b.headers) h ORDER BY h.key),
+		ARRAY(SELECT h.value FROM jsonb_each_text(b.headers) h ORDER BY h.key), b.traceparent
+	FROM taken t LEFT JOIN begun b ON b.id = t.id;
 $$;
 
 -- Gives claimed jobs another run without an attempt at this one: the first run of
@@ -442,7 +459,7 @@ CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors 
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE sql AS $$
-	SELECT * FROM hwheel._settle(ids, fences, errors, nexts, skips, started, false);
+	SELECT * FROM hwheel._settle(ids, fences, errors, nexts, skips, started, false, NULL);
 $$;
 
 CREATE OR REPLACE FUNCTION hwheel._fire(ids bigint[], fences bigint[],
@@ -451,4 +468,11 @@ RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE sql AS $$
 	SELECT * FROM hwheel._fire(ids, fences, nexts, skips, false, NULL);
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
+RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
+	payload text, attempt int)
+LANGUAGE sql AS $$
+	SELECT id, outcome, key, occurrence, target, payload, attempt FROM hwheel._start(ids, fences);
 $$;

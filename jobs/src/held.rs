@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
@@ -23,6 +24,8 @@ pub type Pause = RangeInclusive<SignedDuration>;
 pub struct Ended {
     pub job: Job,
     pub error: Option<String>,
+    /// How long the next attempt has to wait at least.
+    pub wait: Option<Duration>,
 }
 
 pub struct Held {

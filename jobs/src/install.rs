@@ -15,7 +15,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-const MIGRATIONS: [&str; 2] = [include_str!("../sql/1.sql"), include_str!("../sql/2.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../sql/1.sql"),
+    include_str!("../sql/2.sql"),
+    include_str!("../sql/3.sql"),
+];
 
 const FUNCTIONS: [&str; 2] = [
     include_str!("../sql/interface.sql"),
@@ -117,7 +121,13 @@ CREATE ROLE hwheel_app NOLOGIN;
 CREATE ROLE hwheel_node NOLOGIN;
 CREATE ROLE hwheel_reader NOLOGIN;
 GRANT USAGE ON SCHEMA hwheel TO hwheel_app, hwheel_node, hwheel_reader;
-GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.job TO hwheel_app, hwheel_node, hwheel_reader;
+GRANT SELECT ON hwheel.settings, hwheel.node TO hwheel_app, hwheel_node, hwheel_reader;
+GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
+-- Not headers, which may be secrets.
+GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
+	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,
+	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due)
+	ON hwheel.job TO hwheel_reader;
 GRANT INSERT, UPDATE, DELETE ON hwheel.job TO hwheel_app, hwheel_node;
 GRANT INSERT, UPDATE, DELETE ON hwheel.node TO hwheel_node;
 

@@ -3,6 +3,7 @@
 use crate::args::{List, Stats};
 use crate::connect::Config;
 use crate::db::{self, Client};
+use crate::http::shown;
 use crate::job::word;
 use crate::metrics::{family, histogram, percentile};
 use crate::node::explain;
@@ -55,7 +56,7 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
                 format!(
                     "{} {}",
                     row.get::<_, &str>("kind"),
-                    row.get::<_, &str>("target")
+                    shown(row.get("target"))
                 ),
                 row.get("recurrence"),
                 format!("{} of {}", attempts.0, attempts.1),

@@ -133,7 +133,11 @@ fn main() -> ExitCode {
         std::process::abort();
     }));
     let filter = env_logger::Env::default().default_filter_or("info");
-    env_logger::Builder::from_env(filter).init();
+    env_logger::Builder::from_env(filter)
+        // These would log the headers of requests, which may be secrets.
+        .filter_module("ureq", log::LevelFilter::Warn)
+        .filter_module("ureq_proto", log::LevelFilter::Warn)
+        .init();
 
     let config = match connect::Config::new(&args.db) {
         Ok(config) => config,

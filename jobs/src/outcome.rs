@@ -8,6 +8,7 @@ use crate::job::{Job, Kind};
 use crate::recur::{Step, LAST};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio_postgres::Row;
 
 /// How long a job waits that is locked, or early by a little.
@@ -77,15 +78,31 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
 /// Ends attempts, each with an error or none. The start of a command or request was
 /// recorded when it began.
 pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
-    end(held, link, ended, false);
+    end(held, link, ended, &[], false);
+}
+
+/// Ends attempts, some of which were told how long the next one has to wait.
+pub fn settle_after(
+    held: &Held,
+    link: &mut Link,
+    ended: &[(Job, Step, Option<String>)],
+    waits: &[Option<Duration>],
+) {
+    end(held, link, ended, waits, false);
 }
 
 /// Ends attempts with which a connection was lost.
 pub fn settle_lost(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
-    end(held, link, ended, true);
+    end(held, link, ended, &[], true);
 }
 
-fn end(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)], is_lost: bool) {
+fn end(
+    held: &Held,
+    link: &mut Link,
+    ended: &[(Job, Step, Option<String>)],
+    waits: &[Option<Duration>],
+    is_lost: bool,
+) {
     if ended.is_empty() {
         return;
     }
@@ -99,12 +116,18 @@ fn end(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)], is_l
         .iter()
         .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
         .collect();
-    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6, $7)";
+    let waits: Vec<Option<i64>> = waits
+        .iter()
+        .map(|wait| wait.map(|time| time.as_millis() as i64))
+        .collect();
+    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6, $7, $8)";
     let rows = until_answered(held, link, |session| {
         let lost = &is_lost;
         session.query(
             sql,
-            &[&ids, &fences, &errors, &nexts, &skips, &started, lost],
+            &[
+                &ids, &fences, &errors, &nexts, &skips, &started, lost, &waits,
+            ],
         )
     });
     if let Some(rows) = rows {

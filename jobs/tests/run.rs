@@ -3,8 +3,6 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::mpsc;
 use std::time::Duration;
 use support::{database, Database};
 
@@ -181,66 +179,6 @@ fn a_command_is_retried_and_then_dead() {
     assert_eq!(rows[0], row("bad", "dead", 0, Some("exit status 7: why")));
     assert_eq!(rows[1], row("good", "done", 1, None));
     assert_eq!(rows[2], row("second", "done", 1, None));
-}
-
-/// Answers requests with these statuses, one after another, and passes them on.
-fn http_server(statuses: &'static [u16]) -> (u16, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        for status in statuses {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            let mut buffer = [0; 4096];
-            // The body of the test ends with a bracket.
-            while !request.ends_with(b"]") {
-                let length = stream.read(&mut buffer).unwrap();
-                request.extend_from_slice(&buffer[..length]);
-            }
-            write!(
-                stream,
-                "HTTP/1.1 {status} x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
-            )
-            .unwrap();
-            send.send(String::from_utf8(request).unwrap()).unwrap();
-        }
-    });
-    (port, receive)
-}
-
-#[test]
-fn a_request_is_retried_with_the_same_key() {
-    let db = database();
-    let _node = db.node("one");
-    let (port, requests) = http_server(&[503, 204]);
-    db.execute(&format!(
-        "SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:{port}/hook?a=b', payload => '[1, 2]', backoff => '50 ms')"
-    ));
-    let request = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
-    let (first, second) = (request(), request());
-    let key = |request: &str| {
-        let line = request
-            .lines()
-            .find(|line| line.to_lowercase().starts_with("idempotency-key:"));
-        line.unwrap_or_else(|| panic!("{request}")).to_owned()
-    };
-    assert!(first.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{first}");
-    assert!(first.ends_with("\r\n\r\n[1, 2]"), "{first}");
-    assert_eq!(key(&first), key(&second));
-    db.wait("SELECT state = 'done' FROM hwheel.job");
-}
-
-#[test]
-fn a_request_that_nobody_answers_is_dead() {
-    let db = database();
-    let _node = db.node("one");
-    db.execute(
-        "SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:1/', max_attempts => 1)",
-    );
-    db.wait("SELECT state = 'dead' FROM hwheel.job");
-    let error: String = db.value("SELECT last_error FROM hwheel.job");
-    assert!(error.to_lowercase().contains("refused"), "{error}");
 }
 
 #[test]

@@ -245,7 +245,7 @@ fn the_program_says_what_is_wrong_with_its_arguments() {
     assert!(error(&["stats"]).contains("run hwheel-jobs install"));
     db.program(&["install"]);
     db.execute("UPDATE hwheel.settings SET version = 99");
-    assert!(error(&["install"]).contains("the schema has version 99, newer than 2"));
+    assert!(error(&["install"]).contains("the schema has version 99, newer than 3"));
     db.execute("UPDATE hwheel.settings SET version = 1");
-    assert!(error(&["run"]).contains("the schema has version 1, the program 2"));
+    assert!(error(&["run"]).contains("the schema has version 1, the program 3"));
 }
