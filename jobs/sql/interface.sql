@@ -144,7 +144,7 @@ BEGIN
 END $$;
 
 -- A due time has to be finite. One in the past means now: the clocks of clients differ.
-CREATE OR REPLACE FUNCTION hwheel._check_due(INOUT due timestamptz)
+CREATE OR REPLACE FUNCTION hwheel._due_time(INOUT due timestamptz)
 LANGUAGE plpgsql AS $$
 BEGIN
 	IF due IS NULL OR NOT isfinite(due) OR due > '4999-01-01' THEN
@@ -291,7 +291,7 @@ BEGIN
 	IF first IS NULL THEN
 		PERFORM hwheel._refuse('a job needs due, every or cron');
 	END IF;
-	first := hwheel._check_due(first);
+	first := hwheel._due_time(first);
 	new_due := CASE WHEN schedule.cron IS NULL THEN first ELSE '-infinity' END;
 
 	LOOP
@@ -357,7 +357,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	old record;
 BEGIN
-	move.due := hwheel._check_due(move.due);
+	move.due := hwheel._due_time(move.due);
 	SELECT id, owner, fence INTO old FROM hwheel.job
 		WHERE key = move.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
 	IF NOT FOUND THEN

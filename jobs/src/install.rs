@@ -7,7 +7,8 @@
 //! A migration must suit the nodes that run meanwhile: they have another version, and
 //! they call functions while the tables change. It adds columns with defaults, and
 //! leaves what old nodes read. When old nodes cannot go on, it raises
-//! `settings.oldest_node`.
+//! `settings.oldest_node`. A function that nothing calls any more stays until the next
+//! migration: a call that is under way may be about to call it.
 
 use crate::connect::Config;
 use crate::db::{self, describe, Client, Error};
