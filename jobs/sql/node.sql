@@ -264,7 +264,6 @@ CREATE OR REPLACE FUNCTION hwheel._clean(time_limit text) RETURNS void LANGUAGE 
 DECLARE
 	prepared text;
 BEGIN
-	RESET SESSION AUTHORIZATION;
 	RESET ALL;
 	PERFORM set_config('statement_timeout', time_limit, false),
 		set_config('default_transaction_isolation', 'read committed', false),
@@ -350,6 +349,7 @@ BEGIN
 				EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(j.run_as))
 					USING j.target, j.key, j.occurrence, j.payload;
 			END IF;
+			RESET SESSION AUTHORIZATION; -- Its own role may not call the next one.
 			PERFORM hwheel._clean(time_limit);
 		EXCEPTION
 			WHEN disk_full OR io_error THEN

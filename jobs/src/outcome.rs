@@ -27,16 +27,19 @@ pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
             running.push((job, LAST));
             continue;
         };
-        let is_skipped = recurrence.is_skipped(job.due.expect("armed"), now);
+        match recurrence.skip(job.occurrence, job.due.expect("armed"), now) {
+            Ok(None) => {}
+            Ok(Some(step)) => {
+                skipping.push((job, Ok(step)));
+                continue;
+            }
+            Err(why) => {
+                skipping.push((job, Err(why)));
+                continue;
+            }
+        }
         match recurrence.step(job.occurrence, now) {
-            Ok(step) if !is_skipped => running.push((job, step)),
-            Ok(Step { next, skipped }) => skipping.push((
-                job,
-                Ok(Step {
-                    next,
-                    skipped: skipped + 1,
-                }),
-            )),
+            Ok(step) => running.push((job, step)),
             Err(why) => skipping.push((job, Err(why))),
         }
     }

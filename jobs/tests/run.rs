@@ -436,3 +436,206 @@ fn list_and_stats_show_what_there_is() {
     assert!(node.end());
     assert!(db.is("SELECT left_at IS NOT NULL FROM hwheel.node"));
 }
+
+/// Each job looks at what the one before it has left, in a batch and one after another.
+#[test]
+fn a_function_finds_the_session_as_new() {
+    let db = database();
+    db.execute(
+        "CREATE ROLE guest; CREATE SEQUENCE counter;
+        CREATE TABLE seen (key text, what text);
+        CREATE FUNCTION spoil(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            SET timezone = 'Asia/Tokyo';
+            SET LOCAL search_path = pg_catalog;
+            SET default_transaction_isolation = 'serializable';
+            PERFORM set_config('app.tenant', 'A', payload IS NOT DISTINCT FROM 'true');
+            CREATE TEMP TABLE scratch (x int);
+            PERFORM pg_advisory_lock(7), nextval('public.counter');
+            EXECUTE 'PREPARE mine AS SELECT 1';
+            EXECUTE 'DECLARE it CURSOR WITH HOLD FOR SELECT 1';
+            LISTEN something;
+            SET ROLE guest;
+            IF payload = 'false' THEN RAISE EXCEPTION 'as it happens'; END IF;
+        END $$;
+        CREATE FUNCTION look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$
+        DECLARE
+            last text := 'none';
+        BEGIN
+            BEGIN last := lastval()::text; EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END;
+            INSERT INTO public.seen VALUES (key, concat_ws(' ', current_setting('timezone'), current_setting('search_path'),
+                current_setting('default_transaction_isolation'), nullif(current_setting('app.tenant', true), ''), current_user, last,
+                (SELECT count(*) FROM pg_class WHERE relname = 'scratch' AND pg_table_is_visible(oid)),
+                (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+                (SELECT count(*) FROM pg_prepared_statements WHERE from_sql), (SELECT count(*) FROM pg_cursors WHERE is_holdable),
+                (SELECT count(*) FROM pg_listening_channels())));
+        END $$;
+        BEGIN;
+        -- In a batch, with some that fail and all twice; and each alone.
+        SELECT hwheel.schedule(format('%s %s', how, n), d + n * interval '1 ms', sql => CASE n % 2 WHEN 0 THEN 'spoil' ELSE 'look' END,
+            payload => (CASE n % 6 WHEN 2 THEN 'true' WHEN 4 THEN 'false' END)::jsonb, max_attempts => 1, alone => how = 'alone')
+        FROM (SELECT now() + interval '1 s' AS d) x, generate_series(1, 13) n, unnest('{batch,alone}'::text[]) how;
+        COMMIT",
+    );
+    let fresh: String = db.value(
+        "SELECT concat_ws(' ', current_setting('timezone'), current_setting('search_path'), 'read committed', current_user, 'none', 0, 0, 0, 0, 0)",
+    );
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT count(*) = 14 FROM seen");
+    db.wait("SELECT bool_and(state IN ('done', 'dead')) FROM hwheel.job");
+    for row in db.rows("SELECT key, what FROM seen ORDER BY key") {
+        let (key, what): (&str, &str) = (row.get(0), row.get(1));
+        assert_eq!(what, fresh, "{key}");
+    }
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.job WHERE state = 'dead'"),
+        4
+    );
+    assert!(db.is(
+        "SELECT bool_and(last_error LIKE 'as it happens%') FROM hwheel.job WHERE state = 'dead'"
+    ));
+    assert!(db.is("SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory')"));
+}
+
+/// Locks and what else lasts to the end of the transaction pass from job to job in a
+/// batch, but not to or from one that is alone.
+#[test]
+fn a_job_that_is_alone_has_a_transaction_of_its_own() {
+    let db = database();
+    db.execute(
+        "CREATE TABLE seen (key text, transaction text);
+        CREATE FUNCTION look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'INSERT INTO seen VALUES (key, pg_current_xact_id()::text)';
+        BEGIN;
+        SELECT hwheel.schedule('k' || n, d + n * interval '1 us', sql => 'look', alone => n = 4)
+        FROM (SELECT now() + interval '1 s' AS d) x, generate_series(1, 7) n;
+        COMMIT",
+    );
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT count(*) = 7 FROM seen");
+    assert!(db.is("SELECT count(*) = 1 FROM seen WHERE transaction = (SELECT transaction FROM seen WHERE key = 'k4')"));
+    assert!(db.is("SELECT count(DISTINCT transaction) < 7 FROM seen"));
+}
+
+/// A user changes jobs that are due together with a slow function of somebody else.
+#[test]
+fn a_slow_function_delays_no_cancel_and_no_other_job() {
+    let db = database();
+    let schedule = |n: i32| {
+        db.execute(&format!(
+            "BEGIN; SELECT hwheel.schedule('first' || {n}, d, sql => 'note'), hwheel.schedule('slow' || {n}, d + interval '1 us', sql => 'slow')
+            FROM (SELECT now() + interval '1 s' AS d) x;
+            SELECT hwheel.schedule('k{n}-' || i, now() + interval '1 s' + interval '2 us', sql => 'note') FROM generate_series(1, 20) i; COMMIT"
+        ));
+    };
+    db.execute(
+        "CREATE FUNCTION slow(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(3)'",
+    );
+    let _node = db.node_with("one", &["--connections", "2"]);
+    for n in 1..=2 {
+        schedule(n);
+        db.wait(&format!("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database() AND {n} = {n}"));
+        for key in [format!("first{n}"), format!("k{n}-20"), format!("k{n}-1")] {
+            let begin = std::time::Instant::now();
+            db.execute(&format!("SELECT hwheel.cancel('{key}')"));
+            let took = begin.elapsed();
+            assert!(took < Duration::from_secs(1), "{key}: {took:?}");
+        }
+        db.wait(&format!(
+            "SELECT count(*) = 1 FROM hwheel.job WHERE key = 'slow{n}' AND state = 'done'"
+        ));
+        db.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
+        let late: f64 = db.value(&format!(
+            "SELECT max(extract(epoch FROM at - due))::float8 FROM run WHERE key LIKE 'k{n}-%'"
+        ));
+        assert!(late < 1.5, "{late}");
+    }
+    // What ran twice was rolled back once.
+    assert!(db.is("SELECT count(*) = count(DISTINCT key) FROM run"));
+}
+
+/// Whatever zone can be scheduled, a node knows or is known not to know.
+#[test]
+fn no_zone_is_accepted_that_a_node_does_not_know() {
+    let db = database();
+    let _node = db.node("one");
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    for zone in [
+        "posix/Europe/Berlin",
+        "right/UTC",
+        "Factory",
+        "localtime",
+        "europe/berlin",
+    ] {
+        let refusal = db.refusal(&format!(
+            "SELECT hwheel.schedule('z', cron => '0 4 * * *', zone => '{zone}', sql => 'note')"
+        ));
+        assert!(
+            refusal.contains(&format!("there is no time zone \"{zone}\"")),
+            "{refusal}"
+        );
+    }
+    // As pg_timezone_names is slow, without schedule().
+    db.execute(
+        "SELECT hwheel.schedule('z', now(), cron => '0 4 * * *', sql => 'note');
+        INSERT INTO hwheel.job (key, due, occurrence, cron, zone, missed, grace, kind, target, max_attempts, backoff, timeout)
+        SELECT z, '-infinity', now(), cron, z, missed, grace, kind, target, max_attempts, backoff, timeout FROM hwheel.job, hwheel._zones() z",
+    );
+    db.wait("SELECT bool_and(due > '-infinity' OR zone = ANY (unknown_zones)) FROM hwheel.job, hwheel.node");
+    assert!(db.is("SELECT count(*) > 500 AND bool_and(state <> 'dead') FROM hwheel.job"));
+
+    // A node with older zones is asked when a job is scheduled, and leaves those that are
+    // there to others.
+    db.execute("UPDATE hwheel.node SET unknown_zones = '{Asia/Tokyo}'");
+    let schedule =
+        "SELECT hwheel.schedule('t', cron => '0 4 * * *', zone => 'Asia/Tokyo', sql => 'note')";
+    assert!(db
+        .refusal(schedule)
+        .contains("the node \"one\" does not know the time zone \"Asia/Tokyo\""));
+    db.execute("UPDATE hwheel.node SET unknown_zones = '{}'");
+    db.execute(&format!(
+        "BEGIN; {schedule}; UPDATE hwheel.node SET unknown_zones = '{{Asia/Tokyo}}'; COMMIT"
+    ));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(db.is("SELECT due = '-infinity' AND state = 'waiting' FROM hwheel.job WHERE key = 't'"));
+}
+
+#[test]
+fn the_last_missed_run_within_the_grace_is_made() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule(k, every => '20 s', sql => 'note', missed => 'skip', grace => '15 s') FROM unnest('{one,two}'::text[]) k;
+        UPDATE hwheel.job SET due = now() - ago, occurrence = now() - ago
+        FROM (SELECT CASE key WHEN 'one' THEN interval '4 s' ELSE '24 s' END AS ago, id AS i FROM hwheel.job) x WHERE id = i",
+    );
+    let _node = db.node("one");
+    db.wait("SELECT bool_and(due > now()) FROM hwheel.job");
+    for (key, skipped) in [("one", 0), ("two", 1)] {
+        assert_eq!(runs(&db, key), 1, "{key}");
+        let is = format!("SELECT skipped = {skipped} AND due < now() + interval '20 s' FROM hwheel.job WHERE key = '{key}'");
+        assert!(db.is(&is), "{key}");
+    }
+}
+
+/// An application that starts often does not put off its job.
+#[test]
+fn a_job_that_is_registered_again_and_again_runs() {
+    let db = database();
+    let _node = db.node("one");
+    for _ in 0..10 {
+        db.execute("SELECT hwheel.schedule('keep', every => '1 s', sql => 'note', if_exists => 'keep');
+            SELECT hwheel.schedule('keep_time', every => '1 s', sql => 'note', if_exists => 'keep_time')");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(runs(&db, "keep") >= 3 && runs(&db, "keep_time") >= 3);
+}
+
+#[test]
+fn a_node_runs_no_command_unless_it_is_told_to() {
+    let node = std::process::Command::new(env!("CARGO_BIN_EXE_hwheel-jobs"))
+        .args(["run", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(node.stdout).unwrap();
+    assert!(help.contains("[default: sql]"), "{help}");
+}
