@@ -38,8 +38,9 @@
 //! 3. *Listen.* A trigger notifies all nodes when a transaction commits that leaves a
 //!    waiting job due within the window; they claim again. A user who moves or cancels
 //!    a claimed job notifies its owner, which drops the timer.
-//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the rows
-//!    whose fence is as claimed, runs the functions and settles the jobs.
+//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the row of
+//!    each whose fence is as claimed, runs its function, and settles them all. If the
+//!    connection is lost with a batch, each job is marked as running and fired alone.
 //!    Commands and requests: one call marks a batch as running, the node runs them, and
 //!    one call settles those that have ended.
 //! 5. *Settle.* A job is done, or dead, or gets the time of its next run or attempt.
