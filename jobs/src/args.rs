@@ -32,8 +32,53 @@ pub enum Command {
     Run(Run),
     /// Show jobs, the next ones first.
     List(List),
+    /// Show all about the jobs of a key.
+    Show(Show),
     /// Show the number of jobs in each state and how late they fire.
     Stats(Stats),
+    /// Cancel the job of a key, which is deleted.
+    Cancel(Key),
+    /// Move the job of a key to another time.
+    Move(Move),
+    /// Let no run of the job of a key start until it is resumed.
+    Pause(Key),
+    /// Let the paused job of a key run again. What was due meanwhile was missed.
+    Resume(Key),
+    /// Give the last dead job of a key another life, from now.
+    Revive(Key),
+    /// Delete the jobs that ended at least this long ago.
+    Prune(Prune),
+}
+
+#[derive(clap::Args)]
+pub struct Key {
+    /// The key of the job.
+    pub key: String,
+}
+
+#[derive(clap::Args)]
+pub struct Move {
+    /// The key of the job.
+    pub key: String,
+
+    /// "2026-12-24 18:00+01", "tomorrow 06:00" or "+90 min", as PostgreSQL reads it.
+    pub time: String,
+}
+
+#[derive(clap::Args)]
+pub struct Show {
+    /// The key of the jobs.
+    pub key: String,
+
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Prune {
+    /// "30 days", as PostgreSQL reads it.
+    pub age: String,
 }
 
 #[derive(clap::Args)]
@@ -84,13 +129,21 @@ pub struct List {
     /// The number of jobs to show.
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
+
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]
 pub struct Stats {
     /// As text for Prometheus.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub prometheus: bool,
+
+    /// As JSON, one object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -98,6 +151,7 @@ pub enum State {
     Waiting,
     Claimed,
     Running,
+    Paused,
     Done,
     Dead,
 }

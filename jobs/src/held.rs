@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
@@ -53,6 +53,8 @@ struct State {
     /// An answer of the database was lost, so the node may own more than it knows.
     is_unsure: bool,
     is_closing: bool,
+    /// When the node last renewed its lease, and how long that is.
+    lease: Option<(Instant, Duration)>,
 }
 
 impl Held {
@@ -69,6 +71,7 @@ impl Held {
                 offset: SignedDuration::ZERO,
                 is_unsure: false,
                 is_closing: false,
+                lease: None,
             }),
             sql_due: Condvar::new(),
             outside_due: Condvar::new(),
@@ -258,6 +261,31 @@ impl Held {
 
     pub fn set_node(&self, id: Option<i64>) {
         self.lock().node = id;
+    }
+
+    /// The lease was renewed just now.
+    pub fn renewed(&self, lease: Duration) {
+        self.lock().lease = Some((Instant::now(), lease));
+    }
+
+    /// Whether the node can run jobs, in a line. The error says why not.
+    pub fn health(&self) -> Result<String, String> {
+        let state = self.lock();
+        if state.is_closing {
+            return Err("the node is closing".to_owned());
+        }
+        let (Some(id), Some((renewed, lease))) = (state.node, state.lease) else {
+            return Err("the node has not entered".to_owned());
+        };
+        let silent = renewed.elapsed();
+        if silent >= lease {
+            return Err(format!(
+                "node {id} last renewed its lease of {lease:?} {:.1} s ago",
+                silent.as_secs_f64()
+            ));
+        }
+        let held = state.armed.len() + state.sql.len() + state.outside.len();
+        Ok(format!("node {id} holds {held} jobs"))
     }
 
     /// An answer was lost.

@@ -40,7 +40,7 @@ pub fn install(config: &Config) -> Result<(), String> {
     loop {
         match attempt(config) {
             Ok(None) => {
-                println!("the schema hwheel is installed");
+                let _ = crate::look::print("the schema hwheel is installed\n");
                 return Ok(());
             }
             Ok(Some(refusal)) => return Err(refusal),

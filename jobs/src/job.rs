@@ -3,6 +3,7 @@
 use crate::recur::Recurrence;
 use clap::ValueEnum;
 use jiff::Timestamp;
+use std::fmt;
 use std::sync::Arc;
 use tokio_postgres::Row;
 
@@ -24,6 +25,7 @@ pub fn word(value: impl ValueEnum) -> String {
 #[derive(Clone, Debug)]
 pub struct Job {
     pub id: i64,
+    pub key: Arc<str>,
     pub fence: i64,
     pub kind: Kind,
     /// When the next attempt is due, by the database's clock. None: the first run is
@@ -53,6 +55,7 @@ impl From<&Row> for Job {
         };
         Job {
             id: row.get("id"),
+            key: row.get::<_, &str>("key").into(),
             fence: row.get("fence"),
             kind,
             due: row.get("due"),
@@ -64,6 +67,13 @@ impl From<&Row> for Job {
             alone: row.get("alone"),
             is_suspect: row.get("suspect"),
         }
+    }
+}
+
+/// Its number and its key, as in each line of the log about a job.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "job {} {:?}", self.id, self.key)
     }
 }
 

@@ -100,7 +100,7 @@
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
 //! | `install.rs`  | the schema, its migrations, rights for roles                |
-//! | `look.rs`     | list, stats                                                |
+//! | `look.rs`     | list, show, stats, and commands that change one job        |
 
 mod args;
 mod clock;
@@ -123,6 +123,7 @@ mod wheel;
 
 use args::{Args, Command};
 use clap::Parser;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -143,24 +144,28 @@ fn main() -> ExitCode {
     let config = match connect::Config::new(&args.db) {
         Ok(config) => config,
         Err(why) => {
-            eprintln!("hwheel-jobs: --db: {why}");
+            let _ = writeln!(std::io::stderr(), "hwheel-jobs: --db: {why}");
             return ExitCode::from(2);
         }
     };
     let outcome = match args.command {
-        Command::Install(options) if options.grants => {
-            print!("{}", install::GRANTS);
-            Ok(())
-        }
+        Command::Install(options) if options.grants => look::print(install::GRANTS),
         Command::Install(_) => install::install(&config),
         Command::Run(options) => node::run(config, options),
         Command::List(options) => look::list(&config, &options),
+        Command::Show(options) => look::show(&config, &options),
         Command::Stats(options) => look::stats(&config, &options),
+        Command::Cancel(key) => look::act(&config, "cancel", &key, "is cancelled"),
+        Command::Pause(key) => look::act(&config, "pause", &key, "is paused"),
+        Command::Resume(key) => look::act(&config, "resume", &key, "runs again"),
+        Command::Revive(key) => look::act(&config, "revive", &key, "lives again"),
+        Command::Move(options) => look::move_to(&config, &options),
+        Command::Prune(options) => look::prune(&config, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("hwheel-jobs: {why}");
+            let _ = writeln!(std::io::stderr(), "hwheel-jobs: {why}");
             ExitCode::FAILURE
         }
     }

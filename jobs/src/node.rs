@@ -41,7 +41,7 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         let address = listener
             .local_addr()
             .map_err(|e| format!("--metrics {address}: {e}"))?;
-        log::info!("metrics on http://{address}/");
+        log::info!("metrics on http://{address}/metrics, health on /healthz");
         serve_metrics(held.clone(), listener);
     }
 
@@ -148,11 +148,18 @@ pub fn explain(error: &Error) -> String {
 }
 
 fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
-    let text: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || {
-        held.metrics
-            .prometheus(held.len(), held.offset().as_secs_f64())
-    });
-    thread::spawn(move || metrics::serve(&listener, &text));
+    let answer = move |path: &str| match path {
+        "/" | "/metrics" => {
+            let (count, offset) = (held.len(), held.offset().as_secs_f64());
+            ("200 OK", held.metrics.prometheus(count, offset))
+        }
+        "/healthz" => match held.health() {
+            Ok(line) => ("200 OK", line + "\n"),
+            Err(why) => ("503 Service Unavailable", why + "\n"),
+        },
+        _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
+    };
+    thread::spawn(move || metrics::serve(&listener, answer));
 }
 
 /// Gives the jobs back.
@@ -178,6 +185,7 @@ struct Node {
     kinds: Vec<String>,
     capacity: usize,
     window: Duration,
+    lease: Duration,
     /// Time between two claims without notifications.
     turn: Duration,
 }
@@ -187,7 +195,7 @@ impl Node {
         let mut kinds: Vec<String> = options.kinds.iter().copied().map(word).collect();
         kinds.dedup();
         let capacity = options.capacity as usize;
-        let (window, turn) = (Duration::ZERO, Duration::ZERO);
+        let [window, lease, turn] = [Duration::ZERO; 3];
         Node {
             held,
             link,
@@ -195,6 +203,7 @@ impl Node {
             kinds,
             capacity,
             window,
+            lease,
             turn,
         }
     }
@@ -219,11 +228,13 @@ impl Node {
                 .ask(|session| session.query(sql, &[&id, &unknown]))?;
         }
         self.window = window;
+        self.lease = lease;
         self.turn = (window / 2).min(lease / 3);
         self.link
             .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.held.forget();
         self.held.set_node(Some(id));
+        self.held.renewed(lease);
         log::info!(
             "node {id} ({}): window {window:?}, lease {lease:?}",
             self.name
@@ -302,6 +313,7 @@ impl Node {
                     &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
                 )
             })?;
+            self.held.renewed(self.lease);
             metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
             self.arm(&rows);
             if rows.len() < BATCH {

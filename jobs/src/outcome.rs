@@ -68,6 +68,20 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
     let rows = until_answered(held, link, |session| {
         session.query(sql, &[&ids, &fences, &nexts, &skips, &errors])
     });
+    if rows.is_some() {
+        for (job, step) in jobs {
+            match step {
+                Err(why) => {
+                    held.metrics.dead.fetch_add(1, Relaxed);
+                    log::error!("{job} is dead: {}", in_one_line(why));
+                }
+                Ok(step) if step.skipped > 0 => {
+                    log::warn!("{job} skips {} runs that were missed", step.skipped);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
     let rearmed = rows.iter().flatten().filter_map(|row| {
         let (job, _) = jobs
             .iter()
@@ -176,22 +190,23 @@ pub fn take_in<'j>(
             }
             "gone" => {
                 metrics.gone.fetch_add(1, Relaxed);
-                log::debug!("job {id} has passed on");
+                log::debug!("{job} has passed on");
                 continue;
             }
             "done" => {
                 metrics.done.fetch_add(1, Relaxed);
+                log::debug!("{job} is done");
             }
-            "retry" => {
-                metrics.retried.fetch_add(1, Relaxed);
-                log::warn!(
-                    "job {id} failed and is tried again: {}",
-                    row.get::<_, &str>("error")
-                );
-            }
-            _ => {
-                metrics.dead.fetch_add(1, Relaxed);
-                log::error!("job {id} failed for good: {}", row.get::<_, &str>("error"));
+            outcome => {
+                let is_dead = outcome == "dead";
+                let error = in_one_line(row.get("error"));
+                if is_dead {
+                    metrics.dead.fetch_add(1, Relaxed);
+                    log::error!("{job} is dead: {error}");
+                } else {
+                    metrics.retried.fetch_add(1, Relaxed);
+                    log::warn!("{job} failed and is tried again: {error}");
+                }
             }
         }
         if let Some(us) = row.get("late_us") {
@@ -214,6 +229,11 @@ pub fn take_in<'j>(
             held.arm_later(job, SHORTLY);
         }
     }
+}
+
+/// The error of a job may have lines of its own.
+fn in_one_line(error: &str) -> String {
+    error.replace(char::is_control, " ")
 }
 
 /// Asks again after errors of the connection and of the server. None: the node closes,

@@ -119,7 +119,7 @@ fn alone(held: &Held, link: &mut Link, (job, step): (Job, Step)) {
             alone(held, link, (Job { is_suspect, ..job }, step));
         }
     } else if is_disabled(&e) && late < LONGEST_WAIT {
-        log::error!("job {} waits: {}", job.id, db::describe(&e));
+        log::error!("{job} waits: {}", db::describe(&e));
         note(link, &job, &db::describe(&e));
         held.arm_later(job, DISABLED);
     } else {

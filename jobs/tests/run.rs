@@ -3,8 +3,8 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::time::Duration;
-use support::{database, Database};
+use std::time::{Duration, Instant};
+use support::{database, Database, Node, Server, PROGRAM};
 
 /// Runs of the job that are recorded in the table `run`.
 fn runs(db: &Database, key: &str) -> i64 {
@@ -322,7 +322,7 @@ fn both_readers_of_cron_expressions_agree() {
         "SELECT hwheel.schedule('c' || n, cron => e, sql => 'note', zone => 'America/New_York')
         FROM unnest(ARRAY['* * * * *', '*/7 */5 */3 */2 */2', '0-59/59 0,23 1-31 1-12 0-7', '5 4 * * SUN', '5 4 * * sun-sat',
             '0 0 1 JAN-DEC/3 *', '00 09 01 01 07', '59 23 31 12 *', '1,2,3-5,10-20/3 * * feb *', '*/59 */23 */31 */12 */7',
-            '  0   12 * * 1-5 ', '0 0 13 * FRI', '0 0 * JAN,MAR-MAY,DEC MON,WED-FRI', '*/1 * * * *', '5-5 * * * *'])
+            '  0   12 * * 1-5 ', '0 0 13 * FRI', '0 0 * JAN,MAR-MAY,DEC MON,WED-FRI', '*/1 * * * *', '5-5 * * * *', '@daily', '@Hourly', '@weekly', '@monthly', '@yearly', '@annually', '@midnight'])
             WITH ORDINALITY AS x (e, n)",
     );
     db.wait("SELECT bool_and(due > '-infinity' OR state = 'dead') FROM hwheel.job");
@@ -353,6 +353,265 @@ fn a_node_with_little_room_runs_everything() {
     );
     db.wait("SELECT count(*) = 50 FROM hwheel.job WHERE state = 'done'");
     assert_eq!(db.number("SELECT count(*) FROM run"), 50);
+}
+
+/// What the program prints, and whether it succeeds.
+fn run_program(db: &Database, arguments: &[&str]) -> (bool, String) {
+    let output = db.program(arguments);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.success(), text)
+}
+
+#[test]
+fn the_program_shows_and_changes_a_job() {
+    let db = database();
+    let run = |arguments: &[&str]| run_program(&db, arguments);
+    db.execute(
+        "SELECT hwheel.schedule('a', now() + interval '1 h', sql => 'note', payload => '{\"to\": 7}');
+        SELECT hwheel.schedule('a \"b\"', every => '1 h', http => 'https://u:secret@x/y', headers => '{\"X-Key\": \"secret\"}');
+        INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target, max_attempts,
+            backoff, timeout, attempts, finished_at, last_error) VALUES ('a', 'dead', now(), now(), 'once',
+            '0', 'sql', 'note', 1, '1 s', '1 s', 1, now(), E'two\nlines')",
+    );
+    // Live ones first, then what has ended.
+    let (ok, shown) = run(&["show", "a"]);
+    assert!(ok);
+    for line in [
+        "key           a\n",
+        "state         waiting\n",
+        "payload       {\"to\": 7}\n",
+        "\n\nid  ",
+        "last_error    two lines\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let (_, shown) = run(&["show", "a \"b\""]);
+    assert!(
+        shown.contains("https://***@x/y") && shown.contains("X-Key") && !shown.contains("secret"),
+        "{shown}"
+    );
+    let jsons = [
+        &["show", "a \"b\"", "--json"][..],
+        &["list", "--json"],
+        &["stats", "--json"],
+        &["show", "a", "--json"],
+    ];
+    for arguments in jsons {
+        let (ok, text) = run(arguments);
+        assert!(ok && !text.contains("secret"), "{text}");
+        // The database can read each line.
+        for line in text.lines() {
+            let object = db.value::<String>(&format!("SELECT jsonb_typeof($j${line}$j$)"));
+            assert_eq!(object, "object", "{line}");
+        }
+    }
+    let (_, list) = run(&["list", "--json", "--key", "a %"]);
+    let field = |name: &str| db.text(&format!("SELECT $j${list}$j$::jsonb ->> '{name}'"));
+    assert_eq!(
+        (field("key"), field("every"), field("state")),
+        ("a \"b\"".into(), "01:00:00".into(), "waiting".into())
+    );
+
+    // Every change says what it did, and fails without a job.
+    for (arguments, ok, text) in [
+        (&["move", "a", "+90 min"][..], true, "\"a\" is due at "),
+        (&["move", "a", "soon"], false, "invalid input syntax"),
+        (
+            &["move", "b", "+1 h"],
+            false,
+            "no job that is still to run has the key \"b\"",
+        ),
+        (&["pause", "a"], true, "\"a\" is paused"),
+        (
+            &["pause", "b"],
+            false,
+            "no job that is still to run has the key \"b\"",
+        ),
+        (&["list", "--state", "paused"], true, "a    paused"),
+        (&["stats"], true, "paused    1"),
+        (&["resume", "a"], true, "\"a\" runs again"),
+        (&["resume", "a"], false, "no paused job has the key \"a\""),
+        (&["cancel", "a"], true, "\"a\" is cancelled"),
+        (
+            &["cancel", "a"],
+            false,
+            "no job that is still to run has the key \"a\"",
+        ),
+        (&["revive", "a"], true, "\"a\" lives again"),
+        (&["revive", "a"], false, "no dead job has the key \"a\""),
+        (&["prune", "0"], true, "0 jobs are deleted"),
+        (
+            &["show", "nothing"],
+            false,
+            "there is no job with the key \"nothing\"",
+        ),
+    ] {
+        let (was_ok, seen) = run(arguments);
+        assert!(was_ok == ok && seen.contains(text), "{arguments:?}: {seen}");
+        if arguments == ["move", "a", "+90 min"] {
+            assert!(db.is("SELECT due - now() BETWEEN '89 min' AND '90 min' FROM hwheel.job WHERE key = 'a' AND state = 'waiting'"));
+        }
+    }
+}
+
+#[test]
+fn a_paused_job_runs_when_it_is_resumed() {
+    let db = database();
+    let _node = db.node_with("one", &["--kinds", "sql,command"]);
+    db.execute(
+        "SELECT hwheel.schedule('claimed', now() + interval '1 s', sql => 'note');
+        SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
+        SELECT hwheel.schedule('far', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule('running', now(), every => '1 s', command => 'sleep 1')",
+    );
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE key IN ('claimed', 'tick') AND state = 'claimed'");
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'running'");
+    assert!(db.is("SELECT bool_and(hwheel.pause(key)) FROM hwheel.job"));
+    // What has started ends, and counts.
+    db.wait(
+        "SELECT state = 'waiting' AND runs = 1 AND attempts = 0 AND due = 'infinity'
+        AND isfinite(paused_due) FROM hwheel.job WHERE key = 'running'",
+    );
+    let ticks = runs(&db, "tick");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!((runs(&db, "claimed"), runs(&db, "tick")), (0, ticks));
+    // A move and an application that registers its job again leave it paused.
+    db.execute("SELECT hwheel.move('far', now()); SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
+        SELECT hwheel.schedule('claimed', now(), sql => 'note', if_exists => 'keep_time')");
+    assert!(db.is("SELECT bool_and(due = 'infinity' AND isfinite(paused_due)) FROM hwheel.job"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((runs(&db, "far"), runs(&db, "tick")), (0, ticks));
+
+    assert!(db.is("SELECT bool_and(hwheel.resume(key)) FROM hwheel.job"));
+    db.wait(
+        "SELECT count(*) = 2 FROM hwheel.job WHERE key IN ('claimed', 'far') AND state = 'done'",
+    );
+    db.wait(&format!(
+        "SELECT count(*) > {ticks} FROM run WHERE key = 'tick'"
+    ));
+    db.wait("SELECT runs = 2 FROM hwheel.job WHERE key = 'running'");
+    assert_eq!((runs(&db, "claimed"), runs(&db, "far")), (1, 1));
+}
+
+/// A job that is paused while it runs stays paused when its node is lost.
+#[test]
+fn a_job_that_is_paused_while_it_runs_outlives_its_node() {
+    let db = database();
+    let mut a = db.node_with("a", &["--kinds", "command"]);
+    db.execute("SELECT hwheel.schedule('c', now(), command => 'sleep 5')");
+    db.wait("SELECT state = 'running' FROM hwheel.job");
+    assert!(db.is("SELECT hwheel.pause('c')"));
+    a.kill();
+    let _b = db.node_with("b", &["--kinds", "command"]);
+    db.wait(
+        "SELECT state = 'waiting' AND due = 'infinity' AND isfinite(paused_due) FROM hwheel.job",
+    );
+    assert!(db.is("SELECT hwheel.resume('c')"));
+    db.wait("SELECT state = 'running' FROM hwheel.job");
+}
+
+#[test]
+fn each_line_about_a_job_has_its_number_and_its_key() {
+    let db = database();
+    let node = db.node_with("one", &["--kinds", "sql,command"]);
+    db.execute(
+        "CREATE FUNCTION lines(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION E'one\n[2026] forged'; END $$;
+        SELECT hwheel.schedule('retry', now(), sql => 'fail', max_attempts => 2, backoff => '10 ms');
+        SELECT hwheel.schedule(E'odd\nkey', now(), sql => 'lines', max_attempts => 1);
+        SELECT hwheel.schedule('c', now(), command => 'exit 3', max_attempts => 1);
+        SELECT hwheel.schedule('series', now(), every => '1 h', sql => 'fail', max_attempts => 1)",
+    );
+    // As if a node of another version had stored it.
+    db.execute("INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout, cron, zone)
+        VALUES ('cron', '-infinity', now(), 'once', '1 min', 'sql', 'note', 1, '1 s', '1 s', 'x', 'UTC');
+        SELECT pg_notify('hwheel', '0')");
+    db.wait("SELECT count(*) = 5 FROM hwheel.job WHERE state = 'dead'");
+    for text in [
+        "job 1 \"retry\" failed and is tried again: it does not work (P0001)",
+        "job 1 \"retry\" is dead: it does not work (P0001)",
+        "job 2 \"odd\\nkey\" is dead: one [2026] forged (P0001)",
+        "job 3 \"c\" is dead: exit status 3",
+        "job 4 \"series\" is dead: it does not work (P0001)",
+        "\"cron\" is dead: \"x\": it has 1 fields instead of five",
+    ] {
+        node.wait_for_log(text);
+    }
+}
+
+/// The answer to a request of a path.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn metrics_address(node: &Node) -> String {
+    node.wait_for_log("metrics on http://127.0.0.1:");
+    let log = node.log();
+    let (_, rest) = log.split_once("metrics on http://").unwrap();
+    rest.split('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn healthz_says_whether_the_node_can_run_jobs() {
+    let server = Server::start();
+    let db = server.database();
+    server.down("fast");
+    let node = db.spawn("one", &["--metrics", "127.0.0.1:0"]);
+    let address = metrics_address(&node);
+    let health = || get(&address, "/healthz");
+    let wait = |text: &str| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !health().contains(text) {
+            assert!(Instant::now() < end, "{text}: {}", health());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert!(health().starts_with("HTTP/1.1 503 "));
+    wait("the node has not entered");
+    server.up();
+    wait("node 1 holds 0 jobs");
+    assert!(health().starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(get(&address, "/other").starts_with("HTTP/1.1 404 "));
+    assert!(get(&address, "/metrics").contains("hwheel_jobs_held 0"));
+    // Longer than the lease.
+    server.down("fast");
+    wait("node 1 last renewed its lease of 1.5s");
+    assert!(health().starts_with("HTTP/1.1 503 "));
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('k' || i, now() + interval '1 h', sql => 'note', payload => to_jsonb(repeat('x', 1000)))
+        FROM generate_series(1, 500) i");
+    for arguments in [
+        "stats",
+        "stats --prometheus",
+        "stats --json",
+        "list --limit 500",
+        "list --limit 500 --json",
+        "show k1",
+        "install",
+        "--help",
+    ] {
+        let output = std::process::Command::new("/bin/sh")
+            .args([
+                "-c",
+                &format!("{{ sleep 0.3; {PROGRAM} {arguments}; echo $? >&2; }} | true"),
+            ])
+            .env("DATABASE_URL", &db.url)
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "0\n",
+            "{arguments}"
+        );
+    }
 }
 
 #[test]
@@ -410,21 +669,7 @@ fn list_and_stats_show_what_there_is() {
         assert!(text.contains(line), "{text}");
     }
     // The node has bound a free port and said which.
-    node.wait_for_log("metrics on http://127.0.0.1:");
-    let log = node.log();
-    let address = log
-        .split("metrics on http://")
-        .nth(1)
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = get(&metrics_address(&node), "/metrics");
     for line in [
         "HTTP/1.1 200 OK",
         "hwheel_jobs_done_total 1",

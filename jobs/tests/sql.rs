@@ -592,7 +592,7 @@ fn three_roles_can_do_their_work_and_no_more() {
     client("app")
         .batch_execute("SELECT hwheel.revive('c'); SELECT hwheel.prune('0')")
         .unwrap();
-    for arguments in [&["list"][..], &["stats"]] {
+    for arguments in [&["list"][..], &["stats"], &["show", "d"]] {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_hwheel-jobs"))
             .args(arguments)
             .env("DATABASE_URL", url("reader"))
@@ -614,6 +614,7 @@ fn three_roles_can_do_their_work_and_no_more() {
             "SELECT hwheel.schedule('x', now(), sql => 'pg_catalog.now')",
         ),
         ("reader", "SELECT hwheel.cancel('d')"),
+        ("reader", "SELECT headers FROM hwheel.job"),
         ("app", "UPDATE hwheel.settings SET payload_limit = 7"),
         ("app", "SELECT hwheel._enter('x', 2)"),
         ("node", "UPDATE hwheel.settings SET payload_limit = 7"),

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
 
 /// A server of its own in a temporary directory. It ends with this process, however
 /// that ends: a shell waits for the end of a pipe, stops it and removes the directory.
