@@ -57,11 +57,7 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     }
     if is_shared(&config, &mut node.link) {
         leave(link(" leave"), &held)?;
-        return Err(
-            "a pooler in transaction mode is before the database: a node needs session \
-            mode, or none"
-                .to_owned(),
-        );
+        return Err(POOLER.to_owned());
     }
     let mut workers = Vec::new();
     for n in 1..=options.connections {
@@ -93,6 +89,9 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+const POOLER: &str =
+    "a pooler in transaction mode is before the database: a node needs session mode, or none";
 
 /// Why the node ends without having been asked to.
 static REASON: OnceLock<String> = OnceLock::new();
@@ -137,6 +136,10 @@ pub fn explain(error: &Error) -> String {
             | &SqlState::INVALID_SCHEMA_NAME
             | &SqlState::UNDEFINED_TABLE,
         ) => "the schema hwheel is not there: run hwheel-jobs install".to_owned(),
+        // Another client has the session in which the statement was prepared.
+        Some(&SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT) => {
+            POOLER.to_owned()
+        }
         _ if db::is_refused(error) => {
             format!(
                 "the database refuses the connection: {}",

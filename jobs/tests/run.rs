@@ -457,9 +457,10 @@ fn the_program_shows_and_changes_a_job() {
 #[test]
 fn a_paused_job_runs_when_it_is_resumed() {
     let db = database();
+    db.execute("UPDATE hwheel.settings SET window_length = '10 s'");
     let _node = db.node_with("one", &["--kinds", "sql,command"]);
     db.execute(
-        "SELECT hwheel.schedule('claimed', now() + interval '1 s', sql => 'note');
+        "SELECT hwheel.schedule('claimed', now() + interval '4 s', sql => 'note');
         SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
         SELECT hwheel.schedule('far', now() + interval '1 h', sql => 'note');
         SELECT hwheel.schedule('running', now(), every => '1 s', command => 'sleep 1')",
@@ -473,7 +474,7 @@ fn a_paused_job_runs_when_it_is_resumed() {
         AND isfinite(paused_due) FROM hwheel.job WHERE key = 'running'",
     );
     let ticks = runs(&db, "tick");
-    std::thread::sleep(Duration::from_millis(1500));
+    db.wait("SELECT now() > paused_due + interval '500 ms' FROM hwheel.job WHERE key = 'claimed'");
     assert_eq!((runs(&db, "claimed"), runs(&db, "tick")), (0, ticks));
     // A move and an application that registers its job again leave it paused.
     db.execute("SELECT hwheel.move('far', now()); SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
