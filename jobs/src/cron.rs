@@ -2,10 +2,11 @@
 //!
 //! A *fixed* expression names its hours and minutes: neither field begins with a star.
 //! Lists, ranges and steps of numbers are fixed too. When the clocks go forward, a fixed
-//! time that is skipped runs at the end of the gap; several of them are one run. When
-//! the clocks go back, a fixed time does not run again. The other expressions, such as
-//! `*/10 * * * *`, follow the clocks as they are. Cron takes a change of three hours or
-//! more for a correction: a fixed time runs as often as the clocks show it.
+//! time that is skipped runs at the end of the gap. Several of them are one run, because
+//! a run is named by its time; Debian's cron makes one for each. When the clocks go back,
+//! a fixed time does not run again. The other expressions, such as `*/10 * * * *`, follow
+//! the clocks as they are. Cron takes a change of three hours or more for a correction: a
+//! fixed time runs as often as the clocks show it.
 //!
 //! ```text
 //! 30 2,14 * * *       30 and 2,14 are fixed

@@ -209,6 +209,13 @@ fn tls_is_as_strict_as_sslmode_says() {
     )]);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
 
+    if db.is("SELECT current_setting('server_version_num')::int >= 170000") {
+        let direct = "sslmode=verify-full sslnegotiation=direct sslrootcert=ca.crt";
+        try_all(&[("localhost", direct, ok)]);
+    } else {
+        skip("sslnegotiation=direct needs PostgreSQL 17");
+    }
+
     // The same from variables and from the files of the user.
     let home = tempfile::tempdir().unwrap();
     let files = home.path().join(".postgresql");
