@@ -4,7 +4,7 @@
 #   make install-jobs the program, and a unit for systemd; uninstall-jobs
 #   make demo-jobs    a job that fires on the second of two nodes
 #   make check-jobs   some of the tests, as part of `make test`
-#   make test-jobs    all of them, against real servers, four minutes
+#   make test-jobs    all of them, against real servers, six minutes
 #   make bench-jobs   a million jobs; writes the end of README.md, eight minutes
 #
 # The tests and the benchmark start a server of their own.
