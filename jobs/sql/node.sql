@@ -177,7 +177,7 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._lock(id bigint, fence bigint, state text, OUT outcome text,
 	OUT key text, OUT occurrence timestamptz, OUT target text, OUT payload jsonb, OUT run_as name,
 	OUT traceparent text)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
 	SELECT 'taken', j.key, j.occurrence, j.target, j.payload, j.run_as, j.traceparent
 		INTO outcome, key, occurrence, target, payload, run_as, traceparent
@@ -272,7 +272,7 @@ BEGIN
 	UNLISTEN *;
 	DISCARD TEMP;
 	DISCARD SEQUENCES;
-	FOR prepared IN SELECT name FROM pg_prepared_statements WHERE from_sql LOOP
+	FOR prepared IN SELECT name FROM pg_prepared_statement() WHERE from_sql LOOP
 		EXECUTE format('DEALLOCATE %I', prepared);
 	END LOOP;
 END $$;

@@ -28,7 +28,7 @@ const BUDGET: SignedDuration = SignedDuration::from_millis(200);
 const LONGEST_BATCH: Duration = Duration::from_millis(500);
 
 /// A function that ends within this time is not slow.
-const QUICK: Duration = Duration::from_millis(100);
+const QUICK: Duration = Duration::from_millis(200);
 
 /// How long a job waits if the server cannot work, as with a full disk.
 const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs(10);
