@@ -55,8 +55,8 @@ pub struct Client {
     /// None only while it is dropped.
     runtime: Option<Runtime>,
     client: tokio_postgres::Client,
-    /// Ends with the connection, and returns why that ended.
-    reader: JoinHandle<Option<tokio_postgres::Error>>,
+    /// Ends with the connection, and returns why that ended. None: a call has said why.
+    reader: Option<JoinHandle<Option<tokio_postgres::Error>>>,
     notifications: UnboundedReceiver<Notification>,
     /// How long a call may take.
     deadline: Duration,
@@ -97,7 +97,7 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
     Ok(Client {
         runtime: Some(runtime),
         client,
-        reader,
+        reader: Some(reader),
         notifications,
         deadline,
     })
@@ -130,9 +130,10 @@ impl Client {
 
     /// Why the connection has ended, as the server said it.
     fn end(&mut self) -> Option<tokio_postgres::Error> {
-        let runtime = self.runtime.as_ref().expect("not dropped yet");
-        let reader = &mut self.reader;
-        let end = runtime.block_on(async { tokio::time::timeout(SILENCE, reader).await });
+        let reader = self.reader.take()?;
+        let end = self
+            .runtime()
+            .block_on(async { tokio::time::timeout(SILENCE, reader).await });
         end.ok()?.ok()?
     }
 
@@ -443,6 +444,29 @@ mod tests {
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         backoff.reset();
         assert_eq!(backoff.next().as_millis(), 100);
+    }
+
+    /// A server that accepts a session and then goes away.
+    #[test]
+    fn a_connection_that_has_ended_fails_each_call() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 8]).unwrap();
+            // AuthenticationOk, ReadyForQuery.
+            stream
+                .write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")
+                .unwrap();
+        });
+        let words = format!("host=127.0.0.1 port={port} user=nobody sslmode=disable");
+        let mut client = connect(&Config::new(&words).unwrap(), "test").unwrap();
+        server.join().unwrap();
+        for _ in 0..3 {
+            let error = client.batch_execute("SELECT 1").unwrap_err();
+            assert_eq!(failure(&error), Failure::Connection);
+        }
     }
 
     #[test]
