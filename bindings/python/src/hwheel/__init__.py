@@ -2,6 +2,7 @@
 
 * `Wheel` calls Python functions, with times in seconds as in asyncio.
 * `AsyncioWheel` does so inside an asyncio event loop.
+* `loop_factory` makes event loops whose own timers are in a wheel.
 * `EventWheel` hands out integers in batches, with times in nanoseconds. It is the fast
   way, and the other two use it.
 
@@ -26,6 +27,7 @@ from .events import (
     EventWheel,
     version,
 )
+from .loop import loop_factory
 from .wheel import Timer, Wheel
 
 __all__ = [
@@ -45,5 +47,6 @@ __all__ = [
     "Timeout",
     "Timer",
     "Wheel",
+    "loop_factory",
     "version",
 ]
