@@ -134,7 +134,7 @@ impl Wheel {
 /// # Errors
 /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a
 /// [`Time`](crate::Time) out of range; [`Error::Shutdown`] if the wheel was drained, or
-/// in a forked child. While a wheel is stopped, its futures wait.
+/// in a forked child. While a wheel is stopped, it wakes no future.
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct Sleep {
@@ -231,17 +231,15 @@ impl Future for Sleep {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.is_over {
+        // The tick of the timer may be still to come.
+        let latest = self.due?.saturating_add(nanos(self.slack));
+        if self.is_over || self.wheel.has_passed(latest) {
             self.wheel.host().check()?;
+            self.is_over = true;
             self.cancel();
             return Poll::Ready(Ok(()));
         }
         let Some((_, place)) = &self.armed else {
-            if self.wheel.has_passed(self.due?) {
-                self.wheel.host().check()?;
-                self.is_over = true;
-                return Poll::Ready(Ok(()));
-            }
             self.armed = Some(self.arm(context.waker())?);
             return Poll::Pending;
         };

@@ -3,7 +3,6 @@
 use super::error::Error;
 use super::event::Event;
 use super::wheel::Wheel;
-use crate::runtime::drive::Bounds;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,13 +30,13 @@ impl Wake for Woken {
 
 /// Virtual time, for tests: on a manual clock a sleep of an hour takes no time.
 impl Wheel {
-    /// Moves a manual clock to the next expiry, and fires what is due then, as
-    /// [`advance`](Wheel::advance). `None` if no timer is pending. The clock may stop before
-    /// the next timer, and fire none, after timers were cancelled or moved: see
-    /// [`next_expiry`](Wheel::next_expiry).
+    /// Moves a manual clock until a timer fires, and fires all that are due then, as
+    /// [`advance`](Wheel::advance). `None` if no timer is pending.
     ///
-    /// An executor calls this when all of its tasks wait:
-    /// [`block_on`](Wheel::block_on) does, and so does tokio's, in `on_thread_park`.
+    /// An executor calls this when all of its tasks wait, as
+    /// [`block_on`](Wheel::block_on) does. For tokio's current-thread runtime,
+    /// `on_thread_park` of its builder is the place. If a timer has fired there, spawn an
+    /// empty task, so that the runtime looks again instead of parking.
     ///
     /// # Errors
     /// As [`advance`](Wheel::advance).
@@ -48,13 +47,17 @@ impl Wheel {
         &self,
         events: &'e mut [Event],
     ) -> Result<Option<&'e [Event]>, Error> {
-        match self.next_expiry()? {
-            Some(next) => self.advance(next, events).map(Some),
-            // Or the error of a clock that is not manual.
-            None => self
-                .advance_within(Bounds::new(), self.now()?, &mut [])
-                .map(|_| None),
+        let before = self.stats()?.fired;
+        // Where timers were cancelled or moved, the next expiry may be too early.
+        while let Some(next) = self.next_expiry()? {
+            let filled = self.advance(next, events)?.len();
+            if self.stats()?.fired != before {
+                return Ok(Some(&events[..filled]));
+            }
         }
+        // Or the error of a clock that is not manual.
+        self.advance(self.now()?, &mut [])?;
+        Ok(None)
     }
 
     /// Runs a future to its end on the calling thread. Whenever the future waits, the manual
