@@ -8,7 +8,7 @@
 
 Errors are `OSError` in the library's words, with its `errno`: ESTALE the timer no longer
 exists, ENOSPC too many timers, EBUSY another thread drives, ESHUTDOWN drained or a
-forked child, EINVAL a bad argument or a closed wheel. A negative time is a ValueError.
+forked child, EINVAL a bad argument. A negative time and a closed wheel are a ValueError.
 """
 
 from .aio import AsyncioWheel, Timeout
