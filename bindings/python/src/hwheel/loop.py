@@ -12,9 +12,13 @@ import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Protocol, Type
 
-from ._native import lib
-from .events import ABS, NEVER, Clock, Event, EventWheel
+from ._native import ffi, lib
+from .events import ABS, Clock, Event, EventWheel, check
 from .wheel import nanoseconds
+
+
+_U64 = ffi.typeof("uint64_t *")
+_FAR = 9e9  # seconds; 2^63 ns are a little more
 
 
 class Follower(Protocol):
@@ -32,15 +36,16 @@ class _Handle(asyncio.TimerHandle):
     _timer: int
 
 
-def _caller(handle: Any) -> asyncio.TimerHandle:
-    """The handle, made one call further out: in debug mode it keeps the line of its making."""
-    if getattr(handle, "_source_traceback", None):
-        del handle._source_traceback[-1]
-    return handle  # type: ignore[no-any-return]
+def _caller(handle: Any) -> None:
+    """In debug mode a handle keeps the line of its making, which is the caller's."""
+    del handle._source_traceback[-1]
 
 
 class _Timers:
     """The timers of a loop. Among the bases of a class it precedes the loop's own class."""
+
+    _is_exact = False
+    """Whether times are not rounded up by a nanosecond."""
 
     def __init__(self, *args: Any, wheel: EventWheel) -> None:
         self._timers = wheel
@@ -61,7 +66,10 @@ class _Timers:
     ) -> asyncio.TimerHandle:
         if delay is None:
             raise TypeError("delay must not be None")
-        return _caller(self.call_at(self.time() + delay, callback, *args, context=context))
+        handle = self.call_at(self.time() + delay, callback, *args, context=context)
+        if handle._source_traceback:  # type: ignore[attr-defined]
+            _caller(handle)
+        return handle
 
     def call_at(
         self,
@@ -74,20 +82,29 @@ class _Timers:
             raise TypeError("when cannot be None")
         self._check(callback)
         has_passed = when <= self.time()
-        time_ns = 0 if has_passed else nanoseconds(when)
+        if has_passed:
+            time_ns = 0
+        elif self._is_exact or not when < _FAR:
+            time_ns = nanoseconds(when)
+        else:  # Cheaper, and never early.
+            time_ns = int(when * 1e9) + 1
         handle = _Handle(when, callback, args, self, context)  # type: ignore[arg-type]
+        if handle._source_traceback:  # type: ignore[attr-defined]
+            _caller(handle)
         handle._cookie = 0
         if has_passed:
             self._run_soon(handle)
-            return _caller(handle)
+            return handle
         cookie = handle._cookie = next(self._cookies)
         self._armed[cookie] = handle
         try:
-            handle._timer = self._timers.once(time_ns, cookie, ABS)
+            out = ffi.new(_U64)
+            check(lib.hwheel_once(self._timers._wheel, time_ns, ffi.NULL, cookie, ABS, out))
+            handle._timer = out[0]
         except BaseException:
             self._armed.pop(cookie, None)
             raise
-        return _caller(handle)
+        return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         # It may be of the loop's own timers.
@@ -134,6 +151,7 @@ class _OnAsyncio(_Timers):
         super().__init__(*args, wheel=wheel)
         # The time of virtual time.
         self._now_ns: Optional[int] = 0 if is_virtual else None
+        self._is_exact = is_virtual
         self._followers: List[Follower] = []
         self._elsewhere = 0
         loop: Any = self
