@@ -22,6 +22,19 @@ test-packages: $(STAGE)/.done
 		HWHEEL_VERSION=$(VERSION) bindings/run.sh package.sh '$(abspath $(BUILD)/packages)' \
 		$(PACKAGES)
 
+# The tests of the languages' own timers, run on ours. They come from checkouts that the
+# caller names; bindings/suites/run.sh has the rest.
+SUITES ?= $(sort $(patsubst bindings/suites/%/suite.sh,%,$(wildcard bindings/suites/*/suite.sh)) \
+	$(filter-out run,$(patsubst bindings/suites/%.sh,%,$(wildcard bindings/suites/*.sh))))
+.PHONY: test-suites
+test-suites: $(STAGE)/.done
+	$(call say,TEST,suites)
+	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
+		CARGO='$(CARGO)' NODE='$(abspath $(NODE))' CPYTHON='$(abspath $(CPYTHON))' \
+		NETTY='$(abspath $(NETTY))' JDK='$(abspath $(JDK))' GO='$(abspath $(GO))' \
+		TOKIO='$(abspath $(TOKIO))' \
+		bindings/suites/run.sh '$(abspath $(BUILD)/suites)' $(SUITES)
+
 # Each language beside its own timers. Writes the tables of docs/BINDINGS.md.
 .PHONY: bench-bindings
 bench-bindings: $(STAGE)/.done
