@@ -13,8 +13,8 @@ import java.util.Optional;
 /**
  * A lock-free timing wheel that writes a batch of {@link Events}.
  *
- * <p>Times are nanoseconds or a {@link Duration}; a negative one is an
- * {@link IllegalArgumentException}. Cookies are any 64 bits. The handle of a timer is
+ * <p>Times are nanoseconds or a {@link Duration}; a negative one, and one longer than 292
+ * years, is an {@link IllegalArgumentException}. Cookies are any 64 bits. The handle of a timer is
  * a long; a stale one is ESTALE and never touches another timer.
  *
  * <p>Any thread may arm and cancel, without a lock. One thread at a time calls
@@ -378,10 +378,8 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. The time is rounded up to milliseconds, at most 24 days. */
     public boolean await(Duration timeout) {
-        long ms = nanoseconds(timeout) / 1_000_000;
-        if (ms < Integer.MAX_VALUE && nanoseconds(timeout) % 1_000_000 != 0) {
-            ms++;
-        }
+        long ns = nanoseconds(timeout);
+        long ms = ns / 1_000_000 + (ns % 1_000_000 == 0 ? 0 : 1);
         return await((int) Math.min(ms, Integer.MAX_VALUE));
     }
 
@@ -401,15 +399,15 @@ public final class Wheel implements AutoCloseable {
         }
     }
 
-    /** A duration too long for a long is NEVER. */
-    static long nanoseconds(Duration duration) {
+    /** The 2^63 nanoseconds of a long are 292 years. */
+    private static long nanoseconds(Duration duration) {
         if (duration.isNegative()) {
             throw new IllegalArgumentException("a negative duration: " + duration);
         }
         try {
             return duration.toNanos();
         } catch (ArithmeticException e) {
-            return NEVER;
+            throw new IllegalArgumentException("longer than 292 years: " + duration, e);
         }
     }
 
