@@ -11,7 +11,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ThreadFactory;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -334,7 +333,11 @@ public final class Timers implements AutoCloseable {
 
     /** Zero for a time that has passed, and 292 years for a longer one. */
     private static long nanoseconds(Duration delay) {
-        return delay.isNegative() ? 0 : TimeUnit.NANOSECONDS.convert(delay);
+        try {
+            return Math.max(0, delay.toNanos());
+        } catch (ArithmeticException e) {
+            return delay.isNegative() ? 0 : Wheel.NEVER;
+        }
     }
 
     private void open() {
