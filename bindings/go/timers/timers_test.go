@@ -512,6 +512,15 @@ func TestClose(t *testing.T) {
 		go func() {
 			defer users.Done()
 			for timers.AfterFunc(time.Hour, func() {}).Err() == nil {
+				timer, ticker := timers.NewTimer(time.Millisecond), timers.NewTicker(1)
+				_, cancel := timers.WithTimeout(context.Background(), time.Millisecond)
+				timers.Sleep(time.Microsecond)
+				<-timers.After(0)
+				timer.Reset(0)
+				ticker.Reset(time.Hour)
+				timer.Stop()
+				ticker.Stop()
+				cancel()
 			}
 		}()
 	}

@@ -402,6 +402,25 @@ class TimersTest {
             WheelTest.refuses(() -> one.setCorePoolSize(0));
             WheelTest.refuses(() -> one.scheduleAtFixedRate(NOTHING, 1, 0, TimeUnit.DAYS));
             WheelTest.refuses(() -> one.scheduleWithFixedDelay(NOTHING, 1, -1, TimeUnit.DAYS));
+            try (Timers timers = new Timers()) {
+                for (Runnable call : List.<Runnable>of(
+                        () -> one.execute(null), () -> one.schedule(NOTHING, 1, null),
+                        () -> one.scheduleAtFixedRate(null, 1, 1, TimeUnit.DAYS),
+                        () -> one.scheduleWithFixedDelay(NOTHING, 1, 1, null),
+                        () -> one.submit((Runnable) null), () -> timers.delay(null),
+                        () -> timers.schedule(null, MS), () -> timers.orTimeout(null, MS),
+                        () -> timers.delayedExecutor(null),
+                        () -> timers.delayedExecutor(MS, null),
+                        () -> timers.delayedExecutor(MS).execute(null))) {
+                    try {
+                        call.run();
+                        throw new AssertionError("null is taken");
+                    } catch (NullPointerException e) {
+                        // As it should be.
+                    }
+                }
+                WheelTest.equal(timers.pending(), 0L);
+            }
         }
     }
 

@@ -506,8 +506,7 @@ public final class Timers implements AutoCloseable {
         Thread.interrupted(); // The next task must not see it.
     }
 
-    /** Hands an exception to the handler of the driver. */
-    public void report(Throwable e) {
+    private void report(Throwable e) {
         try {
             driver.getUncaughtExceptionHandler().uncaughtException(driver, e);
         } catch (Throwable ignored) {
