@@ -69,13 +69,13 @@ public final class Wheel implements AutoCloseable {
     }
 
     /**
-     * The counts of a wheel; exact while no thread uses it. The members are those of
-     * {@code struct hwheel_stats}.
+     * The counts of a wheel; exact while no thread uses it. The members are named as those
+     * of {@code struct hwheel_stats}.
      */
     public record Stats(
             long live, long fired, long missed, long unclaimed, long sweeps, long wakeups,
-            long kicks, long pushes, long repeats, long slabBytes, long armed, long rearmed,
-            long quiet, long cancelled, long drained, long pending, long entries, long dead,
+            long kicks, long pushes, long slabBytes, long armed, long rearmed,
+            long cancelled, long drained, long pending, long entries,
             long queued, long[] lateness, long dropped) {
         private static final int LATENESS = 40;
         private static final int BYTES = 168 + 8 * LATENESS;
@@ -84,9 +84,14 @@ public final class Wheel implements AutoCloseable {
             s.position(8);
             return new Stats(
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), readLateness(s), s.getLong());
+                    s.getLong(), s.getLong(), skip(s).getLong(), s.getLong(), s.getLong(),
+                    skip(s).getLong(), s.getLong(), s.getLong(), s.getLong(),
+                    skip(s).getLong(), readLateness(s), s.getLong());
+        }
+
+        /** Steps over a count that says nothing to a caller. */
+        private static ByteBuffer skip(ByteBuffer s) {
+            return s.position(s.position() + 8);
         }
 
         private static long[] readLateness(ByteBuffer s) {
