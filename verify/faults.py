@@ -211,21 +211,23 @@ def try_all(rung, mine):
     copy, wrong = copy_of(rung), 0
     copy_sources(copy)
     built = build(rung)
-    for test in sorted({test for _, test in mine}):
+    for test in sorted({test for _, tests in mine for test in tests}):
         if (what := verdict(rung, built, test, SHORT)) != "passes":
             print(f"  {rung} {test} {what} without a fault", flush=True)
             wrong += 1
-    for fault, test in mine:
+    for fault, tests in mine:
         fault.plant(copy)
         try:
-            what = verdict(rung, build(rung), test, LONG)
+            planted = build(rung)
+            said = {test: verdict(rung, planted, test, LONG) for test in tests}
         except subprocess.CalledProcessError:
-            what = "does not compile"
+            said = dict.fromkeys(tests, "does not compile")
         finally:
             copy_sources(copy)
-        said = "caught" if what == "fails" else f"NOT CAUGHT, {what}:"
-        print(f"  {fault.name:40} {said} by {rung} {test}", flush=True)
-        wrong += what != "fails"
+        for test, what in said.items():
+            how = "caught" if what == "fails" else f"NOT CAUGHT, {what}:"
+            print(f"  {fault.name:40} {how} by {rung} {test}", flush=True)
+            wrong += what != "fails"
     return wrong
 
 
@@ -242,7 +244,8 @@ def main():
     tried, wrong = 0, 0
     for rung in rungs:
         its = [f for f in faults if not names or f.name in names]
-        mine = [(f, test) for f in its for r, test in f.tests if r == rung]
+        mine = [(f, [test for r, test in f.tests if r == rung]) for f in its]
+        mine = [(f, tests) for f, tests in mine if tests]
         if mine:
             tried += len(mine)
             wrong += try_all(rung, mine)
