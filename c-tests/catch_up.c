@@ -20,9 +20,9 @@ static void a_leap_over_nothing_takes_no_time(void)
 
 		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
 		CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
-		begin = ktap_clock();
+		begin = ktap_cpu();
 		CHECK_EQ(hwheel_advance(w, INT64_MAX, NULL, 0, NULL), 0);
-		CHECK(ktap_clock() - begin < 100 * MS);
+		CHECK(ktap_cpu() - begin < 100 * MS);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -38,7 +38,7 @@ static void far_timers_are_not_gone_through_again_and_again(void)
 
 	for (int i = 0; i < TIMERS; i++)
 		CHECK_EQ(hwheel_once(w, rnd() % (UINT64_C(1) << 54), NULL, 0, 0, NULL), 0);
-	begin = ktap_clock();
+	begin = ktap_cpu();
 	do {
 		n = hwheel_advance(w, UINT64_C(1) << 55, events, 64, NULL);
 		CHECK(n >= 0);
@@ -48,7 +48,7 @@ static void far_timers_are_not_gone_through_again_and_again(void)
 		}
 		fired += n;
 	} while (n == 64);
-	CHECK(ktap_clock() - begin < SEC);
+	CHECK(ktap_cpu() - begin < SEC);
 	CHECK_EQ(fired, TIMERS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

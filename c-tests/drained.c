@@ -92,9 +92,9 @@ static void its_clock_leaps_over_nothing(void)
 
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
-	begin = ktap_clock();
+	begin = ktap_cpu();
 	CHECK_EQ(hwheel_advance(w, INT64_MAX, NULL, 0, NULL), 0);
-	CHECK(ktap_clock() - begin < 100 * MS);
+	CHECK(ktap_cpu() - begin < 100 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

@@ -3,6 +3,7 @@
  * timers and threads, whatever the pattern of calls, and whether or not anybody drives.
  */
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -507,6 +508,52 @@ static void threads_that_come_and_go_leave_nothing(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+/* What the allocator has given out. */
+static uint64_t heap(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+#endif
+
+/* Of many keys few are left, whether the others were deleted or have fired. */
+static void keys_that_are_gone_take_no_memory(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+	enum { KEYS = 200000, ONE_OF = 500, LEFT = KEYS / ONE_OF };
+
+	for (int fire = 0; fire < 2; fire++) {
+		struct hwheel *w = ktap_manual(0, 0, 0, 0);
+		uint64_t before = heap();
+
+		for (int round = 0; round < 2; round++) {
+			for (uint64_t i = 0; i < KEYS; i++)
+				CHECK(hwheel_key_set(w, NUMBER(i), (i % ONE_OF ? 1 : 100) * SEC,
+						     a_callback, i, 0) >= 0);
+			CHECK(heap() - before > KEYS * 48);
+			if (fire)
+				CHECK_EQ(hwheel_advance(w, ktap_now(w) + 2 * SEC, NULL, 0, NULL), 0);
+			for (uint64_t i = 0; i < KEYS && !fire; i++)
+				if (i % ONE_OF)
+					CHECK_EQ(hwheel_key_delete(w, NUMBER(i)), 1);
+			/* 64 tables, each with room for some keys */
+			CHECK(heap() - before < 64 * 16 * 80 + LEFT * 640);
+			CHECK_EQ(stats(w).live, LEFT);
+			for (uint64_t i = 0; i < KEYS; i++)
+				CHECK_EQ(hwheel_key_pending(w, NUMBER(i)), i % ONE_OF == 0);
+		}
+		for (uint64_t i = 0; i < KEYS; i += ONE_OF)
+			CHECK_EQ(hwheel_key_delete(w, NUMBER(i)), 1);
+		CHECK_EQ(stats(w).live, 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+#else
+	SKIP("the C library does not say what its allocator has given out");
+#endif
+}
+
 /* With one timer each, which one thread arms in turn. */
 static void a_wheel_takes_little_memory(void)
 {
@@ -583,6 +630,7 @@ static const struct ktap_test tests[] = {
 	TEST(threads_take_no_memory_for_each_slot),
 	TEST(threads_that_share_timers_stay_bounded),
 	TEST(threads_that_come_and_go_leave_nothing),
+	TEST(keys_that_are_gone_take_no_memory),
 	TEST(a_wheel_takes_little_memory),
 	TEST(memory_that_is_locked),
 };

@@ -1071,7 +1071,7 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * Context: any thread, also in a callback. Briefly takes one of 64 locks,
  * chosen by the key; no callback runs under it. Calls the allocator for a key
  * of more than 30 bytes and when the table grows. The table takes 70 to 150
- * bytes for each key.
+ * bytes for each key. It shrinks when less than an eighth of it is used.
  */
 HWHEEL_MUST_CHECK
 int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
@@ -1116,8 +1116,8 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
- * Calls the allocator only to free memory: that of a key of more than 30
- * bytes, and that of a large table that is empty.
+ * Calls the allocator only to free the memory of a key of more than 30 bytes, and
+ * to move a large table that is mostly empty to a smaller one.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 

@@ -136,7 +136,7 @@ impl Ring {
     }
 
     /// Whether there is room. It stays true until the producer pushes. Producer only.
-    #[cfg(test)]
+    #[cfg(loom)]
     pub fn has_room(&self) -> bool {
         self.room().is_some()
     }

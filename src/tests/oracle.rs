@@ -211,9 +211,10 @@ impl Pair {
     /// afterwards.
     fn sleep(&mut self) {
         let truth = self.timers.values().filter_map(|m| m.due).min();
-        let is_early = |next: Option<u64>| match truth {
-            Some(truth) => assert!(next.is_some_and(|next| next <= self.ns(truth))),
-            None => {}
+        let is_early = |next: Option<u64>| {
+            if let Some(truth) = truth {
+                assert!(next.is_some_and(|next| next <= self.ns(truth)));
+            }
         };
         is_early(self.wheel.next_expiry());
         let alarm = Cell::new(0);

@@ -431,7 +431,7 @@ fn destroy_against_the_end_of_a_poll() {
         |w| {
             let one = Bounds { items: 1, ns: 0 };
             assert_eq!(
-                ended(|| w.host().poll(one, None).map(|driven| driven.done)),
+                ended(|| w.host().poll(one, None).map(|d| d.done)),
                 Ok(false)
             );
         },
@@ -523,10 +523,7 @@ fn descriptor_against_poll_with_bounds() {
         |w| _ = w.host().descriptor().unwrap(),
         |w| {
             let one = Bounds { items: 1, ns: 0 };
-            assert_eq!(
-                w.host().poll(one, None).map(|driven| driven.done),
-                Ok(false)
-            );
+            assert_eq!(w.host().poll(one, None).map(|d| d.done), Ok(false));
         },
         |w, (), ()| {
             polls_at_edges(w);
