@@ -1,18 +1,13 @@
 #!/usr/bin/env python3
-"""Applies each patch of verify/faults to a copy of the sources, one after the other,
-and sees that each test which the patch names catches the fault.
+"""Plants each fault of verify/faults.txt into a copy of the sources, one after the other,
+and sees that each test which the fault names catches it.
 
-A patch begins with a sentence about the fault, and names its tests, a line each:
+verify/faults.txt says how a fault is written. Its old lines must occur exactly once in the
+sources of today. A test that fails without a fault is an error, too.
 
-    Caught-by: loom some_test
-    Caught-by: c some_program some_test
-
-The rung is loom or shuttle, the model checkers; std, the Rust tests; or c, a program
-of c-tests and one of its tests. A patch that does not apply to the sources of today
-ends the run, and so does a test that fails without a fault.
-
-Arguments name the patches to try, without their suffix, and the rungs; the default is
-all. Each rung has a copy of its own, so that rungs can run at the same time.
+Arguments name the faults to try, and the rungs; the default is all. Each rung has a copy
+of its own, so that rungs can run at the same time. `--check` only sees that every fault
+finds its place, and that its Rust tests and C tests exist by name.
 """
 
 import json
@@ -24,7 +19,7 @@ import subprocess
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-FAULTS = TOP / "verify" / "faults"
+FAULTS = TOP / "verify" / "faults.txt"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 RUNGS = ("std", "c", "loom", "shuttle")
 COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "bindings/rust", "tests",
@@ -44,19 +39,74 @@ class Stuck(Exception):
 
 
 class Fault:
-    def __init__(self, path):
-        self.path = path
-        self.name = path.stem
-        said = re.findall(r"^Caught-by: (?:(loom|shuttle|std) |(c) (?=\w+ ))(\w+(?: \w+)?)$", path.read_text(), re.M)
+    def __init__(self, text):
+        name, *lines = text.splitlines()
+        self.name = name
+        head, *parts = re.split(r"^In: (.*)\n", "\n".join(lines) + "\n", flags=re.M)
+        said = re.findall(r"^Caught-by: (?:(loom|shuttle|std) |(c) (?=\w+ ))(\w+(?: \w+)?)$", head, re.M)
         # Each a rung and a test; of a C test its program, too.
         self.tests = [(checker or c, test) for checker, c, test in said]
-        if len(said) != path.read_text().count("Caught-by:") or not said:
-            sys.exit(f"{path.name} does not say which tests catch it")
+        if not re.fullmatch(r"\w+", name) or not said or len(said) != text.count("Caught-by:"):
+            sys.exit(f"{FAULTS.name}: {name} does not say which tests catch it")
+        # Each a file, its old lines, and its new ones.
+        self.edits = []
+        for file, part in zip(parts[::2], parts[1::2]):
+            edit = [(line[0], line[1:]) for line in part.splitlines()]
+            if not edit or any(mark not in "-+ " for mark, _ in edit):
+                sys.exit(f"{FAULTS.name}: {name} has a line that begins with none of '-', '+', ' '")
+            old, new = ([line for mark, line in edit if mark != other] for other in "+-")
+            self.edits.append((file, old, new))
 
-    def patch(self, copy, *arguments):
-        command = ["patch", "-p1", "--fuzz=0", "--silent", "--force", *arguments]
-        with self.path.open() as text:
-            return subprocess.run(command, cwd=copy, stdin=text, capture_output=True, text=True)
+    def misplaced(self, top):
+        """What is wrong with the places of this fault in the sources at `top`."""
+        for file, old, new in self.edits:
+            path = top / file
+            found = len(places(path, old)) if path.is_file() else 0
+            if not old or old == new or found != 1:
+                yield f"{self.name}: {found} places in {file}"
+        if not self.edits:
+            yield f"{self.name}: no change"
+
+    def plant(self, top):
+        for file, old, new in self.edits:
+            path = top / file
+            [at] = places(path, old)
+            lines = path.read_text().splitlines()
+            lines[at : at + len(old)] = new
+            path.write_text("\n".join(lines) + "\n")
+
+
+def places(path, old):
+    """The lines at which `old`, a list of lines, occurs in a file."""
+    lines = path.read_text().splitlines()
+    return [at for at in range(len(lines)) if lines[at : at + len(old)] == old]
+
+
+def read_faults():
+    text = "\n".join(line for line in FAULTS.read_text().splitlines() if not line.startswith("#"))
+    faults = [Fault(part.strip("\n")) for part in re.split(r"\n{2,}", text) if part.strip()]
+    names = [fault.name for fault in faults]
+    if twice := {name for name in names if names.count(name) > 1}:
+        sys.exit(f"{FAULTS.name} has two faults of one name: {', '.join(twice)}")
+    return faults
+
+
+def check(faults):
+    """Whether each fault finds its place, and each of its tests has a name in the sources."""
+    wrong = [said for fault in faults for said in fault.misplaced(TOP)]
+    rust = "\n".join(path.read_text() for path in (TOP / "src").rglob("*.rs"))
+    # A test has its name in a macro, too.
+    named = set(re.findall(r"\w+", rust))
+    for fault in faults:
+        for rung, test in fault.tests:
+            *program, name = test.split()
+            files = list((TOP / "c-tests").glob(f"{program[0]}.c*")) if rung == "c" else []
+            if rung == "c" and not any(re.search(rf"\b{name}\b", path.read_text()) for path in files):
+                wrong.append(f"{fault.name}: there is no C test {test}")
+            if rung != "c" and name not in named:
+                wrong.append(f"{fault.name}: there is no test {test}")
+    print("\n".join(wrong) if wrong else f"{len(faults)} faults have their places")
+    return not wrong
 
 
 def copy_sources(copy):
@@ -157,36 +207,36 @@ def verdict(rung, built, test, seconds):
 
 
 def try_all(rung, mine):
-    """Applies each fault; the number of those that are not caught, or cannot be."""
+    """Plants each fault; the number of those that are not caught, or cannot be."""
     copy, wrong = copy_of(rung), 0
     copy_sources(copy)
-    stale = [fault for fault, _ in mine if fault.patch(copy, "--dry-run").returncode]
-    for fault in stale:
-        said = fault.patch(copy, "--dry-run").stdout
-        print(f"{fault.path.relative_to(TOP)} does not apply:\n{said}")
-    if stale:
-        return len(stale)
     built = build(rung)
-    for test in sorted({test for _, test in mine}):
+    for test in sorted({test for _, tests in mine for test in tests}):
         if (what := verdict(rung, built, test, SHORT)) != "passes":
             print(f"  {rung} {test} {what} without a fault", flush=True)
             wrong += 1
-    for fault, test in mine:
-        fault.patch(copy)
+    for fault, tests in mine:
+        fault.plant(copy)
         try:
-            what = verdict(rung, build(rung), test, LONG)
+            planted = build(rung)
+            said = {test: verdict(rung, planted, test, LONG) for test in tests}
         except subprocess.CalledProcessError:
-            what = "does not compile"
+            said = dict.fromkeys(tests, "does not compile")
         finally:
             copy_sources(copy)
-        said = "caught" if what == "fails" else f"NOT CAUGHT, {what}:"
-        print(f"  {fault.name:40} {said} by {rung} {test}", flush=True)
-        wrong += what != "fails"
+        for test, what in said.items():
+            how = "caught" if what == "fails" else f"NOT CAUGHT, {what}:"
+            print(f"  {fault.name:40} {how} by {rung} {test}", flush=True)
+            wrong += what != "fails"
     return wrong
 
 
 def main():
-    faults = [Fault(path) for path in sorted(FAULTS.glob("*.patch"))]
+    faults = read_faults()
+    if not check(faults):
+        sys.exit(1)
+    if "--check" in sys.argv:
+        return
     names = set(sys.argv[1:]).difference(RUNGS)
     rungs = [r for r in RUNGS if r in sys.argv] or RUNGS
     if unknown := names.difference(f.name for f in faults):
@@ -194,11 +244,12 @@ def main():
     tried, wrong = 0, 0
     for rung in rungs:
         its = [f for f in faults if not names or f.name in names]
-        mine = [(f, test) for f in its for r, test in f.tests if r == rung]
+        mine = [(f, [test for r, test in f.tests if r == rung]) for f in its]
+        mine = [(f, tests) for f, tests in mine if tests]
         if mine:
             tried += len(mine)
             wrong += try_all(rung, mine)
-    print(f"figures: {tried} times a fault was applied, {wrong} times something was wrong")
+    print(f"figures: {tried} times a fault was planted, {wrong} times something was wrong")
     sys.exit(wrong != 0)
 
 

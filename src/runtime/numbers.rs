@@ -173,4 +173,58 @@ mod tests {
         assert_eq!(numbers.take(), None);
         assert_eq!(numbers.end.load(Ordering::Relaxed), THREADS as Thread);
     }
+
+    #[test]
+    fn a_thread_that_calls_after_its_end_takes_another_number() {
+        assert!(prepare());
+        let first = own().unwrap();
+        thread_ends(std::ptr::null_mut());
+        assert_eq!(at_hand::thread(), 0);
+        // Other threads may have taken it meanwhile.
+        let others: Vec<_> = (0..4).map(|_| take_in_a_thread()).collect();
+        let again = own().unwrap();
+        assert!(first != 0 && others.iter().all(|(other, _)| *other != again));
+    }
+
+    /// The number of a thread that lives until the sender is dropped.
+    fn take_in_a_thread() -> (Thread, std::sync::mpsc::Sender<()>) {
+        let (tell, told) = std::sync::mpsc::channel();
+        let (keep, kept) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            tell.send(own().unwrap()).unwrap();
+            _ = kept.recv();
+        });
+        (told.recv().unwrap(), keep)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Two threads have the same number, one after the other, or two numbers. What a number
+    /// stands for is plain memory.
+    #[test]
+    fn number_hands_over_what_its_last_thread_has_left() {
+        #[derive(Default)]
+        struct Shared(Numbers, [UnsafeCell<u32>; THREADS]);
+        // SAFETY: the checker watches each access.
+        unsafe impl Sync for Shared {}
+        let call = |shared: &Shared| {
+            let number = shared.0.take().unwrap();
+            // SAFETY: as above.
+            shared.1[number as usize].with_mut(|left| unsafe { *left += 1 });
+            shared.0.give_back(number);
+        };
+        loom::model(move || {
+            let shared = Arc::new(Shared::default());
+            let other = shared.clone();
+            let thread = thread::spawn(move || call(&other));
+            call(&shared);
+            thread.join().unwrap();
+        });
+    }
 }
