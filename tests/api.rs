@@ -359,15 +359,6 @@ fn what_the_queue_has_no_room_for_is_dropped_if_so_asked() {
 }
 
 #[test]
-fn a_coarse_clock_is_not_early() {
-    assert_eq!(manual().coarse().create().err(), Some(Error::Invalid));
-    let wheel = Options::new().coarse().create().unwrap();
-    let begin = wheel.now().unwrap();
-    let timer = wheel.once(20 * MS, 0).unwrap();
-    assert!(wheel.deadline(timer).unwrap().unwrap() >= begin + 20 * MS);
-}
-
-#[test]
 fn a_call_stops_at_its_bounds_and_the_next_one_continues() {
     let wheel = manual().create().unwrap();
     for cookie in 0..6 {
