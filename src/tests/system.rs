@@ -90,6 +90,11 @@ impl Bell {
         sleepers().retain(|sleeper| sleeper.id() != me.id());
     }
 
+    #[cfg(shuttle)]
+    pub fn seen(&self) -> u64 {
+        self.at.load(Ordering::Relaxed)
+    }
+
     /// Whether it has gone off, once for each time.
     #[cfg(loom)]
     pub fn edge(&self) -> bool {

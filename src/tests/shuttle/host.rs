@@ -229,6 +229,27 @@ impl World {
         unsafe { &*self.host }
     }
 
+    /// For a message: what is pending, and when the driver wakes.
+    fn describe(&self) -> String {
+        let (host, wheel) = (self.host(), &self.host().wheel);
+        let mut at = 0;
+        let mut due = Vec::new();
+        while let Some((next, pending)) = wheel.next_pending(at) {
+            due.push(pending.deadline_ns);
+            at = next;
+        }
+        format!(
+            "{} pending, due {due:?}, now {}, hand {}, next {:?}, dirty {}, alarm {:?}",
+            wheel.pending(NUMBERS),
+            host.now(),
+            wheel.hand_ns(),
+            wheel.next_expiry(),
+            wheel.inboxes.are_dirty(),
+            host.descriptor()
+                .map(|fd| system().bell(fd as usize).seen()),
+        )
+    }
+
     fn book(&self, by: i64) {
         self.books.fetch_add(by, Ordering::Relaxed);
     }

@@ -69,12 +69,12 @@ fn the_tick_thread_sleeps_past_nothing() {
                     host.next_expiry().unwrap();
                 }
                 // Callbacks may arm again, a few times.
-                let mut patience = 1000;
+                let mut patience = 10_000;
                 while host.wheel.pending(NUMBERS) != 0 {
                     system().pass(TICK);
                     thread::yield_now();
                     patience -= 1;
-                    assert!(patience != 0, "overslept");
+                    assert!(patience != 0, "overslept: {}", w.describe());
                 }
             }
         });
@@ -94,7 +94,7 @@ fn what_is_queued_waits_for_no_stop() {
         together(&w, rng, 2, |_, rng| {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);
-                let mut patience = 1000;
+                let mut patience = 10_000;
                 while host.wheel.pending(NUMBERS) != 0 || host.queue().0 != 0 {
                     system().pass(TICK);
                     thread::yield_now();
