@@ -51,9 +51,9 @@ MODULES = dict(sources())
 PASSED_ON = {}
 # Methods of the standard library that methods of ours are named after.
 OF_STD = set(
-    "add all any as_nanos as_ptr chain clone close count each end filter find first get into is_empty "
-    "join last len list load lock map max min new next notify now open pop position push "
-    "read remove replace send set sleep start stop store sum swap take unlock wait wake write".split()
+    "add all any as_nanos as_ptr capacity chain clear clone close contains count drop each end filter find first fmt get insert into is_empty "
+    "join last len list load lock map max min new next notify now open peek pop position push "
+    "read remove replace reset send set sleep start stop store sum swap take unlock wait wake write".split()
 )
 
 
