@@ -708,6 +708,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  * something calls this before it reads the data. A later hwheel_timer_mod() or
  * hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
  *
+ * Return: nothing.
+ *
  * Context: any thread, also in a callback. Wait-free.
  */
 void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
