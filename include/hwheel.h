@@ -39,6 +39,10 @@
  * - "Calls no allocator" has one exception: the first call of a thread may
  *   allocate, if the process had made 32 keys by pthread_key_create() before
  *   its first wheel. The C library needs memory for later keys.
+ * - At most 32767 threads of a process use timers at the same time. Calls of
+ *   the next thread that make or arm a timer return -EUSERS until one of these
+ *   threads ends. A thread keeps 768 bytes in each wheel that it uses, until
+ *   the wheel is destroyed; the next thread reuses them.
  * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN, or the
  *   error for a bad argument (-EINVAL, -E2BIG). Only hwheel_destroy() works: it
  *   frees the child's copy. If a callback forks and the child returns from the
@@ -170,9 +174,9 @@ typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
  * @max_timers: maximum number of live timers, 1 to 67000000; default 67000000.
  *   A timer is live from its creation until it is freed. A timer that frees
  *   itself is live until its callback has returned. A thread that is stopped
- *   inside a call may hold freed timers back. A call that makes a timer may then
- *   return -ENOSPC early: below the limit by up to the number of timers that
- *   one thread has freed.
+ *   inside a call may hold freed timers back. A call that makes a timer may
+ *   then return -ENOSPC early: below the limit by up to the number of timers
+ *   that one thread has freed.
  * @workers: number of threads that run callbacks, 0 to 256; default 0, which
  *   means that the driving thread runs them. hwheel_create() starts the
  *   threads.
@@ -706,7 +710,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  *
  * A hint for servers. A server that has learned which connection has sent
  * something calls this before it reads the data. A later hwheel_timer_mod() or
- * hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
+ * hwheel_timer_delete() then does not wait for memory. The hint changes no
+ * timer.
  *
  * Return: nothing.
  *
@@ -1118,8 +1123,8 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
- * Calls the allocator only to free the memory of a key of more than 30 bytes, and
- * to move a large table that is mostly empty to a smaller one.
+ * Calls the allocator only to free the memory of a key of more than 30 bytes,
+ * and to move a large table that is mostly empty to a smaller one.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 
@@ -1180,9 +1185,9 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  * Counts of what a wheel has done. They are exact while no thread uses the
  * wheel.
  *
- * A thread that arms a timer writes a note for the driver, unless the driver looks at the timer
- * in time anyway. The driver keeps at most one entry for each timer, in the bucket of the tick
- * at which it looks at the timer.
+ * A thread that arms a timer writes a note for the driver, unless the driver
+ * looks at the timer in time anyway. The driver keeps at most one entry for
+ * each timer, in the bucket of the tick at which it looks at the timer.
  *
  * @size: sizeof(struct hwheel_stats), set by the caller, at least 8.
  * @reserved: receives 0.

@@ -97,8 +97,8 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.
-/// Calls the allocator only to free the memory of a key of more than 30 bytes, and
-/// to move a large table that is mostly empty to a smaller one.
+/// Calls the allocator only to free the memory of a key of more than 30 bytes,
+/// and to move a large table that is mostly empty to a smaller one.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
     wheel: Wheel<'_>,

@@ -40,9 +40,9 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 /// @max_timers: maximum number of live timers, 1 to 67000000; default 67000000.
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
-///   inside a call may hold freed timers back. A call that makes a timer may then
-///   return -ENOSPC early: below the limit by up to the number of timers that
-///   one thread has freed.
+///   inside a call may hold freed timers back. A call that makes a timer may
+///   then return -ENOSPC early: below the limit by up to the number of timers
+///   that one thread has freed.
 /// @workers: number of threads that run callbacks, 0 to 256; default 0, which
 ///   means that the driving thread runs them. hwheel_create() starts the
 ///   threads.

@@ -281,7 +281,8 @@ pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_time
 ///
 /// A hint for servers. A server that has learned which connection has sent
 /// something calls this before it reads the data. A later hwheel_timer_mod() or
-/// hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
+/// hwheel_timer_delete() then does not wait for memory. The hint changes no
+/// timer.
 ///
 /// Return: nothing.
 ///
