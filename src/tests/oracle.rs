@@ -211,9 +211,8 @@ impl Pair {
     /// afterwards.
     fn sleep(&mut self) {
         let truth = self.timers.values().filter_map(|m| m.due).min();
-        let is_early = |next: Option<u64>| match truth {
-            Some(truth) => assert!(next.is_some_and(|next| next <= self.ns(truth))),
-            None => {}
+        let is_early = |next: Option<u64>| {
+            assert!(truth.is_none_or(|t| next.is_some_and(|next| next <= self.ns(t))));
         };
         is_early(self.wheel.next_expiry());
         let alarm = Cell::new(0);
