@@ -215,7 +215,11 @@ mod header {
     /// Adds to the comment of a function the lines that are the same for most functions.
     fn complete(comment: &str, code: &str) -> String {
         let takes = |parameter: &str| code.contains(&format!("hwheel{parameter}"));
-        if code.starts_with("typedef") || !takes(" *wheel") || takes("_destroy(") {
+        if code.starts_with("typedef")
+            || code.starts_with("void ")
+            || !takes(" *wheel")
+            || takes("_destroy(")
+        {
             return comment.to_owned();
         }
         let (top, rest) = comment.split_once("\n\n").expect("a title and a text");

@@ -31,18 +31,6 @@ static inline int bench_create(enum bench_clock clock, uint64_t tick_ns, bench_w
 	return hwheel_create(&options, wheel);
 }
 
-/* On the monotonic clock, which is read by the processor's counter. */
-static inline int bench_create_coarse(uint64_t tick_ns, bench_wheel **wheel)
-{
-	struct hwheel_options options;
-
-	memset(&options, 0, sizeof options);
-	options.size = sizeof options;
-	options.tick_ns = tick_ns;
-	options.flags = HWHEEL_COARSE;
-	return hwheel_create(&options, wheel);
-}
-
 static inline int bench_destroy(bench_wheel *wheel)
 {
 	return hwheel_destroy(wheel);

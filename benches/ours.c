@@ -113,13 +113,13 @@ static void sleeping(void)
 }
 
 /* Re-arming with a delay, for which the clock is read, or with a time. */
-static void by(int delay, int coarse)
+static void by(int delay)
 {
 	bench_timer t;
 	uint64_t now;
 	double s;
 
-	MUST(coarse ? bench_create_coarse(MS, &wheel) : bench_create(BENCH_MONOTONIC, MS, &wheel));
+	MUST(bench_create(BENCH_MONOTONIC, MS, &wheel));
 	MUST(bench_setup(wheel, count, 0, &t));
 	MUST(bench_now(wheel, &now));
 	s = seconds();
@@ -144,11 +144,9 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "sleeping") == 0)
 		sleeping();
 	else if (strcmp(what, "by-delay") == 0)
-		by(1, 0);
-	else if (strcmp(what, "by-coarse-delay") == 0)
-		by(1, 1);
+		by(1);
 	else if (strcmp(what, "by-time") == 0)
-		by(0, 0);
+		by(0);
 	else
 		return 2;
 	return 0;

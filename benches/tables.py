@@ -151,7 +151,6 @@ TABLES = [
     Table("Re-arm by a delay or by a time", "Nanoseconds, one timer on the monotonic clock.",
           {"hwheel": "ours"}, {
               "by a delay (reads the clock)": ("by-delay", "ns"),
-              "by a delay, coarse clock": ("by-coarse-delay", "ns"),
               "by a time": ("by-time", "ns")}),
     Table("Memory", "Bytes of a pending timer, without the caller's handle or object. A page of "
           "2 MiB is counted whole.",

@@ -197,7 +197,7 @@ static void a_deadline_that_had_passed_is_the_next_tick(void)
 
 static void it_is_never_early_within_a_tick(void)
 {
-	static const uint64_t ticks[] = { 1, 3, 1000, MS, 7 * MS + 1, SEC };
+	static const uint64_t ticks[] = { 1000, 1003, MS, 7 * MS + 1, SEC };
 
 	for (size_t i = 0; i < sizeof ticks / sizeof ticks[0]; i++) {
 		uint64_t tick = ticks[i];

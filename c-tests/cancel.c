@@ -182,7 +182,7 @@ static void nor_is_one_that_began_at_another_time(void)
 {
 	enum { WHEELS = 3 * 62 };
 	struct hwheel_options o = {
-		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = 1,
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = 1000,
 	};
 	struct hwheel *w[WHEELS];
 	hwheel_timer_t t[WHEELS];
@@ -276,10 +276,10 @@ static void garbage_is_stale_beside_many_timers(void)
 /* Each of these has other flags than a plain timer that is due soon. */
 static void garbage_is_stale_beside_any_kind_of_timer(void)
 {
-	const uint64_t first[] = { MS, UINT64_C(1) << 45, UINT64_C(1) << 62, HWHEEL_NEVER };
+	const uint64_t first[] = { MS, UINT64_C(1) << 50, UINT64_C(1) << 62, HWHEEL_NEVER };
 
 	for (unsigned i = 0; i < 2 * sizeof first / sizeof *first; i++) {
-		struct hwheel *w = ktap_manual(1, 0, 0, 0);
+		struct hwheel *w = ktap_manual(1000, 0, 0, 0);
 		hwheel_timer_t t;
 
 		if (i % 2)

@@ -15,14 +15,14 @@ static uint64_t rnd(void)
 static void a_leap_over_nothing_takes_no_time(void)
 {
 	for (uint32_t levels = 1; levels <= 8; levels *= 2) {
-		struct hwheel *w = ktap_manual(1, levels, 64, 0);
+		struct hwheel *w = ktap_manual(1000, levels, 64, 0);
 		uint64_t begin;
 
-		CHECK_EQ(hwheel_once(w, 1000, NULL, 0, 0, NULL), 0);
-		CHECK_EQ(hwheel_advance(w, 2000, NULL, 0, NULL), 0);
-		begin = ktap_clock();
-		CHECK_EQ(hwheel_advance(w, UINT64_C(1) << 61, NULL, 0, NULL), 0);
-		CHECK(ktap_clock() - begin < 100 * MS);
+		CHECK_EQ(hwheel_once(w, MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+		begin = ktap_cpu();
+		CHECK_EQ(hwheel_advance(w, INT64_MAX, NULL, 0, NULL), 0);
+		CHECK(ktap_cpu() - begin < 100 * MS);
 		CHECK_EQ(hwheel_destroy(w), 0);
 	}
 }
@@ -32,15 +32,15 @@ static void far_timers_are_not_gone_through_again_and_again(void)
 {
 	static struct hwheel_event events[64];
 	enum { TIMERS = 2000 };
-	struct hwheel *w = ktap_manual(1, 1, 256, 0);
+	struct hwheel *w = ktap_manual(1000, 1, 256, 0);
 	uint64_t begin, last = 0;
 	int n, fired = 0;
 
 	for (int i = 0; i < TIMERS; i++)
-		CHECK_EQ(hwheel_once(w, rnd() % (UINT64_C(1) << 44), NULL, 0, 0, NULL), 0);
-	begin = ktap_clock();
+		CHECK_EQ(hwheel_once(w, rnd() % (UINT64_C(1) << 54), NULL, 0, 0, NULL), 0);
+	begin = ktap_cpu();
 	do {
-		n = hwheel_advance(w, UINT64_C(1) << 45, events, 64, NULL);
+		n = hwheel_advance(w, UINT64_C(1) << 55, events, 64, NULL);
 		CHECK(n >= 0);
 		for (int i = 0; i < n; i++) {
 			CHECK(events[i].deadline_ns >= last);
@@ -48,7 +48,7 @@ static void far_timers_are_not_gone_through_again_and_again(void)
 		}
 		fired += n;
 	} while (n == 64);
-	CHECK(ktap_clock() - begin < SEC);
+	CHECK(ktap_cpu() - begin < SEC);
 	CHECK_EQ(fired, TIMERS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }

@@ -86,15 +86,15 @@ static void it_takes_no_timer_and_arms_none(void)
 /* Where the hand went over 2^35 ticks at a time, that took 4 s. */
 static void its_clock_leaps_over_nothing(void)
 {
-	struct hwheel *w = ktap_manual(1, 0, 0, 0);
+	struct hwheel *w = ktap_manual(1000, 0, 0, 0);
 	struct hwheel_event e;
 	uint64_t begin;
 
 	CHECK_EQ(hwheel_advance(w, SEC, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_drain(w, &e, 1), 0);
-	begin = ktap_clock();
-	CHECK_EQ(hwheel_advance(w, UINT64_C(1) << 56, NULL, 0, NULL), 0);
-	CHECK(ktap_clock() - begin < 100 * MS);
+	begin = ktap_cpu();
+	CHECK_EQ(hwheel_advance(w, INT64_MAX, NULL, 0, NULL), 0);
+	CHECK(ktap_cpu() - begin < 100 * MS);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

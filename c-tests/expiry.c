@@ -52,32 +52,41 @@ static void the_earliest_counts(void)
 	CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 0, 0, NULL), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 20 * MS);
-	CHECK_EQ(hwheel_timer_mod(w, t, 40 * MS, 0), 1);
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-	CHECK_EQ(ns, 30 * MS);
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, 0), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 10 * MS);
+	/* after a move to later it names the old time until the wheel is driven there */
+	CHECK_EQ(hwheel_timer_mod(w, t, 40 * MS, 0), 1);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 10 * MS);
+	CHECK_EQ(hwheel_advance(w, 10 * MS, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+	CHECK_EQ(ns, 30 * MS);
+	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Without a cancel it is the tick of the earliest timer, whatever was moved. */
-static void it_is_exact_while_timers_are_armed_and_moved(void)
+/*
+ * Whatever is armed and moved, it is never later than the earliest timer. If it is
+ * earlier, some timer was armed for that time before, and the wheel was not driven there.
+ */
+static void it_names_a_time_that_a_timer_was_armed_for(void)
 {
-	static const uint64_t ticks[] = { 1, 7, 1000, MS, SEC };
+	static const uint64_t ticks[] = { 1000, 7001, MS, SEC };
 
 	for (uint64_t i = 0; i < 40; i++) {
 		uint64_t tick = ticks[i % COUNT(ticks)], now = i % 3 * 123456789123456789, dice = i;
 		struct hwheel *w = ktap_manual(tick, 1 + i % 4, 2u << i % 10, now);
 		hwheel_timer_t t[16];
-		uint64_t due[16];
+		uint64_t due[16], armed[300];
+		int n_armed = 0;
 
 		for (uint64_t j = 0; j < 16; j++) {
 			CHECK_EQ(hwheel_timer_setup(w, NULL, j, &t[j]), 0);
 			due[j] = HWHEEL_NEVER;
 		}
 		for (int n = 0; n < 300; n++) {
-			struct hwheel_event e[16];
+			struct hwheel_event e[17];
 			uint64_t first = HWHEEL_NEVER, next = HWHEEL_NEVER, delay, j;
 
 			dice = dice * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -88,9 +97,10 @@ static void it_is_exact_while_timers_are_armed_and_moved(void)
 				due[j] = (now + delay + tick - 1) / tick * tick;
 				if (due[j] <= now)
 					due[j] = now / tick * tick + tick;
+				armed[n_armed++] = due[j];
 			} else {
 				now += delay % (100 * tick);
-				int fired = hwheel_advance(w, now, e, 16, NULL);
+				int fired = hwheel_advance(w, now, e, 17, NULL);
 
 				for (int k = 0; k < fired; k++) {
 					CHECK(due[e[k].cookie] <= now);
@@ -99,6 +109,53 @@ static void it_is_exact_while_timers_are_armed_and_moved(void)
 			}
 			for (int k = 0; k < 16; k++)
 				first = due[k] < first ? due[k] : first;
+			CHECK(hwheel_next_expiry(w, &next) == (next != HWHEEL_NEVER));
+			CHECK(next <= first);
+			CHECK(next == first || next > now);
+			for (int k = 0; next != first; k++) {
+				CHECK(k < n_armed);
+				if (armed[k] == next)
+					break;
+			}
+		}
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* Without a cancel or a move it is the tick of the earliest timer. */
+static void it_is_exact_while_timers_are_armed_and_fire(void)
+{
+	static const uint64_t ticks[] = { 1000, 7001, MS, SEC };
+
+	for (uint64_t i = 0; i < 40; i++) {
+		uint64_t tick = ticks[i % COUNT(ticks)], now = i % 3 * 123456789123456789, dice = i;
+		struct hwheel *w = ktap_manual(tick, 1 + i % 4, 2u << i % 10, now);
+		uint64_t due[400];
+		int n_due = 0;
+
+		for (int n = 0; n < 600; n++) {
+			struct hwheel_event e[401];
+			uint64_t first = HWHEEL_NEVER, next = HWHEEL_NEVER, delay;
+
+			dice = dice * UINT64_C(6364136223846793005) + 1442695040888963407;
+			delay = (dice >> 32) % (tick << (dice >> 27) % 20);
+			if (n % 3) {
+				CHECK_EQ(hwheel_once(w, delay, NULL, (uint64_t)n_due, 0, NULL), 0);
+				due[n_due] = (now + delay + tick - 1) / tick * tick;
+				if (due[n_due] <= now)
+					due[n_due] = now / tick * tick + tick;
+				n_due++;
+			} else {
+				now += delay % (100 * tick);
+				int fired = hwheel_advance(w, now, e, 401, NULL);
+
+				for (int k = 0; k < fired; k++) {
+					CHECK(due[e[k].cookie] <= now);
+					due[e[k].cookie] = HWHEEL_NEVER;
+				}
+			}
+			for (int k = 0; k < n_due; k++)
+				first = due[k] < first ? due[k] : first;
 			CHECK_EQ(hwheel_next_expiry(w, &next), first != HWHEEL_NEVER);
 			CHECK_EQ(next, first);
 		}
@@ -106,6 +163,7 @@ static void it_is_exact_while_timers_are_armed_and_moved(void)
 	}
 }
 
+/* Once the wheel is driven to the time that it was armed for. */
 static void a_cancelled_timer_does_not_count(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -114,15 +172,51 @@ static void a_cancelled_timer_does_not_count(void)
 
 	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, &t), 0);
 	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	if (hwheel_next_expiry(w, &ns) == 1)
+		CHECK_EQ(ns, 50 * MS);
+	CHECK_EQ(hwheel_advance(w, 50 * MS, NULL, 0, NULL), 0);
+	ns = JUNK;
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	CHECK_EQ(ns, JUNK);
+	CHECK_EQ(stats(w).fired, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/*
- * There are more timers than the call reads, so it may still return a time after all
- * are cancelled, but only for a few ticks.
- */
+/* Before it sleeps the driver looks at up to 64 timers that were cancelled or moved. */
+static void a_poll_makes_it_exact(void)
+{
+	enum { MANY = 64 };
+	hwheel_timer_t t[MANY], moved;
+	struct hwheel *w;
+	uint64_t ns, now;
+
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	CHECK(hwheel_fd(w) >= 0);
+	now = ktap_now(w) / MS * MS;
+	for (int round = 0; round < 2; round++) {
+		for (uint64_t i = 0; i < MANY - 1; i++)
+			CHECK_EQ(hwheel_once(w, now + (100 + i * i) * SEC, NULL, 0, HWHEEL_ABS, &t[i]), 0);
+		CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &moved), 0);
+		CHECK_EQ(hwheel_timer_mod(w, moved, now + 90 * SEC, HWHEEL_ABS), 0);
+		/* some of the notes are taken before the cancels */
+		if (round == 1)
+			CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+		CHECK_EQ(ns, now + 90 * SEC);
+		for (int i = 0; i < MANY - 1; i++)
+			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
+		CHECK_EQ(hwheel_timer_mod(w, moved, now + 9000 * SEC, HWHEEL_ABS), 1);
+		CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+		CHECK_EQ(ns, now + 9000 * SEC);
+		CHECK_EQ(hwheel_timer_free(w, moved), 1);
+		CHECK_EQ(hwheel_poll(w, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* It may still return a time after all are cancelled, but only for their ticks. */
 static void of_many_cancelled_timers_it_says_little(void)
 {
 	enum { N = 5000, TICKS = 7 };
@@ -138,7 +232,7 @@ static void of_many_cancelled_timers_it_says_little(void)
 			CHECK_EQ(hwheel_once(w, 50 * MS + i % TICKS * MS, NULL, 0, 0, &t[i]), 0);
 		if (stopped)
 			CHECK_EQ(hwheel_advance(w, now + 50 * MS, NULL, 0, &run), 0);
-		for (int i = stopped; i < N; i++)
+		for (int i = 0; i < N; i++)
 			CHECK(hwheel_timer_delete(w, t[i]) == 1 || stopped);
 		CHECK_EQ(stats(w).pending, 0);
 		while (hwheel_next_expiry(w, &ns) == 1) {
@@ -221,9 +315,10 @@ static void a_cancelled_timer_a_turn_away_does_not_count(void)
 	hwheel_timer_t t = ktap_timer(w);
 	uint64_t ns = JUNK;
 
-	for (int i = 62; i < 66; i++) {
+	for (uint64_t i = 62; i < 66; i++) {
 		CHECK_EQ(hwheel_timer_mod(w, t, i * MS, 0), 0);
 		CHECK_EQ(hwheel_timer_delete(w, t), 1);
+		CHECK_EQ(hwheel_advance(w, ktap_now(w) + i * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(hwheel_next_expiry(w, &ns), 0);
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);
@@ -279,7 +374,8 @@ static void it_is_not_late_while_another_thread_drives(void)
 }
 
 /* A timer is due again while its callback runs in a worker, beside some later ones. */
-static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, uint64_t later)
+static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, uint64_t later,
+					   int is_moved)
 {
 	struct hwheel_options o = {
 		.size = sizeof o, .workers = 1, .clock = HWHEEL_CLOCK_MANUAL, .tick_ns = tick_ns,
@@ -302,27 +398,40 @@ static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, ui
 	CHECK_EQ(hwheel_timer_mod(w, t, 10 * MS, HWHEEL_ABS), 0);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
 	CHECK_EQ(ns, 10 * MS);
+	/* it does not count until its callback has returned */
 	for (unsigned i = 10; i <= 20; i += 10) {
 		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
 		CHECK_EQ(left, 0);
 		CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-		CHECK(ns <= i * MS);
+		CHECK(others == 0 || ns <= later);
 	}
-	/* it counts no longer */
-	CHECK_EQ(hwheel_timer_mod(w, t, 500 * MS, HWHEEL_ABS), 1);
-	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-	CHECK_EQ(ns, others && later < 500 * MS ? later : 500 * MS);
+	if (is_moved) {
+		CHECK_EQ(hwheel_timer_mod(w, t, 500 * MS, HWHEEL_ABS), 1);
+		CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+		CHECK_EQ(ns, others && later < 500 * MS ? later : 500 * MS);
+	} else {
+		atomic_store(&release, 1);
+		for (int ms = 0; ms < 20000 && ns > 20 * MS; ms++) {
+			CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
+			ktap_sleep_ms(1);
+		}
+		CHECK(ns <= 20 * MS);
+		CHECK_EQ(hwheel_advance(w, 20 * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(stats(w).fired, 2);
+	}
 	atomic_store(&release, 1);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 static void it_is_not_late_when_a_callback_holds_its_timer_up(void)
 {
-	one_that_its_callback_holds_up(MS, 0, 0);
-	one_that_its_callback_holds_up(MS, 1, 100 * MS);
-	/* more timers than are worth a look are in the slot of the driver's entry */
-	one_that_its_callback_holds_up(1, 1000, UINT64_C(1) << 34);
+	for (int is_moved = 0; is_moved < 2; is_moved++) {
+		one_that_its_callback_holds_up(MS, 0, 0, is_moved);
+		one_that_its_callback_holds_up(MS, 1, 100 * MS, is_moved);
+		/* more timers than are worth a look are in the slot of the driver's entry */
+		one_that_its_callback_holds_up(1000, 1000, 1000 * (UINT64_C(1) << 34), is_moved);
+	}
 }
 
 static atomic_uint n_beats;
@@ -373,7 +482,9 @@ static const struct ktap_test tests[] = {
 	TEST(without_timers_there_is_none),
 	TEST(one_timer_is_exact_to_the_tick),
 	TEST(the_earliest_counts),
-	TEST(it_is_exact_while_timers_are_armed_and_moved),
+	TEST(it_names_a_time_that_a_timer_was_armed_for),
+	TEST(it_is_exact_while_timers_are_armed_and_fire),
+	TEST(a_poll_makes_it_exact),
 	TEST(a_cancelled_timer_does_not_count),
 	TEST(of_many_cancelled_timers_it_says_little),
 	TEST(an_event_loop_can_live_on_it),

@@ -22,14 +22,13 @@ AT(hwheel_options, tick_ns, 8);
 AT(hwheel_options, levels, 16);
 AT(hwheel_options, slots, 20);
 AT(hwheel_options, max_timers, 24);
-AT(hwheel_options, flags, 28);
+AT(hwheel_options, workers, 28);
 AT(hwheel_options, start_ns, 32);
-AT(hwheel_options, workers, 40);
-AT(hwheel_options, queue, 44);
-AT(hwheel_options, overload, 48);
-AT(hwheel_options, executor, 56);
-AT(hwheel_options, executor_arg, 64);
-_Static_assert(sizeof(struct hwheel_options) >= 72, "may grow");
+AT(hwheel_options, queue, 40);
+AT(hwheel_options, overload, 44);
+AT(hwheel_options, executor, 48);
+AT(hwheel_options, executor_arg, 56);
+_Static_assert(sizeof(struct hwheel_options) >= 64, "may grow");
 
 AT(hwheel_run, size, 0);
 AT(hwheel_run, left, 4);
@@ -46,29 +45,26 @@ AT(hwheel_stats, unclaimed, 32);
 AT(hwheel_stats, sweeps, 40);
 AT(hwheel_stats, wakeups, 48);
 AT(hwheel_stats, kicks, 56);
-AT(hwheel_stats, pushes, 64);
-AT(hwheel_stats, repeats, 72);
-AT(hwheel_stats, slab_bytes, 80);
-AT(hwheel_stats, armed, 88);
-AT(hwheel_stats, rearmed, 96);
-AT(hwheel_stats, quiet, 104);
-AT(hwheel_stats, cancelled, 112);
-AT(hwheel_stats, drained, 120);
-AT(hwheel_stats, pending, 128);
-AT(hwheel_stats, entries, 136);
-AT(hwheel_stats, dead, 144);
-AT(hwheel_stats, queued, 152);
-AT(hwheel_stats, lateness, 160);
-AT(hwheel_stats, dropped, 480);
-_Static_assert(sizeof(struct hwheel_stats) >= 488, "may grow");
+AT(hwheel_stats, notes, 64);
+AT(hwheel_stats, slab_bytes, 72);
+AT(hwheel_stats, armed, 80);
+AT(hwheel_stats, rearmed, 88);
+AT(hwheel_stats, cancelled, 96);
+AT(hwheel_stats, drained, 104);
+AT(hwheel_stats, pending, 112);
+AT(hwheel_stats, entries, 120);
+AT(hwheel_stats, queued, 128);
+AT(hwheel_stats, lateness, 136);
+AT(hwheel_stats, dropped, 456);
+AT(hwheel_stats, note_bytes, 464);
+_Static_assert(sizeof(struct hwheel_stats) >= 472, "may grow");
 
 _Static_assert(sizeof(hwheel_timer_t) == 8, "a handle is 64 bits");
 _Static_assert(sizeof(hwheel_fn) == sizeof(void *), "a plain function pointer");
 
 _Static_assert(HWHEEL_CLOCK_MONOTONIC == 0 && HWHEEL_CLOCK_BOOTTIME == 1 &&
 	       HWHEEL_CLOCK_REALTIME == 2 && HWHEEL_CLOCK_MANUAL == 3, "clocks");
-_Static_assert(HWHEEL_COARSE == 1 << 16 && HWHEEL_OVERLOAD_RUN == 0 &&
-	       HWHEEL_OVERLOAD_BLOCK == 1 && HWHEEL_OVERLOAD_DROP == 2, "options");
+_Static_assert(HWHEEL_OVERLOAD_RUN == 0 && HWHEEL_OVERLOAD_DROP == 1, "options");
 _Static_assert(HWHEEL_ABS == 1 && HWHEEL_REDUCE == 2 && HWHEEL_IF_PENDING == 4 &&
 	       HWHEEL_MISSED_BURST == 16 && HWHEEL_MISSED_DELAY == 32 &&
 	       HWHEEL_EVENT_DRAINED == 256 && HWHEEL_EVENT_LISTED == 512, "flags");
@@ -129,7 +125,7 @@ static void options_are_read_at_these_offsets(void)
 
 static void events_and_stats_are_written_at_these_offsets(void)
 {
-	_Alignas(8) unsigned char events[2 * 32], stats[88];
+	_Alignas(8) unsigned char events[2 * 32], stats[80];
 	struct hwheel *w = from_bytes();
 	hwheel_timer_t periodic, once;
 
@@ -150,7 +146,7 @@ static void events_and_stats_are_written_at_these_offsets(void)
 	CHECK_EQ(get64(stats + 8), 1);
 	CHECK_EQ(get64(stats + 16), 2);
 	CHECK_EQ(get64(stats + 24), 2);
-	CHECK(get64(stats + 80) > 0);
+	CHECK(get64(stats + 72) > 0);
 
 	CHECK_EQ(hwheel_drain(w, (void *)events, 2), 1);
 	CHECK_EQ(get32(events + 28), HWHEEL_EVENT_DRAINED);

@@ -61,21 +61,12 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	return (int)syscall(SYS_clock_gettime, clock, t);
 }
 
-static struct hwheel *make(uint32_t flags)
-{
-	struct hwheel *w = NULL;
-	struct hwheel_options o;
-
-	memset(&o, 0, sizeof o);
-	o.size = sizeof o;
-	o.flags = flags;
-	CHECK_EQ(hwheel_create(&o, &w), 0);
-	return w;
-}
-
 static struct hwheel *wheel(void)
 {
-	return make(0);
+	struct hwheel *w = NULL;
+
+	CHECK_EQ(hwheel_create(NULL, &w), 0);
+	return w;
 }
 
 /* All that a caller may do on a hot path; the number of calls that failed. */
@@ -282,38 +273,6 @@ static void a_delay_reads_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Whether the kernel goes by the counter that the library would read. */
-static int has_a_counter(void)
-{
-	FILE *f = fopen("/sys/devices/system/clocksource/clocksource0/"
-			"current_clocksource", "r");
-	char name[32] = "";
-
-	if (f == NULL)
-		return 0;
-	if (fscanf(f, "%31s", name) != 1)
-		name[0] = '\0';
-	fclose(f);
-	return strcmp(name, "tsc") == 0 || strcmp(name, "arch_sys_counter") == 0;
-}
-
-static void a_coarse_clock_is_read_seldom(void)
-{
-	struct hwheel *w = make(HWHEEL_COARSE);
-	hwheel_timer_t t;
-	unsigned before;
-
-	if (!has_a_counter())
-		SKIP("the kernel does not go by a counter of the processor");
-	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 0);
-	before = clock_reads;
-	for (int i = 0; i < 100000; i++)
-		CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, 0), 1);
-	CHECK(clock_reads - before < 10000);
-	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
 static void a_deadline_does_not_read_the_clock(void)
 {
 	struct hwheel *w = wheel();
@@ -410,7 +369,6 @@ static const struct ktap_test tests[] = {
 	TEST(nor_one_that_meets_more_wheels_than_it_remembers),
 	TEST(nor_the_driver_and_its_callbacks),
 	TEST(a_delay_reads_the_clock),
-	TEST(a_coarse_clock_is_read_seldom),
 	TEST(a_deadline_does_not_read_the_clock),
 	TEST(never_does_not_read_the_clock),
 	TEST(a_manual_wheel_reads_no_clock),

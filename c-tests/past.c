@@ -102,14 +102,14 @@ static uint64_t rnd(uint64_t below)
 static void random_ranges(uint64_t tick)
 {
 	struct hwheel *w = ktap_manual(tick, 0, 0, 0);
-	uint64_t now = UINT64_C(1) << 20;
+	uint64_t now = UINT64_C(1) << 30;
 	hwheel_timer_t t;
 
 	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &t), 0);
 	CHECK_EQ(hwheel_advance(w, now, events, 8, NULL), 0);
 	for (int i = 0; i < 100000; i++) {
-		uint64_t far = UINT64_C(1) << rnd(17);
-		uint64_t begin = now - far / 2 + rnd(far), slack = rnd(UINT64_C(1) << rnd(17));
+		uint64_t far = UINT64_C(1) << rnd(27);
+		uint64_t begin = now - far / 2 + rnd(far), slack = rnd(UINT64_C(1) << rnd(27));
 		uint64_t end = begin + slack;
 		/* the first tick in which it may fire, and the last */
 		uint64_t first = (begin + tick - 1) / tick, last = end / tick;
@@ -131,9 +131,9 @@ static void random_ranges(uint64_t tick)
 
 static void no_range_is_exceeded(void)
 {
-	random_ranges(1);
-	random_ranges(7);
-	random_ranges(64);
+	random_ranges(1000);
+	random_ranges(7001);
+	random_ranges(65536);
 }
 
 static const struct ktap_test tests[] = {

@@ -85,9 +85,9 @@ static void a_queue_may_have_room_for_one(void)
 	struct hwheel *w = with_executor(MS, 1, &asked);
 
 	for (uint64_t i = 1; i <= 2; i++) {
-		arm(w, note, 2 * i - 1, i * MS);
-		arm(w, note, 2 * i, i * MS);
-		CHECK_EQ(hwheel_advance(w, i * MS, NULL, 0, NULL), 0);
+		arm(w, note, 2 * i - 1, (2 * i - 1) * MS);
+		arm(w, note, 2 * i, 2 * i * MS);
+		CHECK_EQ(hwheel_advance(w, 2 * i * MS, NULL, 0, NULL), 0);
 		CHECK_EQ(stats(w).queued, 1);
 		CHECK_EQ(atomic_load(&asked), i);
 		CHECK_EQ(hwheel_run_queued(w), 1);
@@ -95,39 +95,6 @@ static void a_queue_may_have_room_for_one(void)
 	}
 	CHECK_EQ(atomic_load(&order), 2143);
 	CHECK_EQ(hwheel_destroy(w), 0);
-}
-
-static atomic_int driver, advanced;
-
-static void *advance(void *w)
-{
-	atomic_store(&driver, ktap_tid());
-	if (hwheel_advance(w, 10 * MS, NULL, 0, NULL) == 0)
-		atomic_store(&advanced, 1);
-	return NULL;
-}
-
-static void without_room_the_driver_waits(void)
-{
-	for (int by_key = 0; by_key < 2; by_key++) {
-		struct hwheel *w = crowd(HWHEEL_OVERLOAD_BLOCK, by_key);
-		pthread_t thread;
-
-		atomic_store(&driver, 0);
-		atomic_store(&advanced, 0);
-		CHECK_EQ(pthread_create(&thread, NULL, advance, w), 0);
-		while (!atomic_load(&advanced) && !ktap_is_asleep(atomic_load(&driver)))
-			ktap_sleep_ms(1);
-		CHECK_EQ(atomic_load(&advanced), 0);
-		CHECK_EQ(atomic_load(&order), 0);
-		atomic_store(&release, 1);
-		CHECK_EQ(pthread_join(thread, NULL), 0);
-		CHECK_EQ(atomic_load(&advanced), 1);
-		/* by the worker alone: stop would help, and mix the order */
-		until(&calls, 6);
-		CHECK_EQ(atomic_load(&order), 12345);
-		end(w, by_key);
-	}
 }
 
 static void stop_and_destroy_run_what_is_queued(void)
@@ -210,23 +177,136 @@ static void the_place_of_what_was_taken_out_is_free(void)
 	struct hwheel *w = with_executor(MS, 2, &asked);
 
 	arm(w, note, 1, 1 * MS);
-	hwheel_timer_t second = arm(w, note, 2, 1 * MS);
-	CHECK_EQ(hwheel_advance(w, 1 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t second = arm(w, note, 2, 2 * MS);
+	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, second), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(stats(w).queued, 0);
-	hwheel_timer_t third = arm(w, note, 3, 2 * MS);
-	arm(w, note, 4, 2 * MS);
-	CHECK_EQ(hwheel_advance(w, 2 * MS, NULL, 0, NULL), 0);
+	hwheel_timer_t third = arm(w, note, 3, 3 * MS);
+	arm(w, note, 4, 4 * MS);
+	CHECK_EQ(hwheel_advance(w, 4 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	CHECK_EQ(hwheel_timer_delete_sync(w, third), 1);
-	arm(w, note, 5, 3 * MS);
-	CHECK_EQ(hwheel_advance(w, 3 * MS, NULL, 0, NULL), 0);
+	arm(w, note, 5, 5 * MS);
+	CHECK_EQ(hwheel_advance(w, 5 * MS, NULL, 0, NULL), 0);
 	CHECK_EQ(stats(w).queued, 2);
 	while (hwheel_run_queued(w) == 1)
 		;
 	CHECK_EQ(atomic_load(&order), 145);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static uint64_t ran_last, ran_disorder;
+
+static void note_order(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	ran_disorder += e->cookie <= ran_last;
+	ran_last = e->cookie;
+	atomic_fetch_add(&calls, 1);
+}
+
+static uint64_t chosen, chances;
+
+static uint64_t choose(uint64_t n)
+{
+	chances = chances * 6364136223846793005u + 1442695040888963407u;
+	return (chances >> 33) % n;
+}
+
+/*
+ * Timers come into the queue, are taken out of its middle, and run, in any order. It is
+ * full when all of its places are taken, and only then.
+ */
+static void at_random(uint32_t size, unsigned runs_of_8)
+{
+	enum { MOST = 64 };
+	static atomic_int asked;
+	struct hwheel_options o = defaults();
+	hwheel_timer_t in_queue[MOST];
+	uint64_t dropped = 0, cookie = 0, tick = 0;
+	uint32_t n = 0;
+
+	CHECK(size <= MOST);
+	reset();
+	ran_last = ran_disorder = 0;
+	o.queue = size;
+	o.overload = HWHEEL_OVERLOAD_DROP;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	for (int step = 0; step < 20000; step++) {
+		uint64_t what = choose(8);
+
+		if (what < 4) {
+			hwheel_timer_t t = arm(w, note_order, ++cookie, ++tick * MS);
+
+			CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+			if (n < size)
+				in_queue[n++] = t;
+			else
+				dropped++;
+		} else if (what < 4 + runs_of_8) {
+			CHECK_EQ(hwheel_run_queued(w), n > 0);
+			if (n > 0)
+				memmove(in_queue, in_queue + 1, --n * sizeof *in_queue);
+		} else if (n > 0) {
+			/* mostly behind the oldest */
+			chosen = choose(4) == 0 ? choose(n) : n - 1 - choose(n) / 2;
+			CHECK_EQ(hwheel_timer_delete_sync(w, in_queue[chosen]), 1);
+			n--;
+			memmove(in_queue + chosen, in_queue + chosen + 1, (n - chosen) * sizeof *in_queue);
+		}
+		CHECK_EQ(stats(w).queued, n);
+		CHECK_EQ(stats(w).dropped, dropped);
+	}
+	CHECK_EQ(ran_disorder, 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_is_full_when_all_places_are_taken(void)
+{
+	for (uint32_t size = 1; size <= 64; size *= 2)
+		for (unsigned runs_of_8 = 0; runs_of_8 <= 4; runs_of_8++)
+			at_random(size, runs_of_8);
+}
+
+/* The oldest stays, as if its executor were stuck, and all others are taken out. */
+static void the_oldest_holds_up_no_place(void)
+{
+	enum { SIZE = 1024 };
+	static hwheel_timer_t t[SIZE];
+	static atomic_int asked;
+	struct hwheel_options o = defaults();
+	uint64_t cookie = 0, tick = 0;
+
+	reset();
+	ran_last = ran_disorder = 0;
+	o.overload = HWHEEL_OVERLOAD_DROP;
+	o.executor = execute;
+	o.executor_arg = &asked;
+	struct hwheel *w = make(&o);
+
+	t[0] = arm(w, note_order, ++cookie, ++tick * MS);
+	for (int round = 0; round < 20; round++) {
+		for (int i = 1; i < SIZE; i++)
+			t[i] = arm(w, note_order, ++cookie, ++tick * MS);
+		CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(stats(w).queued, SIZE);
+		CHECK_EQ(stats(w).dropped, round);
+		/* one too many */
+		arm(w, note_order, ++cookie, ++tick * MS);
+		CHECK_EQ(hwheel_advance(w, tick * MS, NULL, 0, NULL), 0);
+		CHECK_EQ(stats(w).dropped, round + 1);
+		for (int i = SIZE - 1; round < 19 && i >= 1; i--)
+			CHECK_EQ(hwheel_timer_delete_sync(w, t[i]), 1);
+	}
+	while (hwheel_run_queued(w) == 1)
+		;
+	CHECK_EQ(atomic_load(&calls), SIZE);
+	CHECK_EQ(ran_disorder, 0);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
@@ -269,12 +349,13 @@ static void sync_delete_in_a_worker_takes_out_what_it_waits_for(void)
 static const struct ktap_test tests[] = {
 	TEST(without_room_the_driver_runs_it),
 	TEST(without_room_it_is_dropped_and_counted),
-	TEST(without_room_the_driver_waits),
 	TEST(a_queue_may_have_room_for_one),
 	TEST(stop_and_destroy_run_what_is_queued),
 	TEST(drain_leaves_what_is_queued),
 	TEST(sync_delete_takes_out_what_is_queued),
 	TEST(the_place_of_what_was_taken_out_is_free),
+	TEST(it_is_full_when_all_places_are_taken),
+	TEST(the_oldest_holds_up_no_place),
 	TEST(sync_delete_in_a_worker_takes_out_what_it_waits_for),
 };
 

@@ -6,7 +6,7 @@
 #include "shapes.h"
 
 static const struct shape small[] = {
-	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1, 4, 2 }, { 7, 1, 8 }, { 13, 2, 8 },
+	{ 1000000, 2, 4 }, { 1000, 1, 4 }, { 1000, 4, 2 }, { 7001, 1, 8 }, { 13001, 2, 8 },
 };
 
 /* Timers that were armed: when each may fire, and when it did. */

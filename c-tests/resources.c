@@ -131,7 +131,7 @@ static void shrinking_address_space(void)
 	rlim_t before = in_use();
 	int refused = 0, made = 0;
 
-	for (rlim_t more = 0; more < 4 << 20; more += 4096) {
+	for (rlim_t more = 0; more < 16 << 20; more += 4096) {
 		struct hwheel *w = (struct hwheel *)&refused;
 		int got;
 

@@ -11,7 +11,7 @@ struct shape {
 
 static const struct shape shapes[] = {
 	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000000, 2, 4 },
-	{ 1000, 1, 4 }, { 1, 4, 2 }, { 7, 3, 8 }, { 1, 1, 2 },
+	{ 1000, 1, 4 }, { 1000, 4, 2 }, { 7001, 3, 8 }, { 1000, 1, 2 },
 };
 
 /* The tick of the shape that is tested. */

@@ -72,13 +72,12 @@ static void a_timer_due_in_the_range_stays(void)
 	hwheel_timer_t t = ktap_timer(w);
 
 	CHECK_EQ(hwheel_timer_mod_range(w, t, 100 * MS, 100 * MS, 0), 0);
-	uint64_t pushes = stats(w).pushes;
+	uint64_t notes = stats(w).notes;
 
 	for (uint64_t i = 1; i <= 28; i++)
 		CHECK_EQ(hwheel_timer_mod_range(w, t, (100 + i) * MS, 100 * MS, 0), 1);
-	CHECK_EQ(stats(w).pushes, pushes);
+	CHECK_EQ(stats(w).notes, notes);
 	CHECK_EQ(stats(w).rearmed, 28);
-	CHECK_EQ(stats(w).quiet, 28);
 	CHECK_EQ(fires_at(w, 1, 200), 128);
 	/* Out of the range, on either side, it is moved. */
 	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, 0), 0);
@@ -144,7 +143,7 @@ static void a_period_with_days_of_slack_does_not_drift(void)
 {
 	const uint64_t hour = 3600 * SEC, period = 150 * hour;
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
-	struct hwheel_event e;
+	struct hwheel_event e[2];
 	uint64_t due = hour;
 
 	CHECK_EQ(hwheel_every(w, due, period, period - SEC, NULL, 0, 0, NULL), 0);
@@ -154,10 +153,10 @@ static void a_period_with_days_of_slack_does_not_drift(void)
 		CHECK_EQ(hwheel_next_expiry(w, &at), 1);
 		CHECK(at >= due);
 		CHECK(at <= due + period);
-		while (hwheel_advance(w, at, &e, 1, NULL) == 0)
+		while (hwheel_advance(w, at, e, 2, NULL) == 0)
 			CHECK_EQ(hwheel_next_expiry(w, &at), 1);
-		CHECK_EQ(e.deadline_ns, due);
-		CHECK_EQ(e.missed, 0);
+		CHECK_EQ(e[0].deadline_ns, due);
+		CHECK_EQ(e[0].missed, 0);
 		due += (period + 0xffff) / 0x10000 * 0x10000;
 	}
 	CHECK_EQ(hwheel_destroy(w), 0);

@@ -493,11 +493,11 @@ static void they_do_not_wait_for_the_next_callback(void)
 		atomic_store(&next.first_runs, 0);
 		atomic_store(&next.spin, (unsigned)round * 7 % 3000);
 		CHECK(hwheel_timer_mod(next.w, next.first, MS, 0) >= 0);
-		CHECK(hwheel_timer_mod(next.w, round % 4 ? next.twin : next.other, MS, 0) >= 0);
+		CHECK(hwheel_timer_mod(next.w, round % 4 ? next.twin : next.other, 2 * MS, 0) >= 0);
 		atomic_store(&next.round, round);
 		while (atomic_load(&next.holding) < round)
 			;
-		CHECK_EQ(hwheel_advance(next.w, now += MS, NULL, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(next.w, now += 2 * MS, NULL, 0, NULL), 0);
 		while (atomic_load(&next.released) < round)
 			;
 	}

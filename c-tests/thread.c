@@ -623,9 +623,9 @@ static void a_stop_waits_until_a_poll_has_ended(void)
 		while (started && hwheel_start(polled.w) == -EBUSY)
 			ktap_sleep_ms(1);
 		CHECK_EQ(hwheel_stop(polled.w), 0);
-		CHECK_EQ(hwheel_destroy(polled.w), 0);
 		CHECK_EQ(pthread_join(thread, NULL), 0);
 		CHECK_EQ(atomic_exchange(&polled.inside, 0), 1);
+		CHECK_EQ(hwheel_destroy(polled.w), 0);
 	}
 }
 

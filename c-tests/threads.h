@@ -16,7 +16,7 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000, 2, 4 }, { 1, 1, 2 },
+	{ 1000000, 4, 256 }, { 1000000, 1, 256 }, { 1000, 2, 4 }, { 1000, 1, 2 },
 };
 
 enum { THREADS = 2, EACH = 4000, ALL = THREADS * EACH };

@@ -98,7 +98,7 @@ static void step_by(const struct shape *s, uint64_t from, unsigned bit, int64_t 
 static void b7_steps_longer_than_the_wheel(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {
-		if (shapes[i].tick > 7)
+		if (shapes[i].tick > 7001)
 			continue;	/* 2^48 of its ticks are more than the clock has */
 		for (unsigned bit = 0; bit < 40; bit++)
 			for (int64_t by = -1; by <= 1; by++)
@@ -116,22 +116,23 @@ static void b7_steps_of_the_default_tick(void)
 
 static void b7_steps_of_up_to_2_48(void)
 {
-	static const struct shape some[] = { { 1, 4, 256 }, { 1, 1, 16 } };
+	static const struct shape some[] = { { 1000, 4, 256 }, { 1000, 1, 16 } };
 
 	for (unsigned i = 0; i < COUNT(some); i++)
 		for (unsigned bit = 40; bit <= 48; bit += 4) {
-			struct hwheel *w = start(&some[i], 99);
+			uint64_t t = some[i].tick;
+			struct hwheel *w = start(&some[i], 99 * t);
 
-			after(w, 1);
-			after(w, 300);
-			after(w, 1 << 20);
-			after(w, UINT64_C(1) << 35);
-			to(w, driven + (UINT64_C(1) << bit));
+			after(w, t);
+			after(w, 300 * t);
+			after(w, t << 20);
+			after(w, t << 35);
+			to(w, driven + (t << bit));
 			CHECK_EQ(n_fired, 4);
 			CHECK_EQ(disorder, 0);
 			n_records = 0;
-			after(w, 5);
-			to(w, driven + 4);
+			after(w, 5 * t);
+			to(w, driven + 5 * t - 1);
 			CHECK_EQ(n_fired, 4);
 			to(w, driven + 1);
 			CHECK_EQ(n_fired, 5);

@@ -80,10 +80,12 @@ static void e1_occupancy_follows_the_last_of_a_bucket(void)
 			CHECK_EQ(hwheel_timer_delete(w, a), 1);
 			next_is(w, (3 + away) * t);
 			CHECK_EQ(hwheel_timer_delete(w, b), 1);
-			/* not cleared? */
+			/* not cleared, once the wheel is driven there? */
+			to(w, driven + away * t);
 			none(w);
+			CHECK_EQ(n_fired, 0);
 			after(w, away * t);
-			next_is(w, (3 + away) * t);
+			next_is(w, driven + away * t);
 			to(w, driven + away * t);
 			none(w);
 			done(w);

@@ -186,22 +186,22 @@ static void a_callback_drives_in_no_thread(void)
 /* For longer than the state word can tell the past from the future. */
 static void what_its_callback_has_held_up_is_due_however_long(void)
 {
-	const uint64_t far = (UINT64_C(1) << 39) + 1000000;
-	struct hwheel *w = on_call(1);
-	hwheel_timer_t t = arm(w, note, 1, 100);
+	const uint64_t us = 1000, far = ((UINT64_C(1) << 39) + 1000000) * us;
+	struct hwheel *w = on_call(us);
+	hwheel_timer_t t = arm(w, note, 1, 100 * us);
 	uint64_t ns;
 
-	CHECK_EQ(hwheel_advance(w, 100, NULL, 0, NULL), 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, 200, HWHEEL_ABS), 0);
-	CHECK_EQ(hwheel_advance(w, 300, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 100 * us, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 200 * us, HWHEEL_ABS), 0);
+	CHECK_EQ(hwheel_advance(w, 300 * us, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_advance(w, far, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_timer_remaining(w, t, &ns), 1);
 	CHECK_EQ(ns, 0);
-	CHECK_EQ(hwheel_timer_mod(w, t, far + 500, HWHEEL_ABS | HWHEEL_REDUCE), 1);
+	CHECK_EQ(hwheel_timer_mod(w, t, far + 500 * us, HWHEEL_ABS | HWHEEL_REDUCE), 1);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(hwheel_next_expiry(w, &ns), 1);
-	CHECK(ns <= far + 1);
-	CHECK_EQ(hwheel_advance(w, far + 1, NULL, 0, NULL), 0);
+	CHECK(ns <= far + us);
+	CHECK_EQ(hwheel_advance(w, far + us, NULL, 0, NULL), 0);
 	CHECK_EQ(hwheel_run_queued(w), 1);
 	CHECK_EQ(atomic_load(&order), 11);
 	CHECK_EQ(hwheel_timer_pending(w, t), 0);

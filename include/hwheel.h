@@ -140,6 +140,21 @@ struct hwheel;
 typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
 
 /**
+ * The caller's function that wakes the loop which drives the wheel.
+ *
+ * An arm calls it if its timer is due before the time that the last
+ * hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
+ * thread that arms the timer calls it, outside of every lock of the wheel, and
+ * at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
+ * was woken calls one of the two before it sleeps again. Two threads that arm
+ * timers concurrently may both call the function.
+ *
+ * It must not block, and no exception may leave it. It may call the functions
+ * that a callback may call.
+ */
+typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
+
+/**
  * How to make a wheel. A member that is zero has its default value.
  *
  * @size: sizeof(struct hwheel_options), at least 8. Zeros complete a shorter
@@ -152,7 +167,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *   Timers beyond the last level go to levels that the wheel adds.
  * @slots: number of slots of each level, a power of two from 2 to 65536;
  *   default 256. @levels times log2(@slots) is at most 48.
- * @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
+ * @max_timers: maximum number of live timers, 1 to 67000000; default 67000000.
  *   A timer is live from its creation until it is freed. A timer that frees
  *   itself is live until its callback has returned. A thread that is stopped
  *   inside a call may hold freed timers back. A call that makes a timer may then
@@ -172,6 +187,15 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * @executor_arg: the second argument of @executor. Without @executor it is
  *   NULL; any other value is -EINVAL.
  *
+ * @wake: the function that wakes the loop which drives the wheel, or NULL. It
+ *   serves loops that sleep in their own call instead of watching a
+ *   descriptor. hwheel_poll() or hwheel_advance() then announces the next call
+ *   in hwheel_run.next_ns, and the library makes no system call for timers.
+ *   hwheel_start() and hwheel_fd() return -EINVAL for such a wheel. A forked
+ *   child never calls @wake, and neither does hwheel_destroy().
+ * @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
+ *   value is -EINVAL.
+ *
  * Without workers or an executor, @queue and @overload are checked, but have no
  * effect.
  */
@@ -188,6 +212,8 @@ struct hwheel_options {
 	uint32_t overload;
 	hwheel_executor_fn executor;
 	void *executor_arg;
+	hwheel_wake_fn wake;
+	void *wake_arg;
 };
 
 /**
@@ -443,12 +469,13 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  *   HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
- * a system call only to wake the driver of a system clock, for a new earliest
- * time or for a clean-up, or to map more memory.
+ * a system call only to wake the driver of a system clock for a new earliest
+ * time, or to map more memory.
  */
 int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
 		     uint64_t time_ns, uint32_t flags);
@@ -672,6 +699,19 @@ HWHEEL_MUST_CHECK
 int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
 			   uint64_t *remaining_ns);
 
+/**
+ * hwheel_timer_prefetch() - Fetch a timer's memory ahead of a call on it.
+ * @wheel: the wheel; NULL is allowed.
+ * @timer: the timer; any number is allowed.
+ *
+ * A hint for servers. A server that has learned which connection has sent
+ * something calls this before it reads the data. A later hwheel_timer_mod() or
+ * hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
+ *
+ * Context: any thread, also in a callback. Wait-free.
+ */
+void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
+
 /* Driving: the tick thread */
 
 /**
@@ -746,12 +786,17 @@ int hwheel_stop(struct hwheel *wheel);
  *   call is a bound, too.
  * @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
  *   no limit. A running callback is not interrupted.
+ * @next_ns: receives the time on the wheel's clock at which to call again, or
+ *   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
+ *   due timers are left. It is never later than the next timer, unless an arm
+ *   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
  */
 struct hwheel_run {
 	uint32_t size;
 	uint32_t left;
 	uint64_t max_fired;
 	uint64_t max_ns;
+	uint64_t next_ns;
 };
 
 /**
@@ -1026,7 +1071,7 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * Context: any thread, also in a callback. Briefly takes one of 64 locks,
  * chosen by the key; no callback runs under it. Calls the allocator for a key
  * of more than 30 bytes and when the table grows. The table takes 70 to 150
- * bytes for each key.
+ * bytes for each key. It shrinks when less than an eighth of it is used.
  */
 HWHEEL_MUST_CHECK
 int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
@@ -1071,8 +1116,8 @@ int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
- * Calls the allocator only to free memory: that of a key of more than 30
- * bytes, and that of a large table that is empty.
+ * Calls the allocator only to free the memory of a key of more than 30 bytes, and
+ * to move a large table that is mostly empty to a smaller one.
  */
 int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
 

@@ -23,36 +23,54 @@
 //! calls a closure instead, an event loop can watch [`Wheel::fd`], and
 //! [`Wheel::advance`] takes the time from the caller.
 //!
+//! # Why it is built this way
+//!
+//! Most timers are timeouts, and most timeouts never fire: the answer comes in time, the connection
+//! speaks again. So a program arms, moves and cancels far more often than a timer fires, from all
+//! of its threads, and mostly it moves a timer to a later time.
+//!
+//! - Lists of timers under a lock make each of these calls wait for every other one.
+//! - A message to one thread for each call is as cheap as a queue. But a timer that is cancelled
+//!   and armed for each request sends two messages for each request, and the queue grows while
+//!   the thread sleeps.
+//! - Lists that threads change without a lock need a way to reclaim memory, such as
+//!   read-copy-update, and an unlink for each cancel.
+//!
 //! # Theory of operation
 //!
-//! The truth about a timer is one 64-bit word, its *state*. A thread changes the
-//! state by compare-exchange. The buckets of the wheel do not hold timers. They
-//! hold *entries*: promises that the driver visits a timer at a tick. An entry may
-//! be stale, duplicate or early, and nothing breaks: the driver reads the state and
-//! decides. The rest follows from this:
+//! The truth about a timer is one 64-bit word, its *state*. A thread changes it by
+//! compare-exchange. If the driver would not look at the timer in time anyway, the thread that
+//! arms it drops a *note* in its own *inbox*. One thread at a time drives: it takes the notes out
+//! of the inboxes, and keeps *buckets*, plain data that no other thread reads, with at most one
+//! *entry* for each timer. The timer's second word, the *link*, says why the driver will look at
+//! the timer in time: a note that it has not taken yet, or an entry.
 //!
-//! - A cancel is one compare-exchange. Nothing is unlinked.
-//! - A move to a later deadline is one compare-exchange. The earlier promise still
-//!   holds. When the driver meets it, the driver makes a new one.
-//! - A node that is freed keeps its promise. The next timer in that node may
-//!   rely on it.
-//! - A cascade moves entries. It reads no timer.
-//! - Each thread pushes into its own buckets, its *shard*, by plain stores.
-//! - A thread that is stopped between any two instructions holds up no other
-//!   thread: a promise becomes visible only when it is true.
+//! The rest follows from this:
+//!
+//! - A cancel is one compare-exchange. The entry stays. A later arm of the timer may rely on it.
+//! - A move to a later time is one compare-exchange. The entry is early enough: when the driver
+//!   comes to it, it reads the state, and places the entry again.
+//! - A move to an earlier time is a note. Until the driver takes that note, further moves of the
+//!   timer rely on it.
+//! - A node that is freed keeps its entry. The next timer in that node may rely on it.
+//! - Memory is bounded: one entry for each timer, for which there is room from the start, and one
+//!   note for each timer that was armed since the driver looked at it; more only for threads that
+//!   arm one timer at the same moment.
+//! - A thread that is stopped between any two instructions stops no other thread: a reason becomes
+//!   visible only when it is true.
+//!
+//! That is Netty's hand-over (a queue of new timeouts, and one worker that owns the buckets) with
+//! the jump to the next bucket that is not empty of Kafka's purgatory, a truth that no lock guards,
+//! and a cancel in constant time.
 //!
 //! A timer has three records in three arrays: 16 hot bytes (state and link),
 //! which every call reads; 16 fire bytes (function and cookie), which the
-//! setup writes and the driver reads; 32 rare bytes, for a period or a key. The
-//! *link* names the tick of the latest promise.
+//! setup writes and the driver reads; 32 rare bytes, for a period or a key.
 //!
-//! Every arm compares its deadline with one word, the *gate*. It holds the hand,
-//! and says whether the wheel is drained, is leaping, or belongs to the parent of
-//! this process.
-//!
-//! One thread at a time drives. Its *sweep* announces a goal in the gate. Then
-//! the hand goes from marked slot to marked slot, in order, and never through
-//! empty ones. An entry of a later tick goes nearer to the hand. An entry of this
+//! Every arm compares its deadline with one word, the *gate*. It holds the *hand*,
+//! and says whether the wheel is drained, or belongs to the parent of this process.
+//! A driver announces a *goal* in the gate, takes the notes, and moves the hand from one slot that
+//! is not empty to the next. An entry of a later tick goes nearer to the hand. An entry of this
 //! tick is a *visit*, which fires the timer if its state says that it is due.
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
@@ -81,32 +99,86 @@
 //!
 //! # Invariants
 //!
-//! - Promise: a timer that is armed for tick D has an entry that the driver meets
-//!   at or before D; or a thread is inside an arm of it and will make one
-//!   (`core/arm.rs`).
+//! - Reason: a timer that is armed for tick D has a reason that counts until the driver looks at
+//!   it at or before D; or a thread is inside an arm of it and will see to one (`core/arm.rs`).
+//! - One entry: a tick in a link that the hand has not reached is the tick of the timer's one
+//!   entry (`core/driver/look.rs`).
 //! - Never lost, never twice: the exchange that takes ARMED away decides who has
 //!   the timer: a cancel, a visit or a drain.
 //! - Never early: a deadline is rounded up to a tick, the clock down to one.
-//! - Ticks in order: the hand goes from promised tick to promised tick.
+//! - Ticks in order: the hand goes from slot to slot, and starts only when all notes are taken that
+//!   were there when the goal was announced.
 //! - A move is atomic: old and new deadline are never both in the state.
 //! - A stale handle acts on nothing: 18 bits of the generation are in the state
-//!   and 12 in the link, and a node ends after 2^30 lives.
-//! - A failure changes nothing: an arm pushes before its exchange.
-//! - The driver never sleeps past a deadline (`core/driver/sleep.rs`).
+//!   and 10 in the link, and a node ends after 2^28 lives.
+//! - A failure changes nothing: an arm reserves its note before its exchange, and the driver needs
+//!   no memory.
+//! - The driver never sleeps past a deadline (`core/alarm.rs`, `core/driver/sleep.rs`).
 //!
 //! # Progress
 //!
-//! - **Wait-free**: pending, remaining, now. A few loads; `remaining` repeats them if the
-//!   hand has leapt meanwhile.
+//! - **Wait-free**: pending, remaining, now, the next expiry. A few loads; `remaining` repeats
+//!   them if the hand has moved 2^35 ticks meanwhile.
 //! - **Lock-free**: setup, arm, cancel, free, list without keys. Each is a loop on
-//!   one timer's word. It repeats only if another thread has changed that word, or
-//!   if the hand has leapt meanwhile.
+//!   one timer's words. It repeats only if another thread has changed them, or if the driver has
+//!   come to the timer.
 //! - **One at a time**: advance, poll, drain and the tick thread take the right
 //!   to drive by a try-lock. A second thread is refused and does not wait.
-//!   The next expiry does not need the right to drive.
 //! - **Blocking**: calls by key, while another thread works in the same part of the
 //!   table; so do list, and calls that fire or drain a timer with a key. `_sync` calls,
 //!   stop and destroy, while a callback runs; stop also while another thread drives.
+//!
+//! # Glossary
+//!
+//! | term | meaning | file |
+//! |------|---------|------|
+//! | alarm | the tick until which the driver sleeps | core/alarm.rs |
+//! | armed | pending: the timer has a deadline | core/state.rs |
+//! | block | the memory of 131,072 nodes | core/slab.rs |
+//! | bucket | the entries of a slot | core/buckets.rs |
+//! | caller | the calling thread, as the core needs it | core/wheel.rs |
+//! | cascade | to place the entries of a higher level again | core/driver/sweep.rs |
+//! | chunk | 256 bytes of notes, or of entries | core/chunks.rs, core/buckets.rs |
+//! | claim | the exchange by which a visit fires a timer | core/driver/visit.rs |
+//! | collect | to take all notes | core/driver/collect.rs |
+//! | cookie | the caller's 64 bits of a timer | core/record.rs |
+//! | deadline | the time, or tick, at which a timer is due | core/state.rs |
+//! | dirty | an inbox that may have notes | core/inbox.rs |
+//! | drain | to hand back all pending timers, and end the wheel | core/driver/drain.rs |
+//! | driver | the thread that has the right to drive | core/driver/mod.rs |
+//! | entry | a node and a tick, in a bucket | core/entry.rs |
+//! | gate | the word with the hand that arms compare with | core/gate.rs |
+//! | generation | the number of a node's life | core/state.rs |
+//! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
+//! | hand | the last goal that was announced | core/gate.rs |
+//! | handle | the name of a timer | core/state.rs |
+//! | head, tail | notes that were taken, and written | core/inbox.rs |
+//! | host | a wheel with clock, threads and keys: `struct hwheel` | runtime/host.rs |
+//! | inbox | the notes of a thread for a wheel | core/inbox.rs |
+//! | kick | to wake the driver before its alarm | core/alarm.rs |
+//! | level | slots of one length | core/levels.rs |
+//! | life | from setup to free | core/life.rs |
+//! | link | a timer's reason for a visit | core/link.rs |
+//! | look | to make sure of a timer's entry | core/driver/look.rs |
+//! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
+//! | node | the three records of a timer | core/record.rs |
+//! | note | the index of a node, in an inbox | core/inbox.rs |
+//! | number | that of a thread, as long as it uses timers | runtime/numbers.rs |
+//! | overdue | due before its note was taken | core/buckets.rs |
+//! | place | of a note in an inbox | core/link.rs |
+//! | pool | threads and queue for callbacks | runtime/pool.rs |
+//! | reason | why the driver looks at a timer in time | core/link.rs |
+//! | resting | not armed | core/state.rs |
+//! | settle | to drop the next entries if their timers rest | core/driver/sleep.rs |
+//! | sink | the receiver of timers that fire | core/driver/event.rs |
+//! | slot | the ticks of a bucket | core/levels.rs |
+//! | spare | a chunk that an inbox has in reserve | core/inbox.rs |
+//! | spot | where the entry of a node is | core/buckets.rs |
+//! | state | the word with the truth about a timer | core/state.rs |
+//! | step | the most ticks that the hand moves at once | core/state.rs |
+//! | sweep | a move of the hand to a goal | core/driver/sweep.rs |
+//! | tick | the unit of the wheel's time | core/ticks.rs |
+//! | visit | to look at a timer whose entry is due | core/driver/visit.rs |
 // Under the model checkers there are tests and nothing else.
 #![cfg(any(test, not(checked)))]
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
@@ -130,6 +202,7 @@ mod tests;
 
 #[cfg(not(checked))]
 pub use api::{
+    delay_queue::{DelayKey, DelayQueue, Expired},
     error::Error,
     event::{Event, Timer},
     futures::{Interval, Sleep, Timeout},

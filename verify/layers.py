@@ -4,8 +4,10 @@ each other in a circle.
 
 Reads the paths of the sources: `use` lines, and paths that begin with crate, self or
 super. A path leads to the file that defines the name; a name that a folder's mod.rs only
-passes on leads to the file behind it. Tests are left out. Prints the number of files and
-of arrows, or each circle and each arrow that points up.
+passes on leads to the file behind it. Reads method calls as well: a call leads to the
+file that defines a method of this name, if one file alone does, and if the standard
+library has no such method. Tests are left out. Prints the number of files and of arrows,
+or each circle and each arrow that points up.
 """
 
 import pathlib
@@ -14,7 +16,7 @@ import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
 # From the bottom up. Those of one set do not use each other.
-LAYERS = [{"sync", "probes"}, {"core"}, {"sys"}, {"runtime"}, {"api", "capi"}, {"lib"}]
+LAYERS = [{"sync", "probes"}, {"sys"}, {"core"}, {"runtime"}, {"api", "capi"}, {"lib"}]
 
 
 def sources():
@@ -47,6 +49,21 @@ def paths(text):
 
 MODULES = dict(sources())
 PASSED_ON = {}
+# Methods of the standard library that methods of ours are named after.
+OF_STD = set(
+    "add all any as_nanos as_ptr chain clone close count each end filter find first get into is_empty "
+    "join last len list load lock map max min new next notify now open pop position push "
+    "read remove replace send set sleep start stop store sum swap take unlock wait wake write".split()
+)
+
+
+def methods():
+    """The module of each method that one module alone defines."""
+    defined = {}
+    for module, text in MODULES.items():
+        for name in re.findall(r"\bfn (\w+)", text):
+            defined.setdefault(name, set()).add(module)
+    return {name: m.copy().pop() for name, m in defined.items() if len(m) == 1 and name not in OF_STD}
 
 
 def absolute(path, module):
@@ -81,6 +98,7 @@ def home(path):
 
 def arrows():
     used = {}
+    homes = methods()
     for module, text in MODULES.items():
         wanted = used.setdefault(module, set())
         for shown, tree in re.findall(r"\b(pub(?:\(\w+\))? )?use ([^;]+);", text):
@@ -94,7 +112,12 @@ def arrows():
         for path in re.findall(r"(?<![\w:])(?:crate|super|self)(?:::\w+)+", body):
             if whole := absolute(path, module):
                 wanted.add(whole)
-    return {m: {h for p in wanted if (h := home(p)) is not None} - {m} for m, wanted in used.items()}
+    found = {m: {h for p in wanted if (h := home(p)) is not None} for m, wanted in used.items()}
+    for module, text in MODULES.items():
+        for name in re.findall(r"\.(\w+)(?:::<[^>]*>)?\(", text):
+            if name in homes:
+                found[module].add(homes[name])
+    return {m: to - {m} for m, to in found.items()}
 
 
 def circles(used):

@@ -156,7 +156,6 @@ static void make(int i)
 	if (i == WORKING) {
 		o.workers = 1 + roll(&seed, 4);
 		o.queue = 1u << roll(&seed, 7);
-		o.overload = roll(&seed, 2) ? HWHEEL_OVERLOAD_BLOCK : HWHEEL_OVERLOAD_RUN;
 	}
 	MUST(hwheel_create(&o, &life->wheel) == 0);
 	for (int u = 0; u < USERS; u++)

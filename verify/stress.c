@@ -57,7 +57,7 @@ static const struct phase phases[] = {
 
 /* The wheels of a phase take turns, where they have workers. */
 static const uint32_t overloads[] = {
-	HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_BLOCK, HWHEEL_OVERLOAD_DROP,
+	HWHEEL_OVERLOAD_RUN, HWHEEL_OVERLOAD_DROP,
 };
 
 /* What one thread has done, or all. */

@@ -83,7 +83,8 @@ static void has_its_executor_and_bounds()
 	options.workers = 1;
 	CHECK(wheel.open(options).value() == -EINVAL);
 	options.workers = 0;
-	options.coarse = true;
+	/* an argument without a function */
+	options.executor = nullptr;
 	CHECK(wheel.open(options).value() == -EINVAL);
 }
 

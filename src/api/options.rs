@@ -68,7 +68,7 @@ impl Options {
         self
     }
 
-    /// The maximum number of live timers: up to 67108800, which is the default.
+    /// The maximum number of live timers: up to 67000000, which is the default.
     pub fn max_timers(mut self, limit: u32) -> Options {
         self.given.max_timers = limit;
         self
@@ -112,9 +112,14 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
+        let clock = self.given.clock;
         let host = Host::create(self.given, call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
-        Ok(Wheel { host, handler })
+        Ok(Wheel {
+            host,
+            handler,
+            clock,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One call that drives: its bounds and its result.
 
 use super::event::Event;
-use super::time::nanos;
+use super::time::{nanos, Time};
 use crate::runtime::drive::Bounds;
 use std::time::Duration;
 
@@ -33,4 +33,6 @@ pub struct Run<'e> {
     /// True if the call stopped at a bound or with a full slice, so that due timers
     /// may be left.
     pub left: bool,
+    /// When to call again; [`Time::NEVER`] if no timer is pending that ever fires.
+    pub next: Time,
 }

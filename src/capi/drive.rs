@@ -2,7 +2,7 @@
 
 use super::args::{extensible, hwheel, with, Wheel, EINVAL};
 use super::event::{fill, hwheel_event};
-use crate::runtime::drive::{Bounds, Room};
+use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
 use std::ffi::{c_int, c_void};
@@ -17,13 +17,32 @@ use std::ffi::{c_int, c_void};
 ///   call is a bound, too.
 /// @max_ns: nanoseconds after which to stop, below 2^63, or HWHEEL_NEVER; 0 for
 ///   no limit. A running callback is not interrupted.
+/// @next_ns: receives the time on the wheel's clock at which to call again, or
+///   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
+///   due timers are left. It is never later than the next timer, unless an arm
+///   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
 #[repr(C)]
 pub struct hwheel_run {
     pub size: u32,
     pub left: u32,
     pub max_fired: u64,
     pub max_ns: u64,
+    pub next_ns: u64,
 }
+
+/// The caller's function that wakes the loop which drives the wheel.
+///
+/// An arm calls it if its timer is due before the time that the last
+/// hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
+/// thread that arms the timer calls it, outside of every lock of the wheel, and
+/// at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
+/// was woken calls one of the two before it sleeps again. Two threads that arm
+/// timers concurrently may both call the function.
+///
+/// It must not block, and no exception may leave it. It may call the functions
+/// that a callback may call.
+pub type hwheel_wake_fn =
+    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, wake_arg: *mut c_void)>;
 
 /// The caller's executor. It arranges that a thread soon calls
 /// hwheel_run_queued() once.
@@ -47,7 +66,7 @@ pub type hwheel_executor_fn =
 #[inline(never)]
 unsafe fn drive(
     wheel: Wheel<'_>,
-    how: impl FnOnce(&Host, Bounds, Room<'_>) -> Result<bool, Errno>,
+    how: impl FnOnce(&Host, Bounds, Room<'_>) -> Result<Driven, Errno>,
     events: *mut hwheel_event,
     max: u32,
     run: *mut hwheel_run,
@@ -61,10 +80,16 @@ unsafe fn drive(
             ns: time(given.max_ns)?,
         };
         // SAFETY: the caller's promise.
-        let (n, done) = unsafe { fill(events, max, |room| how(host, bounds, room)) }?;
+        let (n, driven) = unsafe { fill(events, max, |room| how(host, bounds, room)) }?;
         if !run.is_null() {
-            // SAFETY: not null.
-            unsafe { (*run).left = u32::from(!done) };
+            const END: usize = std::mem::offset_of!(hwheel_run, next_ns) + size_of::<u64>();
+            // SAFETY: not null, and as long as its size says.
+            unsafe {
+                (*run).left = u32::from(!driven.done);
+                if (*run).size as usize >= END {
+                    (*run).next_ns = driven.next_ns;
+                }
+            }
         }
         Ok(n)
     })
@@ -99,6 +124,11 @@ pub unsafe extern "C" fn hwheel_advance(
     max: u32,
     run: *mut hwheel_run,
 ) -> c_int {
+    if max as usize | run.addr() == 0 {
+        return with(wheel, |host| {
+            host.advance(now_ns, Bounds::default(), None).map(|_| 0)
+        });
+    }
     let how = |host: &Host, bounds, room: Room<'_>| host.advance(now_ns, bounds, room);
     // SAFETY: the caller's promise.
     unsafe { drive(wheel, how, events, max, run) }

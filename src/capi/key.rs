@@ -42,7 +42,7 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// Context: any thread, also in a callback. Briefly takes one of 64 locks,
 /// chosen by the key; no callback runs under it. Calls the allocator for a key
 /// of more than 30 bytes and when the table grows. The table takes 70 to 150
-/// bytes for each key.
+/// bytes for each key. It shrinks when less than an eighth of it is used.
 #[no_mangle]
 #[must_use]
 pub unsafe extern "C" fn hwheel_key_set(
@@ -97,8 +97,8 @@ pub unsafe extern "C" fn hwheel_key_mod(
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.
-/// Calls the allocator only to free memory: that of a key of more than 30
-/// bytes, and that of a large table that is empty.
+/// Calls the allocator only to free the memory of a key of more than 30 bytes, and
+/// to move a large table that is mostly empty to a smaller one.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_key_delete(
     wheel: Wheel<'_>,

@@ -1,7 +1,7 @@
 //! How a wheel is made, and its end.
 
 use super::args::{extensible, hwheel, EINVAL};
-use super::drive::hwheel_executor_fn;
+use super::drive::{hwheel_executor_fn, hwheel_wake_fn};
 use super::event::call;
 use crate::runtime::options::Function;
 use crate::runtime::pool::{Crew, Overload};
@@ -37,7 +37,7 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 ///   Timers beyond the last level go to levels that the wheel adds.
 /// @slots: number of slots of each level, a power of two from 2 to 65536;
 ///   default 256. @levels times log2(@slots) is at most 48.
-/// @max_timers: maximum number of live timers, 1 to 67108800; default 67108800.
+/// @max_timers: maximum number of live timers, 1 to 67000000; default 67000000.
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
 ///   inside a call may hold freed timers back. A call that makes a timer may then
@@ -57,6 +57,15 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 /// @executor_arg: the second argument of @executor. Without @executor it is
 ///   NULL; any other value is -EINVAL.
 ///
+/// @wake: the function that wakes the loop which drives the wheel, or NULL. It
+///   serves loops that sleep in their own call instead of watching a
+///   descriptor. hwheel_poll() or hwheel_advance() then announces the next call
+///   in hwheel_run.next_ns, and the library makes no system call for timers.
+///   hwheel_start() and hwheel_fd() return -EINVAL for such a wheel. A forked
+///   child never calls @wake, and neither does hwheel_destroy().
+/// @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
+///   value is -EINVAL.
+///
 /// Without workers or an executor, @queue and @overload are checked, but have no
 /// effect.
 #[repr(C)]
@@ -73,15 +82,21 @@ pub struct hwheel_options {
     pub overload: u32,
     pub executor: hwheel_executor_fn,
     pub executor_arg: *mut c_void,
+    pub wake: hwheel_wake_fn,
+    pub wake_arg: *mut c_void,
 }
 
 /// The same options as the core has them.
 fn translate(o: &hwheel_options) -> Result<Options, Errno> {
-    if o.executor.is_none() && !o.executor_arg.is_null() {
+    if (o.executor.is_none() && !o.executor_arg.is_null())
+        || (o.wake.is_none() && !o.wake_arg.is_null())
+    {
         return Err(EINVAL);
     }
     // SAFETY: a `hwheel` is a host.
     let executor: Option<Function> = unsafe { std::mem::transmute(o.executor) };
+    // SAFETY: as above.
+    let wake: Option<Function> = unsafe { std::mem::transmute(o.wake) };
     Ok(Options {
         clock: match o.clock {
             HWHEEL_CLOCK_MONOTONIC => Clock::Monotonic,
@@ -107,6 +122,10 @@ fn translate(o: &hwheel_options) -> Result<Options, Errno> {
         executor: executor.map(|func| Executor {
             func,
             arg: o.executor_arg.expose_provenance(),
+        }),
+        wake: wake.map(|func| Executor {
+            func,
+            arg: o.wake_arg.expose_provenance(),
         }),
     })
 }

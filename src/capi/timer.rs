@@ -80,12 +80,13 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 ///   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
 ///   HWHEEL_NEVER.
 /// * -ENOMEM - no memory; nothing has changed.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free; calls no allocator. Makes
-/// a system call only to wake the driver of a system clock, for a new earliest
-/// time or for a clean-up, or to map more memory.
+/// a system call only to wake the driver of a system clock for a new earliest
+/// time, or to map more memory.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_mod(
     wheel: Wheel<'_>,
@@ -272,6 +273,22 @@ pub extern "C" fn hwheel_timer_free(wheel: Wheel<'_>, timer: hwheel_timer_t) -> 
 #[no_mangle]
 pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_timer_t) -> c_int {
     with(wheel, |h| Ok(i32::from(h.wheel.is_pending(timer)?)))
+}
+
+/// hwheel_timer_prefetch() - Fetch a timer's memory ahead of a call on it.
+/// @wheel: the wheel; NULL is allowed.
+/// @timer: the timer; any number is allowed.
+///
+/// A hint for servers. A server that has learned which connection has sent
+/// something calls this before it reads the data. A later hwheel_timer_mod() or
+/// hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
+///
+/// Context: any thread, also in a callback. Wait-free.
+#[no_mangle]
+pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_timer_t) {
+    if let Some(host) = wheel {
+        host.wheel.prefetch(timer);
+    }
 }
 
 /// hwheel_timer_remaining() - Get the time left until a timer fires.

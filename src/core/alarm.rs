@@ -58,7 +58,7 @@ const SPARE: u64 = 1;
 const ONCE: u64 = 2;
 
 #[derive(Default)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Alarm {
     next_visit: AtomicU64,
     alarm: AtomicU64,
@@ -115,7 +115,7 @@ impl Alarm {
     }
 
     /// Steps kick.look, kick.now and kick.mark.
-    fn kick_once(&self, kick: impl FnOnce() -> bool) -> bool {
+    pub fn kick_once(&self, kick: impl FnOnce() -> bool) -> bool {
         // Acquire: pairs with `was_set`, so `kick` comes after that.
         let seen = self.kick.load(Ordering::Acquire);
         let kicked = seen & SPARE == 0 && kick();

@@ -185,7 +185,7 @@ impl Wheel {
             let arm = self.with_reason(node, word, tick, hand, is_moot)?;
             // arm.exchange
             if self.exchange(node.hot, state, word).is_err() {
-                self.publish_in_vain(arm);
+                self.publish_in_vain(node.hot, arm.link, arm.note);
                 state = self.state_again(handle)?;
                 continue;
             }
@@ -375,12 +375,12 @@ impl Wheel {
 
     /// After an exchange that has failed: the note was appended, so others can rely on it.
     #[cold]
-    fn publish_in_vain(&self, arm: Arm<'_>) {
-        if let Some(place) = arm.note {
+    fn publish_in_vain(&self, hot: &Hot, link: Link, note: Option<Place>) {
+        if let Some(place) = note {
             fence(Ordering::SeqCst);
-            self.inboxes.mark(arm.node.thread);
+            self.inboxes.mark(place.thread);
             if self.inboxes.holds(place) {
-                self.publish(arm.node.hot, arm.link, place);
+                self.publish(hot, link, place);
             }
         }
     }

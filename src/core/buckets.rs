@@ -1,10 +1,15 @@
 //! The buckets of the wheel: plain data of the driver, which no other thread reads. A timer has
 //! at most one entry in all of them.
 //!
-//! A bucket is a chain of chunks, all full but the last one. An entry is put at the end, and
-//! taken from there. One that is removed gets the last one in its place. The *spot* of a timer,
-//! in the slab, says where its entry is. Chunks lie in the slab as well: enough for the entries
+//! A bucket is a chain of chunks, all full but the last one. An entry is put at the end. One that
+//! is removed gets the last one in its place. The *spot* of a timer, in the slab, says where its
+//! entry is. Chunks lie in the slab as well: enough for the entries
 //! of all timers that exist, so that nothing here can fail.
+//!
+//! A sweep *opens* a bucket: its chunks become a list, from the first one on, of which entries are
+//! taken first in, first out. So timers that a thread arms one after the other for the same tick
+//! mostly fire in that order. One list is open at a time; an entry that is removed from it gets the
+//! first one in its place.
 //!
 //! One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
 //! passed when the driver took their note. Each sweep empties it first.
@@ -23,23 +28,61 @@ struct Chunk {
     /// The chunk before this one, in a bucket or among the free ones; or 0.
     before: u32,
     bucket: u32,
+    /// Of the last chunk of a bucket: no entry of the bucket is for a tick before this one.
+    least: u64,
     entries: [Entry; ENTRIES],
 }
 
 const _: () = assert!(size_of::<Chunk>() == CHUNK_BYTES);
 /// A spot has the number of a chunk, and a place there.
 const PLACE_BITS: u32 = 5;
-const _: () = assert!(ENTRIES <= 1 << PLACE_BITS);
+const PLACES: u32 = 1 << PLACE_BITS;
+const _: () = assert!(ENTRIES < PLACES as usize);
 
-/// All zero is an empty bucket.
-#[derive(Clone, Copy)]
-struct Bucket {
-    /// Its last chunk, or 0.
-    last: u32,
-    /// Entries of that chunk: at least one.
+/// The last chunk of a bucket, and how many of its places are free: not all of them. All zero
+/// is an empty bucket: no chunk, and no room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Bucket(u32);
+
+impl Bucket {
+    fn new(chunk: u32, room: u32) -> Self {
+        Bucket(chunk << PLACE_BITS | room)
+    }
+
+    #[inline(always)]
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    #[inline(always)]
+    fn chunk(self) -> u32 {
+        self.0 >> PLACE_BITS
+    }
+
+    #[inline(always)]
+    fn room(self) -> u32 {
+        self.0 % PLACES
+    }
+
+    #[inline(always)]
+    fn filled(self) -> usize {
+        ENTRIES - self.room() as usize
+    }
+}
+
+/// In place of the bucket, of a chunk of the open list.
+const OPEN: u32 = u32::MAX;
+
+/// The list of a bucket that is being emptied.
+struct Open {
+    /// The first chunk, or 0, and the first entry there. The chunks that follow are linked by
+    /// `before`.
+    chunk: u32,
+    from: u32,
+    /// Entries of the last chunk. The others are full.
     filled: u32,
-    /// No entry is for a tick before this one. Only of a bucket that is not empty.
-    least: u64,
+    /// Of the lowest level: most entries are visits.
+    is_lowest: bool,
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -53,6 +96,7 @@ pub(crate) struct Buckets {
     /// The first free chunk, or 0, and the next one that was never used.
     free: u32,
     fresh: u32,
+    open: Open,
     /// Entries in all buckets.
     pub entries: u64,
 }
@@ -66,14 +110,20 @@ impl Buckets {
         if at.is_null() {
             return Err(Error::Memory);
         }
-        let buckets = at.cast::<Bucket>();
+        let marks = at.cast::<u64>();
         Ok(Buckets {
-            buckets,
+            marks,
             // Within the bytes of `bytes`, which counts the same parts.
-            marks: buckets.wrapping_add(Self::count(&levels)).cast(),
+            buckets: marks.wrapping_add(Self::words(&levels)).cast(),
             levels,
             free: 0,
             fresh: 1,
+            open: Open {
+                chunk: 0,
+                from: 0,
+                filled: 0,
+                is_lowest: false,
+            },
             entries: 0,
         })
     }
@@ -83,16 +133,20 @@ impl Buckets {
         (levels.buckets + 1) as usize
     }
 
+    /// Words of bits.
+    fn words(levels: &Levels) -> usize {
+        Self::count(levels).div_ceil(BITS)
+    }
+
     fn bytes(levels: &Levels) -> usize {
-        let count = Self::count(levels);
-        count * size_of::<Bucket>() + count.div_ceil(BITS) * size_of::<u64>()
+        Self::words(levels) * size_of::<u64>() + Self::count(levels) * size_of::<Bucket>()
     }
 
     /// # Safety
     /// No thread uses the buckets any more.
     pub unsafe fn unmap(&mut self) {
         // SAFETY: mapped by `new`.
-        unsafe { unmap(self.buckets.cast(), Self::bytes(&self.levels)) };
+        unsafe { unmap(self.marks.cast(), Self::bytes(&self.levels)) };
     }
 
     #[inline(always)]
@@ -101,7 +155,7 @@ impl Buckets {
     }
 
     pub fn has_overdue(&mut self) -> bool {
-        self.at(self.overdue()).last != 0
+        !self.at(self.overdue()).is_empty()
     }
 
     #[inline(always)]
@@ -144,28 +198,32 @@ impl Buckets {
 
     #[inline]
     fn put(&mut self, slab: &Slab, bucket: u32, entry: Entry, tick: u64) {
-        let last = self.at(bucket).last;
-        if last == 0 || self.at(bucket).filled == ENTRIES as u32 {
-            self.extend(slab, bucket, last);
+        if self.at(bucket).room() == 0 {
+            self.extend(slab, bucket);
         }
         let b = self.at(bucket);
-        let place = b.filled;
-        b.filled += 1;
-        b.least = b.least.min(tick);
-        Self::chunk(slab, b.last).entries[place as usize] = entry;
-        slab.spot(entry.index()).set(b.last << PLACE_BITS | place);
+        let (number, place) = (b.chunk(), b.filled());
+        // One place of room less.
+        b.0 -= 1;
+        let chunk = Self::chunk(slab, number);
+        chunk.least = chunk.least.min(tick);
+        // SAFETY: there was room.
+        unsafe { *chunk.entries.as_mut_ptr().add(place) = entry };
+        slab.spot(entry.index())
+            .set(number << PLACE_BITS | place as u32);
         self.entries += 1;
     }
 
-    fn extend(&mut self, slab: &Slab, bucket: u32, before: u32) {
+    #[cold]
+    fn extend(&mut self, slab: &Slab, bucket: u32) {
         let number = self.take_chunk(slab);
         let chunk = Self::chunk(slab, number);
-        (chunk.before, chunk.bucket) = (before, bucket);
-        let b = self.at(bucket);
-        (b.last, b.filled) = (number, 0);
-        if before == 0 {
-            b.least = NEVER;
+        let last = std::mem::replace(self.at(bucket), Bucket::new(number, ENTRIES as u32));
+        (chunk.before, chunk.bucket, chunk.least) = (last.chunk(), bucket, NEVER);
+        if last.is_empty() {
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
+        } else {
+            chunk.least = Self::chunk(slab, last.chunk()).least;
         }
     }
 
@@ -184,33 +242,139 @@ impl Buckets {
         number
     }
 
-    /// Takes the last entry of a bucket. Fetches the next ones, and those of the first call.
+    /// Opens a bucket. Nothing else is open.
     #[inline]
-    pub fn pop(&mut self, slab: &Slab, bucket: u32, is_begin: bool) -> Option<Entry> {
+    pub fn open(&mut self, slab: &Slab, bucket: u32) {
         let b = *self.at(bucket);
-        if b.last == 0 {
+        if b.is_empty() {
+            return;
+        }
+        *self.at(bucket) = Bucket(0);
+        *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        let (mut number, mut next) = (b.chunk(), 0);
+        loop {
+            let chunk = Self::chunk(slab, number);
+            chunk.bucket = OPEN;
+            let before = std::mem::replace(&mut chunk.before, next);
+            if before == 0 {
+                break;
+            }
+            (number, next) = (before, number);
+        }
+        self.open = Open {
+            chunk: number,
+            from: 0,
+            filled: b.filled() as u32,
+            is_lowest: self.levels.is_lowest(bucket),
+        };
+        self.fetch(slab, number);
+        self.fetch_next(slab);
+    }
+
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.open.chunk != 0
+    }
+
+    /// Takes the next entry of the open list.
+    #[inline]
+    pub fn take(&mut self, slab: &Slab) -> Option<Entry> {
+        if self.open.chunk == 0 {
             return None;
         }
-        if is_begin || b.filled == ENTRIES as u32 {
-            self.fetch_ahead(slab, bucket, is_begin);
-        }
-        let entry = Self::chunk(slab, b.last).entries[b.filled as usize - 1];
+        let entry = self.first_open(slab);
         slab.spot(entry.index()).set(0);
-        self.shorten(slab, bucket);
+        self.leave_first(slab);
         Some(entry)
+    }
+
+    #[inline(always)]
+    fn first_open(&self, slab: &Slab) -> Entry {
+        // SAFETY: the first entry of the list, which is not empty.
+        unsafe {
+            *Self::chunk(slab, self.open.chunk)
+                .entries
+                .as_ptr()
+                .add(self.open.from as usize)
+        }
+    }
+
+    /// The first entry of the open list is gone.
+    #[inline]
+    fn leave_first(&mut self, slab: &Slab) {
+        self.entries -= 1;
+        self.open.from += 1;
+        let chunk = Self::chunk(slab, self.open.chunk);
+        let end = match chunk.before {
+            0 => self.open.filled,
+            _ => ENTRIES as u32,
+        };
+        if self.open.from == end {
+            let next = std::mem::replace(&mut chunk.before, self.free);
+            self.free = self.open.chunk;
+            (self.open.chunk, self.open.from) = (next, 0);
+            self.fetch_next(slab);
+        }
+    }
+
+    /// Fetches what a sweep needs for the entries of the second chunk of the open list, and the
+    /// third chunk.
+    fn fetch_next(&self, slab: &Slab) {
+        if self.open.chunk == 0 {
+            return;
+        }
+        let second = Self::chunk(slab, self.open.chunk).before;
+        if second != 0 {
+            self.fetch(slab, second);
+            let third = slab.chunk(Self::chunk(slab, second).before);
+            (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
+        }
+    }
+
+    /// Fetches what a sweep needs for the entries of a chunk of the open list.
+    #[inline(never)]
+    fn fetch(&self, slab: &Slab, number: u32) {
+        let chunk = Self::chunk(slab, number);
+        let filled = match chunk.before {
+            0 => self.open.filled as usize,
+            _ => ENTRIES,
+        };
+        for entry in &chunk.entries[..filled] {
+            slab.prefetch_spot(entry.index());
+            if self.open.is_lowest {
+                slab.prefetch_node(entry.index());
+            }
+        }
+    }
+
+    /// The last entry of a bucket that is not empty.
+    #[inline(always)]
+    fn last_entry(slab: &Slab, b: Bucket) -> Entry {
+        // SAFETY: not all places of the last chunk are free.
+        unsafe {
+            *Self::chunk(slab, b.chunk())
+                .entries
+                .as_ptr()
+                .add(b.filled() - 1)
+        }
     }
 
     /// Removes the entry of a timer that has one.
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
         let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let b = *self.at(bucket);
-        let last = Self::chunk(slab, b.last).entries[b.filled as usize - 1];
-        if last.index() != index {
-            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = last;
-            slab.spot(last.index()).set(spot);
+        let other = match bucket {
+            OPEN => self.first_open(slab),
+            _ => Self::last_entry(slab, *self.at(bucket)),
+        };
+        if other.index() != index {
+            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = other;
+            slab.spot(other.index()).set(spot);
         }
-        self.shorten(slab, bucket);
+        match bucket {
+            OPEN => self.leave_first(slab),
+            _ => self.shorten(slab, bucket),
+        }
     }
 
     fn place_of(spot: u32) -> usize {
@@ -222,17 +386,24 @@ impl Buckets {
     fn shorten(&mut self, slab: &Slab, bucket: u32) {
         self.entries -= 1;
         let b = self.at(bucket);
-        b.filled -= 1;
-        if b.filled != 0 {
-            return;
+        // One place of room more.
+        b.0 += 1;
+        if b.room() == ENTRIES as u32 {
+            self.give_back_last(slab, bucket);
         }
-        let number = b.last;
+    }
+
+    #[cold]
+    fn give_back_last(&mut self, slab: &Slab, bucket: u32) {
+        let number = self.at(bucket).chunk();
         let chunk = Self::chunk(slab, number);
-        (b.last, b.filled) = (chunk.before, ENTRIES as u32);
-        let is_empty = b.last == 0;
+        let (before, least) = (chunk.before, chunk.least);
         chunk.before = std::mem::replace(&mut self.free, number);
-        if is_empty {
+        *self.at(bucket) = Bucket::new(before, 0);
+        if before == 0 {
             *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        } else {
+            Self::chunk(slab, before).least = least;
         }
     }
 
@@ -247,35 +418,9 @@ impl Buckets {
         Some(entry.tick(hand))
     }
 
-    /// Fetches what a sweep needs for the entries of the chunk before the last one of a bucket,
-    /// and at the beginning of the bucket for those of the last one as well.
-    #[inline]
-    fn fetch_ahead(&mut self, slab: &Slab, bucket: u32, is_begin: bool) {
-        let b = *self.at(bucket);
-        let is_lowest = self.levels.is_lowest(bucket);
-        let fetch = |number: u32, filled: usize| {
-            for entry in &Self::chunk(slab, number).entries[..filled] {
-                slab.prefetch_spot(entry.index());
-                // Only on the lowest level are most entries visits.
-                if is_lowest {
-                    slab.prefetch_node(entry.index());
-                }
-            }
-        };
-        if is_begin {
-            fetch(b.last, b.filled as usize);
-        }
-        let before = Self::chunk(slab, b.last).before;
-        if before != 0 {
-            fetch(before, ENTRIES);
-            let third = slab.chunk(Self::chunk(slab, before).before);
-            (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
-        }
-    }
-
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.
     #[inline]
-    fn first(&self, hand: u64) -> Option<(u32, u64)> {
+    pub fn first(&self, hand: u64) -> Option<(u32, u64)> {
         for level in 0..self.levels.count {
             let (base, slots) = self.levels.slots(level);
             let from = self.levels.digit(hand, level) + 1;
@@ -303,17 +448,11 @@ impl Buckets {
         None
     }
 
-    /// The first tick after the hand at which the hand enters a slot that is not empty.
+    /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest
+    /// level, it is that of its entries.
     #[inline]
-    pub fn next_entered(&self, hand: u64) -> u64 {
-        self.first(hand).map_or(NEVER, |(_, entered)| entered)
-    }
-
-    /// The first bucket that is not empty, and a tick before which no entry wants a visit. On
-    /// the lowest level, it is that of its entries.
-    pub fn first_wanted(&mut self, hand: u64) -> Option<(u32, u64)> {
-        let (bucket, entered) = self.first(hand)?;
-        Some((bucket, entered.max(self.at(bucket).least)))
+    pub fn least(&mut self, slab: &Slab, bucket: u32) -> u64 {
+        Self::chunk(slab, self.at(bucket).chunk()).least
     }
 
     /// The earliest entry of a bucket that is not empty: its node and tick. `None` if that
@@ -325,13 +464,9 @@ impl Buckets {
         hand: u64,
         most: usize,
     ) -> Option<(u32, u64)> {
-        let Bucket {
-            last,
-            filled,
-            least,
-        } = *self.at(bucket);
+        let (b, least) = (*self.at(bucket), self.least(slab, bucket));
         let (mut first, mut seen) = ((0, NEVER), 0);
-        let (mut number, mut filled) = (last, filled as usize);
+        let (mut number, mut filled) = (b.chunk(), b.filled());
         while number != 0 {
             let chunk = Self::chunk(slab, number);
             for entry in chunk.entries[..filled].iter().rev() {
@@ -349,7 +484,7 @@ impl Buckets {
             }
             (number, filled) = (chunk.before, ENTRIES);
         }
-        self.at(bucket).least = first.1;
+        Self::chunk(slab, b.chunk()).least = first.1;
         Some(first)
     }
 }

@@ -49,12 +49,6 @@ impl Seen {
     pub fn beyond(self, tick: u64) -> u64 {
         tick.wrapping_add(self.0)
     }
-
-    /// The hand, if the gate is known to be open.
-    #[inline(always)]
-    pub fn hand(self) -> u64 {
-        !self.0
-    }
 }
 
 impl Gate {

@@ -79,6 +79,10 @@ struct End {
 
 impl Fresh for Inbox {}
 
+/// On another cache line than what comes before.
+#[repr(align(128))]
+struct Apart(AtomicU64);
+
 const BITS: usize = u64::BITS as usize;
 const WORDS: usize = THREADS.div_ceil(BITS);
 /// Words of a bit of `top`.
@@ -86,10 +90,12 @@ const OF_TOP: usize = 8;
 const _: () = assert!(WORDS <= BITS * OF_TOP);
 const BYTES: usize = THREADS * size_of::<Inbox>();
 
+#[repr(C)]
 pub(crate) struct Inboxes {
-    /// Of all threads. A page that no thread uses takes no memory.
+    /// Of all threads. A page that no thread uses takes no memory. Written once, read by every
+    /// call.
     at: *mut Inbox,
-    top: AtomicU64,
+    top: Apart,
     words: [AtomicU64; WORDS],
     chunks: Chunks,
 }
@@ -106,7 +112,7 @@ impl Inboxes {
         unsafe {
             init(inboxes, THREADS);
             (&raw mut (*at).at).write(inboxes);
-            (&raw mut (*at).top).write(AtomicU64::new(0));
+            (&raw mut (*at).top).write(Apart(AtomicU64::new(0)));
             init((&raw mut (*at).words).cast::<AtomicU64>(), WORDS);
             Chunks::make(&raw mut (*at).chunks);
         }
@@ -200,7 +206,7 @@ impl Inboxes {
     pub fn mark(&self, thread: Thread) {
         let (word, bit) = (thread as usize / BITS, 1 << (thread as usize % BITS));
         self.set(&self.words[word], bit);
-        self.set(&self.top, 1 << (word / OF_TOP));
+        self.set(&self.top.0, 1 << (word / OF_TOP));
     }
 
     #[inline(always)]
@@ -224,21 +230,21 @@ impl Inboxes {
     /// Whether there may be notes. Acquire: pairs with the Release of note.dirty.
     #[inline(always)]
     pub fn are_dirty(&self) -> bool {
-        self.top.load(Ordering::Acquire) != 0
+        self.top.0.load(Ordering::Acquire) != 0
     }
 
     /// Step take.dirty: shows each inbox that may have notes, until `see` returns false.
     /// The bits of those that are left are set again. False if there are some. Driver only.
     pub fn each_dirty(&self, mut see: impl FnMut(Thread) -> bool) -> bool {
         // Acquire: pairs with the Release of note.dirty.
-        let mut top = self.top.swap(0, Ordering::AcqRel);
+        let mut top = self.top.0.swap(0, Ordering::AcqRel);
         fence_after_rmw();
         while top != 0 {
             let first = top.trailing_zeros() as usize * OF_TOP;
             for (n, word) in self.words.iter().enumerate().skip(first).take(OF_TOP) {
                 if !Self::each_of_word(word, (n * BITS) as Thread, &mut see) {
                     // Relaxed: the driver's own bits; the word was written before.
-                    self.top.fetch_or(top, Ordering::Release);
+                    self.top.0.fetch_or(top, Ordering::Release);
                     return false;
                 }
             }
@@ -271,15 +277,15 @@ impl Inboxes {
         self.of(thread).tail.load(Ordering::Acquire)
     }
 
-    /// Steps take.tail and take.head: takes notes, at most those before place `end`, and at
-    /// most a batch. Returns their number. Driver only.
-    pub fn take(&self, thread: Thread, end: u64, batch: &mut [u32; BATCH]) -> usize {
+    /// Step take.head: takes notes, at most those before place `end`, and at most a batch.
+    /// Returns the place of the first one, and how many they are. Driver only.
+    pub fn take(&self, thread: Thread, end: u64, batch: &mut [u32; BATCH]) -> (u64, usize) {
         let inbox = self.of(thread);
         let own = &inbox.driver;
         // Relaxed: the driver's own word.
         let head = own.head.load(Ordering::Relaxed);
         if head == end {
-            return 0;
+            return (head, 0);
         }
         let at = head as usize % NOTES;
         if at == 0 {
@@ -294,7 +300,7 @@ impl Inboxes {
         // Release: the notes were read, and the spare chunk; pairs with `holds`.
         own.head.store(head + n as u64, Ordering::Release);
         fence(Ordering::SeqCst);
-        n
+        (head, n)
     }
 
     /// Goes to the next chunk, and gives the one before back.

@@ -112,6 +112,16 @@ impl Link {
         }
     }
 
+    /// The place of a note; `None` also if the high part is not that of the handle.
+    #[inline(always)]
+    pub fn near_note(self, handle: Handle) -> Option<Place> {
+        let note = (self.0 ^ (handle & !VALUE)).wrapping_sub(NOTES);
+        (note >> (THREAD_BITS + PLACE_BITS) == 0).then_some(Place {
+            thread: (note >> PLACE_BITS) as u32,
+            number: note & PLACE,
+        })
+    }
+
     /// The tick. The result is no tick near the hand if the reason is a note, or if the high
     /// part is not that of the handle.
     #[inline(always)]

@@ -17,6 +17,13 @@ impl Wheel {
         }
     }
 
+    /// Wakes the driver, after a call of this thread that wanted to.
+    pub fn kick(&self, caller: &impl Caller) {
+        if self.alarm.kick_once(|| caller.wake_driver()) {
+            self.count(caller.thread_at_hand(), |c| &c.kicks, 1);
+        }
+    }
+
     /// Requests a look at a timer whose state was exchanged before, by a note that no link
     /// names. Without memory for that, the driver looks at every timer.
     pub(super) fn request_look(&self, caller: &impl Caller, index: u32) {

@@ -33,8 +33,7 @@ impl Wheel {
     /// The next pending timer at or after an index, and the index after it. A timer
     /// keeps its index, so a walk shows it once. Lock-free.
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
-        let indices = self.slab.indices();
-        for index in from.max(indices.start)..indices.end {
+        for index in self.slab.indices(from) {
             let hot = self.slab.hot(index);
             let word = || Ok(StateWord(hot.state.load(Ordering::Acquire)));
             let Ok(Some((state, deadline_ns))) = self.pending_word(word) else {

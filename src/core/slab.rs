@@ -27,16 +27,25 @@ use super::error::Error;
 use super::place::make_at;
 use super::record::{Fire, Hot, Rare};
 use super::state::INDEX_BITS;
-use super::tunables::{BLOCKS, BLOCK_BITS, ENTRIES, RUN};
+use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 use std::cell::Cell;
 
 const BLOCK: usize = 1 << BLOCK_BITS;
+/// The end of the indices that are used of the first block, which has small pages. A wheel with
+/// more timers has the others in blocks with huge pages.
+const SMALL: u32 = if BLOCK_BITS > 15 {
+    1 << 15
+} else {
+    1 << BLOCK_BITS
+};
 /// The first index that is used: an entry must not be 0.
 const FIRST: u32 = RUN;
-/// The maximum number of nodes of a slab: 67 million.
-pub(crate) const MOST: u32 = (BLOCK * BLOCKS) as u32 - FIRST;
+/// The number of nodes that a slab has room for.
+const ROOM: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
+/// The maximum number of live timers. It does not depend on how the blocks are laid out.
+pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
 /// Where the arrays of a block lie. Hot and fire records are of one size.
 const FIRE_AT: usize = BLOCK * size_of::<Hot>();
@@ -46,6 +55,8 @@ const SPOTS_AT: usize = RARE_AT + BLOCK * size_of::<Rare>();
 /// Of chunks, which are aligned to their size.
 pub(super) const CHUNK_BYTES: usize = 256;
 const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<Spot>()).next_multiple_of(CHUNK_BYTES);
+/// A block is a multiple of a huge page.
+const PAGES: usize = if CHECKED { CHUNK_BYTES } else { 2 << 20 };
 /// The number of a chunk: its block, and the bits of its number there.
 pub(super) const CHUNK_BITS: u32 = 18;
 
@@ -88,7 +99,7 @@ pub(crate) struct Slab {
     /// The number of nodes that may be handed out: those for the limit on live timers, and
     /// one for each node that is used up.
     limit: AtomicU32,
-    /// The next index that was never handed out.
+    /// The number of nodes that were handed out so far, and FIRST.
     bump: AtomicU32,
     /// Nodes freed by threads that have no number.
     strays: FreeList,
@@ -208,12 +219,7 @@ impl Slab {
     }
 
     fn block_bytes(&self) -> usize {
-        CHUNKS_AT + self.chunks as usize * CHUNK_BYTES
-    }
-
-    #[inline(always)]
-    pub fn prefetch_spot(&self, index: u32) {
-        prefetch(self.spot(index));
+        (CHUNKS_AT + self.chunks as usize * CHUNK_BYTES).next_multiple_of(PAGES)
     }
 
     #[inline(always)]
@@ -221,11 +227,25 @@ impl Slab {
         prefetch(self.place(index));
     }
 
+    /// What a look at a timer needs.
+    #[inline(always)]
+    pub fn prefetch_hot_and_spot(&self, index: u32) {
+        prefetch(self.place(index));
+        prefetch(self.spot(index));
+    }
+
+    /// What a visit to a timer needs.
     #[inline(always)]
     pub fn prefetch_node(&self, index: u32) {
         let at = self.place(index);
         prefetch(at);
         prefetch(at.wrapping_add(FIRE_AT));
+    }
+
+    /// What a move of an entry needs.
+    #[inline(always)]
+    pub fn prefetch_spot(&self, index: u32) {
+        prefetch(self.spot(index));
     }
 
     /// Makes sure that the block of `index` is mapped.
@@ -241,7 +261,7 @@ impl Slab {
         let pages = if block == 0 {
             Pages::Small
         } else {
-            Pages::Huge(SPOTS_AT)
+            Pages::Huge
         };
         let fresh = map(self.block_bytes(), pages);
         if fresh.is_null() {
@@ -343,26 +363,28 @@ impl Slab {
     #[inline(never)]
     pub fn take_run(&self, free: &FreeList) -> Result<u32, Error> {
         // Relaxed: an old value is a lower one; the caller tries again.
-        let end = FIRST + self.limit.load(Ordering::Relaxed).min(MOST);
+        let end = FIRST + self.limit.load(Ordering::Relaxed).min(ROOM);
         // Relaxed: only compared; the exchange decides.
-        let mut index = self.bump.load(Ordering::Relaxed);
+        let mut nth = self.bump.load(Ordering::Relaxed);
         let next = loop {
-            if index >= end {
+            if nth >= end {
                 return Err(Error::Limit);
             }
             // A run ends where a line and a block do. Reserve before
             // committing: a failed map takes no index.
-            let next = (index / RUN * RUN + RUN).min(end);
-            self.map_block(index)?;
+            let next = (nth / RUN * RUN + RUN).min(end);
+            self.map_block(Self::nth(nth))?;
             // AcqRel: pairs with `indices`.
             match self
                 .bump
-                .compare_exchange_weak(index, next, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange_weak(nth, next, Ordering::AcqRel, Ordering::Relaxed)
             {
-                Ok(_) => break next,
-                Err(seen) => index = seen,
+                Ok(_) => break next - nth,
+                Err(seen) => nth = seen,
             }
         };
+        let index = Self::nth(nth);
+        let next = index + next;
         if index + 1 < next {
             for n in index + 2..next {
                 // Relaxed: published with the chain.
@@ -373,15 +395,31 @@ impl Slab {
         Ok(index)
     }
 
-    pub fn indices(&self) -> std::ops::Range<u32> {
+    /// The index of the node that is handed out as the nth.
+    fn nth(n: u32) -> u32 {
+        match n < SMALL {
+            true => n,
+            false => n - SMALL + BLOCK as u32,
+        }
+    }
+
+    /// The indices of the nodes that were handed out, from one on.
+    pub fn indices(&self, from: u32) -> impl Iterator<Item = u32> {
+        let block = BLOCK as u32;
         // Acquire: pairs with the exchange in `take_run`.
-        FIRST..self.bump.load(Ordering::Acquire)
+        let end = self.bump.load(Ordering::Acquire);
+        let first = match from {
+            0..SMALL => from.max(FIRST),
+            _ if from < block => SMALL,
+            _ => from - block + SMALL,
+        };
+        (first..end).map(Self::nth)
     }
 
     /// Bytes of the hot and fire records that were handed out so far.
     pub fn bytes(&self) -> u64 {
         let one = size_of::<Hot>() + size_of::<Fire>();
-        (self.indices().len() * one) as u64
+        ((self.bump.load(Ordering::Relaxed) - FIRST) as usize * one) as u64
     }
 
     /// # Safety

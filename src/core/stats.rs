@@ -55,6 +55,15 @@ pub(crate) struct Count {
     pub kicks: Tally,
 }
 
+impl Count {
+    /// Counts an arm of a timer that was pending or not, by the thread itself.
+    #[inline(always)]
+    pub fn arm(&self, was: bool) {
+        self.arms.bump(1);
+        self.moves.bump(was.into());
+    }
+}
+
 /// The counts of the driver, in addition to those of its thread.
 #[derive(Default)]
 pub(crate) struct Driven {

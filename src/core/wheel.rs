@@ -65,10 +65,11 @@ pub(crate) struct Wheel {
     pub(super) pooled: bool,
     /// Of live timers.
     pub(super) limit: u64,
+    // Its first word is read by every call.
+    pub inboxes: Inboxes,
     pub(super) alarm: Alarm,
     pub shared: Shared,
     pub(super) driver: Guarded<Driver>,
-    pub inboxes: Inboxes,
     // Last: of its directory a small wheel touches the beginning alone.
     pub slab: Slab,
 }

@@ -72,10 +72,7 @@ impl Host {
         match offer {
             Offer::Taken => {
                 if let Some(executor) = self.executor {
-                    let host = std::ptr::from_ref(self).cast_mut().cast();
-                    let arg = std::ptr::with_exposed_provenance_mut(executor.arg);
-                    // SAFETY: the function came with its argument.
-                    unsafe { (executor.func)(host, arg) };
+                    executor.call(std::ptr::from_ref(self).cast_mut().cast());
                 }
             }
             Offer::Refused => {

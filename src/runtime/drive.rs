@@ -28,6 +28,16 @@ pub(super) enum Sleep {
     Not,
 }
 
+/// The result of a call that drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Driven {
+    /// All due timers have fired.
+    pub done: bool,
+    /// When the driver wants to be called next; [`NEVER`](super::time::NEVER) if nothing is
+    /// armed.
+    pub next_ns: u64,
+}
+
 /// Bounds for one call that drives.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bounds {
@@ -43,6 +53,7 @@ impl Host {
     /// Fires the timers that are due by `now`. A timer without a callback goes to
     /// `event`, which says whether there is room for one more. Without `event` it
     /// is dropped and counted. True if all due timers have fired.
+    #[inline(never)]
     pub(super) fn sweep(
         &self,
         drive: &mut Drive<'_>,
@@ -75,6 +86,12 @@ impl Host {
         })
     }
 
+    /// The tick thread is to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        // Relaxed: `live` says when it is seen.
+        self.drive.load(Ordering::Relaxed) == STOPPING
+    }
+
     /// The driver's lock.
     #[inline]
     pub(super) fn right_to_drive(&self) -> Result<Drive<'_>, Errno> {
@@ -105,27 +122,44 @@ impl Host {
         Ok(drive)
     }
 
-    /// Checks `now`, and drives to it, or to the caller's time if that is later; true if all
-    /// due timers have fired. A call in a callback, or beside another driver, fails and
-    /// does not move the clock.
-    pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
+    /// Checks `now`, and drives to it, or to the caller's time if that is later. A call in a
+    /// callback, or beside another driver, fails and does not move the clock.
+    #[inline(always)]
+    pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
         let now = self.manual.raise(now);
-        if drive.nothing_due(now) {
+        if self.wake.is_none() && drive.nothing_due(now) {
+            let next_ns = drive.next_ns();
             drive.leave();
-            return Ok(true);
+            return Ok(Driven {
+                done: true,
+                next_ns,
+            });
         }
-        Ok(self.sweep(&mut drive, now, bounds, event))
+        let done = self.sweep(&mut drive, now, bounds, event);
+        if self.wake.is_some() && done {
+            self.sleep(&mut drive);
+        }
+        Ok(self.driven(&drive, done))
+    }
+
+    #[inline(always)]
+    fn driven(&self, drive: &Drive<'_>, done: bool) -> Driven {
+        let next_ns = match done {
+            true => drive.next_ns(),
+            false => self.now(),
+        };
+        Driven { done, next_ns }
     }
 
     /// Fires the timers that are due on the wheel's clock, and sets the alarm for
-    /// the next one; true if all due timers have fired.
+    /// the next one.
     ///
     /// The alarm may wake another thread before this one has given the lock back. The other
     /// thread is then refused, but has used up its wake-up. So it sets `refused` and tries
     /// again. This thread finds `refused` set, and sets the alarm again.
-    pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<bool, Errno> {
+    pub fn poll(&self, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
         let is_right = self.clock.is_some();
         let mut drive = match self.take(is_right) {
             Err(e) if e == -libc::EBUSY => {
@@ -137,11 +171,14 @@ impl Host {
             taken => taken?,
         };
         let done = self.sweep(&mut drive, self.now(), bounds, event);
+        let mut driven;
         loop {
-            let sleep = match self.alarm() {
-                Some(_) if done => self.sleep(&mut drive),
-                _ => Sleep::Not,
+            let can_sleep = self.wake.is_some() || self.alarm().is_some();
+            let sleep = match can_sleep && done {
+                true => self.sleep(&mut drive),
+                false => Sleep::Not,
             };
+            driven = self.driven(&drive, done);
             drop(drive);
             if sleep == Sleep::Not {
                 self.alarm_now();
@@ -159,7 +196,7 @@ impl Host {
             // Acquire: what the refused thread knew; pairs with the Release above.
             self.refused.swap(0, Ordering::Acquire);
         }
-        Ok(done)
+        Ok(driven)
     }
 
     /// Sets the alarm for the next visit, unless that is due.
@@ -193,6 +230,9 @@ impl Host {
     /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
+        if self.wake.is_some() {
+            return Err(-libc::EINVAL);
+        }
         let clock = self.clock.ok_or(-libc::EINVAL)?;
         if let Some(alarm) = self.alarm() {
             return Ok(alarm.fd);

@@ -60,6 +60,6 @@ impl Frame {
 /// Runs `f`. An exception or a panic that would leave an `extern "C"` function ends
 /// the process: a sweep cannot be left in the middle.
 #[inline(always)]
-extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
+pub(super) extern "C" fn guarded<R>(f: impl FnOnce() -> R) -> R {
     f()
 }

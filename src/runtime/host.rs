@@ -26,10 +26,12 @@ pub(crate) struct Host {
     pub(super) register: &'static Mutex<Register>,
     /// The system's clock that the wheel uses; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,
-    pub(super) pool: Option<Pool>,
-    pub(super) executor: Option<Executor>,
     /// The caller's time, on a manual clock.
     pub(super) manual: Manual,
+    pub(super) pool: Option<Pool>,
+    pub(super) executor: Option<Executor>,
+    /// Wakes the driver, in place of the alarm.
+    pub(super) wake: Option<Executor>,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,

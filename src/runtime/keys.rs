@@ -36,8 +36,8 @@
 //! # Linearization and progress
 //!
 //! At the exchange of the state word, under the lock. A call blocks while another
-//! thread works in the same part: for one look-up and one change, or until a
-//! growing part has moved. The wheel below stays lock-free.
+//! thread works in the same part: for one look-up and one change, or until a part that
+//! grows or shrinks has moved. The wheel below stays lock-free.
 
 mod name;
 
@@ -56,8 +56,8 @@ use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
-/// An empty table is kept if it has at most this room.
-const KEPT: usize = 64;
+/// A table of at most this number of buckets does not shrink.
+const KEPT: usize = 16;
 /// The number of bytes of a key.
 pub(crate) const LENGTHS: RangeInclusive<usize> = 1..=255;
 
@@ -257,14 +257,30 @@ fn shift(wheel: &Wheel, caller: &impl Caller, timer: Handle, ns: u64) -> Result<
     }
 }
 
-/// Removes an entry, and returns its cookie. Frees the memory of a table that is empty.
+/// Removes an entry, and returns its cookie.
 fn remove(entry: OccupiedEntry<'_, Entry>) -> u64 {
     let (entry, vacant) = entry.remove();
-    let table = vacant.into_table();
-    if table.is_empty() && table.capacity() > KEPT {
-        *table = HashTable::new();
-    }
+    shrink(vacant.into_table());
     entry.cookie
+}
+
+/// Moves a table whose buckets are mostly empty to a smaller one.
+///
+/// Then less than half of the buckets are full, and more than a fifth. So the next move comes
+/// after a number of changes in proportion to its cost. Without memory the table stays as it
+/// is.
+fn shrink(table: &mut Table) {
+    let (len, buckets) = (table.len(), table.num_buckets());
+    if buckets <= KEPT || len > buckets / 8 {
+        return;
+    }
+    let mut smaller = Table::new();
+    if smaller.try_reserve(2 * len, |e| e.hash).is_ok() {
+        for entry in table.drain() {
+            smaller.insert_unique(entry.hash, entry, |e| e.hash);
+        }
+        *table = smaller;
+    }
 }
 
 impl Drop for Keys {

@@ -79,6 +79,7 @@ impl Host {
                 clock: clock,
                 pool: pool,
                 executor: options.executor,
+                wake: options.wake,
                 manual: Manual::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),

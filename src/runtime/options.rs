@@ -18,12 +18,14 @@ pub(crate) struct Options {
     /// Callbacks run in the wheel's own threads, or the executor's.
     pub crew: Crew,
     pub executor: Option<Executor>,
+    /// The driver has no descriptor: this wakes it.
+    pub wake: Option<Executor>,
 }
 
-/// An executor as C has it.
+/// An executor, or a function that wakes a driver, as C has it.
 pub(crate) type Function = unsafe extern "C-unwind" fn(wheel: *mut c_void, arg: *mut c_void);
 
-/// The receiver of a request for each queued callback.
+/// A function of the caller's, and its argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Executor {
     pub func: Function,
@@ -62,5 +64,14 @@ impl Options {
             return Err(-libc::EINVAL);
         }
         Ok(self)
+    }
+}
+
+impl Executor {
+    /// Calls the function. An exception that would leave it ends the process.
+    pub fn call(self, host: *mut c_void) {
+        let arg = std::ptr::with_exposed_provenance_mut(self.arg);
+        // SAFETY: the function came with its argument.
+        unsafe { (self.func)(host, arg) };
     }
 }

@@ -12,6 +12,14 @@
 //!
 //! The *head* follows: a thread that finds the slot at the head empty moves the head
 //! on. So a thread that is stopped anywhere holds up no other.
+//!
+//! # Places in the middle
+//!
+//! The slot at the tail may be filled while others are empty, because timers were taken out
+//! of the middle. Then the driver skips positions: it fills the next empty slot, at the
+//! next position of that slot. A position before the tail whose slot is empty was skipped.
+//! A thread that finds the head there ends the turn, and moves the head on. If the driver
+//! has filled the slot at a later position meanwhile, the exchange of the turn fails.
 
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
@@ -28,12 +36,19 @@ struct Slot {
 }
 
 impl Slot {
-    /// Whether it is filled in that turn. Relaxed: a thread that reads its words has
-    /// acquired the tail.
-    fn is_filled(&self, filling: u64) -> bool {
-        self.turn.load(Ordering::Relaxed) == filling + 1
+    /// The turn. Acquire: pairs with the Releases in `push` and in `empty`.
+    fn turn(&self) -> u64 {
+        self.turn.load(Ordering::Acquire)
     }
 }
+
+/// Whether a slot is filled, whatever the lap.
+fn is_filled(turn: u64) -> bool {
+    turn % 2 == 1
+}
+
+/// The number of slots that the driver looks at for an empty one.
+const LOOKS: u64 = 1024;
 
 impl Fresh for Slot {}
 
@@ -42,8 +57,15 @@ pub(crate) struct Ring {
     slots: NonNull<[Slot]>,
     /// Written by the producer.
     tail: AtomicU64,
+    /// Head and number of timers taken out when the producer last found no empty slot. The
+    /// producer's own.
+    looked: [AtomicU64; 2],
+    /// The producer has skipped no position from here on. The producer's own.
+    skipped: AtomicU64,
     /// All slots before it were emptied.
     head: Apart,
+    /// The number of timers that were taken out of the middle.
+    revoked: AtomicU64,
 }
 
 // SAFETY: the slots are atomic, and belong to the queue.
@@ -65,7 +87,10 @@ impl Ring {
         Some(Ring {
             slots: NonNull::slice_from_raw_parts(at, size),
             tail: AtomicU64::new(0),
+            looked: [AtomicU64::new(0), AtomicU64::new(0)],
+            skipped: AtomicU64::new(0),
             head: Apart(AtomicU64::new(0)),
+            revoked: AtomicU64::new(0),
         })
     }
 
@@ -80,22 +105,48 @@ impl Ring {
         (&self.slots()[number as usize], 2 * (position - number))
     }
 
-    /// Whether there is room. It stays true until the producer pushes. Producer only.
-    pub fn has_room(&self) -> bool {
+    /// The position to fill next, if there is room. Producer only.
+    fn room(&self) -> Option<u64> {
         // Relaxed: the producer's own word.
-        let (slot, filling) = self.slot(self.tail.load(Ordering::Relaxed));
-        // Acquire: pairs with the Release in `empty`.
-        slot.turn.load(Ordering::Acquire) == filling
+        let tail = self.tail.load(Ordering::Relaxed);
+        let is_empty = |position: u64| !is_filled(self.slot(position).0.turn());
+        if is_empty(tail) {
+            return Some(tail);
+        }
+        // Acquire: what was taken out; pairs with `revoke`.
+        let revoked = self.revoked.load(Ordering::Acquire);
+        let (Ok(head) | Err(head)) = self.front();
+        // Relaxed, here and below: the producer's own words.
+        let looked = [0, 1].map(|n| self.looked[n].load(Ordering::Relaxed));
+        let skipped = self.skipped.load(Ordering::Relaxed);
+        // If no position behind the head was skipped, a slot gets empty at the tail first.
+        if revoked == looked[1] && (head == looked[0] || head >= skipped) {
+            return None;
+        }
+        let looks = LOOKS.min(self.slots().len() as u64);
+        let found = (tail..tail + looks).find(|position| is_empty(*position));
+        match found {
+            Some(position) => self.skipped.store(position, Ordering::Relaxed),
+            None => {
+                self.looked[0].store(head, Ordering::Relaxed);
+                self.looked[1].store(revoked, Ordering::Relaxed);
+            }
+        }
+        found
+    }
+
+    /// Whether there is room. It stays true until the producer pushes. Producer only.
+    #[cfg(loom)]
+    pub fn has_room(&self) -> bool {
+        self.room().is_some()
     }
 
     /// Puts one in; false if the queue is full. One thread at a time.
     pub fn push(&self, fired: &Fired) -> bool {
-        if !self.has_room() {
+        let Some(position) = self.room() else {
             return false;
-        }
-        // Relaxed: the producer's own word.
-        let tail = self.tail.load(Ordering::Relaxed);
-        let (slot, filling) = self.slot(tail);
+        };
+        let (slot, filling) = self.slot(position);
         let words = [
             fired.handle,
             fired.func as u64,
@@ -110,7 +161,7 @@ impl Ring {
         }
         // Release, both: the words; pairs with the Acquires in `front` and in `revoke`.
         slot.turn.store(filling + 1, Ordering::Release);
-        self.tail.store(tail + 1, Ordering::Release);
+        self.tail.store(position + 1, Ordering::Release);
         true
     }
 
@@ -121,13 +172,18 @@ impl Ring {
         let mut head = self.head.0.load(Ordering::Relaxed);
         loop {
             let (slot, filling) = self.slot(head);
-            // Acquire: pairs with the Release in `push`.
-            let turn = slot.turn.load(Ordering::Acquire);
+            let turn = slot.turn();
             if turn == filling + 1 {
                 return Ok(head);
             }
             if turn <= filling {
-                return Err(head);
+                // Acquire: pairs with the Release in `push`.
+                if head >= self.tail.load(Ordering::Acquire) {
+                    return Err(head);
+                }
+                // It was skipped, or is filled by now.
+                self.end_turn(slot, turn, filling);
+                continue;
             }
             head = self
                 .head
@@ -139,11 +195,16 @@ impl Ring {
 
     /// Empties a slot that was filled in this turn; false if another thread has.
     fn empty(&self, slot: &Slot, filling: u64) -> bool {
+        self.end_turn(slot, filling + 1, filling)
+    }
+
+    /// Moves a slot from a turn to the lap after another one; false if it has another turn.
+    fn end_turn(&self, slot: &Slot, turn: u64, filling: u64) -> bool {
         let next = filling + 2 * self.slots().len() as u64;
-        // Release: the words were read; pairs with the Acquire in `has_room`. Relaxed
-        // otherwise: the turn was acquired before.
+        // Release: the words were read; pairs with the Acquire in `room`. Relaxed otherwise:
+        // the turn was acquired before.
         slot.turn
-            .compare_exchange(filling + 1, next, Ordering::Release, Ordering::Relaxed)
+            .compare_exchange(turn, next, Ordering::Release, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -177,13 +238,26 @@ impl Ring {
         let (Ok(head) | Err(head)) = self.front();
         let begin = head.max(*from);
         *from = tail.max(*from);
-        (begin..tail).any(|position| {
-            let (slot, filling) = self.slot(position);
-            // Relaxed: acquired with the tail.
-            slot.is_filled(filling)
+        let revoked = self.last_slots(begin, tail).any(|slot| {
+            let turn = slot.turn();
+            // Relaxed: acquired by the turn, and of this turn if the exchange succeeds.
+            is_filled(turn)
                 && slot.words[0].load(Ordering::Relaxed) == handle
-                && self.empty(slot, filling)
-        })
+                && self.empty(slot, turn - 1)
+        });
+        if revoked {
+            // Release: pairs with the Acquire in `room`.
+            self.revoked.fetch_add(1, Ordering::Release);
+        }
+        revoked
+    }
+
+    /// The slots of a range of positions, each of them once. A slot may be filled at an
+    /// earlier position, if the later one was skipped.
+    fn last_slots(&self, begin: u64, end: u64) -> impl Iterator<Item = &Slot> {
+        let size = self.slots().len() as u64;
+        let begin = begin.max(end.saturating_sub(size));
+        (begin..end).map(|position| self.slot(position).0)
     }
 
     /// The number of timers that wait; exact while no thread pushes or takes out.
@@ -191,9 +265,8 @@ impl Ring {
         // Relaxed, both: a count, and no slot before an old head is filled.
         let tail = self.tail.load(Ordering::Relaxed);
         let head = self.head.0.load(Ordering::Relaxed);
-        let slots = (head..tail).map(|position| self.slot(position));
-        slots
-            .filter(|(slot, filling)| slot.is_filled(*filling))
+        self.last_slots(head, tail)
+            .filter(|slot| is_filled(slot.turn()))
             .count()
     }
 }

@@ -12,7 +12,9 @@ impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
         self.check()?;
-        self.clock.ok_or(-libc::EINVAL)?;
+        if self.clock.is_none() || self.wake.is_some() {
+            return Err(-libc::EINVAL);
+        }
         // Acquire: pairs with the Release in `set_idle`.
         self.drive
             .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
@@ -104,12 +106,6 @@ impl Host {
         // Release: `thread`, and what callbacks did; pairs with the exchanges.
         self.drive.store(IDLE, Ordering::Release);
         self.alarm_now();
-    }
-
-    /// The tick thread is to end.
-    pub(super) fn is_stopping(&self) -> bool {
-        // Relaxed: `live` says when it is seen.
-        self.drive.load(Ordering::Relaxed) == STOPPING
     }
 
     /// The tick thread. Ends also in a child that a callback has forked, and with it

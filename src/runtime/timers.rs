@@ -1,7 +1,8 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::{at_hand, numbers, Errno, Host};
+use super::frames::guarded;
+use super::{at_hand, numbers, Errno, Executor, Host};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -13,6 +14,7 @@ use crate::core::state::{self, Handle, NEVER};
 use crate::core::wheel::Caller;
 use crate::sys::clock;
 use crate::sys::quietly;
+use std::cell::Cell;
 
 /// The number of timers of a batch that are fetched ahead.
 const AHEAD: usize = 16;
@@ -40,11 +42,50 @@ impl Caller for Host {
     }
 
     fn wake_driver(&self) -> bool {
-        self.alarm_now()
+        match self.wake {
+            None => self.alarm_now(),
+            Some(wake) => {
+                self.call_to_wake(wake);
+                true
+            }
+        }
+    }
+}
+
+/// A host whose driver is not woken yet: for a call that holds the lock of a key.
+struct Unwoken<'a> {
+    host: &'a Host,
+    is_wanted: Cell<bool>,
+}
+
+impl Caller for Unwoken<'_> {
+    fn thread(&self) -> Result<Thread, Error> {
+        self.host.thread()
+    }
+    fn thread_at_hand(&self) -> Thread {
+        self.host.thread_at_hand()
+    }
+    fn threads(&self) -> Thread {
+        self.host.threads()
+    }
+    fn first_ns(&self) -> u64 {
+        self.host.first_ns()
+    }
+    fn wake_driver(&self) -> bool {
+        self.is_wanted.set(true);
+        // Another thread does not rely on it.
+        false
     }
 }
 
 impl Host {
+    /// Calls the caller's function that wakes the driver. It may change `errno`.
+    #[cold]
+    fn call_to_wake(&self, wake: Executor) {
+        let host = std::ptr::from_ref(self).cast_mut().cast();
+        quietly(|| guarded(|| wake.call(host)));
+    }
+
     /// The wheel's time. If the clock steps back, it stays at the hand.
     #[inline]
     pub fn now(&self) -> u64 {
@@ -110,7 +151,17 @@ impl Host {
     /// Arms for a delay, from 1 to [`LONGEST`](super::time::LONGEST).
     #[inline(always)]
     pub fn arm_after(&self, timer: Handle, delay: u64) -> i32 {
-        // Not before `first_ns`: a delay is at least 1, and so is what the clock is ahead.
+        if self.clock.is_some() {
+            return self.arm_after_now(timer, delay);
+        }
+        // Not before `first_ns`: a delay is at least 1.
+        self.wheel.arm_at(self, timer, self.manual.now() + delay)
+    }
+
+    /// Arms for a delay on a system's clock. Apart from the rest, which keeps no register for
+    /// the reading of the clock.
+    #[inline(never)]
+    fn arm_after_now(&self, timer: Handle, delay: u64) -> i32 {
         self.wheel.arm_at(self, timer, self.now() + delay)
     }
 
@@ -164,10 +215,23 @@ impl Host {
 
     // Keyed timers. A lock or the allocator may change errno.
 
+    /// Runs `act`, which takes the lock of a key, and wakes the driver afterwards if that is
+    /// wanted: the function that wakes it may take the lock as well.
+    fn with_key<R>(&self, act: impl FnOnce(&Unwoken<'_>) -> R) -> R {
+        let unwoken = Unwoken {
+            host: self,
+            is_wanted: Cell::new(false),
+        };
+        let result = quietly(|| act(&unwoken));
+        if unwoken.is_wanted.get() {
+            self.wheel.kick(self);
+        }
+        result
+    }
+
     pub fn key_set(&self, key: &[u8], func: usize, cookie: u64, ns: u64) -> Result<bool, Errno> {
         self.check()?;
-        let set = || self.keys.set(&self.wheel, self, key, func, cookie, ns);
-        Ok(quietly(set)?)
+        Ok(self.with_key(|by| self.keys.set(&self.wheel, by, key, func, cookie, ns))?)
     }
 
     pub fn key_move(&self, key: &[u8], ns: u64) -> Result<bool, Errno> {
@@ -175,7 +239,7 @@ impl Host {
         if self.wheel.gate.is_closed() {
             return Err(-libc::ESHUTDOWN);
         }
-        Ok(quietly(|| self.keys.shift(&self.wheel, self, key, ns))?)
+        Ok(self.with_key(|by| self.keys.shift(&self.wheel, by, key, ns))?)
     }
 
     pub fn key_delete(&self, key: &[u8]) -> Result<bool, Errno> {

@@ -86,7 +86,7 @@ impl Wheel {
 
     /// Timers for which there is a node, whether or not they exist.
     pub fn nodes(&self) -> u64 {
-        self.slab.indices().len() as u64
+        self.slab.indices(0).count() as u64
     }
 }
 

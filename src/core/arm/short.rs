@@ -5,8 +5,8 @@
 //! call, so that it costs the short way no register.
 
 use super::{Arm, How, Node};
-use crate::core::error::{answer, Answer, Error};
-use crate::core::link::Link;
+use crate::core::error::{answer, Answer};
+use crate::core::link::{Link, Place};
 use crate::core::record::Hot;
 use crate::core::state::{index_of, is_well_formed, Handle, StateWord};
 use crate::core::wheel::{Caller, Wheel};
@@ -34,7 +34,7 @@ impl Wheel {
         // Acquire: pairs with the exchanges of the link.
         let link = hot.link.load(Ordering::Acquire);
         if gate.beyond(Link(link).near_tick(handle)) > beyond {
-            return self.arm_with_note(handle, tick, hot, state, caller);
+            return self.arm_on_note(handle, tick, hot, state, caller);
         }
         // Also of a thread that has no number.
         let thread = caller.thread_at_hand();
@@ -49,7 +49,7 @@ impl Wheel {
         fence_after_rmw();
         probe!(start, self, handle, ns, state.is_armed());
         let was = state.is_armed();
-        self.count_arm(thread, was);
+        self.inboxes.of(thread).count.arm(was);
         // arm.check. Acquire: as above.
         if hot.link.load(Ordering::Acquire) != link || self.gate.seen() != gate {
             return self.arm_unchecked(handle, tick, was, caller);
@@ -57,7 +57,50 @@ impl Wheel {
         was.into()
     }
 
-    /// An arm for which the link has no tick that is early enough.
+    /// Arms a timer whose link has no tick that is early enough: relies on a note, if there is
+    /// one.
+    #[inline(never)]
+    fn arm_on_note(
+        &self,
+        handle: Handle,
+        tick: u64,
+        hot: &Hot,
+        state: StateWord,
+        caller: &impl Caller,
+    ) -> Answer {
+        let gate = self.gate.seen();
+        // Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        let Some(place) = link.near_note(handle) else {
+            return self.arm_with_note(handle, tick, hot, state, caller);
+        };
+        let thread = caller.thread_at_hand();
+        if !self.inboxes.is_ready(thread) || gate.beyond(tick) >= self.gate.near() {
+            return self.arm_slowly_at(handle, tick, caller);
+        }
+        if !self.inboxes.holds(place) {
+            return self.arm_with_note(handle, tick, hot, state, caller);
+        }
+        // arm.exchange
+        let Ok(state) = self.exchange(hot, state, StateWord::plain_armed(handle, tick)) else {
+            return self.arm_slowly_at(handle, tick, caller);
+        };
+        fence_after_rmw();
+        let was = state.is_armed();
+        probe!(start, self, handle, self.ticks.ns(tick), was);
+        self.inboxes.of(thread).count.arm(was);
+        // arm.wake, if there is nothing to do, and arm.check. Acquire: as above.
+        if !self.alarm.is_early(tick)
+            || hot.link.load(Ordering::Acquire) != link.0
+            || !self.inboxes.holds(place)
+            || self.gate.seen() != gate
+        {
+            return self.arm_unchecked(handle, tick, was, caller);
+        }
+        was.into()
+    }
+
+    /// Arms a timer with a note.
     #[inline(never)]
     fn arm_with_note(
         &self,
@@ -67,30 +110,53 @@ impl Wheel {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
-        let thread = caller.thread_at_hand();
         let gate = self.gate.seen();
-        // Relaxed: only the high part, which is that of the word's life or later.
-        let high = Link(hot.link.load(Ordering::Relaxed)).differs_from(handle);
-        if thread == 0 || gate.beyond(tick) >= self.gate.near() || high != 0 {
+        // Acquire: pairs with the exchanges of the link.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        let thread = caller.thread_at_hand();
+        if !self.inboxes.is_ready(thread)
+            || gate.beyond(tick) >= self.gate.near()
+            || link.differs_from(handle) != 0
+        {
             return self.arm_slowly_at(handle, tick, caller);
         }
         let index = index_of(handle);
         let node = Node { thread, index, hot };
-        let word = StateWord::plain_armed(handle, tick);
-        let Ok(arm) = self.with_reason(node, word, tick, gate.hand(), false) else {
-            return Error::Memory as Answer;
-        };
+        let place = self.append(node);
         // arm.exchange
+        let word = StateWord::plain_armed(handle, tick);
         let Ok(state) = self.exchange(hot, state, word) else {
-            self.publish_in_vain(arm);
-            return self.arm_slowly_at(handle, tick, caller);
+            return self.arm_in_vain(handle, tick, link, place, caller);
         };
         fence_after_rmw();
         let was = state.is_armed();
         probe!(start, self, handle, self.ticks.ns(tick), was);
-        self.count_arm(thread, was);
-        self.uphold(caller, arm);
-        answer(self.unless_closed(arm, was))
+        self.inboxes.of(thread).count.arm(was);
+        self.inboxes.mark(thread);
+        // arm.wake, if there is nothing to do, and arm.check.
+        if !self.alarm.is_early(tick) || !self.inboxes.holds(place) {
+            return self.arm_unpublished(handle, tick, link, place, was, caller);
+        }
+        self.publish(hot, link, place);
+        if self.gate.seen() != gate {
+            return self.arm_unchecked(handle, tick, was, caller);
+        }
+        was.into()
+    }
+
+    /// The rest of an arm whose exchange has failed behind its note.
+    #[cold]
+    #[inline(never)]
+    fn arm_in_vain(
+        &self,
+        handle: Handle,
+        tick: u64,
+        link: Link,
+        place: Place,
+        caller: &impl Caller,
+    ) -> Answer {
+        self.publish_in_vain(self.slab.hot(index_of(handle)), link, Some(place));
+        self.arm_slowly_at(handle, tick, caller)
     }
 
     /// The rest of an arm whose reason may be gone. The hand that the word was made for is
@@ -99,6 +165,33 @@ impl Wheel {
     #[cold]
     #[inline(never)]
     fn arm_unchecked(&self, handle: Handle, tick: u64, was: bool, caller: &impl Caller) -> Answer {
+        self.arm_again(handle, tick, (Link::none(0), None), was, caller)
+    }
+
+    /// The same for an arm with a note that the link does not name yet.
+    #[cold]
+    #[inline(never)]
+    fn arm_unpublished(
+        &self,
+        handle: Handle,
+        tick: u64,
+        link: Link,
+        place: Place,
+        was: bool,
+        caller: &impl Caller,
+    ) -> Answer {
+        self.arm_again(handle, tick, (link, Some(place)), was, caller)
+    }
+
+    #[inline(always)]
+    fn arm_again(
+        &self,
+        handle: Handle,
+        tick: u64,
+        (link, note): (Link, Option<Place>),
+        was: bool,
+        caller: &impl Caller,
+    ) -> Answer {
         let index = index_of(handle);
         let arm = Arm {
             node: Node {
@@ -109,8 +202,8 @@ impl Wheel {
             word: StateWord::plain_armed(handle, tick),
             tick,
             hand: tick,
-            link: Link::none(0),
-            note: None,
+            link,
+            note,
         };
         self.uphold_again(caller, arm);
         answer(self.unless_closed(arm, was))

@@ -6,9 +6,16 @@
 
 use super::words::Driver;
 use crate::core::inbox::Thread;
+use crate::core::link::Place;
 use crate::core::tunables::BATCH;
 use crate::core::wheel::Wheel;
 use crate::sync::{fence, Ordering};
+
+/// No note has this place: no thread has the number 0.
+const NO_PLACE: Place = Place {
+    thread: 0,
+    number: 0,
+};
 
 impl Wheel {
     /// Takes all notes that are there now, until `is_enough`, which is asked after each batch.
@@ -34,16 +41,15 @@ impl Wheel {
         let end = self.inboxes.written(thread);
         let mut batch = [0; BATCH];
         loop {
-            let n = self.inboxes.take(thread, end, &mut batch);
+            let (first, n) = self.inboxes.take(thread, end, &mut batch);
             if n == 0 {
                 return true;
             }
             for index in &batch[..n] {
-                self.slab.prefetch_hot(*index);
-                self.slab.prefetch_spot(*index);
+                self.slab.prefetch_hot_and_spot(*index);
             }
-            for index in &batch[..n] {
-                self.look(d, *index);
+            for (index, number) in batch[..n].iter().zip(first..) {
+                self.look(d, *index, Place { thread, number });
             }
             // Between look.point and the reads of the states: race 1b in `core/arm.rs`.
             fence(Ordering::SeqCst);
@@ -66,15 +72,14 @@ impl Wheel {
 
     #[cold]
     fn look_at_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        let indices = self.slab.indices();
         // Acquire: pairs with the Release in `request_look`.
         if self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0 {
-            d.looked_at = indices.start;
+            d.looked_at = 0;
         }
-        for index in d.looked_at..indices.end {
-            self.look(d, index);
+        for index in self.slab.indices(d.looked_at) {
+            self.look(d, index, NO_PLACE);
+            d.looked_at = index + 1;
             if index as usize % BATCH == 0 && is_enough() {
-                d.looked_at = index + 1;
                 return false;
             }
         }

@@ -23,15 +23,18 @@ impl Wheel {
     ) -> bool {
         // drain.close, and the fence: race 4.
         self.gate.close();
-        let indices = self.slab.indices();
-        let mut index = d.drained.max(indices.start);
         let mut room = true;
-        while room && index < indices.end {
+        for index in self.slab.indices(d.drained) {
             room = self.drain_node(thread, index, self.slab.hot(index), &mut take);
-            index += 1;
+            d.drained = index + 1;
+            if !room {
+                break;
+            }
         }
         // A later call begins anew: an arm may have been under way.
-        d.drained = if room { 0 } else { index };
+        if room {
+            d.drained = 0;
+        }
         room
     }
 

@@ -11,16 +11,17 @@
 
 use super::words::Driver;
 use crate::core::entry::entry_tick;
-use crate::core::link::{Link, Reason};
+use crate::core::link::{Link, Place, Reason};
 use crate::core::record::Hot;
 use crate::core::state::{StateWord, NEVER};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
 
 impl Wheel {
-    /// Looks at a timer whose note was taken. It fires nothing: the timers of other notes may be
-    /// due before.
-    pub(super) fn look(&self, d: &mut Driver, index: u32) {
+    /// Looks at a timer whose note at `place` was taken. It fires nothing: the timers of other
+    /// notes may be due before.
+    #[inline]
+    pub(super) fn look(&self, d: &mut Driver, index: u32, place: Place) {
         let hot = self.slab.hot(index);
         // look.read. Acquire: pairs with arm.exchange.
         let due = StateWord(hot.state.load(Ordering::Acquire)).due(d.hand);
@@ -30,7 +31,20 @@ impl Wheel {
         } else {
             self.place_by(d, index, due)
         };
-        self.point(hot, reason);
+        // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if link != link.with(Reason::Note(place)) || !Self::exchange_link(hot, link, reason) {
+            self.point(hot, reason);
+        }
+    }
+
+    #[inline(always)]
+    fn exchange_link(hot: &Hot, link: Link, reason: Reason) -> bool {
+        let next = link.with(reason);
+        // AcqRel: the entry; pairs with arm.read.
+        hot.link
+            .compare_exchange(link.0, next.0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
@@ -54,24 +68,16 @@ impl Wheel {
     }
 
     /// Step look.point.
-    #[inline]
+    #[cold]
     pub(super) fn point(&self, hot: &Hot, reason: Reason) {
-        // Acquire: pairs with arm.publish.
-        let mut link = Link(hot.link.load(Ordering::Acquire));
         loop {
-            let next = link.with(reason);
+            // Acquire: pairs with arm.publish.
+            let link = Link(hot.link.load(Ordering::Acquire));
             match link.reason() {
                 Reason::Note(place) if self.inboxes.holds(place) => return,
-                _ if next == link => return,
+                seen if seen == reason => return,
+                _ if Self::exchange_link(hot, link, reason) => return,
                 _ => {}
-            }
-            // AcqRel: the entry; pairs with arm.read.
-            match hot
-                .link
-                .compare_exchange(link.0, next.0, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return,
-                Err(seen) => link = Link(seen),
             }
         }
     }

@@ -11,7 +11,7 @@ pub(super) mod words;
 
 use super::error::Error;
 use super::inbox::Thread;
-use super::state::STEP;
+use super::state::{NEVER, STEP};
 use super::ticks::END_OF_TIME;
 use super::wheel::Wheel;
 use crate::sync::{fence, Opened, Ordering};
@@ -84,6 +84,18 @@ impl<'a> Drive<'a> {
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
         let next = wheel.alarm.next_visit().min(hand + STEP);
         now_ns < wheel.ticks.ns_or_end(next) && !wheel.inboxes.are_dirty()
+    }
+
+    /// When the driver has something to do next, in nanoseconds; [`NEVER`] if nothing is armed
+    /// that is ever due.
+    pub fn next_ns(&self) -> u64 {
+        let wheel = self.wheel;
+        // Relaxed: the hand moves under the lock.
+        let hand = wheel.shared.hand.load(Ordering::Relaxed);
+        match wheel.alarm.next_visit() {
+            NEVER => NEVER,
+            next => wheel.ticks.ns_or_end(next.max(hand).min(hand + STEP)),
+        }
     }
 
     /// Moves the hand to `now_ns`, handing every timer due by then to `sink` in

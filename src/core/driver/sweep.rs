@@ -41,11 +41,11 @@ pub(super) fn sweep<S: Sink>(
         d.goal = goal;
         let is_all = wheel.collect(d, &mut || v.sink.is_enough());
         v.stop = !is_all;
-        if !v.stop {
-            empty_overdue(d, &mut v);
-            sweep_to(d, &mut v, goal);
-        }
-        let next = if v.stop { d.hand } else { next_wanted(d) };
+        let next = if is_all {
+            sweep_to(d, &mut v, goal)
+        } else {
+            d.hand
+        };
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(goal, Ordering::Relaxed);
@@ -62,52 +62,53 @@ pub(super) fn sweep<S: Sink>(
     !v.stop
 }
 
-/// A tick before which no entry wants a visit.
-fn next_wanted(d: &mut Driver) -> u64 {
-    d.buckets
-        .first_wanted(d.hand)
-        .map_or(NEVER, |(_, tick)| tick)
-}
-
-/// The timers whose tick had passed when their notes were taken.
-fn empty_overdue<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
-    let overdue = d.buckets.overdue();
-    empty(d, v, overdue);
-}
-
-fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) {
+/// Moves the hand to the goal. Returns a tick before which no entry wants a visit.
+fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
+    // What a call has left that has stopped in the middle of a bucket.
+    if d.buckets.is_open() {
+        empty(d, v);
+    }
+    // The timers whose tick had passed when their notes were taken.
+    if !v.stop && d.buckets.has_overdue() {
+        let overdue = d.buckets.overdue();
+        d.buckets.open(&v.wheel.slab, overdue);
+        empty(d, v);
+    }
     empty_levels(d, v);
     while !v.stop {
-        let next = d.buckets.next_entered(d.hand);
-        if next > goal {
+        let first = d.buckets.first(d.hand);
+        let entered = first.map_or(NEVER, |(_, entered)| entered);
+        if entered > goal {
             d.hand = goal;
-            return;
+            return first.map_or(NEVER, |(bucket, _)| {
+                d.buckets.least(&v.wheel.slab, bucket).max(entered)
+            });
         }
         // On each level whose digit changes the hand enters a slot.
-        d.levels_left = d.buckets.levels.level(next, d.hand) + 1;
-        d.hand = next;
+        d.levels_left = d.buckets.levels.level(entered, d.hand) + 1;
+        d.hand = entered;
         empty_levels(d, v);
     }
+    d.hand
 }
 
 /// Empties the slots of the tick of the hand that are left.
 #[inline(always)]
 fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
     while !v.stop && d.levels_left != 0 {
-        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left - 1);
-        empty(d, v, bucket);
-        if !v.stop {
-            d.levels_left -= 1;
-        }
+        d.levels_left -= 1;
+        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left);
+        d.buckets.open(&v.wheel.slab, bucket);
+        empty(d, v);
     }
 }
 
-/// Takes the entries out of a bucket, up to where the sweep stops.
-fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
+/// Takes the entries out of the open list, up to where the sweep stops.
+fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     v.begin_tick(hand);
     let mut taken = 0;
-    while let Some(entry) = d.buckets.pop(slab, bucket, taken == 0) {
+    while let Some(entry) = d.buckets.take(slab) {
         let tick = entry.tick(hand);
         if tick > hand {
             probe!(cascade, v.wheel, tick);

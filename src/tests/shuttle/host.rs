@@ -350,7 +350,7 @@ impl World {
             true => host.advance(host.now() + goal, bounds, Some(&mut event)),
             false => host.poll(bounds, Some(&mut event)),
         };
-        right(driven, &[libc::EBUSY]) >= 0
+        right(driven.map(|d| d.done), &[libc::EBUSY]) >= 0
     }
 
     fn drain(&self, host: &Host) {

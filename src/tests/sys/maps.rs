@@ -7,7 +7,7 @@ pub(crate) const PAGE: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
     Small,
-    Huge(usize),
+    Huge,
 }
 
 fn layout(bytes: usize) -> Layout {

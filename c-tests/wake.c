@@ -1,0 +1,282 @@
+/* Wheels whose loop sleeps in its own call: the function that wakes it, and when to call. */
+#include "ktap.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+static atomic_uint woken, fired;
+static void *woken_arg;
+
+static void wake(struct hwheel *w, void *arg)
+{
+	(void)w;
+	woken_arg = arg;
+	atomic_fetch_add(&woken, 1);
+	errno = EIO;
+}
+
+static void fire(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&fired, 1);
+}
+
+static struct hwheel *make(uint32_t clock)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = clock, .wake = wake, .wake_arg = &woken,
+	};
+	struct hwheel *w = NULL;
+
+	atomic_store(&woken, 0);
+	atomic_store(&fired, 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	return w;
+}
+
+static uint64_t next_of(int result, const struct hwheel_run *run)
+{
+	CHECK(result >= 0);
+	return run->next_ns;
+}
+
+static uint64_t advance(struct hwheel *w, uint64_t now)
+{
+	struct hwheel_run run = { .size = sizeof run, .next_ns = 7 };
+
+	return next_of(hwheel_advance(w, now, NULL, 0, &run), &run);
+}
+
+static void a_call_says_when_to_call_again(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
+	hwheel_timer_t t;
+
+	CHECK(advance(w, MS) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_timer_setup(w, fire, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, 50 * MS, HWHEEL_ABS), 0);
+	CHECK_EQ(advance(w, 2 * MS), 50 * MS);
+	CHECK_EQ(hwheel_timer_delete(w, t), 1);
+	/* The steps of a sleep look at the timers that come next. */
+	CHECK(advance(w, 3 * MS) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_timer_mod(w, t, 3600 * SEC, HWHEEL_ABS), 0);
+	CHECK_EQ(advance(w, 4 * MS), 3600 * SEC);
+	CHECK_EQ(advance(w, 3600 * SEC), HWHEEL_NEVER);
+	CHECK_EQ(atomic_load(&fired), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void without_it_a_call_says_so_too(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+
+	CHECK(advance(w, MS) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_once(w, 9 * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(advance(w, MS), 10 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* A struct of a caller who does not know the member is not written beyond its size. */
+static void a_shorter_struct_is_kept(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_run run = { .size = offsetof(struct hwheel_run, next_ns), .next_ns = 7 };
+
+	CHECK_EQ(hwheel_advance(w, MS, NULL, 0, &run), 0);
+	CHECK_EQ(run.next_ns, 7);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void what_is_left_is_due_now(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
+	struct hwheel_run run = { .size = sizeof run, .max_fired = 1 };
+
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(hwheel_once(w, MS, fire, 0, 0, NULL), 0);
+	CHECK(next_of(hwheel_advance(w, 5 * MS, NULL, 0, &run), &run) <= 5 * MS);
+	CHECK_EQ(run.left, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void an_earlier_arm_wakes_once_until_the_next_call(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
+
+	CHECK(advance(w, MS) == HWHEEL_NEVER);
+	errno = 0;
+	CHECK_EQ(hwheel_once(w, 100 * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(errno, 0);
+	CHECK_EQ(atomic_load(&woken), 1);
+	CHECK(woken_arg == &woken);
+	/* Earlier and earlier: the loop wakes anyway. */
+	for (uint64_t i = 99; i > 50; i--)
+		CHECK_EQ(hwheel_once(w, i * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&woken), 1);
+	CHECK_EQ(advance(w, 2 * MS), 52 * MS);
+	/* Later than announced: no reason to wake. */
+	CHECK_EQ(hwheel_once(w, 70 * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&woken), 1);
+	CHECK_EQ(hwheel_once(w, 3 * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&woken), 2);
+	CHECK_EQ(advance(w, 5 * MS), 52 * MS);
+	CHECK_EQ(atomic_load(&fired), 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&woken), 2);
+}
+
+static void arm_again(struct hwheel *w, const struct hwheel_event *e)
+{
+	atomic_fetch_add(&fired, 1);
+	CHECK(hwheel_timer_mod(w, e->timer, MS, 0) >= 0);
+}
+
+static void arms_in_callbacks_do_not_wake(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MANUAL);
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_timer_setup(w, arm_again, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, MS, 0), 0);
+	for (uint64_t now = 1; now <= 100; now++)
+		CHECK_EQ(advance(w, now * MS), (now + 1) * MS);
+	CHECK_EQ(atomic_load(&fired), 100);
+	/* The first arm came before the first call: nobody slept. */
+	CHECK_EQ(atomic_load(&woken), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* The function may call what a callback may call, also by the key that is being set. */
+static void set_the_key(struct hwheel *w, void *arg)
+{
+	(void)arg;
+	if (atomic_fetch_add(&woken, 1) == 0)
+		CHECK(hwheel_key_mod(w, "key", 3, 20 * MS, 0) >= 0);
+}
+
+static void it_is_called_outside_of_every_lock(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = set_the_key,
+	};
+	struct hwheel *w;
+
+	atomic_store(&woken, 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK(advance(w, MS) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_key_set(w, "key", 3, 10 * MS, fire, 0, 0), 0);
+	CHECK(atomic_load(&woken) >= 1);
+	CHECK_EQ(hwheel_key_pending(w, "key", 3), 1);
+	CHECK_EQ(advance(w, 2 * MS), 21 * MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void it_goes_with_no_descriptor_and_no_tick_thread(void)
+{
+	struct hwheel *w = make(HWHEEL_CLOCK_MONOTONIC);
+	struct hwheel_options o = { .size = sizeof o, .wake_arg = &o };
+
+	CHECK_EQ(hwheel_fd(w), -EINVAL);
+	CHECK_EQ(hwheel_start(w), -EINVAL);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(hwheel_create(&o, &w), -EINVAL);
+}
+
+/* A loop that sleeps on a condition variable. */
+static struct {
+	struct hwheel *w;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	int woken, end;
+} loop = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void wake_loop(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+	pthread_mutex_lock(&loop.lock);
+	loop.woken = 1;
+	pthread_cond_signal(&loop.changed);
+	pthread_mutex_unlock(&loop.lock);
+}
+
+static void *run_loop(void *unused)
+{
+	struct hwheel_run run = { .size = sizeof run };
+
+	for (;;) {
+		CHECK(hwheel_poll(loop.w, NULL, 0, &run) >= 0);
+		pthread_mutex_lock(&loop.lock);
+		while (!loop.woken && !loop.end) {
+			struct timespec at = {
+				(time_t)(run.next_ns / SEC), (long)(run.next_ns % SEC),
+			};
+
+			if (run.next_ns == HWHEEL_NEVER)
+				pthread_cond_wait(&loop.changed, &loop.lock);
+			else if (pthread_cond_timedwait(&loop.changed, &loop.lock, &at))
+				break;
+		}
+		loop.woken = 0;
+		if (loop.end)
+			break;
+		pthread_mutex_unlock(&loop.lock);
+	}
+	pthread_mutex_unlock(&loop.lock);
+	return unused;
+}
+
+static void a_loop_on_a_condition_variable_misses_nothing(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .wake = wake_loop };
+	pthread_condattr_t monotonic;
+	pthread_t thread;
+
+	atomic_store(&fired, 0);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&loop.changed, &monotonic);
+	CHECK_EQ(hwheel_create(&o, &loop.w), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, run_loop, NULL), 0);
+	for (unsigned i = 0; i < 1000; i++)
+		CHECK_EQ(hwheel_once(loop.w, (1 + i * 7 % 100) * MS, fire, 0, 0, NULL), 0);
+	for (int i = 0; i < 500 && atomic_load(&fired) < 1000; i++)
+		ktap_sleep_ms(10);
+	CHECK_EQ(atomic_load(&fired), 1000);
+	pthread_mutex_lock(&loop.lock);
+	loop.end = 1;
+	pthread_cond_signal(&loop.changed);
+	pthread_mutex_unlock(&loop.lock);
+	pthread_join(thread, NULL);
+	CHECK_EQ(hwheel_destroy(loop.w), 0);
+}
+
+static void a_prefetch_takes_any_number(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	hwheel_timer_t t;
+
+	CHECK_EQ(hwheel_timer_setup(w, fire, 0, &t), 0);
+	hwheel_timer_prefetch(NULL, t);
+	hwheel_timer_prefetch(w, t);
+	for (int bit = 0; bit < 64; bit++)
+		hwheel_timer_prefetch(w, UINT64_C(1) << bit);
+	hwheel_timer_prefetch(w, UINT64_MAX);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static const struct ktap_test tests[] = {
+	TEST(a_call_says_when_to_call_again),
+	TEST(without_it_a_call_says_so_too),
+	TEST(a_shorter_struct_is_kept),
+	TEST(what_is_left_is_due_now),
+	TEST(an_earlier_arm_wakes_once_until_the_next_call),
+	TEST(arms_in_callbacks_do_not_wake),
+	TEST(it_is_called_outside_of_every_lock),
+	TEST(it_goes_with_no_descriptor_and_no_tick_thread),
+	TEST(a_loop_on_a_condition_variable_misses_nothing),
+	TEST(a_prefetch_takes_any_number),
+};
+KTAP_MAIN(tests)
