@@ -28,7 +28,9 @@
 //!   arm.again     note taken? then link: note -> nothing  (RMW)
 //! ```
 //! If a check fails, the arm goes on with gate and link as they are now, without another
-//! exchange of the state. It appends again only if the driver has taken its own note.
+//! exchange of the state. It appends again only if the driver has taken its own note. A driver
+//! that takes a note which was appended behind the exchange sees the state. So that note needs
+//! no check, and an arm has few steps, however often the driver passes.
 //!
 //! An arm that leaves the timer where it is exchanges the state with itself, and takes the
 //! same steps: the thread that has written that state may be stopped before its own.
@@ -401,6 +403,8 @@ impl Wheel {
     #[cold]
     #[inline(never)]
     fn uphold_again(&self, caller: &impl Caller, mut arm: Arm<'_>) {
+        // The word before which the note was appended.
+        let mut noted = None;
         loop {
             // A closed wheel leaves the timer to the drain.
             let View::Open(hand) = self.gate.view() else {
@@ -416,10 +420,16 @@ impl Wheel {
                 arm.link = Link(arm.node.hot.link.load(Ordering::Acquire));
                 if !self.is_reason(arm.link, arm.tick, hand) {
                     arm.note = Some(self.append(arm.node));
+                    noted = Some(arm.word);
                 }
                 fence(Ordering::SeqCst);
             }
             if self.is_upheld(caller, &arm) {
+                return;
+            }
+            // A driver that has taken this note has seen the word. So one that takes each note
+            // before the thread goes on does not keep it here.
+            if noted == Some(arm.word) && self.is_readable(&arm) {
                 return;
             }
         }

@@ -400,6 +400,39 @@ fn a_sweep_over_an_earlier_promise_in_the_middle_of_an_arm() {
     assert_eq!(fired(&w, 300, 9), [h]);
 }
 
+/// A driver with a higher priority, on the same processor: whenever a thread wakes it, it takes
+/// the note, fires and sleeps again before that thread goes on. The arm ends all the same.
+#[test]
+fn a_driver_that_is_always_faster() {
+    for short in [false, true] {
+        for relies in [false, true] {
+            let w = wheel();
+            let h = w.setup(&Own(1), Spec::default(), None).unwrap();
+            asleep(&w);
+            let (wakes, all) = (Cell::new(0), RefCell::new(Vec::new()));
+            let drives = || {
+                wakes.set(wakes.get() + 1);
+                assert!(wakes.get() < 9, "it goes round and round");
+                all.borrow_mut().extend(fired(&w, 12, 9));
+                asleep(&w);
+            };
+            if relies {
+                // On the note of another thread.
+                w.arm(&Own(2), h, at(STEP + 5), How::Always).unwrap();
+                assert_eq!(w.cancel(&Own(2), h, false), Ok(true));
+            }
+            let arms = Waking(1, drives);
+            let was = match short {
+                true => w.arm_at(&arms, h, at(10)) == 1,
+                false => w.arm(&arms, h, at(10), How::Always).unwrap(),
+            };
+            assert!(!was);
+            assert_eq!(all.into_inner(), [h]);
+            assert_eq!(w.due(h), Ok(None));
+        }
+    }
+}
+
 /// A refusal in every way to arm changes nothing.
 #[test]
 fn no_memory_in_an_arm() {

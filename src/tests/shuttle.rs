@@ -200,6 +200,25 @@ impl World {
         self.now.load(Ordering::Relaxed)
     }
 
+    /// For a message: what is pending, and when the driver wakes.
+    fn describe(&self, alarm: u64) -> String {
+        let w = &self.wheel;
+        let mut at = 0;
+        let mut due = Vec::new();
+        while let Some((next, pending)) = w.next_pending(at) {
+            due.push(pending.deadline_ns >> TICK_BITS);
+            at = next;
+        }
+        format!(
+            "due {due:?}, now {}, hand {}, next {:?}, dirty {}, {} entries, alarm {alarm}",
+            self.now(),
+            w.hand_ns() >> TICK_BITS,
+            w.next_expiry().map(|ns| ns >> TICK_BITS),
+            w.inboxes.are_dirty(),
+            w.entries(),
+        )
+    }
+
     fn soon(&self, rng: &mut Rng) -> u64 {
         self.now() + rng.below(LONGEST)
     }

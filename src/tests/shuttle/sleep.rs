@@ -74,7 +74,14 @@ fn arms_against_a_driver_that_sleeps() {
             alarm.set(0);
             w.give_back(number);
         };
+        let mut rounds = 0;
         together(rng, body, |rng| loop {
+            rounds += 1;
+            assert!(
+                rounds < 2000,
+                "does not fall asleep: {}",
+                w.describe(*alarm.tick.lock().unwrap())
+            );
             w.sweep(w.now(), true, |f| {
                 w.fire(f);
                 true
