@@ -275,8 +275,11 @@ fn one(due: Option<u64>) -> (World, Handle) {
 }
 
 /// The same with an entry in the wheel.
+///
+/// The second thread has its chunks, too. Otherwise it would not arm by the short way.
 fn placed(due: u64) -> (World, Handle) {
     let (w, t) = one(Some(due));
+    w.wheel.inboxes.reserve(w.own(1).0).unwrap();
     w.collect();
     (w, t)
 }

@@ -54,6 +54,30 @@ fn race_2_arm_against_sweep_under_way() {
     }
 }
 
+/// Race 2: the driver takes the note and fires nothing, and wakes early enough for another
+/// timer. So nothing but its place tells the thread that the note is gone.
+#[test]
+fn race_2_arm_against_a_collection() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || {
+                let w = World::new(1, 2, 0);
+                let t = w.timer(None);
+                w.timer(Some(1));
+                (w, t)
+            },
+            move |(w, t)| arm(w, 0, *t, 2),
+            |(w, _)| w.collect(),
+            |(w, _), was, ()| {
+                assert!(!was);
+                w.advance(1);
+                w.advance(2);
+                assert_eq!(w.fired(), 2, "late or lost");
+            },
+        );
+    }
+}
+
 /// Race 2 with another timer due behind: the first slot that the driver finds is not that
 /// of the arm.
 #[test]
