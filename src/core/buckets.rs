@@ -1,10 +1,15 @@
 //! The buckets of the wheel: plain data of the driver, which no other thread reads. A timer has
 //! at most one entry in all of them.
 //!
-//! A bucket is a chain of chunks, all full but the last one. An entry is put at the end, and
-//! taken from there. One that is removed gets the last one in its place. The *spot* of a timer,
-//! in the slab, says where its entry is. Chunks lie in the slab as well: enough for the entries
+//! A bucket is a chain of chunks, all full but the last one. An entry is put at the end. One that
+//! is removed gets the last one in its place. The *spot* of a timer, in the slab, says where its
+//! entry is. Chunks lie in the slab as well: enough for the entries
 //! of all timers that exist, so that nothing here can fail.
+//!
+//! A sweep *opens* a bucket: its chunks become a list, from the first one on, of which entries are
+//! taken first in, first out. So timers that a thread arms one after the other for the same tick
+//! mostly fire in that order. One list is open at a time; an entry that is removed from it gets the
+//! first one in its place.
 //!
 //! One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
 //! passed when the driver took their note. Each sweep empties it first.
@@ -65,6 +70,21 @@ impl Bucket {
     }
 }
 
+/// In place of the bucket, of a chunk of the open list.
+const OPEN: u32 = u32::MAX;
+
+/// The list of a bucket that is being emptied.
+struct Open {
+    /// The first chunk, or 0, and the first entry there. The chunks that follow are linked by
+    /// `before`.
+    chunk: u32,
+    from: u32,
+    /// Entries of the last chunk. The others are full.
+    filled: u32,
+    /// Of the lowest level: most entries are visits.
+    is_lowest: bool,
+}
+
 /// The words of bits are as wide as a word of the tunables.
 const BITS: usize = u64::BITS as usize;
 
@@ -76,6 +96,7 @@ pub(crate) struct Buckets {
     /// The first free chunk, or 0, and the next one that was never used.
     free: u32,
     fresh: u32,
+    open: Open,
     /// Entries in all buckets.
     pub entries: u64,
 }
@@ -89,14 +110,20 @@ impl Buckets {
         if at.is_null() {
             return Err(Error::Memory);
         }
-        let buckets = at.cast::<Bucket>();
+        let marks = at.cast::<u64>();
         Ok(Buckets {
-            buckets,
+            marks,
             // Within the bytes of `bytes`, which counts the same parts.
-            marks: buckets.wrapping_add(Self::count(&levels)).cast(),
+            buckets: marks.wrapping_add(Self::words(&levels)).cast(),
             levels,
             free: 0,
             fresh: 1,
+            open: Open {
+                chunk: 0,
+                from: 0,
+                filled: 0,
+                is_lowest: false,
+            },
             entries: 0,
         })
     }
@@ -106,16 +133,20 @@ impl Buckets {
         (levels.buckets + 1) as usize
     }
 
+    /// Words of bits.
+    fn words(levels: &Levels) -> usize {
+        Self::count(levels).div_ceil(BITS)
+    }
+
     fn bytes(levels: &Levels) -> usize {
-        let count = Self::count(levels);
-        count * size_of::<Bucket>() + count.div_ceil(BITS) * size_of::<u64>()
+        Self::words(levels) * size_of::<u64>() + Self::count(levels) * size_of::<Bucket>()
     }
 
     /// # Safety
     /// No thread uses the buckets any more.
     pub unsafe fn unmap(&mut self) {
         // SAFETY: mapped by `new`.
-        unsafe { unmap(self.buckets.cast(), Self::bytes(&self.levels)) };
+        unsafe { unmap(self.marks.cast(), Self::bytes(&self.levels)) };
     }
 
     #[inline(always)]
@@ -211,20 +242,109 @@ impl Buckets {
         number
     }
 
-    /// Takes the last entry of a bucket. Fetches the next ones, and those of the first call.
+    /// Opens a bucket. Nothing else is open.
     #[inline]
-    pub fn pop(&mut self, slab: &Slab, bucket: u32, is_begin: bool) -> Option<Entry> {
+    pub fn open(&mut self, slab: &Slab, bucket: u32) {
         let b = *self.at(bucket);
         if b.is_empty() {
+            return;
+        }
+        *self.at(bucket) = Bucket(0);
+        *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        let (mut number, mut next) = (b.chunk(), 0);
+        loop {
+            let chunk = Self::chunk(slab, number);
+            chunk.bucket = OPEN;
+            let before = std::mem::replace(&mut chunk.before, next);
+            if before == 0 {
+                break;
+            }
+            (number, next) = (before, number);
+        }
+        self.open = Open {
+            chunk: number,
+            from: 0,
+            filled: b.filled() as u32,
+            is_lowest: self.levels.is_lowest(bucket),
+        };
+        self.fetch(slab, number);
+        self.fetch_next(slab);
+    }
+
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.open.chunk != 0
+    }
+
+    /// Takes the next entry of the open list.
+    #[inline]
+    pub fn take(&mut self, slab: &Slab) -> Option<Entry> {
+        if self.open.chunk == 0 {
             return None;
         }
-        if is_begin || b.room() == 0 {
-            self.fetch_ahead(slab, bucket, is_begin);
-        }
-        let entry = Self::last_entry(slab, b);
+        let entry = self.first_open(slab);
         slab.spot(entry.index()).set(0);
-        self.shorten(slab, bucket);
+        self.leave_first(slab);
         Some(entry)
+    }
+
+    #[inline(always)]
+    fn first_open(&self, slab: &Slab) -> Entry {
+        // SAFETY: the first entry of the list, which is not empty.
+        unsafe {
+            *Self::chunk(slab, self.open.chunk)
+                .entries
+                .as_ptr()
+                .add(self.open.from as usize)
+        }
+    }
+
+    /// The first entry of the open list is gone.
+    #[inline]
+    fn leave_first(&mut self, slab: &Slab) {
+        self.entries -= 1;
+        self.open.from += 1;
+        let chunk = Self::chunk(slab, self.open.chunk);
+        let end = match chunk.before {
+            0 => self.open.filled,
+            _ => ENTRIES as u32,
+        };
+        if self.open.from == end {
+            let next = std::mem::replace(&mut chunk.before, self.free);
+            self.free = self.open.chunk;
+            (self.open.chunk, self.open.from) = (next, 0);
+            self.fetch_next(slab);
+        }
+    }
+
+    /// Fetches what a sweep needs for the entries of the second chunk of the open list, and the
+    /// third chunk.
+    fn fetch_next(&self, slab: &Slab) {
+        if self.open.chunk == 0 {
+            return;
+        }
+        let second = Self::chunk(slab, self.open.chunk).before;
+        if second != 0 {
+            self.fetch(slab, second);
+            let third = slab.chunk(Self::chunk(slab, second).before);
+            (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
+        }
+    }
+
+    /// Fetches what a sweep needs for the entries of a chunk of the open list.
+    #[inline(never)]
+    fn fetch(&self, slab: &Slab, number: u32) {
+        let chunk = Self::chunk(slab, number);
+        let filled = match chunk.before {
+            0 => self.open.filled as usize,
+            _ => ENTRIES,
+        };
+        for entry in &chunk.entries[..filled] {
+            slab.prefetch_spot(entry.index());
+            if self.open.is_lowest {
+                slab.prefetch_node(entry.index());
+            }
+        }
     }
 
     /// The last entry of a bucket that is not empty.
@@ -243,12 +363,18 @@ impl Buckets {
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
         let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let last = Self::last_entry(slab, *self.at(bucket));
-        if last.index() != index {
-            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = last;
-            slab.spot(last.index()).set(spot);
+        let other = match bucket {
+            OPEN => self.first_open(slab),
+            _ => Self::last_entry(slab, *self.at(bucket)),
+        };
+        if other.index() != index {
+            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = other;
+            slab.spot(other.index()).set(spot);
         }
-        self.shorten(slab, bucket);
+        match bucket {
+            OPEN => self.leave_first(slab),
+            _ => self.shorten(slab, bucket),
+        }
     }
 
     fn place_of(spot: u32) -> usize {
@@ -290,34 +416,6 @@ impl Buckets {
         }
         let entry = Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)];
         Some(entry.tick(hand))
-    }
-
-    /// Fetches what a sweep needs for the entries of the chunk before the last one of a bucket,
-    /// and at the beginning of the bucket for those of the last one as well.
-    #[inline]
-    fn fetch_ahead(&mut self, slab: &Slab, bucket: u32, is_begin: bool) {
-        let b = *self.at(bucket);
-        // Only on the lowest level are most entries visits.
-        let is_lowest = self.levels.is_lowest(bucket);
-        if is_begin {
-            Self::fetch(slab, b.chunk(), b.filled(), is_lowest);
-        }
-        let before = Self::chunk(slab, b.chunk()).before;
-        if before != 0 {
-            Self::fetch(slab, before, ENTRIES, is_lowest);
-            let third = slab.chunk(Self::chunk(slab, before).before);
-            (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
-        }
-    }
-
-    #[inline(never)]
-    fn fetch(slab: &Slab, number: u32, filled: usize, is_lowest: bool) {
-        for entry in &Self::chunk(slab, number).entries[..filled] {
-            slab.prefetch_spot(entry.index());
-            if is_lowest {
-                slab.prefetch_node(entry.index());
-            }
-        }
     }
 
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.

@@ -55,7 +55,8 @@ impl Wheel {
     /// a bounded amount of work allows.
     fn settle(&self, d: &mut Driver) -> u64 {
         let hand = d.hand;
-        if d.hand != d.goal || d.levels_left != 0 || d.buckets.has_overdue() {
+        if d.hand != d.goal || d.levels_left != 0 || d.buckets.is_open() || d.buckets.has_overdue()
+        {
             // A sweep has stopped in the middle, or a timer is due.
             return hand;
         }

@@ -64,10 +64,15 @@ pub(super) fn sweep<S: Sink>(
 
 /// Moves the hand to the goal. Returns a tick before which no entry wants a visit.
 fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
+    // What a call has left that has stopped in the middle of a bucket.
+    if d.buckets.is_open() {
+        empty(d, v);
+    }
     // The timers whose tick had passed when their notes were taken.
-    if d.buckets.has_overdue() {
+    if !v.stop && d.buckets.has_overdue() {
         let overdue = d.buckets.overdue();
-        empty(d, v, overdue);
+        d.buckets.open(&v.wheel.slab, overdue);
+        empty(d, v);
     }
     empty_levels(d, v);
     while !v.stop {
@@ -91,20 +96,19 @@ fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
 #[inline(always)]
 fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
     while !v.stop && d.levels_left != 0 {
-        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left - 1);
-        empty(d, v, bucket);
-        if !v.stop {
-            d.levels_left -= 1;
-        }
+        d.levels_left -= 1;
+        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left);
+        d.buckets.open(&v.wheel.slab, bucket);
+        empty(d, v);
     }
 }
 
-/// Takes the entries out of a bucket, up to where the sweep stops.
-fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
+/// Takes the entries out of the open list, up to where the sweep stops.
+fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     v.begin_tick(hand);
     let mut taken = 0;
-    while let Some(entry) = d.buckets.pop(slab, bucket, taken == 0) {
+    while let Some(entry) = d.buckets.take(slab) {
         let tick = entry.tick(hand);
         if tick > hand {
             probe!(cascade, v.wheel, tick);
