@@ -1,11 +1,20 @@
-# hwheel: build, demonstrate, test, install. V=1 shows the commands.
+# hwheel: build, demonstrate, test, install. `make help` prints the lines that begin with
+# "#:", here and in the parts of this file, which lie beside the things that they make.
 #
-#   make            the shared and the static library; PROBES=1 for tracers
-#   make demo       two demos: a million timers, and a server's timeouts
-#   make test       the short tests; CONTRIBUTING.md names the others
-#   make install    PREFIX=/usr/local DESTDIR=
-#
-# `make help` lists the rest.
+#: Use. V=1 shows the commands, CC= and CARGO= name the compilers.
+#:   make all         the default: the libraries and the tool; PROBES=1 for tracers
+#:   make demo        two demos: a million timers, and a server's timeouts
+#:   make examples    the programs of examples, in build
+#:   make install     PREFIX=/usr/local LIBDIR= INCLUDEDIR= DESTDIR=
+#:   make uninstall   removes what install has copied, with the same variables
+#:   make clean       removes what make has built
+#: Test. The figures are minutes on two cores.
+#:   make test        the short tests, and the checks; 5
+#:   make check       the checks alone, and the long forms of some
+#:   make test-rust   parts of these: the Rust tests
+#:   make test-c      the C tests
+#:   make loom        the races under the model checker
+#:   make hosts       the library in event loops of others
 
 VERSION := 0.1.0
 SONAME  := libhwheel.so.0
@@ -57,10 +66,24 @@ comma := ,
 # PROBES=1 is for tracers: docs/PROBES.md.
 FEATURES := --features capi$(if $(PROBES),$(comma)probes)
 
+# One line says what is missing, before cargo or the linker says it in many. Cargo
+# needs a C compiler too, to link.
+need-rust = $(Q)$(CC) --version >/dev/null 2>&1 || { echo 'hwheel needs a C compiler, and\
+	there is no $(firstword $(CC)). Debian: apt-get install gcc. Another one: make CC=name'; \
+	exit 1; } >&2; \
+	want=$$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml); \
+	have=$$($(CARGO) --version 2>/dev/null | cut -d ' ' -f 2); \
+	printf '%s\n' "$$want" "$${have:-0}" | sort -VC || { \
+	this="$${have:+this is $$(rustc --version 2>/dev/null | cut -d ' ' -f 1,2) with cargo $$have}"; \
+	echo "hwheel needs Rust $$want or later, and $${this:-there is no $(firstword $(CARGO))}." \
+		'Debian 13: apt-get install cargo. Debian 12: apt-get install cargo-web.' \
+		'Elsewhere: https://rustup.rs'; exit 1; } >&2
+
 # Cargo says where the library is: its configuration decides that.
 $(STATIC): $(RUST_SOURCES) $(BUILD)/features
+	$(need-rust)
 	$(call say,CARGO,$@)
-	$(Q)$(CARGO) rustc $(if $(V),,-q) --release --lib --crate-type staticlib $(FEATURES) \
+	$(Q)$(CARGO) rustc --release --lib --crate-type staticlib $(FEATURES) \
 		--message-format=json-render-diagnostics > $(BUILD)/cargo.json
 	$(Q)cp "$$(sed -n 's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' \
 		$(BUILD)/cargo.json)" $@
@@ -149,7 +172,7 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 
 # The server keeps its promises to clients.
 .PHONY: check-examples
-test check: check-examples
+CHECK_PARTS += check-examples
 check-examples: $(EXAMPLES)
 	$(call say,CHECK,examples)
 	$(Q)c-tests/echo.sh $(BUILD)/echo_server
@@ -158,58 +181,62 @@ check-examples: $(EXAMPLES)
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
 	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
-.PHONY: test test-rust test-c loom
-test check: WERROR = 1
-test: test-rust loom test-c check-exports check-link check-header check-install check-readme
+.PHONY: test-rust test-c loom loom-three
+LONG_PARTS += loom-three
+TEST_PARTS += test-c test-rust loom
 
 test-rust:
 	$(call say,TEST,rust)
 	$(Q)$(CARGO) test -q --features capi
 
-# The core under the model checker: races to three preemptions, or as far as each
-# comes in LOOM_SECONDS, and it says which were cut off;
-# pairs, triples and stopped threads to one. `make loom-long` does more.
-LOOM_BOUND ?= 3
+# The core under the model checker: races to LOOM_BOUND preemptions, or as far as each
+# comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
+# takes pairs, triples and stopped threads to one; `make loom-long` goes further.
+LOOM_BOUND ?= 2
 LOOM_SECONDS ?= 4
-# Without the long link of a release: the checker's own work is most of it.
-LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom \
-	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom
+LOOM_TEST := $(CARGO) test -q --profile checked --lib --
 # Arguments of `cargo test`: the races.
 LOOM_RACES := model --skip pairs:: --skip stopped::
 loom:
-	$(call say,LOOM,to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
+	$(call say,LOOM,races to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
-		$(CARGO) test -q --release --lib -- $(LOOM_RACES)
-	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
-		$(CARGO) test -q --release --lib -- pairs:: stopped::
+		$(LOOM_TEST) $(LOOM_RACES)
 
+loom-three: LOOM_BOUND := 3
+loom-three: loom
+	$(call say,LOOM,pairs and stopped threads to 1 preemption or $(LOOM_SECONDS) s each)
+	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
+		$(LOOM_TEST) pairs:: stopped::
 
 test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
 	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
 
-$(BUILD)/c-tests/shared/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
+# Compiled once, linked twice.
+.SECONDARY: $(C_TESTS:%=$(BUILD)/c-tests/%.o)
+$(BUILD)/c-tests/%.o: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CC) -std=c11 $(CPPFLAGS) $(CFLAGS) $(WARN) -D_GNU_SOURCE -I$(STAGE)/include -c -o $@ $<
 
-$(BUILD)/c-tests/static/%: c-tests/%.c $(C_TEST_HEADERS) $(STAGE)/.done
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)
-
-$(BUILD)/c-tests/shared/%: c-tests/%.cc $(STAGE)/.done
+$(BUILD)/c-tests/%.o: c-tests/%.cc $(STAGE)/.done
 	$(call say,CXX,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_SHARED) -lpthread
+	$(Q)$(CXX) -std=c++11 $(CPPFLAGS) $(CFLAGS) $(WARN) -I$(STAGE)/include -c -o $@ $<
 
-$(BUILD)/c-tests/static/%: c-tests/%.cc $(STAGE)/.done
-	$(call say,CXX,$@)
+# With the compiler of its language.
+link-test = $(if $(filter %.cc,$(wildcard c-tests/$*.cc)),$(CXX),$(CC)) $(CFLAGS) $(LDFLAGS) -o $@ $<
+$(BUILD)/c-tests/shared/%: $(BUILD)/c-tests/%.o $(SHARED)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -std=c++11 $(CFLAGS) $(WARN) -o $@ $< $(STAGE_STATIC)
+	$(Q)$(link-test) $(STAGE_SHARED) -lpthread
+
+$(BUILD)/c-tests/static/%: $(BUILD)/c-tests/%.o $(STATIC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link-test) $(STAGE_STATIC)
 
 # Checks.
-.PHONY: check check-header check-exports check-link check-install check-readme header
-check: check-header check-exports check-link check-install check-readme
+CHECK_PARTS += check-header check-exports check-link check-install check-readme
+.PHONY: check-header check-exports check-link check-install check-readme header
 
 header:
 	$(call say,HEADER,include/hwheel.h)
@@ -272,21 +299,21 @@ check-install: all
 
 # What packagers change: cargo's configuration, flags.
 .PHONY: check-build
-test check: check-build
+CHECK_PARTS += check-build
 check-build:
 	$(call say,CHECK,build)
 	$(Q)c-tests/build.sh "$(MAKE)" '$(abspath $(BUILD)/check-build)'
 
 # The source in another project's tree.
 .PHONY: check-subproject
-test check: check-subproject
+CHECK_PARTS += check-subproject
 check-subproject:
 	$(call say,CHECK,subproject)
 	$(Q)c-tests/subproject.sh "$(CC)" '$(abspath $(BUILD)/subproject)'
 
 # The crate as its users get it.
 .PHONY: check-crate
-test check: check-crate
+CHECK_PARTS += check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
 	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
@@ -302,11 +329,21 @@ clean:
 	rm -rf $(BUILD) target
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -6
-	@echo 'Targets:'
-	@sed -n 's/^\.PHONY: *//p' $(MAKEFILE_LIST) | tr -s ' ' '\n' | sort -u | \
-		grep -v '[$$)]\|-run$$\|force' | \
-		paste -sd ' ' | fold -sw 72 | sed 's/^/  /'
+	@awk 'sub(/^#: */, "") { if (/^make /) { name = $$2; sub(/^make [^ ]+ +/, ""); \
+		printf "  make %-15s  %s\n", name, $$0 } else print (n++ ? "\n" : "") $$0 }' \
+		$(MAKEFILE_LIST)
 
 # What else there is to make, each beside what it makes.
 include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)
+
+# The parts say by TEST_PARTS, CHECK_PARTS and LONG_PARTS that they belong to these. A check
+# of LONG_PARTS contains the one of that name without "-long".
+# More than there are processors, as the C tests mostly sleep.
+PARTS ?= $(shell echo $$(($$(nproc) + 1)))
+.PHONY: test check
+test check: export WERROR = 1
+test: $(STAGE)/.done
+	$(Q)tools/parts.sh '$(MAKE)' $(BUILD)/test $(PARTS) $(TEST_PARTS) $(CHECK_PARTS)
+check: $(STAGE)/.done
+	$(Q)tools/parts.sh '$(MAKE)' $(BUILD)/check $(PARTS) $(LONG_PARTS) \
+		$(filter-out $(LONG_PARTS:%-long=%),$(CHECK_PARTS))

@@ -42,3 +42,14 @@ machine() {
 	*) skip "no prebuilt package for $(uname -m)" ;;
 	esac
 }
+
+# For a suite: which revision a checkout is of, by git or by its file REVISION.
+revision() {
+	if [ -e "$1/.git" ]; then
+		git -C "$1" describe --tags --always
+	elif [ -s "$1/REVISION" ]; then
+		head -n 1 "$1/REVISION"
+	else
+		echo unknown
+	fi
+}

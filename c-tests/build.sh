@@ -7,6 +7,9 @@ set -eu
 make="$1 --no-print-directory" dir=$2
 mkdir -p "$dir"
 unset MAKEFLAGS MAKELEVEL MFLAGS WERROR
+# The library is quick to build rather than quick.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 
 # A target and a target directory of cargo's own configuration.
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -65,6 +68,20 @@ grep -q hwheel-latency "$dir/lines"
 ! grep -v -e -shared -e FLAG_2 "$dir/lines" || { echo 'lacks CPPFLAGS'; exit 1; }
 ! grep -e -Werror "$dir/lines" ||
 	{ echo 'warnings are errors for everybody'; exit 1; }
+
+# One line says what is missing: Rust, a later one, or a compiler.
+printf '#!/bin/sh\necho "cargo 1.65.0"\n' > "$dir/old-cargo"
+chmod +x "$dir/old-cargo"
+while read -r variable words; do
+	! $make -s -C "$dir" lib BUILD="$dir/nothing" "$variable" >/dev/null 2>"$dir/log" ||
+		{ echo "builds with $variable"; exit 1; }
+	{ [ "$(grep -cv '^make' "$dir/log")" = 1 ] && grep -q "needs $words" "$dir/log"; } ||
+		{ cat "$dir/log"; exit 1; }
+done <<-END
+	CARGO=$dir/old-cargo Rust 1.85 or later, and this is .* with cargo 1.65.0. Debian 13: .* Debian 12: .* Elsewhere: 
+	CARGO=no-cargo Rust 1.85 or later, and there is no no-cargo. Debian 13: .* Debian 12: .* Elsewhere: 
+	CC=no-cc a C compiler, and there is no no-cc. Debian: 
+END
 
 # Without Rust: no noise, and clean works.
 mkdir -p "$dir/bin"

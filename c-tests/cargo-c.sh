@@ -4,7 +4,7 @@
 set -eu
 make=$1 cargo=$2
 if ! $cargo cinstall --version >/dev/null 2>&1; then
-	echo '    skipped: cargo-c is not installed (cargo install --locked cargo-c)'
+	echo '  SKIPPED cargo-c is not installed (cargo install --locked cargo-c)'
 	exit 0
 fi
 dir=$(mktemp -d)

@@ -8,6 +8,9 @@ here=$root/c-tests/consumer
 unset MAKEFLAGS MAKELEVEL MFLAGS
 rm -rf "$dir"
 mkdir -p "$dir/meson/subprojects"
+# The library is quick to build rather than quick.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	CARGO_PROFILE_RELEASE_OPT_LEVEL=1
 version=$(sed -n 's/^VERSION := //p' Makefile)
 
 runs() {
@@ -30,14 +33,21 @@ if command -v cmake >/dev/null; then
 			for kind in hwheel hwheel_static; do
 				echo "add_executable(of_$kind $here/consumer.c)"
 				echo "target_link_libraries(of_$kind PRIVATE hwheel::$kind)"
+				echo "install(TARGETS of_$kind)"
 			done
 		} > "$dir/$how/CMakeLists.txt"
 		{
 			CARGO_TARGET_DIR=$dir/target cmake -S "$dir/$how" -B "$dir/$how/build" \
-				-DCMAKE_C_COMPILER="$cc" && cmake --build "$dir/$how/build"
+				-DCMAKE_C_COMPILER="$cc" -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib' &&
+				cmake --build "$dir/$how/build" &&
+				cmake --install "$dir/$how/build" --prefix "$dir/$how/installed"
 		} >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 		runs "$dir/$how/build/of_hwheel"
 		runs "$dir/$how/build/of_hwheel_static"
+		# The installed program does not need where it was built.
+		rm -r "$dir/$how/build"
+		runs "$dir/$how/installed/bin/of_hwheel"
+		runs "$dir/$how/installed/bin/of_hwheel_static"
 	done
 else
 	echo '    skipped: CMake, it is not installed (apt-get install cmake)'

@@ -77,13 +77,29 @@ public:
 	}
 };
 
+/** The error of a wheel that is closed, or not opened: EINVAL, in words of its own. */
+class ClosedCategory : public Category {
+public:
+	std::string message(int) const override { return "the wheel is closed"; }
+
+	static const std::error_category &get() noexcept
+	{
+		static const ClosedCategory category;
+
+		return category;
+	}
+};
+
 /**
  * Result of a call: a number of 0 or above, which hwheel.h explains, or an error.
  * It does not convert to bool, since 0 is a success.
  */
 class Result {
 public:
-	constexpr explicit Result(int value) noexcept : value_(value) {}
+	constexpr explicit Result(int value) noexcept : value_(value), closed_(false) {}
+
+	/** Of a wheel that is closed, or not opened: EINVAL. */
+	static constexpr Result closed() noexcept { return Result(-EINVAL, true); }
 
 	constexpr bool ok() const noexcept { return value_ >= 0; }
 
@@ -96,14 +112,24 @@ public:
 	 */
 	std::error_code error() const noexcept
 	{
-		return std::error_code(ok() ? 0 : -value_, Category::get());
+		return std::error_code(ok() ? 0 : -value_,
+			closed_ ? ClosedCategory::get() : Category::get());
 	}
 
 	/** What it means, in words. */
-	const char *words() const noexcept { return ::hwheel_strerror(value_); }
+	const char *words() const noexcept
+	{
+		return closed_ ? "the wheel is closed" : ::hwheel_strerror(value_);
+	}
+
+	/** Whether the wheel is closed, or was not opened. */
+	constexpr bool is_closed() const noexcept { return closed_; }
 
 private:
+	constexpr Result(int value, bool closed) noexcept : value_(value), closed_(closed) {}
+
 	int value_;
+	bool closed_;
 };
 
 /** The clock of a wheel, whatever it is; hwheelpp::Wheel::now() reads it. */
@@ -482,7 +508,10 @@ struct Run : public ::hwheel_run {
 class Sleep;
 #endif
 
-/** Owns a wheel. While it is empty every call gives EINVAL. */
+/**
+ * Owns a wheel. While it is empty every call but open() and close() gives EINVAL,
+ * in the words "the wheel is closed".
+ */
 class Wheel {
 public:
 	Wheel() noexcept : wheel_(nullptr) {}
@@ -553,7 +582,7 @@ public:
 	Result now(TimePoint &now) const noexcept
 	{
 		std::uint64_t ns = 0;
-		Result result(::hwheel_now(wheel_, &ns));
+		Result result = of(::hwheel_now(wheel_, &ns));
 
 		if (result.ok())
 			now = TimePoint(Time::from(ns));
@@ -564,7 +593,7 @@ public:
 	Result next_expiry(TimePoint &time) const noexcept
 	{
 		std::uint64_t ns = 0;
-		Result result(::hwheel_next_expiry(wheel_, &ns));
+		Result result = of(::hwheel_next_expiry(wheel_, &ns));
 
 		if (result.value() == 1)
 			time = TimePoint(Time::from(ns));
@@ -574,14 +603,14 @@ public:
 	Result stats(Stats &stats) const noexcept
 	{
 		stats.size = sizeof stats;
-		return Result(::hwheel_get_stats(wheel_, &stats));
+		return of(::hwheel_get_stats(wheel_, &stats));
 	}
 
 	/** Walk over the pending timers; @cursor is 0 before the first call. */
 	HWHEEL_NODISCARD Result list(std::uint64_t &cursor, Event *events,
 				     std::uint32_t max) const noexcept
 	{
-		return Result(::hwheel_list(wheel_, &cursor, events, max));
+		return of(::hwheel_list(wheel_, &cursor, events, max));
 	}
 
 	template <std::size_t N>
@@ -635,7 +664,7 @@ public:
 			std::uint32_t count, std::uint32_t flags = 0,
 			std::int32_t *results = nullptr) noexcept
 	{
-		return Result(::hwheel_timer_mod_many(wheel_, timers, times_ns, count, flags,
+		return of(::hwheel_timer_mod_many(wheel_, timers, times_ns, count, flags,
 			results));
 	}
 
@@ -643,7 +672,7 @@ public:
 	Result cancel_many(const ::hwheel_timer_t *timers, std::uint32_t count,
 			   std::int32_t *results = nullptr) noexcept
 	{
-		return Result(::hwheel_timer_delete_many(wheel_, timers, count, results));
+		return of(::hwheel_timer_delete_many(wheel_, timers, count, results));
 	}
 
 	/**
@@ -652,27 +681,27 @@ public:
 	 */
 	HWHEEL_NODISCARD Result set(const Key &key, When when, Target target) noexcept
 	{
-		return Result(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
+		return of(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
 			target.fn(), target.cookie(), when.flags()));
 	}
 
 	/** Move the pending timer of a key. value() is 0 if the key has none. */
 	Result move(const Key &key, When when) noexcept
 	{
-		return Result(::hwheel_key_mod(wheel_, key.data(), key.size(), when.ns(),
+		return of(::hwheel_key_mod(wheel_, key.data(), key.size(), when.ns(),
 			when.flags()));
 	}
 
 	/** Cancel the pending timer of a key. value() is 0 if the key has none. */
 	Result cancel(const Key &key) noexcept
 	{
-		return Result(::hwheel_key_delete(wheel_, key.data(), key.size()));
+		return of(::hwheel_key_delete(wheel_, key.data(), key.size()));
 	}
 
 	/** value() is 1 if the key has a pending timer, 0 if not. */
 	Result pending(const Key &key) const noexcept
 	{
-		return Result(::hwheel_key_pending(wheel_, key.data(), key.size()));
+		return of(::hwheel_key_pending(wheel_, key.data(), key.size()));
 	}
 
 	/** Move a manual clock and fire what is due; value() is the number of events. */
@@ -683,7 +712,7 @@ public:
 
 	Result advance(Time now, Event *events, std::uint32_t max, Run *run = nullptr) noexcept
 	{
-		return Result(::hwheel_advance(wheel_, now.ns(), events, max, run));
+		return of(::hwheel_advance(wheel_, now.ns(), events, max, run));
 	}
 
 	template <std::size_t N>
@@ -697,7 +726,7 @@ public:
 
 	Result poll(Event *events, std::uint32_t max, Run *run = nullptr) noexcept
 	{
-		return Result(::hwheel_poll(wheel_, events, max, run));
+		return of(::hwheel_poll(wheel_, events, max, run));
 	}
 
 	template <std::size_t N>
@@ -707,23 +736,23 @@ public:
 	}
 
 	/** value() is a descriptor that becomes readable when a timer is due. */
-	Result fd() noexcept { return Result(::hwheel_fd(wheel_)); }
+	Result fd() noexcept { return of(::hwheel_fd(wheel_)); }
 
 	/** Start and stop the tick thread. */
 	HWHEEL_NODISCARD Result start() noexcept
 	{
-		return Result(::hwheel_start(wheel_));
+		return of(::hwheel_start(wheel_));
 	}
 
-	Result stop() noexcept { return Result(::hwheel_stop(wheel_)); }
+	Result stop() noexcept { return of(::hwheel_stop(wheel_)); }
 
 	/** Run one callback that waits for a worker or the executor. */
-	Result run_queued() noexcept { return Result(::hwheel_run_queued(wheel_)); }
+	Result run_queued() noexcept { return of(::hwheel_run_queued(wheel_)); }
 
 	/** Shut it down and get every pending timer back. */
 	HWHEEL_NODISCARD Result drain(Event *events, std::uint32_t max) noexcept
 	{
-		return Result(::hwheel_drain(wheel_, events, max));
+		return of(::hwheel_drain(wheel_, events, max));
 	}
 
 	template <std::size_t N>
@@ -733,12 +762,15 @@ public:
 	}
 
 private:
+	/* C has one error for a wheel that is null and for a bad argument. */
+	Result of(int code) const noexcept { return wheel_ ? Result(code) : Result::closed(); }
+
 	/* @handle is a reference, as the call that sets it is an argument too. */
 	Result put(TimerRef *timer, const ::hwheel_timer_t &handle, int code) noexcept
 	{
 		if (timer && code >= 0)
 			*timer = TimerRef(wheel_, handle);
-		return Result(code);
+		return of(code);
 	}
 
 	::hwheel *wheel_;
@@ -769,6 +801,8 @@ public:
 	{
 		if (!empty())
 			return Result(-EBUSY);
+		if (!wheel.get())
+			return Result::closed();
 
 		Result result(::hwheel_timer_setup(wheel.get(), target.fn(), target.cookie(),
 			&handle_));

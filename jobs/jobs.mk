@@ -1,20 +1,34 @@
 # hwheel-jobs: durable timers in PostgreSQL. README.md is its page.
 #
-#   make jobs         build/hwheel-jobs
-#   make demo-jobs    a job that fires on the second of two nodes
-#   make check-jobs   some of the tests, as part of `make test`
-#   make test-jobs    all of them, against real servers, four minutes
-#   make bench-jobs   a million jobs; writes the end of README.md, eight minutes
-#
-# The tests and the benchmark start a server of their own.
-JOBS_CARGO = $(CARGO) $(1) $(if $(V),,-q) --locked --manifest-path jobs/Cargo.toml \
+#: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
+#:   make jobs        build/hwheel-jobs; 2 minutes
+#:   make install-jobs the program, and a unit for systemd; uninstall-jobs
+#:   make demo-jobs   a job that fires on the second of two nodes
+#:   make check-jobs  some of the tests, as part of `make check`
+#:   make test-jobs   all of them, against real servers; 6 minutes
+#:   make bench-jobs  a million jobs; writes the end of README.md; 8 minutes
+JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
 	--target-dir $(TARGET)/jobs
 
-.PHONY: jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
+	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
 	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
+
+# hwheel-jobs@NAME.service reads /etc/hwheel-jobs/NAME.
+JOBS_UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+install-jobs: jobs
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(JOBS_UNITS)'
+	$(Q)$(INSTALL) -m 755 $(BUILD)/hwheel-jobs '$(DESTDIR)$(BINDIR)/'
+	$(Q)sed 's|@BINDIR@|$(BINDIR)|' jobs/hwheel-jobs@.service.in > '$(JOBS_UNITS)/hwheel-jobs@.service'
+	$(Q)chmod 644 '$(JOBS_UNITS)/hwheel-jobs@.service'
+
+uninstall-jobs:
+	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
+	$(Q)rm -f '$(DESTDIR)$(BINDIR)/hwheel-jobs' '$(JOBS_UNITS)/hwheel-jobs@.service'
 
 NO_POSTGRES = no PostgreSQL server is installed; on Debian: apt-get install postgresql
 find-postgres = PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null
@@ -31,8 +45,8 @@ test-jobs: have-postgres
 	$(Q)$(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 
-# The tests in which nothing fails are part of `make test`.
-test check: check-jobs
+# The tests in which nothing fails are part of `make check`.
+LONG_PARTS += check-jobs
 check-jobs:
 	$(call say,CHECK,jobs)
 	$(Q)if $(find-postgres); then \

@@ -1,3 +1,10 @@
+#: Maintain. These write files that are part of the source.
+#:   make header        include/hwheel.h from src/capi
+#:   make man           the manual pages from the header
+#:   make abi-baseline  abi/hwheel.abi, after a permitted change of the interface
+#:   make gdb-layout    the table in tools/gdb/hwheel.py
+#:   make html          not part of the source: a reference in build/html, with Doxygen
+#
 # Manual pages. Those of section 3 are made from the header by `make man` and
 # are part of the source, so that nobody needs Python to install them.
 MANDIR ?= $(PREFIX)/share/man
@@ -23,7 +30,7 @@ html: | $(BUILD)
 
 # The pages are what the header says, nothing is left out, all render, and the
 # examples compile.
-test check: check-man
+CHECK_PARTS += check-man
 check-man:
 	$(call say,CHECK,man)
 	$(Q)for example in man/examples/*.c; do \

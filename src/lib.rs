@@ -202,6 +202,7 @@ mod tests;
 
 #[cfg(not(checked))]
 pub use api::{
+    delay_queue::{DelayKey, DelayQueue, Expired},
     error::Error,
     event::{Event, Timer},
     futures::{Interval, Sleep, Timeout},

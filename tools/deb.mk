@@ -3,11 +3,12 @@
 # otherwise.
 .PHONY: deb
 DEB := $(BUILD)/deb
-deb: dist
+deb:
+	$(Q)for tool in git dpkg-buildpackage dh lintian pkg-config; do \
+		command -v $$tool >/dev/null || { echo "make deb needs $$tool:" \
+			'apt-get install git build-essential debhelper lintian pkg-config'; exit 1; }; done
+	$(Q)$(MAKE) --no-print-directory dist
 	$(call say,DEB,$(DEB))
-	$(Q)for tool in dpkg-buildpackage dh lintian; do command -v $$tool >/dev/null || { \
-		echo "$$tool is not installed (apt-get install build-essential debhelper lintian)"; \
-		exit 1; }; done
 	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)
 	$(Q)cp $(DIST) $(DEB)/hwheel_$(VERSION).orig.tar.gz && tar -xzf $(DIST) -C $(DEB)
 	$(Q)cd $(DEB)/$(NAME) && env -u MAKEFLAGS -u MAKELEVEL \

@@ -30,14 +30,14 @@ $(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
 	$(Q)mv $@.new $@
 
 need-gdb = [ "$$(gdb -batch -nx -ex 'python print(1)' 2>/dev/null)" = 1 ] || { \
-	echo '    skipped: no gdb that knows Python (apt-get install gdb)'; exit 0; };
+	echo '  SKIPPED no gdb that knows Python (apt-get install gdb)'; exit 0; };
 
 gdb-layout: $(LAYOUT)
 	$(call say,LAYOUT,tools/gdb/hwheel.py)
 	$(Q)sed -i -e '/^# layout {/,/^# layout }/{/^# layout/!d}' \
 		-e '/^# layout {/r $(LAYOUT)' tools/gdb/hwheel.py
 
-test check: check-gdb
+CHECK_PARTS += check-gdb
 check-gdb: $(STAGE)/.done
 	$(call say,CHECK,gdb)
 	$(Q)$(need-gdb) $(again) -s $(LAYOUT) && \

@@ -3,7 +3,7 @@
 HOSTS := libuv libevent
 
 .PHONY: hosts $(HOSTS:%=host-%)
-test: hosts
+TEST_PARTS += hosts
 hosts: $(HOSTS:%=host-%)
 
 $(HOSTS:%=host-%): host-%: $(STAGE)/.done

@@ -188,7 +188,11 @@ static void put_line(const char *title, struct reading *wheel_seen,
 static void put_heading(void)
 {
 	static const char columns[] = "     fired   min us   avg us   p99 us   max us";
+	int width = sizeof(columns) - 1;
 
+	if (options.raw)
+		printf("%5s %*s  | %*s\n", "", -width, "     the wheel", width,
+		       "     a timerfd without it                    ");
 	printf("%5s %s", "s", columns);
 	if (options.raw)
 		printf("  | %s", columns);

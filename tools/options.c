@@ -1,12 +1,14 @@
 #include "options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <hwheel.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_TIMERS 67000000 /* of a wheel */
 
@@ -19,7 +21,7 @@ static const char help[] =
 "  -t, --threads=N       threads that arm timers, 1 to 1024 (1)\n"
 "  -r, --rate=N          timers per second and thread, 1 to 10000000 (1000)\n"
 "  -d, --delay=MIN[-MAX] delay of a timer, drawn from a range (1ms-100ms)\n"
-"  -k, --tick=TIME       tick of the wheel, 1ns to 3600s (1ms)\n"
+"  -k, --tick=TIME       tick of the wheel, 1us to 3600s (1ms)\n"
 "  -c, --clock=NAME      monotonic, boottime or realtime (monotonic)\n"
 "  -m, --drive=WAY       thread: the tick thread of the wheel calls back;\n"
 "                        descriptor: an event loop polls for events (thread)\n"
@@ -147,10 +149,14 @@ static bool is_descriptor(const char *text)
 	return *text == 'd';
 }
 
-/* Opened before the run, so that a wrong name does not cost one. */
+/*
+ * Opened before the run, so that a wrong name does not cost one; and not emptied, as the
+ * other one may be wrong.
+ */
 static FILE *output(const char *name, const char *path)
 {
-	FILE *file = fopen(path, "w");
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!file)
 		fail(2, "--%s: cannot write \"%s\": %s", name, path,
@@ -158,7 +164,15 @@ static FILE *output(const char *name, const char *path)
 	return file;
 }
 
-static void set(struct options *o, int option, const char *arg)
+/* What was in a file before. A pipe has nothing. */
+static void empty(FILE *file)
+{
+	if (file && ftruncate(fileno(file), 0) && errno != EINVAL)
+		fail(1, "cannot empty a file: %s", strerror(errno));
+}
+
+static void set(struct options *o, int option, const char *arg,
+		const char **json, const char **svg)
 {
 	char *end;
 
@@ -174,8 +188,8 @@ static void set(struct options *o, int option, const char *arg)
 		break;
 	case 'k':
 		o->tick = duration("tick", arg, 0, &end);
-		if (!o->tick)
-			fail(2, "--tick: at least 1ns is wanted, not \"%s\"", arg);
+		if (o->tick < 1000)
+			fail(2, "--tick: at least 1us is wanted, not \"%s\"", arg);
 		break;
 	case 'c':
 		o->clock = clock_named(arg);
@@ -190,10 +204,10 @@ static void set(struct options *o, int option, const char *arg)
 		o->duration = duration("duration", arg, 0, &end);
 		break;
 	case 'j':
-		o->json = output("json", arg);
+		*json = arg;
 		break;
 	case 's':
-		o->svg = output("svg", arg);
+		*svg = arg;
 		break;
 	case 'q':
 		o->quiet = true;
@@ -211,6 +225,7 @@ static void set(struct options *o, int option, const char *arg)
 
 void options_parse(struct options *o, int argc, char **argv)
 {
+	const char *json = NULL, *svg = NULL;
 	uint64_t at_once;
 	int option;
 
@@ -222,7 +237,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	};
 	while ((option = getopt_long(argc, argv, "t:r:d:k:c:m:RD:j:s:qhV", longs,
 				     NULL)) != -1)
-		set(o, option, optarg);
+		set(o, option, optarg, &json, &svg);
 	if (optind < argc)
 		fail(2, "\"%s\" is not an option; try --help", argv[optind]);
 	/* At most 1024 * 10^7 * 3600: no overflow. */
@@ -231,4 +246,10 @@ void options_parse(struct options *o, int argc, char **argv)
 		fail(2, "--threads, --rate and --delay: up to %" PRIu64
 		     " timers at once, and a wheel holds %d", at_once,
 		     MOST_TIMERS);
+	if (json)
+		o->json = output("json", json);
+	if (svg)
+		o->svg = output("svg", svg);
+	empty(o->json);
+	empty(o->svg);
 }

@@ -1,3 +1,10 @@
+#: Package. docs/PACKAGING.md says what they need.
+#:   make dist          the source with its crates, which builds offline
+#:   make dist-bin      prebuilt archives for the platforms that can be built here
+#:   make deb           packages for Debian
+#:   make check-dist    builds both twice, compares, installs and uses them
+#:   make check-cargo-c compares what cargo-c installs with `make install`
+#
 # Packaging: what CMake finds, a tarball, and cargo-c.
 CMAKEDIR = $(LIBDIR)/cmake/hwheel
 
@@ -27,6 +34,8 @@ pack = tar -C $(1) --sort=name --mtime=@$${SOURCE_DATE_EPOCH:-$$($(if $(wildcard
 	--numeric-owner --mode=u=rwX,go=rX --format=gnu -c $(2) | gzip -9n
 .PHONY: dist check-dist
 dist: | $(BUILD)
+	$(Q)git rev-parse HEAD >/dev/null 2>&1 || { echo 'The tarball is made of what git has' \
+		'committed: this needs git (apt-get install git) and its directory'; exit 1; }
 	$(call say,DIST,$(DIST))
 	$(Q)rm -rf $(BUILD)/dist && mkdir -p $(BUILD)/dist/$(NAME)/.cargo
 	$(Q)git archive HEAD | tar -xC $(BUILD)/dist/$(NAME)

@@ -18,10 +18,10 @@ platform = CARGO_BUILD_TARGET=$(call rust-target,$(1)) BUILD=$(BUILD)/$(1) \
 # A musl of Debian's for another processor is a package of that processor's.
 debian-name = $(subst x86_64,amd64,$(subst aarch64,arm64,$(call processor,$(1))))
 need-platform = \
-	$(call need,$(call processor,$(1))-linux-gnu-g++ --version,apt-get install g++-$(subst \
+	$(call need,$(call processor,$(1))-linux-gnu-gcc --version,apt-get install gcc-$(subst \
 		_,-,$(call processor,$(1)))-linux-gnu) \
 	$(if $(findstring musl,$(1)),$(call need,test -e $(call musl-specs,$(1)),dpkg \
 		--add-architecture $(call debian-name,$(1)) && apt-get update && \
 		apt-get install musl-dev:$(call debian-name,$(1)))) \
-	$(call need,test -d $(RUST_LIB)/$(call rust-target,$(1)),rustup target add $(call \
-		rust-target,$(1)))
+	$(call need,test -d $(RUST_LIB)/$(call rust-target,$(1)),the target $(call \
+		rust-target,$(1)) of Rust: rustup target add $(call rust-target,$(1)))

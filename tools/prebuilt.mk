@@ -44,8 +44,10 @@ licences:
 		$(INSTALL) -d $(LICENCES)/$$crate && \
 		$(INSTALL) -m 644 vendor/$$crate/LICENSE* $(LICENCES)/$$crate/ || exit 1; done
 	$(Q)$(INSTALL) -d $(LICENCES)/rust
-	$(Q)$(INSTALL) -m 644 $$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html \
-		$(LICENCES)/rust/
+	$(Q)for file in $$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html \
+			/usr/share/doc/libstd-rust-dev/copyright; do \
+		[ ! -e $$file ] || exec $(INSTALL) -m 644 $$file $(LICENCES)/rust/; done; \
+	echo 'This Rust comes without the licences of its standard library'; exit 1
 
 # Another directory gives the same bytes. Each archive is used where there is no Rust.
 .PHONY: check-dist-bin

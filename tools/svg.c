@@ -4,10 +4,11 @@
 #include <hwheel.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* The plot's frame, in pixels. */
-#define LEFT 70
+#define LEFT 90
 #define TOP 50
 #define WIDTH 700
 #define HEIGHT 320
@@ -19,6 +20,13 @@ struct axis {
 	int first, last;
 };
 
+/* The buckets of a group, which have the same width. */
+struct bar {
+	uint64_t low, high;	/* nanoseconds; `high` is not in it */
+	uint64_t count;
+	double density;		/* timers per microsecond */
+};
+
 static double x_of(const struct axis *x, uint64_t ns)
 {
 	double place = log10(ns ? ns : 1) - x->first;
@@ -26,35 +34,51 @@ static double x_of(const struct axis *x, uint64_t ns)
 	return LEFT + WIDTH * fmax(place, 0) / (x->last - x->first);
 }
 
-/* The frame begins at half a timer, so that one can be seen. */
-static double y_of(const struct axis *y, uint64_t count)
+static double y_of(const struct axis *y, double density)
 {
-	double place = log10(count ? count : 0.5) - log10(0.5);
+	double place = log10(density) - y->first;
 
-	return TOP + HEIGHT * (1 - place / (y->last - log10(0.5)));
+	return TOP + HEIGHT * (1 - place / (y->last - y->first));
 }
 
-static uint64_t in_group(const struct result *r, unsigned int group)
+/* The next bar from `*group` on that is not empty; false without one. */
+static bool next_bar(const struct result *r, unsigned int *group, struct bar *bar)
 {
-	uint64_t sum = 0;
+	for (; *group < BUCKETS / GROUP; ++*group) {
+		unsigned int first = *group * GROUP;
 
-	for (unsigned int i = 0; i < GROUP; i++)
-		sum += r->all.bucket[group * GROUP + i];
-	return sum;
+		bar->count = 0;
+		for (unsigned int i = 0; i < GROUP; i++)
+			bar->count += r->all.bucket[first + i];
+		if (!bar->count)
+			continue;
+		bar->low = bucket_low(first);
+		bar->high = bucket_low(first + GROUP);
+		bar->density = 1e3 * bar->count / (bar->high - bar->low);
+		++*group;
+		return true;
+	}
+	return false;
 }
 
 static void stretch(const struct result *r, struct axis *x, struct axis *y)
 {
 	const struct summary *s = &r->summary;
 	int last = (int)ceil(log10(s->max + 1.0));
+	unsigned int group = 0;
+	struct bar bar;
 
 	if (s->min && log10(s->min) < x->first)
 		x->first = (int)floor(log10(s->min));
 	if (last > x->last)
 		x->last = last;
-	for (unsigned int group = 0; group < BUCKETS / GROUP; group++)
-		while (in_group(r, group) > pow(10, y->last))
+	while (next_bar(r, &group, &bar)) {
+		while (bar.density > pow(10, y->last))
 			y->last++;
+		/* Below the lowest bar, so that it can be seen. */
+		while (bar.density <= pow(10, y->first))
+			y->first--;
+	}
 }
 
 static void put_grid(FILE *out, const struct axis *x, const struct axis *y)
@@ -71,39 +95,40 @@ static void put_grid(FILE *out, const struct axis *x, const struct axis *y)
 			"%.0f %s</text>\n", at, TOP, TOP + HEIGHT, at,
 			TOP + HEIGHT + 18, pow(10, i - 3 * unit), units[unit]);
 	}
-	for (int i = 0; i <= y->last; i++) {
-		double at = y_of(y, (uint64_t)pow(10, i));
+	for (int i = y->first; i <= y->last; i++) {
+		double at = y_of(y, pow(10, i));
 
 		fprintf(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>"
-			"<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f"
+			"<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f"
 			"</text>\n", LEFT, at, LEFT + WIDTH, LEFT - 8, at + 4,
-			pow(10, i));
+			i < 0 ? -i : 0, pow(10, i));
 	}
+	fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">lateness"
+		"</text>\n", LEFT + WIDTH / 2, TOP + HEIGHT + 36);
+	fprintf(out, "<text transform=\"translate(16 %d) rotate(-90)\" "
+		"text-anchor=\"middle\">timers per \u00b5s of lateness</text>\n",
+		TOP + HEIGHT / 2);
 }
 
-/* A step for each group, closed at the foot. */
+/* A bar for each group, closed at the foot. Its height is a density: that does not
+ * depend on the width, which doubles with each power of two. */
 static void put_result(FILE *out, const struct result *r, int row,
 		       const struct axis *x, const struct axis *y)
 {
 	const struct summary *s = &r->summary;
-	double foot = y_of(y, 0);
+	int foot = TOP + HEIGHT;
+	unsigned int group = 0;
+	struct bar bar;
 
 	fprintf(out, "<path class=\"%s\" d=\"", r->name);
-	for (unsigned int group = 0; group < BUCKETS / GROUP; group++) {
-		uint64_t count = in_group(r, group);
-
-		if (!count)
-			continue;
-		fprintf(out, "M%.1f %.1fV%.1fH%.1fV%.1fz",
-			x_of(x, bucket_low(group * GROUP)), foot,
-			y_of(y, count),
-			x_of(x, bucket_low((group + 1) * GROUP) - 1), foot);
-	}
+	while (next_bar(r, &group, &bar))
+		fprintf(out, "M%.1f %dV%.1fH%.1fV%dz", x_of(x, bar.low), foot,
+			y_of(y, bar.density), x_of(x, bar.high - 1), foot);
 	fprintf(out, "\"/>\n<path class=\"%s\" d=\"M%d %dh14v10h-14z\"/>"
 		"<text x=\"%d\" y=\"%d\">%s: %" PRIu64 " fired, lateness in "
 		"\u00b5s: min %.1f, average %.1f, p99 %.1f, max %.1f</text>\n",
-		r->name, LEFT, TOP + HEIGHT + 32 + 18 * row, LEFT + 22,
-		TOP + HEIGHT + 41 + 18 * row, r->name, r->fired, s->min / 1e3,
+		r->name, LEFT, TOP + HEIGHT + 52 + 18 * row, LEFT + 22,
+		TOP + HEIGHT + 61 + 18 * row, r->name, r->fired, s->min / 1e3,
 		s->average / 1e3, s->p99 / 1e3, s->max / 1e3);
 }
 
@@ -123,7 +148,7 @@ void report_svg(const struct options *o, const struct result *wheel,
 		".wheel{fill:#0072b2;fill-opacity:.6}"
 		".raw{fill:#d55e00;fill-opacity:.6}</style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-		LEFT + WIDTH + 30, TOP + HEIGHT + 75);
+		LEFT + WIDTH + 30, TOP + HEIGHT + 95);
 	fprintf(out, "<text x=\"%d\" y=\"%d\" font-size=\"15\">hwheel %s: "
 		"%" PRIu64 " x %" PRIu64 " timers a second, tick %g \u00b5s, "
 		"clock %s, drive %s</text>\n", LEFT, TOP - 20,

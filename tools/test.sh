@@ -14,7 +14,7 @@ die() { echo "hwheel-latency: $*"; exit 1; }
 check() {
 	python3 -m json.tool "$1.json" >/dev/null || die "bad JSON"
 	python3 - "$1" <<'PY' || die "the files do not add up"
-import json, sys, xml.dom.minidom
+import json, math, re, sys, xml.dom.minidom
 path = sys.argv[1]
 report = json.load(open(path + ".json"))
 for name in "wheel", "raw":
@@ -36,6 +36,28 @@ for name in "wheel", "raw":
 plot = xml.dom.minidom.parse(path + ".svg")
 classes = [p.getAttribute("class") for p in plot.getElementsByTagName("path")]
 assert {"wheel", "raw"} <= set(classes), classes
+texts = {t.firstChild.data for t in plot.getElementsByTagName("text")}
+assert {"lateness", "timers per µs of lateness"} <= texts, texts
+
+# The height of a bar is the logarithm of a density, whatever its width.
+def low(bucket):
+    group, rest = divmod(bucket, 32)
+    return (rest + 32) << (group - 1) if group else rest
+def bucket_of(ns):
+    high = ns.bit_length() - 1
+    return ns if ns < 32 else ((high - 4) << 5) + ((ns >> (high - 5)) & 31)
+counts = {}
+for b in report["wheel"]["buckets"]:
+    bar = bucket_of(b["from_ns"]) // 4
+    counts[bar] = counts.get(bar, 0) + b["count"]
+want = [math.log10(count / (low(4 * bar + 4) - low(4 * bar))) for bar, count in sorted(counts.items())]
+path = next(p for p in plot.getElementsByTagName("path") if p.getAttribute("class") == "wheel")
+got = [float(y) for y in re.findall(r"M[\d.]+ [\d.]+V([\d.]+)H", path.getAttribute("d"))]
+assert len(got) == len(want) > 2, (len(got), len(want))
+least, most = want.index(min(want)), want.index(max(want))
+scale = (got[least] - got[most]) / (want[most] - want[least])
+for y, density in zip(got, want):
+    assert abs(got[most] + scale * (want[most] - density) - y) < 0.2, (y, density)
 PY
 }
 
@@ -51,6 +73,7 @@ for drive in thread descriptor; do
 			--json="$dir/$drive.json" --svg="$dir/$drive.svg" \
 			> "$dir/out" || die "--drive=$drive --clock=$clock failed"
 		grep -q '^  all ' "$dir/out" || die "no last line"
+		grep -q 'the wheel .*| .*a timerfd' "$dir/out" || die "no names above the columns"
 		[ -z "$python" ] || check "$dir/$drive"
 	done
 done
@@ -112,6 +135,7 @@ refuse --delay --delay=5ms-1ms
 refuse --delay --delay=1ms-
 refuse --delay --delay=1ms-2ms-3ms
 refuse --tick --tick=0s
+refuse --tick --tick=999ns
 refuse --tick --tick=3601s
 refuse --tick --tick=1msx
 refuse --tick --tick=99999999999999999999ns
@@ -124,3 +148,12 @@ refuse 'holds 67000000' --rate=10000000 --delay=1s-1000s
 refuse frequency --frequency=1
 refuse tick --tick
 refuse 'not an option' fast
+
+# A bad option leaves the files of an earlier run.
+echo kept > "$dir/kept"
+refuse --tick --json="$dir/kept" --svg="$dir/kept" --tick=0s
+refuse --svg --json="$dir/kept" --svg="$dir/none/x.svg"
+refuse 'not an option' --svg="$dir/kept" fast
+[ "$(cat "$dir/kept")" = kept ] || die "a bad option empties a file"
+"$tool" --json="$dir/kept" --duration=100ms >/dev/null
+! grep -q kept "$dir/kept" || die "an old file keeps its contents"

@@ -28,7 +28,7 @@ uninstall: uninstall-tools
 uninstall-tools:
 	$(Q)rm -f $(TOOLS:$(BUILD)/%='$(DESTDIR)$(BINDIR)'/%)
 
-test: check-tools
+TEST_PARTS += check-tools
 check-tools: $(TOOLS) $(BUILD)/early-latency
 	$(call say,CHECK,tools)
 	$(Q)tools/test.sh $(BUILD)

@@ -1,5 +1,5 @@
 # How many executions each test of the model checker has. `make loom-table` runs them
-# to the bounds of `make loom`, each exploration for at most LOOM_TABLE_SECONDS; a test has
+# to the bounds of `make loom-three`, each exploration for at most LOOM_TABLE_SECONDS; a test has
 # some explorations, one for each way to arm and each thread that goes first. `make
 # loom-long` then explores every pair of operations without a bound, and every race but
 # those with a bound of their own, for at most LOOM_LONG_SECONDS each; and pairs to two
@@ -11,7 +11,7 @@ LOOM_LONG_SECONDS ?= 20
 
 # $(call loom-run,bounds,tests,title)
 loom-run = $(LOOM_BUILD) $(1) \
-	$(CARGO) test -q --release --lib -- --nocapture $(2) > $(BUILD)/loom.out && \
+	$(LOOM_TEST) --nocapture $(2) > $(BUILD)/loom.out && \
 	{ echo; echo '$(3)'; grep -o '[][a-zA-Z_0-9 ,():]* executions.*' $(BUILD)/loom.out | \
 	sort; } >> $(BUILD)/loom.txt && \
 	awk '/ executions/ { tests++; sum += $$(NF - (/, cut off/ ? 3 : 1)); cut += /, cut off/ } \

@@ -21,6 +21,8 @@ kernel-headers = $(if $(findstring musl,$(1)),$(addprefix $(space)-idirafter ,/u
 
 $(PLATFORMS:%=test-c-%): test-c-%:
 	$(Q)$(call need-platform,$*) \
+		$(call need,$(call processor,$*)-linux-gnu-g++ --version,apt-get install g++-$(subst \
+			_,-,$(call processor,$*))-linux-gnu) \
 		$(if $(call emulator,$*),$(call need,$(firstword $(call emulator,$*)) \
 			--version,apt-get install qemu-user)) \
 		echo '  TEST    $*$(if $(strip $(call left-out,$*)),$(comma) without $(sort \

@@ -17,4 +17,4 @@ shuttle shuttle-long:
 	$(call say,SHUTTLE,each test in $(SHUTTLE_ITERATIONS) orders of either kind)
 	$(Q)RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=$(TARGET)/shuttle \
 		SHUTTLE_ITERATIONS=$(SHUTTLE_ITERATIONS) \
-		$(record) $(CARGO) test -q --release --lib $(SHUTTLE_TEST) -- --nocapture
+		$(record) $(CARGO) test -q --profile checked --lib $(SHUTTLE_TEST) -- --nocapture

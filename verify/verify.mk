@@ -1,5 +1,10 @@
-# All of the verification: `make verify` for hours, `make verify-short` for
-# minutes. Each part of it says its targets in its own file:
+#: Verify. docs/VERIFICATION.md says what each part shows, and names it.
+#:   make verify-short  all parts in their short forms, in minutes
+#:   make verify        all parts in their long forms, in hours
+#:   make shuttle       one of them: random orders of the steps of four threads
+#:   make faults        plants each fault of verify/faults; its tests must catch it
+#
+# Each part of it says its targets in its own file:
 #
 #   VERIFY_SHORT += name	seconds to a minute
 #   VERIFY_LONG += name-long	the same at length
@@ -29,7 +34,7 @@ verification-table:
 	$(call say,TABLE,docs/VERIFICATION_FIGURES.md)
 	$(Q)verify/figures.py table
 
-test check: check-figures
+CHECK_PARTS += check-figures
 check-figures:
 	$(call say,CHECK,figures)
 	$(Q)verify/figures.py check

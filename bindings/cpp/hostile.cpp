@@ -68,13 +68,27 @@ static void every_call(Wheel &wheel, TimerRef timer, See see)
 	see(timer.shutdown_sync());
 }
 
-/* Every call, and then those that end a wheel: all give @code. */
+/*
+ * Every call, and then those that end a wheel: all give @code. On a wheel that is closed
+ * all but the eleven calls of the timer say so.
+ */
 static void all_give(Wheel &wheel, TimerRef timer, int code)
 {
 	Event events[1];
-	const auto same = [code](Result result) { CHECK(result.value() == code); };
+	int closed = 0, calls = 0;
+	const auto same = [&](Result result) {
+		CHECK(result.value() == code);
+		closed += result.is_closed();
+		calls++;
+		if (result.is_closed()) {
+			CHECK(std::string(result.words()) == "the wheel is closed");
+			CHECK(result.error().message() == result.words());
+			CHECK(result.error() == std::errc::invalid_argument);
+		}
+	};
 
 	every_call(wheel, timer, same);
+	CHECK(closed == (wheel.get() ? 0 : calls - 11));
 	same(wheel.start());
 	same(wheel.stop());
 	same(wheel.drain(events));

@@ -40,7 +40,9 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as file:
     for name in sys.stdin.read().split():
         file.write(name)' "$proxy/$version.zip")
 
-export GOPROXY=file://$SCRATCH/dist GONOSUMDB=*
+# The go.mod of README.md, up to the line for the tree.
+awk '/^```/ { on = $0 == "```go.mod"; next } on && !/^replace/' README.md >"$SCRATCH/clean/go.mod"
+export GOPROXY=file://$SCRATCH/dist GONOSUMDB=${path%/bindings/go}
 export GOPATH=$SCRATCH/clean/path GOFLAGS='-mod=mod -modcacherw'
 mkdir "$SCRATCH/clean/smallest"
 cd "$SCRATCH/clean/smallest"
@@ -69,8 +71,9 @@ func main() {
 	})
 }
 END
-go mod init smallest >"$SCRATCH/get" 2>&1
-go get "$path@$version" >"$SCRATCH/get" 2>&1 || { cat "$SCRATCH/get"; exit 1; }
+mv ../go.mod .
+GOFLAGS=-modcacherw go mod tidy >"$SCRATCH/get" 2>&1 || { cat "$SCRATCH/get"; exit 1; }
+grep -q "$path $version" go.mod
 [ "$(go run .)" = "hello 42 from $HWHEEL_VERSION" ]
 go mod vendor
 [ "$(go run -mod=vendor .)" = "hello 42 from $HWHEEL_VERSION" ]

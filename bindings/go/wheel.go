@@ -86,16 +86,13 @@ type Stats struct {
 	Wakeups   uint64 // of the tick thread
 	Kicks     uint64 // arms that woke the driver
 	Pushes    uint64 // entries put into buckets
-	Repeats   uint64 // pushes that were repeated
 	SlabBytes uint64 // memory of timers
 	Armed     uint64 // arms of timers that were not pending
 	Rearmed   uint64 // arms that moved a pending timer
-	Quiet     uint64 // those that put no entry into a bucket
 	Cancelled uint64
 	Drained   uint64 // timers that Drain has handed back
 	Pending   uint64 // timers that are pending now
 	Entries   uint64 // entries in buckets now
-	Dead      uint64 // those that no timer needs any more
 	Queued    uint64 // callbacks that wait for a worker
 	Dropped   uint64 // callbacks for which the queue had no room
 	// Number of timers by lateness: [0] for none, [i] for 2^(i-1) ns to below 2^i ns.
@@ -169,16 +166,13 @@ func (w *Wheel) Stats() (Stats, error) {
 		Wakeups:   uint64(s.wakeups),
 		Kicks:     uint64(s.kicks),
 		Pushes:    uint64(s.pushes),
-		Repeats:   uint64(s.repeats),
 		SlabBytes: uint64(s.slab_bytes),
 		Armed:     uint64(s.armed),
 		Rearmed:   uint64(s.rearmed),
-		Quiet:     uint64(s.quiet),
 		Cancelled: uint64(s.cancelled),
 		Drained:   uint64(s.drained),
 		Pending:   uint64(s.pending),
 		Entries:   uint64(s.entries),
-		Dead:      uint64(s.dead),
 		Queued:    uint64(s.queued),
 		Dropped:   uint64(s.dropped),
 	}

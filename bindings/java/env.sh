@@ -16,6 +16,16 @@ sources=$(find src test -name '*.java' ! -ipath '*netty*')
 rm -rf "$SCRATCH/classes" "$SCRATCH/native"
 mkdir -p "$SCRATCH/native"
 
+# Prints the path of a jar of Maven Central: group, artifact, version.
+maven() {
+	jar=$SCRATCH/maven/$(echo "$1" | tr . /)/$2/$3/$2-$3.jar
+	[ -e "$jar" ] || mvn -q -B -Dmaven.repo.local="$SCRATCH/maven" \
+		org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get \
+		-Dartifact="$1:$2:$3" -Dtransitive=false >"$SCRATCH/maven.log" 2>&1 ||
+		{ cat "$SCRATCH/maven.log" >&2; return 1; }
+	echo "$jar"
+}
+
 # Compiles a file of C into a library for Java: output, file, flags. A function that is
 # missing is an error when it is loaded; later it would end the process.
 native() {

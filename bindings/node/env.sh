@@ -1,8 +1,8 @@
 # Sourced by test.sh and bench.sh: the package in a copy of this tree, with
 # what it depends on; the shell goes there.
 . ../lib.sh
-need 'no Node of version 18 or later: apt-get install nodejs' \
-	node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'
+need 'no Node of version 18.17 or later: apt-get install nodejs' \
+	node -e 'process.exit(AbortSignal.any ? 0 : 1)'
 need 'no npm: apt-get install npm' npm --version
 mkdir -p "$SCRATCH/tree"
 cp -r . "$SCRATCH/tree"

@@ -4,8 +4,8 @@
 set -euo pipefail
 . ../lib.sh
 alone
-need 'no Node of version 18 or later: apt-get install nodejs' \
-	node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)'
+need 'no Node of version 18.17 or later: apt-get install nodejs' \
+	node -e 'process.exit(AbortSignal.any ? 0 : 1)'
 need 'no npm: apt-get install npm' npm --version
 arch=$(machine) || skip "$arch"
 cp -r . "$SCRATCH/tree"
@@ -25,6 +25,7 @@ src/constants.js
 src/index.d.ts
 src/index.js
 src/native.js
+src/own.js
 src/timers.js
 src/wheel.js
 END
@@ -46,11 +47,19 @@ const options: Options = { tickNs: 1000n, batch: 8 };
 const wheel = new Wheel(options);
 const timer: bigint = wheel.once(1, 2n, ABS);
 const moved: boolean = wheel.mod(timer, 5);
-const timers = new Timers();
-const timeout: Timeout = timers.setTimeout((a: number) => console.log(a + 1), 5, 7);
-const again: boolean = timeout.refresh(5).pending || timeout.cancel();
-{ using interval: Timeout = timers.setInterval(() => {}, 5), all = new Timers(); }
-const text: Promise<string> = timers.sleep(1, "text", { signal: timers.signal(5) });
+const timers = new Timers({ virtual: true });
+const timeout: Timeout = timers.setTimeout((a: number) => String(a + 1), 5, 7);
+const again: boolean = timeout.refresh(5).unref().ref().hasRef() || timeout.cancel();
+timers.setTimeout(function () { this.refresh(); });
+timers.clearTimeout(timeout[Symbol.toPrimitive]());
+const signal = timers.signal(5);
+timers.clearInterval(signal);
+const text: Promise<string> = timers.sleep(1, "text", { signal, ref: false });
+const nothing: Promise<void> = timers.sleep(1);
+export async function last(): Promise<number> {
+  for await (const value of timers.interval(1, 7)) return value;
+  return timers.now();
+}
 // @ts-expect-error: an unknown option
 new Wheel({ tick: 1 });
 // @ts-expect-error: not a time
@@ -58,11 +67,23 @@ wheel.once("1", 2);
 // @ts-expect-error: not a function
 timers.setTimeout("code", 1);
 // @ts-expect-error: an unknown option of sleep
-timers.sleep(1, 2, { singal: timers.signal(1) });
+timers.sleep(1, 2, { singal: signal });
+// @ts-expect-error: the event loop drives no manual clock
+new Timers({ clock: 3 });
 timers.unref().ref().close();
-export { moved, again, timeout, text };
+timers[Symbol.dispose]();
+export { moved, again, text, nothing };
 END
-npx tsc --noEmit --strict --target es2022 --lib es2022,esnext.disposable,dom --module nodenext types.ts
+cat >using.ts <<'END'
+import { Timers } from "hwheel";
+{ using all = new Timers(), interval = all.setInterval(() => {}, 5); }
+export const signal: AbortSignal = AbortSignal.any([new Timers().signal(5)]);
+END
+tsc="npx tsc --noEmit --strict --module nodenext --target es2022"
+$tsc --lib es2022 --typeRoots none types.ts
+$tsc --lib es2022 --types node types.ts
+$tsc --lib es2022,esnext.disposable,dom --typeRoots none types.ts using.ts
+$tsc --lib es2022,esnext.disposable --types node types.ts using.ts
 # The hostile calls, on what was installed.
 mkdir node_modules/hwheel/test
 cp "$SCRATCH/tree/test/hostile.test.js" node_modules/hwheel/test

@@ -27,6 +27,8 @@ version = "0.0.0"
 edition = "2021"
 [dependencies]
 hwheel = { path = "hwheel" }
+[dev-dependencies]
+libc = "0.2"
 [workspace]
 END
 cat > "$dir/program/src/main.rs" <<'END'
@@ -67,10 +69,14 @@ fn main() {
     }
 }
 END
+mkdir "$dir/program/tests"
+cp bindings/rust/tokio/tests/hostile.rs "$dir/program/tests/"
 cp Cargo.lock "$dir/program/"
 $cargo build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
 	{ cat "$dir/log"; exit 1; }
 [ "$("$dir/target/debug/program")" = 'hello 42' ]
+$cargo test -q --manifest-path "$dir/program/Cargo.toml" --test hostile >"$dir/log" 2>&1 ||
+	{ cat "$dir/log"; exit 1; }
 ! nm "$dir/target/debug/program" | grep ' T hwheel_' ||
 	{ echo 'a dependent defines C functions'; exit 1; }
 [ -z "$(find "$dir/target/debug" -name '*.a')" ] ||

@@ -8,4 +8,5 @@ RUSTDOCFLAGS='-D warnings' cargo doc -q --no-deps
 cargo test -q --doc
 cargo test -q --test api --test futures
 cargo test -q --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"
-echo "the documentation, README.md, tests/api.rs, tests/futures.rs, and futures on tokio"
+echo "the documentation, README.md, tests/api.rs, tests/futures.rs, futures on tokio and" \
+	"smol, and hostile calls"

@@ -1,6 +1,11 @@
 -- The functions for nodes, one for each step of the protocol in src/main.rs.
 -- All decisions about time use clock_timestamp(): the database's clock.
 --
+-- A function that nodes call keeps its name, its parameters and the columns of its
+-- result as long as settings.oldest_node admits such nodes: an upgrade replaces it under
+-- nodes that run. One that needs others gets a new name or more parameters, and the
+-- old one stays, at the end of this file.
+--
 -- Some functions switch sequential scans off. They read a few jobs among many, and
 -- must not keep a plan that was made while the table was small. The switch makes
 -- queries look expensive to the planner, so the functions switch its compiler off as
@@ -14,7 +19,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
 BEGIN
-	IF s.version IS DISTINCT FROM _enter.version THEN
+	IF s.version < _enter.version OR s.oldest_node > _enter.version THEN
 		RAISE EXCEPTION 'hwheel: the schema has version %, the program %',
 			s.version, _enter.version USING ERRCODE = 'HW002';
 	END IF;
@@ -27,8 +32,14 @@ BEGIN
 	lease_ms := extract(epoch FROM s.lease_length) * 1000;
 END $$;
 
--- Takes the jobs from nodes that have left. A job that is locked is being fired, or
--- changed by a user; the next call looks at it again.
+-- Stores which time zones of the server a node does not know.
+CREATE OR REPLACE FUNCTION hwheel._unknown_zones(node_id bigint, zones text[]) RETURNS void
+LANGUAGE sql AS $$
+	UPDATE hwheel.node SET unknown_zones = zones WHERE id = node_id;
+$$;
+
+-- Takes jobs from nodes that have left, up to a number, so that the call is short. A
+-- job that is locked is being fired, or changed by a user; the next call looks again.
 CREATE OR REPLACE FUNCTION hwheel._release() RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -38,9 +49,13 @@ BEGIN
 	FOR lost IN SELECT id FROM hwheel.node WHERE left_at IS NOT NULL LOOP
 		UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1,
 			attempts = attempts + (state = 'running')::int,
+			losses = losses + (kind = 'sql' AND due <= clock_timestamp())::int,
+			due = CASE WHEN paused_due IS NULL THEN due ELSE 'infinity' END,
+			paused_due = CASE WHEN paused_due IS NOT NULL THEN due END,
 			last_error = CASE WHEN state = 'running'
 				THEN 'the node was lost while the job ran' ELSE last_error END
-		WHERE id IN (SELECT id FROM hwheel.job WHERE owner = lost FOR UPDATE SKIP LOCKED);
+		WHERE id IN (SELECT id FROM hwheel.job WHERE owner = lost
+			LIMIT 10000 FOR UPDATE SKIP LOCKED);
 		any_released := any_released OR FOUND;
 	END LOOP;
 	IF any_released THEN
@@ -56,7 +71,7 @@ $$;
 
 -- What a node has to know of a job in order to arm it.
 DO $$ BEGIN
-	IF to_regtype('hwheel.claim') IS NULL THEN
+	IF to_regtype('hwheel.claim') IS NULL THEN -- for nodes of version 1
 		CREATE TYPE hwheel.claim AS (
 			id bigint, fence bigint, kind text,
 			due timestamptz, -- NULL: the first run is still to be computed
@@ -64,31 +79,43 @@ DO $$ BEGIN
 			missed text, grace_us bigint, timeout_ms bigint, exhausted boolean
 		);
 	END IF;
+	IF to_regtype('hwheel.claim2') IS NULL THEN
+		CREATE TYPE hwheel.claim2 AS (
+			id bigint, fence bigint, kind text, key text,
+			due timestamptz, -- NULL: the first run is still to be computed
+			occurrence timestamptz, every_us bigint, cron text, zone text,
+			missed text, grace_us bigint, timeout_ms bigint, exhausted boolean,
+			function int, -- a number for each SQL function
+			alone boolean, suspect boolean
+		);
+	END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION hwheel._as_claim(j hwheel.job) RETURNS hwheel.claim
+CREATE OR REPLACE FUNCTION hwheel._as_claim2(j hwheel.job) RETURNS hwheel.claim2
 LANGUAGE sql STABLE AS $$
-	SELECT j.id, j.fence, j.kind, nullif(j.due, '-infinity'), j.occurrence,
+	SELECT j.id, j.fence, j.kind, j.key, nullif(j.due, '-infinity'), j.occurrence,
 		(extract(epoch FROM j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
 		(extract(epoch FROM j.grace) * 1000000)::bigint,
-		(extract(epoch FROM j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts;
+		(extract(epoch FROM j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
+		hashtext(j.target), j.alone, j.losses >= 2;
 $$;
 
 -- Renews the lease, expels nodes whose lease has run out, and claims jobs that are
 -- due within the window. HW001: this node was expelled itself.
-CREATE OR REPLACE FUNCTION hwheel._claim(node_id bigint, at_most int, kinds text[],
-	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim
+CREATE OR REPLACE FUNCTION hwheel._turn(node_id bigint, at_most int, kinds text[],
+	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim2
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
 	-- Read once: an index is no help with a clock that moves while it is scanned.
 	horizon timestamptz := clock_timestamp() + s.window_length;
+	zones text[]; -- that the node does not know
 BEGIN
 	UPDATE hwheel.node SET lease_until = clock_timestamp() + s.lease_length,
 		clock_offset = make_interval(secs => clock_offset_us / 1e6),
-		failed = _claim.failed, lateness = _claim.lateness
-	WHERE id = node_id AND left_at IS NULL;
+		failed = _turn.failed, lateness = _turn.lateness
+	WHERE id = node_id AND left_at IS NULL RETURNING unknown_zones INTO zones;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out', node_id
 			USING ERRCODE = 'HW001';
@@ -103,20 +130,20 @@ BEGIN
 		WITH near AS (
 			SELECT id FROM hwheel.job
 			WHERE state = 'waiting' AND due < horizon
-				AND kind = ANY (kinds)
+				AND kind = ANY (kinds) AND (zone = ANY (zones)) IS NOT true
 			ORDER BY due LIMIT at_most FOR UPDATE SKIP LOCKED
 		), claimed AS (
 			UPDATE hwheel.job j SET state = 'claimed', owner = node_id, fence = j.fence + 1
 			FROM near WHERE j.id = near.id RETURNING j AS job
 		)
-		SELECT a.* FROM claimed c, LATERAL hwheel._as_claim(c.job) a;
+		SELECT a.* FROM claimed c, LATERAL hwheel._as_claim2(c.job) a;
 END $$;
 
 -- Returns the jobs that a node has claimed. After a lost connection it may have
 -- missed an answer.
-CREATE OR REPLACE FUNCTION hwheel._owned(node_id bigint) RETURNS SETOF hwheel.claim
+CREATE OR REPLACE FUNCTION hwheel._held(node_id bigint) RETURNS SETOF hwheel.claim2
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
-	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim(j) a
+	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim2(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
@@ -146,33 +173,52 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	ORDER BY w.n;
 $$;
 
--- Whether a job is still as it was claimed.
-CREATE OR REPLACE FUNCTION hwheel._valid(id bigint, fence bigint) RETURNS boolean
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
-	SELECT EXISTS (SELECT FROM hwheel.job j WHERE j.id = _valid.id AND j.fence = _valid.fence);
-$$;
+-- The same for one job, which then is locked until the end of the transaction.
+CREATE OR REPLACE FUNCTION hwheel._lock(id bigint, fence bigint, state text, OUT outcome text,
+	OUT key text, OUT occurrence timestamptz, OUT target text, OUT payload jsonb, OUT run_as name,
+	OUT traceparent text)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+	SELECT 'taken', j.key, j.occurrence, j.target, j.payload, j.run_as, j.traceparent
+		INTO outcome, key, occurrence, target, payload, run_as, traceparent
+		FROM hwheel.job j
+		WHERE j.id = _lock.id AND j.fence = _lock.fence AND j.state = _lock.state
+			AND j.due <= clock_timestamp() AND isfinite(j.due) FOR UPDATE SKIP LOCKED;
+	IF NOT FOUND THEN
+		SELECT CASE WHEN j.due > clock_timestamp() THEN 'early' ELSE 'busy' END
+			INTO outcome FROM hwheel.job j
+			WHERE j.id = _lock.id AND j.fence = _lock.fence AND j.state = _lock.state;
+		outcome := coalesce(outcome, 'gone');
+	END IF;
+END $$;
 
 -- Ends attempts. nexts has the times at which recurring jobs run next. A job whose
 -- next run or attempt is within the window stays claimed by its owner, and is
--- returned with its new fence.
+-- returned with its new fence. lost: the connection ended while they ran. waits_ms:
+-- how long the next attempt waits at least.
 CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
-	nexts timestamptz[], skips int[], started timestamptz[])
+	nexts timestamptz[], skips int[], started timestamptz[], lost boolean, waits_ms bigint[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WITH want AS (
-		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started)
-			AS w (id, fence, error, next, skip, started)
-	), verdict AS (
+		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
+			AS w (id, fence, error, next, skip, started, wait_ms)
+	), plan AS (
 		SELECT w.*, j.due AS was_due, j.occurrence AS was_for, w.error IS NULL AS ok,
 			w.error IS NULL OR j.attempts + 1 >= j.max_attempts AS is_over,
 			CASE WHEN w.error IS NULL OR j.attempts + 1 >= j.max_attempts THEN w.next
-				ELSE clock_timestamp() + (0.8 + 0.4 * random())
-					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour')
-				END AS new_due
+				ELSE clock_timestamp() + greatest(w.wait_ms * interval '1 ms',
+					(0.8 + 0.4 * random())
+					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour'))
+				END AS planned,
+			j.paused_due IS NOT NULL AS is_paused
 		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence
 			AND j.state IN ('claimed', 'running')
 		FOR UPDATE OF j
+	), verdict AS (
+		SELECT *, CASE WHEN is_paused AND planned IS NOT NULL THEN 'infinity' ELSE planned END
+			AS new_due FROM plan
 	), settled AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN v.new_due IS NULL THEN CASE WHEN v.ok THEN 'done' ELSE 'dead' END
@@ -181,10 +227,12 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			owner = CASE WHEN v.new_due < clock_timestamp() + s.window_length THEN j.owner END,
 			fence = j.fence + 1,
 			due = coalesce(v.new_due, j.due),
-			occurrence = CASE WHEN v.is_over THEN coalesce(v.new_due, j.occurrence)
+			paused_due = CASE WHEN v.is_paused THEN v.planned END,
+			occurrence = CASE WHEN v.is_over THEN coalesce(v.planned, j.occurrence)
 				ELSE j.occurrence END,
 			attempts = CASE WHEN v.ok OR v.is_over AND v.new_due IS NOT NULL THEN 0
 				ELSE least(j.attempts + 1, j.max_attempts) END,
+			losses = CASE WHEN lost THEN 2 ELSE 0 END,
 			runs = j.runs + v.ok::int,
 			skipped = j.skipped + CASE WHEN v.is_over THEN v.skip ELSE 0 END,
 			fired_at = coalesce(v.started, j.fired_at),
@@ -196,9 +244,11 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 		-- A run of a recurring job that failed for good becomes a dead job of its
 		-- own. The series goes on.
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
-			payload, max_attempts, backoff, timeout, attempts, fired_at, finished_at, last_error)
+			payload, max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
+			attempts, fired_at, finished_at, last_error)
 		SELECT key, 'dead', was_due, was_for, 'once', grace, kind, target, payload,
-			max_attempts, backoff, timeout, max_attempts, fired_at, clock_timestamp(), last_error
+			max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
+			max_attempts, fired_at, clock_timestamp(), last_error
 		FROM settled WHERE NOT ok AND is_over AND state <> 'dead'
 	)
 	SELECT w.id,
@@ -209,16 +259,58 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	FROM want w LEFT JOIN settled j ON j.id = w.id;
 $$;
 
+-- Gives the session the state of a new one, and back the node's own settings.
+CREATE OR REPLACE FUNCTION hwheel._clean(time_limit text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	prepared text;
+BEGIN
+	RESET ALL;
+	PERFORM set_config('statement_timeout', time_limit, false),
+		set_config('default_transaction_isolation', 'read committed', false),
+		pg_advisory_unlock_all();
+	EXECUTE 'CLOSE ALL';
+	UNLISTEN *;
+	DISCARD TEMP;
+	DISCARD SEQUENCES;
+	FOR prepared IN SELECT name FROM pg_prepared_statement() WHERE from_sql LOOP
+		EXECUTE format('DEALLOCATE %I', prepared);
+	END LOOP;
+END $$;
+
+-- Calls the function of a job. What is not the name of a function is not run.
+CREATE OR REPLACE FUNCTION hwheel._call(target text, key text, due timestamptz, payload jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	function regproc := to_regprocedure(target || '(text, timestamptz, jsonb)')::oid;
+BEGIN
+	IF function IS NULL THEN
+		RAISE undefined_function
+			USING MESSAGE = format('there is no function %s(text, timestamptz, jsonb)', target);
+	END IF;
+	EXECUTE format('SELECT %s($1, $2, $3)', function) USING key, due, payload;
+END $$;
+
 -- Fires SQL jobs: the effects of all and their completion are one transaction. One
--- that fails is rolled back alone and tried again. A server that cannot work, as
--- with a full disk, fails them all, and no attempt is counted.
+-- that fails is rolled back alone and tried again. Each finds the session as new. A
+-- server that cannot work, as with a full disk, fails them all, and no attempt is
+-- counted.
+--
+-- Each job is locked from its start to the end of the transaction. A budget keeps that
+-- short: after this time no more job is started (later), and a job that statement_timeout
+-- ends is rolled back (slow). Without a budget such a job has failed.
+--
+-- begun: the job was marked as running before, so that the attempt counts if it takes
+-- the connection, the server or the node with it.
 CREATE OR REPLACE FUNCTION hwheel._fire(ids bigint[], fences bigint[],
-	nexts timestamptz[], skips int[])
+	nexts timestamptz[], skips int[], begun boolean, budget_ms float8)
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+	time_limit constant text := current_setting('statement_timeout');
+	until constant timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000);
+	is_over  boolean := false;
 	j        record;
 	problem  text;
 	began    timestamptz;
@@ -229,48 +321,87 @@ DECLARE
 	t_skips  int[] := '{}';
 	t_began  timestamptz[] := '{}';
 BEGIN
-	FOR j IN SELECT * FROM hwheel._take(ids, fences, '{claimed}') LOOP
-		IF j.outcome = 'taken' AND NOT hwheel._valid(j.id, j.fence) THEN
-			j.outcome := 'gone'; -- One of the batch has just cancelled or moved it.
+	FOR i IN 1 .. cardinality(ids) LOOP
+		CONTINUE WHEN ids[i] = ANY (t_ids);
+		id := ids[i];
+		IF is_over THEN
+			outcome := 'later';
+			RETURN NEXT;
+			CONTINUE;
 		END IF;
+		SELECT * INTO j FROM hwheel._lock(ids[i], fences[i],
+			CASE WHEN begun THEN 'running' ELSE 'claimed' END);
 		IF j.outcome <> 'taken' THEN
-			id := j.id; outcome := j.outcome;
+			outcome := j.outcome;
 			RETURN NEXT;
 			CONTINUE;
 		END IF;
 		problem := NULL;
+		outcome := NULL;
 		began := clock_timestamp();
 		BEGIN
-			EXECUTE 'SELECT ' || j.target || '($1, $2, $3)' USING j.key, j.occurrence, j.payload;
+			IF j.traceparent IS NOT NULL THEN
+				PERFORM set_config('hwheel.traceparent', j.traceparent, true);
+			END IF;
+			IF j.run_as IS NULL THEN
+				PERFORM hwheel._call(j.target, j.key, j.occurrence, j.payload);
+			ELSE
+				EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(j.run_as))
+					USING j.target, j.key, j.occurrence, j.payload;
+			END IF;
+			RESET SESSION AUTHORIZATION; -- Its own role may not call the next one.
+			PERFORM hwheel._clean(time_limit);
 		EXCEPTION
-			WHEN insufficient_resources OR operator_intervention THEN
+			WHEN disk_full OR io_error THEN
 				RAISE;
+			WHEN query_canceled THEN
+				problem := format('%s (%s)', sqlerrm, sqlstate);
+				outcome := CASE WHEN budget_ms IS NOT NULL THEN 'slow' END;
 			WHEN OTHERS THEN
 				problem := format('%s (%s)', sqlerrm, sqlstate);
 		END;
-		t_ids := t_ids || j.id;
-		t_fences := t_fences || j.fence;
+		IF problem IS NOT NULL THEN
+			PERFORM hwheel._clean(time_limit);
+		END IF;
+		is_over := clock_timestamp() > until OR outcome IS NOT NULL;
+		IF outcome IS NOT NULL THEN
+			RETURN NEXT;
+			CONTINUE;
+		END IF;
+		t_ids := t_ids || ids[i];
+		t_fences := t_fences || fences[i];
 		t_errors := t_errors || problem;
-		t_nexts := t_nexts || nexts[j.n];
-		t_skips := t_skips || skips[j.n];
+		t_nexts := t_nexts || nexts[i];
+		t_skips := t_skips || skips[i];
 		t_began := t_began || began;
 	END LOOP;
-	RETURN QUERY SELECT * FROM hwheel._settle(t_ids, t_fences, t_errors, t_nexts, t_skips, t_began);
+	RETURN QUERY SELECT * FROM hwheel._settle(t_ids, t_fences, t_errors, t_nexts, t_skips,
+		t_began, false, NULL);
 END $$;
 
--- Marks commands and requests as running. To ask again for one that runs already
--- gives the same answer: the first may have been lost.
-CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
+-- Stores why a job waits for a server that works.
+CREATE OR REPLACE FUNCTION hwheel._note(id bigint, fence bigint, error text) RETURNS void
+LANGUAGE sql AS $$
+	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id = _note.id AND j.fence = _note.fence;
+$$;
+
+-- Marks jobs as running: commands, requests, and SQL jobs under suspicion. To ask again
+-- for one that runs already gives the same answer: the first may have been lost.
+CREATE OR REPLACE FUNCTION hwheel._start(ids bigint[], fences bigint[])
 RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
-	payload text, attempt int)
+	payload text, attempt int, header_names text[], header_texts text[], traceparent text)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	WITH taken AS MATERIALIZED (
 		SELECT * FROM hwheel._take(ids, fences, '{claimed,running}')
 	), begun AS (
 		UPDATE hwheel.job j SET state = 'running', fired_at = clock_timestamp()
 		FROM taken t WHERE j.id = t.id AND t.outcome = 'taken'
+		RETURNING j.id, j.headers, j.traceparent
 	)
-	SELECT id, outcome, key, occurrence, target, payload::text, attempts + 1 FROM taken;
+	SELECT t.id, t.outcome, t.key, t.occurrence, t.target, t.payload::text, t.attempts + 1,
+		ARRAY(SELECT h.key FROM jsonb_each_text(b.headers) h ORDER BY h.key),
+		ARRAY(SELECT h.value FROM jsonb_each_text(b.headers) h ORDER BY h.key), b.traceparent
+	FROM taken t LEFT JOIN begun b ON b.id = t.id;
 $$;
 
 -- Gives claimed jobs another run without an attempt at this one: the first run of
@@ -301,4 +432,47 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 		RETURNING j.id, j.fence, j.due, j.state
 	)
 	SELECT id, fence, due FROM planned WHERE state = 'claimed';
+$$;
+
+-- The calls of nodes of version 1.
+
+CREATE OR REPLACE FUNCTION hwheel._as_claim(c hwheel.claim2) RETURNS hwheel.claim
+LANGUAGE sql IMMUTABLE AS $$
+	SELECT c.id, c.fence, c.kind, c.due, c.occurrence, c.every_us, c.cron, c.zone, c.missed,
+		c.grace_us, c.timeout_ms, c.exhausted;
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._claim(node_id bigint, at_most int, kinds text[],
+	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim
+LANGUAGE sql AS $$
+	SELECT a.* FROM hwheel._turn(node_id, at_most, kinds, clock_offset_us, failed, lateness) c,
+		LATERAL hwheel._as_claim(c) a;
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._owned(node_id bigint) RETURNS SETOF hwheel.claim
+LANGUAGE sql AS $$
+	SELECT a.* FROM hwheel._held(node_id) c, LATERAL hwheel._as_claim(c) a;
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
+	nexts timestamptz[], skips int[], started timestamptz[])
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
+	occurrence timestamptz, late_us bigint, error text)
+LANGUAGE sql AS $$
+	SELECT * FROM hwheel._settle(ids, fences, errors, nexts, skips, started, false, NULL);
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._fire(ids bigint[], fences bigint[],
+	nexts timestamptz[], skips int[])
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
+	occurrence timestamptz, late_us bigint, error text)
+LANGUAGE sql AS $$
+	SELECT * FROM hwheel._fire(ids, fences, nexts, skips, false, NULL);
+$$;
+
+CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
+RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
+	payload text, attempt int)
+LANGUAGE sql AS $$
+	SELECT id, outcome, key, occurrence, target, payload, attempt FROM hwheel._start(ids, fences);
 $$;

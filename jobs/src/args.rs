@@ -8,12 +8,15 @@ use std::net::SocketAddr;
 #[derive(Parser)]
 #[command(version)]
 pub struct Args {
-    /// The database: a URL, or words such as "host=/run/postgresql dbname=app".
+    /// The database: a URL, or words such as "host=/run/postgresql dbname=app". What is not
+    /// given comes from PGHOST, PGUSER, PGPASSFILE and the other variables of libpq. Other
+    /// users can see a password that stands here.
     #[arg(
         long,
         env = "DATABASE_URL",
+        hide_env_values = true,
         global = true,
-        default_value = "host=/run/postgresql user=postgres"
+        default_value = ""
     )]
     pub db: String,
 
@@ -24,13 +27,65 @@ pub struct Args {
 #[derive(Subcommand)]
 pub enum Command {
     /// Create or update the schema hwheel in the database.
-    Install,
+    Install(Install),
     /// Run jobs until SIGTERM or SIGINT.
     Run(Run),
     /// Show jobs, the next ones first.
     List(List),
+    /// Show all about the jobs of a key.
+    Show(Show),
     /// Show the number of jobs in each state and how late they fire.
     Stats(Stats),
+    /// Cancel the job of a key, which is deleted.
+    Cancel(Key),
+    /// Move the job of a key to another time.
+    Move(Move),
+    /// Let no run of the job of a key start until it is resumed.
+    Pause(Key),
+    /// Let the paused job of a key run again. What was due meanwhile was missed.
+    Resume(Key),
+    /// Give the last dead job of a key another life, from now.
+    Revive(Key),
+    /// Delete the jobs that ended at least this long ago.
+    Prune(Prune),
+}
+
+#[derive(clap::Args)]
+pub struct Key {
+    /// The key of the job.
+    pub key: String,
+}
+
+#[derive(clap::Args)]
+pub struct Move {
+    /// The key of the job.
+    pub key: String,
+
+    /// "2026-12-24 18:00+01", "tomorrow 06:00" or "+90 min", as PostgreSQL reads it.
+    pub time: String,
+}
+
+#[derive(clap::Args)]
+pub struct Show {
+    /// The key of the jobs.
+    pub key: String,
+
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Prune {
+    /// "30 days", as PostgreSQL reads it.
+    pub age: String,
+}
+
+#[derive(clap::Args)]
+pub struct Install {
+    /// Print SQL for three roles with the rights that they need, and change nothing.
+    #[arg(long)]
+    pub grants: bool,
 }
 
 #[derive(clap::Args)]
@@ -39,8 +94,9 @@ pub struct Run {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The kinds of jobs to run, separated by commas.
-    #[arg(long, value_delimiter = ',', default_value = "sql,command,http")]
+    /// The kinds of jobs to run, separated by commas: sql, command, http. Whoever may
+    /// schedule a command may do what the user of this node may do.
+    #[arg(long, value_delimiter = ',', default_value = "sql")]
     pub kinds: Vec<Kind>,
 
     /// Connections that fire SQL jobs; the number of batches at once.
@@ -73,13 +129,21 @@ pub struct List {
     /// The number of jobs to show.
     #[arg(long, default_value_t = 50)]
     pub limit: u32,
+
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]
 pub struct Stats {
     /// As text for Prometheus.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub prometheus: bool,
+
+    /// As JSON, one object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -87,6 +151,7 @@ pub enum State {
     Waiting,
     Claimed,
     Running,
+    Paused,
     Done,
     Dead,
 }

@@ -1,8 +1,7 @@
 //! The offset between the database's clock and this machine's.
 
-use crate::db::Session;
+use crate::db::{Error, Session};
 use jiff::{SignedDuration, Timestamp};
-use postgres::Error;
 
 /// Asks the database for the time.
 pub fn measure(session: &mut Session) -> Result<Bounds, Error> {

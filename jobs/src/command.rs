@@ -13,7 +13,8 @@ const QUOTED: u64 = 500;
 
 /// Runs a command with `/bin/sh -c`, as a process group of its own. The payload is its
 /// standard input; HWHEEL_KEY, HWHEEL_DUE, HWHEEL_ATTEMPT and HWHEEL_RUN, which is the
-/// same for all attempts at one run and no other, are in its environment.
+/// same for all attempts at one run and no other, are in its environment, and TRACEPARENT
+/// if the job has a trace.
 pub fn run(run: &Run) -> Result<(), String> {
     let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
     if !ended_within(&child, run.time_limit).map_err(|e| format!("cannot wait: {e}"))? {
@@ -46,10 +47,14 @@ fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     let output = tempfile::tempfile()?;
     let child = Command::new("/bin/sh")
         .args(["-c", &run.target])
+        // What a command prints may be stored as its error.
+        .env_remove("DATABASE_URL")
+        .env_remove("PGPASSWORD")
         .env("HWHEEL_KEY", &run.key)
         .env("HWHEEL_DUE", run.occurrence.to_string())
         .env("HWHEEL_ATTEMPT", run.attempt.to_string())
         .env("HWHEEL_RUN", run.name())
+        .envs(run.traceparent.iter().map(|trace| ("TRACEPARENT", trace)))
         .stdin(input)
         .stdout(output.try_clone()?)
         .stderr(output.try_clone()?)
@@ -114,6 +119,8 @@ mod tests {
             attempt: 2,
             target: command.into(),
             payload: payload.map(str::to_owned),
+            headers: Vec::new(),
+            traceparent: Some("00-trace".to_owned()),
             time_limit: Duration::from_millis(limit_ms),
         })
     }
@@ -121,6 +128,7 @@ mod tests {
     #[test]
     fn a_command_gets_its_payload_and_what_it_is_for() {
         let all = r#"test "$(cat)" = '{"a": 1}' && test "$HWHEEL_KEY $HWHEEL_ATTEMPT" = "a key 2" &&
+            test "$TRACEPARENT" = 00-trace &&
             test "$HWHEEL_DUE" = 2026-01-01T00:00:00.5Z && test "$HWHEEL_RUN" = 7-1767225600500000"#;
         assert_eq!(sh(all, Some(r#"{"a": 1}"#), 5000), Ok(()));
     }

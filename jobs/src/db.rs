@@ -1,41 +1,202 @@
-//! Connections to the database: statements, errors, back-off.
+//! Connections to the database: statements, deadlines, errors, back-off.
 
-use postgres::error::Severity;
-use postgres::types::ToSql;
-use postgres::{Client, Config, Error, NoTls, Row, Statement};
+use crate::connect::Config;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
+use tokio::task::JoinHandle;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Notification, Row, Statement};
 
-/// From the text on the command line.
-pub fn configure(text: &str) -> Result<Config, String> {
-    let mut config: Config = text.parse().map_err(|e: Error| describe(&e))?;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(Duration::from_secs(5));
+/// The protocol needs statements that see what others have committed. A pooler refuses
+/// this as an option of the start.
+const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
+
+/// The server ends a call after this time. A function of a job has its own limit.
+const CALL: Duration = Duration::from_secs(10);
+
+/// The longest limit of a call. A limit that was too short doubles.
+const LONGEST_CALL: Duration = Duration::from_secs(160);
+
+/// A server that should have ended a call, and has been silent for this time since, is
+/// not there any more.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How many connections have become silent. Each one casts doubt on all that were made
+/// before: what lies between has perhaps forgotten them all. No other memory depends on
+/// it, so relaxed is enough.
+static SILENT: AtomicU64 = AtomicU64::new(0);
+
+/// Why a call has no answer.
+#[derive(Debug)]
+pub enum Error {
+    Postgres(tokio_postgres::Error),
+    /// The server has been silent for this time.
+    Silent(Duration),
+}
+
+impl Error {
+    pub fn code(&self) -> Option<&SqlState> {
+        match self {
+            Error::Postgres(e) => e.code(),
+            Error::Silent(_) => None,
+        }
     }
-    // A connection that leads nowhere ends within seconds.
-    config.keepalives_idle(Duration::from_secs(5));
-    config.keepalives_interval(Duration::from_secs(2));
-    config.keepalives_retries(3);
-    config.tcp_user_timeout(Duration::from_secs(10));
-    // The protocol needs statements that see what others have committed.
-    let ours = r"-c default_transaction_isolation=read\ committed -c statement_timeout=0";
-    let options = match config.get_options() {
-        Some(theirs) => format!("{theirs} {ours}"),
-        None => ours.to_owned(),
-    };
-    config.options(&options);
-    Ok(config)
+}
+
+/// A connection. Each call has a deadline.
+pub struct Client {
+    /// None only while it is dropped.
+    runtime: Option<Runtime>,
+    client: tokio_postgres::Client,
+    /// Ends with the connection, and returns why that ended. None: a call has said why.
+    reader: Option<JoinHandle<Option<tokio_postgres::Error>>>,
+    notifications: UnboundedReceiver<Notification>,
+    /// How long a call may take.
+    deadline: Duration,
 }
 
 pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
-    config.clone().application_name(name).connect(NoTls)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime needs an epoll instance and memory");
+    let (named, tls) = (config.named(name), config.tls.clone());
+    let deadline = CALL + SILENCE;
+    let connected =
+        runtime.block_on(async { tokio::time::timeout(deadline, named.connect(tls)).await });
+    let (client, mut connection) = match connected {
+        Ok(Ok(both)) => both,
+        failed => {
+            // A resolver that hangs is not waited for.
+            runtime.shutdown_background();
+            return Err(match failed {
+                Ok(Err(e)) => Error::Postgres(e),
+                _ => Error::Silent(deadline),
+            });
+        }
+    };
+    let (send, notifications) = unbounded_channel();
+    let reader = runtime.spawn(std::future::poll_fn(move |context| loop {
+        match std::task::ready!(connection.poll_message(context)) {
+            // Nobody listens any more if the client is dropped.
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                let _ = send.send(notification);
+            }
+            Some(Ok(_)) => {}
+            Some(Err(e)) => return Some(e).into(),
+            None => return None.into(),
+        }
+    }));
+    Ok(Client {
+        runtime: Some(runtime),
+        client,
+        reader: Some(reader),
+        notifications,
+        deadline,
+    })
+}
+
+impl Client {
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("not dropped yet")
+    }
+
+    fn wait<T>(
+        &mut self,
+        call: impl AsyncFnOnce(&tokio_postgres::Client) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, Error> {
+        let answer = self
+            .runtime()
+            .block_on(async { tokio::time::timeout(self.deadline, call(&self.client)).await });
+        match answer {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(e)) if e.is_closed() => {
+                Err(self.end().map_or(Error::Postgres(e), Error::Postgres))
+            }
+            Ok(Err(e)) => Err(Error::Postgres(e)),
+            Err(_) => {
+                SILENT.fetch_add(1, Relaxed);
+                Err(Error::Silent(self.deadline))
+            }
+        }
+    }
+
+    /// Why the connection has ended, as the server said it.
+    fn end(&mut self) -> Option<tokio_postgres::Error> {
+        let reader = self.reader.take()?;
+        let end = self
+            .runtime()
+            .block_on(async { tokio::time::timeout(SILENCE, reader).await });
+        end.ok()?.ok()?
+    }
+
+    /// Lets each call take longer.
+    pub fn allow(&mut self, time: Duration) {
+        self.deadline = time;
+    }
+
+    pub fn batch_execute(&mut self, statements: &str) -> Result<(), Error> {
+        self.wait(async |client| client.batch_execute(statements).await)
+    }
+
+    pub fn prepare(&mut self, statement: &str) -> Result<Statement, Error> {
+        self.wait(async |client| client.prepare(statement).await)
+    }
+
+    pub fn query(
+        &mut self,
+        statement: &Statement,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.wait(async |client| client.query(statement, parameters).await)
+    }
+
+    /// A call without a prepared statement: a pooler in transaction mode would lose it.
+    pub fn query_once(
+        &mut self,
+        statement: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<Row>, Error> {
+        self.wait(async |client| client.query_typed(statement, parameters).await)
+    }
+
+    /// Waits for one notification.
+    pub fn notification(&mut self, time: Duration) -> Result<Option<Notification>, Error> {
+        let runtime = self.runtime.as_ref().expect("not dropped yet");
+        let notifications = &mut self.notifications;
+        let next =
+            runtime.block_on(async { tokio::time::timeout(time, notifications.recv()).await });
+        match next {
+            Ok(Some(notification)) => Ok(Some(notification)),
+            Err(_) => Ok(None),
+            // The connection has ended. The next call says why.
+            Ok(None) => self.batch_execute("").map(|()| None),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // A resolver that hangs is not waited for.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 /// An error with its causes, in one line.
 pub fn describe(error: &Error) -> String {
+    let error = match error {
+        Error::Postgres(error) => error,
+        Error::Silent(time) => return format!("the database has been silent for {time:?}"),
+    };
     if let Some(db) = error.as_db_error() {
         return format!("{}: {} ({})", db.severity(), db.message(), db.code().code());
     }
@@ -63,7 +224,11 @@ pub enum Failure {
 }
 
 pub fn failure(error: &Error) -> Failure {
-    let Some(db) = error.as_db_error() else {
+    let db = match error {
+        Error::Postgres(error) => error.as_db_error(),
+        Error::Silent(_) => None,
+    };
+    let Some(db) = db else {
         return Failure::Connection;
     };
     // After a fatal error the server closes the connection.
@@ -76,8 +241,42 @@ pub fn failure(error: &Error) -> Failure {
     match &db.code().code()[..2] {
         // Resources; errors of the system; a standby; deadlocks.
         "53" | "58" | "25" | "40" => Failure::Server,
+        // The call took too long, as one that waits for a lock.
+        "57" => Failure::Server,
         _ => Failure::Statement,
     }
+}
+
+/// Whether the same connection will fail again: a password, a name or a certificate is
+/// wrong.
+pub fn is_refused(error: &Error) -> bool {
+    let Error::Postgres(error) = error else {
+        return false;
+    };
+    if let Some(db) = error.as_db_error() {
+        return is_stranger(db) || db.code() == &SqlState::INVALID_CATALOG_NAME;
+    }
+    // The library has no other way to tell its errors apart.
+    let text = error.to_string();
+    let is_mine = ["authentication error", "invalid configuration"];
+    if is_mine.iter().any(|kind| text.starts_with(kind)) {
+        return true;
+    }
+    let is_tls = text.starts_with("error performing TLS handshake");
+    let io = error
+        .source()
+        .and_then(|e| e.downcast_ref::<std::io::Error>());
+    // A server that has just gone away ends a handshake too.
+    is_tls && io.is_none_or(|e| e.get_ref().is_some_and(|e| e.is::<rustls::Error>()))
+}
+
+/// Whether the server does not let this user in.
+fn is_stranger(error: &DbError) -> bool {
+    // Some poolers report a wrong password as a violation of the protocol.
+    let is_password = error.message().contains("password authentication failed");
+    error.code() == &SqlState::INVALID_PASSWORD
+        || error.code() == &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+        || error.code() == &SqlState::PROTOCOL_VIOLATION && is_password
 }
 
 /// Waits longer each time, up to five seconds.
@@ -106,16 +305,21 @@ impl Backoff {
 pub struct Session {
     pub client: Client,
     statements: HashMap<&'static str, Statement>,
-    limit_ms: i64,
+    /// What `statement_timeout` is.
+    limit: Option<Duration>,
+    /// What SILENT was before the connection was made.
+    silent: u64,
 }
 
 impl Session {
-    /// Limits the time of each statement; 0 is no limit.
-    pub fn limit(&mut self, ms: i64) -> Result<(), Error> {
-        if self.limit_ms != ms {
+    /// Limits the time of each statement.
+    pub fn limit(&mut self, limit: Duration) -> Result<(), Error> {
+        if self.limit != Some(limit) {
+            let ms = limit.as_millis().max(1);
             self.client
                 .batch_execute(&format!("SET statement_timeout = {ms}"))?;
-            self.limit_ms = ms;
+            self.limit = Some(limit);
+            self.client.allow(limit + SILENCE);
         }
         Ok(())
     }
@@ -145,6 +349,8 @@ pub struct Link {
     preparation: String,
     session: Option<Session>,
     backoff: Backoff,
+    /// The limit of a call.
+    patience: Duration,
 }
 
 impl Link {
@@ -156,6 +362,7 @@ impl Link {
             preparation: String::new(),
             session: None,
             backoff: Backoff::new(),
+            patience: CALL,
         }
     }
 
@@ -171,18 +378,22 @@ impl Link {
         &mut self,
         mut ask: impl FnMut(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let is_new = self.session.is_none();
+        let silent = SILENT.load(Relaxed);
+        let is_new = self.session.as_ref().is_none_or(|s| s.silent != silent);
         if is_new {
+            self.session = None;
             let mut client = connect(&self.config, &self.name)?;
+            client.batch_execute(ISOLATION)?;
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
                 client,
                 statements: HashMap::new(),
-                limit_ms: 0,
+                limit: None,
+                silent,
             });
         }
         let session = self.session.as_mut().expect("just made");
-        let answer = ask(session);
+        let answer = session.limit(self.patience).and_then(|()| ask(session));
         match &answer {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),
@@ -195,10 +406,27 @@ impl Link {
     /// The link does its work: the next wait is short again.
     pub fn works(&mut self) {
         self.backoff.reset();
+        self.patience = CALL;
+    }
+
+    /// The next call makes a new connection.
+    pub fn reconnect(&mut self) {
+        self.session = None;
     }
 
     /// Logs an error and waits, longer each time until the link works.
     pub fn back_off(&mut self, error: &Error) {
+        if let Error::Postgres(e) = error {
+            if e.as_db_error().is_some_and(is_stranger) {
+                crate::node::give_up(&describe(error));
+            }
+        }
+        // A slow server gets more time, so that the call ends at last.
+        let is_slow =
+            matches!(error, Error::Silent(_)) || error.code() == Some(&SqlState::QUERY_CANCELED);
+        if is_slow {
+            self.patience = (self.patience * 2).min(LONGEST_CALL);
+        }
         let pause = self.backoff.next();
         log::error!("{}: {}; again in {pause:?}", self.name, describe(error));
         thread::sleep(pause);
@@ -218,20 +446,34 @@ mod tests {
         assert_eq!(backoff.next().as_millis(), 100);
     }
 
+    /// A server that accepts a session and then goes away.
     #[test]
-    fn a_refused_connection_is_named_with_its_cause() {
-        let config = configure("host=127.0.0.1 port=1 user=nobody").unwrap();
-        let error = connect(&config, "test").err().unwrap();
-        assert_eq!(failure(&error), Failure::Connection);
-        assert!(describe(&error).contains("refused"), "{}", describe(&error));
+    fn a_connection_that_has_ended_fails_each_call() {
+        use std::io::{Read as _, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 8]).unwrap();
+            // AuthenticationOk, ReadyForQuery.
+            stream
+                .write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I")
+                .unwrap();
+        });
+        let words = format!("host=127.0.0.1 port={port} user=nobody sslmode=disable");
+        let mut client = connect(&Config::new(&words).unwrap(), "test").unwrap();
+        server.join().unwrap();
+        for _ in 0..3 {
+            let error = client.batch_execute("SELECT 1").unwrap_err();
+            assert_eq!(failure(&error), Failure::Connection);
+        }
     }
 
     #[test]
-    fn the_options_of_the_user_are_kept() {
-        let config = configure("host=/tmp user=me options='-c search_path=app'").unwrap();
-        assert!(config
-            .get_options()
-            .unwrap()
-            .starts_with("-c search_path=app -c default"));
+    fn a_refused_connection_is_named_with_its_cause() {
+        let config = Config::new("host=127.0.0.1 port=1 user=nobody").unwrap();
+        let error = connect(&config, "test").err().unwrap();
+        assert_eq!(failure(&error), Failure::Connection);
+        assert!(describe(&error).contains("refused"), "{}", describe(&error));
     }
 }

@@ -9,9 +9,10 @@ use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
 
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
@@ -23,6 +24,8 @@ pub type Pause = RangeInclusive<SignedDuration>;
 pub struct Ended {
     pub job: Job,
     pub error: Option<String>,
+    /// How long the next attempt has to wait at least.
+    pub wait: Option<Duration>,
 }
 
 pub struct Held {
@@ -42,12 +45,16 @@ struct State {
     armed: HashMap<i64, Job>,
     sql: VecDeque<Job>,
     outside: VecDeque<Job>,
+    /// SQL functions that were slow when they last ran.
+    slow: HashSet<i32>,
     ended: Vec<Ended>,
     /// The database's clock less this machine's.
     offset: SignedDuration,
     /// An answer of the database was lost, so the node may own more than it knows.
     is_unsure: bool,
     is_closing: bool,
+    /// When the node last renewed its lease, and how long that is.
+    lease: Option<(Instant, Duration)>,
 }
 
 impl Held {
@@ -59,10 +66,12 @@ impl Held {
                 armed: HashMap::new(),
                 sql: VecDeque::new(),
                 outside: VecDeque::new(),
+                slow: HashSet::new(),
                 ended: Vec::new(),
                 offset: SignedDuration::ZERO,
                 is_unsure: false,
                 is_closing: false,
+                lease: None,
             }),
             sql_due: Condvar::new(),
             outside_due: Condvar::new(),
@@ -169,8 +178,8 @@ impl Held {
 
     // Jobs that are due.
 
-    /// Waits for SQL jobs that are due, and takes some with the same time limit. None:
-    /// the node closes.
+    /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
+    /// the same time limit. None: the node closes.
     pub fn take_sql(&self, at_most: usize) -> Option<Vec<Job>> {
         let mut state = self.lock();
         while state.sql.is_empty() && !state.is_closing {
@@ -179,14 +188,36 @@ impl Held {
         if state.is_closing {
             return None;
         }
-        let limit = state.sql.front()?.timeout_ms;
-        let alike = state
-            .sql
-            .iter()
-            .take(at_most)
-            .take_while(|job| job.timeout_ms == limit);
-        let count = alike.count();
+        let first = state.sql.front()?;
+        let is_single =
+            |job: &Job| job.alone || job.is_suspect || state.slow.contains(&job.function);
+        let count = if is_single(first) {
+            1
+        } else {
+            let alike = |job: &&Job| job.timeout_ms == first.timeout_ms && !is_single(job);
+            state.sql.iter().take(at_most).take_while(alike).count()
+        };
         Some(state.sql.drain(..count).collect())
+    }
+
+    /// Takes back SQL jobs that were not fired. From now on the functions of slow ones run
+    /// alone.
+    pub fn take_back(&self, later: Vec<Job>, slow: Vec<Job>) {
+        if later.is_empty() && slow.is_empty() {
+            return;
+        }
+        let mut state = self.lock();
+        state.slow.extend(slow.iter().map(|job| job.function));
+        for job in later.into_iter().chain(slow).rev() {
+            state.sql.push_front(job);
+        }
+        drop(state);
+        self.sql_due.notify_all();
+    }
+
+    /// The function of a job has run quickly.
+    pub fn was_quick(&self, job: &Job) {
+        self.lock().slow.remove(&job.function);
     }
 
     /// Waits for other jobs, and takes those that have ended and up to `free` of those
@@ -230,6 +261,31 @@ impl Held {
 
     pub fn set_node(&self, id: Option<i64>) {
         self.lock().node = id;
+    }
+
+    /// The lease was renewed just now.
+    pub fn renewed(&self, lease: Duration) {
+        self.lock().lease = Some((Instant::now(), lease));
+    }
+
+    /// Whether the node can run jobs, in a line. The error says why not.
+    pub fn health(&self) -> Result<String, String> {
+        let state = self.lock();
+        if state.is_closing {
+            return Err("the node is closing".to_owned());
+        }
+        let (Some(id), Some((renewed, lease))) = (state.node, state.lease) else {
+            return Err("the node has not entered".to_owned());
+        };
+        let silent = renewed.elapsed();
+        if silent >= lease {
+            return Err(format!(
+                "node {id} last renewed its lease of {lease:?} {:.1} s ago",
+                silent.as_secs_f64()
+            ));
+        }
+        let held = state.armed.len() + state.sql.len() + state.outside.len();
+        Ok(format!("node {id} holds {held} jobs"))
     }
 
     /// An answer was lost.

@@ -3,8 +3,9 @@
 use crate::recur::Recurrence;
 use clap::ValueEnum;
 use jiff::Timestamp;
-use postgres::Row;
+use std::fmt;
 use std::sync::Arc;
+use tokio_postgres::Row;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Kind {
@@ -24,6 +25,7 @@ pub fn word(value: impl ValueEnum) -> String {
 #[derive(Clone, Debug)]
 pub struct Job {
     pub id: i64,
+    pub key: Arc<str>,
     pub fence: i64,
     pub kind: Kind,
     /// When the next attempt is due, by the database's clock. None: the first run is
@@ -35,9 +37,15 @@ pub struct Job {
     pub timeout_ms: i64,
     /// No attempt is left: the last one was lost with its node.
     pub is_exhausted: bool,
+    /// A number for each SQL function.
+    pub function: i32,
+    /// It gets a transaction of its own.
+    pub alone: bool,
+    /// Its connection was lost while it ran: it may be the reason.
+    pub is_suspect: bool,
 }
 
-/// From a row of the SQL type `hwheel.claim`.
+/// From a row of the SQL type `hwheel.claim2`.
 impl From<&Row> for Job {
     fn from(row: &Row) -> Job {
         let kind = match row.get("kind") {
@@ -47,6 +55,7 @@ impl From<&Row> for Job {
         };
         Job {
             id: row.get("id"),
+            key: row.get::<_, &str>("key").into(),
             fence: row.get("fence"),
             kind,
             due: row.get("due"),
@@ -54,7 +63,17 @@ impl From<&Row> for Job {
             recurrence: Recurrence::of(row).map(Arc::new),
             timeout_ms: row.get("timeout_ms"),
             is_exhausted: row.get("exhausted"),
+            function: row.get("function"),
+            alone: row.get("alone"),
+            is_suspect: row.get("suspect"),
         }
+    }
+}
+
+/// Its number and its key, as in each line of the log about a job.
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "job {} {:?}", self.id, self.key)
     }
 }
 

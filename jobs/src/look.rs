@@ -1,51 +1,75 @@
-//! The commands other than run: install, list, stats.
+//! The commands for people: list, show, stats, and those that change one job.
 
-use crate::args::{List, Stats};
-use crate::db;
+use crate::args::{Key, List, Move, Prune, Show, Stats};
+use crate::connect::Config;
+use crate::db::{self, Client};
 use crate::job::word;
 use crate::metrics::{family, histogram, percentile};
 use crate::node::explain;
 use jiff::Timestamp;
-use postgres::{Client, Config};
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::Row;
 
 fn connect(config: &Config) -> Result<Client, String> {
-    db::connect(config, "hwheel-jobs").map_err(|e| db::describe(&e))
+    db::connect(config, "hwheel-jobs").map_err(|e| explain(&e))
 }
 
-/// Creates the schema, or replaces its functions, in one transaction.
-pub fn install(config: &Config) -> Result<(), String> {
-    let mut client = connect(config)?;
-    let mut transaction = client.transaction().map_err(|e| db::describe(&e))?;
-    for sql in [
-        "SET LOCAL client_min_messages = warning",
-        include_str!("../sql/schema.sql"),
-        include_str!("../sql/interface.sql"),
-        include_str!("../sql/node.sql"),
-    ] {
-        transaction
-            .batch_execute(sql)
-            .map_err(|e| db::describe(&e))?;
+/// Writes to the standard output. A reader that has seen enough, such as `head`, is no
+/// error.
+pub fn print(text: &str) -> Result<(), String> {
+    let mut output = std::io::stdout().lock();
+    match output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush())
+    {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
+        _ => Ok(()),
     }
-    transaction.commit().map_err(|e| db::describe(&e))?;
-    println!("the schema hwheel is installed");
-    Ok(())
 }
+
+/// What is shown of a job. A paused job shows when it would be due. A URL may have a
+/// password.
+const JOB: &str = "SELECT j.id, j.key,
+        CASE WHEN j.paused_due IS NOT NULL AND j.state = 'waiting' THEN 'paused'
+            ELSE j.state END AS state,
+        nullif(nullif(CASE WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END,
+            '-infinity'), 'infinity') AS due,
+        j.kind,
+        CASE WHEN j.kind = 'http' THEN regexp_replace(j.target, '^(https?://)[^/?#]*@', '\\1***@')
+            ELSE j.target END AS target,
+        j.every::text AS every, j.cron, j.zone, j.missed, j.attempts, j.max_attempts,
+        n.name AS owner, j.runs, j.skipped, j.created_at, j.fired_at, j.finished_at,
+        j.last_error
+    FROM hwheel.job j LEFT JOIN hwheel.node n ON n.id = j.owner";
 
 pub fn list(config: &Config, options: &List) -> Result<(), String> {
     let mut client = connect(config)?;
     let state = options.state.map(word);
     let limit = i64::from(options.limit);
-    let rows = client.query(
-        "SELECT j.key, j.state, nullif(j.due, '-infinity') AS due, j.kind, j.target,
-            coalesce('every ' || j.every, 'cron ' || j.cron || ' ' || j.zone, '') AS recurrence,
-            j.attempts, j.max_attempts, coalesce(n.name, '') AS owner,
-            coalesce(j.last_error, '') AS last_error
-        FROM hwheel.job j LEFT JOIN hwheel.node n ON n.id = j.owner
-        WHERE ($1::text IS NULL OR j.state = $1) AND ($2::text IS NULL OR j.key LIKE $2)
-        ORDER BY array_position('{running,claimed,waiting,dead,done}', j.state), j.due
-        LIMIT $3",
-        &[&state, &options.key, &limit],
+    let columns = if options.json {
+        "to_json(v)::text"
+    } else {
+        "v.*"
+    };
+    let sql = format!(
+        "SELECT {columns} FROM ({JOB}) v
+        WHERE ($1::text IS NULL OR v.state = $1) AND ($2::text IS NULL OR v.key LIKE $2)
+        ORDER BY array_position('{{running,claimed,waiting,paused,dead,done}}', v.state), v.due, v.id
+        LIMIT $3"
     );
+    let rows = client.query_once(
+        &sql,
+        &[
+            (&state, Type::TEXT),
+            (&options.key, Type::TEXT),
+            (&limit, Type::INT8),
+        ],
+    );
+    if options.json {
+        return print(&lines(&rows.map_err(|e| explain(&e))?));
+    }
     let rows = rows.map_err(|e| explain(&e))?;
     let mut table = vec![[
         "KEY",
@@ -61,29 +85,135 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
     for row in &rows {
         let due: Option<Timestamp> = row.get("due");
         let attempts: (i32, i32) = (row.get("attempts"), row.get("max_attempts"));
+        let text = |column: &str| row.get::<_, Option<String>>(column).unwrap_or_default();
+        let recurrence = match (text("every"), text("cron")) {
+            (every, _) if !every.is_empty() => format!("every {every}"),
+            (_, cron) if !cron.is_empty() => format!("cron {cron} {}", text("zone")),
+            _ => String::new(),
+        };
         table.push(
             [
-                row.get("key"),
-                row.get("state"),
+                text("key"),
+                text("state"),
                 due.map_or("to be computed".to_owned(), |due| format!("{due:.3}")),
-                format!(
-                    "{} {}",
-                    row.get::<_, &str>("kind"),
-                    row.get::<_, &str>("target")
-                ),
-                row.get("recurrence"),
+                format!("{} {}", text("kind"), text("target")),
+                recurrence,
                 format!("{} of {}", attempts.0, attempts.1),
-                row.get("owner"),
-                row.get("last_error"),
+                text("owner"),
+                text("last_error"),
             ]
             .map(|cell: String| cell.replace(char::is_control, " ")),
         );
     }
-    print_table(&table);
-    Ok(())
+    print(&as_table(&table))
 }
 
-fn print_table<const N: usize>(table: &[[String; N]]) {
+/// The first column of each row.
+fn lines(rows: &[Row]) -> String {
+    rows.iter()
+        .map(|row| row.get::<_, String>(0) + "\n")
+        .collect()
+}
+
+/// Shows all about the jobs of a key: the live one, and those that have ended.
+pub fn show(config: &Config, options: &Show) -> Result<(), String> {
+    let mut client = connect(config)?;
+    let mut ask = |sql: &str, parameters: &[(&(dyn ToSql + Sync), Type)]| {
+        client.query_once(sql, parameters).map_err(|e| explain(&e))
+    };
+    // Not everybody who may see a job may see its headers, and their texts nobody should.
+    let sql = "SELECT has_column_privilege('hwheel.job', 'headers', 'SELECT')";
+    let headers = if ask(sql, &[])?[0].get(0) {
+        "(SELECT string_agg(h, ', ' ORDER BY h) FROM jsonb_object_keys(x.headers) h)"
+    } else {
+        "NULL"
+    };
+    let job = format!(
+        "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as
+        FROM ({JOB}) v JOIN hwheel.job x USING (id) WHERE v.key = $1
+        ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
+    );
+    let key: [(&(dyn ToSql + Sync), Type); 1] = [(&options.key, Type::TEXT)];
+    if options.json {
+        let rows = ask(&format!("SELECT to_json(w)::text FROM ({job}) w"), &key)?;
+        print(&lines(&rows))?;
+        return found(!rows.is_empty(), &options.key);
+    }
+    let sql = format!(
+        "SELECT f.n, f.key, f.value FROM ({job}) w,
+            LATERAL json_each_text(to_json(w)) WITH ORDINALITY AS f (key, value, n)"
+    );
+    let rows = ask(&sql, &key)?;
+    let mut text = String::new();
+    for row in &rows {
+        if row.get::<_, i64>("n") == 1 && !text.is_empty() {
+            text.push('\n');
+        }
+        if let Some(value) = row.get::<_, Option<String>>("value") {
+            let value = value.replace(char::is_control, " ");
+            let _ = writeln!(text, "{:12}  {value}", row.get::<_, &str>("key"));
+        }
+    }
+    print(&text)?;
+    found(!rows.is_empty(), &options.key)
+}
+
+fn found(is_there: bool, key: &str) -> Result<(), String> {
+    if is_there {
+        Ok(())
+    } else {
+        Err(format!("there is no job with the key {key:?}"))
+    }
+}
+
+/// Calls a function of the interface for a key. It returns whether there was a job.
+pub fn act(config: &Config, function: &str, options: &Key, outcome: &str) -> Result<(), String> {
+    let mut client = connect(config)?;
+    let sql = format!("SELECT hwheel.{function}($1)");
+    let rows = client.query_once(&sql, &[(&options.key, Type::TEXT)]);
+    let is_done = rows.map_err(|e| explain(&e))?[0].get(0);
+    let what = match function {
+        "revive" => "dead job",
+        "resume" => "paused job",
+        _ => "job that is still to run",
+    };
+    if is_done {
+        print(&format!("{:?} {outcome}\n", options.key))
+    } else {
+        Err(format!("no {what} has the key {:?}", options.key))
+    }
+}
+
+pub fn move_to(config: &Config, options: &Move) -> Result<(), String> {
+    let mut client = connect(config)?;
+    let sql = "SELECT hwheel.move($1, time), greatest(time, now())
+        FROM (SELECT CASE WHEN $2 LIKE '+%' THEN now() + substr($2, 2)::interval
+            ELSE $2::timestamptz END AS time) t";
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&options.key, Type::TEXT), (&options.time, Type::TEXT)];
+    let rows = client.query_once(sql, &parameters);
+    let rows = rows.map_err(|e| explain(&e))?;
+    if !rows[0].get::<_, bool>(0) {
+        return Err(format!(
+            "no job that is still to run has the key {:?}",
+            options.key
+        ));
+    }
+    let due: Timestamp = rows[0].get(1);
+    print(&format!("{:?} is due at {due:.3}\n", options.key))
+}
+
+pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
+    let mut client = connect(config)?;
+    let sql = "SELECT hwheel.prune($1::interval)";
+    let rows = client.query_once(sql, &[(&options.age, Type::TEXT)]);
+    let count: i64 = rows.map_err(|e| explain(&e))?[0].get(0);
+    print(&format!("{count} jobs are deleted\n"))
+}
+
+fn as_table<const N: usize>(table: &[[String; N]]) -> String {
+    let mut text = String::new();
     let width = |column: usize| {
         table
             .iter()
@@ -97,21 +227,23 @@ fn print_table<const N: usize>(table: &[[String; N]]) {
             .iter()
             .zip(&widths)
             .map(|(cell, width)| format!("{cell:width$}"));
-        println!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
+    text
 }
 
-const STATES: [&str; 5] = ["waiting", "claimed", "running", "done", "dead"];
+const STATES: [&str; 6] = ["waiting", "claimed", "running", "paused", "done", "dead"];
 
 pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let mut client = connect(config)?;
     let counts = client
-        .query(
-            "SELECT state, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
+        .query_once(
+            "SELECT CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
+                ELSE state END, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
                 AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
             FROM hwheel.job, hwheel.settings,
                 LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n
-            GROUP BY state",
+            GROUP BY 1",
             &[],
         )
         .map_err(|e| explain(&e))?;
@@ -124,8 +256,8 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
     let sum = |column: usize| -> i64 { counts.iter().map(|row| row.get::<_, i64>(column)).sum() };
     let (due, late) = (sum(2), sum(3));
     let nodes = client
-        .query(
-            "SELECT name, left_at IS NULL AS lives, lateness, failed,
+        .query_once(
+            "SELECT name, to_json(name)::text AS json, left_at IS NULL AS lives, lateness, failed,
             extract(epoch FROM clock_offset)::float8 AS clock_offset FROM hwheel.node ORDER BY id",
             &[],
         )
@@ -184,29 +316,54 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
             &one(living.count() as f64),
         );
         histogram(&mut text, &lateness, None);
-        print!("{text}");
-        return Ok(());
+        return print(&text);
+    }
+    let ms = |part| percentile(&lateness, part).map(|us| us / 1000.0);
+    let mut text = String::new();
+    if options.json {
+        let states = STATES.map(|state| format!("\"{state}\":{}", count(state)));
+        let late_ms =
+            [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("worst", 1.0)].map(|(name, part)| {
+                let value = ms(part).map_or("null".to_owned(), |ms| format!("{ms:.1}"));
+                format!("\"{name}\":{value}")
+            });
+        let nodes: Vec<String> = living
+            .map(|node| {
+                let offset: Option<f64> = node.get("clock_offset");
+                let offset = offset.map_or("null".to_owned(), |s| format!("{:.3}", s * 1000.0));
+                let name: &str = node.get("json");
+                format!("{{\"name\":{name},\"clock_offset_ms\":{offset}}}")
+            })
+            .collect();
+        let _ = writeln!(
+            text,
+            "{{\"jobs\":{{{}}},\"due\":{due},\"late\":{late},\"failed\":{failed},\
+             \"lateness_ms\":{{{}}},\"nodes\":[{}]}}",
+            states.join(","),
+            late_ms.join(","),
+            nodes.join(",")
+        );
+        return print(&text);
     }
     for state in STATES {
-        println!("{state:9} {}", count(state));
+        let _ = writeln!(text, "{state:9} {}", count(state));
     }
-    println!("due       {due} within the window, or late");
-    println!("late      {late}");
-    println!("failed    {failed} attempts, of nodes seen in the last day");
-    let ms = |part| {
-        percentile(&lateness, part).map_or("-".to_owned(), |us| format!("{:.1} ms", us / 1000.0))
-    };
-    println!(
-        "lateness  p50 {}, p90 {}, p99 {}, worst {}",
-        ms(0.5),
-        ms(0.9),
-        ms(0.99),
-        ms(1.0)
+    let shown = |part| ms(part).map_or("-".to_owned(), |ms| format!("{ms:.1} ms"));
+    let _ = writeln!(
+        text,
+        "due       {due} within the window, or late\nlate      {late}\n\
+         failed    {failed} attempts, of nodes seen in the last day\n\
+         lateness  p50 {}, p90 {}, p99 {}, worst {}",
+        shown(0.5),
+        shown(0.9),
+        shown(0.99),
+        shown(1.0)
     );
     for node in living {
         let offset: Option<f64> = node.get("clock_offset");
         let offset = offset.map_or("unknown".to_owned(), |s| format!("{:+.3} ms", s * 1000.0));
-        println!("node      {}: clock {offset}", node.get::<_, &str>("name"));
+        let name: &str = node.get("name");
+        let _ = writeln!(text, "node      {name}: clock {offset}");
     }
-    Ok(())
+    print(&text)
 }

@@ -38,8 +38,9 @@
 //! 3. *Listen.* A trigger notifies all nodes when a transaction commits that leaves a
 //!    waiting job due within the window; they claim again. A user who moves or cancels
 //!    a claimed job notifies its owner, which drops the timer.
-//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the rows
-//!    whose fence is as claimed, runs the functions and settles the jobs.
+//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the row of
+//!    each whose fence is as claimed, runs its function, and settles them all. If the
+//!    connection is lost with a batch, each job is marked as running and fired alone.
 //!    Commands and requests: one call marks a batch as running, the node runs them, and
 //!    one call settles those that have ended.
 //! 5. *Settle.* A job is done, or dead, or gets the time of its next run or attempt.
@@ -89,21 +90,27 @@
 //! | `held.rs`     | the jobs of this node: armed, due, ended                   |
 //! | `wheel.rs`    | the only place that knows the timing wheel                 |
 //! | `clock.rs`    | the offset between the database's clock and this one       |
-//! | `recur.rs`    | intervals, cron expressions, missed runs                   |
+//! | `recur.rs`    | intervals, missed runs                                     |
+//! | `cron.rs`     | cron expressions                                           |
 //! | `sql_jobs.rs` | firing of SQL jobs                                         |
 //! | `outside.rs`  | begin and end of commands and requests                     |
 //! | `outcome.rs`  | the outcome of a job that is due, for both kinds           |
 //! | `command.rs`, `http.rs` | how one of them runs                             |
+//! | `connect.rs`  | where the database is, passwords, TLS                      |
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
-//! | `look.rs`     | install, list, stats                                       |
+//! | `install.rs`  | the schema, its migrations, rights for roles                |
+//! | `look.rs`     | list, show, stats, and commands that change one job        |
 
 mod args;
 mod clock;
 mod command;
+mod connect;
+mod cron;
 mod db;
 mod held;
 mod http;
+mod install;
 mod job;
 mod look;
 mod metrics;
@@ -116,6 +123,7 @@ mod wheel;
 
 use args::{Args, Command};
 use clap::Parser;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -127,25 +135,37 @@ fn main() -> ExitCode {
         std::process::abort();
     }));
     let filter = env_logger::Env::default().default_filter_or("info");
-    env_logger::Builder::from_env(filter).init();
+    env_logger::Builder::from_env(filter)
+        // These would log the headers of requests, which may be secrets.
+        .filter_module("ureq", log::LevelFilter::Warn)
+        .filter_module("ureq_proto", log::LevelFilter::Warn)
+        .init();
 
-    let config = match db::configure(&args.db) {
+    let config = match connect::Config::new(&args.db) {
         Ok(config) => config,
         Err(why) => {
-            eprintln!("hwheel-jobs: --db: {why}");
+            let _ = writeln!(std::io::stderr(), "hwheel-jobs: --db: {why}");
             return ExitCode::from(2);
         }
     };
     let outcome = match args.command {
-        Command::Install => look::install(&config),
+        Command::Install(options) if options.grants => look::print(install::GRANTS),
+        Command::Install(_) => install::install(&config),
         Command::Run(options) => node::run(config, options),
         Command::List(options) => look::list(&config, &options),
+        Command::Show(options) => look::show(&config, &options),
         Command::Stats(options) => look::stats(&config, &options),
+        Command::Cancel(key) => look::act(&config, "cancel", &key, "is cancelled"),
+        Command::Pause(key) => look::act(&config, "pause", &key, "is paused"),
+        Command::Resume(key) => look::act(&config, "resume", &key, "runs again"),
+        Command::Revive(key) => look::act(&config, "revive", &key, "lives again"),
+        Command::Move(options) => look::move_to(&config, &options),
+        Command::Prune(options) => look::prune(&config, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("hwheel-jobs: {why}");
+            let _ = writeln!(std::io::stderr(), "hwheel-jobs: {why}");
             ExitCode::FAILURE
         }
     }

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Ten buckets per decade, from 0.1 ms to 10^4 s; the last one has no upper bound.
@@ -164,19 +163,24 @@ pub fn histogram(text: &mut String, buckets: &[i64], sum_s: Option<f64>) {
     let _ = writeln!(text, "{name}_count {total}");
 }
 
-/// Answers every HTTP request on the listener with the text, one after another.
-pub fn serve(listener: &TcpListener, text: &Arc<dyn Fn() -> String + Send + Sync>) {
+/// Answers HTTP requests on the listener, one after another: a path gets a status and a
+/// text.
+pub fn serve(listener: &TcpListener, answer: impl Fn(&str) -> (&'static str, String)) {
     for stream in listener.incoming().flatten() {
         let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
         let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
         let head = BufReader::new(&stream).lines().take(100);
-        if !head.map_while(Result::ok).any(|line| line.is_empty()) {
+        let head: Vec<String> = head
+            .map_while(Result::ok)
+            .take_while(|line| !line.is_empty())
+            .collect();
+        let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)) else {
             continue; // Not a request.
-        }
-        let body = text();
+        };
+        let (status, body) = answer(path.split('?').next().unwrap_or_default());
         let _ = write!(
             &stream,
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             body.len()
         );

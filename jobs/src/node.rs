@@ -2,25 +2,24 @@
 
 use crate::args::Run;
 use crate::clock;
-use crate::db::{self, Failure, Link};
+use crate::connect::Config;
+use crate::db::{self, Error, Failure, Link};
 use crate::held::Held;
+use crate::install::SCHEMA;
 use crate::job::{word, Job};
 use crate::outcome::plan;
 use crate::recur::Step;
 use crate::{metrics, outside, sql_jobs};
+use jiff::tz::TimeZone;
 use jiff::Timestamp;
-use postgres::fallible_iterator::FallibleIterator;
-use postgres::{Config, Error, Row};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::TcpListener;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// The version of the schema that this program works with.
-pub const SCHEMA: i32 = 1;
+use tokio_postgres::Row;
 
 /// Jobs claimed by one call.
 const BATCH: usize = 1000;
@@ -42,7 +41,7 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         let address = listener
             .local_addr()
             .map_err(|e| format!("--metrics {address}: {e}"))?;
-        log::info!("metrics on http://{address}/");
+        log::info!("metrics on http://{address}/metrics, health on /healthz");
         serve_metrics(held.clone(), listener);
     }
 
@@ -51,10 +50,14 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     // A mistake in the command line or the schema ends the program now. A server that
     // cannot be reached does not.
     if let Err(e) = node.enter() {
-        if db::failure(&e) == Failure::Statement {
+        if db::failure(&e) == Failure::Statement || db::is_refused(&e) {
             return Err(explain(&e));
         }
         node.link.back_off(&e);
+    }
+    if is_shared(&config, &mut node.link) {
+        leave(link(" leave"), &held)?;
+        return Err(POOLER.to_owned());
     }
     let mut workers = Vec::new();
     for n in 1..=options.connections {
@@ -80,7 +83,43 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     }
     // That thread ends at its next turn. The node leaves before.
     drop(control);
-    leave(link(" leave"), &held)
+    leave(link(" leave"), &held)?;
+    match REASON.get() {
+        Some(why) => Err(why.clone()),
+        None => Ok(()),
+    }
+}
+
+const POOLER: &str =
+    "a pooler in transaction mode is before the database: a node needs session mode, or none";
+
+/// Why the node ends without having been asked to.
+static REASON: OnceLock<String> = OnceLock::new();
+
+/// Ends the node as a signal does. Others may run its jobs, and its supervisor may start
+/// it again.
+pub fn give_up(why: &str) {
+    if REASON.set(why.to_owned()).is_ok() {
+        // SAFETY: no memory is passed.
+        unsafe { libc::kill(libc::getpid(), SIGTERM) };
+    }
+}
+
+/// Whether two connections take turns in one session. The second one is not worth an
+/// error: it may be one too many.
+fn is_shared(config: &Config, link: &mut Link) -> bool {
+    let Ok(mut other) = db::connect(config, "hwheel-jobs start") else {
+        return false;
+    };
+    let sql = "SELECT pg_backend_pid()";
+    (0..3).any(|_| {
+        let here = link.ask(|session| session.client.query_once(sql, &[]));
+        let there = other.query_once(sql, &[]);
+        match (here, there) {
+            (Ok(here), Ok(there)) => here[0].get::<_, i32>(0) == there[0].get::<_, i32>(0),
+            _ => false,
+        }
+    })
 }
 
 fn default_name() -> String {
@@ -90,23 +129,40 @@ fn default_name() -> String {
 
 /// An error at the start, with advice for the user.
 pub fn explain(error: &Error) -> String {
-    use postgres::error::SqlState;
+    use tokio_postgres::error::SqlState;
     match error.code() {
         Some(
             &SqlState::UNDEFINED_FUNCTION
             | &SqlState::INVALID_SCHEMA_NAME
             | &SqlState::UNDEFINED_TABLE,
         ) => "the schema hwheel is not there: run hwheel-jobs install".to_owned(),
+        // Another client has the session in which the statement was prepared.
+        Some(&SqlState::INVALID_SQL_STATEMENT_NAME | &SqlState::DUPLICATE_PSTATEMENT) => {
+            POOLER.to_owned()
+        }
+        _ if db::is_refused(error) => {
+            format!(
+                "the database refuses the connection: {}",
+                db::describe(error)
+            )
+        }
         _ => db::describe(error),
     }
 }
 
 fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
-    let text: Arc<dyn Fn() -> String + Send + Sync> = Arc::new(move || {
-        held.metrics
-            .prometheus(held.len(), held.offset().as_secs_f64())
-    });
-    thread::spawn(move || metrics::serve(&listener, &text));
+    let answer = move |path: &str| match path {
+        "/" | "/metrics" => {
+            let (count, offset) = (held.len(), held.offset().as_secs_f64());
+            ("200 OK", held.metrics.prometheus(count, offset))
+        }
+        "/healthz" => match held.health() {
+            Ok(line) => ("200 OK", line + "\n"),
+            Err(why) => ("503 Service Unavailable", why + "\n"),
+        },
+        _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
+    };
+    thread::spawn(move || metrics::serve(&listener, answer));
 }
 
 /// Gives the jobs back.
@@ -132,6 +188,7 @@ struct Node {
     kinds: Vec<String>,
     capacity: usize,
     window: Duration,
+    lease: Duration,
     /// Time between two claims without notifications.
     turn: Duration,
 }
@@ -141,7 +198,7 @@ impl Node {
         let mut kinds: Vec<String> = options.kinds.iter().copied().map(word).collect();
         kinds.dedup();
         let capacity = options.capacity as usize;
-        let (window, turn) = (Duration::ZERO, Duration::ZERO);
+        let [window, lease, turn] = [Duration::ZERO; 3];
         Node {
             held,
             link,
@@ -149,6 +206,7 @@ impl Node {
             kinds,
             capacity,
             window,
+            lease,
             turn,
         }
     }
@@ -162,12 +220,24 @@ impl Node {
         let ms = |column| Duration::from_millis(rows[0].get::<_, i64>(column).unsigned_abs());
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
+        let sql = "SELECT * FROM hwheel._zones()";
+        let zones = self.link.ask(|session| session.query(sql, &[]))?;
+        let zones = zones.iter().map(|row| row.get::<_, String>(0));
+        let unknown: Vec<String> = zones.filter(|zone| TimeZone::get(zone).is_err()).collect();
+        if !unknown.is_empty() {
+            log::warn!("time zones that only the database knows: {unknown:?}");
+            let sql = "SELECT hwheel._unknown_zones($1, $2)";
+            self.link
+                .ask(|session| session.query(sql, &[&id, &unknown]))?;
+        }
         self.window = window;
+        self.lease = lease;
         self.turn = (window / 2).min(lease / 3);
         self.link
             .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.held.forget();
         self.held.set_node(Some(id));
+        self.held.renewed(lease);
         log::info!(
             "node {id} ({}): window {window:?}, lease {lease:?}",
             self.name
@@ -229,11 +299,11 @@ impl Node {
     /// Claims what is due within the window. True if the node had room for no more.
     fn claim(&mut self, id: i64) -> Result<bool, Error> {
         if self.held.was_unsure() {
-            let sql = "SELECT * FROM hwheel._owned($1)";
+            let sql = "SELECT * FROM hwheel._held($1)";
             let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
             self.arm(&rows);
         }
-        let sql = "SELECT * FROM hwheel._claim($1, $2, $3, $4, $5, $6)";
+        let sql = "SELECT * FROM hwheel._turn($1, $2, $3, $4, $5, $6)";
         loop {
             let room = self.capacity.saturating_sub(self.held.len());
             let at_most = room.min(BATCH) as i32;
@@ -246,6 +316,7 @@ impl Node {
                     &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
                 )
             })?;
+            self.held.renewed(self.lease);
             metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
             self.arm(&rows);
             if rows.len() < BATCH {
@@ -282,7 +353,7 @@ impl Node {
         let timeout = until.saturating_duration_since(Instant::now());
         let notification = self
             .link
-            .ask(|session| session.client.notifications().timeout_iter(timeout).next())?;
+            .ask(|session| session.client.notification(timeout))?;
         let Some(notification) = notification else {
             return Ok(None);
         };

@@ -2,13 +2,14 @@
 //! what follows.
 
 use crate::clock;
-use crate::db::{self, Failure, Link, Session};
+use crate::db::{self, Error, Failure, Link, Session};
 use crate::held::{Held, Pause};
 use crate::job::{Job, Kind};
 use crate::recur::{Step, LAST};
 use jiff::{SignedDuration, Timestamp};
-use postgres::{Error, Row};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio_postgres::Row;
 
 /// How long a job waits that is locked, or early by a little.
 pub const SHORTLY: Pause = SignedDuration::from_millis(2)..=SignedDuration::from_secs(1);
@@ -26,16 +27,19 @@ pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
             running.push((job, LAST));
             continue;
         };
-        let is_skipped = recurrence.is_skipped(job.due.expect("armed"), now);
+        match recurrence.skip(job.occurrence, job.due.expect("armed"), now) {
+            Ok(None) => {}
+            Ok(Some(step)) => {
+                skipping.push((job, Ok(step)));
+                continue;
+            }
+            Err(why) => {
+                skipping.push((job, Err(why)));
+                continue;
+            }
+        }
         match recurrence.step(job.occurrence, now) {
-            Ok(step) if !is_skipped => running.push((job, step)),
-            Ok(Step { next, skipped }) => skipping.push((
-                job,
-                Ok(Step {
-                    next,
-                    skipped: skipped + 1,
-                }),
-            )),
+            Ok(step) => running.push((job, step)),
             Err(why) => skipping.push((job, Err(why))),
         }
     }
@@ -64,6 +68,20 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
     let rows = until_answered(held, link, |session| {
         session.query(sql, &[&ids, &fences, &nexts, &skips, &errors])
     });
+    if rows.is_some() {
+        for (job, step) in jobs {
+            match step {
+                Err(why) => {
+                    held.metrics.dead.fetch_add(1, Relaxed);
+                    log::error!("{job} is dead: {}", in_one_line(why));
+                }
+                Ok(step) if step.skipped > 0 => {
+                    log::warn!("{job} skips {} runs that were missed", step.skipped);
+                }
+                Ok(_) => {}
+            }
+        }
+    }
     let rearmed = rows.iter().flatten().filter_map(|row| {
         let (job, _) = jobs
             .iter()
@@ -77,6 +95,31 @@ pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
 /// Ends attempts, each with an error or none. The start of a command or request was
 /// recorded when it began.
 pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
+    end(held, link, ended, &[], false);
+}
+
+/// Ends attempts, some of which were told how long the next one has to wait.
+pub fn settle_after(
+    held: &Held,
+    link: &mut Link,
+    ended: &[(Job, Step, Option<String>)],
+    waits: &[Option<Duration>],
+) {
+    end(held, link, ended, waits, false);
+}
+
+/// Ends attempts with which a connection was lost.
+pub fn settle_lost(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
+    end(held, link, ended, &[], true);
+}
+
+fn end(
+    held: &Held,
+    link: &mut Link,
+    ended: &[(Job, Step, Option<String>)],
+    waits: &[Option<Duration>],
+    is_lost: bool,
+) {
     if ended.is_empty() {
         return;
     }
@@ -90,25 +133,37 @@ pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)
         .iter()
         .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
         .collect();
-    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6)";
+    let waits: Vec<Option<i64>> = waits
+        .iter()
+        .map(|wait| wait.map(|time| time.as_millis() as i64))
+        .collect();
+    let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6, $7, $8)";
     let rows = until_answered(held, link, |session| {
-        session.query(sql, &[&ids, &fences, &errors, &nexts, &skips, &started])
+        let lost = &is_lost;
+        session.query(
+            sql,
+            &[
+                &ids, &fences, &errors, &nexts, &skips, &started, lost, &waits,
+            ],
+        )
     });
     if let Some(rows) = rows {
-        take_in(held, link, ended.iter().map(|(job, ..)| job), &rows);
+        let jobs = ended.iter().map(|(job, ..)| job);
+        take_in(held, link, jobs, &rows, is_lost);
     }
 }
 
-/// Takes in the outcome of each job.
+/// Takes in the outcome of each job. Lost: the connection was lost while they ran.
 pub fn take_in<'j>(
     held: &Held,
     link: &mut Link,
     jobs: impl Iterator<Item = &'j Job> + Clone,
     rows: &[Row],
+    is_lost: bool,
 ) {
     let metrics = &held.metrics;
     let mut was_early = false;
-    let mut again = Vec::new();
+    let (mut again, mut later, mut slow) = (Vec::new(), Vec::new(), Vec::new());
     for row in rows {
         let id: i64 = row.get("id");
         let Some(job) = jobs.clone().find(|job| job.id == id) else {
@@ -125,33 +180,47 @@ pub fn take_in<'j>(
                 held.arm_later(job.clone(), SHORTLY);
                 continue;
             }
+            "later" => {
+                later.push(job.clone());
+                continue;
+            }
+            "slow" => {
+                slow.push(job.clone());
+                continue;
+            }
             "gone" => {
                 metrics.gone.fetch_add(1, Relaxed);
-                log::debug!("job {id} has passed on");
+                log::debug!("{job} has passed on");
                 continue;
             }
             "done" => {
                 metrics.done.fetch_add(1, Relaxed);
+                log::debug!("{job} is done");
             }
-            "retry" => {
-                metrics.retried.fetch_add(1, Relaxed);
-                log::warn!(
-                    "job {id} failed and is tried again: {}",
-                    row.get::<_, &str>("error")
-                );
-            }
-            _ => {
-                metrics.dead.fetch_add(1, Relaxed);
-                log::error!("job {id} failed for good: {}", row.get::<_, &str>("error"));
+            outcome => {
+                let is_dead = outcome == "dead";
+                let error = in_one_line(row.get("error"));
+                if is_dead {
+                    metrics.dead.fetch_add(1, Relaxed);
+                    log::error!("{job} is dead: {error}");
+                } else {
+                    metrics.retried.fetch_add(1, Relaxed);
+                    log::warn!("{job} failed and is tried again: {error}");
+                }
             }
         }
         if let Some(us) = row.get("late_us") {
             metrics.late(us);
         }
         if let Some(fence) = row.get("fence") {
-            held.arm([job.again(fence, row.get("due"), row.get("occurrence"))]);
+            let again = job.again(fence, row.get("due"), row.get("occurrence"));
+            held.arm([Job {
+                is_suspect: is_lost,
+                ..again
+            }]);
         }
     }
+    held.take_back(later, slow);
     if was_early {
         if let Ok(bounds) = link.ask(clock::measure) {
             held.measured(bounds);
@@ -162,6 +231,11 @@ pub fn take_in<'j>(
     }
 }
 
+/// The error of a job may have lines of its own.
+fn in_one_line(error: &str) -> String {
+    error.replace(char::is_control, " ")
+}
+
 /// Asks again after errors of the connection and of the server. None: the node closes,
 /// or the statement is wrong.
 pub fn until_answered(
@@ -170,10 +244,7 @@ pub fn until_answered(
     mut ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
 ) -> Option<Vec<Row>> {
     loop {
-        let answer = link.ask(|session| {
-            session.limit(0)?;
-            ask(session)
-        });
+        let answer = link.ask(&mut ask);
         match answer {
             Ok(rows) => {
                 link.works();

@@ -3,7 +3,7 @@
 use crate::db::Link;
 use crate::held::{Ended, Held};
 use crate::job::{Job, Kind};
-use crate::outcome::{plan, settle, steps, until_answered, SHORTLY};
+use crate::outcome::{plan, settle, settle_after, steps, until_answered, SHORTLY};
 use crate::recur::LAST;
 use crate::{clock, command, http};
 use jiff::Timestamp;
@@ -25,6 +25,10 @@ pub struct Run {
     pub target: String,
     /// JSON, or nothing.
     pub payload: Option<String>,
+    /// Of a request. Their texts may be secrets.
+    pub headers: Vec<(String, String)>,
+    /// The trace that the run belongs to.
+    pub traceparent: Option<String>,
     pub time_limit: Duration,
 }
 
@@ -69,7 +73,7 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
     }
     let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
     let fences: Vec<i64> = jobs.iter().map(|job| job.fence).collect();
-    let sql = "SELECT * FROM hwheel._begin($1, $2)";
+    let sql = "SELECT * FROM hwheel._start($1, $2)";
     let rows = until_answered(held, link, |session| session.query(sql, &[&ids, &fences]));
     let mut was_early = false;
     for row in rows.iter().flatten() {
@@ -88,6 +92,12 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
                     attempt: row.get("attempt"),
                     target: row.get("target"),
                     payload: row.get("payload"),
+                    headers: row
+                        .get::<_, Vec<String>>("header_names")
+                        .into_iter()
+                        .zip(row.get::<_, Vec<String>>("header_texts"))
+                        .collect(),
+                    traceparent: row.get("traceparent"),
                     time_limit: Duration::from_millis(job.timeout_ms.unsigned_abs()),
                 };
                 started.push((id, job.fence));
@@ -116,14 +126,14 @@ fn start(held: &Arc<Held>, job: Job, run: Run) {
     let body = {
         let job = job.clone();
         move || {
-            let outcome = match job.kind {
-                Kind::Http => http::run(&run),
-                _ => command::run(&run),
+            let (error, wait) = match job.kind {
+                Kind::Http => match http::run(&run) {
+                    Ok(()) => (None, None),
+                    Err(failed) => (Some(failed.error), failed.wait),
+                },
+                _ => (command::run(&run).err(), None),
             };
-            report.ended(Ended {
-                job,
-                error: outcome.err(),
-            });
+            report.ended(Ended { job, error, wait });
         }
     };
     if let Err(why) = thread::Builder::new()
@@ -133,6 +143,7 @@ fn start(held: &Arc<Held>, job: Job, run: Run) {
         held.ended(Ended {
             job,
             error: Some(format!("no thread: {why}")),
+            wait: None,
         });
     }
 }
@@ -140,7 +151,8 @@ fn start(held: &Arc<Held>, job: Job, run: Run) {
 fn end(held: &Held, link: &mut Link, ended: Vec<Ended>) {
     // The next run counts from now on: what passed during this one was missed.
     let now = held.now();
-    let settled = ended.into_iter().map(|Ended { job, error }| {
+    let waits: Vec<Option<Duration>> = ended.iter().map(|ended| ended.wait).collect();
+    let settled = ended.into_iter().map(|Ended { job, error, .. }| {
         match job
             .recurrence
             .as_ref()
@@ -151,5 +163,5 @@ fn end(held: &Held, link: &mut Link, ended: Vec<Ended>) {
         }
     });
     let settled: Vec<_> = settled.collect();
-    settle(held, link, &settled);
+    settle_after(held, link, &settled, &waits);
 }

@@ -1,9 +1,8 @@
 //! When a recurring job runs next.
 
-use croner::parser::{CronParser, Seconds, Year};
-use croner::Cron;
+use crate::cron::Cron;
 use jiff::{SignedDuration, Timestamp};
-use postgres::Row;
+use tokio_postgres::Row;
 
 /// The runs of a cron expression that were missed are counted up to this number.
 const COUNTED: i32 = 1000;
@@ -83,9 +82,58 @@ impl Recurrence {
         }
     }
 
-    /// Whether a run whose attempt was due at `due` is too late now.
-    pub fn is_skipped(&self, due: Timestamp, now: Timestamp) -> bool {
-        self.missed == Missed::Skip && now.duration_since(due) > self.grace
+    /// The step without the run for `occurrence`, if the attempt at it, which was due at
+    /// `due`, is too late now. It leads to the last occurrence that is within the grace,
+    /// or else to the next one.
+    pub fn skip(
+        &self,
+        occurrence: Timestamp,
+        due: Timestamp,
+        now: Timestamp,
+    ) -> Result<Option<Step>, String> {
+        if self.missed != Missed::Skip || now.duration_since(due) <= self.grace {
+            return Ok(None);
+        }
+        if let Some(last) = self.last_until(occurrence, now)? {
+            let Step { skipped, .. } = self.after_all(occurrence, last)?;
+            return Ok(Some(Step {
+                next: Some(last),
+                skipped,
+            }));
+        }
+        let Step { next, skipped } = self.after_all(occurrence, now)?;
+        let skipped = skipped.saturating_add(1);
+        Ok(Some(Step { next, skipped }))
+    }
+
+    /// The last occurrence after one that is not later than `now`, within the grace.
+    fn last_until(&self, one: Timestamp, now: Timestamp) -> Result<Option<Timestamp>, String> {
+        let earliest = one.max(now.saturating_sub(self.grace).unwrap_or(Timestamp::MIN));
+        let last = match &self.rhythm {
+            Rhythm::Every(interval) => {
+                let late = now.duration_since(one).as_nanos().max(0);
+                let since = late / interval.as_nanos() * interval.as_nanos();
+                Timestamp::from_nanosecond(one.as_nanosecond() + since).ok()
+            }
+            Rhythm::Cron { expression, zone } => {
+                // Looks back further each time, so that a long grace costs little.
+                let mut span = SignedDuration::from_mins(1);
+                loop {
+                    let from = now.saturating_sub(span).unwrap_or(Timestamp::MIN);
+                    let mut last = None;
+                    let mut next = occurrence(expression, zone, from.max(earliest), true)?;
+                    while let Some(time) = next.filter(|time| *time <= now) {
+                        last = Some(time);
+                        next = self.after(time)?;
+                    }
+                    if last.is_some() || from <= earliest {
+                        break last;
+                    }
+                    span *= 2;
+                }
+            }
+        };
+        Ok(last.filter(|last| *last > one && *last >= earliest))
     }
 
     /// The step after `occurrence`, which runs or is skipped now.
@@ -142,19 +190,8 @@ fn occurrence(
     or_at: bool,
 ) -> Result<Option<Timestamp>, String> {
     let zone = jiff::tz::TimeZone::get(zone).map_err(|e| e.to_string())?;
-    let next = parse(expression)?.find_next_occurrence(&from.to_zoned(zone), or_at);
-    // The library gives up where a pattern has no further time.
-    Ok(next.ok().map(|time| time.timestamp()))
-}
-
-fn parse(expression: &str) -> Result<Cron, String> {
-    let parser = CronParser::builder()
-        .seconds(Seconds::Disallowed)
-        .year(Year::Disallowed)
-        .build();
-    parser
-        .parse(expression)
-        .map_err(|e| format!("\"{expression}\": {e}"))
+    let cron = Cron::parse(expression).map_err(|why| format!("\"{expression}\": {why}"))?;
+    Ok(cron.next(&zone, from, or_at))
 }
 
 #[cfg(test)]
@@ -227,10 +264,54 @@ mod tests {
     fn only_a_run_later_than_the_grace_is_skipped_and_only_if_the_job_says_so() {
         let due = at("2026-01-01T00:00:00Z");
         let (in_time, late) = (at("2026-01-01T00:01:00Z"), at("2026-01-01T00:01:01Z"));
-        assert!(!every(3600, Missed::Skip).is_skipped(due, in_time));
-        assert!(every(3600, Missed::Skip).is_skipped(due, late));
-        assert!(!every(3600, Missed::Once).is_skipped(due, late));
-        assert!(!every(3600, Missed::All).is_skipped(due, late));
+        let skip = |missed, now| every(3600, missed).skip(due, due, now).unwrap();
+        assert_eq!(skip(Missed::Skip, in_time), None);
+        let next = step("2026-01-01T01:00:00Z", 1);
+        assert_eq!(skip(Missed::Skip, late), Some(next));
+        assert_eq!(skip(Missed::Once, late), None);
+        assert_eq!(skip(Missed::All, late), None);
+    }
+
+    /// The grace is a minute.
+    #[test]
+    fn the_last_of_several_missed_runs_is_made_if_it_is_within_the_grace() {
+        let start = at("2026-01-01T00:00:00Z");
+        for (rhythm, now, next, skipped) in [
+            (every(300, Missed::Skip), "00:10:59", "00:10:00", 2),
+            (every(300, Missed::Skip), "00:11:00", "00:10:00", 2),
+            (every(300, Missed::Skip), "00:11:01", "00:15:00", 3),
+            (every(7, Missed::Skip), "00:02:00", "00:01:59", 17),
+            (
+                cron("*/5 * * * *", "UTC", Missed::Skip),
+                "00:11:00",
+                "00:10:00",
+                2,
+            ),
+            (
+                cron("*/5 * * * *", "UTC", Missed::Skip),
+                "00:11:01",
+                "00:15:00",
+                3,
+            ),
+            (
+                cron("* * * * *", "UTC", Missed::Skip),
+                "22:22:22",
+                "22:22:00",
+                1000,
+            ),
+        ] {
+            let now = at(&format!("2026-01-01T{now}Z"));
+            let expected = step(&format!("2026-01-01T{next}Z"), skipped);
+            assert_eq!(rhythm.skip(start, start, now).unwrap(), Some(expected));
+        }
+        // With a long grace, the last one of many is found as well.
+        let yearly = Recurrence {
+            grace: SignedDuration::from_hours(24 * 365),
+            ..cron("0 3 1 2 *", "UTC", Missed::Skip)
+        };
+        let (start, now) = (at("2020-02-01T03:00:00Z"), at("2026-01-01T00:00:00Z"));
+        let expected = step("2025-02-01T03:00:00Z", 5);
+        assert_eq!(yearly.skip(start, start, now).unwrap(), Some(expected));
     }
 
     #[test]

@@ -1,86 +1,193 @@
 //! Firing of SQL jobs: a batch is one call of `hwheel._fire`.
+//!
+//! A batch ends soon, so that a user who cancels one of its jobs does not wait for the
+//! function of another. A function that is too slow for it runs alone.
+//!
+//! If a batch fails as a whole, each of its jobs is fired alone. If it has lost its
+//! connection, perhaps with the server, one of them may be the reason, and each is
+//! marked as running before it is fired. So the attempt counts, whatever it takes down.
 
-use crate::db::{self, Failure, Link, Session};
+use crate::db::{self, Error, Failure, Link, Session};
 use crate::held::{Held, Pause};
 use crate::job::Job;
-use crate::outcome::{plan, settle, steps, take_in};
+use crate::outcome::{plan, settle, settle_lost, steps, take_in, until_answered, SHORTLY};
 use crate::recur::Step;
 use jiff::{SignedDuration, Timestamp};
-use postgres::{Error, Row};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio_postgres::Row;
 
 /// Each job is a subtransaction, and PostgreSQL keeps up to 64 of a transaction in
 /// shared memory.
 const BATCH: usize = 60;
 
+/// No job of a batch starts later than this after the first.
+const BUDGET: SignedDuration = SignedDuration::from_millis(200);
+
+/// The server ends a batch after this time. The job that runs then is slow.
+const LONGEST_BATCH: Duration = Duration::from_millis(500);
+
+/// A function that ends within this time is not slow.
+const QUICK: Duration = Duration::from_millis(200);
+
 /// How long a job waits if the server cannot work, as with a full disk.
 const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs(10);
+
+/// A job that has waited so long for a server that works has failed.
+const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Fires batches until the node closes.
 pub fn work(held: &Held, mut link: Link) {
     // So the first batch finds a connection and plans. An error will come again.
-    let _ = link.ask(|session| call(session, &[]));
+    let _ = link.ask(|session| call(session, &[], false));
     while let Some(batch) = held.take_sql(BATCH) {
         fire(held, &mut link, batch);
     }
 }
 
-/// Fires a batch. If the call fails as a whole, each job gets a call of its own, so
-/// that a bad one does not harm the others.
+/// Fires jobs together.
 fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
     let (running, skipping) = steps(held, batch);
     plan(held, link, &skipping);
+    let (lost, mut running): (Vec<_>, Vec<_>) =
+        running.into_iter().partition(|(job, _)| job.is_exhausted);
+    let error = || Some("the node was lost while the job ran".to_owned());
+    let lost: Vec<_> = lost
+        .into_iter()
+        .map(|(job, step)| (job, step, error()))
+        .collect();
+    settle_lost(held, link, &lost);
+    if running.len() == 1 {
+        return alone(held, link, running.remove(0));
+    }
     if running.is_empty() {
         return;
     }
-    let answer = loop {
-        let answer = link.ask(|session| call(session, &running));
-        match answer {
-            Err(e) if db::failure(&e) == Failure::Connection => {
-                held.unsure();
-                link.back_off(&e);
-                if held.is_closing() {
-                    return;
-                }
-            }
-            answer => break answer,
-        }
-    };
-    match answer {
+    let e = match link.ask(|session| call(session, &running, false)) {
         Ok(rows) => {
             link.works();
             let jobs = running.iter().map(|(job, _)| job);
-            take_in(held, link, jobs, &rows);
+            return take_in(held, link, jobs, &rows, false);
         }
-        Err(e) if running.len() > 1 => {
-            log::warn!(
-                "a batch of {} failed, each is tried alone: {}",
-                running.len(),
-                db::describe(&e)
-            );
-            for (job, _) in running {
-                fire(held, link, vec![job]);
-            }
+        Err(e) => e,
+    };
+    log::warn!(
+        "a batch of {} failed, each is tried alone: {}",
+        running.len(),
+        db::describe(&e)
+    );
+    let is_lost = failed(held, link, &e);
+    for (job, step) in running {
+        if held.is_closing() {
+            return;
         }
-        Err(e) => {
-            let (job, step) = running.into_iter().next().expect("one");
-            if db::failure(&e) == Failure::Server {
-                log::error!("job {} waits: {}", job.id, db::describe(&e));
-                held.arm_later(job, DISABLED);
-            } else {
-                settle(held, link, &[(job, step, Some(db::describe(&e)))]);
-            }
-        }
+        let is_suspect = job.is_suspect || is_lost;
+        alone(held, link, (Job { is_suspect, ..job }, step));
     }
 }
 
-fn call(session: &mut Session, batch: &[(Job, Step)]) -> Result<Vec<Row>, Error> {
+/// Fires one job.
+fn alone(held: &Held, link: &mut Link, (job, step): (Job, Step)) {
+    if job.is_suspect && !begin(held, link, &job) {
+        return;
+    }
+    let start = Instant::now();
+    let fired = [(job, step)];
+    let answer = link.ask(|session| call(session, &fired, true));
+    let [(job, step)] = fired;
+    let e = match answer {
+        Ok(rows) => {
+            link.works();
+            if start.elapsed() < QUICK {
+                held.was_quick(&job);
+            }
+            return take_in(held, link, [&job].into_iter(), &rows, false);
+        }
+        Err(e) => e,
+    };
+    let error = Some(db::describe(&e));
+    let late = held.now().duration_since(job.due.expect("armed"));
+    if failed(held, link, &e) {
+        if job.is_suspect {
+            let why = format!(
+                "the connection was lost while the job ran: {}",
+                db::describe(&e)
+            );
+            settle_lost(held, link, &[(job, step, Some(why))]);
+        } else if !held.is_closing() {
+            let is_suspect = true;
+            alone(held, link, (Job { is_suspect, ..job }, step));
+        }
+    } else if is_disabled(&e) && late < LONGEST_WAIT {
+        log::error!("{job} waits: {}", db::describe(&e));
+        note(link, &job, &db::describe(&e));
+        held.arm_later(job, DISABLED);
+    } else {
+        settle(held, link, &[(job, step, error)]);
+    }
+}
+
+/// Handles the failure of a whole call. True if the connection was lost with it.
+fn failed(held: &Held, link: &mut Link, e: &Error) -> bool {
+    let is_lost = db::failure(e) == Failure::Connection;
+    if is_lost {
+        held.unsure();
+        link.back_off(e);
+    } else {
+        // What is not undone with a transaction is not left to the next job.
+        link.reconnect();
+    }
+    is_lost
+}
+
+/// Whether the server cannot work, whatever the job does.
+fn is_disabled(e: &Error) -> bool {
+    use tokio_postgres::error::SqlState;
+    db::failure(e) == Failure::Server && e.code() != Some(&SqlState::QUERY_CANCELED)
+}
+
+/// Marks a job as running. False if it is not to be fired now.
+fn begin(held: &Held, link: &mut Link, job: &Job) -> bool {
+    let sql = "SELECT * FROM hwheel._begin($1, $2)";
+    let parameters: (&[i64], &[i64]) = (&[job.id], &[job.fence]);
+    let rows = until_answered(held, link, |session| {
+        session.query(sql, &[&parameters.0, &parameters.1])
+    });
+    match rows.as_ref().and_then(|rows| rows.first()) {
+        Some(row) => match row.get("outcome") {
+            "taken" => return true,
+            // A lost call has settled it after all.
+            "gone" => {
+                held.metrics.gone.fetch_add(1, Relaxed);
+            }
+            _ => held.arm_later(job.clone(), SHORTLY),
+        },
+        None => held.unsure(),
+    }
+    false
+}
+
+/// Stores why a job waits. If that fails, the log has it.
+fn note(link: &mut Link, job: &Job, error: &str) {
+    let sql = "SELECT hwheel._note($1, $2, $3)";
+    let _ = link.ask(|session| session.query(sql, &[&job.id, &job.fence, &error]));
+}
+
+fn call(session: &mut Session, batch: &[(Job, Step)], is_alone: bool) -> Result<Vec<Row>, Error> {
+    let begun = batch.first().is_some_and(|(job, _)| job.is_suspect);
+    let budget_ms = (!is_alone).then_some(BUDGET.as_millis() as f64);
     if let Some((job, _)) = batch.first() {
-        session.limit(job.timeout_ms)?;
+        let limit = Duration::from_millis(job.timeout_ms.unsigned_abs());
+        session.limit(if is_alone {
+            limit
+        } else {
+            limit.min(LONGEST_BATCH)
+        })?;
     }
     let ids: Vec<i64> = batch.iter().map(|(job, _)| job.id).collect();
     let fences: Vec<i64> = batch.iter().map(|(job, _)| job.fence).collect();
     let nexts: Vec<Option<Timestamp>> = batch.iter().map(|(_, step)| step.next).collect();
     let skips: Vec<i32> = batch.iter().map(|(_, step)| step.skipped).collect();
-    let sql = "SELECT * FROM hwheel._fire($1, $2, $3, $4)";
-    session.query(sql, &[&ids, &fences, &nexts, &skips])
+    let sql = "SELECT * FROM hwheel._fire($1, $2, $3, $4, $5, $6)";
+    session.query(sql, &[&ids, &fences, &nexts, &skips, &begun, &budget_ms])
 }

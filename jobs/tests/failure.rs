@@ -3,11 +3,15 @@
 
 mod support;
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::{sleep, spawn};
+use std::time::{Duration, Instant};
 use support::{database, skip, Database, Server};
 
 #[test]
@@ -236,7 +240,179 @@ fn a_deadlock_loses_no_end_of_a_command() {
     db.wait("SELECT bool_and(state = 'done' AND runs = 1) FROM hwheel.job");
 }
 
-/// After a lost answer a node may hold a job twice. The calls of a node, by hand.
+/// It goes with a batch of good jobs, and again when it is fired alone.
+#[test]
+fn a_job_that_ends_its_connection_is_dead_in_the_end_and_stops_no_other() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION ends(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); END $$",
+    );
+    let _node = db.node_with("a", &["--connections", "1"]);
+    let schedule = "SELECT hwheel.schedule('bad', d, sql => 'ends', max_attempts => 2, backoff => '100 ms'),
+        hwheel.schedule('series', d, sql => 'ends', max_attempts => 1, every => '1 h') FROM (SELECT now() + interval '1 s' AS d) x;
+        SELECT hwheel.schedule('n' || i, now() + interval '1 s', sql => 'note') FROM generate_series(1, 20) i";
+    db.execute(&format!("BEGIN; {schedule}; COMMIT"));
+    db.wait("SELECT count(*) = 20 FROM hwheel.job WHERE state = 'done'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
+    for (key, attempts) in [("bad", 2), ("series", 1)] {
+        let dead = format!(
+            "SELECT attempts, last_error FROM hwheel.job WHERE key = '{key}' AND state = 'dead'"
+        );
+        let row = &db.rows(&dead)[0];
+        let error: &str = row.get(1);
+        assert_eq!(row.get::<_, i32>(0), attempts);
+        assert!(
+            error.starts_with("the connection was lost while the job ran: FATAL"),
+            "{error}"
+        );
+    }
+    assert!(db.is("SELECT due > now() FROM hwheel.job WHERE key = 'series' AND state = 'waiting'"));
+    assert_eq!(db.number("SELECT count(DISTINCT key) FROM run"), 20);
+    assert_eq!(db.number("SELECT count(*) FROM run"), 20);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.node"), 1);
+}
+
+/// As when the kernel kills a backend because memory runs out: all processes of the
+/// server start again each time.
+#[test]
+fn a_job_that_crashes_the_server_is_dead_in_the_end() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    db.execute(
+        "CREATE FUNCTION crash(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', 'kill -9 ' || pg_backend_pid());
+            PERFORM pg_sleep(5);
+        END $$",
+    );
+    let _node = db.node("a");
+    db.execute("SELECT hwheel.schedule('bad', now(), sql => 'crash', max_attempts => 2, backoff => '100 ms')");
+    let end = Instant::now() + Duration::from_secs(30);
+    let state = || -> Option<(String, i32)> {
+        let mut client = postgres::Client::connect(&db.url, postgres::NoTls).ok()?;
+        let row = client
+            .query_one("SELECT state, attempts FROM hwheel.job", &[])
+            .ok()?;
+        Some((row.get(0), row.get(1)))
+    };
+    while state() != Some(("dead".to_owned(), 2)) {
+        assert!(Instant::now() < end, "{:?}", state());
+        sleep(Duration::from_millis(100));
+    }
+    db.execute("SELECT hwheel.schedule('good', now(), sql => 'note')");
+    db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'good'");
+}
+
+/// What a job takes down may be its node too. Then another node must suspect it.
+#[test]
+fn a_job_that_takes_its_nodes_down_is_dead_in_the_end() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION hang(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT pg_sleep(60)'; SELECT hwheel.schedule('bad', now(), sql => 'hang', max_attempts => 1)",
+    );
+    for n in 1..=3 {
+        let mut node = db.node(&format!("a{n}"));
+        let running = "FROM pg_stat_activity WHERE query LIKE '%_fire%' AND state = 'active'
+            AND wait_event = 'PgSleep' AND datname = current_database()";
+        db.wait(&format!("SELECT EXISTS (SELECT {running})"));
+        let state = db.text("SELECT state FROM hwheel.job");
+        assert_eq!(state, if n == 3 { "running" } else { "claimed" });
+        node.kill();
+        db.execute(&format!("SELECT pg_terminate_backend(pid) {running}"));
+    }
+    let _node = db.node("b");
+    db.wait("SELECT state = 'dead' FROM hwheel.job");
+    let error = db.text("SELECT last_error FROM hwheel.job");
+    assert_eq!(error, "the node was lost while the job ran");
+}
+
+/// Errors with the codes of a server that lacks something, which the job itself makes.
+#[test]
+fn a_limit_that_a_job_exceeds_is_its_own_error() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION sorts(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql
+        SET temp_file_limit = '1MB' SET work_mem = '64kB' AS $$ BEGIN
+            PERFORM x FROM generate_series(1, 300000) x ORDER BY md5(x::text) OFFSET 299999;
+        END $$;
+        CREATE FUNCTION raises(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'no more of it' USING ERRCODE = payload->>0; END $$;
+        SELECT hwheel.schedule('sort', now(), sql => 'sorts', max_attempts => 2, backoff => '100 ms');
+        SELECT hwheel.schedule(code, now(), sql => 'raises', payload => jsonb_build_array(code),
+            max_attempts => 2, backoff => '100 ms') FROM unnest('{53000,53200,53300,53400,58000,58P01,57014,57P03,40001,25006}'::text[]) code",
+    );
+    let _node = db.node("a");
+    db.wait("SELECT count(*) = 11 FROM hwheel.job WHERE state = 'dead' AND attempts = 2 AND last_error <> ''");
+}
+
+/// Passes connections on to the server. Those that are open when it is told to forget
+/// them stay open, and pass nothing any more.
+struct Proxy {
+    port: u16,
+    forgotten: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    fn new(server: &Server) -> Proxy {
+        let socket = server.dir().join(".s.PGSQL.5432");
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let forgotten = Arc::new(AtomicU64::new(0));
+        let generation = forgotten.clone();
+        spawn(move || {
+            for client in listener.incoming() {
+                let client: TcpStream = client.unwrap();
+                let server = UnixStream::connect(&socket).unwrap();
+                let born = generation.load(Ordering::SeqCst);
+                let (there, back) = (generation.clone(), generation.clone());
+                let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                spawn(move || pass(from, to, born, &there));
+                spawn(move || pass(server, client, born, &back));
+            }
+        });
+        Proxy { port, forgotten }
+    }
+}
+
+fn pass(mut from: impl Read, mut to: impl Write, born: u64, generation: &AtomicU64) {
+    let mut buffer = [0; 65536];
+    while let Ok(length) = from.read(&mut buffer) {
+        while generation.load(Ordering::SeqCst) != born {
+            sleep(Duration::from_millis(200));
+        }
+        if length == 0 || to.write_all(&buffer[..length]).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_has_become_silent_is_replaced() {
+    let db = database();
+    let proxy = Proxy::new(db.server);
+    let name = db.text("SELECT current_database()");
+    let url = format!(
+        "host=127.0.0.1 port={} user=postgres dbname={name}",
+        proxy.port
+    );
+    let node = db.spawn_in("a", &[], &[("DATABASE_URL", &url)]);
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    db.execute(
+        "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(2)';
+        SELECT hwheel.schedule('middle', now(), sql => 'nap', timeout => '3 s')",
+    );
+    db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database())");
+    proxy.forgotten.fetch_add(1, Ordering::SeqCst);
+    // The function ends, and its answer is lost. The next jobs find dead connections.
+    db.spread(8, 1.0);
+    node.wait_for_log("the database has been silent for");
+    db.all_done_once();
+}
+
+/// After a lost answer a node may hold a job twice. The calls of a node of version 1, by
+/// hand.
 #[test]
 fn a_job_that_a_node_fires_twice_runs_once() {
     let db = database();

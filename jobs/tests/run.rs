@@ -3,10 +3,8 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::sync::mpsc;
-use std::time::Duration;
-use support::{database, Database};
+use std::time::{Duration, Instant};
+use support::{database, Database, Node, Server, PROGRAM};
 
 /// Runs of the job that are recorded in the table `run`.
 fn runs(db: &Database, key: &str) -> i64 {
@@ -183,66 +181,6 @@ fn a_command_is_retried_and_then_dead() {
     assert_eq!(rows[2], row("second", "done", 1, None));
 }
 
-/// Answers requests with these statuses, one after another, and passes them on.
-fn http_server(statuses: &'static [u16]) -> (u16, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let (send, receive) = mpsc::channel();
-    std::thread::spawn(move || {
-        for status in statuses {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = Vec::new();
-            let mut buffer = [0; 4096];
-            // The body of the test ends with a bracket.
-            while !request.ends_with(b"]") {
-                let length = stream.read(&mut buffer).unwrap();
-                request.extend_from_slice(&buffer[..length]);
-            }
-            write!(
-                stream,
-                "HTTP/1.1 {status} x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbusy"
-            )
-            .unwrap();
-            send.send(String::from_utf8(request).unwrap()).unwrap();
-        }
-    });
-    (port, receive)
-}
-
-#[test]
-fn a_request_is_retried_with_the_same_key() {
-    let db = database();
-    let _node = db.node("one");
-    let (port, requests) = http_server(&[503, 204]);
-    db.execute(&format!(
-        "SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:{port}/hook?a=b', payload => '[1, 2]', backoff => '50 ms')"
-    ));
-    let request = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
-    let (first, second) = (request(), request());
-    let key = |request: &str| {
-        let line = request
-            .lines()
-            .find(|line| line.to_lowercase().starts_with("idempotency-key:"));
-        line.unwrap_or_else(|| panic!("{request}")).to_owned()
-    };
-    assert!(first.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{first}");
-    assert!(first.ends_with("\r\n\r\n[1, 2]"), "{first}");
-    assert_eq!(key(&first), key(&second));
-    db.wait("SELECT state = 'done' FROM hwheel.job");
-}
-
-#[test]
-fn a_request_that_nobody_answers_is_dead() {
-    let db = database();
-    let _node = db.node("one");
-    db.execute(
-        "SELECT hwheel.schedule('web', now(), http => 'http://127.0.0.1:1/', max_attempts => 1)",
-    );
-    db.wait("SELECT state = 'dead' FROM hwheel.job");
-    let error: String = db.value("SELECT last_error FROM hwheel.job");
-    assert!(error.to_lowercase().contains("refused"), "{error}");
-}
-
 #[test]
 fn moves_and_cancels_count_inside_and_outside_the_window() {
     let db = database();
@@ -375,18 +313,6 @@ fn a_cron_job_goes_through_a_change_of_daylight_saving() {
     ));
 }
 
-#[test]
-fn a_cron_job_that_never_occurs_is_dead() {
-    let db = database();
-    let _node = db.node("one");
-    db.execute("SELECT hwheel.schedule('never', cron => '0 0 30 2 *', sql => 'note')");
-    db.wait("SELECT state = 'dead' FROM hwheel.job");
-    assert_eq!(
-        db.text("SELECT last_error FROM hwheel.job"),
-        "\"0 0 30 2 *\" never occurs"
-    );
-}
-
 /// What SQL accepts as a cron expression, the nodes' library does too.
 #[test]
 fn both_readers_of_cron_expressions_agree() {
@@ -396,7 +322,7 @@ fn both_readers_of_cron_expressions_agree() {
         "SELECT hwheel.schedule('c' || n, cron => e, sql => 'note', zone => 'America/New_York')
         FROM unnest(ARRAY['* * * * *', '*/7 */5 */3 */2 */2', '0-59/59 0,23 1-31 1-12 0-7', '5 4 * * SUN', '5 4 * * sun-sat',
             '0 0 1 JAN-DEC/3 *', '00 09 01 01 07', '59 23 31 12 *', '1,2,3-5,10-20/3 * * feb *', '*/59 */23 */31 */12 */7',
-            '  0   12 * * 1-5 ', '0 0 13 * FRI', '0 0 * JAN,MAR-MAY,DEC MON,WED-FRI', '*/1 * * * *', '5-5 * * * *'])
+            '  0   12 * * 1-5 ', '0 0 13 * FRI', '0 0 * JAN,MAR-MAY,DEC MON,WED-FRI', '*/1 * * * *', '5-5 * * * *', '@daily', '@Hourly', '@weekly', '@monthly', '@yearly', '@annually', '@midnight'])
             WITH ORDINALITY AS x (e, n)",
     );
     db.wait("SELECT bool_and(due > '-infinity' OR state = 'dead') FROM hwheel.job");
@@ -427,6 +353,266 @@ fn a_node_with_little_room_runs_everything() {
     );
     db.wait("SELECT count(*) = 50 FROM hwheel.job WHERE state = 'done'");
     assert_eq!(db.number("SELECT count(*) FROM run"), 50);
+}
+
+/// What the program prints, and whether it succeeds.
+fn run_program(db: &Database, arguments: &[&str]) -> (bool, String) {
+    let output = db.program(arguments);
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.success(), text)
+}
+
+#[test]
+fn the_program_shows_and_changes_a_job() {
+    let db = database();
+    let run = |arguments: &[&str]| run_program(&db, arguments);
+    db.execute(
+        "SELECT hwheel.schedule('a', now() + interval '1 h', sql => 'note', payload => '{\"to\": 7}');
+        SELECT hwheel.schedule('a \"b\"', every => '1 h', http => 'https://u:secret@x/y', headers => '{\"X-Key\": \"secret\"}');
+        INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target, max_attempts,
+            backoff, timeout, attempts, finished_at, last_error) VALUES ('a', 'dead', now(), now(), 'once',
+            '0', 'sql', 'note', 1, '1 s', '1 s', 1, now(), E'two\nlines')",
+    );
+    // Live ones first, then what has ended.
+    let (ok, shown) = run(&["show", "a"]);
+    assert!(ok);
+    for line in [
+        "key           a\n",
+        "state         waiting\n",
+        "payload       {\"to\": 7}\n",
+        "\n\nid  ",
+        "last_error    two lines\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let (_, shown) = run(&["show", "a \"b\""]);
+    assert!(
+        shown.contains("https://***@x/y") && shown.contains("X-Key") && !shown.contains("secret"),
+        "{shown}"
+    );
+    let jsons = [
+        &["show", "a \"b\"", "--json"][..],
+        &["list", "--json"],
+        &["stats", "--json"],
+        &["show", "a", "--json"],
+    ];
+    for arguments in jsons {
+        let (ok, text) = run(arguments);
+        assert!(ok && !text.contains("secret"), "{text}");
+        // The database can read each line.
+        for line in text.lines() {
+            let object = db.value::<String>(&format!("SELECT jsonb_typeof($j${line}$j$)"));
+            assert_eq!(object, "object", "{line}");
+        }
+    }
+    let (_, list) = run(&["list", "--json", "--key", "a %"]);
+    let field = |name: &str| db.text(&format!("SELECT $j${list}$j$::jsonb ->> '{name}'"));
+    assert_eq!(
+        (field("key"), field("every"), field("state")),
+        ("a \"b\"".into(), "01:00:00".into(), "waiting".into())
+    );
+
+    // Every change says what it did, and fails without a job.
+    for (arguments, ok, text) in [
+        (&["move", "a", "+90 min"][..], true, "\"a\" is due at "),
+        (&["move", "a", "soon"], false, "invalid input syntax"),
+        (
+            &["move", "b", "+1 h"],
+            false,
+            "no job that is still to run has the key \"b\"",
+        ),
+        (&["pause", "a"], true, "\"a\" is paused"),
+        (
+            &["pause", "b"],
+            false,
+            "no job that is still to run has the key \"b\"",
+        ),
+        (&["list", "--state", "paused"], true, "a    paused"),
+        (&["stats"], true, "paused    1"),
+        (&["resume", "a"], true, "\"a\" runs again"),
+        (&["resume", "a"], false, "no paused job has the key \"a\""),
+        (&["cancel", "a"], true, "\"a\" is cancelled"),
+        (
+            &["cancel", "a"],
+            false,
+            "no job that is still to run has the key \"a\"",
+        ),
+        (&["revive", "a"], true, "\"a\" lives again"),
+        (&["revive", "a"], false, "no dead job has the key \"a\""),
+        (&["prune", "0"], true, "0 jobs are deleted"),
+        (
+            &["show", "nothing"],
+            false,
+            "there is no job with the key \"nothing\"",
+        ),
+    ] {
+        let (was_ok, seen) = run(arguments);
+        assert!(was_ok == ok && seen.contains(text), "{arguments:?}: {seen}");
+        if arguments == ["move", "a", "+90 min"] {
+            assert!(db.is("SELECT due - now() BETWEEN '89 min' AND '90 min' FROM hwheel.job WHERE key = 'a' AND state = 'waiting'"));
+        }
+    }
+}
+
+#[test]
+fn a_paused_job_runs_when_it_is_resumed() {
+    let db = database();
+    db.execute("UPDATE hwheel.settings SET window_length = '10 s'");
+    let _node = db.node_with("one", &["--kinds", "sql,command"]);
+    db.execute(
+        "SELECT hwheel.schedule('claimed', now() + interval '4 s', sql => 'note');
+        SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
+        SELECT hwheel.schedule('far', now() + interval '1 h', sql => 'note');
+        SELECT hwheel.schedule('running', now(), every => '1 s', command => 'sleep 1')",
+    );
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE key IN ('claimed', 'tick') AND state = 'claimed'");
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'running'");
+    assert!(db.is("SELECT bool_and(hwheel.pause(key)) FROM hwheel.job"));
+    // What has started ends, and counts.
+    db.wait(
+        "SELECT state = 'waiting' AND runs = 1 AND attempts = 0 AND due = 'infinity'
+        AND isfinite(paused_due) FROM hwheel.job WHERE key = 'running'",
+    );
+    let ticks = runs(&db, "tick");
+    db.wait("SELECT now() > paused_due + interval '500 ms' FROM hwheel.job WHERE key = 'claimed'");
+    assert_eq!((runs(&db, "claimed"), runs(&db, "tick")), (0, ticks));
+    // A move and an application that registers its job again leave it paused.
+    db.execute("SELECT hwheel.move('far', now()); SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note');
+        SELECT hwheel.schedule('claimed', now(), sql => 'note', if_exists => 'keep_time')");
+    assert!(db.is("SELECT bool_and(due = 'infinity' AND isfinite(paused_due)) FROM hwheel.job"));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!((runs(&db, "far"), runs(&db, "tick")), (0, ticks));
+
+    assert!(db.is("SELECT bool_and(hwheel.resume(key)) FROM hwheel.job"));
+    db.wait(
+        "SELECT count(*) = 2 FROM hwheel.job WHERE key IN ('claimed', 'far') AND state = 'done'",
+    );
+    db.wait(&format!(
+        "SELECT count(*) > {ticks} FROM run WHERE key = 'tick'"
+    ));
+    db.wait("SELECT runs = 2 FROM hwheel.job WHERE key = 'running'");
+    assert_eq!((runs(&db, "claimed"), runs(&db, "far")), (1, 1));
+}
+
+/// A job that is paused while it runs stays paused when its node is lost.
+#[test]
+fn a_job_that_is_paused_while_it_runs_outlives_its_node() {
+    let db = database();
+    let mut a = db.node_with("a", &["--kinds", "command"]);
+    db.execute("SELECT hwheel.schedule('c', now(), command => 'sleep 5')");
+    db.wait("SELECT state = 'running' FROM hwheel.job");
+    assert!(db.is("SELECT hwheel.pause('c')"));
+    a.kill();
+    let _b = db.node_with("b", &["--kinds", "command"]);
+    db.wait(
+        "SELECT state = 'waiting' AND due = 'infinity' AND isfinite(paused_due) FROM hwheel.job",
+    );
+    assert!(db.is("SELECT hwheel.resume('c')"));
+    db.wait("SELECT state = 'running' FROM hwheel.job");
+}
+
+#[test]
+fn each_line_about_a_job_has_its_number_and_its_key() {
+    let db = database();
+    let node = db.node_with("one", &["--kinds", "sql,command"]);
+    db.execute(
+        "CREATE FUNCTION lines(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql
+            AS $$ BEGIN RAISE EXCEPTION E'one\n[2026] forged'; END $$;
+        SELECT hwheel.schedule('retry', now(), sql => 'fail', max_attempts => 2, backoff => '10 ms');
+        SELECT hwheel.schedule(E'odd\nkey', now(), sql => 'lines', max_attempts => 1);
+        SELECT hwheel.schedule('c', now(), command => 'exit 3', max_attempts => 1);
+        SELECT hwheel.schedule('series', now(), every => '1 h', sql => 'fail', max_attempts => 1)",
+    );
+    // As if a node of another version had stored it.
+    db.execute("INSERT INTO hwheel.job (key, due, occurrence, missed, grace, kind, target, max_attempts, backoff, timeout, cron, zone)
+        VALUES ('cron', '-infinity', now(), 'once', '1 min', 'sql', 'note', 1, '1 s', '1 s', 'x', 'UTC');
+        SELECT pg_notify('hwheel', '0')");
+    db.wait("SELECT count(*) = 5 FROM hwheel.job WHERE state = 'dead'");
+    for text in [
+        "job 1 \"retry\" failed and is tried again: it does not work (P0001)",
+        "job 1 \"retry\" is dead: it does not work (P0001)",
+        "job 2 \"odd\\nkey\" is dead: one [2026] forged (P0001)",
+        "job 3 \"c\" is dead: exit status 3",
+        "job 4 \"series\" is dead: it does not work (P0001)",
+        "\"cron\" is dead: \"x\": it has 1 fields instead of five",
+    ] {
+        node.wait_for_log(text);
+    }
+}
+
+/// The answer to a request of a path.
+fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn metrics_address(node: &Node) -> String {
+    node.wait_for_log("metrics on http://127.0.0.1:");
+    let log = node.log();
+    let (_, rest) = log.split_once("metrics on http://").unwrap();
+    rest.split('/').next().unwrap().to_owned()
+}
+
+#[test]
+fn healthz_says_whether_the_node_can_run_jobs() {
+    let server = Server::start();
+    let db = server.database();
+    server.down("fast");
+    let node = db.spawn("one", &["--metrics", "127.0.0.1:0"]);
+    let address = metrics_address(&node);
+    let health = || get(&address, "/healthz");
+    let wait = |text: &str| {
+        let end = Instant::now() + Duration::from_secs(20);
+        while !health().contains(text) {
+            assert!(Instant::now() < end, "{text}: {}", health());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert!(health().starts_with("HTTP/1.1 503 "));
+    wait("the node has not entered");
+    server.up();
+    wait("node 1 holds 0 jobs");
+    assert!(health().starts_with("HTTP/1.1 200 OK\r\n"));
+    assert!(get(&address, "/other").starts_with("HTTP/1.1 404 "));
+    assert!(get(&address, "/metrics").contains("hwheel_jobs_held 0"));
+    // Longer than the lease.
+    server.down("fast");
+    wait("node 1 last renewed its lease of 1.5s");
+    assert!(health().starts_with("HTTP/1.1 503 "));
+}
+
+#[test]
+fn a_closed_pipe_is_no_panic() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('k' || i, now() + interval '1 h', sql => 'note', payload => to_jsonb(repeat('x', 1000)))
+        FROM generate_series(1, 500) i");
+    for arguments in [
+        "stats",
+        "stats --prometheus",
+        "stats --json",
+        "list --limit 500",
+        "list --limit 500 --json",
+        "show k1",
+        "install",
+        "--help",
+    ] {
+        let output = std::process::Command::new("/bin/sh")
+            .args([
+                "-c",
+                &format!("{{ sleep 0.3; {PROGRAM} {arguments}; echo $? >&2; }} | true"),
+            ])
+            .env("DATABASE_URL", &db.url)
+            .output()
+            .unwrap();
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "0\n",
+            "{arguments}"
+        );
+    }
 }
 
 #[test]
@@ -484,21 +670,7 @@ fn list_and_stats_show_what_there_is() {
         assert!(text.contains(line), "{text}");
     }
     // The node has bound a free port and said which.
-    node.wait_for_log("metrics on http://127.0.0.1:");
-    let log = node.log();
-    let address = log
-        .split("metrics on http://")
-        .nth(1)
-        .unwrap()
-        .split('/')
-        .next()
-        .unwrap();
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = get(&metrics_address(&node), "/metrics");
     for line in [
         "HTTP/1.1 200 OK",
         "hwheel_jobs_done_total 1",
@@ -509,4 +681,207 @@ fn list_and_stats_show_what_there_is() {
     }
     assert!(node.end());
     assert!(db.is("SELECT left_at IS NOT NULL FROM hwheel.node"));
+}
+
+/// Each job looks at what the one before it has left, in a batch and one after another.
+#[test]
+fn a_function_finds_the_session_as_new() {
+    let db = database();
+    db.execute(
+        "CREATE ROLE guest; CREATE SEQUENCE counter;
+        CREATE TABLE seen (key text, what text);
+        CREATE FUNCTION spoil(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            SET timezone = 'Asia/Tokyo';
+            SET LOCAL search_path = pg_catalog;
+            SET default_transaction_isolation = 'serializable';
+            PERFORM set_config('app.tenant', 'A', payload IS NOT DISTINCT FROM 'true');
+            CREATE TEMP TABLE scratch (x int);
+            PERFORM pg_advisory_lock(7), nextval('public.counter');
+            EXECUTE 'PREPARE mine AS SELECT 1';
+            EXECUTE 'DECLARE it CURSOR WITH HOLD FOR SELECT 1';
+            LISTEN something;
+            SET ROLE guest;
+            IF payload = 'false' THEN RAISE EXCEPTION 'as it happens'; END IF;
+        END $$;
+        CREATE FUNCTION look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$
+        DECLARE
+            last text := 'none';
+        BEGIN
+            BEGIN last := lastval()::text; EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END;
+            INSERT INTO public.seen VALUES (key, concat_ws(' ', current_setting('timezone'), current_setting('search_path'),
+                current_setting('default_transaction_isolation'), nullif(current_setting('app.tenant', true), ''), current_user, last,
+                (SELECT count(*) FROM pg_class WHERE relname = 'scratch' AND pg_table_is_visible(oid)),
+                (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+                (SELECT count(*) FROM pg_prepared_statements WHERE from_sql), (SELECT count(*) FROM pg_cursors WHERE is_holdable),
+                (SELECT count(*) FROM pg_listening_channels())));
+        END $$;
+        BEGIN;
+        -- In a batch, with some that fail and all twice; and each alone.
+        SELECT hwheel.schedule(format('%s %s', how, n), d + n * interval '1 ms', sql => CASE n % 2 WHEN 0 THEN 'spoil' ELSE 'look' END,
+            payload => (CASE n % 6 WHEN 2 THEN 'true' WHEN 4 THEN 'false' END)::jsonb, max_attempts => 1, alone => how = 'alone')
+        FROM (SELECT now() + interval '1 s' AS d) x, generate_series(1, 13) n, unnest('{batch,alone}'::text[]) how;
+        COMMIT",
+    );
+    let fresh: String = db.value(
+        "SELECT concat_ws(' ', current_setting('timezone'), current_setting('search_path'), 'read committed', current_user, 'none', 0, 0, 0, 0, 0)",
+    );
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT count(*) = 14 FROM seen");
+    db.wait("SELECT bool_and(state IN ('done', 'dead')) FROM hwheel.job");
+    for row in db.rows("SELECT key, what FROM seen ORDER BY key") {
+        let (key, what): (&str, &str) = (row.get(0), row.get(1));
+        assert_eq!(what, fresh, "{key}");
+    }
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.job WHERE state = 'dead'"),
+        4
+    );
+    assert!(db.is(
+        "SELECT bool_and(last_error LIKE 'as it happens%') FROM hwheel.job WHERE state = 'dead'"
+    ));
+    assert!(db.is("SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory')"));
+}
+
+/// Locks and what else lasts to the end of the transaction pass from job to job in a
+/// batch, but not to or from one that is alone.
+#[test]
+fn a_job_that_is_alone_has_a_transaction_of_its_own() {
+    let db = database();
+    db.execute(
+        "CREATE TABLE seen (key text, transaction text);
+        CREATE FUNCTION look(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'INSERT INTO seen VALUES (key, pg_current_xact_id()::text)';
+        BEGIN;
+        SELECT hwheel.schedule('k' || n, d + n * interval '1 us', sql => 'look', alone => n = 4)
+        FROM (SELECT now() + interval '1 s' AS d) x, generate_series(1, 7) n;
+        COMMIT",
+    );
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT count(*) = 7 FROM seen");
+    assert!(db.is("SELECT count(*) = 1 FROM seen WHERE transaction = (SELECT transaction FROM seen WHERE key = 'k4')"));
+    assert!(db.is("SELECT count(DISTINCT transaction) < 7 FROM seen"));
+}
+
+/// A user changes jobs that are due together with a slow function of somebody else.
+#[test]
+fn a_slow_function_delays_no_cancel_and_no_other_job() {
+    let db = database();
+    let schedule = |n: i32| {
+        db.execute(&format!(
+            "BEGIN; SELECT hwheel.schedule('first' || {n}, d, sql => 'note'), hwheel.schedule('slow' || {n}, d + interval '1 us', sql => 'slow')
+            FROM (SELECT now() + interval '1 s' AS d) x;
+            SELECT hwheel.schedule('k{n}-' || i, now() + interval '1 s' + interval '2 us', sql => 'note') FROM generate_series(1, 20) i; COMMIT"
+        ));
+    };
+    db.execute(
+        "CREATE FUNCTION slow(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
+        'SELECT note(key, due, payload), pg_sleep(3)'",
+    );
+    let _node = db.node_with("one", &["--connections", "2"]);
+    for n in 1..=2 {
+        schedule(n);
+        db.wait(&format!("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database() AND {n} = {n}"));
+        for key in [format!("first{n}"), format!("k{n}-20"), format!("k{n}-1")] {
+            let begin = std::time::Instant::now();
+            db.execute(&format!("SELECT hwheel.cancel('{key}')"));
+            let took = begin.elapsed();
+            assert!(took < Duration::from_secs(1), "{key}: {took:?}");
+        }
+        db.wait(&format!(
+            "SELECT count(*) = 1 FROM hwheel.job WHERE key = 'slow{n}' AND state = 'done'"
+        ));
+        db.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
+        let late: f64 = db.value(&format!(
+            "SELECT max(extract(epoch FROM at - due))::float8 FROM run WHERE key LIKE 'k{n}-%'"
+        ));
+        assert!(late < 1.5, "{late}");
+    }
+    // What ran twice was rolled back once.
+    assert!(db.is("SELECT count(*) = count(DISTINCT key) FROM run"));
+}
+
+/// Whatever zone can be scheduled, a node knows or is known not to know.
+#[test]
+fn no_zone_is_accepted_that_a_node_does_not_know() {
+    let db = database();
+    let _node = db.node("one");
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    for zone in [
+        "posix/Europe/Berlin",
+        "right/UTC",
+        "Factory",
+        "localtime",
+        "europe/berlin",
+    ] {
+        let refusal = db.refusal(&format!(
+            "SELECT hwheel.schedule('z', cron => '0 4 * * *', zone => '{zone}', sql => 'note')"
+        ));
+        assert!(
+            refusal.contains(&format!("there is no time zone \"{zone}\"")),
+            "{refusal}"
+        );
+    }
+    // As pg_timezone_names is slow, without schedule().
+    db.execute(
+        "SELECT hwheel.schedule('z', now(), cron => '0 4 * * *', sql => 'note');
+        INSERT INTO hwheel.job (key, due, occurrence, cron, zone, missed, grace, kind, target, max_attempts, backoff, timeout)
+        SELECT z, '-infinity', now(), cron, z, missed, grace, kind, target, max_attempts, backoff, timeout FROM hwheel.job, hwheel._zones() z",
+    );
+    db.wait("SELECT bool_and(due > '-infinity' OR zone = ANY (unknown_zones)) FROM hwheel.job, hwheel.node");
+    assert!(db.is("SELECT count(*) > 300 AND bool_and(state <> 'dead') FROM hwheel.job"));
+
+    // A node with older zones is asked when a job is scheduled, and leaves those that are
+    // there to others.
+    db.execute("UPDATE hwheel.node SET unknown_zones = '{Asia/Tokyo}'");
+    let schedule =
+        "SELECT hwheel.schedule('t', cron => '0 4 * * *', zone => 'Asia/Tokyo', sql => 'note')";
+    assert!(db
+        .refusal(schedule)
+        .contains("the node \"one\" does not know the time zone \"Asia/Tokyo\""));
+    db.execute("UPDATE hwheel.node SET unknown_zones = '{}'");
+    db.execute(&format!(
+        "BEGIN; {schedule}; UPDATE hwheel.node SET unknown_zones = '{{Asia/Tokyo}}'; COMMIT"
+    ));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(db.is("SELECT due = '-infinity' AND state = 'waiting' FROM hwheel.job WHERE key = 't'"));
+}
+
+#[test]
+fn the_last_missed_run_within_the_grace_is_made() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule(k, every => '20 s', sql => 'note', missed => 'skip', grace => '15 s') FROM unnest('{one,two}'::text[]) k;
+        UPDATE hwheel.job SET due = now() - ago, occurrence = now() - ago
+        FROM (SELECT CASE key WHEN 'one' THEN interval '4 s' ELSE '24 s' END AS ago, id AS i FROM hwheel.job) x WHERE id = i",
+    );
+    let _node = db.node("one");
+    db.wait("SELECT bool_and(due > now()) FROM hwheel.job");
+    for (key, skipped) in [("one", 0), ("two", 1)] {
+        assert_eq!(runs(&db, key), 1, "{key}");
+        let is = format!("SELECT skipped = {skipped} AND due < now() + interval '20 s' FROM hwheel.job WHERE key = '{key}'");
+        assert!(db.is(&is), "{key}");
+    }
+}
+
+/// An application that starts often does not put off its job.
+#[test]
+fn a_job_that_is_registered_again_and_again_runs() {
+    let db = database();
+    let _node = db.node("one");
+    for _ in 0..10 {
+        db.execute("SELECT hwheel.schedule('keep', every => '1 s', sql => 'note', if_exists => 'keep');
+            SELECT hwheel.schedule('keep_time', every => '1 s', sql => 'note', if_exists => 'keep_time')");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(runs(&db, "keep") >= 3 && runs(&db, "keep_time") >= 3);
+}
+
+#[test]
+fn a_node_runs_no_command_unless_it_is_told_to() {
+    let node = std::process::Command::new(env!("CARGO_BIN_EXE_hwheel-jobs"))
+        .args(["run", "--help"])
+        .output()
+        .unwrap();
+    let help = String::from_utf8(node.stdout).unwrap();
+    assert!(help.contains("[default: sql]"), "{help}");
 }

@@ -1,7 +1,8 @@
 //! Futures: sleeping, timeouts and intervals, on any executor.
 //!
-//! A future arms its timer when it is first polled. The cookie of the timer is the
-//! place of the future's waker, and a pending timer owns one reference to that place.
+//! A future arms its timer when it is first polled, unless its time has passed by then. The
+//! cookie of the timer is the place of the future's waker, and a pending timer owns one
+//! reference to that place.
 //! The thread that ends the pending timer takes over the reference: a driver, a
 //! drain, or the drop of the future. So a drop waits for no thread.
 //!
@@ -18,12 +19,13 @@
 use super::error::Error;
 use super::event::Timer;
 use super::period::{Missed, Period};
-use super::time::{nanos, When};
+use super::time::{nanos, Time, When};
 use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
+use crate::sys::clock::{self, Clock};
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -69,19 +71,34 @@ use std::time::Duration;
 /// # }
 /// ```
 impl Wheel {
-    /// A future that is ready at a time, or after a delay from now. It arms its timer
-    /// when it is first polled.
+    /// A future that is ready at a time, or after a delay from now. If that time has
+    /// passed when the future is first polled, the future is ready at once. Otherwise it
+    /// arms its timer then.
     pub fn sleep(self: &Arc<Self>, when: impl Into<When>) -> Sleep {
         Sleep {
             due: self.due(when),
             wheel: self.clone(),
             slack: Duration::ZERO,
             armed: None,
+            is_over: false,
         }
     }
 
+    /// Whether a time has passed.
+    pub(super) fn has_passed(&self, due: u64) -> bool {
+        // The coarse clock is cheap. It is at most one tick of the system behind, and never
+        // ahead. If it is further behind, a timer finds out what this does not.
+        const BEHIND: u64 = 10_000_000;
+        let coarse = libc::CLOCK_MONOTONIC_COARSE;
+        if self.clock == Clock::Monotonic && due > BEHIND.saturating_add(clock::now(coarse)) {
+            return false;
+        }
+        self.host().now() >= due
+    }
+
     /// Runs a future until a time, or for a delay from now. A future that is ready
-    /// when it is first polled needs no timer.
+    /// when it is first polled needs no timer. If the time has passed by then and the
+    /// future is not ready, the output is [`Error::TimedOut`] at once.
     pub fn timeout<F: IntoFuture>(
         self: &Arc<Self>,
         when: impl Into<When>,
@@ -117,7 +134,7 @@ impl Wheel {
 /// # Errors
 /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a
 /// [`Time`](crate::Time) out of range; [`Error::Shutdown`] if the wheel was drained, or
-/// in a forked child. While a wheel is stopped, its futures wait.
+/// in a forked child. While a wheel is stopped, it wakes no future.
 #[derive(Debug)]
 #[must_use = "a future does nothing until it is polled"]
 pub struct Sleep {
@@ -126,12 +143,31 @@ pub struct Sleep {
     slack: Duration,
     /// The timer, and the place of its waker.
     armed: Option<(Timer, Arc<AtomicWaker>)>,
+    /// A poll or a reset has seen that the time has passed.
+    is_over: bool,
 }
 
 impl Sleep {
-    /// Moves it to another time, even if it was ready.
+    /// The time at which it is ready.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a [`Time`] out of range.
+    pub fn deadline(&self) -> Result<Time, Error> {
+        Ok(Time::from_nanos(self.due?))
+    }
+
+    /// Whether it has been ready, or its timer has fired. It is false before the first
+    /// poll, also for a time that has passed.
+    pub fn is_elapsed(&self) -> bool {
+        let ended = || matches!(self.ended(), Some(Ok(())));
+        self.is_over || ended()
+    }
+
+    /// Moves it to another time, even if it was ready. The task that waits for it is woken
+    /// at that time. If that time has passed, the next poll is ready.
     pub fn reset(&mut self, when: impl Into<When>) {
         self.due = self.wheel.due(when);
+        self.is_over = self.due.is_ok_and(|due| self.wheel.has_passed(due));
         let moved = match (&self.armed, self.due) {
             (Some((timer, _)), Ok(due)) => self.wheel.host().arm(timer.handle, due, How::Pending),
             _ => Ok(false),
@@ -164,6 +200,22 @@ impl Sleep {
         Ok((Timer::new(host, timer), place))
     }
 
+    /// How the timer ended, if it was armed and is not pending.
+    fn ended(&self) -> Option<Result<(), Error>> {
+        let (timer, _) = self.armed.as_ref()?;
+        match self.wheel.deadline(*timer) {
+            Ok(Some(_)) => return None,
+            Ok(None) | Err(Error::Stale) => {}
+            Err(e) => return Some(Err(e)),
+        }
+        // A timer that ended before its time was drained.
+        Some(match (self.wheel.now(), self.due) {
+            (Ok(now), Ok(due)) if now.as_nanos() < due => Err(Error::Shutdown),
+            (Ok(_), Ok(_)) => Ok(()),
+            (Err(e), _) | (_, Err(e)) => Err(e),
+        })
+    }
+
     fn cancel(&mut self) {
         if let Some((timer, place)) = self.armed.take() {
             // A pending timer owns a count.
@@ -179,7 +231,15 @@ impl Future for Sleep {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((timer, place)) = &self.armed else {
+        // The tick of the timer may be still to come.
+        let latest = self.due?.saturating_add(nanos(self.slack));
+        if self.is_over || self.wheel.has_passed(latest) {
+            self.wheel.host().check()?;
+            self.is_over = true;
+            self.cancel();
+            return Poll::Ready(Ok(()));
+        }
+        let Some((_, place)) = &self.armed else {
             self.armed = Some(self.arm(context.waker())?);
             return Poll::Pending;
         };
@@ -189,14 +249,7 @@ impl Future for Sleep {
             self.cancel();
             resume_unwind(panic);
         }
-        match self.wheel.deadline(*timer) {
-            Ok(Some(_)) => return Poll::Pending,
-            Ok(None) | Err(Error::Stale) => {}
-            Err(e) => return Poll::Ready(Err(e)),
-        }
-        // A timer that ended before its time was drained.
-        let early = self.wheel.now()?.as_nanos() < self.due?;
-        Poll::Ready(if early { Err(Error::Shutdown) } else { Ok(()) })
+        self.ended().map_or(Poll::Pending, Poll::Ready)
     }
 }
 
@@ -234,6 +287,21 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
+impl<F> Timeout<F> {
+    /// The time limit.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a [`Time`] out of range.
+    pub fn deadline(&self) -> Result<Time, Error> {
+        self.sleep.deadline()
+    }
+
+    /// The future inside, without its limit.
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
 /// The ticks of [`Wheel::interval`].
 #[derive(Debug)]
 #[must_use = "an interval does nothing until its tick is waited for"]
@@ -252,6 +320,25 @@ impl Interval {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
+    /// The time of the next tick.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a [`Time`] out of range.
+    pub fn deadline(&self) -> Result<Time, Error> {
+        self.sleep.deadline()
+    }
+
+    /// The period.
+    pub fn period(&self) -> Period {
+        self.period
+    }
+
+    /// Moves the next tick to a time, or to a delay from now, such as its period. The others
+    /// follow it, each a period later.
+    pub fn reset(&mut self, when: impl Into<When>) {
+        self.sleep.reset(when);
+    }
+
     /// As `tick`, for a hand-written future.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Result<u32, Error>> {
         let (due, now) = (self.sleep.due?, self.sleep.wheel.now()?.as_nanos());
@@ -268,6 +355,7 @@ impl Interval {
             Missed::Burst | Missed::Delay => (due, 0),
         };
         self.sleep.cancel();
+        self.sleep.is_over = false;
         self.sleep.due = Ok(next.saturating_add(length));
         self.sleep.slack = self.period.slack.min(self.period.length);
         Poll::Ready(Ok(u32::try_from(missed).unwrap_or(u32::MAX)))

@@ -1,5 +1,6 @@
 //! The wheel for Rust, over the same host as the C functions.
 
+pub(crate) mod delay_queue;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod futures;
@@ -9,6 +10,7 @@ pub(crate) mod options;
 pub(crate) mod period;
 pub(crate) mod run;
 pub(crate) mod time;
+mod virtual_time;
 mod waker;
 pub(crate) mod wheel;
 

@@ -112,9 +112,14 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
+        let clock = self.given.clock;
         let host = Host::create(self.given, call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
-        Ok(Wheel { host, handler })
+        Ok(Wheel {
+            host,
+            handler,
+            clock,
+        })
     }
 }
 

@@ -124,7 +124,7 @@ impl Host {
 
     /// Checks `now`, and drives to it, or to the caller's time if that is later. A call in a
     /// callback, or beside another driver, fails and does not move the clock.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
@@ -144,6 +144,7 @@ impl Host {
         Ok(self.driven(&drive, done))
     }
 
+    #[inline(always)]
     fn driven(&self, drive: &Drive<'_>, done: bool) -> Driven {
         let next_ns = match done {
             true => drive.next_ns(),

@@ -59,7 +59,8 @@ impl Numbers {
     fn take(&self) -> Option<Thread> {
         // Relaxed: a hint; all words are looked at.
         let first = self.first.load(Ordering::Relaxed) as usize;
-        let taken = (0..WORDS).find_map(|n| self.take_of((first + n) % WORDS))?;
+        let mut words = (first..WORDS).chain(0..first);
+        let taken = words.find_map(|word| self.take_of(word))?;
         // Relaxed: a thread that reads counts of this number has seen them otherwise.
         _ = self
             .end

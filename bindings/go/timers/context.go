@@ -2,31 +2,32 @@ package timers
 
 import (
 	"context"
-	"sync/atomic"
+	"fmt"
 	"time"
 )
 
-// WithTimeout is context.WithTimeout by a timer of the wheel. A context that is derived from
-// it ends in a goroutine, so it may end a moment after the call that cancels its parent.
+// WithTimeout is WithDeadline with the deadline at the end of a duration from now.
 func (t *Timers) WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return t.WithDeadline(parent, time.Now().Add(d))
 }
 
-// WithDeadline is context.WithDeadline by a timer of the wheel. If the wheel has no room
-// for the timer, it is context.WithDeadline itself.
+// WithDeadline is as context.WithDeadline. A context whose parent never ends, such as
+// context.Background, ends by a timer of the wheel. In other cases it is
+// context.WithDeadline itself: if the parent can end, as only package context can end a
+// context inside of the call that ends its parent; if the wheel has no room; before Go 1.21.
 func (t *Timers) WithDeadline(parent context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
-	if earlier, ok := parent.Deadline(); ok && earlier.Before(deadline) {
-		return context.WithCancel(parent)
-	}
-	inner, cancel := context.WithCancel(parent)
-	c := &timed{Context: inner, cancel: cancel, deadline: deadline}
 	left := time.Until(deadline)
-	if left <= 0 {
-		c.expire()
-		return c, cancel
+	if parent == nil || parent.Done() != nil || left <= 0 || !t.made() || endsBefore(parent, deadline) {
+		return context.WithDeadline(parent, deadline)
 	}
-	timer := t.AfterFunc(left, c.expire)
-	if timer.Err() != nil {
+	c := &timed{expiry: expiry{Context: parent, deadline: deadline}}
+	var cancel context.CancelFunc
+	c.Context, cancel = context.WithCancel(&c.expiry)
+	var timer *Timer
+	if c.expiry.child != nil {
+		timer = t.AfterFunc(left, c.expiry.end)
+	}
+	if timer == nil || timer.Err() != nil {
 		cancel()
 		return context.WithDeadline(parent, deadline)
 	}
@@ -36,49 +37,52 @@ func (t *Timers) WithDeadline(parent context.Context, deadline time.Time) (conte
 	}
 }
 
-// Why a context has ended. It is decided once.
-const (
-	undecided = iota
-	cancelled
-	expired
-)
+func endsBefore(parent context.Context, deadline time.Time) bool {
+	earlier, ok := parent.Deadline()
+	return ok && earlier.Before(deadline)
+}
 
-// timed is a context with a deadline. The one inside knows when the parent ends.
+// timed is a context of package context, inside, whose parent is an expiry. So package
+// context ends its children, without a goroutine.
 type timed struct {
 	context.Context
-	cancel   context.CancelFunc
+	expiry expiry
+}
+
+func (c *timed) String() string {
+	parent := fmt.Sprintf("%T", c.expiry.Context)
+	if named, ok := c.expiry.Context.(fmt.Stringer); ok {
+		parent = named.String()
+	}
+	return fmt.Sprintf("%s.WithDeadline(%v [%v])",
+		parent, c.expiry.deadline, time.Until(c.expiry.deadline))
+}
+
+// expiry is a context that ends one child, by a deadline. Around it is a context that never
+// ends.
+type expiry struct {
+	context.Context
 	deadline time.Time
-	why      atomic.Int32
+	child    func()
+	err      error
 }
 
-func (c *timed) expire() {
-	if c.Err() == nil {
-		c.why.CompareAndSwap(undecided, expired)
-	}
-	c.cancel()
+// open is the channel of every expiry: its only child waits for its function instead.
+var open = make(chan struct{})
+
+func (e *expiry) Done() <-chan struct{}       { return open }
+func (e *expiry) Deadline() (time.Time, bool) { return e.deadline, true }
+func (e *expiry) Err() error                  { return e.err }
+
+// AfterFunc is what package context calls, from Go 1.21 on, in place of a goroutine. Without
+// the child to hold it, nothing holds the function either.
+func (e *expiry) AfterFunc(end func()) func() bool {
+	e.child = end
+	return func() bool { return true }
 }
 
-func (c *timed) Deadline() (time.Time, bool) {
-	return c.deadline, true
-}
-
-func (c *timed) Err() error {
-	err := c.Context.Err()
-	if err == nil {
-		return nil
-	}
-	c.why.CompareAndSwap(undecided, cancelled)
-	if c.why.Load() == expired {
-		return context.DeadlineExceeded
-	}
-	return err
-}
-
-// Value hides the context inside from the children: they would take over its error.
-func (c *timed) Value(key any) any {
-	value := c.Context.Value(key)
-	if value == any(c.Context) {
-		return nil
-	}
-	return value
+// end runs once at most, and the child reads err in it.
+func (e *expiry) end() {
+	e.err = context.DeadlineExceeded
+	e.child()
 }

@@ -2,6 +2,9 @@ package timers
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +64,96 @@ func TestCancelStopsTheTimer(t *testing.T) {
 			t.Fatal(stats.Pending, err)
 		}
 	}
+}
+
+// The deadline of a context of the wheel, of one below a parent that can end, and of one
+// below both.
+func each(timers *Timers, check func(name string, parent context.Context, cancel context.CancelFunc)) {
+	parent, cancel := context.WithCancel(context.Background())
+	check("cancel", parent, cancel)
+	parent, cancel = timers.WithTimeout(context.Background(), time.Hour)
+	check("timeout", parent, cancel)
+	parent, cancel = timers.WithTimeout(context.WithValue(parent, key{}, 1), time.Minute)
+	check("timeout in timeout", context.WithValue(parent, key{}, 2), cancel)
+}
+
+func TestCancelEndsTheChildrenBeforeItReturns(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	each(timers, func(name string, parent context.Context, cancel context.CancelFunc) {
+		ctx, stop := timers.WithTimeout(parent, time.Second)
+		child, stopChild := context.WithCancel(context.WithValue(ctx, key{}, 3))
+		grandchild, stopGrandchild := timers.WithTimeout(child, time.Millisecond*900)
+		cancel()
+		for i, ended := range []context.Context{parent, ctx, child, grandchild} {
+			if ended.Err() != context.Canceled || context.Cause(ended) != context.Canceled {
+				t.Errorf("%s: context %d: %v", name, i, ended.Err())
+			}
+			select {
+			case <-ended.Done():
+			default:
+				t.Errorf("%s: context %d is not done", name, i)
+			}
+		}
+		stopGrandchild()
+		stopChild()
+		stop()
+	})
+}
+
+func TestAContextTakesNoGoroutine(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	time.Sleep(10 * time.Millisecond)
+	before := runtime.NumGoroutine()
+	each(timers, func(name string, parent context.Context, cancel context.CancelFunc) {
+		for i := 0; i < 100; i++ {
+			ctx, stop := timers.WithTimeout(parent, time.Hour)
+			child, stopChild := context.WithCancel(context.WithValue(ctx, key{}, i))
+			defer stop()
+			defer stopChild()
+			_ = child
+		}
+		if n := runtime.NumGoroutine(); n > before+10 {
+			t.Errorf("%s: %d goroutines", name, n-before)
+		}
+		cancel()
+	})
+}
+
+// Also while the deadline ends it.
+func TestAContextIsPrinted(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	for i := 0; i < 100; i++ {
+		value := context.WithValue(context.Background(), key{}, "v")
+		ctx, cancel := timers.WithTimeout(value, time.Millisecond)
+		child, cancelChild := context.WithCancel(ctx)
+		for ctx.Err() == nil {
+			text, below := fmt.Sprint(ctx), fmt.Sprintf("%+v", child)
+			if !strings.HasPrefix(text, fmt.Sprint(value)+".WithDeadline(") ||
+				!strings.HasPrefix(below, fmt.Sprint(value)+".WithDeadline(") ||
+				!strings.HasSuffix(below, ".WithCancel") {
+				t.Fatal(text, below)
+			}
+		}
+		ends(t, child, context.DeadlineExceeded)
+		cancelChild()
+		cancel()
+	}
+	type plain struct{ context.Context }
+	ctx, cancel := timers.WithTimeout(plain{context.Background()}, time.Hour)
+	defer cancel()
+	if text := fmt.Sprint(ctx); !strings.HasPrefix(text, "timers.plain.WithDeadline(") {
+		t.Error(text)
+	}
+}
+
+func TestThereIsNoContextWithoutAParent(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	defer func() {
+		if recover() == nil {
+			t.Error("nil is a parent")
+		}
+	}()
+	timers.WithTimeout(nil, time.Hour) //lint:ignore SA1012 as in package context
 }
 
 func TestTheParentEndsAContext(t *testing.T) {

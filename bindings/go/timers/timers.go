@@ -1,5 +1,13 @@
-// Package timers calls functions and ends contexts, as packages time and context do, over
-// a wheel.
+// Package timers has the timers of package time, and deadlines of contexts, over a wheel.
+//
+// The channel of a timer or a ticker has the rules of Go 1.23, whatever the version: once
+// Stop or Reset has returned, it gives no value from before. It has room for one time, so
+// that cap of it is 1. The wheel refers to what is pending: a timer that nobody stops
+// stays until its time, and a ticker until Stop or Close.
+//
+// As in package time, these panic: a call of a Timer or a Ticker that is nil, Stop and
+// Reset of a Timer that nothing has made, Reset of such a Ticker, and a ticker whose period
+// is zero or less.
 //
 // A call into C costs more than a timer. So arming and stopping touch memory of Go's only:
 // what has changed crosses into C at most a millisecond later, many timers in one call. A
@@ -34,6 +42,7 @@ type Timers struct {
 	wheel   *hwheel.Wheel
 	begin   time.Time
 	beginNs uint64 // on the wheel's clock
+	closed  chan struct{}
 	crossed *time.Timer
 	planned atomic.Bool // crossed runs soon
 	limit   int64       // on pending timers, 0 for none
@@ -48,7 +57,8 @@ type shard struct {
 	slots   []slot
 	free    []uint32 // slots without an owner
 	changed []uint32 // slots that C does not know yet
-	crossed uint64   // when they did last
+	closed  bool
+	crossed uint64 // when they did last
 	arm     changes
 	disarm  changes
 	_       [64]byte
@@ -69,14 +79,30 @@ type changes struct {
 	errs    []error
 }
 
-// Timer is a function that is called later. Timers.AfterFunc makes it; one that it has not
-// made, such as a copy of a pending one, is not pending.
+// Timer calls a function, or sends the time on a channel, once. AfterFunc and NewTimer make
+// it; a copy of a pending one is not pending.
 type Timer struct {
+	C        <-chan time.Time // nil after AfterFunc
 	shard    *shard
 	call     func()
 	deadline uint64 // on the wheel's clock
+	period   uint64 // of a ticker
 	slot     uint32 // its own while it is pending
-	err      error
+	failed   failure
+	sends    bool // call sends on C, at once
+}
+
+// failure is why a timer is not armed.
+type failure uint16
+
+const wheelClosed failure = 1<<16 - 1 // others are numbers of the system
+
+func reason(err error) failure {
+	var number syscall.Errno
+	if errors.As(err, &number) {
+		return failure(number)
+	}
+	return wheelClosed
 }
 
 // New makes timers with a wheel of their own, which a goroutine drives until Close. The
@@ -91,7 +117,7 @@ func New(options hwheel.Options) (*Timers, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Timers{wheel: wheel, limit: limit}
+	t := &Timers{wheel: wheel, limit: limit, closed: make(chan struct{})}
 	if t.begin, t.beginNs, err = together(wheel.Now); err != nil {
 		wheel.Close()
 		return nil, err
@@ -147,8 +173,8 @@ func (t *Timers) Stats() (hwheel.Stats, error) {
 	return t.wheel.Stats()
 }
 
-// Close frees the wheel. What is pending is not called, and no context ends by its
-// deadline. A second Close does nothing.
+// Close frees the wheel. What is pending is not called and not sent, and no context ends by
+// its deadline. A second Close does nothing.
 func (t *Timers) Close() error {
 	if !t.made() {
 		return nil
@@ -159,40 +185,173 @@ func (t *Timers) Close() error {
 		s.Lock()
 		for j := range s.slots {
 			if owner := s.slots[j].owner; owner != nil {
-				owner.err = hwheel.ErrClosed
+				owner.failed = wheelClosed
 			}
 		}
 		s.slots, s.free, s.changed = nil, nil, nil
+		if i == 0 && !s.closed {
+			close(t.closed)
+		}
+		s.closed = true
 		s.Unlock()
 	}
 	return err
 }
 
-// AfterFunc calls f in a goroutine of its own after the duration, at once if that is zero
-// or less, as in package time. A timer that the wheel has no room for is not pending, and
-// its Err says why.
+// AfterFunc calls f in a goroutine of its own after the duration, as in package time. If
+// that is zero or less, f is called at the next tick. A timer that the wheel has no room
+// for is not pending, and its Err says why.
 func (t *Timers) AfterFunc(d time.Duration, f func()) *Timer {
-	if !t.made() {
-		return &Timer{}
-	}
-	// The stacks of two goroutines differ: so they choose.
-	var here byte
-	timer := &Timer{shard: &t.shards[uintptr(unsafe.Pointer(&here))>>12%shards], call: f}
-	timer.Reset(d)
+	timer := &Timer{call: f}
+	t.start(timer, d)
 	return timer
 }
 
-// Stop prevents the call. True if the timer was pending; false if the call has begun, or
-// the timer was stopped.
+// NewTimer sends the time on the channel C after the duration, as in package time. If that
+// is zero or less, it is there when NewTimer returns. Err says whether the wheel had no
+// room for the timer.
+func (t *Timers) NewTimer(d time.Duration) *Timer {
+	timer := new(Timer)
+	timer.channel()
+	t.start(timer, d)
+	return timer
+}
+
+// After returns a channel that gives the time after the duration, as in package time. If
+// the wheel has no room, it is time.After itself.
+func (t *Timers) After(d time.Duration) <-chan time.Time {
+	if timer := t.NewTimer(d); timer.Err() == nil {
+		return timer.C
+	}
+	return time.After(d)
+}
+
+// Sleep returns after the duration, as in package time: at once if that is zero or less.
+// It keeps the duration even if the timers are closed meanwhile.
+func (t *Timers) Sleep(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	end := time.Now().Add(d)
+	if timer := t.NewTimer(d); timer.Err() == nil {
+		select {
+		case <-timer.C:
+			return
+		case <-t.closed:
+		}
+	}
+	time.Sleep(time.Until(end))
+}
+
+// Ticker sends the time on the channel C again and again. NewTicker makes it.
+type Ticker struct {
+	C     <-chan time.Time
+	timer Timer
+}
+
+// NewTicker sends the time on the channel C after each period, as in package time. It drops
+// ticks for a slow receiver, and does not drift. Err says whether the wheel had no room for
+// it.
+func (t *Timers) NewTicker(d time.Duration) *Ticker {
+	if d <= 0 {
+		panic("timers: non-positive interval for NewTicker")
+	}
+	ticker := new(Ticker)
+	ticker.timer.channel()
+	ticker.timer.period = uint64(d)
+	ticker.C = ticker.timer.C
+	t.start(&ticker.timer, d)
+	return ticker
+}
+
+// Tick returns the channel of a ticker that nobody can stop, as in package time: nil for a
+// period of zero or less. If the wheel has no room, it is time.Tick itself.
+func (t *Timers) Tick(d time.Duration) <-chan time.Time {
+	if d <= 0 {
+		return nil
+	}
+	if ticker := t.NewTicker(d); ticker.Err() == nil {
+		return ticker.C
+	}
+	return time.Tick(d)
+}
+
+// Stop ends the ticks, and does not close the channel.
+func (t *Ticker) Stop() {
+	if t.timer.made() {
+		t.timer.Stop()
+	}
+}
+
+// Reset changes the period, which begins now.
+func (t *Ticker) Reset(d time.Duration) {
+	if d <= 0 {
+		panic("timers: non-positive interval for Ticker.Reset")
+	}
+	t.timer.reset(d, uint64(d))
+}
+
+// Err says why the ticker is not armed, as that of a Timer.
+func (t *Ticker) Err() error {
+	return t.timer.Err()
+}
+
+// channel makes the timer one that sends.
+func (t *Timer) channel() {
+	c := make(chan time.Time, 1)
+	t.C, t.sends = c, true
+	t.call = func() {
+		select {
+		case c <- time.Now():
+		default: // The receiver is slow.
+		}
+	}
+}
+
+// start arms a new timer.
+func (t *Timers) start(timer *Timer, d time.Duration) {
+	if !t.made() {
+		timer.failed = wheelClosed
+		return
+	}
+	// The stacks of two goroutines differ: so they choose.
+	var here byte
+	timer.shard = &t.shards[uintptr(unsafe.Pointer(&here))>>12%shards]
+	timer.reset(d, timer.period)
+}
+
+// made says whether something has made the timer, with a wheel or without.
+func (t *Timer) made() bool {
+	return t.shard != nil || t.failed != 0
+}
+
+// drain takes a time out of the channel. The caller holds the lock, so none follows.
+func (t *Timer) drain() bool {
+	if t.sends {
+		select {
+		case <-t.C:
+			return true
+		default:
+		}
+	}
+	return false
+}
+
+// Stop prevents the call, or the time on the channel. True if it does; false if the call
+// has begun, the time was received, or the timer was stopped.
 func (t *Timer) Stop() bool {
-	if t == nil || t.shard == nil {
-		return false
+	if !t.made() {
+		panic("timers: Stop called on uninitialized Timer")
 	}
 	s := t.shard
+	if s == nil {
+		return false
+	}
 	s.Lock()
 	defer s.Unlock()
+	was := t.drain()
 	if !s.pending(t) {
-		return false
+		return was
 	}
 	s.release(t)
 	var now uint64
@@ -203,16 +362,26 @@ func (t *Timer) Stop() bool {
 	return true
 }
 
-// Reset calls f after the duration from now instead. True if the timer was pending. It may
-// also be used after the call.
+// Reset begins anew with the duration. True if it replaces a call or a time that was still
+// to come, as Stop. It may also be used afterwards.
 func (t *Timer) Reset(d time.Duration) bool {
-	if t == nil || t.shard == nil {
+	if !t.made() {
+		panic("timers: Reset called on uninitialized Timer")
+	}
+	return t.reset(d, 0)
+}
+
+func (t *Timer) reset(d time.Duration, period uint64) bool {
+	if !t.made() {
+		panic("timers: Reset called on uninitialized Ticker")
+	}
+	s := t.shard
+	if s == nil {
 		return false
 	}
 	if d < 0 {
 		d = 0
 	}
-	s := t.shard
 	now := s.timers.now()
 	deadline := now + uint64(d)
 	if deadline > never {
@@ -221,9 +390,17 @@ func (t *Timer) Reset(d time.Duration) bool {
 	s.Lock()
 	defer s.Unlock()
 	was := s.pending(t)
-	if !was {
-		if t.err = s.own(t); t.err != nil {
-			return false
+	if t.sends {
+		was = t.drain() || was
+		t.period = period
+		if d == 0 {
+			s.sendNow(t)
+			return was
+		}
+	}
+	if !s.pending(t) {
+		if t.failed = s.own(t); t.failed != 0 {
+			return was
 		}
 	}
 	t.deadline = deadline
@@ -234,12 +411,19 @@ func (t *Timer) Reset(d time.Duration) bool {
 // Err says why the timer could not be armed: hwheel.ErrClosed, ENOSPC or ENOMEM. It is nil
 // if the timer was armed.
 func (t *Timer) Err() error {
-	if t == nil || t.shard == nil {
+	s := t.shard
+	if s == nil {
 		return hwheel.ErrClosed
 	}
-	t.shard.Lock()
-	defer t.shard.Unlock()
-	return t.err
+	s.Lock()
+	defer s.Unlock()
+	switch t.failed {
+	case 0:
+		return nil
+	case wheelClosed:
+		return hwheel.ErrClosed
+	}
+	return hwheel.Error(t.failed)
 }
 
 // now is the time on the wheel's clock; at most some microseconds ahead, never behind.
@@ -252,15 +436,28 @@ func (s *shard) pending(t *Timer) bool {
 	return t.slot < uint32(len(s.slots)) && s.slots[t.slot].owner == t
 }
 
+// sendNow sends without the wheel.
+func (s *shard) sendNow(t *Timer) {
+	if s.pending(t) {
+		s.release(t)
+		s.change(t.slot, never, s.timers.now())
+	}
+	if t.failed = 0; s.closed {
+		t.failed = wheelClosed
+		return
+	}
+	t.call()
+}
+
 // own gives the timer a slot.
-func (s *shard) own(t *Timer) error {
+func (s *shard) own(t *Timer) failure {
 	if t.call == nil {
-		return hwheel.Error(syscall.EINVAL)
+		return failure(syscall.EINVAL)
 	}
 	timers := s.timers
 	if timers.limit > 0 && timers.pending.Add(1) > timers.limit {
 		timers.pending.Add(-1)
-		return hwheel.Error(syscall.ENOSPC)
+		return failure(syscall.ENOSPC)
 	}
 	if n := len(s.free); n > 0 {
 		t.slot, s.free = s.free[n-1], s.free[:n-1]
@@ -271,12 +468,12 @@ func (s *shard) own(t *Timer) error {
 		handle, err := timers.wheel.Setup(uint64(n)*shards + shard)
 		if err != nil {
 			timers.uncount()
-			return err
+			return reason(err)
 		}
 		t.slot, s.slots = n, append(s.slots, slot{handle: handle})
 	}
 	s.slots[t.slot].owner = t
-	return nil
+	return 0
 }
 
 // release takes the slot of a timer that is no longer pending.
@@ -369,8 +566,8 @@ func (c *changes) clear() {
 	c.slots, c.handles, c.times, c.errs = c.slots[:0], c.handles[:0], c.times[:0], c.errs[:0]
 }
 
-// due calls the functions of a batch. A slot may have another owner than when C took the
-// event, or its owner another deadline: it is not called before that.
+// due calls the functions of a batch, and sends times. A slot may have another owner than
+// when C took the event, or its owner another deadline: it is not called before that.
 func (t *Timers) due(events []hwheel.Event) {
 	now := t.now()
 	for i := range events {
@@ -378,10 +575,28 @@ func (t *Timers) due(events []hwheel.Event) {
 		s.Lock()
 		if n < uint32(len(s.slots)) {
 			if owner := s.slots[n].owner; owner != nil && owner.deadline <= now {
-				s.release(owner)
-				go owner.call()
+				s.fire(owner, now)
 			}
 		}
 		s.Unlock()
+	}
+}
+
+func (s *shard) fire(t *Timer, now uint64) {
+	if t.period != 0 {
+		// The next of its times that is to come.
+		t.deadline += t.period * (1 + (now-t.deadline)/t.period)
+		if t.deadline > never {
+			t.deadline = never
+		}
+		s.change(t.slot, t.deadline-now, now)
+		t.call()
+		return
+	}
+	s.release(t)
+	if t.sends {
+		t.call()
+	} else {
+		go t.call()
 	}
 }

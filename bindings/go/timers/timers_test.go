@@ -96,15 +96,205 @@ func TestAFunctionArmsTheNext(t *testing.T) {
 	receive(t, done)
 }
 
-func TestZeroOrLessIsAtOnce(t *testing.T) {
-	timers := create(t, hwheel.Options{})
+// A function is called at the next tick. What is received is there at once.
+func TestATimeThatHasPassed(t *testing.T) {
+	timers := create(t, hwheel.Options{Tick: 200 * time.Millisecond})
 	for _, d := range []time.Duration{0, -1, -1 << 63} {
 		c, begin := make(chan time.Duration, 1), time.Now()
 		timers.AfterFunc(d, func() { c <- time.Since(begin) })
 		if took := receive(t, c); took > 10*time.Second {
 			t.Errorf("%v took %v", d, took)
 		}
+		timer := timers.NewTimer(d)
+		for i := 0; i < 2; i++ {
+			now(t, timer.C)
+			if timer.Reset(d) {
+				t.Error("it was pending")
+			}
+		}
+		if !timer.Reset(d) || !timer.Stop() {
+			t.Error("nobody has received, and it is not pending")
+		}
+		silent(t, timer.C)
+		timer.Reset(time.Hour)
+		if !timer.Reset(d) {
+			t.Error("it was not pending")
+		}
+		now(t, timer.C)
+		now(t, timers.After(d))
+		begin = time.Now()
+		timers.Sleep(d)
+		if took := time.Since(begin); took > 100*time.Millisecond {
+			t.Error("Sleep took", took)
+		}
 	}
+}
+
+func now(t *testing.T, c <-chan time.Time) {
+	t.Helper()
+	select {
+	case <-c:
+	default:
+		t.Error("no time in the channel")
+	}
+}
+
+func silent(t *testing.T, c <-chan time.Time) {
+	t.Helper()
+	select {
+	case <-c:
+		t.Error("a time in the channel")
+	default:
+	}
+}
+
+func TestChannels(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	begin := time.Now()
+	timer := timers.NewTimer(20 * time.Millisecond)
+	if at := <-timer.C; at.Before(begin.Add(20*time.Millisecond)) || timer.Stop() {
+		t.Error("early:", at.Sub(begin))
+	}
+	if at := <-timers.After(5 * time.Millisecond); at.Before(begin.Add(25 * time.Millisecond)) {
+		t.Error("early:", at.Sub(begin))
+	}
+	// Nothing from before Stop and Reset.
+	for i := 0; i < 3; i++ {
+		timer.Reset(time.Millisecond)
+		time.Sleep(30 * time.Millisecond)
+		if !timer.Stop() || timer.Stop() {
+			t.Error("it was not pending, or stopped twice")
+		}
+		silent(t, timer.C)
+		timer.Reset(time.Millisecond)
+		time.Sleep(30 * time.Millisecond)
+		if !timer.Reset(time.Hour) {
+			t.Error("it was not pending")
+		}
+		silent(t, timer.C)
+	}
+	begin = time.Now()
+	timers.Sleep(10 * time.Millisecond)
+	if took := time.Since(begin); took < 10*time.Millisecond {
+		t.Error("slept", took)
+	}
+}
+
+func TestTicker(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	begin := time.Now()
+	ticker := timers.NewTicker(10 * time.Millisecond)
+	for i := 1; i <= 20; i++ {
+		at := (<-ticker.C).Sub(begin)
+		if at < time.Duration(i)*10*time.Millisecond {
+			t.Errorf("tick %d at %v", i, at)
+		}
+	}
+	// Ticks that nobody takes are dropped, and the rhythm stays.
+	time.Sleep(time.Until(begin.Add(305 * time.Millisecond)))
+	<-ticker.C
+	if at := (<-ticker.C).Sub(begin); at < 310*time.Millisecond {
+		t.Error("a tick of before, at", at)
+	}
+	ticker.Reset(time.Hour)
+	silent(t, ticker.C)
+	ticker.Reset(time.Millisecond)
+	<-ticker.C
+	<-ticker.C
+	ticker.Stop()
+	silent(t, ticker.C)
+	time.Sleep(20 * time.Millisecond)
+	silent(t, ticker.C)
+	if timers.Tick(0) != nil || timers.Tick(-1) != nil {
+		t.Error("a period of zero")
+	}
+	<-timers.Tick(time.Microsecond)
+	if far := timers.NewTicker(1<<63 - 1); far.Err() != nil {
+		t.Error(far.Err())
+	}
+}
+
+// A nil timer is an error of the program, as are these in package time.
+func TestPanics(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	for i, call := range []func(){
+		func() { new(Timer).Stop() }, func() { new(Timer).Reset(1) },
+		func() { (*Timer)(nil).Stop() }, func() { (*Timer)(nil).Reset(1) },
+		func() { timers.NewTicker(0) }, func() { timers.NewTicker(-1) },
+		func() { timers.NewTicker(1).Reset(0) }, func() { new(Ticker).Reset(1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("call %d does not panic", i)
+				}
+			}()
+			call()
+		}()
+	}
+	new(Ticker).Stop()
+	if err := new(Timer).Err(); !errors.Is(err, hwheel.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestChannelsWithoutRoom(t *testing.T) {
+	for _, timers := range []*Timers{nil, create(t, hwheel.Options{MaxTimers: 1}), create(t, hwheel.Options{})} {
+		timers.AfterFunc(time.Hour, func() {})
+		if timers != nil && timers.limit == 0 {
+			timers.Close()
+		}
+		timer, ticker := timers.NewTimer(time.Millisecond), timers.NewTicker(time.Millisecond)
+		if timer.Err() == nil || timer.Stop() || ticker.Err() == nil {
+			t.Error("armed without room")
+		}
+		ticker.Stop()
+		<-timers.After(time.Millisecond)
+		<-timers.Tick(time.Millisecond)
+		timers.Sleep(time.Millisecond)
+		timer.Reset(0)
+	}
+}
+
+// Sleep keeps its duration.
+func TestCloseDuringSleep(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	begin, slept := time.Now(), make(chan time.Duration, 1)
+	go func() {
+		timers.Sleep(100 * time.Millisecond)
+		slept <- time.Since(begin)
+	}()
+	time.Sleep(20 * time.Millisecond)
+	timers.Close()
+	timers.Close()
+	if took := receive(t, slept); took < 100*time.Millisecond {
+		t.Error("slept", took)
+	}
+}
+
+func TestGoroutinesThatUseAChannel(t *testing.T) {
+	timers := create(t, hwheel.Options{})
+	var all sync.WaitGroup
+	for g := 0; g < 100; g++ {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for i := 0; i < 100; i++ {
+				one, two := timers.NewTimer(time.Millisecond), timers.NewTimer(time.Millisecond)
+				other := two
+				select {
+				case <-one.C:
+				case <-two.C:
+					other = one
+				}
+				if i%2 == 0 && !other.Stop() || i%2 == 1 && !other.Reset(time.Hour) {
+					t.Error("nobody has received, and it is not pending")
+				}
+				other.Stop()
+			}
+		}()
+	}
+	all.Wait()
 }
 
 // As TestStop of package time.
@@ -256,10 +446,6 @@ func TestWhatWasNotMade(t *testing.T) {
 			t.Error("timers that New has not made have a wheel:", err)
 		}
 	}
-	var none Timer
-	if none.Stop() || none.Reset(0) || !errors.Is(none.Err(), hwheel.ErrClosed) {
-		t.Error("pending without a wheel:", none.Err())
-	}
 }
 
 // A copy of a timer does not take its slot away, which others own later.
@@ -326,6 +512,15 @@ func TestClose(t *testing.T) {
 		go func() {
 			defer users.Done()
 			for timers.AfterFunc(time.Hour, func() {}).Err() == nil {
+				timer, ticker := timers.NewTimer(time.Millisecond), timers.NewTicker(1)
+				_, cancel := timers.WithTimeout(context.Background(), time.Millisecond)
+				timers.Sleep(time.Microsecond)
+				<-timers.After(0)
+				timer.Reset(0)
+				ticker.Reset(time.Hour)
+				timer.Stop()
+				ticker.Stop()
+				cancel()
 			}
 		}()
 	}

@@ -102,6 +102,61 @@ class NettyTest {
         check(System.nanoTime() - begin < 20_000_000_000L);
     }
 
+    /** Newer versions of Netty have a method for it. */
+    static void aCancelledTaskIsTold() throws Exception {
+        try {
+            TimerTask.class.getMethod("cancelled", Timeout.class);
+        } catch (NoSuchMethodException e) {
+            System.out.println("cancelled: not tested, as this Netty's tasks have no such method");
+            return;
+        }
+        List<Timeout> cancelled = new ArrayList<>();
+        class Told implements TimerTask {
+            @Override
+            public void run(Timeout timeout) {}
+
+            public void cancelled(Timeout timeout) {
+                cancelled.add(timeout);
+                throw new IllegalStateException("of the task");
+            }
+        }
+
+        WheelTimer timer = new WheelTimer();
+        BlockingQueue<Throwable> thrown = new LinkedBlockingQueue<>();
+        Thread.setDefaultUncaughtExceptionHandler((thread, error) -> thrown.add(error));
+        Timeout timeout = timer.newTimeout(new Told(), 1, TimeUnit.MINUTES);
+        check(timeout.cancel() && !timeout.cancel());
+        WheelTest.equal(cancelled, List.of(timeout));
+        WheelTest.equal(thrown.take().getMessage(), "of the task");
+        Timeout expires = timer.newTimeout(new Told(), 0, TimeUnit.MINUTES);
+        TimersTest.until(expires::isExpired);
+        timer.newTimeout(new Told(), 1, TimeUnit.MINUTES);
+        check(!expires.cancel());
+        WheelTest.equal(timer.stop().size(), 1);
+        WheelTest.equal(cancelled.size(), 1);
+        Thread.setDefaultUncaughtExceptionHandler(null);
+        System.out.println("cancelled: 1 test passed");
+    }
+
+    static void anotherThreadAndAnExecutor() throws Exception {
+        BlockingQueue<Thread> ran = new LinkedBlockingQueue<>();
+        Thread[] driver = new Thread[1];
+        WheelTimer timer = new WheelTimer(new Options(Clock.MONOTONIC),
+                run -> driver[0] = new Thread(run, "mine"),
+                run -> new Thread(run, "runs tasks").start());
+        timer.newTimeout(t -> ran.add(Thread.currentThread()), 1, TimeUnit.MILLISECONDS);
+        WheelTest.equal(ran.poll(20, TimeUnit.SECONDS).getName(), "runs tasks");
+        check(driver[0].isAlive());
+        timer.stop();
+        check(!driver[0].isAlive());
+        try {
+            new WheelTimer(new Options(Clock.MONOTONIC), run -> null, Runnable::run);
+            throw new AssertionError("a timer without a thread");
+        } catch (IllegalStateException e) {
+            WheelTest.equal(e.getMessage(), "the factory makes no thread");
+        }
+    }
+
     static void aTaskArmsTheNext() throws Exception {
         Timer timer = new WheelTimer();
         AtomicInteger left = new AtomicInteger(20);
@@ -198,10 +253,12 @@ class NettyTest {
         aTaskCannotStopItsTimer();
         stopEndsATaskThatWaits();
         aTaskArmsTheNext();
+        aCancelledTaskIsTold();
+        anotherThreadAndAnExecutor();
         delaysAreKept();
         delaysOfAnyLength();
         aLimitRejects();
         anExceptionDoesNotStopTheTimer();
-        System.out.println("Netty's timer: 11 tests passed");
+        System.out.println("Netty's timer: 12 tests passed");
     }
 }

@@ -4,23 +4,33 @@ import hwheel.Timers;
 import hwheel.Wheel;
 import hwheel.Wheel.Clock;
 import hwheel.Wheel.Options;
+import hwheel.WheelExecutor;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
@@ -133,17 +143,392 @@ class TimersTest {
         }
     }
 
+    /** Neither one that refuses nor one whose threads all wait delays a future. */
     static void futuresEndWithoutTheExecutor() throws Exception {
-        Options options = new Options(Clock.MONOTONIC);
-        try (Timers timers = new Timers(options, task -> {
+        Executor[] bad = {task -> {
             throw new RejectedExecutionException();
-        })) {
-            timers.delay(MS).get(20, TimeUnit.SECONDS);
-            timers.completeOnTimeout(new CompletableFuture<>(), 1, MS).get(20, TimeUnit.SECONDS);
-            CompletableFuture<Void> late = timers.orTimeout(new CompletableFuture<>(), MS);
-            until(late::isCompletedExceptionally);
-            timers.delay(MS).get(20, TimeUnit.SECONDS);
+        }, task -> {}};
+        for (Executor executor : bad) {
+            try (Timers timers = new Timers(new Options(Clock.MONOTONIC), executor)) {
+                timers.driver().setUncaughtExceptionHandler((thread, error) -> {});
+                timers.schedule(NOTHING, MS);
+                timers.delay(MS).get(20, TimeUnit.SECONDS);
+                timers.completeOnTimeout(new CompletableFuture<>(), 1, MS)
+                        .get(20, TimeUnit.SECONDS);
+                CompletableFuture<Void> late = timers.orTimeout(new CompletableFuture<>(), MS);
+                until(late::isCompletedExceptionally);
+                timers.delay(MS).get(20, TimeUnit.SECONDS);
+            }
         }
+    }
+
+    /** In a process whose common pool has no threads. */
+    static void tasksRunWithoutACommonPool() throws Exception {
+        CountDownLatch never = new CountDownLatch(1);
+        ForkJoinPool.commonPool().execute(never::countDown);
+        check(Runtime.version().feature() > 17 || !never.await(50, TimeUnit.MILLISECONDS));
+        try (Timers timers = new Timers()) {
+            CountDownLatch runs = new CountDownLatch(2);
+            timers.schedule(runs::countDown, MS);
+            timers.delayedExecutor(MS).execute(runs::countDown);
+            timers.delay(MS).get(20, TimeUnit.SECONDS);
+            check(runs.await(20, TimeUnit.SECONDS));
+        }
+        System.out.println("no common pool: 1 test passed");
+    }
+
+    static void aTimeThatHasPassed() throws Exception {
+        Duration[] passed = {Duration.ZERO, Duration.ofNanos(-1), Duration.ofDays(-365 * 400)};
+        try (Timers timers = new Timers()) {
+            for (Duration time : passed) {
+                // A future is completed by the call.
+                check(timers.delay(time).isDone());
+                CompletableFuture<Integer> late = new CompletableFuture<>();
+                check(timers.orTimeout(late, time) == late);
+                try {
+                    late.getNow(1);
+                    throw new AssertionError("no timeout");
+                } catch (CompletionException e) {
+                    WheelTest.equal(e.getCause().getClass(), TimeoutException.class);
+                }
+                WheelTest.equal(timers.completeOnTimeout(new CompletableFuture<>(), "over", time)
+                        .getNow("no"), "over");
+                WheelTest.equal(timers.orTimeout(
+                        CompletableFuture.completedFuture("now"), time).get(), "now");
+                // A task runs at the next tick.
+                CountDownLatch runs = new CountDownLatch(3);
+                timers.schedule(runs::countDown, time);
+                timers.delayedExecutor(time).execute(runs::countDown);
+                timers.arm(new Timers.Task() {
+                    @Override
+                    protected void run() {
+                        runs.countDown();
+                    }
+                }, time.isZero() ? 0 : Long.MIN_VALUE);
+                check(runs.await(20, TimeUnit.SECONDS));
+            }
+            WheelTest.equal(timers.pending(), 0L);
+        }
+        Timers ended = new Timers();
+        ended.close();
+        closed(() -> ended.delay(Duration.ZERO));
+        closed(() -> ended.orTimeout(new CompletableFuture<>(), Duration.ZERO));
+        closed(() -> ended.delayedExecutor(MS).execute(NOTHING));
+    }
+
+    static void closed(Runnable call) {
+        try {
+            call.run();
+            throw new AssertionError("a closed wheel works");
+        } catch (IllegalStateException e) {
+            WheelTest.equal(e.getMessage(), "the wheel is closed");
+        }
+    }
+
+    static void aTimeThatIsTooLong() throws Exception {
+        Duration[] lengths = {Duration.ofDays(365 * 300), Duration.ofSeconds(Long.MAX_VALUE)};
+        try (Timers timers = new Timers();
+                Pool pool = new Pool(1)) {
+            for (Duration length : lengths) {
+                timers.schedule(() -> { throw new AssertionError("early"); }, length);
+                check(!timers.delay(length).isDone());
+                timers.completeOnTimeout(new CompletableFuture<>(), 1, length);
+            }
+            Thread.sleep(20);
+            WheelTest.equal(timers.pending(), 6L);
+            ScheduledFuture<?> far = pool.schedule(NOTHING, Long.MAX_VALUE, TimeUnit.DAYS);
+            ScheduledFuture<?> rare =
+                    pool.scheduleAtFixedRate(NOTHING, 1, Long.MAX_VALUE, TimeUnit.SECONDS);
+            check(far.getDelay(TimeUnit.DAYS) > 365 * 290 && far.compareTo(rare) > 0);
+            check(far.cancel(false) && rare.cancel(false));
+        }
+    }
+
+    static void aDelayedExecutorPassesFunctionsOn() throws Exception {
+        try (Timers timers = new Timers()) {
+            long begin = System.nanoTime();
+            Thread own = CompletableFuture.supplyAsync(Thread::currentThread,
+                    timers.delayedExecutor(MS.multipliedBy(20), run -> new Thread(run, "mine").start()))
+                    .get(20, TimeUnit.SECONDS);
+            check(own.getName().equals("mine") && System.nanoTime() - begin >= 20_000_000);
+            Executor later = timers.delayedExecutor(MS);
+            check(CompletableFuture.supplyAsync(Thread::currentThread, later)
+                    .get(20, TimeUnit.SECONDS) != timers.driver());
+            // An executor that refuses does not stop the others.
+            List<Throwable> thrown = new ArrayList<>();
+            timers.driver().setUncaughtExceptionHandler((thread, error) -> thrown.add(error));
+            timers.delayedExecutor(MS, run -> {
+                throw new RejectedExecutionException();
+            }).execute(NOTHING);
+            timers.delay(MS.multipliedBy(10)).get(20, TimeUnit.SECONDS);
+            WheelTest.equal(thrown.get(0).getClass(), RejectedExecutionException.class);
+        }
+    }
+
+    // The pool of threads.
+
+    /** Closed by try. */
+    static final class Pool extends WheelExecutor implements AutoCloseable {
+        Pool(int threads) {
+            super(threads);
+        }
+
+        @Override
+        public void close() {
+            shutdownNow();
+            try {
+                check(awaitTermination(20, TimeUnit.SECONDS));
+            } catch (InterruptedException e) {
+                throw new AssertionError(e);
+            }
+        }
+    }
+
+    static void aPoolRunsTasksAtARateAndWithADelay() throws Exception {
+        try (Pool pool = new Pool(2)) {
+            WheelTest.equal(pool.schedule(() -> "a", 3, TimeUnit.MILLISECONDS).get(), "a");
+            for (boolean rate : new boolean[] {true, false}) {
+                long begin = System.nanoTime();
+                AtomicInteger runs = new AtomicInteger();
+                CountDownLatch ten = new CountDownLatch(10);
+                Runnable slow = () -> {
+                    runs.incrementAndGet();
+                    ten.countDown();
+                    LockSupport.parkNanos(8_000_000);
+                };
+                ScheduledFuture<?> task = rate
+                        ? pool.scheduleAtFixedRate(slow, 5, 10, TimeUnit.MILLISECONDS)
+                        : pool.scheduleWithFixedDelay(slow, 5, 10, TimeUnit.MILLISECONDS);
+                check(ten.await(20, TimeUnit.SECONDS));
+                long took = System.nanoTime() - begin;
+                check(took >= (rate ? 95_000_000L : 5_000_000L + 9 * 18_000_000L));
+                check(task.cancel(false) && task.isCancelled() && !task.cancel(true));
+                until(() -> pool.getActiveCount() == 0);
+                int last = runs.get();
+                Thread.sleep(40);
+                WheelTest.equal(runs.get(), last);
+            }
+            // A rate makes up for what it has missed, one at a time.
+            long begin = System.nanoTime();
+            CountDownLatch ten = new CountDownLatch(10);
+            ScheduledFuture<?> task = pool.scheduleAtFixedRate(() -> {
+                if (ten.getCount() == 10) {
+                    LockSupport.parkNanos(100_000_000);
+                }
+                ten.countDown();
+            }, 0, 10, TimeUnit.MILLISECONDS);
+            check(ten.await(20, TimeUnit.SECONDS) && System.nanoTime() - begin >= 90_000_000);
+            task.cancel(false);
+            // An exception ends a series.
+            ScheduledFuture<?> fails = pool.scheduleAtFixedRate(() -> {
+                throw new IllegalStateException("of the task");
+            }, 0, 1, TimeUnit.MILLISECONDS);
+            try {
+                fails.get(20, TimeUnit.SECONDS);
+                throw new AssertionError("no exception");
+            } catch (ExecutionException e) {
+                WheelTest.equal(e.getCause().getMessage(), "of the task");
+            }
+        }
+    }
+
+    /** Also those of one tick. */
+    static void aPoolKeepsTheOrderOfTimes() throws Exception {
+        Options options = new Options(Clock.MONOTONIC).withTick(Duration.ofMillis(50));
+        WheelExecutor pool = new WheelExecutor(1, Executors.defaultThreadFactory(),
+                new ThreadPoolExecutor.AbortPolicy(), options);
+        List<Integer> order = Collections.synchronizedList(new ArrayList<>());
+        for (int i = 0; i < 500; i++) {
+            int number = i;
+            pool.schedule(() -> order.add(number), 20_000_000, TimeUnit.NANOSECONDS);
+        }
+        pool.shutdown();
+        check(pool.awaitTermination(20, TimeUnit.SECONDS));
+        WheelTest.equal(order.size(), 500);
+        for (int i = 0; i < 500; i++) {
+            WheelTest.equal((int) order.get(i), i);
+        }
+    }
+
+    /** Two policies, two kinds of tasks. */
+    static void theEndOfAPool() throws Exception {
+        for (int i = 0; i < 8; i++) {
+            boolean delayed = (i & 1) != 0;
+            boolean periodic = (i & 2) != 0;
+            boolean after = (i & 4) != 0;
+            WheelExecutor pool = new WheelExecutor(2);
+            if (!after) {
+                pool.setExecuteExistingDelayedTasksAfterShutdownPolicy(delayed);
+                pool.setContinueExistingPeriodicTasksAfterShutdownPolicy(periodic);
+            } else {
+                pool.setContinueExistingPeriodicTasksAfterShutdownPolicy(true);
+            }
+            AtomicInteger runs = new AtomicInteger();
+            ScheduledFuture<?> once = pool.schedule(NOTHING, 60, TimeUnit.MILLISECONDS);
+            ScheduledFuture<?> rate = pool.scheduleAtFixedRate(
+                    runs::incrementAndGet, 60, 1, TimeUnit.MILLISECONDS);
+            pool.shutdown();
+            pool.setExecuteExistingDelayedTasksAfterShutdownPolicy(delayed);
+            pool.setContinueExistingPeriodicTasksAfterShutdownPolicy(periodic);
+            try {
+                pool.schedule(NOTHING, 1, TimeUnit.MILLISECONDS);
+                throw new AssertionError("a pool that is shut down takes a task");
+            } catch (RejectedExecutionException e) {
+                // As it should be.
+            }
+            WheelTest.equal(once.isCancelled(), !delayed);
+            WheelTest.equal(rate.isCancelled(), !periodic);
+            if (periodic) {
+                until(() -> runs.get() > 3);
+                check(!pool.isTerminated() && rate.cancel(false));
+            }
+            check(pool.awaitTermination(20, TimeUnit.SECONDS) && pool.getQueue().isEmpty());
+            check(once.isDone());
+            WheelTest.equal(runs.get() > 0, periodic);
+        }
+        WheelExecutor pool = new WheelExecutor(1);
+        ScheduledFuture<?> waits = pool.schedule(NOTHING, 1, TimeUnit.HOURS);
+        ScheduledFuture<?> cancelled = pool.schedule(NOTHING, 1, TimeUnit.HOURS);
+        check(cancelled.cancel(false));
+        WheelTest.equal(pool.getQueue().size(), 1);
+        WheelTest.equal(pool.shutdownNow(), List.of(waits));
+        check(!waits.isDone() && pool.awaitTermination(20, TimeUnit.SECONDS));
+        // The wheel ends with the pool.
+        until(() -> Thread.getAllStackTraces().keySet().stream()
+                .noneMatch(thread -> thread.getName().equals("hwheel-timers")));
+        WheelTest.refuses(() -> new WheelExecutor(0));
+        WheelTest.refuses(() -> new WheelExecutor(-1));
+        try (Pool one = new Pool(1)) {
+            WheelTest.refuses(() -> one.setCorePoolSize(0));
+            WheelTest.refuses(() -> one.scheduleAtFixedRate(NOTHING, 1, 0, TimeUnit.DAYS));
+            WheelTest.refuses(() -> one.scheduleWithFixedDelay(NOTHING, 1, -1, TimeUnit.DAYS));
+            try (Timers timers = new Timers()) {
+                for (Runnable call : List.<Runnable>of(
+                        () -> one.execute(null), () -> one.schedule(NOTHING, 1, null),
+                        () -> one.scheduleAtFixedRate(null, 1, 1, TimeUnit.DAYS),
+                        () -> one.scheduleWithFixedDelay(NOTHING, 1, 1, null),
+                        () -> one.submit((Runnable) null), () -> timers.delay(null),
+                        () -> timers.schedule(null, MS), () -> timers.orTimeout(null, MS),
+                        () -> timers.delayedExecutor(null),
+                        () -> timers.delayedExecutor(MS, null),
+                        () -> timers.delayedExecutor(MS).execute(null))) {
+                    try {
+                        call.run();
+                        throw new AssertionError("null is taken");
+                    } catch (NullPointerException e) {
+                        // As it should be.
+                    }
+                }
+                WheelTest.equal(timers.pending(), 0L);
+            }
+        }
+    }
+
+    /** Each task runs, or is cancelled, or comes back; none is lost or doubled. */
+    static void threadsUseAPoolThatEnds() throws Exception {
+        for (int round = 0; round < 20; round++) {
+            WheelExecutor pool = new WheelExecutor(3);
+            pool.setExecuteExistingDelayedTasksAfterShutdownPolicy(round % 2 == 0);
+            AtomicInteger accepted = new AtomicInteger();
+            AtomicInteger runs = new AtomicInteger();
+            AtomicReference<Throwable> failed = new AtomicReference<>();
+            List<ScheduledFuture<?>> all = Collections.synchronizedList(new ArrayList<>());
+            List<Thread> threads = new ArrayList<>();
+            for (int t = 0; t < 4; t++) {
+                int number = t;
+                threads.add(new Thread(() -> {
+                    try {
+                        for (int i = 0; ; i++) {
+                            all.add(pool.schedule(runs::incrementAndGet,
+                                    (i * 31 + number) % 4000, TimeUnit.MICROSECONDS));
+                            accepted.incrementAndGet();
+                            if (!pool.schedule(NOTHING, 1, TimeUnit.HOURS).cancel(false)
+                                    && !pool.isShutdown()) {
+                                failed.set(new AssertionError("not pending"));
+                            }
+                            if (i % 50 == 0) {
+                                LockSupport.parkNanos(200_000);
+                            }
+                        }
+                    } catch (RejectedExecutionException e) {
+                        // The pool has ended.
+                    } catch (Throwable e) {
+                        failed.set(e);
+                    }
+                }));
+            }
+            threads.forEach(Thread::start);
+            Thread.sleep(30);
+            List<Runnable> left = round % 4 < 2 ? pool.shutdownNow() : List.of();
+            pool.shutdown();
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            check(pool.awaitTermination(20, TimeUnit.SECONDS));
+            if (failed.get() != null) {
+                throw new AssertionError(failed.get());
+            }
+            int open = 0;
+            int gone = 0;
+            for (ScheduledFuture<?> task : all) {
+                open += task.isDone() ? 0 : 1;
+                gone += task.isCancelled() ? 1 : 0;
+            }
+            long back = left.stream().filter(task -> !((ScheduledFuture<?>) task).isDone()).count();
+            WheelTest.equal((long) open, back);
+            WheelTest.equal(runs.get() + gone + open, accepted.get());
+        }
+    }
+
+    /** Where the Java machine has them. */
+    static void virtualThreads() throws Exception {
+        ThreadFactory virtual;
+        try {
+            Object builder = Thread.class.getMethod("ofVirtual").invoke(null);
+            virtual = (ThreadFactory) Class.forName("java.lang.Thread$Builder")
+                    .getMethod("factory").invoke(builder);
+        } catch (ReflectiveOperationException | UnsupportedOperationException e) {
+            System.out.println("virtual threads: not tested, as Java "
+                    + Runtime.version().feature() + " has none");
+            return;
+        }
+        List<Thread> threads = new ArrayList<>();
+        AtomicInteger ended = new AtomicInteger();
+        try (Timers timers = new Timers(new Options(Clock.MONOTONIC),
+                run -> virtual.newThread(run).start())) {
+            for (int i = 0; i < 2000; i++) {
+                int number = i;
+                Thread thread = virtual.newThread(() -> {
+                    timers.schedule(NOTHING, HOUR).cancel();
+                    timers.delay(Duration.ofMillis(number % 50)).join();
+                    try {
+                        timers.orTimeout(new CompletableFuture<>(), MS).join();
+                    } catch (CompletionException e) {
+                        ended.incrementAndGet();
+                    }
+                });
+                thread.start();
+                threads.add(thread);
+            }
+            for (Thread thread : threads) {
+                thread.join();
+            }
+            WheelTest.equal(ended.get(), 2000);
+            CompletableFuture<Thread> ran = new CompletableFuture<>();
+            timers.schedule(() -> ran.complete(Thread.currentThread()), MS);
+            check(ran.get(20, TimeUnit.SECONDS).getClass() != Thread.class);
+        }
+        WheelExecutor pool = new WheelExecutor(4, virtual);
+        CountDownLatch runs = new CountDownLatch(20);
+        pool.scheduleAtFixedRate(runs::countDown, 1, 1, TimeUnit.MILLISECONDS);
+        pool.scheduleWithFixedDelay(runs::countDown, 1, 1, TimeUnit.MILLISECONDS);
+        check(runs.await(20, TimeUnit.SECONDS));
+        check(pool.schedule(Thread::currentThread, 1, TimeUnit.MILLISECONDS).get().getClass()
+                != Thread.class);
+        pool.shutdown();
+        check(pool.awaitTermination(20, TimeUnit.SECONDS));
+        System.out.println("virtual threads of Java " + Runtime.version().feature()
+                + ": 1 test passed");
     }
 
     static void aCancelledTaskDoesNotRun() throws Exception {
@@ -272,10 +657,6 @@ class TimersTest {
         Options options = new Options(Clock.MONOTONIC);
         try (Timers timers = new Timers(options.withMaxTimers(2), Runnable::run);
                 Wheel wheel = new Wheel()) {
-            WheelTest.refuses(() -> timers.schedule(() -> {}, Duration.ofNanos(-1)));
-            WheelTest.refuses(() -> timers.delay(Duration.ofDays(-1)));
-            WheelTest.refuses(() -> timers.orTimeout(
-                    CompletableFuture.completedFuture(1), Duration.ofNanos(-1)));
             WheelTest.refuses(() -> new Timers(new Options(Clock.MANUAL), Runnable::run));
             WheelTest.refuses(() -> new Wheel(options.withTick(Duration.ofMillis(-1))));
             WheelTest.refuses(() -> wheel.setPeriod(1, Duration.ofNanos(-1)));
@@ -451,6 +832,7 @@ class TimersTest {
         AtomicBoolean done = new AtomicBoolean();
         Object[] kept = new Object[200_000];
         Thread greedy = new Thread(() -> {
+            LockSupport.parkNanos(1); // what it loads it has no memory for later
             while (!done.get()) {
                 int n = 0;
                 for (int size = 1 << 20; size >= 16; size /= 2) {
@@ -520,6 +902,8 @@ class TimersTest {
             switch (args[0]) {
                 case "heap" -> aFullHeapHarmsNoTask();
                 case "direct" -> timersWithoutADriverAreRefused();
+                case "pool" -> tasksRunWithoutACommonPool();
+                case "virtual" -> virtualThreads();
                 default -> throw new IllegalArgumentException(args[0]);
             }
             return;
@@ -539,6 +923,13 @@ class TimersTest {
         oneOfTwoWheelsArmsATask();
         theDriverOutlivesErrors();
         aThreadWithoutStackHarmsNoOther();
-        System.out.println("tasks and futures: 15 tests passed");
+        aTimeThatHasPassed();
+        aTimeThatIsTooLong();
+        aDelayedExecutorPassesFunctionsOn();
+        theEndOfAPool();
+        aPoolRunsTasksAtARateAndWithADelay();
+        aPoolKeepsTheOrderOfTimes();
+        threadsUseAPoolThatEnds();
+        System.out.println("tasks, futures and pools: 22 tests passed");
     }
 }

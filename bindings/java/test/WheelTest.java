@@ -144,8 +144,15 @@ class WheelTest {
             refuses(() -> wheel.advance(-1, new Events(1)));
             refuses(() -> new Wheel(new Options(Clock.MANUAL, -1, 0, 0, 0, 0)));
             equal(wheel.stats().pending(), 0);
-            equal(wheel.mod(timer, Duration.ofSeconds(Long.MAX_VALUE)), false);
+            equal(wheel.mod(timer, Duration.ofNanos(Wheel.NEVER)), false);
             equal(wheel.remaining(timer), Wheel.NEVER);
+            for (Duration longer : new Duration[] {
+                    Duration.ofNanos(Wheel.NEVER).plusNanos(1), Duration.ofDays(365 * 300),
+                    Duration.ofSeconds(Long.MAX_VALUE)}) {
+                refuses(() -> wheel.mod(timer, longer));
+                refuses(() -> wheel.once(longer, 1));
+                refuses(() -> wheel.await(longer));
+            }
         });
     }
 

@@ -101,10 +101,37 @@ local function number(self, result)
 	return result
 end
 
+-- Raises an error of the caller's: with the line from which this module was called.
+local here = debug.getinfo(1, "S").source
+local function refuse(words)
+	local level, frame = 2, nil
+	repeat
+		level = level + 1
+		frame = debug.getinfo(level, "S")
+	until not frame or frame.source ~= here and frame.what ~= "C"
+	error(words, level)
+end
+
+local function check(ok, words)
+	if not ok then refuse(words) end
+end
+
+-- The wheel of C, nil if it is closed.
+local function c(self)
+	check(type(self) == "table", "no wheel: call a method with a colon")
+	return self.wheel
+end
+
+-- A value as a Lua number; -1, which nothing takes, for what is none.
+local function plain(value)
+	return type(value) ~= "string" and tonumber(value) or -1
+end
+
 -- Where C writes a result. A call takes it away until it has read the result: in between
 -- the collector may run a finalizer that calls the wheel as well.
 local Out = ffi.typeof "uint64_t[1]"
 local function take(self)
+	c(self)
 	local out = self.out or Out()
 	self.out = false
 	out[0] = hwheel.NEVER
@@ -127,23 +154,23 @@ end
 local function u64(value)
 	if type(value) == "cdata" and not ffi.istype("uint64_t", value) then
 		if ffi.istype("int64_t", value) then
-			assert(value >= 0, "not a number from 0 to 2^64")
+			check(value >= 0, "not a number from 0 to 2^64")
 			return ffi.cast("uint64_t", value)
 		end
 		value = tonumber(value)
 	end
 	if type(value) == "number" then
 		if value == math.huge then return hwheel.NEVER end
-		assert(value >= 0 and value < 2^64, "not a number from 0 to 2^64")
+		check(value >= 0 and value < 2^64, "not a number from 0 to 2^64")
 		return ffi.cast("uint64_t", math.ceil(value))
 	end
-	assert(type(value) == "cdata", "not a number")
+	check(type(value) == "cdata", "not a number")
 	return value
 end
 
 -- A cookie, a key or a timer as uint64_t: rounded, it would be another one.
 local function integer(value)
-	assert((tonumber(value) or 0.5) % 1 == 0, "not an integer")
+	check((tonumber(value) or 0.5) % 1 == 0, "not an integer")
 	return u64(value)
 end
 
@@ -151,15 +178,17 @@ end
 -- library does not know are its own error.
 local function u32(value)
 	if not value then return 0 end
-	local n = type(value) ~= "string" and tonumber(value) or -1
-	assert(n >= 0 and n < 2^32 and n % 1 == 0, "not an integer from 0 to 2^32")
+	local n = plain(value)
+	check(n >= 0 and n < 2^32 and n % 1 == 0, "not an integer from 0 to 2^32")
 	return n
 end
 
 -- Makes sure that an array has room for n: C cannot.
 local function holds(array, kind, n)
-	assert(type(array) == "cdata" and ffi.istype(kind .. "[?]", array), "not an array of " .. kind)
-	assert(n >= 0 and n <= ffi.sizeof(array) / ffi.sizeof(kind), "the array is too short")
+	check(type(array) == "cdata" and ffi.istype(kind .. "[?]", array), "not an array of " .. kind)
+	n = plain(n)
+	check(n >= 0 and n % 1 == 0, "not a number of elements")
+	check(n <= ffi.sizeof(array) / ffi.sizeof(kind), "the array is too short")
 end
 
 local OPTIONS = {
@@ -172,12 +201,14 @@ local OPTIONS = {
 -- start_ns. close() frees it, or the collector after the last reference.
 function hwheel.new(options)
 	options = options or {}
+	check(type(options) == "table", "the options are not a table")
+	check(CLOCKS[options.clock or "monotonic"], "no such clock")
 	for name in pairs(options) do
-		assert(OPTIONS[name], "no option is called " .. tostring(name))
+		check(OPTIONS[name], "no option is called " .. tostring(name))
 	end
 	local o = ffi.new "struct hwheel_options"
 	o.size = ffi.sizeof(o)
-	o.clock = assert(CLOCKS[options.clock or "monotonic"], "no such clock")
+	o.clock = CLOCKS[options.clock or "monotonic"]
 	o.tick_ns = u64(options.tick_ns or 0)
 	o.levels = u32(options.levels)
 	o.slots = u32(options.slots)
@@ -202,6 +233,7 @@ end
 --- Room for n events, numbered from 0, with the members timer, cookie,
 -- deadline_ns, missed and flags.
 function hwheel.events(n)
+	check(plain(n) >= 0 and plain(n) < 2^26, "not a number of events")
 	return ffi.new("struct hwheel_event[?]", n)
 end
 -- Compiled code puts off making a short array that is rarely used, and LuaJIT 2.1 then makes
@@ -232,14 +264,14 @@ end
 --- Frees the wheel. Pending timers do not fire. The second call does nothing, and
 -- every other method fails.
 function Wheel:close()
-	if not self.wheel then return true end
+	if not c(self) then return true end
 	if interrupts() then
 		forget(self)
 		return true
 	end
-	local result = C.hwheel_destroy(self.wheel)
+	local result = C.hwheel_destroy(c(self))
 	if result < 0 then return failure(result) end
-	ffi.gc(self.wheel, nil)
+	ffi.gc(c(self), nil)
 	self.weak.closed = true
 	forget(self)
 	return true
@@ -248,20 +280,20 @@ end
 --- The time on the wheel's clock.
 function Wheel:now()
 	local out = take(self)
-	return value(self, out, C.hwheel_now(self.wheel, out))
+	return value(self, out, C.hwheel_now(c(self), out))
 end
 
 --- The time at which to drive the wheel next; NEVER if no timer is pending.
 function Wheel:next_expiry()
 	local out = take(self)
-	return value(self, out, C.hwheel_next_expiry(self.wheel, out))
+	return value(self, out, C.hwheel_next_expiry(c(self), out))
 end
 
 --- The counts of the wheel: a struct hwheel_stats.
 function Wheel:stats()
 	local stats = ffi.new "struct hwheel_stats"
 	stats.size = ffi.sizeof(stats)
-	local result = C.hwheel_get_stats(self.wheel, stats)
+	local result = C.hwheel_get_stats(c(self), stats)
 	if result < 0 then return failed(self, result) end
 	return stats
 end
@@ -269,7 +301,7 @@ end
 --- Fires once. Flags: ABS. Returns the timer, a uint64_t.
 function Wheel:once(time_ns, cookie, flags)
 	local out = take(self)
-	return value(self, out, C.hwheel_once(self.wheel, u64(time_ns), nil, integer(cookie),
+	return value(self, out, C.hwheel_once(c(self), u64(time_ns), nil, integer(cookie),
 		u32(flags), out))
 end
 
@@ -277,31 +309,31 @@ end
 -- MISSED_DELAY, added. Returns the timer.
 function Wheel:every(first_ns, period_ns, cookie, flags, slack_ns)
 	local out = take(self)
-	return value(self, out, C.hwheel_every(self.wheel, u64(first_ns), u64(period_ns),
+	return value(self, out, C.hwheel_every(c(self), u64(first_ns), u64(period_ns),
 		u64(slack_ns or 0), nil, integer(cookie), u32(flags), out))
 end
 
 --- Makes a timer that can be armed again and again, until free().
 function Wheel:setup(cookie)
 	local out = take(self)
-	return value(self, out, C.hwheel_timer_setup(self.wheel, nil, integer(cookie), out))
+	return value(self, out, C.hwheel_timer_setup(c(self), nil, integer(cookie), out))
 end
 
 --- Arms a timer, or moves it. True if it was pending. Flags: ABS, and REDUCE or
 -- IF_PENDING, added.
 function Wheel:mod(timer, time_ns, flags)
-	return truth(self, C.hwheel_timer_mod(self.wheel, integer(timer), u64(time_ns), u32(flags)))
+	return truth(self, C.hwheel_timer_mod(c(self), integer(timer), u64(time_ns), u32(flags)))
 end
 
 --- As mod, to any time up to slack_ns later, which shares wake-ups. Flags: ABS.
 function Wheel:mod_range(timer, time_ns, slack_ns, flags)
-	return truth(self, C.hwheel_timer_mod_range(self.wheel, integer(timer), u64(time_ns),
+	return truth(self, C.hwheel_timer_mod_range(c(self), integer(timer), u64(time_ns),
 		u64(slack_ns), u32(flags)))
 end
 
 --- Makes a timer periodic from the next time that it fires; 0 ends that.
 function Wheel:set_period(timer, period_ns)
-	return number(self, C.hwheel_timer_set_period(self.wheel, integer(timer), u64(period_ns)))
+	return number(self, C.hwheel_timer_set_period(c(self), integer(timer), u64(period_ns)))
 end
 
 --- Does what mod does for n timers, with one call. timers and times are uint64_t[?]
@@ -311,41 +343,41 @@ function Wheel:mod_many(timers, times, n, flags, results)
 	holds(timers, "uint64_t", n)
 	holds(times, "uint64_t", n)
 	if results then holds(results, "int32_t", n) end
-	return number(self, C.hwheel_timer_mod_many(self.wheel, timers, times, n, u32(flags), results))
+	return number(self, C.hwheel_timer_mod_many(c(self), timers, times, n, u32(flags), results))
 end
 
 --- Does what delete does for n timers, with one call, as mod_many.
 function Wheel:delete_many(timers, n, results)
 	holds(timers, "uint64_t", n)
 	if results then holds(results, "int32_t", n) end
-	return number(self, C.hwheel_timer_delete_many(self.wheel, timers, n, results))
+	return number(self, C.hwheel_timer_delete_many(c(self), timers, n, results))
 end
 
 --- Cancels a timer. True: the timer was pending and will not fire. False, or nil
 -- with "ESTALE": too late, its event has been fetched.
 function Wheel:delete(timer)
-	return truth(self, C.hwheel_timer_delete(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_delete(c(self), integer(timer)))
 end
 
 --- As delete, and arming the timer again is "ESHUTDOWN".
 function Wheel:shutdown(timer)
-	return truth(self, C.hwheel_timer_shutdown(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_shutdown(c(self), integer(timer)))
 end
 
 --- As delete, and frees the timer.
 function Wheel:free(timer)
-	return truth(self, C.hwheel_timer_free(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_free(c(self), integer(timer)))
 end
 
 --- Whether a timer is pending.
 function Wheel:pending(timer)
-	return truth(self, C.hwheel_timer_pending(self.wheel, integer(timer)))
+	return truth(self, C.hwheel_timer_pending(c(self), integer(timer)))
 end
 
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.
 function Wheel:remaining(timer)
 	local out = take(self)
-	return value(self, out, C.hwheel_timer_remaining(self.wheel, integer(timer), out))
+	return value(self, out, C.hwheel_timer_remaining(c(self), integer(timer), out))
 end
 
 -- The bytes of a key, and their number.
@@ -359,7 +391,7 @@ end
 -- timer of the event is 0. Flags: ABS.
 function Wheel:key_set(key, time_ns, cookie, flags)
 	local b, n = bytes(key)
-	return truth(self, C.hwheel_key_set(self.wheel, b, n, u64(time_ns), nil, integer(cookie),
+	return truth(self, C.hwheel_key_set(c(self), b, n, u64(time_ns), nil, integer(cookie),
 		u32(flags)))
 end
 
@@ -367,55 +399,55 @@ end
 -- none. Flags: ABS.
 function Wheel:key_mod(key, time_ns, flags)
 	local b, n = bytes(key)
-	return truth(self, C.hwheel_key_mod(self.wheel, b, n, u64(time_ns), u32(flags)))
+	return truth(self, C.hwheel_key_mod(c(self), b, n, u64(time_ns), u32(flags)))
 end
 
 --- Cancels the pending timer of a key. False if the key has none.
 function Wheel:key_delete(key)
 	local b, n = bytes(key)
-	return truth(self, C.hwheel_key_delete(self.wheel, b, n))
+	return truth(self, C.hwheel_key_delete(c(self), b, n))
 end
 
 --- Whether a key has a pending timer.
 function Wheel:key_pending(key)
 	local b, n = bytes(key)
-	return truth(self, C.hwheel_key_pending(self.wheel, b, n))
+	return truth(self, C.hwheel_key_pending(c(self), b, n))
 end
 
 -- The number of events in an array; of a pointer nobody knows it.
 local Events = ffi.typeof "struct hwheel_event[?]"
 local function room(events)
-	assert(ffi.istype(Events, events), "not an array of events")
+	check(ffi.istype(Events, events), "not an array of events")
 	return ffi.sizeof(events) / ffi.sizeof "struct hwheel_event"
 end
 
 --- Fetches the events that are due, in the order of their ticks. Returns the number
 -- of events; a full array means that there may be more.
 function Wheel:poll(events)
-	return number(self, C.hwheel_poll(self.wheel, events, room(events), nil))
+	return number(self, C.hwheel_poll(c(self), events, room(events), nil))
 end
 
 --- As poll, for a manual clock that moves to now_ns.
 function Wheel:advance(now_ns, events)
-	return number(self, C.hwheel_advance(self.wheel, u64(now_ns), events, room(events), nil))
+	return number(self, C.hwheel_advance(c(self), u64(now_ns), events, room(events), nil))
 end
 
 --- Shuts the wheel down and fetches its pending timers.
 function Wheel:drain(events)
-	return number(self, C.hwheel_drain(self.wheel, events, room(events)))
+	return number(self, C.hwheel_drain(c(self), events, room(events)))
 end
 
 --- Fetches the pending timers, which stay pending. cursor is a uint64_t[1] that is 0
 -- before the first call; fewer than there is room for means the end.
 function Wheel:list(cursor, events)
-	assert(ffi.istype("uint64_t[1]", cursor), "the cursor is not a uint64_t[1]")
-	return number(self, C.hwheel_list(self.wheel, cursor, events, room(events)))
+	check(ffi.istype("uint64_t[1]", cursor), "the cursor is not a uint64_t[1]")
+	return number(self, C.hwheel_list(c(self), cursor, events, room(events)))
 end
 
 --- A descriptor that becomes readable when a timer is due, for an event loop, which
 -- neither reads nor closes it. It may be readable with nothing due.
 function Wheel:fd()
-	return number(self, C.hwheel_fd(self.wheel))
+	return number(self, C.hwheel_fd(c(self)))
 end
 
 --- Blocks until the descriptor is readable, or for timeout_ms milliseconds; nil is
@@ -424,10 +456,11 @@ function Wheel:wait(timeout_ms)
 	if timeout_ms == nil then
 		timeout_ms = -1
 	else
-		assert(timeout_ms >= 0, "a negative time")
-		timeout_ms = math.ceil(math.min(tonumber(timeout_ms), 2^31 - 1))
+		timeout_ms = plain(timeout_ms)
+		check(timeout_ms >= 0, "not a time")
+		timeout_ms = math.ceil(math.min(timeout_ms, 2^31 - 1))
 	end
-	local fd, words, name, errno = self:fd()
+	local fd, words, name, errno = Wheel.fd(self)
 	if not fd then return nil, words, name, errno end
 	local pollfd = ffi.new("struct hwheel_pollfd", fd, POLLIN)
 	return C.hwheel_poll_fd(pollfd, 1, timeout_ms) > 0

@@ -80,8 +80,12 @@ for _, bad in ipairs { 0, 1, 12345, -1ULL } do
 		assert(value == nil and words == "the timer no longer exists" and code == "ESTALE")
 	end
 end
+-- The error names a line of this file, the caller's.
+local function is_ours(ok, words)
+	assert(not ok and words:match "^[^:]*hostile%.lua:%d+: ", tostring(words) .. debug.traceback())
+end
 local function raises(call, ...)
-	assert(not pcall(call, wheel, ...))
+	is_ours(pcall(call, wheel, ...))
 end
 for _, bad in ipairs { -1, -1LL, ffi.new("int32_t", -1), ffi.new("double", -1), 0 / 0, "1", {}, 2 ^ 64 } do
 	raises(wheel.once, bad, 1)
@@ -122,10 +126,32 @@ for _, bad in ipairs { 2 ^ 32, 2 ^ 32 + 1, -1, 0 / 0, 0.5, 2LL ^ 32, "1", {} } d
 	raises(wheel.once, 0, 1, bad)
 	raises(wheel.mod, timer, 0, bad)
 	for _, option in ipairs { "levels", "slots", "max_timers" } do
-		assert(not pcall(hwheel.new, { [option] = bad }))
+		is_ours(pcall(hwheel.new, { [option] = bad }))
 	end
 end
-assert(not pcall(hwheel.new, { tick = 1 }) and not pcall(hwheel.new, { tick_ns = -1 }))
+for _, bad in ipairs { { tick = 1 }, { tick_ns = -1 }, { clock = "sundial" }, { clock = {} }, 1, "1" } do
+	is_ours(pcall(hwheel.new, bad))
+end
+for _, bad in ipairs { -1, 0 / 0, 2 ^ 40, "1", {}, false } do
+	is_ours(pcall(hwheel.events, bad))
+	raises(wheel.mod_many, handles(1), handles(1), bad)
+	raises(wheel.delete_many, handles(1), bad)
+	if bad ~= 2 ^ 40 then raises(wheel.wait, bad) end
+end
+raises(wheel.poll, {})
+raises(wheel.advance, {}, hwheel.events(1))
+-- A dot in place of a colon.
+for name, method in pairs(getmetatable(wheel)) do
+	if name ~= "__index" then
+		for _, self in ipairs { 1, "wheel", true } do is_ours(pcall(method, self, 1, 1, 1)) end
+		is_ours(pcall(method))
+	end
+end
+do
+	local line = debug.getinfo(1, "l").currentline + 1
+	local ok, words = pcall(function() local timer = wheel:once(-1, 1) return timer end)
+	assert(not ok and words:match(":(%d+):") == tostring(line), words)
+end
 assert(wheel:mod_many(handles(2, timer), handles(2), 1) == 1)
 
 -- Arrays that a hot loop makes and rarely uses have their length.

@@ -1,3 +1,10 @@
+// For ES2022 alone. What a newer library or another package declares merges with it.
+declare global {
+  interface SymbolConstructor { readonly dispose: unique symbol }
+  interface Disposable { [Symbol.dispose](): void }
+  interface AbortSignal {}
+}
+
 /** A number of nanoseconds, or any 64 bits: a BigInt or a safe integer, not negative. */
 export type Uint64 = bigint | number;
 /** 1 to 255 bytes, as text or as bytes, or an integer. */
@@ -93,16 +100,39 @@ export class Wheel implements Disposable {
 export interface Timeout extends Disposable {
   readonly pending: boolean;
   cancel(): boolean;
-  refresh(ms: number): this;
+  close(): this;
+  refresh(ms?: number): this;
+  ref(): this;
+  unref(): this;
+  hasRef(): boolean;
+  [Symbol.toPrimitive](): number;
+}
+
+export interface TimersOptions extends Omit<Options, "clock"> {
+  clock?: 0 | 1 | 2;
+  /** A clock for tests that moves to the next expiry when everything waits. */
+  virtual?: boolean;
+}
+
+export interface WaitOptions {
+  signal?: AbortSignal;
+  /** Whether it keeps the process alive. */
+  ref?: boolean;
 }
 
 export class Timers implements Disposable {
-  constructor(options?: Options);
+  constructor(options?: TimersOptions);
   readonly closed: boolean;
   stats(): Stats;
-  setTimeout<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
-  setInterval<A extends unknown[]>(call: (...args: A) => void, ms: number, ...args: A): Timeout;
-  sleep<T = undefined>(ms: number, value?: T, options?: { signal?: AbortSignal }): Promise<T>;
+  now(): number;
+  setTimeout<A extends unknown[]>(call: (this: Timeout, ...args: A) => void, ms?: number, ...args: A): Timeout;
+  setInterval<A extends unknown[]>(call: (this: Timeout, ...args: A) => void, ms?: number, ...args: A): Timeout;
+  clearTimeout(timeout: Timeout | AbortSignal | number | string | null | undefined): void;
+  clearInterval(timeout: Timeout | AbortSignal | number | string | null | undefined): void;
+  sleep(ms?: number): Promise<void>;
+  sleep<T>(ms: number | undefined, value: T, options?: WaitOptions): Promise<T>;
+  interval(ms?: number): AsyncGenerator<undefined, never, void>;
+  interval<T>(ms: number | undefined, value: T, options?: WaitOptions): AsyncGenerator<T, never, void>;
   signal(ms: number): AbortSignal;
   ref(): this;
   unref(): this;

@@ -1,7 +1,11 @@
+import { AsyncResource } from "node:async_hooks";
 import { isMainThread } from "node:worker_threads";
 import { Clock } from "./constants.js";
 import * as c from "./native.js";
 import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
+import {
+  clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate, setTimeout,
+} from "./own.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 const SLICE_MS = 100; // of a wait: so long may it hold up the end of the process or a worker
@@ -42,16 +46,16 @@ class Handle {
       both.setInt32(8 * i, descriptor, true);
       both.setInt16(8 * i + 4, 1, true);
     });
-    const end = timeoutMs < 0 ? Infinity : performance.now() + timeoutMs;
+    const end = timeoutMs < 0 ? Infinity : clock() + timeoutMs;
     const ready = () => both.getInt16(6, true) !== 0;
     this.#waiting++;
     try {
       do {
-        const ms = Math.min(Math.max(Math.ceil(end - performance.now()), 0), SLICE_MS);
+        const ms = Math.min(Math.max(Math.ceil(end - clock()), 0), SLICE_MS);
         await new Promise((resolve, reject) => {
           c.pollDescriptors.async(both.buffer, 2, ms, (error) => error ? reject(error) : resolve());
         });
-      } while (!this.#closed && !ready() && performance.now() < end);
+      } while (!this.#closed && !ready() && clock() < end);
     } finally {
       if (--this.#waiting === 0 && this.#closed) this.#free();
     }
@@ -88,8 +92,10 @@ export class Wheel {
   #batch;
   #halves;
   #handler = null;
+  #scope = null; // the asynchronous context of drive()
   #timer = null; // of Node
-  #clear = clearTimeout;
+  #immediate = null; // of Node, for what is due
+  #next = null; // the expiry that they are for
   #planning = false;
   #unref = false;
   #manual;
@@ -130,7 +136,7 @@ export class Wheel {
    */
   close() {
     this.#handler = null;
-    this.#clear(this.#timer);
+    this.#clear();
     this.#wheel = null;
     forgotten.unregister(this);
     this.#handle.close();
@@ -359,6 +365,7 @@ export class Wheel {
     this.#c;
     if (this.#manual) throw new TypeError("the event loop drives no manual clock");
     this.#handler = handler;
+    this.#scope = new AsyncResource("HwheelWheel");
     this.#planSoon();
   }
 
@@ -395,25 +402,36 @@ export class Wheel {
   }
 
   #plan() {
-    this.#clear(this.#timer);
     const next = this.nextExpiry();
-    if (next === null) return;
-    const left = (next - this.now() + 999_999n) / 1_000_000n;
+    if (this.#timer !== null && next === this.#next) return;
+    this.#clear();
+    this.#next = next;
+    if (next !== null) this.#scope.runInAsyncScope(this.#set, this, next - this.now());
+  }
+
+  // In the context of drive(): not in that of whoever has armed a timer.
+  #set(ns) {
+    const ms = Math.min(Number((ns + 999_999n) / 1_000_000n), LONGEST_TIMEOUT_MS);
     const turn = () => this.#turn();
-    // A timeout takes at least a millisecond, also for what is due.
-    [this.#timer, this.#clear] = left > 0n
-      ? [setTimeout(turn, Math.min(Number(left), LONGEST_TIMEOUT_MS)), clearTimeout]
-      : [setImmediate(turn), clearImmediate];
+    this.#timer = setTimeout(turn, ms);
+    // A timeout takes at least a millisecond. An immediate without a reference would wait
+    // for what else may wake the loop.
     if (this.#unref) this.#timer.unref();
+    else if (ms <= 0) this.#immediate = setImmediate(turn);
+  }
+
+  #clear() {
+    clearTimeout(this.#timer);
+    clearImmediate(this.#immediate);
+    this.#timer = this.#immediate = null;
   }
 
   #turn() {
-    try {
-      const n = this.poll();
-      if (n > 0) this.#handler(n, this);
-    } finally {
-      this.#planSoon();
-    }
+    this.#clear();
+    // First, as the handler may throw, or enter a context of its own.
+    this.#planSoon();
+    const n = this.poll();
+    if (n > 0) this.#handler(n, this);
   }
 }
 

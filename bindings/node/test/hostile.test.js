@@ -234,7 +234,7 @@ it("functions may cancel, refresh, throw and close", async () => {
   controller.abort();
   await assert.rejects(aborted, { name: "AbortError" });
   await assert.rejects(timers.sleep(1, 0, { signal: controller.signal }), { name: "AbortError" });
-  await assert.rejects(timers.sleep(-1), RangeError);
+  await assert.rejects(timers.sleep("1"), TypeError);
   await assert.rejects(timers.sleep(1, 0, { singal: 1 }), TypeError);
   const signal = timers.signal(1);
   await timers.sleep(10);
@@ -244,5 +244,39 @@ it("functions may cancel, refresh, throw and close", async () => {
   timers.close();
   assert.throws(() => timers.setTimeout(() => {}, 1), ClosedError);
   assert.throws(() => again.refresh(1), ClosedError);
+  assert.throws(() => timers.signal(0), ClosedError);
+  await assert.rejects(timers.sleep(0), ClosedError);
+  await assert.rejects(timers.interval(1).next(), ClosedError);
+  timers.clearTimeout(signal);
+  timers.ref();
   if (Symbol.dispose) assert.equal(typeof timers[Symbol.dispose], "function");
+});
+
+it("members of a timeout that are no times and no functions", async () => {
+  const timers = new Timers();
+  const thrown = [];
+  const listeners = process.listeners("uncaughtException");
+  process.removeAllListeners("uncaughtException");
+  process.on("uncaughtException", (error) => thrown.push(error.name));
+  const bad = [NaN, "x", -1, {}, null, undefined, Infinity, 2 ** 70];
+  for (const value of bad) {
+    const timeout = timers.setTimeout(() => {}, 1), interval = timers.setInterval(() => {}, 1);
+    interval.unref();
+    timeout._idleTimeout = interval._repeat = timeout._slot = value;
+    timeout.refresh().unref();
+    interval.refresh();
+  }
+  const broken = timers.setTimeout(() => {}, 1);
+  broken._onTimeout = "no function";
+  broken._timerArgs = 5;
+  const called = timers.sleep(5, "called");
+  for (const call of ["cancel", "refresh", "hasRef"])
+    assert.throws(() => broken[call].call({}), TypeError);
+  for (const value of [...bad, Symbol(), timers, () => {}, { pending: true }])
+    timers.clearTimeout(value);
+  assert.equal(await called, "called");
+  process.removeAllListeners("uncaughtException");
+  listeners.forEach((listener) => process.on("uncaughtException", listener));
+  assert.deepEqual(thrown, ["TypeError"]);
+  timers.close();
 });

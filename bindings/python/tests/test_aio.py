@@ -205,6 +205,101 @@ def test_a_cancelled_body_is_no_timeout():
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("delay", [0, -1, -1e9, float("-inf")])
+def test_a_time_that_has_passed_is_over_at_once(delay):
+    async def main():
+        async with AsyncioWheel() as wheel:
+            for make in wheel.timeout, wheel.timeout_at:
+                with pytest.raises(asyncio.TimeoutError):
+                    async with make(delay) as timeout:
+                        await asyncio.sleep(0)
+                        pytest.fail("it is not over")
+                assert timeout.expired()
+            # A body that does not wait is not interrupted.
+            async with wheel.timeout(delay):
+                pass
+            turns = []
+            asyncio.get_running_loop().call_soon(turns.append, "another")
+            assert await wheel.sleep(delay, "result") == "result"
+            assert turns == ["another"] and len(wheel) == 0
+            # A timeout that is moved there is over, too.
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout(60) as timeout:
+                    timeout.reschedule(wheel.time() + min(delay, 0))
+                    await asyncio.sleep(0)
+            assert len(wheel) == 0
+
+    asyncio.run(main())
+
+
+def test_a_timeout_is_moved_to_and_fro():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            async with wheel.timeout(0) as timeout:
+                timeout.reschedule(wheel.time() + 60)
+                await asyncio.sleep(0)
+                timeout.reschedule(0)
+                timeout.reschedule(None)
+                await asyncio.sleep(0)
+                assert timeout.when() is None and len(wheel) == 0
+            small = AsyncioWheel(max_timers=1)
+            async with small, small.timeout(None) as first:
+                small.call_later(60, print)
+                with pytest.raises(OSError):
+                    first.reschedule(small.time() + 60)
+                assert first.when() is None
+                second = small.timeout(60)
+                with pytest.raises(OSError):
+                    await second.__aenter__()
+                assert repr(second) == "<Timeout [created]>"
+
+    asyncio.run(main())
+
+
+def test_a_timeout_says_what_it_is():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            timeout = wheel.timeout_at(wheel.time() + 1000)
+            assert repr(timeout) == "<Timeout [created]>"
+            with pytest.raises(RuntimeError, match="has not been entered"):
+                timeout.reschedule(1)
+            async with timeout:
+                assert repr(timeout) == f"<Timeout [active] when={round(timeout.when(), 3)}>"
+                with pytest.raises(RuntimeError, match="already been entered"):
+                    await timeout.__aenter__()
+            assert repr(timeout) == "<Timeout [finished]>"
+            with pytest.raises(RuntimeError, match="state of finished"):
+                timeout.reschedule(1)
+            with pytest.raises(asyncio.TimeoutError):
+                async with wheel.timeout(0) as timeout:
+                    try:
+                        await asyncio.sleep(0)
+                    finally:
+                        assert repr(timeout) == "<Timeout [expiring]>"
+            assert repr(timeout) == "<Timeout [expired]>"
+
+    asyncio.run(main())
+
+
+def test_outside_of_a_task():
+    async def main():
+        async with AsyncioWheel() as wheel:
+            loop, seen = asyncio.get_running_loop(), []
+
+            def outside():
+                for call in wheel.timeout(1).__aenter__(), wheel.sleep(1):
+                    try:
+                        call.send(None)
+                    except RuntimeError as error:
+                        seen.append(str(error))
+
+            loop.call_soon(outside)
+            await asyncio.sleep(0)
+            assert seen == [f"{what} should be used inside a task" for what in ("Timeout", "sleep")]
+
+    asyncio.run(main())
+
+
 def test_a_timeout_is_entered_once():
     async def main():
         async with AsyncioWheel() as wheel:
@@ -225,18 +320,18 @@ def test_a_timeout_is_entered_once():
 def test_negative_durations():
     async def main():
         async with AsyncioWheel() as wheel:
-            for bad in -1, -1e-9, float("nan"):
+            nan = float("nan")
+            for bad in -1, -1e-9, nan:
                 for call in (
-                    lambda: wheel.timeout(bad),
-                    lambda: wheel.timeout_at(bad),
                     lambda: wheel.call_later(bad, print),
                     lambda: wheel.call_at(bad, print),
                     lambda: wheel.call_every(bad, print),
                 ):
                     with pytest.raises(ValueError):
                         call()
+            for call in wheel.timeout, wheel.timeout_at, wheel.sleep:
                 with pytest.raises(ValueError):
-                    await wheel.sleep(bad)
+                    await call(nan)
             assert len(wheel) == 0
         with pytest.raises(ValueError):
             AsyncioWheel(tick=-1)

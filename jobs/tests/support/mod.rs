@@ -13,12 +13,13 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hwheel-jobs");
 
 /// A server of its own in a temporary directory. It ends with this process, however
 /// that ends: a shell waits for the end of a pipe, stops it and removes the directory.
 pub struct Server {
     dir: PathBuf,
+    pub port: u16,
     /// Variables for the processes of the server, such as LD_PRELOAD.
     env: Vec<(String, String)>,
     databases: AtomicU32,
@@ -93,8 +94,12 @@ impl Server {
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
         let pipe = watcher.stdin.take().expect("piped");
+        let port = settings
+            .iter()
+            .find_map(|line| line.strip_prefix("port = "));
         let server = Server {
             dir,
+            port: port.map_or(5432, |port| port.parse().expect("a port")),
             env,
             databases: AtomicU32::new(0),
             _pipe: pipe,
@@ -184,8 +189,9 @@ impl Server {
 
     fn url(&self, database: &str) -> String {
         format!(
-            "host={} user=postgres dbname={database}",
-            self.dir.display()
+            "host={} port={} user=postgres dbname={database}",
+            self.dir.display(),
+            self.port
         )
     }
 
@@ -231,13 +237,21 @@ fn other_user() -> Option<(u32, u32)> {
     Some((numbers[0], numbers[1]))
 }
 
-fn as_server_user(program: &str) -> Command {
+pub fn as_server_user(program: &str) -> Command {
     let mut command = Command::new(program);
     if let Some((uid, gid)) = other_user() {
         command.uid(uid).gid(gid);
     }
     command.env("LC_ALL", "C");
     command
+}
+
+/// Runs the program with variables of the environment.
+pub fn program_in(arguments: &[&str], env: &[(&str, &str)]) -> std::process::Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_remove("DATABASE_URL");
+    command.envs(env.iter().copied());
+    command.output().expect(PROGRAM)
 }
 
 pub struct Database<'s> {
@@ -315,10 +329,10 @@ impl Database<'_> {
             .to_owned()
     }
 
-    /// Waits until a query returns true, 20 s at most.
+    /// Waits until a query returns true, 30 s at most.
     pub fn wait(&self, sql: &str) {
         let mut client = self.client();
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(30);
         while !client
             .query_one(sql, &[])
             .unwrap_or_else(|e| panic!("{sql}: {e:?}"))
@@ -352,11 +366,7 @@ impl Database<'_> {
     }
 
     pub fn program(&self, arguments: &[&str]) -> std::process::Output {
-        Command::new(PROGRAM)
-            .args(arguments)
-            .env("DATABASE_URL", &self.url)
-            .output()
-            .expect(PROGRAM)
+        program_in(arguments, &[("DATABASE_URL", &self.url)])
     }
 
     pub fn node(&self, name: &str) -> Node {
@@ -386,6 +396,11 @@ impl Database<'_> {
         let output = fs::File::create(&log).expect("a log");
         let child = Command::new(PROGRAM)
             .args(["run", "--name", name])
+            .args(if arguments.contains(&"--kinds") {
+                &[][..]
+            } else {
+                &["--kinds", "sql,command,http"]
+            })
             .args(arguments)
             .env("DATABASE_URL", &self.url)
             .envs(env.iter().copied())
@@ -416,6 +431,18 @@ impl Node {
         let _ = self.child.wait();
     }
 
+    /// Waits until it ends by itself, 20 s at most, and returns whether without an error.
+    pub fn ends(&mut self) -> bool {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                return status.success();
+            }
+            assert!(Instant::now() < end, "it does not end:\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Asks it to end, and returns whether it ended without an error.
     pub fn end(&mut self) -> bool {
         self.signal(libc::SIGTERM);
@@ -426,9 +453,9 @@ impl Node {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the log has some text, 20 s at most.
+    /// Waits until the log has some text, 30 s at most.
     pub fn wait_for_log(&self, text: &str) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(30);
         while !self.log().contains(text) {
             assert!(
                 Instant::now() < end,

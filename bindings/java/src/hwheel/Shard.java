@@ -98,6 +98,14 @@ final class Shard {
         return task;
     }
 
+    synchronized void list(List<Timers.Task> pending) {
+        for (int place = 0; place < used; place++) {
+            if (tasks[place] != null) {
+                pending.add(tasks[place]);
+            }
+        }
+    }
+
     synchronized int pending() {
         return used - frees;
     }

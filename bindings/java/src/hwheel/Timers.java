@@ -2,12 +2,15 @@ package hwheel;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 
@@ -15,11 +18,16 @@ import java.util.concurrent.atomic.AtomicInteger;
  * Tasks and futures over a wheel, which a daemon thread drives until {@link #close}. Any
  * thread may make any call at any time.
  *
- * <p>A negative delay is an {@link IllegalArgumentException}, a closed wheel an
- * {@link IllegalStateException}, and no room an {@link HwheelException}.
+ * <p>A delay of zero or less is over: a task runs at the next tick, and a future is
+ * completed by the call itself. A delay of more than 292 years counts as 292 years, as in
+ * the JDK. A closed wheel is an {@link IllegalStateException}, no room an
+ * {@link HwheelException}.
  */
 public final class Timers implements AutoCloseable {
     private static final int SHARDS = 8;
+    private static final int BATCH = 1024;
+    private static final Comparator<Task> BY_DEADLINE =
+            Comparator.comparingLong(task -> task.deadlineNs);
 
     private final Wheel wheel;
     private final Executor executor;
@@ -34,6 +42,10 @@ public final class Timers implements AutoCloseable {
     /** When it fires, changes cross into C. */
     private final long crossing;
     private volatile boolean planned;
+    /** Room to sort the tasks of a batch by time; null if nobody asks for the order. */
+    private final Task[] sorted;
+    /** Odd while the driver moves tasks to the executor. Only the driver writes it. */
+    private volatile int moves;
 
     /** What {@link #arm} runs later. Each arming of a task runs it once. */
     public abstract static class Task {
@@ -69,9 +81,19 @@ public final class Timers implements AutoCloseable {
         }
     }
 
-    /** Timers on a wheel with the library's defaults; the common pool runs the tasks. */
+    /**
+     * Timers on a wheel with the library's defaults. The common pool runs the tasks. If a
+     * property leaves it without a thread, the default executor of
+     * {@link CompletableFuture} does.
+     */
     public Timers() {
-        this(new Wheel.Options(Wheel.Clock.MONOTONIC), ForkJoinPool.commonPool());
+        this(new Wheel.Options(Wheel.Clock.MONOTONIC), pool());
+    }
+
+    private static Executor pool() {
+        boolean none = Integer.getInteger(
+                "java.util.concurrent.ForkJoinPool.common.parallelism", 1) == 0;
+        return none ? new CompletableFuture<Void>().defaultExecutor() : ForkJoinPool.commonPool();
     }
 
     /**
@@ -80,7 +102,23 @@ public final class Timers implements AutoCloseable {
      * must then be short. More pending tasks than {@code maxTimers} are ENOSPC.
      */
     public Timers(Wheel.Options options, Executor executor) {
+        this(options, executor, Timers::daemon);
+    }
+
+    static Thread daemon(Runnable run) {
+        Thread thread = new Thread(run, "hwheel-timers");
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    /** The same, with a driver of another factory. */
+    public Timers(Wheel.Options options, Executor executor, ThreadFactory threads) {
+        this(options, executor, threads, false);
+    }
+
+    Timers(Wheel.Options options, Executor executor, ThreadFactory threads, boolean inOrder) {
         this.executor = Objects.requireNonNull(executor);
+        Objects.requireNonNull(threads);
         if (options.clock() != Wheel.Clock.MONOTONIC) {
             throw new IllegalArgumentException("not the clock MONOTONIC: " + options.clock());
         }
@@ -88,6 +126,7 @@ public final class Timers implements AutoCloseable {
             throw new IllegalArgumentException("maxTimers is negative");
         }
         limit = options.maxTimers();
+        sorted = inOrder ? new Task[BATCH] : null;
         // Places of cancelled tasks stay timers of C: the limit is of pending tasks.
         wheel = new Wheel(new Wheel.Options(
                 options.clock(), options.tickNs(), options.levels(), options.slots(), 0, 0));
@@ -97,9 +136,12 @@ public final class Timers implements AutoCloseable {
         for (int i = 0; i < SHARDS; i++) {
             shards[i] = new Shard(this, i);
         }
-        Events events = new Events(1024); // here, where the caller learns that this fails
-        driver = new Thread(() -> drive(events), "hwheel-timers");
-        driver.setDaemon(true);
+        Events events = new Events(BATCH); // here, where the caller learns that this fails
+        driver = threads.newThread(() -> drive(events));
+        if (driver == null) {
+            wheel.close();
+            throw new IllegalStateException("the factory makes no thread");
+        }
         driver.start();
     }
 
@@ -134,6 +176,20 @@ public final class Timers implements AutoCloseable {
         return sum;
     }
 
+    /** The tasks that are pending. */
+    List<Task> tasks() {
+        List<Task> tasks = new ArrayList<>();
+        for (Shard shard : shards) {
+            shard.list(tasks);
+        }
+        return tasks;
+    }
+
+    /** Odd while the driver moves tasks to the executor, another number after each move. */
+    int moves() {
+        return moves;
+    }
+
     /** The thread that drives the wheel. */
     public Thread driver() {
         return driver;
@@ -141,12 +197,12 @@ public final class Timers implements AutoCloseable {
 
     /** Runs a task once, after a delay, and returns it; it may be armed again afterwards. */
     public <T extends Task> T arm(T task, Duration delay) {
-        return arm(task, Wheel.nanoseconds(delay));
+        return arm(task, nanoseconds(delay));
     }
 
     /** The same, in nanoseconds. */
     public <T extends Task> T arm(T task, long delayNs) {
-        Wheel.time(delayNs);
+        long ns = Math.max(0, delayNs);
         synchronized (task) {
             Shard shard = ((Task) task).shard;
             if (shard == null || shard.timers != this) {
@@ -155,7 +211,7 @@ public final class Timers implements AutoCloseable {
                 }
                 shard = shards[(int) Thread.currentThread().getId() & SHARDS - 1];
             }
-            shard.arm(task, delayNs);
+            shard.arm(task, ns);
         }
         return task;
     }
@@ -176,13 +232,22 @@ public final class Timers implements AutoCloseable {
      * {@link #close}. To complete or to cancel it earlier frees its timer.
      */
     public CompletableFuture<Void> delay(Duration delay) {
+        long ns = nanoseconds(delay);
         Delay task = new Delay();
-        arm(task, delay);
+        if (ns == 0) {
+            open();
+            task.future.complete(null);
+            return task.future;
+        }
+        arm(task, ns);
         task.future.whenComplete((value, error) -> task.cancel());
         return task.future;
     }
 
-    /** Ends a future: on the driver if the executor does not take it. */
+    /**
+     * Ends a future, on the driver. So a future ends on time whatever the executor does,
+     * and its dependent stages run on the driver, as on the one of the JDK.
+     */
     private abstract static class End extends Task {}
 
     private static final class Delay extends End {
@@ -213,8 +278,13 @@ public final class Timers implements AutoCloseable {
 
     private <T> CompletableFuture<T> end(
             CompletableFuture<T> future, Duration delay, Runnable end) {
+        long ns = nanoseconds(delay);
         if (future.isDone()) {
-            Wheel.nanoseconds(delay);
+            return future;
+        }
+        if (ns == 0) {
+            open();
+            end.run();
             return future;
         }
         Task task = arm(new End() {
@@ -222,9 +292,56 @@ public final class Timers implements AutoCloseable {
             protected void run() {
                 end.run();
             }
-        }, delay);
+        }, ns);
         future.whenComplete((value, error) -> task.cancel());
         return future;
+    }
+
+    /**
+     * An executor that passes each function on after a delay, as
+     * {@link CompletableFuture#delayedExecutor}. The executor of these timers runs it.
+     */
+    public Executor delayedExecutor(Duration delay) {
+        return delayedExecutor(delay, executor);
+    }
+
+    /** The same, for another executor. */
+    public Executor delayedExecutor(Duration delay, Executor executor) {
+        long ns = nanoseconds(delay);
+        Objects.requireNonNull(executor);
+        return run -> {
+            Objects.requireNonNull(run);
+            arm(new Pass(executor, run), ns);
+        };
+    }
+
+    /** Hands a function to an executor that is not the one of the timers. */
+    private static final class Pass extends Task {
+        private final Executor executor;
+        private final Runnable run;
+
+        Pass(Executor executor, Runnable run) {
+            this.executor = executor;
+            this.run = run;
+        }
+
+        @Override
+        protected void run() {
+            executor.execute(run);
+        }
+    }
+
+    /** Zero for a time that has passed, and 292 years for a longer one. */
+    private static long nanoseconds(Duration delay) {
+        try {
+            return Math.max(0, delay.toNanos());
+        } catch (ArithmeticException e) {
+            return delay.isNegative() ? 0 : Wheel.NEVER;
+        }
+    }
+
+    private void open() {
+        wheel.now(); // or throws
     }
 
     /**
@@ -310,22 +427,53 @@ public final class Timers implements AutoCloseable {
 
     /** Runs the tasks of events, and returns whether to cross. */
     private boolean fire(Events events, int n) {
+        if (sorted == null) {
+            return fire(events, n, null);
+        }
+        moves++;
+        try {
+            return fire(events, n, sorted);
+        } finally {
+            moves++;
+        }
+    }
+
+    private boolean fire(Events events, int n, Task[] batch) {
         boolean changed = false;
+        int due = 0;
         long now = now();
         for (int i = 0; i < n; i++) {
             long cookie = events.cookie(i);
             int shard = (int) cookie & 15;
             if (shard < SHARDS) {
                 Task task = shards[shard].fired((int) (cookie >> 4), now);
-                if (task != null) {
+                if (task == null) {
+                    continue;
+                } else if (batch != null) {
+                    batch[due++] = task;
+                } else {
                     run(task);
-                    Thread.interrupted(); // The next task must not see it.
                 }
             } else if (shard == SHARDS) {
                 changed = true;
             }
         }
+        sort(batch, due);
+        for (int i = 0; i < due; i++) {
+            run(batch[i]);
+            batch[i] = null;
+        }
         return changed;
+    }
+
+    private static void sort(Task[] batch, int n) {
+        try {
+            if (n > 1) {
+                Arrays.sort(batch, 0, n, BY_DEADLINE);
+            }
+        } catch (OutOfMemoryError e) {
+            // They run in another order within their tick.
+        }
     }
 
     /** With classes that are loaded: without memory no other can be. */
@@ -347,17 +495,15 @@ public final class Timers implements AutoCloseable {
     /** An exception goes where those of a thread go, and the others run. */
     private void run(Task task) {
         try {
-            try {
-                executor.execute(task::run);
-            } catch (Throwable e) {
-                if (!(task instanceof End)) {
-                    throw e;
-                }
+            if (task instanceof End || task instanceof Pass) {
                 task.run();
+            } else {
+                executor.execute(task::run);
             }
         } catch (Throwable e) {
             report(e);
         }
+        Thread.interrupted(); // The next task must not see it.
     }
 
     private void report(Throwable e) {

@@ -13,8 +13,8 @@ import java.util.Optional;
 /**
  * A lock-free timing wheel that writes a batch of {@link Events}.
  *
- * <p>Times are nanoseconds or a {@link Duration}; a negative one is an
- * {@link IllegalArgumentException}. Cookies are any 64 bits. The handle of a timer is
+ * <p>Times are nanoseconds or a {@link Duration}; a negative one, and one longer than 292
+ * years, is an {@link IllegalArgumentException}. Cookies are any 64 bits. The handle of a timer is
  * a long; a stale one is ESTALE and never touches another timer.
  *
  * <p>Any thread may arm and cancel, without a lock. One thread at a time calls
@@ -69,13 +69,13 @@ public final class Wheel implements AutoCloseable {
     }
 
     /**
-     * The counts of a wheel; exact while no thread uses it. The members are those of
-     * {@code struct hwheel_stats}.
+     * The counts of a wheel; exact while no thread uses it. The members are named as those
+     * of {@code struct hwheel_stats}.
      */
     public record Stats(
             long live, long fired, long missed, long unclaimed, long sweeps, long wakeups,
-            long kicks, long pushes, long repeats, long slabBytes, long armed, long rearmed,
-            long quiet, long cancelled, long drained, long pending, long entries, long dead,
+            long kicks, long pushes, long slabBytes, long armed, long rearmed,
+            long cancelled, long drained, long pending, long entries,
             long queued, long[] lateness, long dropped) {
         private static final int LATENESS = 40;
         private static final int BYTES = 168 + 8 * LATENESS;
@@ -84,9 +84,14 @@ public final class Wheel implements AutoCloseable {
             s.position(8);
             return new Stats(
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), readLateness(s), s.getLong());
+                    s.getLong(), s.getLong(), skip(s).getLong(), s.getLong(), s.getLong(),
+                    skip(s).getLong(), s.getLong(), s.getLong(), s.getLong(),
+                    skip(s).getLong(), readLateness(s), s.getLong());
+        }
+
+        /** Steps over a count that says nothing to a caller. */
+        private static ByteBuffer skip(ByteBuffer s) {
+            return s.position(s.position() + 8);
         }
 
         private static long[] readLateness(ByteBuffer s) {
@@ -378,10 +383,8 @@ public final class Wheel implements AutoCloseable {
 
     /** The same. The time is rounded up to milliseconds, at most 24 days. */
     public boolean await(Duration timeout) {
-        long ms = nanoseconds(timeout) / 1_000_000;
-        if (ms < Integer.MAX_VALUE && nanoseconds(timeout) % 1_000_000 != 0) {
-            ms++;
-        }
+        long ns = nanoseconds(timeout);
+        long ms = ns / 1_000_000 + (ns % 1_000_000 == 0 ? 0 : 1);
         return await((int) Math.min(ms, Integer.MAX_VALUE));
     }
 
@@ -401,15 +404,15 @@ public final class Wheel implements AutoCloseable {
         }
     }
 
-    /** A duration too long for a long is NEVER. */
-    static long nanoseconds(Duration duration) {
+    /** The 2^63 nanoseconds of a long are 292 years. */
+    private static long nanoseconds(Duration duration) {
         if (duration.isNegative()) {
             throw new IllegalArgumentException("a negative duration: " + duration);
         }
         try {
             return duration.toNanos();
         } catch (ArithmeticException e) {
-            return NEVER;
+            throw new IllegalArgumentException("longer than 292 years: " + duration, e);
         }
     }
 

@@ -2,12 +2,13 @@
 
 * `Wheel` calls Python functions, with times in seconds as in asyncio.
 * `AsyncioWheel` does so inside an asyncio event loop.
+* `loop_factory` makes event loops whose own timers are in a wheel.
 * `EventWheel` hands out integers in batches, with times in nanoseconds. It is the fast
   way, and the other two use it.
 
 Errors are `OSError` in the library's words, with its `errno`: ESTALE the timer no longer
 exists, ENOSPC too many timers, EBUSY another thread drives, ESHUTDOWN drained or a
-forked child, EINVAL a bad argument or a closed wheel. A negative time is a ValueError.
+forked child, EINVAL a bad argument. A negative time and a closed wheel are a ValueError.
 """
 
 from .aio import AsyncioWheel, Timeout
@@ -26,6 +27,7 @@ from .events import (
     EventWheel,
     version,
 )
+from .loop import loop_factory
 from .wheel import Timer, Wheel
 
 __all__ = [
@@ -45,5 +47,6 @@ __all__ = [
     "Timeout",
     "Timer",
     "Wheel",
+    "loop_factory",
     "version",
 ]

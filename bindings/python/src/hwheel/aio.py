@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
+import math
+import sys
+import time
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Type, TypeVar
+from typing import Any, Callable, List, Optional, Type, TypeVar, Union
 
 from .events import Clock
+from .loop import clock_of
 from .unraisable import name
 from .wheel import Timer, Wheel, nanoseconds
 
@@ -20,6 +25,14 @@ def _wake(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
+class _State(enum.Enum):
+    CREATED = "created"
+    ENTERED = "active"
+    EXPIRING = "expiring"
+    EXPIRED = "expired"
+    EXITED = "finished"
+
+
 class Timeout:
     """Cancels the task that is in its `async with` when its time has come, and turns
     that into a TimeoutError, as asyncio.timeout(). Made by an `AsyncioWheel`."""
@@ -27,10 +40,16 @@ class Timeout:
     def __init__(self, wheel: "AsyncioWheel", when: Optional[float]) -> None:
         self._wheel = wheel
         self._when = when
-        self._timer: Optional[Timer] = None
+        self._state = _State.CREATED
+        self._handle: Union[Timer, asyncio.Handle, None] = None
         self._task: "Optional[asyncio.Task[Any]]" = None
         self._requests = 0
-        self._expired = False
+
+    def __repr__(self) -> str:
+        info = ""
+        if self._state is _State.ENTERED:
+            info = f" when={None if self._when is None else round(self._when, 3)}"
+        return f"<{type(self).__name__} [{self._state.value}]{info}>"
 
     def when(self) -> Optional[float]:
         """The deadline on the wheel's clock, in seconds; None for none."""
@@ -38,28 +57,40 @@ class Timeout:
 
     def reschedule(self, when: Optional[float]) -> None:
         """Moves the deadline."""
-        if self._timer is None or self._task is None or self._expired:
-            raise RuntimeError("the timeout is not entered, or over")
-        if when is None:
-            self._timer.cancel()
-        else:
-            self._timer.arm_at(when)
-        self._when = when
+        if self._state is _State.CREATED:
+            raise RuntimeError("Timeout has not been entered")
+        if self._state is not _State.ENTERED:
+            raise RuntimeError(f"Cannot change state of {self._state.value} Timeout")
+        self._arm(when)
 
     def expired(self) -> bool:
         """Whether the deadline has come within the `async with`."""
-        return self._expired
+        return self._state in (_State.EXPIRING, _State.EXPIRED)
+
+    def _arm(self, when: Optional[float]) -> None:
+        handle, wheel = self._handle, self._wheel
+        if when is None:
+            fresh: Union[Timer, asyncio.Handle, None] = None
+        elif when <= wheel._now():
+            wheel._events._wheel  # Or the error of a closed wheel.
+            fresh = wheel._loop.call_soon(self._expire)
+        elif isinstance(handle, Timer):
+            handle.arm_at(when)
+            fresh = handle
+        else:
+            fresh = wheel.call_at(when, self._expire)
+        if handle is not None and handle is not fresh:
+            handle.cancel()
+        self._handle, self._when = fresh, when
 
     async def __aenter__(self) -> "Timeout":
-        if self._timer is not None:
-            raise RuntimeError("a timeout is entered once")
-        task = self._wheel._current_task()
-        self._timer = self._wheel.timer(self._expire)
-        if self._when is not None:
-            self._timer.arm_at(self._when)
+        if self._state is not _State.CREATED:
+            raise RuntimeError("Timeout has already been entered")
+        task = self._task = self._wheel._current_task("Timeout")
+        self._arm(self._when)
         # Python before 3.11 does not count requests to cancel.
         self._requests = task.cancelling() if hasattr(task, "cancelling") else 0
-        self._task = task
+        self._state = _State.ENTERED
         return self
 
     async def __aexit__(
@@ -69,18 +100,41 @@ class Timeout:
         traceback: Optional[TracebackType],
     ) -> None:
         task, self._task = self._task, None
-        assert task is not None and self._timer is not None
-        self._timer.cancel()
-        if not self._expired:
+        assert task is not None
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+        if self._state is not _State.EXPIRING:
+            self._state = _State.EXITED
             return
+        self._state = _State.EXPIRED
         left = task.uncancel() if hasattr(task, "uncancel") else 0
-        if left <= self._requests and kind is not None and issubclass(kind, asyncio.CancelledError):
+        if left > self._requests or value is None:
+            return
+        if isinstance(value, asyncio.CancelledError):
             raise asyncio.TimeoutError from value
+        # An error of the body's clean-up, or errors of a TaskGroup.
+        _name_the_timeout(value)
+        if sys.version_info >= (3, 11) and isinstance(value, ExceptionGroup):
+            for error in value.exceptions:
+                _name_the_timeout(error)
 
     def _expire(self) -> None:
-        if self._task is not None:
-            self._expired = True
+        if self._task is not None and self._state is _State.ENTERED:
             self._task.cancel()
+            self._state = _State.EXPIRING
+            self._handle = None
+
+
+def _name_the_timeout(error: BaseException) -> None:
+    """Puts a TimeoutError between an error and the cancellation in which it was raised."""
+    while error.__context__ is not None:
+        if isinstance(error.__context__, asyncio.CancelledError):
+            timeout = asyncio.TimeoutError()
+            timeout.__context__ = timeout.__cause__ = error.__context__
+            error.__context__ = timeout
+            return
+        error = error.__context__
 
 
 class AsyncioWheel(Wheel):
@@ -91,7 +145,8 @@ class AsyncioWheel(Wheel):
     so that other handlers get theirs. Functions run in the context their timer
     was made in; one that raises goes to the loop's exception handler.
 
-    Any thread may arm, cancel and close. Only tasks of its loop may sleep on it.
+    Any thread may arm, cancel and close. Only tasks of its loop may sleep on it. In a
+    loop with virtual time, see `loop_factory`, the wheel has the clock of the loop.
     """
 
     _contexts = True
@@ -105,16 +160,26 @@ class AsyncioWheel(Wheel):
         **options: int,
     ) -> None:
         loop = asyncio.get_running_loop() if loop is None else loop
-        super().__init__(clock=clock, tick=tick, **options)
+        followers = clock_of(loop)
+        if followers is None:
+            super().__init__(clock=clock, tick=tick, **options)
+            loop.add_reader(self.fileno(), self._ready)
+        else:
+            super().__init__(clock=Clock.MANUAL, tick=tick, start=loop.time(), **options)
+            followers.append(self)
+        self._followers = followers
         self._loop = loop
-        self._loop.add_reader(self.fileno(), self._ready)
+        # The same clock, for less.
+        is_cheap = followers is None and clock == Clock.MONOTONIC
+        self._now = time.monotonic if is_cheap else self.time
 
     def close(self) -> None:
         """Leaves the loop and frees the wheel; what is armed is not called. A `sleep`
         raises ValueError."""
         try:
             # This reference keeps the descriptor open until the loop has left it.
-            watched, wheel = self.fileno(), self._events._wheel
+            wheel = self._events._wheel
+            watched = self.fileno() if self._followers is None else -1
         except (OSError, ValueError):
             # The child of a fork, whose loop watches for its parent; or closed before.
             super().close()
@@ -144,7 +209,10 @@ class AsyncioWheel(Wheel):
                 self._loop.call_soon_threadsafe(call, *args)
 
     def _leave(self, watched: int, wheel: object, sleepers: List[Timer]) -> None:
-        self._loop.remove_reader(watched)
+        if self._followers is None:
+            self._loop.remove_reader(watched)
+        elif self in self._followers:
+            self._followers.remove(self)
         self._end(sleepers)
 
     def _end(self, sleepers: List[Timer]) -> None:
@@ -164,40 +232,63 @@ class AsyncioWheel(Wheel):
     ) -> None:
         self.close()
 
-    async def sleep(self, delay: float) -> None:
-        """Returns after `delay` seconds."""
-        self._current_task()
+    async def sleep(self, delay: float, result: Any = None) -> Any:
+        """Returns `result` after `delay` seconds, as asyncio.sleep(). Zero or less lets the
+        other tasks of the loop run once."""
+        if math.isnan(delay):
+            raise ValueError("not a time: nan")
+        self._current_task("sleep")
+        if delay <= 0:
+            self._events._wheel  # Or the error of a closed wheel.
+            await asyncio.sleep(0)
+            return result
         future = self._loop.create_future()
         timer = self.call_later(delay, _wake, future)
         try:
             await future
         finally:
             timer.cancel()
+        return result
 
     def timeout(self, delay: Optional[float]) -> Timeout:
         """`async with wheel.timeout(5):` raises TimeoutError if its body takes longer than
-        `delay` seconds, as asyncio.timeout(); None is no limit."""
-        if delay is None:
-            return Timeout(self, None)
-        nanoseconds(delay)
-        return Timeout(self, self.time() + delay)
+        `delay` seconds, as asyncio.timeout(); None is no limit. With zero or less the body
+        ends at its first `await` that waits."""
+        return self.timeout_at(None if delay is None else self._now() + delay)
 
     def timeout_at(self, when: Optional[float]) -> Timeout:
         """As `timeout`, to a deadline on the wheel's clock."""
-        if when is not None:
-            nanoseconds(when)
+        if when is not None and math.isnan(when):
+            raise ValueError("not a time: nan")
         return Timeout(self, when)
 
-    def _current_task(self) -> "asyncio.Task[Any]":
-        task = asyncio.current_task()
-        if task is None or asyncio.get_running_loop() is not self._loop:
+    def _current_task(self, what: str) -> "asyncio.Task[Any]":
+        if asyncio.get_running_loop() is not self._loop:
             raise RuntimeError("the wheel belongs to another event loop")
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError(f"{what} should be used inside a task")
         return task
+
+    # Of a loop with virtual time.
+
+    def _next(self) -> Optional[int]:
+        with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
+            return self._events.next_expiry()
+        return None
+
+    def _move(self, now_ns: int) -> None:
+        with contextlib.suppress(ValueError):
+            while self._events._advance(self._due, now_ns) == self._events.batch:
+                pass
+        if self._due:
+            self._loop.call_soon(self._resume)
 
     def _ready(self) -> None:
         try:
             with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
-                self._events._poll(self._due)
+                if self._followers is None:
+                    self._events._poll(self._due)
             self._call_due()
         finally:
             if self._due:

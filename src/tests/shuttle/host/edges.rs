@@ -23,7 +23,7 @@ fn a_refused_poll_loses_no_edge() {
                 }
                 system().pass(FAR);
                 // A callback may have armed one again.
-                while host.wheel.pending() != 0 {
+                while host.wheel.pending(NUMBERS) != 0 {
                     system().pass(TICK);
                     thread::yield_now();
                 }

@@ -70,7 +70,7 @@ fn the_tick_thread_sleeps_past_nothing() {
                 }
                 // Callbacks may arm again, a few times.
                 let mut patience = 1000;
-                while host.wheel.pending() != 0 {
+                while host.wheel.pending(NUMBERS) != 0 {
                     system().pass(TICK);
                     thread::yield_now();
                     patience -= 1;
@@ -95,7 +95,7 @@ fn what_is_queued_waits_for_no_stop() {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);
                 let mut patience = 1000;
-                while host.wheel.pending() != 0 || host.queue().0 != 0 {
+                while host.wheel.pending(NUMBERS) != 0 || host.queue().0 != 0 {
                     system().pass(TICK);
                     thread::yield_now();
                     patience -= 1;

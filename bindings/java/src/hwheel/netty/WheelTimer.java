@@ -6,19 +6,37 @@ import hwheel.Wheel;
 import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import io.netty.util.TimerTask;
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.HashSet;
 import java.util.Objects;
 import java.util.Set;
+import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 
 /**
  * Netty's timer over a wheel, in place of {@code HashedWheelTimer}. As there, one thread
- * runs all tasks, a delay of zero or less is over at once, and {@link #stop} returns what
- * has not run. The thread sleeps until a timeout is due; there is no tick to wake for.
+ * runs all tasks, a task with a delay of zero or less runs at the next tick, a delay of
+ * more than 292 years counts as 292 years, and {@link #stop} returns what has not run. The
+ * thread sleeps until a timeout is due; there is no tick to wake for.
  */
 public final class WheelTimer implements Timer {
+    /** Null before Netty 4.2, whose tasks have no such method. */
+    private static final MethodHandle CANCELLED = cancelled();
+
     private final Timers timers;
+
+    private static MethodHandle cancelled() {
+        try {
+            return MethodHandles.publicLookup().findVirtual(TimerTask.class, "cancelled",
+                    MethodType.methodType(void.class, Timeout.class));
+        } catch (ReflectiveOperationException e) {
+            return null;
+        }
+    }
 
     /** A timer with the library's defaults. */
     public WheelTimer() {
@@ -33,12 +51,17 @@ public final class WheelTimer implements Timer {
         timers = new Timers(options, Runnable::run);
     }
 
+    /** The same, with a thread of this factory, and an executor that runs the tasks. */
+    public WheelTimer(Wheel.Options options, ThreadFactory threads, Executor executor) {
+        timers = new Timers(options, executor, threads);
+    }
+
     @Override
     public Timeout newTimeout(TimerTask task, long delay, TimeUnit unit) {
         Objects.requireNonNull(task, "task");
         Objects.requireNonNull(unit, "unit");
         try {
-            return timers.arm(new Entry(this, task), Math.max(0, unit.toNanos(delay)));
+            return timers.arm(new Entry(this, task), unit.toNanos(delay));
         } catch (HwheelException e) {
             if (e.errno() == HwheelException.ENOSPC) {
                 throw new RejectedExecutionException(e.getMessage(), e);
@@ -75,6 +98,16 @@ public final class WheelTimer implements Timer {
         return unprocessed;
     }
 
+    /** An exception goes where those of tasks go. */
+    private void report(Throwable e) {
+        try {
+            Thread driver = timers.driver();
+            driver.getUncaughtExceptionHandler().uncaughtException(driver, e);
+        } catch (Throwable ignored) {
+            // As the Java machine ignores what a handler throws.
+        }
+    }
+
     /** The number of timeouts that are pending. */
     public long pendingTimeouts() {
         return timers.pending();
@@ -96,6 +129,22 @@ public final class WheelTimer implements Timer {
             } catch (Exception e) {
                 throw new IllegalStateException("exception in " + task, e);
             }
+        }
+
+        /** Calls {@code cancelled} of the task in this thread, if the timeout was pending. */
+        @Override
+        public boolean cancel() {
+            if (!super.cancel()) {
+                return false;
+            }
+            try {
+                if (CANCELLED != null) {
+                    CANCELLED.invokeExact(task, (Timeout) this);
+                }
+            } catch (Throwable e) {
+                timer.report(e);
+            }
+            return true;
         }
 
         @Override

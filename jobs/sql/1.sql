@@ -1,20 +1,7 @@
--- The tables of hwheel-jobs. src/main.rs explains the protocol that uses them.
--- `hwheel-jobs install` runs this file, interface.sql and node.sql in one
--- transaction. To run it again is harmless.
+-- The tables of version 1. src/main.rs explains the protocol that uses them, and
+-- src/install.rs the numbered files.
 
 CREATE SCHEMA IF NOT EXISTS hwheel;
-
--- The functions of an older version go first: their results may have other columns.
-DO $$
-DECLARE
-	old regprocedure;
-BEGIN
-	FOR old IN SELECT oid FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
-		AND prorettype <> 'trigger'::regtype
-	LOOP
-		EXECUTE 'DROP FUNCTION ' || old;
-	END LOOP;
-END $$;
 
 -- One row. Nodes read it when they start.
 CREATE TABLE IF NOT EXISTS hwheel.settings (

@@ -1,7 +1,8 @@
-//! The futures of a wheel on tokio.
+//! The futures of a wheel on tokio and on smol, and virtual time there.
 
-use hwheel::{Error, Options, Wheel};
+use hwheel::{Clock, DelayQueue, Error, Options, Time, Wheel};
 use std::future::pending;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -115,7 +116,9 @@ async fn tasks_that_are_aborted_leave_nothing() {
         let wheel = wheel.clone();
         let abort = tasks.spawn(async move {
             loop {
-                wheel.sleep(spread(n, 10 * MS)).await.unwrap();
+                // What has passed is ready at once, and a task that never waits cannot be
+                // aborted.
+                wheel.sleep(MS + spread(n, 10 * MS)).await.unwrap();
             }
         });
         aborts.push(abort);
@@ -183,4 +186,100 @@ async fn tokio_itself_drives_a_wheel() {
     }
     assert!(begin.elapsed() >= 40 * MS);
     driver.abort();
+}
+
+/// The same on smol, in threads of its own.
+#[test]
+fn smol_runs_them() {
+    let wheel = started();
+    let tasks: Vec<_> = (0..10_000)
+        .map(|n| {
+            let wheel = wheel.clone();
+            smol::spawn(async move {
+                let delay = spread(n, 100 * MS);
+                let due = Instant::now() + delay;
+                wheel.sleep(delay).await.unwrap();
+                assert!(Instant::now() >= due);
+                let late = wheel.timeout(delay / 4, pending::<()>()).await;
+                assert_eq!(late, Err(Error::TimedOut));
+            })
+        })
+        .collect();
+    smol::block_on(async {
+        for task in tasks {
+            task.await;
+        }
+        let mut interval = wheel.interval(MS, MS).unwrap();
+        for _ in 0..10 {
+            interval.tick().await.unwrap();
+        }
+        drop(interval);
+        let mut queue = DelayQueue::new(&wheel);
+        for n in 0..1000 {
+            queue.insert(n, spread(n, 20 * MS)).unwrap();
+        }
+        let mut seen = 0;
+        while let Some(expired) = queue.next().await.unwrap() {
+            assert!(expired.deadline <= wheel.now().unwrap());
+            seen += 1;
+        }
+        assert_eq!(seen, 1000);
+    });
+    wheel.stop().unwrap();
+    assert_eq!((live(&wheel), Arc::strong_count(&wheel)), (0, 1));
+}
+
+/// Tasks that sleep for hours in turns, in virtual time. Gives the number of their turns.
+async fn hours(wheel: Arc<Wheel>, turns: Arc<AtomicU32>) {
+    for n in 1..=10 {
+        wheel.sleep(n * HOUR).await.unwrap();
+        turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn manual() -> Arc<Wheel> {
+    Arc::new(Options::new().clock(Clock::Manual).create().unwrap())
+}
+
+#[test]
+fn virtual_time_on_smol() {
+    let (wheel, turns) = (manual(), Arc::<AtomicU32>::default());
+    let executor = smol::LocalExecutor::new();
+    let tasks: Vec<_> = (0..100)
+        .map(|_| executor.spawn(hours(wheel.clone(), turns.clone())))
+        .collect();
+    wheel
+        .block_on(executor.run(async {
+            for task in tasks {
+                task.await;
+            }
+        }))
+        .unwrap();
+    assert_eq!(turns.load(Ordering::Relaxed), 1000);
+    assert_eq!(wheel.now().unwrap(), Time::default() + 55 * HOUR);
+}
+
+#[test]
+fn virtual_time_on_tokio() {
+    let (wheel, turns) = (manual(), Arc::<AtomicU32>::default());
+    let driven = wheel.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .on_thread_park(move || {
+            if driven.advance_to_next(&mut []).unwrap().is_some() {
+                tokio::spawn(async {});
+            }
+        })
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut tasks = JoinSet::new();
+        for _ in 0..100 {
+            tasks.spawn(hours(wheel.clone(), turns.clone()));
+        }
+        tasks.join_all().await;
+        let late = wheel.timeout(HOUR, pending::<()>()).await;
+        assert_eq!(late, Err(Error::TimedOut));
+    });
+    assert_eq!(turns.load(Ordering::Relaxed), 1000);
+    assert_eq!(wheel.now().unwrap(), Time::default() + 56 * HOUR);
 }

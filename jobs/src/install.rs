@@ -1,0 +1,140 @@
+//! The schema hwheel: its numbered migrations, its functions, and rights for roles.
+//!
+//! A migration changes tables, and never changes itself once it is released. `install`
+//! runs those that the database has not seen, in order. It replaces the functions each
+//! time and drops none that is not its own, so that grants and functions of users stay.
+//!
+//! A migration must suit the nodes that run meanwhile: they have another version, and
+//! they call functions while the tables change. It adds columns with defaults, and
+//! leaves what old nodes read. When old nodes cannot go on, it raises
+//! `settings.oldest_node`. A function that nothing calls any more stays until the next
+//! migration: a call that is under way may be about to call it.
+
+use crate::connect::Config;
+use crate::db::{self, describe, Client, Error};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio_postgres::error::SqlState;
+
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../sql/1.sql"),
+    include_str!("../sql/2.sql"),
+    include_str!("../sql/3.sql"),
+];
+
+const FUNCTIONS: [&str; 2] = [
+    include_str!("../sql/interface.sql"),
+    include_str!("../sql/node.sql"),
+];
+
+/// The version of the schema that this program works with.
+pub const SCHEMA: i32 = MIGRATIONS.len() as i32;
+
+/// How long the program tries to get its locks, as while a backup reads the tables.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Creates or updates the schema, in one transaction.
+pub fn install(config: &Config) -> Result<(), String> {
+    let end = Instant::now() + PATIENCE;
+    let mut tries = 0u32;
+    loop {
+        match attempt(config) {
+            Ok(None) => {
+                let _ = crate::look::print("the schema hwheel is installed\n");
+                return Ok(());
+            }
+            Ok(Some(refusal)) => return Err(refusal),
+            Err(e) if is_contention(&e) && Instant::now() < end => {
+                tries += 1;
+                if tries % 8 == 1 {
+                    eprintln!(
+                        "hwheel-jobs: others use the schema: {}; again",
+                        describe(&e)
+                    );
+                }
+                // Others get through before the next try, and two programs do not
+                // keep step.
+                let share = (tries + std::process::id()) % 8;
+                thread::sleep(Duration::from_millis(250 + 50 * u64::from(share)));
+            }
+            Err(e) => return Err(describe(&e)),
+        }
+    }
+}
+
+/// Whether a lock was not to be had, or another transaction was in the way.
+fn is_contention(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(
+            &SqlState::LOCK_NOT_AVAILABLE
+                | &SqlState::T_R_DEADLOCK_DETECTED
+                | &SqlState::T_R_SERIALIZATION_FAILURE
+        )
+    )
+}
+
+/// Returns why this program must not change the schema, or nothing.
+fn attempt(config: &Config) -> Result<Option<String>, Error> {
+    let mut client = db::connect(config, "hwheel-jobs install")?;
+    // A migration may take its time; waiting for a lock may not: whoever uses the
+    // table after it waits as well.
+    client.allow(PATIENCE);
+    client.batch_execute(
+        "BEGIN;
+        SET LOCAL lock_timeout = '500 ms';
+        SET LOCAL client_min_messages = warning;
+        SELECT pg_advisory_xact_lock(hashtext('hwheel-jobs install'))",
+    )?;
+    let version = version(&mut client)?;
+    if version > SCHEMA {
+        return Ok(Some(format!(
+            "the schema has version {version}, newer than {SCHEMA}, which this program installs"
+        )));
+    }
+    let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
+    for sql in missing.iter().chain(&FUNCTIONS) {
+        client.batch_execute(sql)?;
+    }
+    client.batch_execute("COMMIT")?;
+    Ok(None)
+}
+
+/// The number of migrations that the database has seen.
+fn version(client: &mut Client) -> Result<i32, Error> {
+    let exists = client.query_once("SELECT to_regclass('hwheel.settings') IS NOT NULL", &[])?;
+    if !exists[0].get::<_, bool>(0) {
+        return Ok(0);
+    }
+    let rows = client.query_once("SELECT version FROM hwheel.settings", &[])?;
+    Ok(rows.first().map_or(0, |row| row.get(0)))
+}
+
+/// SQL that creates three roles, each with the rights that it needs.
+pub const GRANTS: &str = "\
+-- hwheel_app schedules, moves and cancels jobs. hwheel_node runs them: hwheel-jobs run.
+-- hwheel_reader looks at them: hwheel-jobs list, stats.
+--
+-- A job's function runs with the rights of hwheel_node, unless the job names a role
+-- (run_as). So grant hwheel_node nothing but what such functions need. Who may write
+-- the table of jobs may have the nodes call any function that they may call.
+CREATE ROLE hwheel_app NOLOGIN;
+CREATE ROLE hwheel_node NOLOGIN;
+CREATE ROLE hwheel_reader NOLOGIN;
+GRANT USAGE ON SCHEMA hwheel TO hwheel_app, hwheel_node, hwheel_reader;
+GRANT SELECT ON hwheel.settings, hwheel.node TO hwheel_app, hwheel_node, hwheel_reader;
+GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
+-- Not headers, which may be secrets.
+GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
+	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,
+	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due)
+	ON hwheel.job TO hwheel_reader;
+GRANT INSERT, UPDATE, DELETE ON hwheel.job TO hwheel_app, hwheel_node;
+GRANT INSERT, UPDATE, DELETE ON hwheel.node TO hwheel_node;
+
+-- GRANT hwheel_app TO your_application;
+-- GRANT hwheel_node TO your_node;
+-- GRANT hwheel_reader TO your_monitoring;
+-- Lets jobs run with the rights of your_application instead (run_as => 'your_application'):
+-- SELECT hwheel.allow_role('your_application', node => 'hwheel_node');
+";
