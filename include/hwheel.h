@@ -351,6 +351,7 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  *   and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -402,6 +403,7 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  *   HWHEEL_MISSED_* are given, or a time is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -433,6 +435,7 @@ int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
  * * -EINVAL - @wheel or @timer is NULL.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -503,6 +506,7 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *   not HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
  *
@@ -707,6 +711,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  * A hint for servers. A server that has learned which connection has sent
  * something calls this before it reads the data. A later hwheel_timer_mod() or
  * hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
+ *
+ * Return: nothing.
  *
  * Context: any thread, also in a callback. Wait-free.
  */
@@ -1066,6 +1072,7 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached; nothing has changed.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes one of 64 locks,
@@ -1095,6 +1102,7 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
  *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.

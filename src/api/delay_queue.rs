@@ -12,7 +12,7 @@ use super::waker::{self, Ended};
 use super::wheel::Wheel;
 use crate::core::arm::How;
 use crate::core::life::Spec;
-use crate::core::node::AUTO;
+use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

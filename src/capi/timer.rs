@@ -285,6 +285,8 @@ pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_time
 /// something calls this before it reads the data. A later hwheel_timer_mod() or
 /// hwheel_timer_delete() then does not wait for memory. The hint changes nothing.
 ///
+/// Return: nothing.
+///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_timer_t) {
