@@ -480,7 +480,7 @@ static void a_child_that_returns_into_a_destroy(void)
 	all_in_the_parent();
 }
 
-/* A thread keeps a shard in each of at most 16 wheels. */
+/* Many wheels that the thread uses. */
 enum { OTHERS = 17 };
 static struct hwheel *others[OTHERS];
 
@@ -491,7 +491,7 @@ static void fork_and_destroy_another(struct hwheel *wheel, const struct hwheel_e
 		_exit(2);
 }
 
-/* Since then the thread has used 17 other wheels, so it no longer has a shard of this one. */
+/* Since its arm the thread has used 17 other wheels. */
 static void a_child_that_destroys_another_wheel_and_returns(void)
 {
 	struct hwheel_options o = {
@@ -523,7 +523,7 @@ static void a_child_that_destroys_another_wheel_and_returns(void)
 	munmap((void *)shared, 4096);
 }
 
-/* A child's thread that has no shard of the parent's wheel. */
+/* A child's thread that has not used the parent's wheel. */
 static void delete_it(void)
 {
 	EXPECT(hwheel_timer_delete(w, of_parent), -ESHUTDOWN);

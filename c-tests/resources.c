@@ -1,5 +1,6 @@
 /* Out of descriptors, threads, memory or address space: an error, and nothing lost. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -379,6 +380,108 @@ static void destroy_gives_everything_back(void)
 	in_a_child(a_thousand_wheels);
 }
 
+/*
+ * A thread whose destructors use timers in each round that the C library makes ends with a
+ * number of its own. So a process of few threads at once can use all numbers up.
+ */
+static pthread_key_t last_key;
+static struct hwheel *of_all;
+
+static int use_a_timer(void)
+{
+	hwheel_timer_t t = 77;
+	int got = hwheel_timer_setup(of_all, NULL, 0, &t);
+
+	if (got == 0)
+		EXPECT(hwheel_timer_free(of_all, t), 0);
+	else
+		EXPECT(t, 77);
+	return got;
+}
+
+static void use_one_again(void *value)
+{
+	use_a_timer();
+	EXPECT(pthread_setspecific(last_key, value), 0);
+}
+
+static void *keep_a_number(void *unused)
+{
+	(void)unused;
+	EXPECT(pthread_setspecific(last_key, &last_key), 0);
+	return (void *)(intptr_t)use_a_timer();
+}
+
+static hwheel_timer_t of_main;
+
+/* In a thread that gets no number. */
+static void *without_a_number(void *unused)
+{
+	struct hwheel_stats before = stats(of_all), after;
+	uint64_t ns = 77;
+	int32_t result = 77;
+	hwheel_timer_t t = 77;
+
+	EXPECT(use_a_timer(), -EUSERS);
+	EXPECT(hwheel_once(of_all, SEC, NULL, 0, 0, &t), -EUSERS);
+	EXPECT(hwheel_every(of_all, SEC, SEC, 0, NULL, 0, 0, &t), -EUSERS);
+	EXPECT(t, 77);
+	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, 0), -EUSERS);
+	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, HWHEEL_ABS | HWHEEL_REDUCE), -EUSERS);
+	EXPECT(hwheel_timer_mod_range(of_all, of_main, SEC, SEC, 0), -EUSERS);
+	EXPECT(hwheel_timer_mod_many(of_all, &of_main, &(uint64_t){ SEC }, 1, 0, &result), 0);
+	EXPECT(result, -EUSERS);
+	EXPECT(hwheel_key_set(of_all, NUMBER(1), SEC, NULL, 0, 0), -EUSERS);
+	EXPECT(hwheel_key_mod(of_all, NUMBER(7), SEC, 0), -EUSERS);
+	/* a bad argument is that first of all */
+	EXPECT(hwheel_timer_mod(of_all, 0, SEC, 0), -ESTALE);
+	EXPECT(hwheel_timer_mod(of_all, of_main, SEC, 8), -EINVAL);
+	after = stats(of_all);
+	EXPECT(memcmp(&before, &after, sizeof before), 0);
+	/* what needs no number works, and what ends a timer does */
+	EXPECT(hwheel_timer_pending(of_all, of_main), 1);
+	EXPECT(hwheel_timer_remaining(of_all, of_main, &ns), 1);
+	EXPECT(hwheel_key_pending(of_all, NUMBER(7)), 1);
+	EXPECT(hwheel_key_delete(of_all, NUMBER(7)), 1);
+	EXPECT(hwheel_timer_delete(of_all, of_main), 1);
+	EXPECT(hwheel_timer_delete_sync(of_all, of_main), -ESTALE);
+	EXPECT(hwheel_poll(of_all, NULL, 0, NULL), 0);
+	EXPECT(stats(of_all).live, 0);
+	return unused;
+}
+
+static void threads_without_end(void)
+{
+	int got = 0, n = 0;
+	pthread_t thread;
+	void *answer;
+
+	of_all = wheel();
+	EXPECT(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
+	EXPECT(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);
+	EXPECT(pthread_key_create(&last_key, use_one_again), 0);
+	while (got == 0 && n++ < 40000) {
+		EXPECT(pthread_create(&thread, NULL, keep_a_number, NULL), 0);
+		EXPECT(pthread_join(thread, &answer), 0);
+		got = (int)(intptr_t)answer;
+	}
+	/* this thread has the first number */
+	EXPECT(got, -EUSERS);
+	EXPECT(n, 32767);
+	EXPECT(pthread_create(&thread, NULL, without_a_number, NULL), 0);
+	EXPECT(pthread_join(thread, NULL), 0);
+	/* one that has a number goes on */
+	EXPECT(use_a_timer(), 0);
+	EXPECT(hwheel_once(of_all, 0, count, 0, 0, NULL), 0);
+	poll_until_called(of_all, 1);
+	EXPECT(hwheel_destroy(of_all), 0);
+}
+
+static void the_32768th_thread_is_refused(void)
+{
+	in_a_child(threads_without_end);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(without_descriptors_it_is_driven_by_hand),
 	TEST(one_descriptor_at_most_and_it_is_closed),
@@ -390,5 +493,6 @@ static const struct ktap_test tests[] = {
 	TEST(every_armed_timer_fires_without_memory),
 	TEST(without_a_thread_it_is_driven_by_hand),
 	TEST(destroy_gives_everything_back),
+	TEST(the_32768th_thread_is_refused),
 };
 KTAP_MAIN(tests)

@@ -5,7 +5,7 @@ static void every_error_has_words_of_its_own(void)
 {
 	static const int errors[] = {
 		EINVAL, ESTALE, ENOSPC, ENOMEM, EBUSY, EDEADLK, ESHUTDOWN, E2BIG, EMFILE,
-		ENFILE, EAGAIN,
+		ENFILE, EAGAIN, EUSERS,
 	};
 	enum { N = sizeof errors / sizeof errors[0] };
 

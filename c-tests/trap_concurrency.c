@@ -81,7 +81,7 @@ static void *arm_and_wait(void *arg)
 	return NULL;
 }
 
-static void c3_next_wakeup_is_not_lost_between_shards(void)
+static void c3_next_wakeup_is_not_lost_between_threads(void)
 {
 	reset_thread(50000);
 	run(arm_and_wait, 0);
@@ -360,7 +360,7 @@ static void c17_rearm_into_the_past_wakes_the_driver(void)
 static const struct ktap_test tests[] = {
 	TEST(c1_timer_being_set_up_is_not_lost),
 	TEST(c2_push_behind_the_hand_is_not_a_turn_late),
-	TEST(c3_next_wakeup_is_not_lost_between_shards),
+	TEST(c3_next_wakeup_is_not_lost_between_threads),
 	TEST(c4_earlier_insert_wakes_the_sleeper),
 	TEST(c4_removal_of_the_earliest_is_planned_again),
 	TEST(c5_cancel_that_races_a_cascade_is_not_lost),

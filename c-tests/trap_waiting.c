@@ -228,7 +228,7 @@ static void c13_stop_does_not_hang_and_loses_no_arm(void)
 static void *move_it(void *arg)
 {
 	(void)arg;
-	/* from a thread, and so a shard, that has not seen the timer before */
+	/* from a thread that has not seen the timer before */
 	EXPECT(hwheel_timer_mod(wheel, timers[0], 500 * SEC, 0), 0);
 	leave = 2;
 	return NULL;

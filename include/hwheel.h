@@ -355,6 +355,7 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  *   and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -406,6 +407,7 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  *   HWHEEL_MISSED_* are given, or a time is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -437,6 +439,7 @@ int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
  * * -EINVAL - @wheel or @timer is NULL.
  * * -ENOSPC - the limit on live timers is reached.
  * * -ENOMEM - no memory.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
@@ -507,6 +510,7 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *   not HWHEEL_NEVER.
  * * -ESTALE - the timer no longer exists.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
  *   forked child.
  *
@@ -715,6 +719,8 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Return: nothing.
  *
+ * Return: nothing.
+ *
  * Context: any thread, also in a callback. Wait-free.
  */
 void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
@@ -901,12 +907,12 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * @wheel: the wheel.
  * @time_ns: receives the time in nanoseconds on the wheel's clock.
  *
- * The time is never later than the next timer. It may be earlier: if many
- * timers share a slot, after timers were cancelled, after a call that stopped
- * at a bound, in a callback, and while another thread drives. In these cases
- * the time may be past, and the call may return 1 even if no timer is pending.
- * It also returns a past time while a due timer waits for its callback to
- * return.
+ * The time is never later than the next timer. It may be earlier: after a
+ * timer was cancelled or moved to a later time, until the wheel is driven; after
+ * a call that stopped at a bound; in a callback; and while another thread
+ * drives. In these cases the time may be past, and the call may return 1 even
+ * if no timer is pending. A timer that is due while its own callback still runs
+ * does not count: the end of the callback wakes the driver.
  *
  * Return:
  * * 1 - @time_ns is set.
@@ -1073,6 +1079,7 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOSPC - the limit on live timers is reached; nothing has changed.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes one of 64 locks,
@@ -1102,6 +1109,7 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
  *   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
  * * -ENOMEM - no memory; nothing has changed.
+ * * -EUSERS - 32767 other threads of the process use timers.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback. Briefly takes the lock of the key.

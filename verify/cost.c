@@ -182,7 +182,7 @@ static void count_ticks_beside_others(void)
 int main(void)
 {
 	MUST(bench_create(BENCH_MANUAL, MS, &w) == 0);
-	/* the first round maps memory and takes a shard */
+	/* the first round maps memory and takes a number for the thread */
 	for (unsigned round = 0; round < 2; round++) {
 		RUN(setup);
 		RUN(arm);
@@ -192,7 +192,7 @@ int main(void)
 		RUN(pending);
 		RUN(cancel);
 		RUN(free);
-		/* the promises that these have left are no part of what follows */
+		/* the notes and entries that these have left are no part of what follows */
 		op_fire_far();
 		RUN(once);
 		RUN(fire_once);

@@ -52,7 +52,7 @@
 #define BEATS 16
 /* The same for workers, who have more to do than they can. */
 #define TASKS 1024
-/* More than a thread keeps shards of, so that each call meets one anew. */
+/* Wheels that a thread meets in turn. */
 #define OTHERS 20
 /* Operations between two yields of a thread that is not to be stopped. */
 #define BOUT 256
@@ -172,7 +172,7 @@ static int renew(struct word *place)
 	return hwheel_timer_free(wheel, atomic_exchange(&place->n, fresh));
 }
 
-/* Meets a wheel for which this thread has no shard any more. */
+/* In another wheel. */
 static int meet(uint64_t n)
 {
 	struct hwheel *w = others[n % OTHERS];

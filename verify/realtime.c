@@ -4,7 +4,7 @@
  * The tool ends the process at the first such call between __rtsan_realtime_
  * enter() and exit(), in this thread.
  *
- * Made ready before: the memory of the wheel, and the caller's shard. Two
+ * Made ready before: the memory of the wheel, and the caller's number and inbox. Two
  * errors can be planted, which must be found: with -a a callback allocates,
  * with -m the wheel has to map memory.
  */

@@ -37,6 +37,7 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 ///   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
 /// * -ENOSPC - the limit on live timers is reached; nothing has changed.
 /// * -ENOMEM - no memory; nothing has changed.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Briefly takes one of 64 locks,
@@ -72,6 +73,7 @@ pub unsafe extern "C" fn hwheel_key_set(
 /// * -EINVAL - @wheel or @key is NULL, @key_len is 0 or above 255, a flag is
 ///   unknown, or @time_ns is 2^63 or above and not HWHEEL_NEVER.
 /// * -ENOMEM - no memory; nothing has changed.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.

@@ -53,6 +53,7 @@ pub(super) fn make(
 ///   and not HWHEEL_NEVER.
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 #[no_mangle]
 #[must_use]
@@ -109,6 +110,7 @@ pub extern "C" fn hwheel_once(
 ///   HWHEEL_MISSED_* are given, or a time is 2^63 or above and not HWHEEL_NEVER.
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 #[no_mangle]
 #[must_use]

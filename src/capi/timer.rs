@@ -24,6 +24,7 @@ pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
 /// * -EINVAL - @wheel or @timer is NULL.
 /// * -ENOSPC - the limit on live timers is reached.
 /// * -ENOMEM - no memory.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 #[no_mangle]
 #[must_use]
@@ -122,6 +123,7 @@ pub extern "C" fn hwheel_timer_mod(
 /// * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
 ///   not HWHEEL_NEVER.
 /// * -ENOMEM - no memory; nothing has changed.
+/// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
 #[no_mangle]
@@ -283,6 +285,8 @@ pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_time
 /// something calls this before it reads the data. A later hwheel_timer_mod() or
 /// hwheel_timer_delete() then does not wait for memory. The hint changes no
 /// timer.
+///
+/// Return: nothing.
 ///
 /// Return: nothing.
 ///

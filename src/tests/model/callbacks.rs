@@ -66,6 +66,33 @@ fn queue_of_the_pool() {
     }
 }
 
+/// The slot at the tail is filled and another one is empty: the driver skips a position,
+/// which threads at the head step over.
+#[test]
+fn queue_of_the_pool_and_a_place_in_the_middle() {
+    for revoked in [2, 3] {
+        report(explore(None, move || {
+            let ring = full(4);
+            assert!(ring.revoke(revoked, &mut 0));
+            let workers: Vec<_> = (0..2)
+                .map(|_| {
+                    let ring = ring.clone();
+                    thread::spawn(move || ring.pop())
+                })
+                .collect();
+            assert!(ring.push(&one(5, 0)), "there is a place");
+            let is_sixth = ring.push(&one(6, 0));
+            let mut popped: Vec<_> = workers.into_iter().map(|w| w.join().unwrap()).collect();
+            popped.sort_unstable_by_key(|f| f.map(|f| f.handle));
+            let popped = popped.into_iter().map(|f| f.expect("there are four"));
+            let all: Vec<_> = popped.chain(rest(&ring)).map(|f| f.handle).collect();
+            let mut want: Vec<u64> = (1..=5 + u64::from(is_sixth)).collect();
+            want.retain(|handle| *handle != revoked);
+            assert_eq!(all, want, "lost, doubled or out of order");
+        }));
+    }
+}
+
 /// A timer is taken by a worker, or out of the middle, and comes again, perhaps into the
 /// same slot: each time one thread has it, with all of its event.
 #[test]
