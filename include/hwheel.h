@@ -908,8 +908,8 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * @time_ns: receives the time in nanoseconds on the wheel's clock.
  *
  * The time is never later than the next timer. It may be earlier: after a
- * timer was cancelled or moved to a later time, until the wheel is driven; after
- * a call that stopped at a bound; in a callback; and while another thread
+ * timer was cancelled or moved to a later time, until the wheel is driven;
+ * after a call that stopped at a bound; in a callback; and while another thread
  * drives. In these cases the time may be past, and the call may return 1 even
  * if no timer is pending. A timer that is due while its own callback still runs
  * does not count: the end of the callback wakes the driver.
