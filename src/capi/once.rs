@@ -95,8 +95,11 @@ pub extern "C" fn hwheel_once(
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
 /// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
 /// of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
-/// begins at that tick instead. With HWHEEL_MISSED_DELAY this depends on the
-/// last but one.
+/// begins at that tick instead. With HWHEEL_MISSED_DELAY the last but one of
+/// their times decides.
+///
+/// A timer whose callback takes longer than its period runs again at once, one
+/// time, and reports the rest as missed.
 ///
 /// If no thread drives the wheel for several periods, the timer by default fires
 /// once, keeps its rhythm, and reports the other periods in @missed of its
