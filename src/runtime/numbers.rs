@@ -132,7 +132,7 @@ pub(super) fn end() -> Thread {
 
 /// Makes ready for the ends of threads, and for forks. False if the system refuses.
 pub(super) fn prepare() -> bool {
-    end::prepare(thread_ends) && fork::call_in_child(forked)
+    numbers().is_some() && end::prepare(thread_ends) && fork::call_in_child(forked)
 }
 
 /// A thread ends.

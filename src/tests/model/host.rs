@@ -418,38 +418,6 @@ fn stop_against_tick_thread_and_worker() {
     );
 }
 
-/// After a stop beside a poll the wheel can be destroyed: the poll no longer uses it.
-#[test]
-fn destroy_against_the_end_of_a_poll() {
-    duel(
-        || {
-            let w = on_a_clock_with_one();
-            w.timer(func(1));
-            system().pass(at(1));
-            w
-        },
-        |w| {
-            let one = Bounds { items: 1, ns: 0 };
-            assert_eq!(
-                ended(|| w.host().poll(one, None).map(|d| d.done)),
-                Ok(false)
-            );
-        },
-        |w| {
-            let has_begun = w.begun.load(Ordering::Acquire) != 0;
-            if has_begun {
-                w.end();
-            }
-            has_begun
-        },
-        |w, (), is_gone| {
-            if !is_gone {
-                w.end();
-            }
-        },
-    );
-}
-
 /// A thread whose stop succeeds sees what the callbacks did, even if another thread
 /// stopped the wheel.
 #[test]
