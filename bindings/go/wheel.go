@@ -85,16 +85,17 @@ type Stats struct {
 	Sweeps    uint64 // moves of the wheel's hand
 	Wakeups   uint64 // of the tick thread
 	Kicks     uint64 // arms that woke the driver
-	Pushes    uint64 // entries put into buckets
+	Notes     uint64 // notes of threads for the driver
 	SlabBytes uint64 // memory of timers
 	Armed     uint64 // arms of timers that were not pending
 	Rearmed   uint64 // arms that moved a pending timer
 	Cancelled uint64
 	Drained   uint64 // timers that Drain has handed back
 	Pending   uint64 // timers that are pending now
-	Entries   uint64 // entries in buckets now
+	Entries   uint64 // entries in buckets after the last call that drove the wheel
 	Queued    uint64 // callbacks that wait for a worker
 	Dropped   uint64 // callbacks for which the queue had no room
+	NoteBytes uint64 // memory of notes
 	// Number of timers by lateness: [0] for none, [i] for 2^(i-1) ns to below 2^i ns.
 	Lateness [40]uint64
 }
@@ -165,7 +166,7 @@ func (w *Wheel) Stats() (Stats, error) {
 		Sweeps:    uint64(s.sweeps),
 		Wakeups:   uint64(s.wakeups),
 		Kicks:     uint64(s.kicks),
-		Pushes:    uint64(s.pushes),
+		Notes:     uint64(s.notes),
 		SlabBytes: uint64(s.slab_bytes),
 		Armed:     uint64(s.armed),
 		Rearmed:   uint64(s.rearmed),
@@ -175,6 +176,7 @@ func (w *Wheel) Stats() (Stats, error) {
 		Entries:   uint64(s.entries),
 		Queued:    uint64(s.queued),
 		Dropped:   uint64(s.dropped),
+		NoteBytes: uint64(s.note_bytes),
 	}
 	for i, n := range s.lateness {
 		stats.Lateness[i] = uint64(n)

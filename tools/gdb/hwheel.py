@@ -46,18 +46,20 @@ LAYOUT = {
 }
 # layout }
 
-# The state word and the handle: src/core/state.rs; the records: src/core/node.rs.
+# The state word and the handle: src/core/state.rs; the records: src/core/record.rs.
 ARMED, LIVE, RARE, RUNNING = 1, 2, 8, 16
-FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 52
+FLAGS_BITS, LOW_BITS, INDEX_BITS, HIGH_SHIFT = 8, 26, 26, 54
 # The exponent of a deadline. If all of its bits are set in a timer that is not pending,
 # the timer is shut down.
 EXPONENT_SHIFT, EXPONENT = 6, 3 << 6
 GENERATION = (1 << LOW_BITS) - (1 << FLAGS_BITS)
 UNIT_BITS = 9
 HOT, FIRE = 16, 16
-BLOCK_BITS, FIRST = 17, 64
+BLOCK_BITS, FIRST, SMALL = 17, 64, 1 << 15
+# Inboxes: src/core/inbox.rs.
+THREADS, INBOX, PAGE = 1 << 15, 256, 4096
 TAG_SHIFT, VALUE = 48, (1 << 48) - 1
-COARSE, COARSE_BITS = 1 << 47, 16
+LONG, LONG_BITS = 1 << 47, 16
 BURST, DELAY, KEYED = 2, 4, 8
 CLOCKS = {0: "realtime", 1: "monotonic", 7: "boottime"}
 END_OF_TIME = 1 << 63
@@ -101,7 +103,7 @@ class Wheel:
         if (
             not 0 < self.tick_ns <= 1 << 46
             or up - down != self.tick_ns - 1
-            or down - self.bias * self.tick_ns not in (0, 1)
+            or down != self.bias * self.tick_ns
             or not FIRST <= self.first_unused <= 1 << INDEX_BITS
         ):
             raise NoWheel("not a wheel of the version that this script is of")
@@ -113,10 +115,15 @@ class Wheel:
     def total(self, name):
         """A count over all threads."""
         sum = self.word("wheel.shared.strays." + name)
-        shard = self.word("wheel.shared.shards")
-        while shard:
-            sum += read(shard + LAYOUT["shard.count." + name])
-            shard = read(shard + LAYOUT["shard.next"])
+        inboxes = self.word("wheel.inboxes.at")
+        for page in range(inboxes, inboxes + THREADS * INBOX, PAGE):
+            try:
+                words = gdb.selected_inferior().read_memory(page, PAGE)
+            except gdb.MemoryError:
+                continue  # A core file lacks what was never used.
+            if any(bytes(words)):
+                for at in range(LAYOUT["inbox.count." + name], PAGE, INBOX):
+                    sum += int.from_bytes(bytes(words[at : at + 8]), "little")
         return sum & (1 << 64) - 1
 
     def counted(self, name):
@@ -133,10 +140,7 @@ class Wheel:
     def clock(self):
         """The clock, and what it says if that is the caller's."""
         if not self.word("clock", 4):
-            time = max(self.word("manual.kept"), self.word("manual.raised"))
-            return f"manual at {span(time)}"
-        if self.word("counter"):
-            return "monotonic, coarse"
+            return f"manual at {span(self.word('manual'))}"
         return CLOCKS.get(self.word("clock.id", 4), "of the system")
 
     def ns(self, tick):
@@ -167,7 +171,9 @@ class Wheel:
         return Timer(self, handle, *node)
 
     def timers(self):
-        for index in range(FIRST, self.first_unused):
+        for nth in range(FIRST, self.first_unused):
+            # The rest of the first block is not used.
+            index = nth if nth < SMALL else nth - SMALL + (1 << BLOCK_BITS)
             node = self.node(index)
             if node and node[0] & LIVE:
                 high, low = node[1] >> HIGH_SHIFT << HIGH_SHIFT, node[0] & GENERATION
@@ -212,7 +218,7 @@ class Timer:
 
     def period(self):
         value = self.kept(0)
-        return (value & ~COARSE) << COARSE_BITS if value & COARSE else value
+        return (value & ~LONG) << LONG_BITS if value & LONG else value
 
     def __str__(self):
         if self.state & ARMED:

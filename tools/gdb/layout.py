@@ -5,13 +5,13 @@ import gdb
 
 WORDS = """
 wheel.ticks.up wheel.ticks.down wheel.ticks.tick_ns wheel.ticks.bias
-wheel.shared.hand wheel.shared.shards wheel.callback.running
+wheel.shared.hand wheel.inboxes.at wheel.callback.running
 wheel.shared.strays.arms wheel.shared.strays.moves wheel.shared.strays.cancels
 wheel.shared.strays.setups wheel.shared.strays.frees
 wheel.shared.count.fired wheel.shared.count.periods wheel.shared.count.drained
-wheel.slab.directory wheel.slab.bump clock counter manual.kept manual.raised drive
+wheel.slab.directory wheel.slab.bump clock manual drive
 """.split()
-SHARD = "next count.arms count.moves count.cancels count.setups count.frees".split()
+INBOX = "count.arms count.moves count.cancels count.setups count.frees".split()
 
 
 def offset(type, path):
@@ -23,10 +23,10 @@ def offset(type, path):
 
 
 host = gdb.lookup_type("hwheel::runtime::host::Host")
-shard = gdb.lookup_type("hwheel::core::shard::Shard")
+inbox = gdb.lookup_type("hwheel::core::inbox::Inbox")
 layout = {name: offset(host, name) for name in WORDS}
 layout["clock.id"] = offset(host, "clock") + 4
-layout.update({"shard." + name: offset(shard, name) for name in SHARD})
+layout.update({"inbox." + name: offset(inbox, name) for name in INBOX})
 print("LAYOUT = {")
 for name, at in layout.items():
     print(f'    "{name}": {at},')

@@ -50,9 +50,9 @@ export interface Options {
 }
 
 export type Stats = Record<
-  "live" | "fired" | "missed" | "unclaimed" | "sweeps" | "wakeups" | "kicks" | "pushes" |
-  "repeats" | "slabBytes" | "armed" | "rearmed" | "quiet" | "cancelled" | "drained" |
-  "pending" | "entries" | "dead" | "queued" | "dropped", bigint
+  "live" | "fired" | "missed" | "unclaimed" | "sweeps" | "wakeups" | "kicks" | "notes" |
+  "slabBytes" | "armed" | "rearmed" | "cancelled" | "drained" | "pending" | "entries" |
+  "queued" | "dropped" | "noteBytes", bigint
 > & { lateness: BigUint64Array };
 
 export class Wheel implements Disposable {

@@ -75,10 +75,10 @@ export const closeDescriptor = libc.func("int close(int fd)");
 export const pollDescriptors = libc.func("int poll(void *fds, unsigned long n, int timeout)");
 
 // The members of struct hwheel_stats after size and reserved, in their order: these,
-// lateness, and dropped.
+// lateness, dropped and the bytes of notes.
 export const STATS = ["live", "fired", "missed", "unclaimed", "sweeps", "wakeups", "kicks",
-  "pushes", "repeats", "slabBytes", "armed", "rearmed", "quiet", "cancelled", "drained",
-  "pending", "entries", "dead", "queued"];
+  "notes", "slabBytes", "armed", "rearmed", "cancelled", "drained", "pending", "entries",
+  "queued"];
 export const LATENESS = 40;
 
 // Node's own table lacks ESTALE.

@@ -196,11 +196,12 @@ export class Wheel {
    */
   stats() {
     const from = 1 + c.STATS.length, to = from + c.LATENESS;
-    const words = new BigUint64Array(to + 1);
+    const words = new BigUint64Array(to + 2);
     new Uint32Array(words.buffer)[0] = words.byteLength;
     check(c.getStats(this.#c, words));
     const counts = c.STATS.map((name, i) => [name, words[1 + i]]);
-    return { ...Object.fromEntries(counts), lateness: words.subarray(from, to), dropped: words[to] };
+    return { ...Object.fromEntries(counts), lateness: words.subarray(from, to),
+      dropped: words[to], noteBytes: words[to + 1] };
   }
 
   // Timers that free themselves when they have fired for the last time.

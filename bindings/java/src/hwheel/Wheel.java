@@ -74,24 +74,19 @@ public final class Wheel implements AutoCloseable {
      */
     public record Stats(
             long live, long fired, long missed, long unclaimed, long sweeps, long wakeups,
-            long kicks, long pushes, long slabBytes, long armed, long rearmed,
+            long kicks, long notes, long slabBytes, long armed, long rearmed,
             long cancelled, long drained, long pending, long entries,
-            long queued, long[] lateness, long dropped) {
+            long queued, long[] lateness, long dropped, long noteBytes) {
         private static final int LATENESS = 40;
-        private static final int BYTES = 168 + 8 * LATENESS;
+        private static final int BYTES = 152 + 8 * LATENESS;
 
         private static Stats read(ByteBuffer s) {
             s.position(8);
             return new Stats(
                     s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    s.getLong(), s.getLong(), skip(s).getLong(), s.getLong(), s.getLong(),
-                    skip(s).getLong(), s.getLong(), s.getLong(), s.getLong(),
-                    skip(s).getLong(), readLateness(s), s.getLong());
-        }
-
-        /** Steps over a count that says nothing to a caller. */
-        private static ByteBuffer skip(ByteBuffer s) {
-            return s.position(s.position() + 8);
+                    s.getLong(), s.getLong(), s.getLong(), s.getLong(), s.getLong(),
+                    s.getLong(), s.getLong(), s.getLong(), s.getLong(),
+                    s.getLong(), readLateness(s), s.getLong(), s.getLong());
         }
 
         private static long[] readLateness(ByteBuffer s) {
