@@ -5,7 +5,13 @@
 pub(crate) const CHECKED: bool = cfg!(checked);
 
 /// Threads that can use timers at the same time, and one: the number 0 is no thread.
-pub(crate) const THREADS: usize = if CHECKED { 8 } else { 1 << 15 };
+pub(crate) const THREADS: usize = if cfg!(loom) {
+    8
+} else if cfg!(shuttle) {
+    64
+} else {
+    1 << 15
+};
 
 /// Notes of a chunk. A chunk is 256 bytes: a link and the notes.
 pub(crate) const NOTES: usize = if CHECKED { 2 } else { 63 };

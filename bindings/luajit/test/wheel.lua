@@ -107,12 +107,12 @@ function tests.a_key_that_is_set_again_moves_its_timer()
 end
 
 function tests.fractions_are_rounded_up()
-	local wheel, events = manual { tick_ns = 1 }, hwheel.events(1)
+	local wheel, events = manual { tick_ns = 1000 }, hwheel.events(1)
 	wheel:once(0.25, 1)
 	equal(wheel:remaining(wheel:once(math.huge, 2)), hwheel.NEVER)
-	equal(wheel:next_expiry(), 1ULL)
-	equal(wheel:advance(1, events), 1)
-	equal(wheel:remaining(wheel:once(ffi.new("double", 1.5), 3)), 2ULL)
+	equal(wheel:next_expiry(), 1000ULL)
+	equal(wheel:advance(1000, events), 1)
+	equal(wheel:remaining(wheel:once(ffi.new("double", 1000.5), 3)), 2000ULL)
 	equal(wheel:remaining(wheel:once(ffi.new("double", math.huge), 4)), hwheel.NEVER)
 end
 
