@@ -209,6 +209,11 @@ impl Inboxes {
         self.set(&self.top.0, 1 << (word / OF_TOP));
     }
 
+    #[cfg(all(test, loom))]
+    pub fn mark_top(&self) {
+        self.set(&self.top.0, 1);
+    }
+
     #[inline(always)]
     fn set(&self, word: &AtomicU64, bit: u64) {
         // Acquire: what the driver did before it cleared the bit, if another thread has set it

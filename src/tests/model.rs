@@ -34,7 +34,8 @@ use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::inbox::Thread;
 use crate::core::life::Spec;
-use crate::core::state::{Handle, NEVER};
+use crate::core::link::{Link, Reason};
+use crate::core::state::{index_of, Handle, NEVER};
 use crate::core::wheel::{Config, Wheel};
 use crate::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
@@ -152,6 +153,14 @@ impl World {
     /// The tick that a timer is due at, or 0.
     fn due(&self, timer: Handle) -> u64 {
         self.wheel.due(timer).unwrap().unwrap_or(0) >> super::checker::TICK_BITS
+    }
+
+    /// Fails if the link names a note that the driver has taken: places repeat.
+    fn names_no_taken_note(&self, timer: Handle) {
+        let link = &self.wheel.slab.hot(index_of(timer)).link;
+        if let Reason::Note(place) = Link(link.load(Ordering::Relaxed)).reason() {
+            assert!(self.wheel.inboxes.holds(place), "taken: {place:?}");
+        }
     }
 
     /// The driver goes to sleep.

@@ -281,6 +281,24 @@ fn dirty_bit_that_is_set_already_against_take() {
     }
 }
 
+/// Dirty bits: the bit of the word is set, and the word is 0, as a thread leaves them that sets
+/// both while the driver takes them. Another thread sets its bit in the word.
+#[test]
+fn dirty_word_whose_bit_is_set_already_against_take() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || {
+                let (w, t) = one(None);
+                w.wheel.inboxes.mark_top();
+                (w, t)
+            },
+            move |(w, t)| arm(w, 1, *t, 1),
+            |(w, _)| w.collect(),
+            |(w, _), _, ()| assert_eq!(w.advance(1), 1, "late or lost"),
+        );
+    }
+}
+
 /// A thread that gets no number.
 struct Stranger;
 

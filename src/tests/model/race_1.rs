@@ -3,6 +3,8 @@
 
 use super::{duel, duel_to, placed, World};
 use crate::core::arm::How;
+use crate::core::state::{index_of, Handle};
+use crate::sync::Ordering;
 use crate::tests::checker::at;
 
 /// Race 1: a timer is moved later, relying on its tick, while the driver
@@ -68,20 +70,34 @@ fn race_1_rely_against_visit() {
     }
 }
 
+/// A timer with an entry at tick 3, and a note for tick 1. The thread that has written it was
+/// stopped before it published it, or not.
+fn noted(published: bool) -> (World, Handle) {
+    let (w, t) = placed(3);
+    let link = &w.wheel.slab.hot(index_of(t)).link;
+    let before = link.load(Ordering::Relaxed);
+    w.arm(0, t, 1);
+    if !published {
+        link.store(before, Ordering::Relaxed);
+    }
+    (w, t)
+}
+
 /// Race 1b: a timer is armed, relying on a tick, while the driver takes a note of another
 /// thread for an earlier deadline and moves the entry there. The timer that is moved is
 /// cancelled, or moved later, by the thread that relies.
 #[test]
 fn race_1b_rely_against_an_entry_that_is_moved() {
     for arm in [World::arm, World::short_arm] {
-        for (asked, goal) in [(3, 0), (3, 1), (4, 2), (6, 2)] {
+        for (published, asked, goal) in [
+            (true, 3, 0),
+            (false, 3, 1),
+            (true, 4, 2),
+            (false, 4, 2),
+            (false, 6, 2),
+        ] {
             duel(
-                || {
-                    let (w, t) = placed(3);
-                    // A note at tick 1.
-                    w.arm(0, t, 1);
-                    (w, t)
-                },
+                move || noted(published),
                 move |(w, t)| arm(w, 1, *t, asked),
                 move |(w, _)| match goal {
                     0 => {
@@ -100,6 +116,29 @@ fn race_1b_rely_against_an_entry_that_is_moved() {
                 },
             );
         }
+    }
+}
+
+/// Race 1b: the driver takes a note, moves the entry to tick 1, and visits the timer there,
+/// behind one fence. Meanwhile a thread cancels the timer and arms it, relying on the tick that
+/// the link had before.
+#[test]
+fn race_1b_cancel_and_rely_against_a_look_and_a_visit() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || noted(false),
+            move |(w, t)| {
+                let cancelled = w.cancel(1, *t);
+                assert!(!arm(w, 1, *t, 4));
+                cancelled
+            },
+            |(w, _)| w.advance(2),
+            |(w, t), cancelled, fired| {
+                assert_eq!(cancelled, fired == 0);
+                assert_eq!((w.due(*t), w.advance(3)), (4, 0));
+                assert_eq!(w.advance(4), 1, "late or lost");
+            },
+        );
     }
 }
 

@@ -16,10 +16,33 @@ fn race_2_arm_against_sweep() {
             || one(None),
             move |(w, t)| w.arm(0, *t, tick),
             |(w, _)| w.advance(2),
-            |(w, _), was, _| {
+            |(w, t), was, _| {
                 assert!(!was);
+                w.names_no_taken_note(*t);
                 w.advance(8);
                 assert_eq!(w.fired(), 1);
+            },
+        );
+    }
+}
+
+/// Race 2: the hand has passed the tick of a note when the driver takes it, so that the driver
+/// leaves the link as it is.
+#[test]
+fn race_2_publish_against_take_of_what_is_overdue() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || one(None),
+            move |(w, t)| arm(w, 0, *t, 1),
+            |(w, _)| {
+                w.advance(2);
+                w.advance(2);
+            },
+            |(w, t), was, ()| {
+                assert!(!was);
+                w.names_no_taken_note(*t);
+                w.advance(3);
+                assert_eq!(w.fired(), 1, "late or lost");
             },
         );
     }

@@ -61,6 +61,27 @@ fn race_6_due_again_against_finish() {
     );
 }
 
+/// The same, where the worker's inbox has a note already, and its bit is set.
+#[test]
+fn race_6_due_again_against_finish_with_a_bit_that_is_set() {
+    duel(
+        || {
+            let (w, t) = taken(Spec::default());
+            let u = w.timer(None);
+            w.arm(0, t, 2);
+            w.advance(2);
+            w.arm(1, u, 3);
+            (w, t)
+        },
+        |(w, t)| w.wheel.finish(&w.own(1), *t, || ()),
+        |(w, _)| w.advance(2),
+        |(w, _), (), early| {
+            assert_eq!(early + w.advance(2), 1, "late or lost");
+            assert_eq!(w.advance(3), 1);
+        },
+    );
+}
+
 /// The same of a timer that is armed just then, by a third thread, for a time
 /// that has passed.
 #[test]
