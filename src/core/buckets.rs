@@ -3,8 +3,8 @@
 //!
 //! A bucket is a chain of chunks, all full but the last one. An entry is put at the end. One that
 //! is removed gets the last one in its place. The *spot* of a timer, in the slab, says where its
-//! entry is. Chunks lie in the slab as well: enough for the entries
-//! of all timers that exist, so that nothing here can fail.
+//! entry is. Chunks lie in the slab as well: enough for the entries of all timers that exist,
+//! so that nothing here can fail.
 //!
 //! A sweep *opens* a bucket: its chunks become a list, from the first one on, of which entries are
 //! taken first in, first out. So timers that a thread arms one after the other for the same tick
@@ -83,6 +83,17 @@ struct Open {
     filled: u32,
     /// Of the lowest level: most entries are visits.
     is_lowest: bool,
+}
+
+impl Open {
+    /// Entries of a chunk of the list.
+    #[inline(always)]
+    fn end(&self, chunk: &Chunk) -> usize {
+        match chunk.before {
+            0 => self.filled as usize,
+            _ => ENTRIES,
+        }
+    }
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -305,11 +316,7 @@ impl Buckets {
         self.entries -= 1;
         self.open.from += 1;
         let chunk = Self::chunk(slab, self.open.chunk);
-        let end = match chunk.before {
-            0 => self.open.filled,
-            _ => ENTRIES as u32,
-        };
-        if self.open.from == end {
+        if self.open.from as usize == self.open.end(chunk) {
             let next = std::mem::replace(&mut chunk.before, self.free);
             self.free = self.open.chunk;
             (self.open.chunk, self.open.from) = (next, 0);
@@ -335,11 +342,7 @@ impl Buckets {
     #[inline(never)]
     fn fetch(&self, slab: &Slab, number: u32) {
         let chunk = Self::chunk(slab, number);
-        let filled = match chunk.before {
-            0 => self.open.filled as usize,
-            _ => ENTRIES,
-        };
-        for entry in &chunk.entries[..filled] {
+        for entry in &chunk.entries[..self.open.end(chunk)] {
             slab.prefetch_spot(entry.index());
             if self.open.is_lowest {
                 slab.prefetch_node(entry.index());
@@ -368,7 +371,7 @@ impl Buckets {
             _ => Self::last_entry(slab, *self.at(bucket)),
         };
         if other.index() != index {
-            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = other;
+            *Self::entry_at(slab, spot) = other;
             slab.spot(other.index()).set(spot);
         }
         match bucket {
@@ -377,8 +380,10 @@ impl Buckets {
         }
     }
 
-    fn place_of(spot: u32) -> usize {
-        (spot % (1 << PLACE_BITS)) as usize
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    fn entry_at(slab: &Slab, spot: u32) -> &mut Entry {
+        &mut Self::chunk(slab, spot >> PLACE_BITS).entries[(spot % PLACES) as usize]
     }
 
     /// The last entry of a bucket is gone.
@@ -414,8 +419,7 @@ impl Buckets {
         if spot == 0 {
             return None;
         }
-        let entry = Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)];
-        Some(entry.tick(hand))
+        Some(Self::entry_at(slab, spot).tick(hand))
     }
 
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.

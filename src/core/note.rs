@@ -34,7 +34,6 @@ impl Wheel {
         let thread = noted.unwrap_or(0);
         if thread != 0 {
             self.inboxes.append(thread, index);
-            self.count(thread, |c| &c.notes, 1);
             fence(Ordering::SeqCst);
             self.inboxes.mark(thread);
         } else {

@@ -178,13 +178,6 @@ impl Wheel {
         }
     }
 
-    /// Counts an arm of a timer that was pending or not.
-    #[inline(always)]
-    pub(super) fn count_arm(&self, thread: Thread, was: bool) {
-        self.count(thread, |c| &c.arms, 1);
-        self.count(thread, |c| &c.moves, was.into());
-    }
-
     /// The sum of a count over all threads; exact while no thread counts.
     pub fn total(&self, threads: Thread, which: impl Fn(&Count) -> &Tally) -> u64 {
         let counts = (1..threads).map(|thread| which(&self.inboxes.of(thread).count).seen());

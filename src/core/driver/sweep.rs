@@ -39,12 +39,10 @@ pub(super) fn sweep<S: Sink>(
         wheel.alarm.begin_to_look();
         wheel.gate.announce(goal, &wheel.ticks);
         d.goal = goal;
-        let is_all = wheel.collect(d, &mut || v.sink.is_enough());
-        v.stop = !is_all;
-        let next = if is_all {
-            sweep_to(d, &mut v, goal)
-        } else {
-            d.hand
+        v.stop = !wheel.collect(d, &mut || v.sink.is_enough());
+        let next = match v.stop {
+            true => d.hand,
+            false => sweep_to(d, &mut v, goal),
         };
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
