@@ -111,8 +111,8 @@ impl Slab {
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
     pub unsafe fn make(at: *mut Slab, limit: u32, buckets: u32) {
-        // Each bucket has at most one chunk that is not full.
-        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(buckets as usize);
+        // Each bucket has at most two chunks that are not full, and none without an entry.
+        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(2 * buckets as usize);
         debug_assert!(chunks < 1 << CHUNK_BITS);
         // SAFETY: the caller's promise.
         unsafe {
