@@ -318,6 +318,30 @@ impl Wheel {
         }
     }
 
+    /// The same for a timer whose callback has ended, which is due since the hand was at `hand`
+    /// or before. Follows the exchange and a fence. A note that the driver has yet to take serves
+    /// any number of such ends: so there is at most one, also if a timer ends again and again
+    /// within one sweep.
+    pub(super) fn uphold_due(&self, caller: &impl Caller, index: u32, word: StateWord, hand: u64) {
+        let thread = caller.thread().and_then(|thread| {
+            self.inboxes.reserve(thread)?;
+            Ok(thread)
+        });
+        let Ok(thread) = thread else {
+            return self.request_look_at_all(caller);
+        };
+        let hot = self.slab.hot(index);
+        let arm = Arm {
+            node: Node { thread, index, hot },
+            word,
+            tick: word.deadline(hand),
+            hand,
+            link: Link::none(0),
+            note: None,
+        };
+        self.uphold_again(caller, arm);
+    }
+
     /// Steps arm.wake, arm.check and arm.publish. Follows a fence.
     #[inline(always)]
     fn is_upheld(&self, caller: &impl Caller, arm: &Arm<'_>) -> bool {
