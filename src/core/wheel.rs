@@ -67,7 +67,7 @@ pub(crate) struct Wheel {
     pub(super) limit: u64,
     // Its first word is read by every call.
     pub inboxes: Inboxes,
-    pub(super) alarm: Alarm,
+    pub alarm: Alarm,
     pub shared: Shared,
     pub(super) driver: Guarded<Driver>,
     // Last: of its directory a small wheel touches the beginning alone.

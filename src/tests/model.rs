@@ -283,12 +283,15 @@ fn one(due: Option<u64>) -> (World, Handle) {
     (w, t)
 }
 
-/// The same with an entry in the wheel.
-///
 /// The second thread has its chunks, too. Otherwise it would not arm by the short way.
-fn placed(due: u64) -> (World, Handle) {
-    let (w, t) = one(Some(due));
+fn with_chunks((w, t): (World, Handle)) -> (World, Handle) {
     w.wheel.inboxes.reserve(w.own(1).0).unwrap();
+    (w, t)
+}
+
+/// A world with one timer, which has an entry in the wheel.
+fn placed(due: u64) -> (World, Handle) {
+    let (w, t) = with_chunks(one(Some(due)));
     w.collect();
     (w, t)
 }

@@ -33,8 +33,8 @@ impl Wheel {
             return self.arm_slowly(handle, ns, caller);
         }
         // Acquire: pairs with the exchanges of the link.
-        let link = hot.link.load(Ordering::Acquire);
-        if gate.beyond(Link(link).near_tick(handle)) > beyond {
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if gate.beyond(link.near_tick(handle)) > beyond {
             return self.arm_on_note(handle, tick, hot, state, caller);
         }
         // Also of a thread that has no number.
@@ -46,14 +46,14 @@ impl Wheel {
             return self.arm_slowly(handle, ns, caller);
         };
         // arm.check. Acquire: as above.
-        if hot.link.load(Ordering::Acquire) != link || self.gate.seen() != gate {
+        if hot.link.load(Ordering::Acquire) != link.0 || self.gate.seen() != gate {
             return self.arm_unchecked(handle, tick, was, caller);
         }
         was.into()
     }
 
     /// Arms a timer whose link has no tick that is early enough: relies on a note, if there is
-    /// one.
+    /// one. That one was taken before the exchange is rare: the driver takes it out of the link.
     #[inline(never)]
     fn arm_on_note(
         &self,
@@ -63,18 +63,15 @@ impl Wheel {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
-        let gate = self.gate.seen();
         // Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
-        let Some(place) = link.near_note(handle) else {
+        if !link.is_near_note(handle) {
             return self.arm_with_note(handle, tick, hot, state, caller);
-        };
+        }
+        let gate = self.gate.seen();
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread) || gate.beyond(tick) >= self.gate.near() {
             return self.arm_slowly_at(handle, tick, caller);
-        }
-        if !self.inboxes.holds(place) {
-            return self.arm_with_note(handle, tick, hot, state, caller);
         }
         let when = (handle, tick, self.ticks.ns(tick));
         let Some(was) = self.exchange_armed(hot, state, when, thread) else {
@@ -83,7 +80,7 @@ impl Wheel {
         // arm.wake, if there is nothing to do, and arm.check. Acquire: as above.
         if !self.alarm.is_early(tick)
             || hot.link.load(Ordering::Acquire) != link.0
-            || !self.inboxes.holds(place)
+            || !self.inboxes.holds(link.place())
             || self.gate.seen() != gate
         {
             return self.arm_unchecked(handle, tick, was, caller);
