@@ -677,6 +677,7 @@ static void statistics(struct world *w)
 	MUST(u.s.live == live(w) && u.s.pending == armed(w));
 	MUST(u.s.queued == w->queued && u.s.dropped == w->dropped);
 	MUST(u.s.armed == u.s.fired + u.s.cancelled + u.s.drained + u.s.pending);
+	check_books(w->wheel, TIMERS + KEYS, 1);
 }
 
 static int is_power_of_two(uint32_t n)
