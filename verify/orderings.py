@@ -164,8 +164,9 @@ class Tests:
 
 
 def read_table():
-    rows = [line.rsplit(None, 1) for line in TABLE.read_text().splitlines()]
-    return {" ".join(key.split()): verdict for key, verdict in rows if not key.startswith("#")}
+    lines = [line for line in TABLE.read_text().splitlines() if not line.startswith("#")]
+    rows = [line.rsplit(None, 1) for line in lines]
+    return {" ".join(key.split()): verdict for key, verdict in rows}
 
 
 def write_table(rows):
