@@ -299,6 +299,22 @@ fn placed(due: u64) -> (World, Handle) {
 /// Both: the timer has a note, or an entry.
 const STARTS: [fn(u64) -> (World, Handle); 2] = [|due| one(Some(due)), placed];
 
+/// A world whose callbacks run in other threads, with timers whose callbacks run.
+fn running<const N: usize>() -> (World, [Handle; N]) {
+    let w = pooled();
+    let timers = std::array::from_fn(|n| w.make(called(n + 1), Some(1)));
+    assert_eq!(w.advance(1), N as u64);
+    (w, timers)
+}
+
+/// A world whose callbacks run in other threads.
+fn pooled() -> World {
+    World::of(Config {
+        pooled: true,
+        ..shape(2, 1, 0)
+    })
+}
+
 /// A world with two timers.
 fn two() -> (World, Handle, Handle) {
     let (w, t) = one(None);

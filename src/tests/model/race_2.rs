@@ -48,6 +48,28 @@ fn race_2_publish_against_take_of_what_is_overdue() {
     }
 }
 
+/// Race 2: the timer was cancelled when the driver takes its note, so that the driver leaves the
+/// link as it is, too.
+#[test]
+fn race_2_publish_against_take_of_what_was_cancelled() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || one(None),
+            move |(w, t)| arm(w, 0, *t, 2),
+            |(w, t)| {
+                let was = w.cancel(1, *t);
+                w.collect();
+                was
+            },
+            |(w, t), was, cancelled| {
+                assert!(!was);
+                w.names_no_taken_note(*t);
+                assert_eq!(w.advance(2), u64::from(!cancelled), "late or lost");
+            },
+        );
+    }
+}
+
 /// Race 2 with another timer due, noted by the same thread or by another one, or placed
 /// already: so the driver is sweeping indeed, and perhaps takes notes of the very inbox.
 #[test]
