@@ -170,12 +170,13 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
 	$(Q)$(BUILD)/idle_server
 
-# The server keeps its promises to clients.
+# The servers keep their promises to clients.
 .PHONY: check-examples
 CHECK_PARTS += check-examples
 check-examples: $(EXAMPLES)
 	$(call say,CHECK,examples)
 	$(Q)c-tests/echo.sh $(BUILD)/echo_server
+	$(Q)$(BUILD)/several_loops_load $(BUILD)/several_loops
 
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
@@ -243,8 +244,8 @@ header:
 	$(Q)$(CARGO) build -q --features header
 
 # The header is what the source says, looks like the kernel's code, and compiles
-# alone under every standard.
-check-header:
+# alone under every standard. The example at its top is a program that works.
+check-header: $(STAGE)/.done
 	$(call say,CHECK,header)
 	$(Q)tools/header.awk include/hwheel.h
 	$(Q)mkdir -p $(BUILD)
@@ -257,6 +258,10 @@ check-header:
 		for header in hwheel.h hwheel.hpp; do \
 			$(CXX) -std=$$std $(WARN) -Werror -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
+	$(Q)sed -n '/^ \*\t#include/,/^ \* [^ ]/ { s/^ \*\t//p; s/^ \*$$//p }' include/hwheel.h \
+		> $(BUILD)/front.c
+	$(Q)$(CC) -std=c99 $(WARN) -Werror -o $(BUILD)/front $(BUILD)/front.c $(STAGE_SHARED)
+	$(Q)$(BUILD)/front | grep -qx 'request 1 timed out'
 
 # All of the header is exported and nothing else. A function keeps the version node
 # of the release that brought it, so that a program built against a later release is

@@ -5,15 +5,39 @@
  * A wheel holds timers. The caller arms a timer with a time. When the time has
  * come, the wheel calls a callback or writes an event into the caller's array.
  *
- *	struct hwheel *wheel;
- *	struct hwheel_event events[64];
+ *	#include <hwheel.h>
+ *	#include <stdio.h>
+ *	#include <unistd.h>
  *
- *	hwheel_create(NULL, &wheel);
- *	hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL);
+ *	static void timed_out(struct hwheel *wheel,
+ *			      const struct hwheel_event *event)
+ *	{
+ *		(void)wheel;
+ *		printf("request %d timed out\n", (int)event->cookie);
+ *	}
  *
- * The program must drive the wheel. There are three ways: hwheel_start() starts
- * a thread for it; an event loop watches hwheel_fd() and calls hwheel_poll();
- * or the caller keeps its own time and calls hwheel_advance().
+ *	int main(void)
+ *	{
+ *		struct hwheel *wheel;
+ *
+ *		if (hwheel_create(NULL, &wheel) || hwheel_start(wheel) ||
+ *		    hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL))
+ *			return 1;
+ *		sleep(1);
+ *		return hwheel_destroy(wheel) != 0;
+ *	}
+ *
+ * The program must drive the wheel, in one of four ways. hwheel_start() starts
+ * a thread for it. An event loop watches hwheel_fd() and calls hwheel_poll(). A
+ * loop that sleeps in its own call gives hwheel_options.wake, and polls at
+ * hwheel_run.next_ns. Or the caller keeps the time and calls hwheel_advance().
+ *
+ * A server with several event loops has a wheel for each loop, and each loop
+ * drives its own. Any thread may arm, move, cancel and free timers in any
+ * wheel. A timer without a delay in another loop's wheel is a message to that
+ * loop. A connection that moves frees its timers in the old wheel and sets up
+ * new ones in the new wheel. hwheel(7) has the rules for events that are
+ * already on their way, and says when one wheel for all loops is right.
  *
  * Rules for all functions:
  *
@@ -24,8 +48,8 @@
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
  * - A delay starts at the time of the call, even in a callback that runs late.
- * - A point of 2^63 or above on the wheel's clock never comes. A delay may lead
- *   there, and so may rounding up.
+ * - A point of 2^63 or above on the wheel's clock never comes. This includes a
+ *   delay that ends there, and a time that is rounded up to there.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
@@ -148,13 +172,19 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *
  * An arm calls it if its timer is due before the time that the last
  * hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
- * thread that arms the timer calls it, outside of every lock of the wheel, and
- * at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
- * was woken calls one of the two before it sleeps again. Two threads that arm
- * timers concurrently may both call the function.
+ * end of a callback on a worker calls it if the timer has become due again. The
+ * calling thread holds no lock of the wheel. One call serves all arms until the
+ * next hwheel_poll() or hwheel_advance(), so a loop that was woken calls one of
+ * the two before it sleeps again. Threads that arm timers concurrently may each
+ * call the function.
  *
- * It must not block, and no exception may leave it. It may call the functions
- * that a callback may call.
+ * A call may come when the loop does not sleep, also while it drives the wheel.
+ * The loop must not lose it: the next sleep then ends at once. A loop that
+ * drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
+ * when the clock is set, because no function announces that.
+ *
+ * The function must not block, and no exception may leave it. It may call the
+ * functions that a callback may call.
  */
 typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
 
@@ -190,11 +220,11 @@ typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
  *   @workers.
  * @executor_arg: the second argument of @executor. Without @executor it is
  *   NULL; any other value is -EINVAL.
- *
  * @wake: the function that wakes the loop which drives the wheel, or NULL. It
  *   serves loops that sleep in their own call instead of watching a
- *   descriptor. hwheel_poll() or hwheel_advance() then announces the next call
- *   in hwheel_run.next_ns, and the library makes no system call for timers.
+ *   descriptor, with any clock. hwheel_poll() or hwheel_advance() announces the
+ *   next call in hwheel_run.next_ns, and the library makes no system call for
+ *   timers.
  *   hwheel_start() and hwheel_fd() return -EINVAL for such a wheel. A forked
  *   child never calls @wake, and neither does hwheel_destroy().
  * @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
@@ -722,8 +752,6 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Return: nothing.
  *
- * Return: nothing.
- *
  * Context: any thread, also in a callback. Wait-free.
  */
 void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
@@ -745,7 +773,8 @@ void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 0 - the tick thread drives the wheel.
- * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+ *   hwheel_options.wake.
  * * -EBUSY - the tick thread is started already, or another thread drives.
  * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
  *   left; hwheel_poll() still works.
@@ -831,7 +860,8 @@ struct hwheel_run {
  *
  * Return:
  * * n - the descriptor, 0 or above.
- * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+ *   hwheel_options.wake.
  * * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
  * * -ESHUTDOWN - this is a forked child.
  *

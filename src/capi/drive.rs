@@ -34,13 +34,19 @@ pub struct hwheel_run {
 ///
 /// An arm calls it if its timer is due before the time that the last
 /// hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
-/// thread that arms the timer calls it, outside of every lock of the wheel, and
-/// at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
-/// was woken calls one of the two before it sleeps again. Two threads that arm
-/// timers concurrently may both call the function.
+/// end of a callback on a worker calls it if the timer has become due again. The
+/// calling thread holds no lock of the wheel. One call serves all arms until the
+/// next hwheel_poll() or hwheel_advance(), so a loop that was woken calls one of
+/// the two before it sleeps again. Threads that arm timers concurrently may each
+/// call the function.
 ///
-/// It must not block, and no exception may leave it. It may call the functions
-/// that a callback may call.
+/// A call may come when the loop does not sleep, also while it drives the wheel.
+/// The loop must not lose it: the next sleep then ends at once. A loop that
+/// drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
+/// when the clock is set, because no function announces that.
+///
+/// The function must not block, and no exception may leave it. It may call the
+/// functions that a callback may call.
 pub type hwheel_wake_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, wake_arg: *mut c_void)>;
 
@@ -178,7 +184,8 @@ pub unsafe extern "C" fn hwheel_poll(
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.
-/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+///   hwheel_options.wake.
 /// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
 ///
 /// Context: any thread, also in a callback. Never blocks.
@@ -201,7 +208,8 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 ///
 /// Return:
 /// * 0 - the tick thread drives the wheel.
-/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+///   hwheel_options.wake.
 /// * -EBUSY - the tick thread is started already, or another thread drives.
 /// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
 ///   left; hwheel_poll() still works.

@@ -288,8 +288,6 @@ pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_time
 ///
 /// Return: nothing.
 ///
-/// Return: nothing.
-///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_timer_t) {
