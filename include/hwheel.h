@@ -270,7 +270,8 @@ struct hwheel_options {
  * Context: any thread. May block in the kernel for memory.
  */
 HWHEEL_MUST_CHECK
-int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
+int hwheel_create(const struct hwheel_options *options,
+		  struct hwheel **wheel);
 
 /**
  * hwheel_destroy() - Stop and free a wheel.
@@ -391,8 +392,12 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
-		uint64_t cookie, uint32_t flags, hwheel_timer_t *timer);
+int hwheel_once(struct hwheel *wheel,
+		uint64_t time_ns,
+		hwheel_fn fn,
+		uint64_t cookie,
+		uint32_t flags,
+		hwheel_timer_t *timer);
 
 /**
  * hwheel_every() - Make a timer that fires periodically.
@@ -446,9 +451,14 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
-		 uint64_t slack_ns, hwheel_fn fn, uint64_t cookie,
-		 uint32_t flags, hwheel_timer_t *timer);
+int hwheel_every(struct hwheel *wheel,
+		 uint64_t first_ns,
+		 uint64_t period_ns,
+		 uint64_t slack_ns,
+		 hwheel_fn fn,
+		 uint64_t cookie,
+		 uint32_t flags,
+		 hwheel_timer_t *timer);
 
 /* Timers to arm again and again */
 
@@ -478,7 +488,9 @@ int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
+int hwheel_timer_setup(struct hwheel *wheel,
+		       hwheel_fn fn,
+		       uint64_t cookie,
 		       hwheel_timer_t *timer);
 
 /**
@@ -517,8 +529,10 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  * a system call only to wake the driver of a system clock for a new earliest
  * time, or to map more memory.
  */
-int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
-		     uint64_t time_ns, uint32_t flags);
+int hwheel_timer_mod(struct hwheel *wheel,
+		     hwheel_timer_t timer,
+		     uint64_t time_ns,
+		     uint32_t flags);
 
 /**
  * hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
@@ -549,8 +563,10 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
-			   uint64_t time_ns, uint64_t slack_ns,
+int hwheel_timer_mod_range(struct hwheel *wheel,
+			   hwheel_timer_t timer,
+			   uint64_t time_ns,
+			   uint64_t slack_ns,
 			   uint32_t flags);
 
 /**
@@ -577,7 +593,8 @@ int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_set_period(struct hwheel *wheel, hwheel_timer_t timer,
+int hwheel_timer_set_period(struct hwheel *wheel,
+			    hwheel_timer_t timer,
 			    uint64_t period_ns);
 
 /**
@@ -737,7 +754,8 @@ int hwheel_timer_pending(const struct hwheel *wheel, hwheel_timer_t timer);
  * Context: any thread, also in a callback. Wait-free.
  */
 HWHEEL_MUST_CHECK
-int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
+int hwheel_timer_remaining(const struct hwheel *wheel,
+			   hwheel_timer_t timer,
 			   uint64_t *remaining_ns);
 
 /**
@@ -898,7 +916,9 @@ int hwheel_fd(struct hwheel *wheel);
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
  * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
-int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
+int hwheel_poll(struct hwheel *wheel,
+		struct hwheel_event *events,
+		uint32_t max,
 		struct hwheel_run *run);
 
 /**
@@ -931,8 +951,10 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
  * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
-int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
-		   struct hwheel_event *events, uint32_t max,
+int hwheel_advance(struct hwheel *wheel,
+		   uint64_t now_ns,
+		   struct hwheel_event *events,
+		   uint32_t max,
 		   struct hwheel_run *run);
 
 /**
@@ -958,7 +980,8 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * thread that drives.
  */
 HWHEEL_MUST_CHECK
-int hwheel_next_expiry(const struct hwheel *wheel, uint64_t *time_ns);
+int hwheel_next_expiry(const struct hwheel *wheel,
+		       uint64_t *time_ns);
 
 /**
  * hwheel_now() - Get the time on the wheel's clock.
@@ -1026,7 +1049,8 @@ int hwheel_run_queued(struct hwheel *wheel);
  * at a time. Visits every timer once. Briefly takes the lock of each key.
  */
 HWHEEL_MUST_CHECK
-int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
+int hwheel_drain(struct hwheel *wheel,
+		 struct hwheel_event *events,
 		 uint32_t max);
 
 /* Many timers in one call */
@@ -1056,9 +1080,12 @@ int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
-			  const uint64_t *times_ns, uint32_t count,
-			  uint32_t flags, int32_t *results);
+int hwheel_timer_mod_many(struct hwheel *wheel,
+			  const hwheel_timer_t *timers,
+			  const uint64_t *times_ns,
+			  uint32_t count,
+			  uint32_t flags,
+			  int32_t *results);
 
 /**
  * hwheel_timer_delete_many() - Cancel many timers.
@@ -1080,8 +1107,10 @@ int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
-			     uint32_t count, int32_t *results);
+int hwheel_timer_delete_many(struct hwheel *wheel,
+			     const hwheel_timer_t *timers,
+			     uint32_t count,
+			     int32_t *results);
 
 /* Timers by key */
 
@@ -1121,8 +1150,12 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * bytes for each key. It shrinks when less than an eighth of it is used.
  */
 HWHEEL_MUST_CHECK
-int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
-		   uint64_t time_ns, hwheel_fn fn, uint64_t cookie,
+int hwheel_key_set(struct hwheel *wheel,
+		   const void *key,
+		   uint32_t key_len,
+		   uint64_t time_ns,
+		   hwheel_fn fn,
+		   uint64_t cookie,
 		   uint32_t flags);
 
 /**
@@ -1148,8 +1181,11 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
  * Calls no allocator.
  */
-int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
-		   uint64_t time_ns, uint32_t flags);
+int hwheel_key_mod(struct hwheel *wheel,
+		   const void *key,
+		   uint32_t key_len,
+		   uint64_t time_ns,
+		   uint32_t flags);
 
 /**
  * hwheel_key_delete() - Cancel the pending timer of a key.
@@ -1184,7 +1220,8 @@ int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
  * Calls no allocator.
  */
-int hwheel_key_pending(const struct hwheel *wheel, const void *key,
+int hwheel_key_pending(const struct hwheel *wheel,
+		       const void *key,
 		       uint32_t key_len);
 
 /* Inspection */
@@ -1219,8 +1256,10 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  * have keys.
  */
 HWHEEL_MUST_CHECK
-int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
-		struct hwheel_event *events, uint32_t max);
+int hwheel_list(const struct hwheel *wheel,
+		uint64_t *cursor,
+		struct hwheel_event *events,
+		uint32_t max);
 
 /**
  * Counts of what a wheel has done. They are exact while no thread uses the
@@ -1255,9 +1294,9 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  *   was driven.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
- *   the sweep. Element 0 counts timers that were not late, element i those
- *   from 2^(i-1) ns to below 2^i ns, the last element all later ones.
- *   Callbacks that were taken out of the queue count.
+ *   the sweep. Element 0 counts timers that were not late, element i those from
+ *   2^(i-1) ns to below 2^i ns, the last element all later ones. Callbacks that
+ *   were taken out of the queue count.
  * @dropped: number of callbacks that did not run because the queue was full.
  * @note_bytes: bytes of memory for notes.
  */
