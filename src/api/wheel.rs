@@ -379,6 +379,13 @@ impl Wheel {
         Ok(self.host().wheel.is_pending(self.handle(timer))?)
     }
 
+    /// Fetches a timer's memory ahead of a call on it. A server calls this when it learns
+    /// which connection has sent something, before it reads the data.
+    #[inline]
+    pub fn prefetch(&self, timer: Timer) {
+        self.host().wheel.prefetch(self.handle(timer));
+    }
+
     /// The time at which a timer is due, if it is pending.
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
         let due = self.host().wheel.due(self.handle(timer))?;

@@ -374,6 +374,13 @@ function Wheel:pending(timer)
 	return truth(self, C.hwheel_timer_pending(c(self), integer(timer)))
 end
 
+--- Fetches a timer's memory ahead of a call on it. A server calls this when it learns
+-- which connection has sent something, before it reads the data. Any number is allowed.
+function Wheel:prefetch(timer)
+	C.hwheel_timer_prefetch(c(self), integer(timer))
+	return true
+end
+
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.
 function Wheel:remaining(timer)
 	local out = take(self)
