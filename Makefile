@@ -1,5 +1,5 @@
 # hwheel: build, demonstrate, test, install. `make help` prints the lines that begin with
-# "#:", here and in the parts of this file, which lie beside the things that they make.
+# "#:", here and in the parts of this file, which lie next to the things that they make.
 #
 #: Use. V=1 shows the commands, CC= and CARGO= name the compilers.
 #:   make all         the default: the libraries and the tool; PROBES=1 for tracers
@@ -323,6 +323,13 @@ check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
 	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
 
+# The words of comments and documents.
+.PHONY: check-words
+CHECK_PARTS += check-words
+check-words:
+	$(call say,CHECK,words)
+	$(Q)tools/words.sh
+
 # The commands of the documents.
 check-readme: all
 	$(call say,CHECK,documents)
@@ -338,7 +345,7 @@ help:
 		printf "  make %-15s  %s\n", name, $$0 } else print (n++ ? "\n" : "") $$0 }' \
 		$(MAKEFILE_LIST)
 
-# What else there is to make, each beside what it makes.
+# The other parts, each next to what it makes.
 include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)
 
 # The parts say by TEST_PARTS, CHECK_PARTS and LONG_PARTS that they belong to these. A check

@@ -1,5 +1,5 @@
 /*
- * What the hosts have in common. Two sides, the loop's own and the wheel's, have
+ * The common part of the hosts. Two sides, the loop's own and the wheel's, have
  * a thousand timers each, with the same deadlines. Compares when and in which
  * order the timers of the two sides fire. For C and C++.
  */

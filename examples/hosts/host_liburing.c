@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* What a completion is of; below TIMERS it is of one of the ring's own timers. */
+/* The source of a completion. A number below TIMERS is one of the ring's own timers. */
 enum { WHEEL = TIMERS, WOKEN, UPDATED, GIVE_UP };
 
 static struct comparison comparison;

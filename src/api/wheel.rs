@@ -632,7 +632,7 @@ impl Drop for Wheel {
                 // If the system starts no thread, the wheel is never freed.
                 _ = std::thread::Builder::new().spawn(end);
             }
-            // The handler runs, in a child that it has forked, or for ever: it waits for a
+            // The handler runs, in a child that it has forked, or does not return: it waits for a
             // thread that stops the wheel.
             _ => {}
         }

@@ -261,7 +261,7 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 ///   started it again.
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that one of them waits for; nothing has changed.
+///   callback that another callback of it waits for; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///

@@ -8,7 +8,7 @@
 local ffi = require "ffi"
 
 -- A rock has the declarations and the library inside; otherwise both are installed, the
--- declarations beside this file.
+-- declarations next to this file.
 local function declarations()
 	local rock, text = pcall(require, "hwheel.cdef")
 	if rock then return text end

@@ -251,7 +251,7 @@ fn start_against_poll() {
             let mut event = |_: &Fired| {
                 assert!(
                     !w.started.load(Ordering::Relaxed),
-                    "drives beside the thread"
+                    "drives concurrently with the thread"
                 );
                 true
             };
@@ -401,7 +401,7 @@ fn stop_against_tick_thread() {
     );
 }
 
-/// The same of a wheel with a worker, beside a thread that waits for the callback.
+/// The same of a wheel with a worker, and a thread that waits for the callback.
 #[test]
 fn stop_against_tick_thread_and_worker() {
     duel_of(
