@@ -288,7 +288,7 @@ int hwheel_create(const struct hwheel_options *options,
  * Return:
  * * 0 - the wheel is gone.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that one of them waits for; nothing has changed.
+ *   callback that another callback waits for; nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
@@ -427,8 +427,8 @@ int hwheel_once(struct hwheel *wheel,
  * If @first_ns has passed, the timer fires at the next tick, and the periods
  * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
  * of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
- * begins at that tick instead. With HWHEEL_MISSED_DELAY the last but one of
- * their times decides.
+ * begins at that tick instead. With HWHEEL_MISSED_DELAY the time before the
+ * last one decides.
  *
  * A timer whose callback takes longer than its period runs again at once, one
  * time, and reports the rest as missed.
@@ -655,7 +655,9 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * When this call returns 1 or 0, the callback is not running on any thread. It
  * does not start again, unless a thread arms the timer again. A queued callback
- * is taken out of the queue and does not run. This call runs no callback.
+ * is taken out of the queue and does not run. This call runs no callback. The
+ * timer may be armed again while this call waits. The call then ends each of
+ * these arms, and returns 1 once for all of them.
  *
  * Callbacks may wait for each other's timers as long as they form no cycle. The
  * call that would close a cycle fails, even across wheels.
@@ -826,7 +828,7 @@ int hwheel_start(struct hwheel *wheel);
  *   started it again.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that one of them waits for; nothing has changed.
+ *   callback that another callback waits for; nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -872,9 +874,10 @@ struct hwheel_run {
  *
  * The descriptor may be readable with nothing due. Edge-triggered epoll works,
  * too: an hwheel_poll() that leaves due timers makes a new edge, even if
- * another thread got -EBUSY meanwhile. If several threads wait for the
- * descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
- * calls hwheel_poll(), then re-arms the descriptor.
+ * another thread got -EBUSY meanwhile. If several threads wait in one epoll
+ * instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
+ * hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
+ * instance, give each its own wheel.
  *
  * Return:
  * * n - the descriptor, 0 or above.
@@ -1130,9 +1133,10 @@ int hwheel_timer_delete_many(struct hwheel *wheel,
  * another @fn both timers count as live until this call returns.
  *
  * A keyed timer has no handle: @timer of its event is 0. Its key is free before
- * the callback starts, so the callback can set the key again. If the old timer
- * comes due during this call, it is either replaced, or it fires and the key
- * gets a new timer.
+ * the callback starts, so the callback can set the key again. With workers, two
+ * callbacks of one key may then run concurrently. If the old timer comes due
+ * during this call, it is either replaced, or it fires and the key gets a new
+ * timer.
  *
  * Return:
  * * 1 - a pending timer of this key was replaced.

@@ -193,9 +193,10 @@ pub unsafe extern "C" fn hwheel_poll(
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
 /// too: an hwheel_poll() that leaves due timers makes a new edge, even if
-/// another thread got -EBUSY meanwhile. If several threads wait for the
-/// descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
-/// calls hwheel_poll(), then re-arms the descriptor.
+/// another thread got -EBUSY meanwhile. If several threads wait in one epoll
+/// instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
+/// hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
+/// instance, give each its own wheel.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.
@@ -261,7 +262,7 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 ///   started it again.
 /// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that another callback of it waits for; nothing has changed.
+///   callback that another callback waits for; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///

@@ -33,9 +33,10 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 /// another @fn both timers count as live until this call returns.
 ///
 /// A keyed timer has no handle: @timer of its event is 0. Its key is free before
-/// the callback starts, so the callback can set the key again. If the old timer
-/// comes due during this call, it is either replaced, or it fires and the key
-/// gets a new timer.
+/// the callback starts, so the callback can set the key again. With workers, two
+/// callbacks of one key may then run concurrently. If the old timer comes due
+/// during this call, it is either replaced, or it fires and the key gets a new
+/// timer.
 ///
 /// Return:
 /// * 1 - a pending timer of this key was replaced.

@@ -176,7 +176,7 @@ pub unsafe extern "C" fn hwheel_create(
 /// Return:
 /// * 0 - the wheel is gone.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that another callback of it waits for; nothing has changed.
+///   callback that another callback waits for; nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run

@@ -222,7 +222,9 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 ///
 /// When this call returns 1 or 0, the callback is not running on any thread. It
 /// does not start again, unless a thread arms the timer again. A queued callback
-/// is taken out of the queue and does not run. This call runs no callback.
+/// is taken out of the queue and does not run. This call runs no callback. The
+/// timer may be armed again while this call waits. The call then ends each of
+/// these arms, and returns 1 once for all of them.
 ///
 /// Callbacks may wait for each other's timers as long as they form no cycle. The
 /// call that would close a cycle fails, even across wheels.
