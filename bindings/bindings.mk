@@ -35,7 +35,7 @@ test-suites: $(STAGE)/.done
 		TOKIO='$(abspath $(TOKIO))' \
 		bindings/suites/run.sh '$(abspath $(BUILD)/suites)' $(SUITES)
 
-# Each language beside its own timers. Writes the tables of docs/BINDINGS.md.
+# Each language against its own timers. Writes the tables of docs/BINDINGS.md.
 .PHONY: bench-bindings
 bench-bindings: $(STAGE)/.done
 	$(call say,BENCH,bindings)

@@ -345,7 +345,7 @@ static void it_is_not_late_while_another_thread_drives(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* A timer is due again while its callback runs in a worker, beside some later ones. */
+/* A timer is due again while its callback runs in a worker, and some later ones are pending. */
 static void one_that_its_callback_holds_up(uint64_t tick_ns, unsigned others, uint64_t later,
 					   int is_moved)
 {

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include "child.h"
 
-/* What is resident, in bytes. */
+/* The resident memory, in bytes. */
 static uint64_t resident(void)
 {
 	char text[128] = "", *at;
@@ -405,7 +405,7 @@ static void *one_timer_each(void *unused)
 	return unused;
 }
 
-/* Whatever the number of slots, in all of which the threads had an entry. */
+/* With any number of slots. The threads had an entry in each slot. */
 static void threads_take_no_memory_for_each_slot(void)
 {
 	pthread_t threads[CROWD];
@@ -533,7 +533,7 @@ static void threads_that_come_and_go_leave_nothing(void)
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-/* What the allocator has given out. */
+/* The memory that the allocator has given out. */
 static uint64_t heap(void)
 {
 	struct mallinfo2 m = mallinfo2();

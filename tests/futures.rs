@@ -155,7 +155,7 @@ fn a_time_that_has_passed_is_over_at_the_first_poll() {
     }
 }
 
-/// Whoever does not poll after a reset to the past is woken.
+/// A task that does not poll after a reset to the past is woken.
 #[test]
 fn a_reset_to_the_past_wakes() {
     let (wheel, waker) = (manual(), Arc::default());

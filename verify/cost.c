@@ -148,7 +148,7 @@ static void op_tick_1_thread(void)
 	pass(CALLS);
 }
 
-/* The same beside 255 other threads, which have timers that are due much later. */
+/* The same with 255 other threads, which have timers that are due much later. */
 static void op_tick_256_threads(void)
 {
 	pass(CALLS);

@@ -25,7 +25,7 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benches"))
-import report  # noqa: E402  (beside this directory)
+import report  # noqa: E402  (next to this directory)
 from run import markdown  # noqa: E402
 
 DOCUMENT = TOP / "docs/VERIFICATION_FIGURES.md"

@@ -1,8 +1,8 @@
 /*
- * 64 threads on three wheels, for as long as one likes: one wheel has a tick thread,
+ * 64 threads on three wheels, for any time: one wheel has a tick thread,
  * one a descriptor and a wall clock that is set back and forth, one workers. The wheels
- * are made and destroyed, started and stopped while they are used; processes are forked
- * beside. At the end of each life the books balance: every arm has ended once. All the time
+ * are made and destroyed, started and stopped while they are used, and processes are
+ * forked. At the end of each life the books balance: every arm has ended once. All the time
  * the memory of each wheel is below what its timers and threads need.
  *
  *	soak [seconds]
@@ -418,7 +418,7 @@ int main(int argc, char **argv)
 			for (int i = 0; i < WHEELS; i++)
 				check_memory(&lives[i]);
 		}
-		/* Whoever hangs is shown by the core of this. */
+		/* A core file of this process shows the thread that hangs. */
 		alarm(120);
 		atomic_store(&over, 1);
 		for (int i = 0; i < THREADS; i++)

@@ -4,7 +4,7 @@
  * Threads pick a timer or a key at random and do something to it, while the
  * tick threads fire; some wheels have workers, each with its way to deal with a
  * full queue. Threads end and are replaced all the time; wheels are made and
- * destroyed beside those under test. In the end each wheel is stopped and
+ * destroyed concurrently with those under test. In the end each wheel is stopped and
  * drained, and
  *
  *     armed = fired + cancelled + superseded + drained,    live = 0.
@@ -89,7 +89,7 @@ static const uint32_t key_lengths[] = { sizeof(uint64_t), 20, 40 };
 
 struct subject {
 	struct hwheel *wheel;
-	/* What becomes of a callback that finds the queue full is not told. */
+	/* Nothing reports a callback that finds the queue full. */
 	int drops;
 	_Atomic hwheel_timer_t timers[MOST_TIMERS];
 	struct key keys[KEYS];
@@ -341,7 +341,7 @@ static void hush(struct worker *me)
 	me->tally.synced++;
 }
 
-/* A wheel beside those under test: made, used, destroyed while armed. */
+/* A wheel besides those under test: made, used, destroyed while armed. */
 static void come_and_go(struct worker *me)
 {
 	struct hwheel_options o = { .size = sizeof o, .max_timers = 100 };
@@ -784,7 +784,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	superseded_all = total.superseded + atomic_load(&superseded_inside.n);
 	cancelled_all = total.cancelled + atomic_load(&cancelled_inside.n);
 	printf("%3u threads (%" PRIu64 " in all), %3u wheels (and %" PRIu64
-	       " beside), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
+	       " besides), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
 	       " workers:\n"
 	       "  operations %" PRIu64 " in %.1f s, batches %" PRIu64
 	       ", keys set %" PRIu64 ",\n"

@@ -14,7 +14,7 @@ pip="$python -m pip install -q --disable-pip-version-check"
 need 'pip cannot install cffi, pytest and mypy: set PIP_INDEX_URL to a mirror of PyPI' \
 	$pip cffi pytest mypy setuptools
 $pip uvloop || echo 'pip cannot install uvloop: its loop is not tested'
-# From a copy: setuptools writes beside its sources.
+# From a copy: setuptools writes next to its sources.
 rm -rf "$SCRATCH/tree"
 cp -r . "$SCRATCH/tree"
 $pip "$SCRATCH/tree"

@@ -46,7 +46,7 @@ fn main() {
     wheel.once(Duration::from_millis(10), 42).unwrap();
     println!("hello {}", fired.recv().unwrap());
 
-    // Whoever drops the wheel last ends it, in the middle of the work.
+    // The last owner drops the wheel in the middle of the work, and that ends it.
     for round in 0..50 {
         let wheel = Arc::new(Options::new().handler(|_, _| ()).create().unwrap());
         wheel.start().unwrap();

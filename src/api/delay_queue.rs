@@ -32,7 +32,7 @@ pub struct Expired<T> {
     pub key: DelayKey,
     /// Its time.
     pub deadline: Time,
-    /// What was inserted.
+    /// The value that was inserted.
     pub value: T,
 }
 
@@ -153,7 +153,7 @@ impl<T> DelayQueue<T> {
         let item = self.items.remove(&key.0)?;
         cancel(&self.wheel, item.armed);
         if self.items.is_empty() {
-            // Whoever waits for the next one learns that there is none.
+            // A task that waits for the next one learns that there is none.
             self.ended.waker.wake();
         }
         Some(expired(key.0, item))

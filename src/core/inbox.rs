@@ -108,7 +108,7 @@ impl Inboxes {
         if inboxes.is_null() {
             return Err(Error::Memory);
         }
-        // SAFETY: the caller's promise; mapped for so many.
+        // SAFETY: the caller's promise; mapped for that number.
         unsafe {
             init(inboxes, THREADS);
             (&raw mut (*at).at).write(inboxes);

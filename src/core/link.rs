@@ -21,7 +21,7 @@
 //! a place repeat, but a link does not name a place that was taken, except while its thread is
 //! inside the arm that wrote it (`arm.rs`). That thread fills no other place meanwhile.
 //!
-//! Beside the value the link has the high part of the node's generation. It changes when a
+//! Next to the value the link has the high part of the node's generation. It changes when a
 //! node is freed and the low part wraps (`timer.rs`).
 
 use super::state::{Handle, GEN_HIGH_BITS, HANDLE_GAP};

@@ -12,7 +12,7 @@
 //! share lines.
 //!
 //! A block also has what the driver needs for the entries of its timers (`buckets.rs`): a
-//! *spot* for each timer, and chunks. There are so many chunks that the entries of all timers
+//! *spot* for each timer, and chunks. There are enough chunks that the entries of all timers
 //! fit, in whichever buckets they are. So the driver never asks for memory.
 //!
 //! # The free list

@@ -185,7 +185,7 @@ impl Wheel {
     }
 
     /// Timers that exist; exact while no thread makes or frees one. Otherwise not more than
-    /// there are: one that was freed before another was made does not count beside it.
+    /// there are: one that was freed before another was made does not count twice.
     pub fn live(&self, threads: Thread) -> u64 {
         let made = self.total(threads, |c| &c.setups);
         made.saturating_sub(self.total(threads, |c| &c.frees))

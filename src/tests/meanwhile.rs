@@ -488,7 +488,7 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     assert_eq!(w.entries(), 0);
 }
 
-/// A period is held up by its callback, and the timer is moved or not: what a drain
+/// A period is delayed by its callback, and the timer is moved or not: what a drain
 /// hands back of it.
 #[test]
 fn a_drain_after_a_period_was_held_up() {
@@ -586,7 +586,7 @@ fn a_burst_that_is_held_up_again_and_again() {
     assert!(w.inboxes.bytes() <= most_note_bytes(1, 1));
 }
 
-/// A timer is held up by its callback. Its deadline stays readable, however long that takes.
+/// A timer is delayed by its callback. Its deadline stays readable, however long that takes.
 #[test]
 fn a_callback_that_holds_up_its_timer_for_long() {
     let w = wheel();
@@ -739,7 +739,7 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
     assert_eq!(w.due(h), Ok(Some(at(2 * n + 1))));
 }
 
-/// A burst is held up for so long that its deadline would no longer read right: the periods
+/// A burst is delayed for so long that its deadline would no longer read right: the periods
 /// are counted, and it keeps its rhythm.
 #[test]
 fn a_burst_that_is_held_up_for_long() {
@@ -876,7 +876,7 @@ fn an_arm_that_relies_keeps_its_deadline() {
     assert_eq!(due, Some(at(10)));
 }
 
-/// The callback of a burst has held up several periods. The next sweep fires all of them,
+/// The callback of a burst has delayed several periods. The next sweep fires all of them,
 /// or the one that goes on if it stops.
 #[test]
 fn a_burst_that_its_callback_has_held_up() {

@@ -200,7 +200,7 @@ impl std::fmt::Display for Explored {
 }
 
 /// As many preemptions as there can be, also where the others have a bound: a loop that
-/// two threads can keep going for ever is found.
+/// two threads can go on without end is found.
 const NO_BOUND: Option<usize> = Some(usize::MAX);
 
 /// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or to a lower one.
@@ -322,7 +322,7 @@ fn two() -> (World, Handle, Handle) {
     (w, t, u)
 }
 
-/// A spec that can be told from others.
+/// A spec that differs from others.
 fn marked(cookie: u64) -> Spec {
     Spec {
         cookie,

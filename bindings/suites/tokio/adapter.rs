@@ -131,7 +131,7 @@ pub mod time {
             (sum != Time::NEVER).then_some(Instant(sum))
         }
 
-        /// What tokio takes for a time that no `Instant` can show.
+        /// The time that tokio uses in place of a time that is too late for an `Instant`.
         fn far_future() -> Instant {
             Instant::now() + Duration::from_secs(86400 * 365 * 30)
         }

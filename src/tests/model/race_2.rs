@@ -169,7 +169,7 @@ fn race_2_arm_against_cascade_under_way() {
     }
 }
 
-/// Race 2 over the wrap of the lowest level, beside another timer.
+/// Race 2 over the wrap of the lowest level, with another timer pending.
 #[test]
 fn race_2_arm_against_sweep_over_the_wrap() {
     const BASE: u64 = (1 << 32) - 1;

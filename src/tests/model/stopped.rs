@@ -1,4 +1,4 @@
-//! A thread is stopped for ever before any of its accesses: what the others
+//! A thread is stopped for good before any of its accesses: what the others
 //! were promised holds. The stopped call has happened or not; whatever the
 //! others have armed fires in time, and the driver's alarm is early enough.
 
@@ -63,7 +63,7 @@ impl Scene {
     }
 }
 
-/// `maker` is stopped before each of its accesses in turn, beside `other` and
+/// `maker` is stopped before each of its accesses in turn, concurrently with `other` and
 /// `driver`, to at most the given number of preemptions; then `end` judges.
 fn beside_a_stopped_thread<A: Send + 'static>(
     preemptions: usize,
@@ -83,7 +83,7 @@ fn beside_a_stopped_thread<A: Send + 'static>(
     ));
 }
 
-/// The same; `end` is told whether the stopped call has returned.
+/// The same; `end` learns whether the stopped call has returned.
 fn stopped_beside<A: Send + 'static>(
     preemptions: usize,
     make: impl Fn() -> Scene + Copy + Send + Sync + 'static,
@@ -276,7 +276,7 @@ fn stopped_call_against_a_thread_that_relies_and_settle() {
     }
 }
 
-/// An arm that leaves the timer where it is, beside one that is stopped and has moved it
+/// An arm that leaves the timer where it is, while another arm is stopped and has moved it
 /// there; the driver sweeps over an earlier tick, or settles.
 #[test]
 fn stopped_arm_against_a_stay_and_a_driver() {
@@ -312,7 +312,7 @@ fn stopped_arm_against_a_stay_and_a_driver() {
     }
 }
 
-/// A collection that stops in the middle: the notes of a thread that is stopped hold up no
+/// A collection that stops in the middle: the notes of a thread that is stopped block no
 /// other, and what the others have armed before fires in the order of its ticks, whichever
 /// inbox comes first.
 #[test]
@@ -516,7 +516,7 @@ impl Call {
     }
 }
 
-/// `first` is stopped beside `other` and a driver.
+/// `first` is stopped, while `other` and a driver run.
 fn meet(
     first: Call,
     other: Call,
