@@ -316,7 +316,7 @@ check-subproject:
 CHECK_PARTS += check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
-	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
+	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./binding.sh package
 
 # The commands of the documents.
 check-readme: all
