@@ -321,7 +321,7 @@ check-subproject:
 CHECK_PARTS += check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
-	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
+	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./binding.sh package
 
 # The words of comments and documents.
 .PHONY: check-words

@@ -230,7 +230,7 @@ function tests.a_signal_ends_a_wait()
 	ffi.C.ualarm(0, 0)
 end
 
--- test.sh allows 256 descriptors.
+-- binding.sh allows 256 descriptors.
 function tests.a_wheel_that_nobody_refers_to_is_destroyed()
 	for i = 1, 1000 do
 		assert(assert(hwheel.new()):fd())

@@ -59,6 +59,14 @@ public final class Timers implements AutoCloseable {
         /** Called by the executor of the timers. */
         protected abstract void run();
 
+        /**
+         * Gives an exception to the handler that gets those of tasks. The task was armed
+         * before.
+         */
+        protected final void report(Throwable e) {
+            shard.timers.report(e);
+        }
+
         /** True if the task was pending; it does not run then. */
         public boolean cancel() {
             Shard in = shard;

@@ -1,8 +1,32 @@
 import hwheel.Timers;
+import hwheel.WheelExecutor;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
+
+/** The JDK's constructors for {@link WheelExecutor}. */
+class ScheduledThreadPoolExecutor extends WheelExecutor {
+    private volatile boolean remove;
+
+    public ScheduledThreadPoolExecutor(int corePoolSize) {
+        super(corePoolSize);
+    }
+
+    public ScheduledThreadPoolExecutor(int corePoolSize, ThreadFactory threads) {
+        super(corePoolSize, threads);
+    }
+
+    /** The executor always removes what is cancelled, which this policy allows. */
+    public void setRemoveOnCancelPolicy(boolean remove) {
+        this.remove = remove;
+    }
+
+    public boolean getRemoveOnCancelPolicy() {
+        return remove;
+    }
+}
 
 /** The timeouts of CompletableFuture, by {@link Timers}. */
 final class Timeouts {

@@ -1,20 +1,19 @@
 #!/bin/sh
 # Runs the original tests of each language's own timers on ours, and prints a table.
 #
-#   run.sh <scratch directory> <language>...
+#   suites.sh <scratch directory> <language>...
 #
-# The language's part is bindings/suites/<language>.sh, or <language>/suite.sh if it has
-# more files. It runs in its own directory in the environment of bindings/run.sh, and finds
-# each checkout in a variable: NODE, CPYTHON, NETTY, JDK, GO, TOKIO. The checkouts are the
-# user's; nothing of them is in this repository. For each suite whose checkout is named it
-# prints one line to its standard output:
+# The language's part is `binding.sh suite`, with adapters in bindings/suites. It runs in the
+# environment of run.sh, and finds each checkout in a variable: NODE, CPYTHON, NETTY, JDK,
+# GO, TOKIO. The checkouts are the user's; nothing of them is in this repository. For each
+# suite whose checkout is named it prints one line to its standard output:
 #
 #   suite | revision | tests | passed | not applicable
 #
 # Every other line is shown with V=1 or after a failure. It exits with 0, or with 77 if it
 # was skipped, the last line saying why.
 #
-# Each test passes, or a file of the language's part lists it with the reason why it does
+# Each test passes, or the language's part lists it with the reason why it does
 # not apply. At most one test in ten of a suite is listed. A suite that breaks one of these
 # rules fails, whatever its part says.
 set -u
@@ -34,12 +33,7 @@ for language in "$@"; do
 	export SCRATCH
 	mkdir -p "$SCRATCH"
 	log=$scratch/$language.log
-	if [ -e "$here/$language/suite.sh" ]; then
-		part=$here/$language/suite.sh
-	else
-		part=$here/$language.sh
-	fi
-	(cd "$(dirname "$part")" && timeout "$limit" "$part") >"$log" 2>&1
+	(cd "$here/$language" && timeout "$limit" ./binding.sh suite) >"$log" 2>&1
 	code=$?
 	if [ -n "${V:-}" ] || { [ $code -ne 0 ] && [ $code -ne 77 ]; }; then
 		sed 's/^/# /' "$log"

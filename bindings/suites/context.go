@@ -3,20 +3,10 @@ package context
 
 import (
 	std "context"
+	"suites/time"
 	"sync/atomic"
 	_ "unsafe" // for go:linkname
-
-	hwheel "github.com/hwheel/hwheel/bindings/go"
-	"github.com/hwheel/hwheel/bindings/go/timers"
 )
-
-var all = func() *timers.Timers {
-	all, err := timers.New(hwheel.Options{})
-	if err != nil {
-		panic(err)
-	}
-	return all
-}()
 
 type (
 	Context         = std.Context
@@ -25,8 +15,8 @@ type (
 )
 
 var (
-	WithTimeout       = all.WithTimeout
-	WithDeadline      = all.WithDeadline
+	WithTimeout       = time.All.WithTimeout
+	WithDeadline      = time.All.WithDeadline
 	Canceled          = std.Canceled
 	DeadlineExceeded  = std.DeadlineExceeded
 	Background        = std.Background

@@ -4,7 +4,7 @@
     suite.py loop       all tests of asyncio, on loops of loop_factory
     suite.py uvloop     the tests of what sleeps and times out, on uvloop with loop_factory
 
-Prints a line for the table of bindings/suites/run.sh.
+Prints a line for the table of bindings/suites.sh.
 """
 
 import asyncio

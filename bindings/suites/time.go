@@ -9,8 +9,9 @@ import (
 	"github.com/hwheel/hwheel/bindings/go/timers"
 )
 
-// Some tests wait for a million timers, one after another: so ticks are short.
-var all = func() *timers.Timers {
+// All has the timers of the tests, for package context too. Some tests wait for a million
+// timers, one after another: so ticks are short.
+var All = func() *timers.Timers {
 	all, err := timers.New(hwheel.Options{Tick: 10 * std.Microsecond})
 	if err != nil {
 		panic(err)
@@ -35,12 +36,12 @@ const (
 )
 
 var (
-	AfterFunc = all.AfterFunc
-	NewTimer  = all.NewTimer
-	After     = all.After
-	Sleep     = all.Sleep
-	NewTicker = all.NewTicker
-	Tick      = all.Tick
+	AfterFunc = All.AfterFunc
+	NewTimer  = All.NewTimer
+	After     = All.After
+	Sleep     = All.Sleep
+	NewTicker = All.NewTicker
+	Tick      = All.Tick
 	Now       = std.Now
 	Since     = std.Since
 	Until     = std.Until
