@@ -648,7 +648,7 @@ fn wake_against_a_loop_that_goes_to_sleep() {
         duel(
             Looping::new,
             |w| ended(|| w.arm(NEAR)),
-            move |w| ended(|| (0..turns).map(|_| w.turn()).last().unwrap()),
+            move |w| ended(|| (1..turns).fold(w.turn(), |_, _| w.turn())),
             |w, (), next| w.comes_by(NEAR, next),
         );
     }
