@@ -129,7 +129,8 @@ fill_pc = -e 's|@PC_LIBDIR@|$(call in_pc,$(call below,$(LIBDIR)))|' \
 up = $${pcfiledir}/'"$$(realpath -m -s --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)')"'
 
 .PHONY: install uninstall
-install: all
+# Each part adds what it installs, with a rule of its own.
+install:: all
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(INCLUDEDIR)'
 	$(Q)$(INSTALL) -m 644 include/hwheel.h include/hwheel.hpp '$(DESTDIR)$(INCLUDEDIR)/'
@@ -139,7 +140,7 @@ install: all
 	$(Q)ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libhwheel.so'
 	$(Q)$(fill) $(fill_pc) hwheel.pc.in > '$(DESTDIR)$(LIBDIR)/pkgconfig/hwheel.pc'
 
-uninstall:
+uninstall::
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
 	$(Q)rm -f '$(DESTDIR)$(INCLUDEDIR)/hwheel.h' '$(DESTDIR)$(INCLUDEDIR)/hwheel.hpp' \
 		'$(DESTDIR)$(LIBDIR)/libhwheel.a' '$(DESTDIR)$(LIBDIR)/$(notdir $(SHARED))' \

@@ -76,7 +76,7 @@ $(BENCH)/library: force
 	$(Q)echo '$(LIBRARY_CC) $(LIBRARY_LD)' | cmp -s - $@ || \
 		echo '$(LIBRARY_CC) $(LIBRARY_LD)' > $@
 
-# verify/cost.mk has the rules of the program that counts instructions.
+# verify/verify.mk has the rules of the program that counts instructions.
 $(BENCH_OURS): $(BENCH)/library $(LIBRARY_H) $(if $(filter $(STAGE),$(LIBRARY)),$(STAGE)/.done)
 $(BENCH)/hwheel-hand: HAND := -DAT_HAND
 $(BENCH)/hwheel $(BENCH)/hwheel-hand: benches/wheels/hwheel.c $(BENCH_HEADERS)

@@ -5,7 +5,6 @@ DATADIR ?= $(PREFIX)/share
 CDEF    := $(BUILD)/hwheel.cdef
 LUA_MODULE := bindings/luajit/src/hwheel.lua
 
-.PHONY: install-luajit uninstall-luajit
 all: $(CDEF)
 $(CDEF): include/hwheel.h bindings/luajit.mk | $(BUILD)
 	$(call say,CDEF,$@)
@@ -15,14 +14,12 @@ $(CDEF): include/hwheel.h bindings/luajit.mk | $(BUILD)
 
 $(STAGE)/.done: $(CDEF) $(LUA_MODULE)
 
-install: install-luajit
-install-luajit: $(CDEF)
+install:: $(CDEF)
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(DATADIR)/hwheel' '$(DESTDIR)$(DATADIR)/lua/5.1'
 	$(Q)$(INSTALL) -m 644 $(CDEF) '$(DESTDIR)$(DATADIR)/hwheel/'
 	$(Q)$(INSTALL) -m 644 $(LUA_MODULE) '$(DESTDIR)$(DATADIR)/lua/5.1/'
 
-uninstall: uninstall-luajit
-uninstall-luajit:
+uninstall::
 	$(Q)rm -f '$(DESTDIR)$(DATADIR)/hwheel/hwheel.cdef' \
 		'$(DESTDIR)$(DATADIR)/lua/5.1/hwheel.lua'
 

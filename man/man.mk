@@ -10,7 +10,7 @@
 MANDIR ?= $(PREFIX)/share/man
 MAN_PAGES = $(wildcard man/*.[137])
 
-.PHONY: man check-man install-man uninstall-man
+.PHONY: man check-man
 man:
 	$(call say,MAN,man/*.3)
 	$(Q)man/generate.py include/hwheel.h man/hwheel.7 man
@@ -45,13 +45,11 @@ check-man:
 	man/generate.py include/hwheel.h man/hwheel.7 $(BUILD)/man && \
 	man/check.py include/hwheel.h hwheel.map $(BUILD)/man
 
-install: install-man
-install-man:
+install::
 	$(Q)for page in $(MAN_PAGES); do section=man$${page##*.}; \
 		$(INSTALL) -d '$(DESTDIR)$(MANDIR)'/$$section && \
 		$(INSTALL) -m 644 $$page '$(DESTDIR)$(MANDIR)'/$$section/ || exit 1; done
 
-uninstall: uninstall-man
-uninstall-man:
+uninstall::
 	$(Q)for page in $(notdir $(MAN_PAGES)); do \
 		rm -f '$(DESTDIR)$(MANDIR)'/man$${page##*.}/$$page; done

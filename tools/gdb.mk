@@ -3,15 +3,12 @@
 GDB_AUTOLOAD ?= $(PREFIX)/share/gdb/auto-load$(call spaced,$(call absolute,$(LIBDIR)))
 GDB_SCRIPT = $(GDB_AUTOLOAD)/$(notdir $(SHARED))-gdb.py
 
-.PHONY: install-gdb uninstall-gdb
-install: install-gdb
-install-gdb:
+install::
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(GDB_AUTOLOAD)'
 	$(Q)$(INSTALL) -m 644 tools/gdb/hwheel.py '$(DESTDIR)$(GDB_SCRIPT)'
 $(STAGE)/.done: tools/gdb/hwheel.py
 
-uninstall: uninstall-gdb
-uninstall-gdb:
+uninstall::
 	$(Q)rm -f '$(DESTDIR)$(GDB_SCRIPT)'
 
 # The script has the places of words in it, which gdb finds in a library with all

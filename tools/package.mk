@@ -8,9 +8,7 @@
 # Packaging: what CMake finds, a tarball, and cargo-c.
 CMAKEDIR = $(LIBDIR)/cmake/hwheel
 
-.PHONY: install-cmake uninstall-cmake
-install: install-cmake
-install-cmake:
+install::
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(CMAKEDIR)'
 	$(Q)for file in hwheelConfig hwheelConfigVersion; do \
 		$(fill) -e "s|@INCLUDE_FROM_LIB@|$$(realpath -m -s \
@@ -18,8 +16,7 @@ install-cmake:
 			cmake/$$file.cmake.in > '$(DESTDIR)$(CMAKEDIR)'/$$file.cmake || \
 			exit 1; done
 
-uninstall: uninstall-cmake
-uninstall-cmake:
+uninstall::
 	$(Q)rm -f '$(DESTDIR)$(CMAKEDIR)'/hwheelConfig.cmake \
 		'$(DESTDIR)$(CMAKEDIR)'/hwheelConfigVersion.cmake
 

@@ -4,7 +4,7 @@ BINDIR ?= $(PREFIX)/bin
 TOOLS  := $(BUILD)/hwheel-latency
 LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c json.c svg.c)
 
-.PHONY: tools check-tools install-tools uninstall-tools
+.PHONY: tools check-tools
 tools: $(TOOLS)
 all: tools
 
@@ -19,13 +19,11 @@ $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 # Before the stage, which installs them, and not concurrently with it.
 $(STAGE)/.done: | $(TOOLS)
 
-install: install-tools
-install-tools: tools
+install:: tools
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
 	$(Q)$(INSTALL) -m 755 $(TOOLS) '$(DESTDIR)$(BINDIR)/'
 
-uninstall: uninstall-tools
-uninstall-tools:
+uninstall::
 	$(Q)rm -f $(TOOLS:$(BUILD)/%='$(DESTDIR)$(BINDIR)'/%)
 
 TEST_PARTS += check-tools

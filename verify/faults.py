@@ -23,7 +23,7 @@ FAULTS = TOP / "verify" / "faults.txt"
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 RUNGS = ("std", "c", "loom", "shuttle")
 COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "bindings/rust", "tests",
-          "verify/fuzz/threads")
+          "verify/fuzz/threads.corpus")
 LIBRARIES = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc".split()
 # Seconds. A test that does not end has caught nothing, unless its checker says so.
 PATIENCE = 600

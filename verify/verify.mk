@@ -2,9 +2,9 @@
 #:   make verify-short  all parts in their short forms, in minutes
 #:   make verify        all parts in their long forms, in hours
 #:   make shuttle       one of them: random orders of the steps of four threads
-#:   make faults        plants each fault of verify/faults; its tests must catch it
+#:   make faults        plants each fault of verify/faults.txt; its tests must catch it
 #
-# Each part of it says its targets in its own file:
+# Each part says its targets:
 #
 #   VERIFY_SHORT += name	seconds to a minute
 #   VERIFY_LONG += name-long	the same at length
@@ -38,3 +38,85 @@ check-figures:
 # one shell command; ends it aloud where the tool is missing.
 need = $(1) >/dev/null 2>&1 || { \
 	echo '  SKIPPED $@: needs $(2)'; exit $(or $(VERIFY_STRICT),0); };
+
+# The files of src form layers: folders one above the other, and no circles.
+.PHONY: check-layers
+CHECK_PARTS += check-layers
+
+check-layers:
+	$(call say,CHECK,layers)
+	$(Q)command -v python3 >/dev/null || \
+		{ echo '  SKIPPED python3 is not installed'; exit 0; }; \
+	python3 verify/layers.py
+
+# Faults that are planted into a copy of the sources, and the tests that must catch them:
+# verify/faults.py. FAULT= names some, and then there is no row for the run. `make check` sees
+# that each of them has its place.
+.PHONY: faults check-faults
+VERIFY_SHORT += faults
+VERIFY_LONG += faults
+FAULT ?=
+test check: check-faults
+
+check-faults:
+	$(call say,CHECK,verify/faults.txt)
+	$(Q)command -v python3 >/dev/null || \
+		{ echo '    skipped: python3 is not installed'; exit 0; }; \
+	python3 verify/faults.py --check
+
+faults:
+	$(call say,FAULTS,verify/faults.txt)
+	$(Q)CARGO='$(CARGO)' $(if $(FAULT),,$(record)) verify/faults.py $(FAULT)
+
+# Defects of other timers, which test stands for which, and how it went.
+.PHONY: traps
+VERIFY_LONG += traps
+
+TRAP_TESTS := $(filter trap_%,$(C_TESTS))
+
+traps: $(TRAP_TESTS:%=$(BUILD)/c-tests/shared/%) $(TRAP_TESTS:%=$(BUILD)/c-tests/static/%)
+	$(Q)$(record) verify/traps.py $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
+
+# What a call costs, in instructions: counted, so the same on a busy machine.
+.PHONY: check-cost cost-table
+VERIFY_SHORT += check-cost
+VERIFY_LONG += check-cost
+
+need-callgrind = $(call need,test -e /usr/include/valgrind/callgrind.h,\
+	apt-get install valgrind)
+
+check-cost: $(STAGE)/.done
+	$(call say,COST,instructions a call)
+	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BENCH)/cost-program && \
+		$(record) verify/cost.py $(BENCH)/cost-program check
+
+cost-table: $(BENCH)/cost-program
+	$(call say,COST,verify/cost.txt)
+	$(Q)verify/cost.py $< table > $(BUILD)/cost.txt
+	$(Q)mv $(BUILD)/cost.txt verify/cost.txt
+
+$(BENCH)/cost-program: verify/cost.c
+	$(call say,CC,$@)
+	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
+
+# The counts as a program of figures, like the others of the directory.
+$(BENCH)/cost: $(BENCH)/cost-program verify/cost.py
+	$(Q)printf '#!/bin/sh\nexec %s %s figures\n' $(abspath verify/cost.py $<) > $@ && chmod +x $@
+
+# The probes of docs/PROBES.md are in a library that is built with them, and
+# in no other.
+.PHONY: check-probes check-probes-run
+VERIFY_SHORT += check-probes
+VERIFY_LONG += check-probes
+
+PROBED := $(BUILD)/probes
+check-probes: $(SHARED) $(BUILD)/verify/probes
+	$(call say,CHECK,probes)
+	$(Q)$(MAKE) -s --no-print-directory PROBES=1 BUILD=$(PROBED) \
+		CARGO_TARGET_DIR=$(TARGET)/probes $(PROBED)/$(notdir $(SHARED))
+	$(Q)$(record) $(again) $@-run
+
+check-probes-run:
+	$(Q)verify/probes.py docs/PROBES.md $(PROBED)/$(notdir $(SHARED)) $(SHARED)
+	$(Q)$(call need,command -v gdb,apt-get install gdb) \
+		verify/probes.sh $(PROBED) $(BUILD)/verify/probes

@@ -4,22 +4,23 @@
 #
 #	run.sh PROGRAM JOBS EXECUTIONS SECONDS CORPUS KEPT
 #
-# New inputs go to CORPUS, KEPT is only read; 0 seconds is no limit. A finding
+# New inputs go to the directory CORPUS, the file KEPT is only read; 0 seconds is no limit. A finding
 # is a failure: its input and what the job said of it are beside PROGRAM.
 program=$1 jobs=$2 executions=$3 seconds=$4 corpus=$5 kept=$6
 dir=$(dirname "$program")
 begin=$(date +%s)
 pids=
 findings=0
-case $kept in *threads) what='several threads' ;; *) what='the C functions' ;; esac
+case $kept in *threads.corpus) what='several threads' ;; *) what='the C functions' ;; esac
 
 rm -f "$dir"/job-*.log "$dir"/finding-*
 mkdir -p "$corpus"
+"$(dirname "$0")/corpus.sh" unpack "$kept" "$dir/kept" || exit 1
 for job in $(seq "$jobs"); do
 	"$program" -runs=$(((executions + jobs - 1) / jobs)) \
 		-max_total_time="$seconds" -max_len=600 -len_control=0 -timeout=60 \
 		-report_slow_units=60 -reload=10 -print_final_stats=1 \
-		-artifact_prefix="$dir/finding-" "$corpus" "$kept" \
+		-artifact_prefix="$dir/finding-" "$corpus" "$dir/kept" \
 		> "$dir/job-$job.log" 2>&1 &
 	pids="$pids $!"
 done

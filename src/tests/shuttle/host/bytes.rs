@@ -16,7 +16,7 @@
 //! execution.
 //!
 //! `make fuzz` lets the fuzzer write (`LLVMFuzzerTestOneInput`). `programs_of_bytes` runs
-//! the inputs in verify/fuzz/threads, and random ones.
+//! the inputs in verify/fuzz/threads.corpus, and random ones.
 
 use super::super::{iterations, run};
 use super::*;
@@ -141,9 +141,11 @@ fn execute(bytes: &[u8], tally: &Arc<Tally>) {
 fn programs_of_bytes() {
     let begin = std::time::Instant::now();
     let tally = Arc::new(Tally::default());
-    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/verify/fuzz/threads");
-    for file in std::fs::read_dir(kept).expect("a corpus") {
-        execute(&std::fs::read(file.unwrap().path()).unwrap(), &tally);
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/verify/fuzz/threads.corpus");
+    for line in std::fs::read_to_string(kept).expect("a corpus").lines() {
+        let byte = |at| u8::from_str_radix(&line[at..at + 2], 16).expect("two digits");
+        let bytes: Vec<u8> = (0..line.len()).step_by(2).map(byte).collect();
+        execute(&bytes, &tally);
     }
     assert!(
         tally.executions.load(Ordering::Relaxed) > 0,
