@@ -105,6 +105,8 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 		-Wl,--gc-sections -Wl,--version-script=hwheel.map \
 		-Wl,-soname,$(SONAME) -Wl,-z,relro,-z,now,-z,defs,-z,nodelete \
 		$(LIBS)
+	$(if $(AUDITABLE),$(Q)"$$($(CC) -print-prog-name=objcopy)" \
+		--add-section .dep-v0=$(BUILD)/crates $@)
 	$(Q)ln -sf $(notdir $@) $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(BUILD)/libhwheel.so
 

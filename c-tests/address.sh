@@ -3,19 +3,27 @@
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cp -r bindings "$dir/"
+named='bindings Cargo.toml conanfile.py debian/watch verify/fuzz/oss-fuzz'
+# shellcheck disable=SC2086
+cp -r --parents $named "$dir/"
 cd "$dir"
 now=$(sed -n 's|^module \(.*\)/bindings/go$|\1|p' bindings/go/go.mod)
 for to in example.org/Some_one/a.wheel gitlab.com/someone/wheel; do
 	"$OLDPWD/tools/address.sh" "$to"
-	! grep -rn -e 'github\.com/hwheel' -e 'io\.github' bindings || exit 1
+	# shellcheck disable=SC2086
+	! grep -rn -e 'github\.com/hwheel' -e 'io\.github' $named || exit 1
 	grep -q "^module $to/bindings/go$" bindings/go/go.mod
 	grep -q "https://$to" bindings/luajit/*.rockspec
 done
 grep -q '<groupId>io.gitlab.someone<' bindings/java/pom.xml
 "$OLDPWD/tools/address.sh" "$now"
-diff -r bindings "$OLDPWD/bindings"
+same() {
+	for name in $named; do
+		diff -r "$name" "$OLDPWD/$name"
+	done
+}
+same
 for wrong in '' hwheel example.org/someone 'example.org/a b/c' 'https://example.org/a/b'; do
 	! "$OLDPWD/tools/address.sh" "$wrong" 2>/dev/null || { echo "takes '$wrong'"; exit 1; }
 done
-diff -r bindings "$OLDPWD/bindings"
+same

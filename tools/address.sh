@@ -1,6 +1,6 @@
 #!/bin/bash
-# Gives the project its public address, which go.mod, the rockspec, the pom and the
-# pages of the bindings name. Changes the files of the tree where it is started.
+# Gives the project its public address, which the packages, the pages of the bindings and the
+# form for OSS-Fuzz name. Changes the files of the tree where it is started.
 #
 #   address.sh <host>/<owner>/<name>
 set -euo pipefail
@@ -19,6 +19,7 @@ group() {
 	esac
 }
 from_group=$(group "$now")
-grep -rlF -e "$now" -e "$from_group" bindings | while read -r file; do
+grep -rlF -e "$now" -e "$from_group" bindings Cargo.toml conanfile.py debian/watch \
+	verify/fuzz/oss-fuzz | while read -r file; do
 	sed -i -e "s|${now//./\\.}|$to|g" -e "s|${from_group//./\\.}\b|$(group "$to")|g" "$file"
 done

@@ -38,7 +38,7 @@ archive-%: force
 LICENCES = $(PREFIX)/share/doc/hwheel
 licences:
 	$(Q)$(INSTALL) -d $(LICENCES)
-	$(Q)$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(LICENCES)/
+	$(Q)$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(wildcard $(SBOM)) $(LICENCES)/
 	$(Q)for crate in $$($(CARGO) tree -q -e normal --features capi --prefix none | \
 			sed -n '2,$$s/ .*//p' | sort -u); do \
 		$(INSTALL) -d $(LICENCES)/$$crate && \

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Parts of `make release`.
+#
+#   release.sh version <version>   every file that names the version names this one
+#   release.sh tools               installs what a release needs, on Debian, as root
+#   release.sh collect <version> <build> <release> <strict>
+#                                  copies what was built, with its sums; says what is missing
+set -euo pipefail
+
+case $1 in
+version)
+	version=$2 wrong=0
+	named() { # named <file> <what it must have on a line>
+		grep -qF -- "$2" "$1" || { echo "$1 does not name $version"; wrong=1; }
+	}
+	named Makefile "VERSION := $version"
+	for manifest in Cargo.toml jobs/Cargo.toml; do named $manifest "version = \"$version\""; done
+	named meson.build "version: '$version'"
+	named debian/changelog "hwheel ($version-"
+	named bindings/python/pyproject.toml "version = \"$version\""
+	named bindings/node/package.json "\"version\": \"$version\""
+	named bindings/java/pom.xml "<version>$version</version>"
+	[ -e "bindings/luajit/hwheel-$version-1.rockspec" ] ||
+		{ echo "there is no rockspec of $version"; wrong=1; }
+	named hwheel.cdx.json "hwheel@$version"
+	named CHANGELOG.md "## $version"
+	exit $wrong
+	;;
+tools)
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -q
+	apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends build-essential \
+		ca-certificates debhelper default-jdk-headless gcc-aarch64-linux-gnu git libc6-dev \
+		lintian luajit luarocks musl-dev musl-tools nodejs npm pkg-config python3-dev \
+		python3-venv
+	if [ "$(dpkg --print-architecture)" = amd64 ]; then
+		# The C library for the other processor with musl is a package of that processor.
+		dpkg --add-architecture arm64
+		apt-get update -q
+		apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends musl-dev:arm64 ||
+			echo 'there is no musl-dev:arm64 here: no archive for aarch64 with musl'
+	fi
+	command -v rustup >/dev/null || apt-get install -qy --no-install-recommends rustup
+	rustup toolchain list | grep -q ^stable || rustup default stable
+	for processor in x86_64 aarch64; do
+		rustup target add $processor-unknown-linux-gnu $processor-unknown-linux-musl ||
+			echo "rustup has no targets for $processor here"
+	done
+	cargo install -q --locked cargo-auditable cargo-cyclonedx
+	;;
+collect)
+	version=$2 build=$3 release=$4 strict=$5 missing=0
+	take() { # take <what it is> <pattern>
+		local file found=
+		for file in $2; do
+			[ ! -e "$file" ] || { cp "$file" "$release/"; found=1; }
+		done
+		[ -n "$found" ] || { echo "  missing: $1"; missing=$((missing + 1)); }
+	}
+	take 'the source' "$build/hwheel-$version.tar.gz"
+	for platform in x86_64-linux-gnu x86_64-linux-musl aarch64-linux-gnu aarch64-linux-musl; do
+		take "the prebuilt archive for $platform" "$build/hwheel-$version-$platform.tar.gz"
+	done
+	take 'packages for Debian' "$build/deb/*_$version-*.deb"
+	take 'the crate' "$build/packages/rust/target/package/hwheel-$version.crate"
+	take 'the wheel for Python' "$build/packages/python/dist/*.whl"
+	take 'the source for Python' "$build/packages/python/dist/*.tar.gz"
+	take 'the package for npm' "$build/packages/node/dist/*.tgz"
+	take 'the jar and its pom' "$build/packages/java/dist/hwheel-*"
+	take 'the rock for LuaJIT' "$build/packages/luajit/dist/*.rock"
+	take 'the list of crates' hwheel.cdx.json
+	mv "$release/hwheel.cdx.json" "$release/hwheel-$version.cdx.json"
+	awk -v head="## $version" 'index($0, "## ") == 1 { on = index($0, head) == 1; next } on' \
+		CHANGELOG.md >"$release/CHANGES.md"
+	(cd "$release" && sha256sum -- * >SHA256SUMS)
+	ls -l "$release" | awk 'NF > 2 { print "    " $9 ", " $5 " bytes" }'
+	[ "$missing" -eq 0 ] || [ -z "$strict" ] || exit 1
+	;;
+*) exit 2 ;;
+esac
