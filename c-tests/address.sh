@@ -3,7 +3,7 @@
 set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-named='bindings Cargo.toml conanfile.py debian/watch verify/fuzz/oss-fuzz'
+named='bindings Cargo.toml conanfile.py debian/watch hwheel.cdx.json verify/fuzz/oss-fuzz'
 # shellcheck disable=SC2086
 cp -r --parents $named "$dir/"
 cd "$dir"

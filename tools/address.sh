@@ -20,6 +20,6 @@ group() {
 }
 from_group=$(group "$now")
 grep -rlF -e "$now" -e "$from_group" bindings Cargo.toml conanfile.py debian/watch \
-	verify/fuzz/oss-fuzz | while read -r file; do
+	hwheel.cdx.json verify/fuzz/oss-fuzz | while read -r file; do
 	sed -i -e "s|${now//./\\.}|$to|g" -e "s|${from_group//./\\.}\b|$(group "$to")|g" "$file"
 done

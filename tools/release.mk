@@ -41,11 +41,11 @@ check-github:
 SBOM := hwheel.cdx.json
 .PHONY: sbom
 need-cyclonedx = $(call need,cargo cyclonedx --version,cargo-cyclonedx: cargo install \
-	--locked cargo-cyclonedx)
-# Without the time and the directory.
+	--locked cargo-cyclonedx@0.5.9)
+# The crates of one processor, which are those of the other. Without time and directory.
 write-sbom = SOURCE_DATE_EPOCH=0 $(CARGO) cyclonedx -q -f json --spec-version 1.5 --features capi \
-	--no-build-deps --target all --override-filename $(1) && \
-	sed -i -e 's|path+file://[^"\#]*/\([^/"\#]*\)\#|\1@|' $(1).json
+	--no-build-deps --target x86_64-unknown-linux-gnu --override-filename $(1) && \
+	sed -i 's|path+file://[^"\#]*\#\(hwheel@\)\?|hwheel@|g' $(1).json
 sbom:
 	$(call say,SBOM,$(SBOM))
 	$(Q)$(need-cyclonedx) $(call write-sbom,hwheel.cdx)

@@ -46,7 +46,7 @@ tools)
 		rustup target add $processor-unknown-linux-gnu $processor-unknown-linux-musl ||
 			echo "rustup has no targets for $processor here"
 	done
-	cargo install -q --locked cargo-auditable cargo-cyclonedx
+	cargo install -q --locked cargo-auditable cargo-cyclonedx@0.5.9
 	;;
 collect)
 	version=$2 build=$3 release=$4 strict=$5 missing=0
