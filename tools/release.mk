@@ -15,7 +15,7 @@ check-deny:
 	$(call say,CHECK,crates)
 	$(Q)$(call need,cargo deny --version,cargo-deny: cargo install --locked cargo-deny@0.18.3) \
 	for manifest in $(CRATES); do \
-		$(CARGO) deny --log-level warn --manifest-path $$manifest --all-features --locked \
+		$(CARGO) deny --log-level error --manifest-path $$manifest --all-features --locked \
 			check licenses sources bans || exit 1; done
 
 check-reuse:
