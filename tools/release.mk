@@ -99,7 +99,7 @@ release:
 	$(Q)rm -rf $(RELEASE) && mkdir -p $(RELEASE)
 	$(Q)$(MAKE) --no-print-directory dist-bin deb AUDITABLE=$(if $(shell cargo auditable \
 		--version 2>/dev/null),1)
-	$(Q)$(MAKE) --no-print-directory test-packages
+	$(Q)BINDING_TIMEOUT=3600 $(MAKE) --no-print-directory test-packages
 	$(Q)tools/release.sh collect '$(VERSION)' '$(BUILD)' '$(RELEASE)' '$(RELEASE_STRICT)'
 
 release-tools:

@@ -50,10 +50,13 @@ tools)
 	;;
 collect)
 	version=$2 build=$3 release=$4 strict=$5 missing=0
-	take() { # take <what it is> <pattern>
-		local file found=
+	take() { # take <what it is> <pattern> [<its name in the release>]
+		local file found= to
 		for file in $2; do
-			[ ! -e "$file" ] || { cp "$file" "$release/"; found=1; }
+			[ -e "$file" ] || continue
+			to=$release/${3:-$(basename "$file")} found=1
+			[ ! -e "$to" ] || { echo "two files are called $(basename "$to")"; exit 1; }
+			cp "$file" "$to"
 		done
 		[ -n "$found" ] || { echo "  missing: $1"; missing=$((missing + 1)); }
 	}
@@ -64,12 +67,13 @@ collect)
 	take 'packages for Debian' "$build/deb/*_$version-*.deb"
 	take 'the crate' "$build/packages/rust/target/package/hwheel-$version.crate"
 	take 'the wheel for Python' "$build/packages/python/dist/*.whl"
-	take 'the source for Python' "$build/packages/python/dist/*.tar.gz"
+	# PyPI wants the name that the source of the library has.
+	take 'the source for Python' "$build/packages/python/dist/*.tar.gz" \
+		"hwheel-$version-python.tar.gz"
 	take 'the package for npm' "$build/packages/node/dist/*.tgz"
 	take 'the jar and its pom' "$build/packages/java/dist/hwheel-*"
 	take 'the rock for LuaJIT' "$build/packages/luajit/dist/*.rock"
-	take 'the list of crates' hwheel.cdx.json
-	mv "$release/hwheel.cdx.json" "$release/hwheel-$version.cdx.json"
+	take 'the list of crates' hwheel.cdx.json "hwheel-$version.cdx.json"
 	awk -v head="## $version" 'index($0, "## ") == 1 { on = index($0, head) == 1; next } on' \
 		CHANGELOG.md >"$release/CHANGES.md"
 	(cd "$release" && sha256sum -- * >SHA256SUMS)
