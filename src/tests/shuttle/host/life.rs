@@ -3,6 +3,10 @@
 use super::*;
 use crate::core::error::Error;
 
+/// The tick thread may look at the clock so often while it sleeps: twice for each tick up to the
+/// latest timer. Timers are due within [`SOON`], and with slack within twice that.
+const LOOKS: u64 = 4 * SOON / TICK;
+
 pub(super) fn clock(rng: &mut Rng) -> Clock {
     match rng.below(3) {
         0 => Clock::Manual,
@@ -54,6 +58,26 @@ fn stop_beside_an_executor_that_refuses() {
     });
 }
 
+impl World {
+    /// Lets time pass until all that was armed has ended. The tick thread does not sleep
+    /// through that: of ticks that are due within [`SOON`] it may look at a few. An awake one
+    /// ends as well, though each of its steps may come after a round of all other threads.
+    fn await_all(&self, is_over: impl Fn() -> bool) {
+        // Callbacks may arm again, a few times.
+        let mut patience = 10_000;
+        while !is_over() {
+            system().pass(TICK);
+            thread::yield_now();
+            patience -= 1;
+            assert!(
+                patience != 0 && system().looks() < LOOKS,
+                "overslept: {}",
+                self.describe()
+            );
+        }
+    }
+}
+
 /// What three threads wait for fires, whoever of them arms first and however the
 /// tick thread sleeps; and then it is stopped.
 #[test]
@@ -68,14 +92,7 @@ fn the_tick_thread_sleeps_past_nothing() {
                 if rng.below(2) == 0 {
                     host.next_expiry().unwrap();
                 }
-                // Callbacks may arm again, a few times.
-                let mut patience = 10_000;
-                while host.wheel.pending(NUMBERS) != 0 {
-                    system().pass(TICK);
-                    thread::yield_now();
-                    patience -= 1;
-                    assert!(patience != 0, "overslept: {}", w.describe());
-                }
+                w.await_all(|| host.wheel.pending(NUMBERS) == 0);
             }
         });
         w.close(tally, rng);
@@ -94,13 +111,7 @@ fn what_is_queued_waits_for_no_stop() {
         together(&w, rng, 2, |_, rng| {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);
-                let mut patience = 10_000;
-                while host.wheel.pending(NUMBERS) != 0 || host.queue().0 != 0 {
-                    system().pass(TICK);
-                    thread::yield_now();
-                    patience -= 1;
-                    assert!(patience != 0, "overslept");
-                }
+                w.await_all(|| host.wheel.pending(NUMBERS) == 0 && host.queue().0 == 0);
             }
         });
         w.close(tally, rng);
