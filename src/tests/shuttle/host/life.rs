@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::core::error::Error;
+use crate::sys::alarm::Alarm;
 
 /// The tick thread may look at the clock so often while it sleeps: twice for each tick up to the
 /// latest timer. Timers are due within [`SOON`], and with slack within twice that.
@@ -212,6 +213,47 @@ fn threads_and_wheels_that_come_and_go() {
                 // SAFETY: nobody else knows it.
                 assert_eq!(unsafe { Host::destroy(other.host) }, Ok(()));
             }
+        });
+        w.close(tally, rng);
+    });
+}
+
+// Threads that wait for edges of one descriptor.
+
+/// Each thread that is woken polls, and is refused while another one polls. All that is
+/// due fires nevertheless.
+#[test]
+fn a_refused_poll_loses_no_edge() {
+    check(|rng, tally| {
+        let w = World::new(Clock::Monotonic, None, Manner::Refuses);
+        let host = w.host();
+        let alarm = Alarm {
+            fd: host.descriptor().unwrap(),
+            clock: libc::CLOCK_MONOTONIC,
+        };
+        let is_over = AtomicBool::new(false);
+        together(&w, rng, 4, |n, rng| {
+            if n == 0 {
+                for _ in 0..6 {
+                    w.arm(host, rng);
+                    system().pass(rng.below(2 * TICK));
+                }
+                system().pass(FAR);
+                // A callback may have armed one again.
+                while host.wheel.pending(NUMBERS) != 0 {
+                    system().pass(TICK);
+                    thread::yield_now();
+                }
+                is_over.store(true, Ordering::Relaxed);
+                alarm.set(0).unwrap();
+                return;
+            }
+            while !is_over.load(Ordering::Relaxed) {
+                alarm.wait();
+                w.drive(host, rng);
+            }
+            // The next one.
+            alarm.set(0).unwrap();
         });
         w.close(tally, rng);
     });
