@@ -12,12 +12,7 @@
 //! `model` see to; what comes of many steps of many threads is seen here.
 
 mod callbacks;
-mod cost;
-mod drain;
 pub(crate) mod host;
-mod keys;
-mod limit;
-mod pool;
 mod sleep;
 mod storm;
 mod watch;

@@ -84,9 +84,11 @@ impl Bell {
         let sleepers = || system().sleepers.lock().unwrap();
         sleepers().push(me.clone());
         while !self.read() && !system().disturbed() {
+            system().looks.fetch_add(1, Ordering::Relaxed);
             thread::park();
             sleepers().push(me.clone());
         }
+        system().looks.store(0, Ordering::Relaxed);
         sleepers().retain(|sleeper| sleeper.id() != me.id());
     }
 
@@ -109,6 +111,8 @@ pub(crate) struct System {
     now: Count,
     /// The latest time that there ever was.
     latest: Count,
+    /// How often a thread has looked at the clock in its sleep, and slept on.
+    looks: Count,
     /// It may refuse what it is asked for.
     pub hostile: AtomicBool,
 }
@@ -120,6 +124,7 @@ tool::lazy_static! {
         threads: Mutex::default(),
         now: Count::new(BEGIN),
         latest: Count::new(BEGIN),
+        looks: Count::new(0),
         hostile: AtomicBool::new(false),
     };
 }
@@ -176,6 +181,11 @@ impl System {
 impl System {
     pub fn latest(&self) -> u64 {
         self.latest.load(Ordering::Relaxed)
+    }
+
+    /// Of the one thread that sleeps on an alarm.
+    pub fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
     }
 
     /// The clock is set back.

@@ -9,7 +9,6 @@
 //! deadlock, and one that never stops running takes too many steps.
 
 mod bytes;
-mod edges;
 mod life;
 mod waits;
 

@@ -2,6 +2,11 @@
 
 use super::*;
 use crate::core::error::Error;
+use crate::sys::alarm::Alarm;
+
+/// The tick thread may look at the clock so often while it sleeps: twice for each tick up to the
+/// latest timer. Timers are due within [`SOON`], and with slack within twice that.
+const LOOKS: u64 = 4 * SOON / TICK;
 
 pub(super) fn clock(rng: &mut Rng) -> Clock {
     match rng.below(3) {
@@ -54,6 +59,26 @@ fn stop_beside_an_executor_that_refuses() {
     });
 }
 
+impl World {
+    /// Lets time pass until all that was armed has ended. The tick thread does not sleep
+    /// through that: of ticks that are due within [`SOON`] it may look at a few. An awake one
+    /// ends as well, though each of its steps may come after a round of all other threads.
+    fn await_all(&self, is_over: impl Fn() -> bool) {
+        // Callbacks may arm again, a few times.
+        let mut patience = 10_000;
+        while !is_over() {
+            system().pass(TICK);
+            thread::yield_now();
+            patience -= 1;
+            assert!(
+                patience != 0 && system().looks() < LOOKS,
+                "overslept: {}",
+                self.describe()
+            );
+        }
+    }
+}
+
 /// What three threads wait for fires, whoever of them arms first and however the
 /// tick thread sleeps; and then it is stopped.
 #[test]
@@ -68,14 +93,7 @@ fn the_tick_thread_sleeps_past_nothing() {
                 if rng.below(2) == 0 {
                     host.next_expiry().unwrap();
                 }
-                // Callbacks may arm again, a few times.
-                let mut patience = 10_000;
-                while host.wheel.pending(NUMBERS) != 0 {
-                    system().pass(TICK);
-                    thread::yield_now();
-                    patience -= 1;
-                    assert!(patience != 0, "overslept: {}", w.describe());
-                }
+                w.await_all(|| host.wheel.pending(NUMBERS) == 0);
             }
         });
         w.close(tally, rng);
@@ -94,13 +112,7 @@ fn what_is_queued_waits_for_no_stop() {
         together(&w, rng, 2, |_, rng| {
             for _ in 0..3 {
                 w.arm_one_call(host, rng);
-                let mut patience = 10_000;
-                while host.wheel.pending(NUMBERS) != 0 || host.queue().0 != 0 {
-                    system().pass(TICK);
-                    thread::yield_now();
-                    patience -= 1;
-                    assert!(patience != 0, "overslept");
-                }
+                w.await_all(|| host.wheel.pending(NUMBERS) == 0 && host.queue().0 == 0);
             }
         });
         w.close(tally, rng);
@@ -201,6 +213,47 @@ fn threads_and_wheels_that_come_and_go() {
                 // SAFETY: nobody else knows it.
                 assert_eq!(unsafe { Host::destroy(other.host) }, Ok(()));
             }
+        });
+        w.close(tally, rng);
+    });
+}
+
+// Threads that wait for edges of one descriptor.
+
+/// Each thread that is woken polls, and is refused while another one polls. All that is
+/// due fires nevertheless.
+#[test]
+fn a_refused_poll_loses_no_edge() {
+    check(|rng, tally| {
+        let w = World::new(Clock::Monotonic, None, Manner::Refuses);
+        let host = w.host();
+        let alarm = Alarm {
+            fd: host.descriptor().unwrap(),
+            clock: libc::CLOCK_MONOTONIC,
+        };
+        let is_over = AtomicBool::new(false);
+        together(&w, rng, 4, |n, rng| {
+            if n == 0 {
+                for _ in 0..6 {
+                    w.arm(host, rng);
+                    system().pass(rng.below(2 * TICK));
+                }
+                system().pass(FAR);
+                // A callback may have armed one again.
+                while host.wheel.pending(NUMBERS) != 0 {
+                    system().pass(TICK);
+                    thread::yield_now();
+                }
+                is_over.store(true, Ordering::Relaxed);
+                alarm.set(0).unwrap();
+                return;
+            }
+            while !is_over.load(Ordering::Relaxed) {
+                alarm.wait();
+                w.drive(host, rng);
+            }
+            // The next one.
+            alarm.set(0).unwrap();
         });
         w.close(tally, rng);
     });
