@@ -24,13 +24,14 @@ test-packages: $(STAGE)/.done
 # The tests of the languages' own timers, run on ours. They come from checkouts that the
 # caller names; bindings/suites.sh has the rest.
 SUITES ?= $(filter-out cpp luajit,$(BINDINGS))
+CHECKOUTS := NODE CPYTHON NETTY JDK GO TOKIO
+# Not a default of another part, such as the name of a command.
+checkout = $(1)='$(if $(filter command environment,$(origin $(1))),$(abspath $($(1))))'
 .PHONY: test-suites
 test-suites: $(STAGE)/.done
 	$(call say,TEST,suites)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
-		CARGO='$(CARGO)' NODE='$(abspath $(NODE))' CPYTHON='$(abspath $(CPYTHON))' \
-		NETTY='$(abspath $(NETTY))' JDK='$(abspath $(JDK))' GO='$(abspath $(GO))' \
-		TOKIO='$(abspath $(TOKIO))' \
+		CARGO='$(CARGO)' $(foreach one,$(CHECKOUTS),$(call checkout,$(one))) \
 		bindings/suites.sh '$(abspath $(BUILD)/suites)' $(SUITES)
 
 # Each language against its own timers. Writes the tables of docs/BINDINGS.md.
