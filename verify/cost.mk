@@ -19,7 +19,3 @@ cost-table: $(BENCH)/cost-program
 $(BENCH)/cost-program: verify/cost.c
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
-
-# The counts as a program of figures, like the others of the directory.
-$(BENCH)/cost: $(BENCH)/cost-program verify/cost.py
-	$(Q)printf '#!/bin/sh\nexec %s %s figures\n' $(abspath verify/cost.py $<) > $@ && chmod +x $@
