@@ -6,7 +6,9 @@
 #ifndef BENCH_H
 #define BENCH_H
 
+#include <arpa/inet.h>
 #include <inttypes.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
@@ -14,22 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define SEC UINT64_C(1000000000)
 #define SEED UINT64_C(0x9e3779b97f4a7c15)
-/* The timeout of a connection, in ticks of 1 ms. */
-#define TIMEOUT 30000
 #define BATCH_SIZE 16
 #define MOST_THREADS 256
-/* Slow implementations do a fifth. */
-#ifdef SLOW
-#define OPS 400000
-#else
 #define OPS 2000000
-#endif
 
 struct rng { uint64_t s; };
 
@@ -140,6 +136,29 @@ static inline uint64_t resident(void)
 	}
 	fclose(f);
 	return (uint64_t)(anonymous + shared) * 1024;
+}
+
+/* The server's and the client's end of a connection. */
+static inline void connection_over_loopback(int end[2])
+{
+	struct sockaddr_in a;
+	socklen_t size = sizeof a;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+
+	memset(&a, 0, sizeof a);
+	a.sin_family = AF_INET;
+	a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	end[1] = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&a, size) != 0 || listen(listener, 1) != 0 ||
+	    getsockname(listener, (struct sockaddr *)&a, &size) != 0 ||
+	    connect(end[1], (struct sockaddr *)&a, size) != 0 ||
+	    (end[0] = accept(listener, NULL, NULL)) < 0) {
+		perror("a connection");
+		exit(1);
+	}
+	close(listener);
+	for (int i = 0; i < 2; i++)
+		setsockopt(end[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
 static inline void figure(const char *name, double value)

@@ -1,16 +1,16 @@
 #: Measure. docs/PERFORMANCE.md says what it means; benches/bench.mk has the variables.
-#:   make bench-core      the limits of the core, against ratas and wahern; 4 minutes
-#:   make bench           the library, two wheels, two heaps and the machine
-#:   make bench-peers     these and every other timer that is installed
+#:   make bench-request   what timers add to a request of a server, of each kind
+#:   make bench-core      the limits, with ratas and wahern
 #:   make bench-server    a server with each kind of timers
-#:   make bench-all       all of that, and docs/FIGURES.md and docs/plots from it
+#:   make bench-all       all of that, and the tables and plots of docs/PERFORMANCE.md
 #:   make bench-check     the limits, kept or not, of what was measured last
+#:   make bench-criterion cargo bench: each function of the library, and an HTML report
 #:   make bench-bindings  each language against its own timers; writes docs/BINDINGS.md
-#:   make figures         single figures, to compare before and after a change
 #
 # RATAS=dir and WAHERN=dir are checkouts of github.com/jsnell/ratas and
 # github.com/wahern/timeout; without them they are left out. ROUNDS=5 is how often
-# each program runs, ROWS='re-arm' which limits are measured. The library is that
+# each program runs, ROWS='re-arm' which limits are measured; FIFO=1 runs the programs, but
+# for the server, with the priority of real time. The library is that
 # of this tree, or of LIBRARY=dir, the prefix of an installed one, or any other:
 # LIBRARY_H='a header like benches/library.h' LIBRARY_LD='flags of the linker'.
 
@@ -30,41 +30,38 @@ NETTY  ?= /usr/share/java/netty-common.jar
 
 BENCH_C   := $(CC) -std=c11 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
-BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS)
-BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-hand ours cost-program)
-BENCH_CORE := $(BENCH_OURS) $(BENCH)/cost $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing \
+BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) \
+	$(if $(FIFO),--fifo)
+BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch ours cost-program)
+BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing \
 	peer-ratas peer-wahern
-BENCH_PEERS := $(BENCH_CORE) $(BENCH)/unsorted $(BENCH)/sorted $(BENCH)/heap \
-	peer-libuv peer-libevent peer-rust peer-go peer-jdk peer-netty
+BENCH_PEERS := $(BENCH_CORE) $(BENCH)/timerfd peer-libuv peer-libevent peer-rust peer-go peer-jdk peer-netty
 
-.PHONY: bench bench-core bench-peers bench-check bench-all bench-report
+.PHONY: bench-core bench-request bench-check bench-all bench-page bench-criterion
 bench-core: $(BENCH_CORE)
 	$(Q)$(BENCH_RUN) --limits --rows '$(ROWS)' $(FIGURES)
 
-bench: $(BENCH_CORE) peer-libuv peer-libevent
-	$(Q)$(BENCH_RUN) --tables $(FIGURES)
-
-bench-peers: $(BENCH_PEERS)
-	$(Q)$(BENCH_RUN) --limits --tables $(FIGURES)
+bench-request: $(BENCH_CORE) $(BENCH)/timerfd peer-libuv peer-libevent
+	$(Q)$(BENCH_RUN) --tables '^request$$|^touched$$' $(FIGURES)
 
 bench-check:
 	$(Q)$(PYTHON) benches/limits.py $(FIGURES)
 
-bench-report:
-	$(Q)$(PYTHON) benches/report.py $(FIGURES) docs/FIGURES.md docs/PERFORMANCE.md
-	$(Q)cp $(FIGURES) docs/plots/figures.jsonl
-	$(Q)if $(PYTHON) -c 'import matplotlib' 2>/dev/null; then \
-		$(PYTHON) benches/plot.py $(FIGURES) docs/plots; \
-	else \
-		printf '  %-7s %s\n' SKIP 'plots: no matplotlib; Debian: python3-matplotlib'; \
-	fi
-
 bench-all: $(BENCH_PEERS) server-programs
-	$(Q)$(BENCH_RUN) --limits --tables --server $(FIGURES)
-	$(Q)$(MAKE) -s --no-print-directory bench-report
+	$(Q)$(BENCH_RUN) --limits --tables '' $(FIGURES)
+	$(Q)$(MAKE) -s --no-print-directory bench-page
 
-BENCH_HEADERS := benches/bench.h benches/workloads.h benches/lines.h \
-	benches/wheels/in_array.h benches/wheels/arm_moves.h
+bench-page:
+	$(Q)$(PYTHON) benches/page.py $(FIGURES) docs/PERFORMANCE.md docs/plots
+	$(Q)cp $(FIGURES) docs/plots/figures.jsonl
+
+# BASELINE=name keeps the figures under that name, AGAINST=name compares with them, and
+# BENCHES='arm' selects.
+bench-criterion:
+	$(Q)cd benches/criterion && $(CARGO) bench --locked --target-dir '$(abspath $(TARGET))/criterion' \
+		--bench wheel -- $(if $(BASELINE),--save-baseline $(BASELINE)) \
+		$(if $(AGAINST),--baseline $(AGAINST)) $(BENCHES)
+
 $(BENCH)/machine: benches/machine.c benches/bench.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -78,10 +75,6 @@ $(BENCH)/library: force
 
 # verify/verify.mk has the rules of the program that counts instructions.
 $(BENCH_OURS): $(BENCH)/library $(LIBRARY_H) $(if $(filter $(STAGE),$(LIBRARY)),$(STAGE)/.done)
-$(BENCH)/hwheel-hand: HAND := -DAT_HAND
-$(BENCH)/hwheel $(BENCH)/hwheel-hand: benches/wheels/hwheel.c $(BENCH_HEADERS)
-	$(call say,CC,$@)
-	$(Q)$(BENCH_C) $(LIBRARY_CC) $(HAND) -o $@ $< $(LIBRARY_LD) -lpthread
 
 $(BENCH)/ours: benches/ours.c benches/bench.h
 	$(call say,CC,$@)
@@ -92,45 +85,34 @@ $(BENCH)/lines: benches/lines.py
 	$(Q)mkdir -p $(@D)
 	$(Q)printf '#!/bin/sh\nexec $(PYTHON) %s "./$$1"\n' $(abspath $<) > $@ && chmod +x $@
 
-# Wheels and heaps for one thread: alone, and with a lock round each call.
-$(BENCH)/%-spin: LOCK := -DLOCK_SPIN
-$(BENCH)/%-mutex: LOCK := -DLOCK_MUTEX
-RATAS_PROGRAMS  := ratas ratas-spin ratas-mutex
-WAHERN_PROGRAMS := wahern wahern-spin wahern-mutex
-LIBUV_PROGRAMS  := libuv libuv-spin libuv-mutex
-$(RATAS_PROGRAMS:%=$(BENCH)/%): benches/wheels/ratas.cc benches/wheels/lock.h $(BENCH_HEADERS)
-	$(call say,CXX,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_CXX) $(LOCK) -isystem $(RATAS)/src -o $@ $< -lpthread
+# The workloads with each implementation of timers. After its name: a lock round each call,
+# or another way to use it.
+wheel = -DWHEEL='"wheels/$(firstword $(subst -, ,$(1))).h"' \
+	$(foreach part,$(wordlist 2,9,$(subst -, ,$(1))),$(HOW_$(part))) \
+	$(FLAGS_$(firstword $(subst -, ,$(1))))
+HOW_spin        := -DLOCK_SPIN
+HOW_mutex       := -DLOCK_MUTEX
+HOW_common      := -DCOMMON
+HOW_prefetch    := -DPREFETCH
+HOW_each        := -DWHEEL_EACH
+FLAGS_hwheel     = $(LIBRARY_CC) $(LIBRARY_LD)
+FLAGS_ratas      = -isystem $(RATAS)/src
+FLAGS_wahern     = -isystem $(WAHERN)
+FLAGS_libuv     := -luv
+FLAGS_libevent  := -levent_core -levent_pthreads
 
-$(WAHERN_PROGRAMS:%=$(BENCH)/%): benches/wheels/wahern.c benches/wheels/lock.h $(BENCH_HEADERS)
+RATAS_PROGRAMS    := ratas ratas-prefetch ratas-spin ratas-mutex
+WAHERN_PROGRAMS   := wahern wahern-prefetch wahern-spin wahern-mutex
+LIBUV_PROGRAMS    := libuv libuv-spin libuv-mutex
+LIBEVENT_PROGRAMS := libevent libevent-common
+WORKLOADS := hwheel hwheel-prefetch nothing timerfd $(RATAS_PROGRAMS) $(WAHERN_PROGRAMS) \
+	$(LIBUV_PROGRAMS) $(LIBEVENT_PROGRAMS)
+BENCH_HEADERS := benches/bench.h benches/wheel.h $(wildcard benches/wheels/*.h)
+compile = $(if $(findstring ratas,$@),$(BENCH_CXX) -x c++,$(BENCH_C))
+$(WORKLOADS:%=$(BENCH)/%): benches/workloads.c $(BENCH_HEADERS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) $(LOCK) -isystem $(WAHERN) -o $@ $< -lpthread
-
-$(LIBUV_PROGRAMS:%=$(BENCH)/%): benches/wheels/libuv.c benches/wheels/lock.h \
-		benches/wheels/clock.h $(BENCH_HEADERS)
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) $(LOCK) -o $@ $< -luv -lpthread
-
-$(BENCH)/libevent: benches/wheels/libevent.c benches/wheels/clock.h $(BENCH_HEADERS)
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) -o $@ $< -levent_core -levent_pthreads -lpthread
-
-$(BENCH)/nothing: benches/wheels/nothing.c $(BENCH_HEADERS)
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) -o $@ $< -lpthread
-
-$(BENCH)/unsorted: QUEUE := -DUNSORTED
-$(BENCH)/sorted: QUEUE := -DSORTED
-$(BENCH)/heap: QUEUE := -DHEAP
-$(BENCH)/unsorted $(BENCH)/sorted $(BENCH)/heap: benches/wheels/textbook.c $(BENCH_HEADERS)
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) $(QUEUE) -o $@ $< -lpthread
+	$(Q)$(compile) -Ibenches -o $@ $< $(call wheel,$(@F)) -lpthread
 
 # peer-NAME: build it if TEST says that it can be, else say what is missing.
 # $(call peer,NAME,PROGRAMS,TEST,HINT)
@@ -151,7 +133,7 @@ $(eval $(call peer,ratas,$(RATAS_PROGRAMS),test -e '$(RATAS)'/src/timer-wheel.h,
 $(eval $(call peer,wahern,$(WAHERN_PROGRAMS),test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
 	is to be a checkout of github.com/wahern/timeout))
 $(eval $(call peer,libuv,$(LIBUV_PROGRAMS),$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev))
-$(eval $(call peer,libevent,libevent,$(call includes,event2/thread.h),no \
+$(eval $(call peer,libevent,$(LIBEVENT_PROGRAMS),$(call includes,event2/thread.h),no \
 	<event2/thread.h>; Debian: libevent-dev))
 $(eval $(call peer,rust,tokio delay_queue hhwt,$(CARGO) fetch --locked \
 	--manifest-path benches/peers/rust/Cargo.toml,the crates cannot be fetched))
@@ -187,28 +169,31 @@ $(BENCH)/jdk $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 
 # The server: one program for each kind of timers, and one that makes the load.
 SERVER := $(BENCH)/server
-SERVERS := $(SERVER)/none $(SERVER)/hwheel $(SERVER)/timerfd
+SERVERS_OURS  := hwheel hwheel-prefetch hwheel-each
+SERVERS_RATAS := ratas ratas-spin ratas-each
 .PHONY: bench-server server-programs
 bench-server: server-programs
-	$(Q)$(BENCH_RUN) --server $(FIGURES)
+	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
 
-server-programs: $(SERVERS) $(SERVER)/load peer-server-libuv peer-server-libevent
+server-programs: $(addprefix $(SERVER)/,load nothing timerfd $(SERVERS_OURS)) peer-server-ratas \
+	peer-server-wahern peer-server-libuv peer-server-libevent
 
-$(SERVER)/load: benches/server/load.c benches/server/shared.h benches/bench.h
+$(SERVER)/load: benches/load.c benches/server.h benches/bench.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(BENCH_C) -o $@ $< -lpthread
 
-$(SERVER)/hwheel: $(BENCH)/library $(LIBRARY_H) $(if $(filter $(STAGE),$(LIBRARY)),$(STAGE)/.done)
-$(SERVER)/hwheel: SERVER_LD := $(LIBRARY_CC) $(LIBRARY_LD)
-$(SERVER)/libuv: SERVER_LD := -luv
-$(SERVER)/libevent: SERVER_LD := -levent_core
-$(SERVER)/libevent-common: SERVER_LD := -DCOMMON -levent_core
-$(SERVER)/%: benches/server/server.c benches/server/shared.h $(wildcard benches/server/*.h)
+$(SERVERS_OURS:%=$(SERVER)/%): $(BENCH)/library $(LIBRARY_H) \
+	$(if $(filter $(STAGE),$(LIBRARY)),$(STAGE)/.done)
+$(SERVER)/%: benches/server.c benches/server.h $(BENCH_HEADERS)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(BENCH_C) -DTIMERS='"$(firstword $(subst -, ,$*)).h"' -o $@ $< $(SERVER_LD) -lpthread
+	$(Q)$(compile) -DSERVER -Ibenches -o $@ $< $(call wheel,$*) -lpthread
 
+$(eval $(call peer,server-ratas,$(SERVERS_RATAS:%=server/%),test -e '$(RATAS)'/src/timer-wheel.h,\
+	RATAS=dir is to be a checkout of github.com/jsnell/ratas))
+$(eval $(call peer,server-wahern,server/wahern,test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
+	is to be a checkout of github.com/wahern/timeout))
 $(eval $(call peer,server-libuv,server/libuv,$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev))
 $(eval $(call peer,server-libevent,server/libevent server/libevent-common,$(call \
 	includes,event2/event.h),no <event2/event.h>; Debian: libevent-dev))

@@ -71,6 +71,12 @@ static inline int bench_once(bench_wheel *wheel, uint64_t delay_ns, bench_fn fn,
 	return hwheel_once(wheel, delay_ns, fn, cookie, 0, timer);
 }
 
+/* A hint: a call on the timer follows. */
+static inline void bench_prefetch(bench_wheel *wheel, bench_timer timer)
+{
+	hwheel_timer_prefetch(wheel, timer);
+}
+
 static inline int bench_cancel(bench_wheel *wheel, bench_timer timer)
 {
 	return hwheel_timer_delete(wheel, timer);

@@ -10,7 +10,7 @@ import statistics
 import sys
 from typing import NamedTuple
 
-from run import Side, markdown, median, number, read
+from measured import Side, markdown, median, number, read
 
 LIMITS = pathlib.Path(__file__).with_name("limits.txt")
 
@@ -23,6 +23,8 @@ class Row(NamedTuple):
     under: Side | None
     sign: str
     limit: float
+    # Why a user feels it.
+    why: str
 
     def sides(self):
         return [side for side in (self.over, self.under) if side]
@@ -53,12 +55,13 @@ def rows(pattern=""):
     for line in LIMITS.read_text(encoding="utf-8").splitlines():
         if not line.strip() or line.startswith("#"):
             continue
+        if line[0].isspace():
+            found[-1] = found[-1]._replace(why=" ".join([found[-1].why, line.strip()]).strip())
+            continue
         what, over, under, limit = (part.strip() for part in line.split("|"))
-        sign, _, bound = limit.partition(" ")
-        row = Row(what, side(over), side(under), sign, float(bound) if bound else 0.0)
-        if re.search(pattern, what):
-            found.append(row)
-    return found
+        sign, bound = limit.split()
+        found.append(Row(what, side(over), side(under), sign, float(bound), ""))
+    return [row for row in found if re.search(pattern, row.what)]
 
 
 def table(runs, pattern=""):
@@ -72,12 +75,12 @@ def table(runs, pattern=""):
         if value is None:
             verdict = "not measured"
             kept = False
-        elif row.sign != "-":
+        else:
             verdict = "kept" if row.keeps(value) else "MISSED"
             kept &= row.keeps(value)
         lines.append((row.what, values[0], values[1],
                       number(value) if row.under else "",
-                      f"{row.sign} {number(row.limit)}" if row.sign != "-" else "", verdict))
+                      f"{row.sign} {number(row.limit)}", verdict))
     return markdown(lines, left=(0, 5)), kept
 
 

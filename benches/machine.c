@@ -1,9 +1,7 @@
 /* The machine's own prices, to compare those of timers with. */
 #include "bench.h"
-#include <poll.h>
 #include <stdatomic.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 
 struct node {
 	_Alignas(64) _Atomic uint64_t word;
@@ -128,6 +126,90 @@ static void timerfd_lateness(uint64_t tick)
 	quantiles(late, N);
 }
 
+/*
+ * How much memory a read and a write on a socket touch. A chain of lines fills half of the
+ * first-level cache; then a request of 64 bytes is read from a connection over the loopback,
+ * and its reply written; then the time to follow the chain says how many of its lines are
+ * gone. The same after walks over other memory, for comparison.
+ */
+enum { CHAIN = 16 << 10, LINE = 64, LONGEST_WALK = 128 << 10 };
+
+static void **make_chain(void)
+{
+	size_t n = CHAIN / LINE;
+	uint32_t order[CHAIN / LINE];
+	char *chain = pages(CHAIN);
+	struct rng r = { SEED };
+
+	for (size_t i = 0; i < n; i++)
+		order[i] = (uint32_t)i;
+	for (size_t i = n - 1; i > 0; i--) {
+		size_t j = below(&r, i + 1);
+		uint32_t one = order[i];
+
+		order[i] = order[j];
+		order[j] = one;
+	}
+	for (size_t i = 0; i < n; i++)
+		*(void **)(chain + order[i] * LINE) = chain + order[(i + 1) % n] * LINE;
+	return (void **)chain;
+}
+
+/* The time to follow the chain once round. */
+static double follow(void **chain)
+{
+	uint64_t start = nanoseconds();
+	void **at = chain;
+
+	for (size_t i = 0; i < CHAIN / LINE; i++)
+		at = *at;
+	__asm__ volatile("" : : "r"(at));
+	return (double)(nanoseconds() - start);
+}
+
+/* The median time of the chain after a walk, or after a request if there is none. */
+static double disturbed(void **chain, const volatile char *other, size_t walk, const int end[2])
+{
+	enum { TIMES = 1001 };
+	static int64_t times[TIMES];
+	char text[64] = "";
+
+	for (int i = 0; i < TIMES; i++) {
+		if (end != NULL && write(end[1], text, sizeof text) != sizeof text)
+			exit(1);
+		follow(chain);
+		follow(chain);
+		if (end != NULL) {
+			if (read(end[0], text, sizeof text) != sizeof text ||
+			    write(end[0], text, sizeof text) != sizeof text)
+				exit(1);
+		}
+		for (size_t at = 0; at < walk; at += LINE)
+			other[at];
+		times[i] = (int64_t)follow(chain);
+		if (end != NULL && read(end[1], text, sizeof text) != sizeof text)
+			exit(1);
+	}
+	qsort(times, TIMES, sizeof *times, ascending);
+	return (double)times[TIMES / 2];
+}
+
+static void touched(void)
+{
+	void **chain = make_chain();
+	char *other = pages(LONGEST_WALK), name[32];
+	int end[2];
+
+	memset(other, 1, LONGEST_WALK);
+	connection_over_loopback(end);
+	figure("nothing", disturbed(chain, other, 0, NULL));
+	for (size_t walk = 8 << 10; walk <= LONGEST_WALK; walk *= 2) {
+		snprintf(name, sizeof name, "walk@%zu", walk >> 10);
+		figure(name, disturbed(chain, other, walk, NULL));
+	}
+	figure("request", disturbed(chain, other, 0, end));
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -142,6 +224,8 @@ int main(int argc, char **argv)
 		update(pages(n * sizeof(struct node)), n);
 	else if (strcmp(what, "clock") == 0)
 		read_clock();
+	else if (strcmp(what, "touched") == 0)
+		touched();
 	else if (strcmp(what, "lateness") == 0)
 		timerfd_lateness(n > 0 ? n * 1000 : 1);
 	else

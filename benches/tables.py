@@ -1,26 +1,33 @@
-"""The tables of docs/FIGURES.md: for each cell the program that prints it."""
+"""What is measured for docs/PERFORMANCE.md: for each cell of a table its program."""
 
 from typing import NamedTuple
 
-from run import Side, markdown, median, number
+from measured import Side, markdown, median, number
 
 # Names of the programs that a stranger understands, in the order of the tables.
-OURS = {"hwheel": "hwheel", "hwheel, handle at hand": "hwheel-hand"}
+OURS = {"hwheel": "hwheel"}
 WHEELS = {"ratas (one thread)": "ratas", "wahern/timeout (one thread)": "wahern"}
-OTHERS = {
-    "libuv": "libuv", "libevent": "libevent", "tokio, reset": "tokio",
-    "tokio-util DelayQueue": "delay_queue", "hierarchical_hash_wheel_timer": "hhwt",
-    "Go": "go", "JDK": "jdk", "Netty": "netty",
+HEAPS = {"libuv": "libuv", "libevent": "libevent-common"}
+LANGUAGES = {
+    "tokio, reset": "tokio", "tokio-util DelayQueue": "delay_queue",
+    "hierarchical_hash_wheel_timer": "hhwt", "Go": "go", "JDK": "jdk", "Netty": "netty",
 }
+EVERY = {**OURS, **WHEELS, **HEAPS, **LANGUAGES}
 LOCKED = {
     "ratas, spin lock": "ratas-spin", "ratas, mutex": "ratas-mutex",
-    "wahern/timeout, spin lock": "wahern-spin", "wahern/timeout, mutex": "wahern-mutex",
-    "libuv, spin lock": "libuv-spin", "libuv, mutex": "libuv-mutex",
+    "wahern/timeout, spin lock": "wahern-spin", "libuv, mutex": "libuv-mutex",
 }
 LOOP = {"the loop alone": "nothing"}
-EVERY = {**OURS, **WHEELS, **OTHERS}
 IN_PLACE = {name: program for name, program in EVERY.items()
             if program not in ("hhwt", "jdk", "netty")}
+# Those that a request is measured with.
+CONNECTIONS = {
+    "hwheel": "hwheel", "hwheel, prefetch": "hwheel-prefetch", "ratas": "ratas",
+    "ratas, prefetch": "ratas-prefetch", "wahern/timeout": "wahern",
+    "wahern/timeout, prefetch": "wahern-prefetch", "libuv, heap": "libuv",
+    "libevent, heap": "libevent", "libevent, common timeouts": "libevent-common",
+    "a timerfd each": "timerfd", "nothing": "nothing",
+}
 
 
 class Table(NamedTuple):
@@ -60,7 +67,7 @@ class Table(NamedTuple):
                 lines.append((row, *cells))
         if len(lines) == 1:
             return ""
-        return f"### {self.title}\n\n{self.note}\n\n{markdown(lines)}"
+        return f"{self.title}. {self.note}\n\n{markdown(lines)}"
 
 
 def sizes(workload, *counts, figure="ns"):
@@ -69,166 +76,169 @@ def sizes(workload, *counts, figure="ns"):
 
 THOUSAND, MILLION = 1_000, 1_000_000
 TIMES = "In brackets: times the figure of hwheel."
+LATE = ("min", "p10", "p50", "p90", "p99", "max")
 
-TABLES = [
-    Table("The machine's own prices", "Nanoseconds.", {"the machine": "machine"}, {
+# As many connections as the limit of open files allows, up to these.
+def server(program, descriptors=1, loops=1):
+    return f"server/load {program} 15000 1 {descriptors} {loops}"
+
+
+SERVERS = {
+    "nothing": server("nothing"), "hwheel": server("hwheel"),
+    "hwheel, prefetch": server("hwheel-prefetch"), "ratas": server("ratas"),
+    "wahern/timeout": server("wahern"), "libuv, heap": server("libuv"),
+    "libevent, heap": server("libevent"), "libevent, common timeouts": server("libevent-common"),
+    "a timerfd each": server("timerfd", 2),
+}
+SERVERS_TWO = {
+    "nothing": server("nothing", loops=2), "hwheel, one wheel": server("hwheel", loops=2),
+    "hwheel, a wheel each": server("hwheel-each", loops=2),
+    "ratas, one wheel, spin lock": server("ratas-spin", loops=2),
+    "ratas, a wheel each": server("ratas-each", loops=2),
+}
+MIXES = {"all talk": 100, "a tenth": 10}
+
+
+# By the name of their mark in the page, in its order.
+TABLES = {
+    "request": Table(
+        "Timers in a request", "Nanoseconds above the same request without timers, by the number "
+        "of connections. The last column: with a real read and write in place of the walk.",
+        CONNECTIONS, {f"{n:,}": (f"request {n}", "timers")
+                      for n in (THOUSAND, 10_000, 100_000, MILLION)} | {
+            "100,000, real": ("request-socket 100000", "timers")},
+        leave=tuple(f"{p} request {MILLION}" for p in ("timerfd",))),
+    "touched": Table(
+        "What a read and a write leave of half a first-level cache",
+        "Nanoseconds to follow a chain of 256 lines, after each of these.", {"the chain": "machine"},
+        {"nothing": ("touched", "nothing"), "a walk over 16 kB": ("touched", "walk@16"),
+         "32 kB": ("touched", "walk@32"), "128 kB": ("touched", "walk@128"),
+         "a read and a write": ("touched", "request")}),
+    "server": Table(
+        "An echo server with one loop", "Nanoseconds of the server's processor time, kernel "
+        "included, and those of them in timers, by the share of the connections that talk.",
+        SERVERS, {f"{what}, {mix}": ("", f"{figure}@{n}") for mix, n in MIXES.items()
+                  for what, figure in (("a request", "request"), ("in timers", "timers"))}),
+    "server-two": Table(
+        "An echo server with two loops", "As above.",
+        SERVERS_TWO, {f"{what}, {mix}": ("", f"{figure}@{n}") for mix, n in MIXES.items()
+                      for what, figure in (("a request", "request"), ("in timers", "timers"))}),
+    "server-idle": Table(
+        "The server while nobody talks", "Idle timeouts of ten seconds expire and are armed "
+        "again. Lateness in microseconds; below zero is early.",
+        SERVERS, {"connections": ("", "connections"), "wake-ups a second": ("", "wakeups@0"),
+                  "processor, us a second": ("", "processor@0"),
+                  "bytes a connection": ("", "user")}),
+    "two": Table(
+        "Two threads on one wheel, each with its own timers",
+        "Nanoseconds for each operation of both threads together: half of what a thread waits "
+        "for its own.",
+        {**OURS, **LOCKED, "libevent": "libevent", "tokio": "tokio",
+         "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk", "Netty": "netty"}, {
+            "cancel and arm, 100,000: one thread": ("pair 100000", "ns"),
+            "two": ("pair 100000 2", "ns"),
+            "1,000: one": ("pair 1000", "ns"),
+            "two ": ("pair 1000 2", "ns")}),
+    "ticks": Table(
+        "A tick in which one timer is due", "Nanoseconds to arm it and pass the tick, by the "
+        "number of threads that hold timers.", OURS,
+        {f"{n}": (f"tick 1 {n}", "ns") for n in (1, 16, 256)}),
+    "lines": Table(
+        "Cache lines that an operation writes",
+        "\"Own\" are lines that only its own thread uses; \"others\", lines that the other "
+        "threads' operations also use; \"driver\", lines that the thread that advances time "
+        "also uses.",
+        {"hwheel": "lines hwheel", "ratas, spin lock": "lines ratas-spin",
+         "wahern/timeout, spin lock": "lines wahern-spin", "libuv, spin lock": "lines libuv-spin"},
+        {f"{what}: {who}": ("", f"{turn}_{who}")
+         for turn, what in (("arm", "arm"), ("rearm", "re-arm"), ("cancel", "cancel"))
+         for who in ("own", "driver", "others")} | {"fire: others": ("", "fire_others")}),
+    "memory": Table(
+        "Memory", "Bytes of a pending timer, without the caller's handle or object. A page of "
+        "2 MiB is counted whole.",
+        EVERY, {"one of 100,000": ("memory 100000", "bytes"),
+                "of 1,000,000": ("memory 1000000", "bytes"),
+                "a wheel with one": ("memory 1", "bytes")}),
+    "lateness": Table(
+        "Lateness of 1,000 timers within a second", "Microseconds after the deadline; below zero "
+        "is early. hwheel and the first timerfd have ticks of 50 us, the others their own.",
+        {"timerfd, the same ticks": "machine lateness 50",
+         "hwheel, descriptor": "hwheel lateness 50",
+         "hwheel, own thread": "hwheel lateness-thread 50",
+         "timerfd, no ticks": "machine lateness 0", "hwheel, tick of 1 ms": "hwheel lateness 1000",
+         "libuv": "libuv lateness 1", "libevent": "libevent-common lateness 1",
+         "tokio": "tokio lateness", "Go": "go lateness", "JDK": "jdk lateness",
+         "Netty": "netty lateness"},
+        {q: ("", q) for q in LATE}, 1000.0),
+    "pair": Table(
+        "Cancel a random timer and arm it again", f"Nanoseconds a pair. {TIMES}",
+        {**EVERY, **LOOP}, sizes("pair", THOUSAND, 100_000, MILLION), base="hwheel"),
+    "rearm": Table(
+        "Re-arm a random timer in place", f"Nanoseconds. {TIMES}", {**IN_PLACE, **LOOP},
+        sizes("rearm", THOUSAND, 100_000, MILLION), base="hwheel"),
+    "cycle": Table(
+        "Arm all timers, and fire them tick by tick", f"Nanoseconds a timer. {TIMES}",
+        {**OURS, **WHEELS, "libuv": "libuv", "libevent": "libevent", "tokio, reset": "tokio"},
+        {f"{what}, {n:,}": (f"cycle {n}", what) for what in ("arm", "fire")
+         for n in (THOUSAND, 100_000, MILLION)}, base="hwheel"),
+    "others": Table(
+        "Other loops", f"Nanoseconds. {TIMES}", {**OURS, **WHEELS, **HEAPS}, {
+            "refresh one of 100,000": ("refresh 100000", "ns"),
+            "fire and re-arm, 100,000": ("heartbeat 100000", "ns"),
+            "sixteen in a call, 1,000,000": ("batch 1000000", "ns")}, base="hwheel"),
+    "machine": Table("The machine's own prices", "Nanoseconds.", {"the machine": "machine"}, {
         "compare-exchange of one line": ("exchange 1", "ns"),
-        "compare-exchange of one of 100,000 lines": ("exchange 100000", "ns"),
-        "compare-exchange of one of 1,000,000": ("exchange 1000000", "ns"),
+        "of one of 100,000 lines": ("exchange 100000", "ns"),
         "plain update of one of 100,000": ("update 100000", "ns"),
-        "plain update of one of 1,000,000": ("update 1000000", "ns"),
         "clock": ("clock", "ns"),
         "a line that two threads write": ("contended 2", "ns")}),
-    Table("Cancel a random timer and arm it again",
-          f"Nanoseconds a pair, by the number of timers. {TIMES}", {**EVERY, **LOOP},
-          sizes("pair", THOUSAND, 100_000, MILLION), base="hwheel"),
-    Table("Re-arm a random timer in place",
-          f"Nanoseconds, by the number of timers. {TIMES}", {**IN_PLACE, **LOOP},
-          sizes("rearm", THOUSAND, 100_000, MILLION), base="hwheel"),
-    Table("Re-arm sixteen random timers in one call", "Nanoseconds a timer.", OURS,
-          sizes("batch", THOUSAND, 100_000, MILLION)),
-    Table("Refresh the idle timeout of one of 100,000 connections",
-          f"Nanoseconds. {TIMES}", {**EVERY, **LOOP}, sizes("refresh", 100_000), base="hwheel"),
-    Table("Arm timers that exist", f"Nanoseconds, by the number of timers. {TIMES}",
-          {"hwheel": "hwheel", **WHEELS, **OTHERS},
-          sizes("cycle", THOUSAND, 100_000, MILLION, figure="arm"), base="hwheel"),
-    Table("Fire all timers, tick by tick, with their callbacks",
-          f"Nanoseconds a timer, the ticks included. {TIMES}",
-          {"hwheel": "hwheel", **WHEELS, **OTHERS},
-          sizes("cycle", THOUSAND, 100_000, MILLION, figure="fire"),
-          base="hwheel"),
-    Table("Timers that fire and arm themselves again in the callback",
-          "Nanoseconds a timer fired, the ticks included. Random: delays of up to a second, "
-          "and one in ten is moved before it fires. First in, first out: each waits for one "
-          f"second. {TIMES}", {"hwheel": "hwheel", **WHEELS, "libuv": "libuv",
-                               "libevent": "libevent"}, {
-              "random, 1,000": ("heartbeat 1000", "ns"),
-              "random, 100,000": ("heartbeat 100000", "ns"),
-              "random, 1,000,000": ("heartbeat 1000000", "ns"),
-              "first in, first out, 100,000": ("fifo 100000", "ns")}, base="hwheel"),
-    Table("Ten million timers", f"Nanoseconds. {TIMES}", {"hwheel": "hwheel", **WHEELS}, {
-        "cancel and arm": ("pair 10000000", "ns"), "re-arm": ("rearm 10000000", "ns"),
-        "arm": ("cycle 10000000", "arm"), "fire": ("cycle 10000000", "fire")}, base="hwheel"),
-    Table("A wheel worn by five million random moves",
-          "Nanoseconds, 100,000 timers; the last column 1,000,000.",
-          {"hwheel": "hwheel", **WHEELS}, {
-              "re-arm": ("rearm 100000 1 5000000", "ns"),
-              "cancel and arm": ("pair 100000 1 5000000", "ns"),
-              "refresh": ("refresh 100000 1 5000000", "ns"),
-              "fire": ("cycle 100000 1 5000000", "fire"),
-              "fire and re-arm": ("heartbeat 100000 1 5000000", "ns"),
-              "fire, 1,000,000": ("cycle 1000000 1 5000000", "fire")}, base="hwheel"),
-    Table("Two threads on one wheel, each with its own timers",
-          "Nanoseconds for each operation of both threads together: half of what a thread "
-          f"waits for its own. {TIMES}",
-          {"hwheel": "hwheel", **LOCKED, "libevent": "libevent", "tokio": "tokio",
-           "DelayQueue, mutex": "delay_queue", "Go": "go", "JDK": "jdk", "Netty": "netty"}, {
-              "cancel and arm, 100,000: one thread": ("pair 100000", "ns"),
-              "two": ("pair 100000 2", "ns"),
-              "1,000: one": ("pair 1000", "ns"),
-              "two ": ("pair 1000 2", "ns"),
-              "arm for 30 s and cancel: one": ("constant 100000", "ns"),
-              "two  ": ("constant 100000 2", "ns")}, base="hwheel"),
-    Table("One thread arms, the other cancels", "Nanoseconds a timer.", {"hwheel": "ours"},
-          {"made, armed, handed over, cancelled": ("cross", "ns")}),
-    Table("A tick with one timer due, beside threads that hold timers",
-          "Nanoseconds to arm a timer and pass the tick, by the number of threads.",
-          {"hwheel": "hwheel"},
-          {str(n): (f"tick 1 {n}", "ns") for n in (1, 2, 4, 8, 16, 32, 64, 128, 256)}),
-    Table("Passing time", "", {"hwheel": "hwheel"}, {
-        "a tick with nothing due, ns": ("idle", "ns"),
-        "2^60 ticks with nothing due, 16 threads, us": ("leap 1 16", "us")}),
-    Table("Cache lines that an operation writes",
-          "Counted from a trace of all accesses, in which two threads work on timers of their "
-          "own and a third advances time; for a fire by the timer. \"Others\" are lines that the "
-          "other threads' operations also use: they limit how far the work can be spread. "
-          "\"Driver\" are lines that the thread that advances time also uses.",
-          {"hwheel": "lines hwheel", "ratas, spin lock": "lines ratas-spin",
-           "wahern/timeout, spin lock": "lines wahern-spin", "libuv, spin lock": "lines libuv-spin"},
-          {f"{what}: {who}": ("", f"{turn}_{who}")
-           for turn, what in (("arm", "arm"), ("rearm", "re-arm"), ("cancel", "cancel"))
-           for who in ("own", "driver", "others")} | {"fire: others": ("", "fire_others")}),
-    Table("Re-arm by a delay or by a time", "Nanoseconds, one timer on the monotonic clock.",
-          {"hwheel": "ours"}, {
-              "by a delay (reads the clock)": ("by-delay", "ns"),
-              "by a time": ("by-time", "ns")}),
-    Table("Memory", "Bytes of a pending timer, without the caller's handle or object. A page of "
-          "2 MiB is counted whole.",
-          {"hwheel": "hwheel", **WHEELS, **OTHERS}, {
-              "one of 100,000": ("memory 100000", "bytes"),
-              "of 1,000,000": ("memory 1000000", "bytes")}),
-    Table("A wheel with one timer", "Bytes resident.", {"hwheel": "hwheel"},
-          {"bytes": ("memory 1", "bytes")}),
-    Table("Growth", "100,000 timers a second are armed for 300 s and cancelled, for 600 "
-          "seconds of a manual clock.", {"hwheel": "ours"},
-          {"bytes more than after the first second": ("growth", "bytes")}),
-    Table("Lateness of 1,000 timers within a second, tick of 50 us",
-          "Microseconds after the deadline; below zero is early. The raw timerfd is set to the "
-          "same ticks.",
-          {"raw timerfd": "machine lateness 50", "hwheel, descriptor": "hwheel lateness 50",
-           "hwheel, own thread": "hwheel lateness-thread 50"},
-          {q: ("", q) for q in ("min", "p10", "p50", "p90", "p99", "max")}, 1000.0),
-    Table("Lateness of 1,000 timers within a second, own tick of each",
-          "Microseconds after the deadline; below zero is early. A raw timerfd is set to each "
-          "deadline in turn; the tick of hwheel is 1 ms.",
-          {"raw timerfd": "machine lateness 0", "hwheel, descriptor": "hwheel lateness 1000",
-           "hwheel, own thread": "hwheel lateness-thread 1000", "libuv": "libuv lateness 1",
-           "libevent": "libevent lateness 1", "tokio": "tokio lateness", "Go": "go lateness",
-           "JDK": "jdk lateness", "Netty": "netty lateness"},
-          {q: ("", q) for q in ("min", "p10", "p50", "p90", "p99", "max")}, 1000.0),
-    Table("Ten seconds with one timer a minute away", "", {"hwheel": "ours"}, {
-        "wake-ups": ("sleeping", "wakeups"),
-        "processor time, us": ("sleeping", "cpu_us")}),
-    Table("Lists, a heap and the wheel: cancel and arm",
-          "Nanoseconds a pair, by the number of timers.",
-          {"unsorted list": "unsorted", "sorted list": "sorted", "binary heap": "heap",
-           "hwheel": "hwheel"}, sizes("book", 100, 1_000, 10_000, 100_000, figure="pair"),
-          leave=("sorted book 100000",)),
-    Table("Lists, a heap and the wheel: pass a tick",
-          "Nanoseconds a tick after 1,000 pairs, by the number of timers.",
-          {"unsorted list": "unsorted", "sorted list": "sorted", "binary heap": "heap",
-           "hwheel": "hwheel"}, sizes("book", 100, 1_000, 10_000, 100_000, figure="tick"),
-          leave=("sorted book 100000",)),
-]
-
-# As many connections as the limit of open files allows, up to 50,000.
-SERVERS = {name: f"server/load {program} 50000 2 {descriptors}" for name, program, descriptors in (
-    ("no timers", "none", 1), ("hwheel", "hwheel", 1), ("libuv, heap", "libuv", 1),
-    ("libevent, heap", "libevent", 1), ("libevent, common timeouts", "libevent-common", 1),
-    ("a timerfd each", "timerfd", 2))}
-MIXES = {"all": 100, "half": 50, "a tenth": 10, "a hundredth": 1, "none": 0}
+}
 
 
-def by_mix(figure, *without):
-    return {f"{mix} talk": ("", f"{figure}@{n}") for mix, n in MIXES.items() if mix not in without}
+# What more processors would bring, predicted from what one operation shares.
+#
+# An operation of a thread takes t nanoseconds if nobody else is there, and it writes w
+# lines that operations of other threads write as well. Such a line is at one processor
+# at a time and takes c nanoseconds to move. So n threads need at least t / n, and at
+# least w * c, for each operation of all.
+CORES = (1, 2, 8, 64, 256)
+# Name: the program that is timed, and the one whose lines are counted.
+KINDS = {
+    "hwheel": "hwheel",
+    "ratas, spin lock": "ratas-spin",
+    "wahern/timeout, spin lock": "wahern-spin",
+    "libuv, spin lock": "libuv-spin",
+}
+# Cancel and arm, 1,000 timers a thread.
+WORK, PARTS = "pair 1000", ("cancel", "arm")
 
 
-SERVER = [
-    Table("Server: processor time a request",
-          "Microseconds of the server, kernel included, by the share of the connections that "
-          "talk. A request is a read, a write, a deadline armed and cancelled, and an idle "
-          "timeout refreshed. In brackets: times the figure without timers.",
-          SERVERS, by_mix("request", "none"), 1000.0, "no timers"),
-    Table("Server: share of its processor time in timers",
-          "Per cent, sampled from the other core.", SERVERS, by_mix("share", "none")),
-    Table("Server: time in timers a request",
-          f"Nanoseconds: the share of the processor time. {TIMES}", SERVERS,
-          by_mix("timers", "none"), base="hwheel"),
-    Table("Server: requests a second",
-          "64 under way at any time. The load generator needs more time for a request than "
-          "the server.", SERVERS, by_mix("requests", "none")),
-    Table("Server: nobody talks", "Idle timeouts of ten seconds expire and are armed again.",
-          SERVERS, {
-              "connections": ("", "connections"),
-              "expired a second": ("", "expired@0"),
-              "wake-ups a second": ("", "wakeups@0"),
-              "processor time, us a second": ("", "processor@0")}),
-    Table("Server: lateness of idle timeouts",
-          "Microseconds after the deadline; below zero is early.", SERVERS, {
-              f"{what}, {mix}": ("", f"{figure}@{n}")
-              for mix, n in (("nobody talks", 0), ("a tenth talk", 10))
-              for what, figure in (("least", "least"), ("median", "p50"), ("p99", "p99"))}, 1000.0),
-    Table("Server: memory of a connection",
-          "Bytes. The kernel's memory is that of both ends of the connection.", SERVERS, {
-              "of the server": ("", "user"), "of the kernel": ("", "kernel")}),
-]
+def time_of_one(runs, program):
+    return median(runs, Side(f"{program} {WORK}"))
+
+
+def shared(runs, program):
+    """The lines that one operation writes and other threads use."""
+    parts = [median(runs, Side(f"lines {program}", f"{part}_others")) for part in PARTS]
+    return None if None in parts else sum(parts)
+
+
+def predicted(runs, program, cores):
+    """Millions of operations a second."""
+    t, w = time_of_one(runs, program), shared(runs, program)
+    c = median(runs, Side("machine contended 2"))
+    if None in (t, w, c):
+        return None
+    return 1000 / (t if cores == 1 else max(t / cores, w * c))
+
+
+def prediction(runs):
+    lines = [("cancel and arm, millions a second", "lines shared", "one thread, measured",
+              "two, measured", *(f"{n}, predicted" for n in CORES[1:]))]
+    for name, program in KINDS.items():
+        two = median(runs, Side(f"{program} {WORK} 2"))
+        one = time_of_one(runs, program)
+        lines.append((name, number(shared(runs, program)), number(1000 / one) if one else "",
+                      number(1000 / two) if two else "",
+                      *(number(predicted(runs, program, n)) for n in CORES[1:])))
+    return markdown(lines)

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Counts the instructions that calls of the library execute.
 
-usage: cost.py PROGRAM table|figures|check
+usage: cost.py PROGRAM table|check
 
 Runs PROGRAM (verify/cost.c) under callgrind and counts, operation by operation,
 the instructions executed in the library that it is linked with. The program
-itself, the C library and the loader have no part in it. "table" prints the table,
-"figures" the same without its head. "check" fails if an operation has grown by
-more than 5 per cent since verify/cost.txt, if one is above its limit in
-benches/limits.txt, or if an arm divides. A table that another compiler made is
+itself, the C library and the loader have no part in it. "table" prints the table.
+"check" fails if an operation has grown by more than 5 per cent since verify/cost.txt,
+or if an arm divides. A table that another compiler made is
 not compared with, and the program says so.
 """
 
@@ -17,9 +16,6 @@ import re
 import subprocess
 import sys
 import tempfile
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "benches"))
-import limits  # noqa: E402  (next to this directory)
 
 CALLS = 1000
 GROWTH = 1.05
@@ -96,7 +92,7 @@ def table(costs):
 
 
 def check(costs):
-    return all([check_growth(costs), check_limits(costs), check_threads(costs)])
+    return all([check_growth(costs), check_threads(costs)])
 
 
 def check_threads(costs):
@@ -126,38 +122,22 @@ def check_growth(costs):
     return good
 
 
-def check_limits(costs):
-    good = True
-    for row in limits.rows():
-        if row.over.command != "cost":
-            continue
-        cost = costs[row.over.figure]
-        above = cost > row.limit
-        good &= not above
-        print(f"    {row.over.figure:20}{cost:8.1f}  limit{row.limit:6.0f}{'  ABOVE' if above else ''}")
-    return good
-
-
 def main(program, what):
     found = measure(program)
     costs = {op: sum(executed.values()) / CALLS for op, executed in found.items()}
     if what == "table":
         print(table(costs), end="")
         return 0
-    if what == "figures":
-        for op, cost in costs.items():
-            print(op, cost)
-        return 0
     divided = [op for op in ARMS if divisions() & found[op].keys()]
     for op in divided:
         print(f"  {op} divides")
     if divided or not check(costs):
         return 1
-    print(f"    figures: {len(costs)} operations, none above its limit or grown")
+    print(f"    figures: {len(costs)} operations, none has grown")
     return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[2] not in ("table", "figures", "check"):
+    if len(sys.argv) != 3 or sys.argv[2] not in ("table", "check"):
         sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))

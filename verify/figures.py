@@ -25,8 +25,7 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benches"))
-import report  # noqa: E402  (next to this directory)
-from run import markdown  # noqa: E402
+import measured  # noqa: E402  (next to this directory)
 
 DOCUMENT = TOP / "docs/VERIFICATION_FIGURES.md"
 METHOD = TOP / "docs/VERIFICATION.md"
@@ -82,10 +81,10 @@ def sources():
 
 def machine():
     """One line. The rest of the machine does not matter to what is right."""
-    processor = re.sub(r"\((R|TM)\)", "", report.of_file("/proc/cpuinfo", "^model name.*: (.*)"))
-    compiler = report.said("rustc", "--version").split(" (")[0]
+    processor = re.sub(r"\((R|TM)\)", "", measured.of_file("/proc/cpuinfo", "^model name.*: (.*)"))
+    compiler = measured.said("rustc", "--version").split(" (")[0]
     return (f"{processor}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} processors, "
-            f"Linux {report.platform.release().split('-')[0]}, {compiler}")
+            f"Linux {measured.platform.release().split('-')[0]}, {compiler}")
 
 
 def watch(command):
@@ -139,7 +138,7 @@ def document(rows):
     known += sorted(rows.keys() - set(known))
     lines = [COLUMNS, *((target, *rows[target]) for target in known if target in rows)]
     missing = [target for target in known if target not in rows]
-    return (HEAD + markdown(lines, left=(0, 1, 3, 4, 5)) +
+    return (HEAD + measured.markdown(lines, left=(0, 1, 3, 4, 5)) +
             (f"\nNo run that passed: {', '.join(missing)}.\n" if missing else ""))
 
 

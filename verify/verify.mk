@@ -99,10 +99,6 @@ $(BENCH)/cost-program: verify/cost.c
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
 
-# The counts as a program of figures, like the others of the directory.
-$(BENCH)/cost: $(BENCH)/cost-program verify/cost.py
-	$(Q)printf '#!/bin/sh\nexec %s %s figures\n' $(abspath verify/cost.py $<) > $@ && chmod +x $@
-
 # The probes of docs/PROBES.md are in a library that is built with them, and
 # in no other.
 .PHONY: check-probes check-probes-run

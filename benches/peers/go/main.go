@@ -22,7 +22,7 @@ import (
 const (
 	longest = 60 * uint64(time.Second)
 	seed    = 0x9e3779b97f4a7c15
-	// A fifth of what the wheels in C do: SLOW in bench.h.
+	// A fifth of what the wheels in C do: SLOW in workloads.c.
 	ops         = 400000
 	connections = 100000
 	constant    = 30 * time.Second

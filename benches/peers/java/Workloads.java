@@ -21,7 +21,7 @@ final class Workloads<T> {
 
     private static final long MS = 1_000_000, SEC = 1_000_000_000, LONGEST = 60 * SEC;
     private static final long SEED = 0x9e3779b97f4a7c15L;
-    /** A fifth of what the wheels in C do: SLOW in bench.h. */
+    /** A fifth of what the wheels in C do: SLOW in workloads.c. */
     private static final int OPS = 400_000;
     private static final int CONNECTIONS = 100_000;
 

@@ -8,7 +8,7 @@ pub const MS: u64 = 1_000_000;
 pub const SEC: u64 = 1_000_000_000;
 pub const LONGEST: u64 = 60 * SEC;
 pub const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-/// A fifth of what the wheels in C do: SLOW in bench.h.
+/// A fifth of what the wheels in C do: SLOW in workloads.c.
 pub const OPS: usize = 400_000;
 const CONNECTIONS: usize = 100_000;
 

@@ -4,21 +4,20 @@
  * is under way at any time, on random ones of those that talk. Prints figures. The
  * limit of open files may allow fewer connections than asked for.
  *
- * usage: load SERVER CONNECTIONS SECONDS DESCRIPTORS-OF-A-CONNECTION
+ * usage: load SERVER CONNECTIONS SECONDS DESCRIPTORS-OF-A-CONNECTION [LOOPS]
  */
-#include "shared.h"
-#include <arpa/inet.h>
+#include "bench.h"
+#include "server.h"
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 enum { WINDOW = 64, OTHER_FILES = 50 };
 
 static struct shared *shared;
+static unsigned loops = 1;
 static pid_t server;
 static int *connections;
 static char *busy;
@@ -64,6 +63,9 @@ static double number_in(const char *path, const char *name)
 	return number;
 }
 
+/* The sum of a count of all loops. */
+#define ALL(count) (SEEN(shared->loops[0].count) + SEEN(shared->loops[1].count))
+
 /* How often the server has slept. */
 static double sleeps(void)
 {
@@ -86,7 +88,7 @@ static void memory_of(double *user, double *kernel)
  * The profiler: looks at what the server is doing, at times that have nothing to
  * do with either program.
  */
-static _Atomic uint64_t seen[3];
+static uint64_t seen[3];
 
 static void *sampler(void *arg)
 {
@@ -101,14 +103,18 @@ static void *sampler(void *arg)
 		struct timespec t = { 0, (long)(50000 + below(&r, 100000)) };
 
 		nanosleep(&t, NULL);
-		seen[atomic_load_explicit(&shared->doing, memory_order_relaxed)]++;
+		for (unsigned i = 0; i < loops; i++) {
+			uint64_t *one = &seen[SEEN(shared->loops[i].doing)];
+
+			TELL(*one, *one + 1);
+		}
 	}
 	return NULL;
 }
 
 static void start(const char *program)
 {
-	char fd[16];
+	char fd[16], number[16];
 	int memory = memfd_create("shared", 0);
 
 	if (memory < 0 || ftruncate(memory, sizeof *shared) != 0)
@@ -119,13 +125,14 @@ static void start(const char *program)
 	/* Touched now, so that its pages do not count later. */
 	memset(shared->late, 1, sizeof shared->late);
 	snprintf(fd, sizeof fd, "%d", memory);
+	snprintf(number, sizeof number, "%u", loops);
 	server = fork();
 	if (server == 0) {
-		execl(program, program, fd, (char *)NULL);
+		execl(program, program, fd, number, (char *)NULL);
 		perror(program);
 		_exit(1);
 	}
-	while (atomic_load(&shared->port) == 0) {
+	while (SEEN(shared->port) == 0) {
 		if (waitpid(server, NULL, WNOHANG) != 0)
 			exit(1);
 		usleep(1000);
@@ -148,7 +155,7 @@ static void open_connections(unsigned n)
 		/* An address has about 28,000 ports, but there are many addresses. */
 		from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + i / 20000);
 		to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-		to.sin_port = htons((uint16_t)atomic_load(&shared->port));
+		to.sin_port = htons((uint16_t)SEEN(shared->port));
 		if (fd < 0)
 			die("socket");
 		setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &one, sizeof one);
@@ -162,32 +169,32 @@ static void open_connections(unsigned n)
 		if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) != 0)
 			die("epoll_ctl");
 		connections[i] = fd;
-		while (i + 1 - atomic_load(&shared->accepted) > 1000)
+		while (i + 1 - ALL(accepted) > 1000)
 			usleep(100);
 	}
-	while (atomic_load(&shared->accepted) < n)
+	while (ALL(accepted) < n)
 		usleep(100);
 }
 
 static void request(struct rng *r, unsigned talking)
 {
-	static const char text[REQUEST];
+	static const char text[MESSAGE];
 	uint64_t i;
 
 	do
 		i = below(r, talking);
 	while (busy[i]);
 	busy[i] = 1;
-	if (write(connections[i], text, REQUEST) != REQUEST)
+	if (write(connections[i], text, MESSAGE) != MESSAGE)
 		die("write");
 }
 
 static unsigned reply(uint32_t i)
 {
-	char text[REQUEST];
+	char text[MESSAGE];
 
 	/* A reply is small enough to come in one piece over the loopback. */
-	if (read(connections[i], text, REQUEST) != REQUEST)
+	if (read(connections[i], text, MESSAGE) != MESSAGE)
 		die("read");
 	busy[i] = 0;
 	return 1;
@@ -229,23 +236,24 @@ static void figure_of(const char *name, const char *mix, double value)
 static void measure(const char *mix, unsigned talking, double length)
 {
 	static int64_t late[LATES];
-	uint64_t requests, expired, n, samples[3];
+	uint64_t requests, expired, first, n, samples[3];
 	double processor, slept, begin;
 
 	talk(talking, 0.3);
-	requests = shared->requests;
+	requests = ALL(requests);
 	slept = sleeps();
-	expired = shared->expired;
+	expired = ALL(expired);
+	first = SEEN(shared->loops[0].expired);
 	for (int i = 0; i < 3; i++)
-		samples[i] = seen[i];
+		samples[i] = SEEN(seen[i]);
 	processor = used();
 	begin = wall();
 	talk(talking, length);
 	processor = used() - processor;
 	length = wall() - begin;
-	requests = shared->requests - requests;
+	requests = ALL(requests) - requests;
 	for (int i = 0; i < 3; i++)
-		samples[i] = seen[i] - samples[i];
+		samples[i] = SEEN(seen[i]) - samples[i];
 	if (requests > 0) {
 		figure_of("request", mix, processor * 1e9 / (double)requests);
 		figure_of("requests", mix, (double)requests / length);
@@ -260,13 +268,13 @@ static void measure(const char *mix, unsigned talking, double length)
 		if (requests > 0)
 			figure_of("timers", mix, share * processor * 1e9 / (double)requests);
 	}
-	n = shared->expired - expired;
+	figure_of("expired", mix, (double)(ALL(expired) - expired) / length);
+	n = SEEN(shared->loops[0].expired) - first;
 	if (n == 0 || n > LATES)
 		return;
 	for (uint64_t i = 0; i < n; i++)
-		late[i] = shared->late[(expired + i) % LATES];
+		late[i] = shared->late[(first + i) % LATES];
 	qsort(late, n, sizeof *late, ascending);
-	figure_of("expired", mix, (double)n / length);
 	figure_of("least", mix, (double)late[0]);
 	figure_of("p50", mix, (double)late[n / 2]);
 	figure_of("p99", mix, (double)late[n * 99 / 100]);
@@ -283,8 +291,10 @@ int main(int argc, char **argv)
 	unsigned n;
 	pthread_t id;
 
-	if (argc != 5)
+	if (argc != 5 && argc != 6)
 		return 2;
+	if (argc == 6)
+		loops = (unsigned)atoi(argv[5]);
 	n = (unsigned)atoi(argv[2]);
 	length = atof(argv[3]);
 	each = (rlim_t)atoi(argv[4]);
