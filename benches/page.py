@@ -113,7 +113,7 @@ def line(axes, runs, name, program, points, dashed=False):
                   linestyle="--" if dashed else "-", label=name, clip_on=False, zorder=3)
 
 
-def beside(axes):
+def legend_outside(axes):
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
 
 
@@ -128,7 +128,7 @@ def request(plt, runs):
               for n in (1_000, 10_000, 100_000, 1_000_000)], "prefetch" in name)
     axes.set(xscale="log", yscale="log", xlabel="connections", ylabel="nanoseconds",
              title="What timers add to a request: lower is better")
-    beside(axes)
+    legend_outside(axes)
     return figure
 
 
@@ -192,7 +192,7 @@ def lateness(plt, runs):
     axes.axhline(0, color="#666666", linewidth=0.8)
     axes.set(xlabel="per cent of the timers", ylabel="microseconds late, at most",
              yscale="symlog", title="Lateness on a real clock: below zero is early")
-    beside(axes)
+    legend_outside(axes)
     return figure
 
 
@@ -208,7 +208,7 @@ def loops(plt, runs):
                  [(n, side(program, n)) for n in (1_000, 100_000, 1_000_000)])
         axes.set(title=title, xscale="log", yscale="log", ylabel="nanoseconds")
     grid[1].set_xlabel("pending timers")
-    beside(grid[1])
+    legend_outside(grid[1])
     return figure
 
 
@@ -225,7 +225,7 @@ def prediction(plt, runs):
              xlabel="threads, each on a processor of its own", ylabel="million pairs a second",
              title="Cancel and arm on more processors: a prediction")
     axes.minorticks_off()
-    beside(axes)
+    legend_outside(axes)
     return figure
 
 

@@ -432,7 +432,7 @@ static void lateness(int threaded, uint64_t tick_us)
 #endif
 
 struct connection {
-	/* What the loop and the parser need first, and the timers beside it. */
+	/* What the loop and the parser need first, and the timers next to it. */
 	uint64_t first[4];
 	struct timer timers[TIMERS];
 	uint64_t rest[8];
