@@ -46,8 +46,46 @@ pub enum Command {
     Resume(Key),
     /// Give the last dead job of a key another life, from now.
     Revive(Key),
-    /// Delete the jobs that ended at least this long ago.
+    /// Delete the jobs that ended at least this long ago. Nodes do this by themselves, as
+    /// hwheel.settings says.
     Prune(Prune),
+    /// Show the queues, their limits and the number of their jobs.
+    Queues(Queues),
+    /// Set the limits of a queue, pause or resume it, or show its limits.
+    Queue(Queue),
+}
+
+#[derive(clap::Args)]
+pub struct Queues {
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Queue {
+    /// The name of the queue.
+    pub name: String,
+
+    /// Runs at once, over all nodes.
+    #[arg(long)]
+    pub max_running: Option<u32>,
+
+    /// Starts per second, over all nodes.
+    #[arg(long)]
+    pub rate: Option<f64>,
+
+    /// Remove the limits that are not given.
+    #[arg(long)]
+    pub unlimited: bool,
+
+    /// Let no run of the queue start until it is resumed.
+    #[arg(long, conflicts_with = "resume")]
+    pub pause: bool,
+
+    /// Let the runs of a paused queue start again.
+    #[arg(long)]
+    pub resume: bool,
 }
 
 #[derive(clap::Args)]
