@@ -10,7 +10,7 @@
 JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
 	--target-dir $(TARGET)/jobs
 
-.PHONY: jobs install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
@@ -38,11 +38,24 @@ have-postgres:
 demo-jobs: have-postgres jobs
 	$(Q)jobs/demo.sh $(BUILD)/hwheel-jobs
 
+# The clients to copy, with the drivers that they need. A language that is not there is left
+# out, and the test says so.
+CLIENTS = $(TARGET)/jobs-clients
+jobs-clients:
+	$(call say,BUILD,$(CLIENTS))
+	$(Q)mkdir -p $(CLIENTS)/go && cp jobs/clients/take.go $(CLIENTS)/go/main.go
+	$(Q)[ -x $(CLIENTS)/venv/bin/python ] || { python3 -m venv $(CLIENTS)/venv \
+		&& $(CLIENTS)/venv/bin/pip install -q 'psycopg[binary]>=3.2,<4'; } || echo 'SKIPPED: python'
+	$(Q)[ -d $(CLIENTS)/node_modules/pg ] \
+		|| npm install --silent --no-audit --prefix $(CLIENTS) pg@8 || echo 'SKIPPED: node'
+	$(Q)cd $(CLIENTS)/go && { [ -e go.mod ] || go mod init take; } >/dev/null 2>&1 \
+		&& go mod tidy >/dev/null 2>&1 && go build -o ../take-go . || echo 'SKIPPED: go'
+
 # Most of the time the tests wait.
 JOBS_THREADS = --test-threads 4
-test-jobs: have-postgres
+test-jobs: have-postgres jobs-clients
 	$(call say,TEST,jobs)
-	$(Q)$(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
+	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 
 # The tests in which nothing fails are part of `make check`.
@@ -50,7 +63,7 @@ LONG_PARTS += check-jobs
 check-jobs:
 	$(call say,CHECK,jobs)
 	$(Q)if $(find-postgres); then \
-		$(call JOBS_CARGO,test) --bins --test sql --test run -- $(JOBS_THREADS); \
+		$(call JOBS_CARGO,test) --bins --test sql --test run --test queues -- $(JOBS_THREADS); \
 	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
 bench-jobs: have-postgres

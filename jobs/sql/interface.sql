@@ -811,7 +811,7 @@ DECLARE
 	maximum  int := (SELECT payload_limit FROM hwheel.settings);
 	count    int := cardinality(keys);
 	longest  int;
-	first_id bigint;
+	model    bigint;
 	t        hwheel.job;
 BEGIN
 	IF count IS NULL OR schedule_many.due IS NULL OR cardinality(schedule_many.due) NOT IN (1, count)
@@ -833,21 +833,18 @@ BEGIN
 	IF count = 0 THEN
 		RETURN 0;
 	END IF;
-	-- The first one shows what the others are like.
-	first_id := hwheel.schedule(keys[1], schedule_many.due[1], schedule_many.sql,
-		schedule_many.command, schedule_many.http, payloads[1],
+	-- This one is checked, and shows what the others are like.
+	model := hwheel.schedule('hwheel.schedule_many ' || gen_random_uuid(), now() + interval '1 year',
+		schedule_many.sql, schedule_many.command, schedule_many.http,
 		max_attempts => schedule_many.max_attempts, backoff => schedule_many.backoff,
-		timeout => schedule_many.timeout, if_exists => schedule_many.if_exists,
-		alone => schedule_many.alone, run_as => schedule_many.run_as,
-		headers => schedule_many.headers, traceparent => schedule_many.traceparent,
-		queue => schedule_many.queue, priority => schedule_many.priority);
-	IF count = 1 THEN
-		RETURN 1;
-	END IF;
-	SELECT * INTO t FROM hwheel.job WHERE id = first_id;
+		timeout => schedule_many.timeout, alone => schedule_many.alone,
+		run_as => schedule_many.run_as, headers => schedule_many.headers,
+		traceparent => schedule_many.traceparent, queue => schedule_many.queue,
+		priority => schedule_many.priority);
+	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
 	WITH want AS (
 		SELECT k, p, greatest(coalesce(d, schedule_many.due[1]), now()) AS d
-		FROM unnest(keys, schedule_many.due, payloads) WITH ORDINALITY AS w (k, d, p, n) WHERE n > 1
+		FROM unnest(keys, schedule_many.due, payloads) AS w (k, d, p)
 	), old AS (
 		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
 		WHERE j.state IN ('claimed', 'running') AND schedule_many.if_exists = 'replace'

@@ -201,6 +201,9 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel._hold_queues(node_id bigint, kinds text[],
 	horizon timestamptz) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+	wanted text;
+	old   bigint;
 BEGIN
 	IF NOT EXISTS (SELECT FROM hwheel.queue WHERE num_nonnulls(max_running, rate) > 0) THEN
 		RETURN;
@@ -210,16 +213,25 @@ BEGIN
 			AND (kind <> 'app' OR due = '-infinity')
 			AND j.queue = q.name AND due < horizon AND kind <> ALL (kinds))
 		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = node_id AND j.queue = q.name);
-	UPDATE hwheel.queue q SET holder = node_id
-	WHERE num_nonnulls(max_running, rate) > 0 AND paused_at IS NULL
-		AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = q.holder AND n.left_at IS NULL)
-		-- The runs of a node that was lost count until they are given back.
-		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = q.holder AND j.queue = q.name)
-		AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
-			AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon)
-		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
-			AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon
-			AND kind <> ALL (kinds));
+	FOR wanted IN SELECT q.name FROM hwheel.queue q
+		WHERE num_nonnulls(max_running, rate) > 0 AND paused_at IS NULL
+			AND q.holder IS DISTINCT FROM node_id
+			AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon)
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon
+				AND kind <> ALL (kinds))
+	LOOP
+		-- What decides is read when the row is locked, by a statement that begins then.
+		SELECT q.holder INTO old FROM hwheel.queue q WHERE q.name = wanted
+			FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
+		UPDATE hwheel.queue q SET holder = node_id WHERE q.name = wanted
+			AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = old AND n.left_at IS NULL)
+			-- The runs of a node that was lost count until they are given back.
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = old
+				AND j.queue = wanted);
+	END LOOP;
 END $$;
 
 -- When applications have to be woken: the due times of their jobs up to the horizon. Of
@@ -288,7 +300,8 @@ BEGIN
 	END LOOP;
 	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
 		LATERAL hwheel._as_claim3(j) a;
-	IF node_id = (SELECT min(id) FROM hwheel.node WHERE left_at IS NULL AND version >= 4) THEN
+	IF EXISTS (SELECT FROM hwheel.job WHERE state = 'waiting' AND kind = 'app')
+		AND node_id = (SELECT min(id) FROM hwheel.node WHERE left_at IS NULL AND version >= 4) THEN
 		answer := NULL;
 		answer.what := 'bell';
 		FOR answer.key, answer.due IN SELECT * FROM hwheel._bells(horizon) LOOP

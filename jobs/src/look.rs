@@ -286,10 +286,13 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
         )?;
     }
     if options.pause {
-        call("SELECT hwheel.pause_queue($1)", &[name.clone()])?;
+        call("SELECT hwheel.pause_queue($1)", std::slice::from_ref(&name))?;
     }
     if options.resume {
-        call("SELECT hwheel.resume_queue($1)", &[name.clone()])?;
+        call(
+            "SELECT hwheel.resume_queue($1)",
+            std::slice::from_ref(&name),
+        )?;
     }
     let rows = call(
         "SELECT concat_ws(', ', CASE WHEN paused_at IS NOT NULL THEN 'paused' END,

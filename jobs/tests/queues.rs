@@ -4,9 +4,11 @@ mod support;
 
 use postgres::fallible_iterator::FallibleIterator;
 use postgres::Client;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, Database};
+use support::{database, skip, Database, PROGRAM};
 
 /// The largest number of runs of a queue at the same time, of those that are done.
 fn most_at_once(db: &Database, queue: &str) -> i64 {
@@ -45,7 +47,7 @@ fn a_limit_of_a_queue_holds_over_two_nodes_and_the_death_of_one() {
         CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void
         LANGUAGE sql AS 'SELECT pg_sleep(0.02); INSERT INTO run VALUES (key, due, payload)'",
     );
-    let mut nodes = vec![db.node("a"), db.node("b")];
+    let mut nodes = [db.node("a"), db.node("b")];
     db.execute(
         "SELECT hwheel.schedule('c' || i, now(), command => 'sleep 0.1', queue => 'c') FROM generate_series(1, 20) i;
         SELECT hwheel.schedule('s' || i, now(), sql => 'nap', queue => 's', alone => true) FROM generate_series(1, 20) i;
@@ -295,7 +297,7 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
             "SELECT extract(epoch FROM clock_timestamp() - min(due))::float8 FROM hwheel.job WHERE queue = 'q'",
         );
         // This machine may be busy. The benchmark measures how late it is.
-        assert!((0.0..1.5).contains(&late), "{schedule}: {late}");
+        assert!((0.0..5.0).contains(&late), "{schedule}: {late}");
         let jobs = take(&mut client, "q", 1000);
         assert!(matches!(jobs.len(), 1 | 100), "{}", jobs.len());
         let (ids, leases): (Vec<i64>, Vec<i64>) = jobs.iter().map(|job| (job.0, job.1)).unzip();
@@ -320,11 +322,11 @@ fn a_job_of_an_application_recurs() {
     db.wait("SELECT due > now() AND state = 'waiting' FROM hwheel.job WHERE key = 'daily'");
     let mut client = db.client();
     for n in 0..4 {
-        db.wait("SELECT due <= clock_timestamp() AND isfinite(due) FROM hwheel.job WHERE key = 'tick' AND state = 'waiting'");
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.job WHERE key = 'tick' AND state = 'waiting' AND due <= clock_timestamp() AND isfinite(due))");
         let (id, lease, ..) = take(&mut client, "q", 1)[0];
         let is_right = format!(
             "SELECT occurrence = created_at_first + {n} * interval '300 ms' FROM (SELECT occurrence,
-                (SELECT min(due) FROM run WHERE key = 'first') AS created_at_first FROM hwheel.job WHERE key = 'tick') x"
+                (SELECT min(due) FROM run WHERE key = 'first') AS created_at_first FROM hwheel.job WHERE key = 'tick' AND state <> 'dead') x"
         );
         if n == 0 {
             db.execute(
@@ -342,7 +344,7 @@ fn a_job_of_an_application_recurs() {
         }
     }
     assert!(db.is("SELECT count(*) = 1 FROM hwheel.job WHERE key = 'tick' AND state = 'dead' AND every IS NULL"));
-    db.wait("SELECT runs = 3 FROM hwheel.job WHERE key = 'tick' AND state = 'waiting'");
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.job WHERE key = 'tick' AND state = 'waiting' AND runs = 3)");
 }
 
 #[test]
@@ -400,10 +402,9 @@ fn many_applications_take_each_job_once_within_the_limits() {
 #[test]
 fn many_jobs_are_scheduled_by_one_call() {
     let db = database();
+    db.execute("UPDATE hwheel.settings SET window_length = '60 s'");
     let _node = db.node("one");
-    db.execute(
-        "SELECT hwheel.schedule('b', now() + interval '1 s', sql => 'fail', max_attempts => 1)",
-    );
+    db.execute("SELECT hwheel.schedule('b', now() + interval '50 s', sql => 'fail')");
     db.wait("SELECT state = 'claimed' FROM hwheel.job WHERE key = 'b'");
     let count = db.number(
         "SELECT hwheel.schedule_many('{a,b,c}', ARRAY[now(), now() + interval '1 s', now() - interval '1 h'],
@@ -489,15 +490,17 @@ fn old_jobs_are_deleted_and_a_run_costs_two_writes() {
             done(&mut client, id, lease).unwrap();
         }
     }
+    // Each call of schedule_many() has written and deleted one more.
     db.wait(
-        "SELECT n_tup_ins = 200 AND n_tup_upd + n_tup_del = 400 AND n_tup_del = 200
+        "SELECT n_tup_ins = 202 AND n_tup_upd = 200 AND n_tup_del = 202
         FROM pg_stat_user_tables WHERE schemaname = 'hwheel' AND relname = 'job'",
     );
     assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
 
     db.execute(
-        "INSERT INTO hwheel.history SELECT (h).* FROM (SELECT jsonb_populate_record(h, jsonb_build_object(
-                'slot', (h.slot + 32 - days) % 32, 'finished_at', h.finished_at - days * interval '1 day')) AS h
+        "INSERT INTO hwheel.history SELECT (h).* FROM (SELECT jsonb_populate_record(NULL::hwheel.history,
+                to_jsonb(h) || jsonb_build_object('slot', (h.slot + 32 - days) % 32,
+                    'finished_at', h.finished_at - days * interval '1 day')) AS h
             FROM (SELECT * FROM hwheel.history LIMIT 1) h, generate_series(1, 30) days) x;
         INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target, max_attempts, backoff,
             timeout, finished_at) SELECT 'd', 'dead', now(), now(), 'once', '0', 'sql', 'note', 1, '1 s', '1 s',
@@ -552,4 +555,80 @@ fn the_program_shows_and_changes_queues() {
     assert!(!ok && text.contains("is no name of a queue"), "{text}");
     let (ok, text) = run(&["queue", "mail", "--max-running", "0"]);
     assert!(!ok && text.contains("max_running is from 1"), "{text}");
+}
+
+struct Application(Child);
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `make jobs-clients` builds the clients to copy.
+#[test]
+fn each_client_to_copy_runs_each_job_once_and_may_be_killed() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute("CREATE TABLE sent (key text)");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
+    let tools = PathBuf::from(std::env::var_os("HWHEEL_CLIENTS").unwrap_or_default());
+    let rust = Path::new(PROGRAM).with_file_name("examples").join("take");
+    let script = |program: &Path, name: &str| vec![program.to_owned(), sources.join(name)];
+    let python = tools.join("venv/bin/python");
+    for (language, needs, command) in [
+        ("rust", rust.clone(), vec![rust.clone()]),
+        ("python", python.clone(), script(&python, "take.py")),
+        (
+            "node",
+            tools.join("node_modules/pg"),
+            script(Path::new("node"), "take.js"),
+        ),
+        ("go", tools.join("take-go"), vec![tools.join("take-go")]),
+    ] {
+        if !needs.exists() {
+            skip(&format!(
+                "the client in {language}: make jobs-clients has not built it"
+            ));
+            continue;
+        }
+        db.execute(&format!(
+            "TRUNCATE sent;
+            SELECT hwheel.schedule('{language}' || i, now() + i * interval '50 ms', queue => '{language}', timeout => '1 s')
+            FROM generate_series(1, 30) i;
+            SELECT hwheel.schedule('{language}-bad', now(), queue => '{language}', payload => '\"fail\"',
+                max_attempts => 2, backoff => '50 ms')"
+        ));
+        let run = || {
+            let mut client = Command::new(&command[0]);
+            client.args(&command[1..]).arg(language);
+            client
+                .env("NODE_PATH", tools.join("node_modules"))
+                .stderr(Stdio::null());
+            let dir = db.server.dir().display();
+            let name = db.text("SELECT current_database()::text");
+            let url = if language == "node" {
+                format!("postgres://postgres@/{name}?host={dir}")
+            } else {
+                db.url.clone()
+            };
+            Application(client.env("DATABASE_URL", url).spawn().unwrap())
+        };
+        let first = run();
+        db.wait("SELECT count(*) > 3 FROM sent");
+        drop(first);
+        let _second = run();
+        db.wait(&format!(
+            "SELECT count(*) = 30 FROM hwheel.history WHERE queue = '{language}'"
+        ));
+        db.wait(&format!(
+            "SELECT state = 'dead' AND attempts = 2 AND last_error = 'it does not work'
+            FROM hwheel.job WHERE key = '{language}-bad'"
+        ));
+        assert!(
+            db.is("SELECT count(*) = 30 AND count(DISTINCT key) = 30 FROM sent"),
+            "{language}"
+        );
+    }
 }

@@ -743,7 +743,10 @@ fn a_function_finds_the_session_as_new() {
     assert!(db.is(
         "SELECT bool_and(last_error LIKE 'as it happens%') FROM hwheel.all_jobs WHERE state = 'dead'"
     ));
-    assert!(db.is("SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory')"));
+    assert!(db.is(
+        "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
+    ));
 }
 
 /// Locks and what else lasts to the end of the transaction pass from job to job in a
