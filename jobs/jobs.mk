@@ -6,11 +6,11 @@
 #:   make demo-jobs   a job that fires on the second of two nodes
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
-#:   make bench-jobs  a million jobs; writes the end of README.md; 8 minutes
+#:   make bench-jobs  a million jobs, and three peers; writes the end of README.md; 25 minutes
 JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
 	--target-dir $(TARGET)/jobs
 
-.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs jobs-clients jobs-peers install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
@@ -66,6 +66,16 @@ check-jobs:
 		$(call JOBS_CARGO,test) --bins --test sql --test run --test queues -- $(JOBS_THREADS); \
 	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
-bench-jobs: have-postgres
+# The peers of the benchmark.
+PEERS = $(TARGET)/jobs-peers
+jobs-peers:
+	$(call say,BUILD,$(PEERS))
+	$(Q)mkdir -p $(PEERS)/go && cp jobs/benches/peers.go $(PEERS)/go/main.go
+	$(Q)npm install --silent --no-audit --prefix $(PEERS) graphile-worker@0.18 pg-boss@12 pg@8
+	$(Q)cd $(PEERS)/go && { [ -e go.mod ] || go mod init peers; } >/dev/null 2>&1 \
+		&& go get github.com/riverqueue/river@v0.51.2 >/dev/null 2>&1 \
+		&& go mod tidy >/dev/null 2>&1 && go build -o ../peers-go .
+
+bench-jobs: have-postgres jobs-peers
 	$(call say,BENCH,jobs)
-	$(Q)$(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'
+	$(Q)HWHEEL_PEERS='$(abspath $(PEERS))' $(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'

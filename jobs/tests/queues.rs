@@ -279,12 +279,12 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
     let (_a, _b) = (db.node("a"), db.node("b"));
     let mut client = db.client();
     client.query("SELECT hwheel.listen('q')", &[]).unwrap();
-    // Due at once, within the window, and beyond it.
+    // Due at once, within the window, and beyond it. The last one is due again and again.
     for (schedule, most) in [
         ("SELECT hwheel.schedule('k' || i, now(), queue => 'q') FROM generate_series(1, 100) i", 1),
         ("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 s'], queue => 'q') FROM generate_series(1, 100) i", 1),
         ("SELECT hwheel.schedule('k' || i, now() + interval '3 s', queue => 'q') FROM generate_series(1, 100) i", 2),
-        ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 1),
+        ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 9),
     ] {
         db.execute(schedule);
         let woken = {
@@ -597,8 +597,8 @@ fn each_client_to_copy_runs_each_job_once_and_may_be_killed() {
             "TRUNCATE sent;
             SELECT hwheel.schedule('{language}' || i, now() + i * interval '50 ms', queue => '{language}', timeout => '1 s')
             FROM generate_series(1, 30) i;
-            SELECT hwheel.schedule('{language}-bad', now(), queue => '{language}', payload => '\"fail\"',
-                max_attempts => 2, backoff => '50 ms')"
+            SELECT hwheel.schedule('{language}-bad', now(), queue => '{language}', payload => '\"fail\"', timeout => '1 s',
+                max_attempts => 4, backoff => '50 ms')"
         ));
         let run = || {
             let mut client = Command::new(&command[0]);
@@ -623,7 +623,7 @@ fn each_client_to_copy_runs_each_job_once_and_may_be_killed() {
             "SELECT count(*) = 30 FROM hwheel.history WHERE queue = '{language}'"
         ));
         db.wait(&format!(
-            "SELECT state = 'dead' AND attempts = 2 AND last_error = 'it does not work'
+            "SELECT state = 'dead' AND attempts = 4 AND last_error = 'it does not work'
             FROM hwheel.job WHERE key = '{language}-bad'"
         ));
         assert!(
