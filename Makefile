@@ -1,5 +1,5 @@
 # hwheel: build, demonstrate, test, install. `make help` prints the lines that begin with
-# "#:", here and in the parts of this file, which lie beside the things that they make.
+# "#:", here and in the parts of this file, which lie next to the things that they make.
 #
 #: Use. V=1 shows the commands, CC= and CARGO= name the compilers.
 #:   make all         the default: the libraries and the tool; PROBES=1 for tracers
@@ -170,12 +170,13 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
 	$(Q)$(BUILD)/idle_server
 
-# The server keeps its promises to clients.
+# The servers keep their promises to clients.
 .PHONY: check-examples
 CHECK_PARTS += check-examples
 check-examples: $(EXAMPLES)
 	$(call say,CHECK,examples)
 	$(Q)c-tests/echo.sh $(BUILD)/echo_server
+	$(Q)$(BUILD)/several_loops_load $(BUILD)/several_loops
 
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
@@ -243,8 +244,8 @@ header:
 	$(Q)$(CARGO) build -q --features header
 
 # The header is what the source says, looks like the kernel's code, and compiles
-# alone under every standard.
-check-header:
+# alone under every standard. The example at its top is a program that works.
+check-header: $(STAGE)/.done
 	$(call say,CHECK,header)
 	$(Q)tools/header.awk include/hwheel.h
 	$(Q)mkdir -p $(BUILD)
@@ -257,6 +258,10 @@ check-header:
 		for header in hwheel.h hwheel.hpp; do \
 			$(CXX) -std=$$std $(WARN) -Werror -fsyntax-only -x c++ include/$$header || \
 				exit 1; done; done
+	$(Q)sed -n '/^ \*\t#include/,/^ \* [^ ]/ { s/^ \*\t//p; s/^ \*$$//p }' include/hwheel.h \
+		> $(BUILD)/front.c
+	$(Q)$(CC) -std=c99 $(WARN) -Werror -o $(BUILD)/front $(BUILD)/front.c $(STAGE_SHARED)
+	$(Q)$(BUILD)/front | grep -qx 'request 1 timed out'
 
 # All of the header is exported and nothing else. A function keeps the version node
 # of the release that brought it, so that a program built against a later release is
@@ -316,7 +321,14 @@ check-subproject:
 CHECK_PARTS += check-crate
 check-crate: | $(BUILD)
 	$(call say,CHECK,crate)
-	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./package.sh
+	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./binding.sh package
+
+# The words of comments and documents.
+.PHONY: check-words
+CHECK_PARTS += check-words
+check-words:
+	$(call say,CHECK,words)
+	$(Q)tools/words.sh
 
 # The commands of the documents.
 check-readme: all
@@ -333,7 +345,7 @@ help:
 		printf "  make %-15s  %s\n", name, $$0 } else print (n++ ? "\n" : "") $$0 }' \
 		$(MAKEFILE_LIST)
 
-# What else there is to make, each beside what it makes.
+# The other parts, each next to what it makes.
 include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)
 
 # The parts say by TEST_PARTS, CHECK_PARTS and LONG_PARTS that they belong to these. A check

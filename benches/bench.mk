@@ -1,11 +1,11 @@
 #: Measure. docs/PERFORMANCE.md says what it means; benches/bench.mk has the variables.
-#:   make bench-core      the limits of the core, beside ratas and wahern; 4 minutes
+#:   make bench-core      the limits of the core, against ratas and wahern; 4 minutes
 #:   make bench           the library, two wheels, two heaps and the machine
 #:   make bench-peers     these and every other timer that is installed
 #:   make bench-server    a server with each kind of timers
 #:   make bench-all       all of that, and docs/FIGURES.md and docs/plots from it
 #:   make bench-check     the limits, kept or not, of what was measured last
-#:   make bench-bindings  each language beside its own timers; writes docs/BINDINGS.md
+#:   make bench-bindings  each language against its own timers; writes docs/BINDINGS.md
 #:   make figures         single figures, to compare before and after a change
 #
 # RATAS=dir and WAHERN=dir are checkouts of github.com/jsnell/ratas and

@@ -1,4 +1,4 @@
-/* The machine's own prices, beside which those of timers are read. */
+/* The machine's own prices, to compare those of timers with. */
 #include "bench.h"
 #include <poll.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs bindings/<language>/bench.sh for each language given, in the environment of
-# run.sh, and prints two tables.
+# Runs `binding.sh bench` of each language given, in the environment of run.sh, and prints
+# two tables.
 #
 #   bench.sh <scratch directory> <document> <language>...
 #
-# A bench.sh prints lines of a way and its rate a second: "batch" and "callback" for
+# It prints lines of a way and its rate a second: "batch" and "callback" for
 # events, and where the language has timers of its own, "own", "form", "one" and "many" for
 # pairs of arming and cancelling. The tables show the best of BENCH_RUNS runs, as what else
 # the machine does can only slow them down. A run longer than BENCH_TIMEOUT seconds fails.
@@ -37,7 +37,7 @@ for language in "$@"; do
 	: >"$log"
 	code=0 n=0
 	while [ $n -lt "$runs" ] && [ $code -eq 0 ]; do
-		(cd "$here/$language" && timeout "$limit" ./bench.sh) >>"$log" 2>&1
+		(cd "$here/$language" && timeout "$limit" ./binding.sh bench) >>"$log" 2>&1
 		code=$?
 		n=$((n + 1))
 	done

@@ -3,29 +3,27 @@
 #:   make test-packages  builds the packages, and uses them in empty environments
 #:   make address        REPOSITORY=<host>/<owner>/<name>: the address in the packages
 #
-# Each language is a directory with a test.sh, which bindings/run.sh
-# describes. `make test-bindings BINDINGS=cpp` runs one.
-BINDINGS ?= $(patsubst bindings/%/test.sh,%,$(wildcard bindings/*/test.sh))
+# Each language is a directory with a binding.sh, which bindings/run.sh describes.
+BINDINGS ?= $(patsubst bindings/%/binding.sh,%,$(wildcard bindings/*/binding.sh))
 
 .PHONY: test-bindings
 test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
-		bindings/run.sh test.sh '$(abspath $(BUILD)/bindings)' $(BINDINGS)
+		bindings/run.sh test '$(abspath $(BUILD)/bindings)' $(BINDINGS)
 
 # The packages, each built, installed into an empty environment and used there.
-PACKAGES ?= $(patsubst bindings/%/package.sh,%,$(wildcard bindings/*/package.sh))
+PACKAGES ?= $(BINDINGS)
 .PHONY: test-packages
 test-packages: $(STAGE)/.done
 	$(call say,TEST,packages)
-	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CARGO='$(CARGO)' \
-		HWHEEL_VERSION=$(VERSION) bindings/run.sh package.sh '$(abspath $(BUILD)/packages)' \
-		$(PACKAGES)
+	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
+		CARGO='$(CARGO)' HWHEEL_VERSION=$(VERSION) \
+		bindings/run.sh package '$(abspath $(BUILD)/packages)' $(PACKAGES)
 
 # The tests of the languages' own timers, run on ours. They come from checkouts that the
-# caller names; bindings/suites/run.sh has the rest.
-SUITES ?= $(sort $(patsubst bindings/suites/%/suite.sh,%,$(wildcard bindings/suites/*/suite.sh)) \
-	$(filter-out run,$(patsubst bindings/suites/%.sh,%,$(wildcard bindings/suites/*.sh))))
+# caller names; bindings/suites.sh has the rest.
+SUITES ?= $(filter-out cpp luajit,$(BINDINGS))
 .PHONY: test-suites
 test-suites: $(STAGE)/.done
 	$(call say,TEST,suites)
@@ -33,9 +31,9 @@ test-suites: $(STAGE)/.done
 		CARGO='$(CARGO)' NODE='$(abspath $(NODE))' CPYTHON='$(abspath $(CPYTHON))' \
 		NETTY='$(abspath $(NETTY))' JDK='$(abspath $(JDK))' GO='$(abspath $(GO))' \
 		TOKIO='$(abspath $(TOKIO))' \
-		bindings/suites/run.sh '$(abspath $(BUILD)/suites)' $(SUITES)
+		bindings/suites.sh '$(abspath $(BUILD)/suites)' $(SUITES)
 
-# Each language beside its own timers. Writes the tables of docs/BINDINGS.md.
+# Each language against its own timers. Writes the tables of docs/BINDINGS.md.
 .PHONY: bench-bindings
 bench-bindings: $(STAGE)/.done
 	$(call say,BENCH,bindings)

@@ -1,4 +1,4 @@
-# Sourced by each language's env.sh.
+# Sourced by each language's binding.sh.
 
 # Skips, with the reason.
 skip() {
@@ -13,7 +13,10 @@ need() {
 	"$@" >/dev/null 2>&1 || skip "$reason"
 }
 
-need 'pkg-config does not find hwheel: set PKG_CONFIG_PATH' pkg-config --exists hwheel
+# The installed library is there.
+library() {
+	need 'pkg-config does not find hwheel: set PKG_CONFIG_PATH' pkg-config --exists hwheel
+}
 
 # Unpacks Debian packages into $SCRATCH/debian; nothing is installed.
 debian() {
@@ -26,7 +29,7 @@ debian() {
 	touch "$SCRATCH/debian/.done"
 }
 
-# For a package.sh: nothing of the library that is installed is found from now on.
+# For a package: nothing of the library that is installed is found from now on.
 alone() {
 	unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 	rm -rf "$SCRATCH/tree" "$SCRATCH/dist" "$SCRATCH/clean"

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Runs bindings/<language>/<script> for each language given, and sums up.
+# Runs bindings/<language>/binding.sh for each language given, and sums up.
 #
-#   run.sh <script> <scratch directory> <language>...
+#   run.sh <command> <scratch directory> <language>...
 #
-# The script is test.sh or package.sh. It runs in its own directory, with
+# The command is test or package; suites.sh and bench.sh run the others. The script gets
+# the command as its argument. It runs in its own directory, with
 #   HWHEEL_PREFIX    where the library is installed: include/, lib/
 #   HWHEEL_PRIVATE   what the static library wants of the system
 #   PKG_CONFIG_PATH, LD_LIBRARY_PATH   set so that both find that library
@@ -14,7 +15,7 @@
 # its output saying why and what to install, and otherwise with something else.
 # Of what passes only the last line is shown; V=1 shows all.
 set -u
-script=$1 scratch=$2
+command=$1 scratch=$2
 shift 2
 limit=${BINDING_TIMEOUT:-900}
 here=$(dirname "$0")
@@ -28,8 +29,8 @@ for language in "$@"; do
 	SCRATCH=$scratch/$language
 	export SCRATCH
 	mkdir -p "$SCRATCH"
-	log=$scratch/$language.${script%.sh}.log
-	(cd "$here/$language" && timeout "$limit" ./$script) >"$log" 2>&1
+	log=$scratch/$language.$command.log
+	(cd "$here/$language" && timeout "$limit" ./binding.sh "$command") >"$log" 2>&1
 	code=$?
 	last=$(tail -n 1 "$log")
 	if [ -n "${V:-}" ] || { [ $code -ne 0 ] && [ $code -ne 77 ]; }; then

@@ -341,7 +341,7 @@ static void a_timer_that_arms_itself_fires_once_a_tick(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* What is armed is what fires, over many random moves. */
+/* Exactly the armed timers fire, over many random moves. */
 static void many_moves_and_only_the_last_counts(void)
 {
 	enum { N = 200 };

@@ -113,7 +113,7 @@ static void a_call_with_time_left_does_it_all(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* What fires nothing counts as well: entries of timers that were moved, and notes. */
+/* Work that fires nothing counts as well: entries of timers that were moved, and notes. */
 static void a_call_stops_among_timers_that_are_not_due(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);

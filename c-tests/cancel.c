@@ -251,7 +251,7 @@ static void garbage_is_stale(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Also if the handles beside it are those of other timers, young or old. */
+/* Also if the handles next to it are those of other timers, young or old. */
 static void garbage_is_stale_beside_many_timers(void)
 {
 	enum { MANY = 1000, SOME = 20 };
@@ -379,7 +379,7 @@ static void a_callback_shuts_its_own_timer_down(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Arming and cancelling a long timeout for ever takes no more memory. */
+/* Arming and cancelling a long timeout again and again takes no more memory. */
 static void cancelled_timers_do_not_pile_up(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);

@@ -178,7 +178,7 @@ static void arms_between_batches_are_refused(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* What a full batch of an advance has left is handed back by a drain. */
+/* A drain hands back the timers that a full batch of an advance has left. */
 static void what_was_due_but_not_fetched_is_handed_back(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);

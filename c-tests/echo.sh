@@ -1,7 +1,7 @@
 #!/bin/bash
 # What examples/echo_server.c promises, seen from outside: a silent connection and a
 # dribbling one are closed in time, none is closed early, a talking one stays, and a
-# client that does not read holds up nobody.
+# client that does not read delays nobody.
 # usage: echo.sh PROGRAM
 set -eu
 for _ in 1 2 3 4 5; do
@@ -60,5 +60,5 @@ exec 8<>/dev/tcp/127.0.0.1/$port
 timeout 1 cat /dev/zero >&8 2>/dev/null || true
 exec 9<>/dev/tcp/127.0.0.1/$port
 echo hello >&9
-read -r -t 5 -u 9 line && [ "$line" = hello ] || { echo 'one client held up another'; exit 1; }
+read -r -t 5 -u 9 line && [ "$line" = hello ] || { echo 'one client delayed another'; exit 1; }
 kill -0 $server

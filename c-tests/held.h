@@ -1,4 +1,4 @@
-/* A callback that is held up until the test releases it. */
+/* A callback that does not return until the test releases it. */
 #ifndef HELD_H
 #define HELD_H
 

@@ -486,7 +486,7 @@ static void *storm(void *first)
 	return NULL;
 }
 
-/* Who drives while the storm goes on. */
+/* The driver while the storm goes on. */
 enum driver { POLLED, DRAINED_IN_THE_MIDDLE, TICK_THREAD, POLLED_FOR_WORKERS };
 
 static void storm_of(enum driver driver)

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include "child.h"
 
-/* What is resident, in bytes. */
+/* The resident memory, in bytes. */
 static uint64_t resident(void)
 {
 	char text[128] = "", *at;
@@ -361,6 +361,30 @@ static void a_burst_that_is_far_behind_has_one_entry(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+static void run_at_once(struct hwheel *w, void *arg)
+{
+	(void)arg;
+	CHECK(hwheel_run_queued(w) >= 0);
+}
+
+/* The same, where each callback ends within one call: all ends are served by one note. */
+static void a_burst_whose_callbacks_end_at_once_has_one_note(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .executor = run_at_once, .queue = 4,
+	};
+	struct hwheel_stats s;
+	struct hwheel *w;
+
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_every(w, MS, MS, 0, a_callback, 0, HWHEEL_MISSED_BURST, NULL), 0);
+	CHECK_EQ(hwheel_advance(w, 100000 * MS, NULL, 0, NULL), 0);
+	s = stats(w);
+	CHECK_EQ(s.fired, 100000);
+	check_books(w, 1, 1);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 /* Threads, each with its own timer, which is armed again at each tick. */
 enum { CROWD = 16, STEPS = 3000 };
 static pthread_barrier_t go, gone;
@@ -381,7 +405,7 @@ static void *one_timer_each(void *unused)
 	return unused;
 }
 
-/* Whatever the number of slots, in all of which the threads had an entry. */
+/* With any number of slots. The threads had an entry in each slot. */
 static void threads_take_no_memory_for_each_slot(void)
 {
 	pthread_t threads[CROWD];
@@ -509,7 +533,7 @@ static void threads_that_come_and_go_leave_nothing(void)
 }
 
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-/* What the allocator has given out. */
+/* The memory that the allocator has given out. */
 static uint64_t heap(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -627,6 +651,7 @@ static const struct ktap_test tests[] = {
 	TEST(arms_for_one_tick_stay_bounded),
 	TEST(arms_to_later_wake_nobody),
 	TEST(a_burst_that_is_far_behind_has_one_entry),
+	TEST(a_burst_whose_callbacks_end_at_once_has_one_note),
 	TEST(threads_take_no_memory_for_each_slot),
 	TEST(threads_that_share_timers_stay_bounded),
 	TEST(threads_that_come_and_go_leave_nothing),

@@ -57,7 +57,7 @@ static void a_range_in_the_past_fires_at_the_next_tick(void)
 	}
 }
 
-/* What was missed is made up for at once, slack or not. */
+/* Missed periods fire at once, with slack and without. */
 static void a_burst_with_slack_does_not_wait(void)
 {
 	struct hwheel *w = ktap_manual(MS, 0, 0, 0);

@@ -1,4 +1,4 @@
-/* hwheel_next_expiry() beside those who drive: it disturbs none. */
+/* hwheel_next_expiry() concurrently with a driver: it disturbs none. */
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>

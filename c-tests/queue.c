@@ -10,7 +10,7 @@ static void add(struct hwheel *w, int by_key, hwheel_fn fn, uint64_t cookie, uin
 		arm(w, fn, cookie, at);
 }
 
-/* One worker held up, a queue of two, five timers. */
+/* One worker that is held, a queue of two, five timers. */
 static struct hwheel *crowd(uint32_t overload, int by_key)
 {
 	struct hwheel_options o = defaults();

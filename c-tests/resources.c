@@ -16,7 +16,7 @@ static void limit(int what, rlim_t to)
 	EXPECT(setrlimit(what, &r), 0);
 }
 
-/* What of the address space is in use, without the allocator. */
+/* The part of the address space that is in use, without the allocator. */
 static rlim_t in_use(void)
 {
 	char text[64] = "";
@@ -381,8 +381,9 @@ static void destroy_gives_everything_back(void)
 }
 
 /*
- * A thread whose destructors use timers in each round that the C library makes ends with a
- * number of its own. So a process of few threads at once can use all numbers up.
+ * The C library runs the destructors of a thread in several rounds. A thread that uses timers
+ * in each round keeps its number when it ends. A process that starts such threads one after
+ * another can use up all numbers.
  */
 static pthread_key_t last_key;
 static struct hwheel *of_all;

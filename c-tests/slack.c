@@ -138,7 +138,7 @@ static void a_period_with_slack_does_not_drift(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* The exact time of a period is kept beside its tick, however far that is. */
+/* The exact time of a period is kept together with its tick, however far that is. */
 static void a_period_with_days_of_slack_does_not_drift(void)
 {
 	const uint64_t hour = 3600 * SEC, period = 150 * hour;

@@ -74,7 +74,7 @@ static void until_it_waits(struct waiter *me)
 	}
 }
 
-/* Starts a waiter beside a held callback, releases it, and is told the answer. */
+/* Starts a waiter while a callback is held, releases it, and gets the answer. */
 static int cancel_beside(struct hwheel *w, hwheel_timer_t t, cancel_fn cancel)
 {
 	pthread_t thread;

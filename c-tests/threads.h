@@ -1,5 +1,5 @@
 /*
- * Threads that arm timers, and a clock that is driven beside them. Outcomes are
+ * Threads that arm timers, and a clock that is driven concurrently. Outcomes are
  * counted, not timed: whatever the interleaving, the sums are exact.
  */
 #ifndef THREADS_H

@@ -69,7 +69,7 @@ static void a1_huge_deadline_does_not_fire_now(void)
 	}
 }
 
-/* A period so long that its second deadline overflows fires once, not for ever. */
+/* A period so long that its second deadline overflows fires once, not without end. */
 static void a1_huge_period_does_not_wrap(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

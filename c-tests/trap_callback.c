@@ -167,7 +167,7 @@ static void d8_slow_callback_loses_nothing(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Arms from outside are not held up by it. */
+/* It does not delay arms from outside. */
 static void d8_slow_callback_does_not_hold_up_arms(void)
 {
 	struct hwheel *w = start_thread();

@@ -286,7 +286,7 @@ static void d6_tick(struct hwheel *w, const struct hwheel_event *e)
 		EXPECT(hwheel_timer_mod(w, e->timer, 5 * tick, 0), 1);
 }
 
-/* What a callback does to its timer is not taken for another's. */
+/* A call of a callback on its timer affects no other timer. */
 static void d6_one_timers_change_is_not_anothers(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

@@ -44,7 +44,7 @@ static void quiet(void)
 	}
 }
 
-/* A wheel whose tick thread sleeps, to a timer @far_ns away or for ever. */
+/* A wheel whose tick thread sleeps, to a timer @far_ns away, or without a timer. */
 static struct hwheel *asleep(uint64_t far_ns)
 {
 	struct hwheel *w = NULL;

@@ -1,4 +1,4 @@
-/* Two threads in hwheel_advance(), and one that starts the tick thread beside. */
+/* Two threads in hwheel_advance(), and one that starts the tick thread. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include "ktap.h"
@@ -31,7 +31,7 @@ static void last(struct hwheel *wheel, const struct hwheel_event *e)
 }
 
 /* 0 says that nothing that is due is left. */
-static void *beside(void *arg)
+static void *concurrently(void *arg)
 {
 	unsigned long seen = 0;
 	unsigned seed = 1;
@@ -56,7 +56,7 @@ static void zero_means_that_all_has_fired(void)
 	unsigned seed = 2;
 
 	w = ktap_manual(MS, 0, 0, 0);
-	CHECK_EQ(pthread_create(&thread, NULL, beside, NULL), 0);
+	CHECK_EQ(pthread_create(&thread, NULL, concurrently, NULL), 0);
 	while (ktap_clock() < end && !atomic_load(&lies)) {
 		atomic_store(&fired, 0);
 		atomic_store(&ended, 0);
@@ -129,7 +129,7 @@ static void a_callback_does_not_move_the_clock(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* The tick thread is started and stopped beside a thread that polls. */
+/* The tick thread is started and stopped while a thread polls. */
 static atomic_int polled;
 
 static void *poll_all(void *arg)

@@ -109,7 +109,7 @@ static void ring_of(int n)
 		EXPECT(hwheel_timer_mod(w, ring[i], MS, 0), 0);
 	until(&refused, 1);
 	until(&waited, n - 1);
-	/* one of them is told, and all go on */
+	/* one of them gets the error, and all go on */
 	EXPECT(atomic_load(&refused), 1);
 	EXPECT(hwheel_destroy(w), 0);
 }

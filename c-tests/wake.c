@@ -1,9 +1,13 @@
 /* Wheels whose loop sleeps in its own call: the function that wakes it, and when to call. */
 #include "ktap.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 static atomic_uint woken, fired;
 static void *woken_arg;
@@ -253,6 +257,106 @@ static void a_loop_on_a_condition_variable_misses_nothing(void)
 	CHECK_EQ(hwheel_destroy(loop.w), 0);
 }
 
+/*
+ * Arms and fires a thousand timers, of which each wakes the loop. The loop needs no call of
+ * the system to wait: it looks at the clock.
+ */
+static void a_thousand_timers(struct hwheel *w, const hwheel_timer_t *timers)
+{
+	struct hwheel_run run = { .size = sizeof run };
+	uint64_t now = 0;
+
+	atomic_store(&fired, 0);
+	for (unsigned i = 0; i < 1000; i++)
+		if (hwheel_timer_mod(w, timers[i], (30 - i * 3 / 100) * MS, 0) < 0 ||
+		    (i % 100 == 99 && hwheel_poll(w, NULL, 0, &run) < 0))
+			return;
+	while (atomic_load(&fired) < 1000) {
+		if (hwheel_poll(w, NULL, 0, &run) < 0 || run.next_ns == HWHEEL_NEVER)
+			return;
+		do
+			hwheel_now(w, &now);
+		while (now < run.next_ns);
+	}
+}
+
+/* From here on every system call but exit() ends the process. */
+static int forbid_system_calls(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { sizeof code / sizeof code[0], code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* In a child. */
+static int without_system_calls(void)
+{
+	struct hwheel_options o = { .size = sizeof o, .wake = wake };
+	static hwheel_timer_t timers[1000];
+	struct hwheel *w;
+
+	if (hwheel_create(&o, &w))
+		return 2;
+	for (unsigned i = 0; i < 1000; i++)
+		if (hwheel_timer_setup(w, fire, i, &timers[i]))
+			return 2;
+	a_thousand_timers(w, timers); /* maps memory for notes */
+	atomic_store(&woken, 0);
+	if (forbid_system_calls())
+		return 3;
+	for (int i = 0; i < 3; i++)
+		a_thousand_timers(w, timers);
+	return atomic_load(&fired) != 1000 || atomic_load(&woken) < 10;
+}
+
+static int look_at_the_clock(void)
+{
+	struct timespec now;
+
+	if (forbid_system_calls())
+		return 3;
+	return clock_gettime(CLOCK_MONOTONIC, &now);
+}
+
+static int status_of_child(int (*run)(void))
+{
+	int status = 0;
+	pid_t child = fork();
+
+	if (child == 0)
+		syscall(SYS_exit, run()); /* exit() calls exit_group() */
+	waitpid(child, &status, 0);
+	return status;
+}
+
+static void a_thousand_timers_need_no_system_call(void)
+{
+	int status;
+
+	/* Sanitizers, emulators and the like call the system themselves. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	SKIP("a sanitizer makes system calls");
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+	SKIP("a sanitizer makes system calls");
+#endif
+#endif
+	if (getenv("KTAP_RUN"))
+		SKIP("the tool that runs the program makes system calls");
+	if (status_of_child(look_at_the_clock) != 0)
+		SKIP("no seccomp, or the clock is read by a system call");
+	status = status_of_child(without_system_calls);
+	CHECK(!WIFSIGNALED(status)); /* SIGSYS: it has made a call */
+	CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
 static void a_prefetch_takes_any_number(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -277,6 +381,7 @@ static const struct ktap_test tests[] = {
 	TEST(it_is_called_outside_of_every_lock),
 	TEST(it_goes_with_no_descriptor_and_no_tick_thread),
 	TEST(a_loop_on_a_condition_variable_misses_nothing),
+	TEST(a_thousand_timers_need_no_system_call),
 	TEST(a_prefetch_takes_any_number),
 };
 KTAP_MAIN(tests)

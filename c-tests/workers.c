@@ -1,4 +1,4 @@
-/* Callbacks in workers and executors: beside each other, never one twice. */
+/* Callbacks in workers and executors: concurrent, but never two of one timer. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
@@ -319,7 +319,7 @@ static void timers_free_themselves_in_workers(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
-/* Timers of a few periods, moved and cancelled beside the thread that fires. */
+/* Timers of a few periods, moved and cancelled while a thread fires them. */
 static void storm_in_four_workers(void)
 {
 	struct hwheel_options o = defaults();

@@ -67,7 +67,7 @@ static void serve(int fd, struct connection *c)
 	char bytes[512];
 	ssize_t n = read(fd, bytes, sizeof(bytes));
 
-	/* A client that does not read must not hold up the others. */
+	/* A client that does not read must not delay the others. */
 	if (n <= 0 || send(fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL) != n) {
 		part(fd, "closed");
 		return;

@@ -27,7 +27,7 @@ static void beat(struct hwheel *wheel, const struct hwheel_event *event)
 	atomic_fetch_add(&beats, 1);
 }
 
-/* Beats every 10 ms beside the slow one; how many were late. */
+/* Beats every 10 ms while the slow one runs. Counts the late beats. */
 static int run(uint32_t workers)
 {
 	struct hwheel_options options;

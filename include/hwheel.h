@@ -5,15 +5,39 @@
  * A wheel holds timers. The caller arms a timer with a time. When the time has
  * come, the wheel calls a callback or writes an event into the caller's array.
  *
- *	struct hwheel *wheel;
- *	struct hwheel_event events[64];
+ *	#include <hwheel.h>
+ *	#include <stdio.h>
+ *	#include <unistd.h>
  *
- *	hwheel_create(NULL, &wheel);
- *	hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL);
+ *	static void timed_out(struct hwheel *wheel,
+ *			      const struct hwheel_event *event)
+ *	{
+ *		(void)wheel;
+ *		printf("request %d timed out\n", (int)event->cookie);
+ *	}
  *
- * The program must drive the wheel. There are three ways: hwheel_start() starts
- * a thread for it; an event loop watches hwheel_fd() and calls hwheel_poll();
- * or the caller keeps its own time and calls hwheel_advance().
+ *	int main(void)
+ *	{
+ *		struct hwheel *wheel;
+ *
+ *		if (hwheel_create(NULL, &wheel) || hwheel_start(wheel) ||
+ *		    hwheel_once(wheel, 50 * HWHEEL_MSEC, timed_out, 1, 0, NULL))
+ *			return 1;
+ *		sleep(1);
+ *		return hwheel_destroy(wheel) != 0;
+ *	}
+ *
+ * The program must drive the wheel, in one of four ways. hwheel_start() starts
+ * a thread for it. An event loop watches hwheel_fd() and calls hwheel_poll(). A
+ * loop that sleeps in its own call gives hwheel_options.wake, and polls at
+ * hwheel_run.next_ns. Or the caller keeps the time and calls hwheel_advance().
+ *
+ * A server with several event loops has a wheel for each loop, and each loop
+ * drives its own. Any thread may arm, move, cancel and free timers in any
+ * wheel. A timer without a delay in another loop's wheel is a message to that
+ * loop. A connection that moves frees its timers in the old wheel and sets up
+ * new ones in the new wheel. hwheel(7) has the rules for events that are
+ * already on their way, and says when one wheel for all loops is right.
  *
  * Rules for all functions:
  *
@@ -24,8 +48,8 @@
  * - A time is a number of nanoseconds below 2^63, or HWHEEL_NEVER. Any other
  *   number counts as negative and gives -EINVAL.
  * - A delay starts at the time of the call, even in a callback that runs late.
- * - A point of 2^63 or above on the wheel's clock never comes. A delay may lead
- *   there, and so may rounding up.
+ * - A point of 2^63 or above on the wheel's clock never comes. This includes a
+ *   delay that ends there, and a time that is rounded up to there.
  * - A timer fires at the first tick at or after its time, never before. A timer
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
@@ -148,13 +172,19 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  *
  * An arm calls it if its timer is due before the time that the last
  * hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
- * thread that arms the timer calls it, outside of every lock of the wheel, and
- * at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
- * was woken calls one of the two before it sleeps again. Two threads that arm
- * timers concurrently may both call the function.
+ * end of a callback on a worker calls it if the timer has become due again. The
+ * calling thread holds no lock of the wheel. One call serves all arms until the
+ * next hwheel_poll() or hwheel_advance(), so a loop that was woken calls one of
+ * the two before it sleeps again. Threads that arm timers concurrently may each
+ * call the function.
  *
- * It must not block, and no exception may leave it. It may call the functions
- * that a callback may call.
+ * A call may come when the loop does not sleep, also while it drives the wheel.
+ * The loop must not lose it: the next sleep then ends at once. A loop that
+ * drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
+ * when the clock is set, because no function announces that.
+ *
+ * The function must not block, and no exception may leave it. It may call the
+ * functions that a callback may call.
  */
 typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
 
@@ -190,11 +220,11 @@ typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
  *   @workers.
  * @executor_arg: the second argument of @executor. Without @executor it is
  *   NULL; any other value is -EINVAL.
- *
  * @wake: the function that wakes the loop which drives the wheel, or NULL. It
  *   serves loops that sleep in their own call instead of watching a
- *   descriptor. hwheel_poll() or hwheel_advance() then announces the next call
- *   in hwheel_run.next_ns, and the library makes no system call for timers.
+ *   descriptor, with any clock. hwheel_poll() or hwheel_advance() announces the
+ *   next call in hwheel_run.next_ns, and the library makes no system call for
+ *   timers.
  *   hwheel_start() and hwheel_fd() return -EINVAL for such a wheel. A forked
  *   child never calls @wake, and neither does hwheel_destroy().
  * @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
@@ -240,7 +270,8 @@ struct hwheel_options {
  * Context: any thread. May block in the kernel for memory.
  */
 HWHEEL_MUST_CHECK
-int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
+int hwheel_create(const struct hwheel_options *options,
+		  struct hwheel **wheel);
 
 /**
  * hwheel_destroy() - Stop and free a wheel.
@@ -257,7 +288,7 @@ int hwheel_create(const struct hwheel_options *options, struct hwheel **wheel);
  * Return:
  * * 0 - the wheel is gone.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that one of them waits for; nothing has changed.
+ *   callback that another callback waits for; nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
@@ -361,8 +392,12 @@ typedef void (*hwheel_fn)(struct hwheel *wheel,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
-		uint64_t cookie, uint32_t flags, hwheel_timer_t *timer);
+int hwheel_once(struct hwheel *wheel,
+		uint64_t time_ns,
+		hwheel_fn fn,
+		uint64_t cookie,
+		uint32_t flags,
+		hwheel_timer_t *timer);
 
 /**
  * hwheel_every() - Make a timer that fires periodically.
@@ -392,8 +427,8 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * If @first_ns has passed, the timer fires at the next tick, and the periods
  * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
  * of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
- * begins at that tick instead. With HWHEEL_MISSED_DELAY the last but one of
- * their times decides.
+ * begins at that tick instead. With HWHEEL_MISSED_DELAY the time before the
+ * last one decides.
  *
  * A timer whose callback takes longer than its period runs again at once, one
  * time, and reports the rest as missed.
@@ -416,9 +451,14 @@ int hwheel_once(struct hwheel *wheel, uint64_t time_ns, hwheel_fn fn,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
-		 uint64_t slack_ns, hwheel_fn fn, uint64_t cookie,
-		 uint32_t flags, hwheel_timer_t *timer);
+int hwheel_every(struct hwheel *wheel,
+		 uint64_t first_ns,
+		 uint64_t period_ns,
+		 uint64_t slack_ns,
+		 hwheel_fn fn,
+		 uint64_t cookie,
+		 uint32_t flags,
+		 hwheel_timer_t *timer);
 
 /* Timers to arm again and again */
 
@@ -448,7 +488,9 @@ int hwheel_every(struct hwheel *wheel, uint64_t first_ns, uint64_t period_ns,
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
 HWHEEL_MUST_CHECK
-int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
+int hwheel_timer_setup(struct hwheel *wheel,
+		       hwheel_fn fn,
+		       uint64_t cookie,
 		       hwheel_timer_t *timer);
 
 /**
@@ -487,8 +529,10 @@ int hwheel_timer_setup(struct hwheel *wheel, hwheel_fn fn, uint64_t cookie,
  * a system call only to wake the driver of a system clock for a new earliest
  * time, or to map more memory.
  */
-int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
-		     uint64_t time_ns, uint32_t flags);
+int hwheel_timer_mod(struct hwheel *wheel,
+		     hwheel_timer_t timer,
+		     uint64_t time_ns,
+		     uint32_t flags);
 
 /**
  * hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
@@ -519,8 +563,10 @@ int hwheel_timer_mod(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
-			   uint64_t time_ns, uint64_t slack_ns,
+int hwheel_timer_mod_range(struct hwheel *wheel,
+			   hwheel_timer_t timer,
+			   uint64_t time_ns,
+			   uint64_t slack_ns,
 			   uint32_t flags);
 
 /**
@@ -547,7 +593,8 @@ int hwheel_timer_mod_range(struct hwheel *wheel, hwheel_timer_t timer,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_set_period(struct hwheel *wheel, hwheel_timer_t timer,
+int hwheel_timer_set_period(struct hwheel *wheel,
+			    hwheel_timer_t timer,
 			    uint64_t period_ns);
 
 /**
@@ -608,7 +655,9 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  *
  * When this call returns 1 or 0, the callback is not running on any thread. It
  * does not start again, unless a thread arms the timer again. A queued callback
- * is taken out of the queue and does not run. This call runs no callback.
+ * is taken out of the queue and does not run. This call runs no callback. The
+ * timer may be armed again while this call waits. The call then ends each of
+ * these arms, and returns 1 once for all of them.
  *
  * Callbacks may wait for each other's timers as long as they form no cycle. The
  * call that would close a cycle fails, even across wheels.
@@ -707,7 +756,8 @@ int hwheel_timer_pending(const struct hwheel *wheel, hwheel_timer_t timer);
  * Context: any thread, also in a callback. Wait-free.
  */
 HWHEEL_MUST_CHECK
-int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
+int hwheel_timer_remaining(const struct hwheel *wheel,
+			   hwheel_timer_t timer,
 			   uint64_t *remaining_ns);
 
 /**
@@ -719,8 +769,6 @@ int hwheel_timer_remaining(const struct hwheel *wheel, hwheel_timer_t timer,
  * something calls this before it reads the data. A later hwheel_timer_mod() or
  * hwheel_timer_delete() then does not wait for memory. The hint changes no
  * timer.
- *
- * Return: nothing.
  *
  * Return: nothing.
  *
@@ -745,7 +793,8 @@ void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
  *
  * Return:
  * * 0 - the tick thread drives the wheel.
- * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+ *   hwheel_options.wake.
  * * -EBUSY - the tick thread is started already, or another thread drives.
  * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
  *   left; hwheel_poll() still works.
@@ -779,7 +828,7 @@ int hwheel_start(struct hwheel *wheel);
  *   started it again.
  * * -EINVAL - @wheel is NULL.
  * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that one of them waits for; nothing has changed.
+ *   callback that another callback waits for; nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -825,13 +874,15 @@ struct hwheel_run {
  *
  * The descriptor may be readable with nothing due. Edge-triggered epoll works,
  * too: an hwheel_poll() that leaves due timers makes a new edge, even if
- * another thread got -EBUSY meanwhile. If several threads wait for the
- * descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
- * calls hwheel_poll(), then re-arms the descriptor.
+ * another thread got -EBUSY meanwhile. If several threads wait in one epoll
+ * instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
+ * hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
+ * instance, give each its own wheel.
  *
  * Return:
  * * n - the descriptor, 0 or above.
- * * -EINVAL - @wheel is NULL or its clock is manual.
+ * * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+ *   hwheel_options.wake.
  * * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -868,7 +919,9 @@ int hwheel_fd(struct hwheel *wheel);
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
  * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
-int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
+int hwheel_poll(struct hwheel *wheel,
+		struct hwheel_event *events,
+		uint32_t max,
 		struct hwheel_run *run);
 
 /**
@@ -901,8 +954,10 @@ int hwheel_poll(struct hwheel *wheel, struct hwheel_event *events, uint32_t max,
  * at a time. Runs callbacks on the caller's stack, unless the wheel has workers
  * or an executor. Blocks briefly for the lock of a key whose timer fires.
  */
-int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
-		   struct hwheel_event *events, uint32_t max,
+int hwheel_advance(struct hwheel *wheel,
+		   uint64_t now_ns,
+		   struct hwheel_event *events,
+		   uint32_t max,
 		   struct hwheel_run *run);
 
 /**
@@ -928,7 +983,8 @@ int hwheel_advance(struct hwheel *wheel, uint64_t now_ns,
  * thread that drives.
  */
 HWHEEL_MUST_CHECK
-int hwheel_next_expiry(const struct hwheel *wheel, uint64_t *time_ns);
+int hwheel_next_expiry(const struct hwheel *wheel,
+		       uint64_t *time_ns);
 
 /**
  * hwheel_now() - Get the time on the wheel's clock.
@@ -996,7 +1052,8 @@ int hwheel_run_queued(struct hwheel *wheel);
  * at a time. Visits every timer once. Briefly takes the lock of each key.
  */
 HWHEEL_MUST_CHECK
-int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
+int hwheel_drain(struct hwheel *wheel,
+		 struct hwheel_event *events,
 		 uint32_t max);
 
 /* Many timers in one call */
@@ -1026,9 +1083,12 @@ int hwheel_drain(struct hwheel *wheel, struct hwheel_event *events,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
-			  const uint64_t *times_ns, uint32_t count,
-			  uint32_t flags, int32_t *results);
+int hwheel_timer_mod_many(struct hwheel *wheel,
+			  const hwheel_timer_t *timers,
+			  const uint64_t *times_ns,
+			  uint32_t count,
+			  uint32_t flags,
+			  int32_t *results);
 
 /**
  * hwheel_timer_delete_many() - Cancel many timers.
@@ -1050,8 +1110,10 @@ int hwheel_timer_mod_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  *
  * Context: any thread, also in a callback. Lock-free; calls no allocator.
  */
-int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
-			     uint32_t count, int32_t *results);
+int hwheel_timer_delete_many(struct hwheel *wheel,
+			     const hwheel_timer_t *timers,
+			     uint32_t count,
+			     int32_t *results);
 
 /* Timers by key */
 
@@ -1071,9 +1133,10 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * another @fn both timers count as live until this call returns.
  *
  * A keyed timer has no handle: @timer of its event is 0. Its key is free before
- * the callback starts, so the callback can set the key again. If the old timer
- * comes due during this call, it is either replaced, or it fires and the key
- * gets a new timer.
+ * the callback starts, so the callback can set the key again. With workers, two
+ * callbacks of one key may then run concurrently. If the old timer comes due
+ * during this call, it is either replaced, or it fires and the key gets a new
+ * timer.
  *
  * Return:
  * * 1 - a pending timer of this key was replaced.
@@ -1091,8 +1154,12 @@ int hwheel_timer_delete_many(struct hwheel *wheel, const hwheel_timer_t *timers,
  * bytes for each key. It shrinks when less than an eighth of it is used.
  */
 HWHEEL_MUST_CHECK
-int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
-		   uint64_t time_ns, hwheel_fn fn, uint64_t cookie,
+int hwheel_key_set(struct hwheel *wheel,
+		   const void *key,
+		   uint32_t key_len,
+		   uint64_t time_ns,
+		   hwheel_fn fn,
+		   uint64_t cookie,
 		   uint32_t flags);
 
 /**
@@ -1118,8 +1185,11 @@ int hwheel_key_set(struct hwheel *wheel, const void *key, uint32_t key_len,
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
  * Calls no allocator.
  */
-int hwheel_key_mod(struct hwheel *wheel, const void *key, uint32_t key_len,
-		   uint64_t time_ns, uint32_t flags);
+int hwheel_key_mod(struct hwheel *wheel,
+		   const void *key,
+		   uint32_t key_len,
+		   uint64_t time_ns,
+		   uint32_t flags);
 
 /**
  * hwheel_key_delete() - Cancel the pending timer of a key.
@@ -1154,7 +1224,8 @@ int hwheel_key_delete(struct hwheel *wheel, const void *key, uint32_t key_len);
  * Context: any thread, also in a callback. Briefly takes the lock of the key.
  * Calls no allocator.
  */
-int hwheel_key_pending(const struct hwheel *wheel, const void *key,
+int hwheel_key_pending(const struct hwheel *wheel,
+		       const void *key,
 		       uint32_t key_len);
 
 /* Inspection */
@@ -1189,8 +1260,10 @@ int hwheel_key_pending(const struct hwheel *wheel, const void *key,
  * have keys.
  */
 HWHEEL_MUST_CHECK
-int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
-		struct hwheel_event *events, uint32_t max);
+int hwheel_list(const struct hwheel *wheel,
+		uint64_t *cursor,
+		struct hwheel_event *events,
+		uint32_t max);
 
 /**
  * Counts of what a wheel has done. They are exact while no thread uses the
@@ -1225,9 +1298,9 @@ int hwheel_list(const struct hwheel *wheel, uint64_t *cursor,
  *   was driven.
  * @queued: number of callbacks that wait for a worker or the executor.
  * @lateness: number of timers by lateness, from the deadline to the start of
- *   the sweep. Element 0 counts timers that were not late, element i those
- *   from 2^(i-1) ns to below 2^i ns, the last element all later ones.
- *   Callbacks that were taken out of the queue count.
+ *   the sweep. Element 0 counts timers that were not late, element i those from
+ *   2^(i-1) ns to below 2^i ns, the last element all later ones. Callbacks that
+ *   were taken out of the queue count.
  * @dropped: number of callbacks that did not run because the queue was full.
  * @note_bytes: bytes of memory for notes.
  */

@@ -77,7 +77,7 @@ public:
 	}
 };
 
-/** The error of a wheel that is closed, or not opened: EINVAL, in words of its own. */
+/** The error EINVAL of a wheel that is closed or was not opened; it has its own text. */
 class ClosedCategory : public Category {
 public:
 	std::string message(int) const override { return "the wheel is closed"; }
@@ -116,7 +116,7 @@ public:
 			closed_ ? ClosedCategory::get() : Category::get());
 	}
 
-	/** What it means, in words. */
+	/** A text that describes the result. */
 	const char *words() const noexcept
 	{
 		return closed_ ? "the wheel is closed" : ::hwheel_strerror(value_);
@@ -184,7 +184,7 @@ public:
 
 private:
 	static constexpr std::uint64_t limit = INT64_MAX;
-	/* What the library refuses. */
+	/* A number that the library refuses. */
 	static constexpr std::uint64_t negative = limit + 1;
 
 	/* Whole nanoseconds each. */
@@ -262,7 +262,7 @@ struct Cookie {
 };
 
 /**
- * What happens when a timer fires: the wheel writes an event with a Cookie, or calls
+ * The result of a timer that fires: the wheel writes an event with a Cookie, or calls
  * a callable with the event as a const Event &.
  *
  * The 64 bits of the cookie hold the callable by value, so it is at most that large
@@ -467,7 +467,7 @@ struct Options {
 	void *wake_arg = nullptr;
 };
 
-/** What happens to missed periods; see hwheel_every(). */
+/** The treatment of missed periods; see hwheel_every(). */
 enum class Missed : std::uint32_t {
 	skip = 0,
 	burst = HWHEEL_MISSED_BURST,

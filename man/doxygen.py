@@ -83,7 +83,7 @@ def overview(comment):
 
 
 def section(match):
-    """The begin of a group, after the end of the one before."""
+    """The beginning of a group, after the end of the one before."""
     title = match.group(1)
     name = re.sub(r"\W+", "_", title.lower())
     return f"/** @}} */\n/** \\defgroup {name} {title}\n@{{ */"

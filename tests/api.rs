@@ -92,6 +92,8 @@ fn a_timer_is_armed_again_and_again() {
     assert_eq!(wheel.arm(timer, Duration::MAX), Ok(false));
     assert_eq!(wheel.deadline(timer), Ok(Some(Time::NEVER)));
     assert_eq!(wheel.next_expiry(), Ok(None));
+    wheel.prefetch(timer);
+    wheel.prefetch(Timer::default());
     assert_eq!(wheel.shutdown(timer), Ok(true));
     assert_eq!(wheel.arm(timer, MS), Err(Error::Shutdown));
     assert_eq!(wheel.free(timer), Ok(false));

@@ -6,6 +6,8 @@ use hwheel::{
     Clock, DelayQueue, Error, Event, Interval, Missed, Options, Overload, Period, Sleep, Time,
     Wheel, When,
 };
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::future::{pending, ready, Future};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::{pin, Pin};
@@ -155,7 +157,7 @@ fn a_time_that_has_passed_is_over_at_the_first_poll() {
     }
 }
 
-/// Whoever does not poll after a reset to the past is woken.
+/// A task that does not poll after a reset to the past is woken.
 #[test]
 fn a_reset_to_the_past_wakes() {
     let (wheel, waker) = (manual(), Arc::default());
@@ -396,6 +398,66 @@ fn what_a_wheel_refuses_a_queue_refuses() {
     assert_eq!(queue.reset(key, MS), Err(Error::Shutdown));
     assert_eq!(queue.remove(key).map(|item| item.value), Some(1));
     assert_eq!(next(&mut queue, &waker), Poll::Ready(None));
+    drop(queue);
+    assert_none_left(&wheel, &[&waker]);
+}
+
+/// Counts the bytes that a thread has allocated and not freed.
+struct Counted;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.with(|held| held.set(held.get() + layout.size() as isize));
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        HELD.with(|held| held.set(held.get() - layout.size() as isize));
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
+
+/// A reader may be busy elsewhere while others move its items again and again.
+#[test]
+fn memory_of_a_queue_follows_its_items_without_a_poll() {
+    let (wheel, waker) = (manual(), Arc::default());
+    let mut queue = DelayQueue::new(&wheel);
+    let keys: Vec<_> = (0..10).map(|i| queue.insert(i, MS).unwrap()).collect();
+    let mut now = 0;
+    let mut most = [0; 2];
+    // The second rounds need no more than the first.
+    for (most, rounds) in most.iter_mut().zip([100, 10_000]) {
+        for _ in 0..rounds {
+            // A time that has passed, a timer that fires, and an item that comes and goes.
+            for &key in &keys {
+                assert_eq!(queue.reset(key, START), Ok(true));
+                assert_eq!(queue.reset(key, MS), Ok(true));
+            }
+            let passes = queue.insert(0, START).unwrap();
+            let fires = queue.insert(0, MS).unwrap();
+            now += 2;
+            advance(&wheel, now);
+            assert!(queue.remove(passes).is_some() && queue.remove(fires).is_some());
+            *most = HELD.get().max(*most);
+        }
+    }
+    assert!(most[1] <= most[0], "{most:?} bytes");
+    let mut seen = Vec::new();
+    while let Poll::Ready(Some(value)) = next(&mut queue, &waker) {
+        seen.push(value);
+    }
+    seen.sort();
+    assert_eq!(seen, Vec::from_iter(0..10));
     drop(queue);
     assert_none_left(&wheel, &[&waker]);
 }

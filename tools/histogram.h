@@ -16,7 +16,7 @@ struct histogram {
 	_Atomic uint64_t bucket[BUCKETS];
 };
 
-/* What was recorded between two readings. */
+/* The values that were recorded between two readings. */
 struct reading {
 	uint64_t sum;
 	uint64_t bucket[BUCKETS];

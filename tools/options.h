@@ -1,4 +1,4 @@
-/* What hwheel-latency was asked to do. */
+/* The options of hwheel-latency. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
 

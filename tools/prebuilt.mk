@@ -33,7 +33,7 @@ archive-%: force
 	rm -rf $(BUILD)/$(ARCHIVE) && \
 	(cd $(BUILD) && sha256sum $(ARCHIVE).tar.gz)
 
-# Beside the library: its crates, and the standard library.
+# Besides the library: its crates, and the standard library.
 .PHONY: licences
 LICENCES = $(PREFIX)/share/doc/hwheel
 licences:

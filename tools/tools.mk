@@ -16,7 +16,7 @@ $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Iinclude -o $@ \
 		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(LIBS)
 
-# Before the stage, which installs them, and not beside it.
+# Before the stage, which installs them, and not concurrently with it.
 $(STAGE)/.done: | $(TOOLS)
 
 install: install-tools

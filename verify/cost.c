@@ -48,6 +48,12 @@ static void count(bench_wheel *wheel, const bench_event *e)
 		MUST((call) >= 0); \
 } while (0)
 
+static void pass(uint64_t ticks)
+{
+	for (uint64_t end = now + ticks * MS; now < end; now += MS)
+		MUST(bench_advance(w, now + MS) == 0);
+}
+
 static void op_setup(void)
 {
 	EACH(bench_setup(w, count, i, &timers[i]));
@@ -56,6 +62,12 @@ static void op_setup(void)
 static void op_arm(void)
 {
 	EACH(bench_arm_in(w, timers[i], 3000 * MS + i * MS / 7));
+}
+
+/* Before the driver has taken the notes of the first arms. */
+static void op_rearm_on_note(void)
+{
+	EACH(bench_arm_in(w, timers[i], 3500 * MS + i * MS / 7));
 }
 
 static void op_rearm_later(void)
@@ -98,12 +110,6 @@ static void arm_near(void)
 	EACH(bench_arm(w, timers[i], now + 10 * MS + i * MS / 7));
 }
 
-static void pass(uint64_t ticks)
-{
-	for (uint64_t end = now + ticks * MS; now < end; now += MS)
-		MUST(bench_advance(w, now + MS) == 0);
-}
-
 /* Driving past all of them, a tick at a time, seven timers a tick. */
 static void op_fire(void)
 {
@@ -142,7 +148,7 @@ static void op_tick_1_thread(void)
 	pass(CALLS);
 }
 
-/* The same beside 255 other threads, which have timers that are due much later. */
+/* The same with 255 other threads, which have timers that are due much later. */
 static void op_tick_256_threads(void)
 {
 	pass(CALLS);
@@ -186,8 +192,11 @@ int main(void)
 	for (unsigned round = 0; round < 2; round++) {
 		RUN(setup);
 		RUN(arm);
+		RUN(rearm_on_note);
+		pass(1);
 		RUN(rearm_later);
 		RUN(rearm_earlier);
+		pass(1);
 		RUN(rearm_at_deadline);
 		RUN(pending);
 		RUN(cancel);

@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "benches"))
-import limits  # noqa: E402  (beside this directory)
+import limits  # noqa: E402  (next to this directory)
 
 CALLS = 1000
 GROWTH = 1.05

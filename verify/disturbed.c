@@ -490,7 +490,7 @@ static void stay_inside(struct hwheel *w, const struct hwheel_event *e)
 
 static atomic_int refused;
 
-/* Of two threads one waits for the callback, for ever; the other does not. */
+/* Of two threads one waits for the callback without end; the other does not. */
 static void *stop_it(void *w)
 {
 	EXPECT(hwheel_stop(w), -EBUSY);

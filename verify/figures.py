@@ -2,17 +2,16 @@
 """Keeps what a target of the verification has measured.
 
 usage: figures.py record TARGET COMMAND...
-       figures.py table
        figures.py check
 
-"record" runs COMMAND and shows what it prints. If it succeeds, "record" writes
-verify/figures/TARGET.txt, and puts docs/VERIFICATION_FIGURES.md together again.
-Figures are all that follows "figures: " on a line, the sum of the C tests, and the
-sums of the executions, and of the Rust tests and KTAP cases that have passed. A command
-that has skipped its work leaves no figures; one that has none to say is a fault.
+"record" runs COMMAND and shows what it prints. If it succeeds, "record" writes a row of
+docs/VERIFICATION_FIGURES.md. Figures are all that follows "figures: " on a line, the sum
+of the C tests, and the sums of the executions, and of the Rust tests and KTAP cases that
+have passed. A command that has skipped its work leaves no figures; one that has none to
+say is a fault.
 
-"table" puts the document together from the files that are there. "check" fails
-if the document is not that, or if docs/VERIFICATION.md has a figure of its own.
+"check" fails if the document is not as "record" writes it, or if docs/VERIFICATION.md has
+a figure of its own.
 """
 
 import datetime
@@ -26,10 +25,9 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "benches"))
-import report  # noqa: E402  (beside this directory)
+import report  # noqa: E402  (next to this directory)
 from run import markdown  # noqa: E402
 
-KEPT = TOP / "verify/figures"
 DOCUMENT = TOP / "docs/VERIFICATION_FIGURES.md"
 METHOD = TOP / "docs/VERIFICATION.md"
 TARGETS = re.compile(r"^VERIFY_(?:SHORT|LONG) \+= (.+)$", re.MULTILINE)
@@ -44,7 +42,9 @@ Written by the targets that it names; do not edit. [VERIFICATION.md](VERIFICATIO
 what each of them does. A row is the last run of its target that passed. The seconds
 include what the target had to build. `git rev-parse COMMIT:src` prints the sources that
 a commit has: in the last column are the first digits of that.
+
 """
+COLUMNS = ("target", "figures", "seconds", "date", "machine", "library and its sources")
 # A setting of a check has as many digits as a result. So a number of four digits or more
 # in the method must be found where checks have their settings.
 NUMBER = re.compile(r"(?<![\w.^])\d{1,3}(?:,\d{3})+(?![\w,])|(?<![\w.^,])\d{4,}(?!\w)")
@@ -85,7 +85,7 @@ def machine():
     processor = re.sub(r"\((R|TM)\)", "", report.of_file("/proc/cpuinfo", "^model name.*: (.*)"))
     compiler = report.said("rustc", "--version").split(" (")[0]
     return (f"{processor}, {len(os.sched_getaffinity(0))} of {os.cpu_count()} processors, "
-            f"Linux {report.platform.release()}, {compiler}")
+            f"Linux {report.platform.release().split('-')[0]}, {compiler}")
 
 
 def watch(command):
@@ -117,55 +117,36 @@ def record(target, command):
         return 0
     if not (said := figures(lines)):
         sys.exit(f"{target} has passed, and printed no figures")
-    KEPT.mkdir(exist_ok=True)
-    (KEPT / f"{target}.txt").write_text("\n".join([
-        f"# Written by `make {target}`; do not edit.",
-        f"library: {version()}, {library}",
-        f"date: {datetime.date.today()}",
-        f"machine: {machine()}",
-        f"seconds: {time.monotonic() - begin:.0f}",
-        *(f"figures: {text}" for text in said), ""]))
-    put_together()
+    rows = {**read(), f"`{target}`": (
+        "; ".join(said), f"{time.monotonic() - begin:.0f}", str(datetime.date.today()),
+        machine(), f"{version()}, {library}")}
+    new = DOCUMENT.with_suffix(f".{os.getpid()}")
+    new.write_text(document(rows))
+    new.replace(DOCUMENT)
     return 0
 
 
-def read(path):
-    """The parts of a file, by what they are called."""
-    parts = {}
-    for line in path.read_text().splitlines()[1:]:
-        what, text = line.split(": ", 1)
-        parts.setdefault(what, []).append(text)
-    return parts
+def read():
+    """The rows of the document, by their target."""
+    lines = DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []
+    cells = [[cell.strip() for cell in line.strip("|").split("|")]
+             for line in lines if line.startswith("| `")]
+    return {target: tuple(rest) for target, *rest in cells}
 
 
-def document():
-    kept = {path.stem: read(path) for path in sorted(KEPT.glob("*.txt"))}
-    known = [*targets(), *sorted(kept.keys() - set(targets()))]
-    parts = [HEAD]
-    for where in sorted({parts["machine"][0] for parts in kept.values()}):
-        lines = [("target", "figures", "seconds", "date", "library and its sources")]
-        for target in known:
-            if target in kept and kept[target]["machine"] == [where]:
-                run = kept[target]
-                lines.append((f"`{target}`", "; ".join(run["figures"]), run["seconds"][0],
-                              run["date"][0], run["library"][0]))
-        parts.append(f"## {where}\n\n{markdown(lines, left=(0, 1, 3, 4))}")
-    missing = [f"`{target}`" for target in known if target not in kept]
-    if missing:
-        parts.append(f"## No run that passed\n\n{', '.join(missing)}.\n")
-    return "\n".join(parts)
-
-
-def put_together():
-    new = DOCUMENT.with_suffix(f".{os.getpid()}")
-    new.write_text(document())
-    new.replace(DOCUMENT)
+def document(rows):
+    known = [f"`{target}`" for target in targets()]
+    known += sorted(rows.keys() - set(known))
+    lines = [COLUMNS, *((target, *rows[target]) for target in known if target in rows)]
+    missing = [target for target in known if target not in rows]
+    return (HEAD + markdown(lines, left=(0, 1, 3, 4, 5)) +
+            (f"\nNo run that passed: {', '.join(missing)}.\n" if missing else ""))
 
 
 def check():
     wrong = []
-    if not DOCUMENT.exists() or DOCUMENT.read_text() != document():
-        wrong.append(f"{DOCUMENT.name} is not what verify/figures has: make verification-table")
+    if DOCUMENT.read_text() != document(read()):
+        wrong.append(f"{DOCUMENT.name} is not as {pathlib.Path(__file__).name} writes it")
     settings = "\n".join(path.read_text() for pattern in SETTINGS for path in TOP.glob(pattern))
     settings = re.sub(r"(?<=\d)_(?=\d)", "", settings)
     for n, line in enumerate(METHOD.read_text().splitlines(), 1):
@@ -179,8 +160,8 @@ def check():
 def main(what, *words):
     if what == "record" and len(words) > 1:
         sys.exit(record(words[0], words[1:]))
-    if what in ("table", "check") and not words:
-        return put_together() if what == "table" else check()
+    if what == "check" and not words:
+        return check()
     sys.exit(__doc__)
 
 

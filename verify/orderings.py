@@ -7,9 +7,9 @@ usage: orderings.py all|open|check
 "all" weakens one after the other, runs the model checker's tests until one
 fails, and writes verify/orderings.txt. "open" does so only for those that no
 test has caught. PATTERN, a regular expression, leaves out the rows that it does not
-match. A row ends with the test that fails; with "=name", an argument in
-docs/VERIFICATION.md ("- **name.**"), if none does; with "~name", the same, if it was
-not tried. "check" fails if the table and the sources do not name the same orderings,
+match. A row ends with the test that fails; with "=name", an argument at the top of the
+table ("# - name. ..."), if none does; with "~name", the same, if it was not tried.
+"check" fails if the table and the sources do not name the same orderings,
 or if an argument is missing, and tries those fences again that a test has caught.
 """
 
@@ -25,20 +25,10 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parent.parent
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolute()
 TABLE = pathlib.Path(__file__).with_name("orderings.txt")
-FILES = (
-    "gate kick arm arm/near cancel life wheel buckets queue shard slab node "
-    "driver/mod driver/scan driver/visit driver/leap driver/sleep driver/query driver/quiet "
-    "driver/clean driver/rescue driver/drain"
-).split()
-FILES = [f"core/{name}" for name in FILES]
-FILES += "runtime/ring runtime/pool runtime/callbacks runtime/drive runtime/leaving runtime/thread runtime/manual".split()
-FILES += "runtime/life sys/event".split()
-HEAD = """\
-# Each atomic ordering of the library that is not relaxed, a step weaker, and the
-# test of the model checker that fails then, to one preemption. "=name" is an
-# argument in docs/VERIFICATION.md where none does, and "~name" one where none was
-# tried. Written by `make orderings`.
-"""
+FILES = [f"core/{path.relative_to(TOP / 'src/core').with_suffix('')}"
+         for path in sorted((TOP / "src/core").rglob("*.rs"))]
+FILES += [f"runtime/{name}" for name in "ring pool callbacks drive thread manual numbers life".split()]
+FILES += ["sys/event"]
 CALL = re.compile(
     r"(?:crate::sync::)?\b(fence|fence_after_rmw|fence_between_loads)\(|"
     r"\.\s*(load|store|swap|compare_exchange(?:_weak)?|fetch_\w+)\("
@@ -61,7 +51,7 @@ WEAKER = {
     "Release": ["Relaxed"],
     "Relaxed": [],
 }
-ARGUED = re.compile(r"^- \*\*([\w-]+)\.\*\*", re.MULTILINE)
+ARGUED = re.compile(r"^# - ([\w-]+)\. ", re.MULTILINE)
 
 # One step down at one place. `key` is its row in the table.
 Site = collections.namedtuple("Site", "key place to")
@@ -174,15 +164,17 @@ class Tests:
 
 
 def read_table():
-    rows = [line.rsplit(None, 1) for line in TABLE.read_text().splitlines()]
-    return {" ".join(key.split()): verdict for key, verdict in rows if not key.startswith("#")}
+    lines = [line for line in TABLE.read_text().splitlines() if not line.startswith("#")]
+    rows = [line.rsplit(None, 1) for line in lines]
+    return {" ".join(key.split()): verdict for key, verdict in rows}
 
 
 def write_table(rows):
     cells = [key.split() + [verdict] for key, verdict in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip() for row in cells]
-    TABLE.write_text(HEAD + "\n".join(lines) + "\n")
+    head = [line for line in TABLE.read_text().splitlines() if line.startswith("#")]
+    TABLE.write_text("\n".join(head + lines) + "\n")
 
 
 def judge(tests, site, names, last):
@@ -217,11 +209,11 @@ def run(tests, names, todo, old):
 
 def check(found, old):
     """Whether table, sources and document agree, and the fences are needed."""
-    argued = ARGUED.findall((TOP / "docs/VERIFICATION.md").read_text())
+    argued = ARGUED.findall(TABLE.read_text())
     different = {s.key for s in found} ^ set(old)
     different |= {k for k, v in old.items() if v[0] in "=~" and v[1:] not in argued}
     if different:
-        sys.exit("not in the table, or only there, or not argued:\n" + "\n".join(different))
+        sys.exit("not in the table, or only there, or not argued there:\n" + "\n".join(different))
     todo = [s for s in found if s.to == "AcqRel" and old[s.key][0] not in "=~"]
     untried = sum(v[0] == "~" for v in old.values())
     names = sorted({old[s.key] for s in todo})
@@ -249,7 +241,7 @@ def weaken(found, old, todo):
 
 def main(what, pattern=""):
     found = [site for name in FILES for site in sites(name)]
-    old = read_table() if TABLE.exists() else {}
+    old = read_table()
     if what == "check":
         check(found, old)
     todo = [s for s in found if re.search(pattern, s.key)]

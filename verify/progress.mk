@@ -1,4 +1,4 @@
-# The freeze probe: a thread stopped anywhere holds up nobody else; and the
+# The freeze probe: a thread stopped anywhere blocks no other; and the
 # same load under a mutex, where the probe must find stalls.
 .PHONY: freeze freeze-long
 VERIFY_SHORT += freeze

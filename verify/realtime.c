@@ -56,7 +56,7 @@ static void use(struct hwheel *w, uint64_t delay, hwheel_timer_t *timer)
 	MUST(hwheel_timer_mod(w, *timer, delay, 0) == 0);
 }
 
-/* With a clock of its own, or beside one that hardly moves: all delays equal. */
+/* With its own clock, or one that hardly moves: all delays equal. */
 static void storm(struct hwheel *w, uint64_t *now, unsigned n)
 {
 	uint64_t spread = now != NULL ? 1009 * SEC : 1;
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	allocates = argc > 1 && strcmp(argv[1], "-a") == 0;
 	without_blocking(manual, &now);
 
-	/* Beside a tick thread that sleeps for an earlier timer. */
+	/* While a tick thread sleeps for an earlier timer. */
 	MUST(hwheel_create(NULL, &driven) == 0);
 	MUST(hwheel_start(driven) == 0);
 	MUST(hwheel_every(driven, MS, MS, 0, NULL, 0, 0, NULL) == 0);

@@ -192,7 +192,7 @@ static int call_setup(void)
 	return got;
 }
 
-/* What makes and arms a timer has armed it, or made none. */
+/* A call that makes and arms a timer has armed it, or made none. */
 static int takes_back(int got, hwheel_timer_t t)
 {
 	EXPECT(t != 0, got == 0);
@@ -225,7 +225,7 @@ static int call_every(void)
 	return takes_back(got, t);
 }
 
-/* What arms has armed, or changed nothing. */
+/* A call that arms a timer has armed it, or changed nothing. */
 static int disarms(int got)
 {
 	EXPECT(hwheel_timer_pending(the_wheel, idle), got >= 0);
@@ -262,7 +262,7 @@ static int call_mod_earlier(void)
 	EXPECT(got, 1);
 	got = hwheel_timer_mod(the_wheel, armed, 0, HWHEEL_IF_PENDING);
 	EXPECT(hwheel_timer_remaining(the_wheel, armed, &left), 1);
-	/* What is due now is due at the next tick. */
+	/* A timer that is due now is due at the next tick. */
 	EXPECT(left < SEC, got == 1);
 	return got;
 }

@@ -53,10 +53,18 @@ $(foreach s,thread address,$(eval $(call sanitized,$(s))))
 tsan tsan-long asan asan-long:
 	$(Q)$(need-sanitizers) $(record) $(again) $@-run
 
-tsan-run: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/control
+tsan-run: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/control \
+		$(BUILD)/sanitize/several_loops $(BUILD)/several_loops_load
 	$(call say,TSAN,10^6 operations)
 	$(Q)$< -n 1000000
 	$(call must-find,data race,$(word 2,$^) race)
+	$(call say,TSAN,examples/several_loops.c)
+	$(Q)TSAN_OPTIONS=halt_on_error=1 $(BUILD)/several_loops_load $(word 3,$^)
+
+$(BUILD)/sanitize/several_loops: examples/several_loops.c include/hwheel.h \
+		$(call sanitized-lib,thread)
+	$(call say,CLANG,$@)
+	$(clang-thread)
 
 tsan-long-run: tsan-run sanitized-tests-thread
 	$(call say,TSAN,10^8 operations and the Rust tests)

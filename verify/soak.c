@@ -1,8 +1,9 @@
 /*
- * 64 threads on three wheels, for as long as one likes: one wheel has a tick thread,
+ * 64 threads on three wheels, for any time: one wheel has a tick thread,
  * one a descriptor and a wall clock that is set back and forth, one workers. The wheels
- * are made and destroyed, started and stopped while they are used; processes are forked
- * beside. At the end of each life the books balance: every arm has ended once.
+ * are made and destroyed, started and stopped while they are used, and processes are
+ * forked. At the end of each life the books balance: every arm has ended once. All the time
+ * the memory of each wheel is below what its timers and threads need.
  *
  *	soak [seconds]
  */
@@ -10,18 +11,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-#include <hwheel.h>
-
-#define MS UINT64_C(1000000)
+#include "verify.h"
 
 enum {
 	THREADS = 64, WHEELS = 3, USERS = THREADS - 4, OWN = 4, SHARED = 8,
@@ -40,8 +33,8 @@ struct life {
 	struct hwheel *wheel;
 	struct own own[USERS][OWN];
 	hwheel_timer_t shared[SHARED];
-	/* of timers that free themselves, and of keys */
-	atomic_ullong armed, fired, cancelled, drained;
+	/* of timers that free themselves, and of keys; and the most that there were */
+	atomic_ullong armed, fired, cancelled, drained, peak;
 };
 
 static struct life lives[WHEELS];
@@ -62,13 +55,6 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	}
 	return r;
 }
-
-#define MUST(cond) do { \
-	if (!(cond)) { \
-		fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #cond); \
-		abort(); \
-	} \
-} while (0)
 
 static uint64_t now_ms(void)
 {
@@ -172,6 +158,24 @@ static uint64_t sum(atomic_ullong *a)
 	return atomic_load(a);
 }
 
+/* One more that frees itself. What has ended is read first, so the peak is no less. */
+static void opens(struct life *life)
+{
+	uint64_t ended = sum(&life->fired) + sum(&life->cancelled) + sum(&life->drained);
+	unsigned long long open = atomic_fetch_add(&life->armed, 1) + 1 - ended;
+	unsigned long long peak = atomic_load(&life->peak);
+
+	while (peak < open && !atomic_compare_exchange_weak(&life->peak, &peak, open))
+		;
+}
+
+/* A key or a callback may have another timer for a moment. */
+static void check_memory(struct life *life)
+{
+	check_books(life->wheel, sum(&life->peak) + USERS * OWN + SHARED + 2 * THREADS,
+		    THREADS + 8);
+}
+
 /* Nobody uses it any more. */
 static void end(int i)
 {
@@ -243,7 +247,7 @@ static void use_any(struct life *life, unsigned *seed)
 	switch (roll(seed, 8)) {
 	case 0:
 	case 1:
-		atomic_fetch_add(&life->armed, 1);
+		opens(life);
 		MUST(hwheel_once(life->wheel, delay, callback, 0, 0, &t) == 0);
 		if (roll(seed, 2))
 			break;
@@ -253,7 +257,7 @@ static void use_any(struct life *life, unsigned *seed)
 		break;
 	case 2:
 	case 3:
-		atomic_fetch_add(&life->armed, 1);
+		opens(life);
 		r = hwheel_key_set(life->wheel, &(uint64_t){ id }, sizeof(uint64_t), delay, callback, 0, 0);
 		MUST(r == 0 || r == 1);
 		atomic_fetch_add(&life->cancelled, (unsigned)r);
@@ -409,15 +413,20 @@ int main(int argc, char **argv)
 			MUST(pthread_create(&threads[i], NULL,
 					    i < USERS ? user : others[i - USERS],
 					    (void *)i) == 0);
-		while (now_ms() < until && now_ms() < end_ms)
+		while (now_ms() < until && now_ms() < end_ms) {
 			nap_ms(50);
-		/* Whoever hangs is shown by the core of this. */
+			for (int i = 0; i < WHEELS; i++)
+				check_memory(&lives[i]);
+		}
+		/* A core file of this process shows the thread that hangs. */
 		alarm(120);
 		atomic_store(&over, 1);
 		for (int i = 0; i < THREADS; i++)
 			pthread_join(threads[i], NULL);
-		for (int i = 0; i < WHEELS; i++)
+		for (int i = 0; i < WHEELS; i++) {
+			check_memory(&lives[i]);
 			end(i);
+		}
 		alarm(0);
 		if (now_ms() - said > 60000 || now_ms() >= end_ms) {
 			printf("  %s%llu lives of 3 wheels, %llu calls, %llu starts and stops, "

@@ -11,7 +11,7 @@ soak soak-short: $(BUILD)/verify/soak
 	$(Q)$(record) $< $(SOAK)
 
 # Linked with the static library, which finds the program's clock.
-$(BUILD)/verify/soak: verify/soak.c $(STAGE)/.done
+$(BUILD)/verify/soak: verify/soak.c verify/verify.h $(STAGE)/.done
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(CFLAGS) $(WARN) -D_GNU_SOURCE -o $@ $< $(STAGE_STATIC)

@@ -4,11 +4,12 @@
  * Threads pick a timer or a key at random and do something to it, while the
  * tick threads fire; some wheels have workers, each with its way to deal with a
  * full queue. Threads end and are replaced all the time; wheels are made and
- * destroyed beside those under test. In the end each wheel is stopped and
+ * destroyed concurrently with those under test. In the end each wheel is stopped and
  * drained, and
  *
  *     armed = fired + cancelled + superseded + drained,    live = 0.
  *
+ * Meanwhile the books of memory hold, also of wheels whose driver is stopped for good.
  * None is lost: what is drained is not overdue. No key has anything pending:
  * each set of a key has fired, or was deleted, replaced or drained. On the way
  * every callback checks that it is not early; a thread checks of its own timers
@@ -45,14 +46,17 @@
 struct phase {
 	unsigned threads, wheels, timers;
 	uint32_t levels, slots, workers;
+	/* Nobody drives, or the tick thread stays in a callback, until the threads end. */
+	int undriven;
 };
 
 static const struct phase phases[] = {
-	{ 8, 1, 4096, 4, 256, 0 },
-	{ 64, 1, 4096, 1, 512, 0 },
-	{ 256, 1, 4096, 3, 16, 0 },
-	{ 8, 200, 64, 2, 64, 0 },
-	{ 8, 3, 1024, 3, 64, 2 },
+	{ 8, 1, 4096, 4, 256, 0, 0 },
+	{ 64, 1, 4096, 1, 512, 0, 0 },
+	{ 256, 1, 4096, 3, 16, 0, 0 },
+	{ 8, 200, 64, 2, 64, 0, 0 },
+	{ 8, 3, 1024, 3, 64, 2, 0 },
+	{ 16, 2, 1024, 4, 256, 0, 1 },
 };
 
 /* The wheels of a phase take turns, where they have workers. */
@@ -85,7 +89,7 @@ static const uint32_t key_lengths[] = { sizeof(uint64_t), 20, 40 };
 
 struct subject {
 	struct hwheel *wheel;
-	/* What becomes of a callback that finds the queue full is not told. */
+	/* Nothing reports a callback that finds the queue full. */
 	int drops;
 	_Atomic hwheel_timer_t timers[MOST_TIMERS];
 	struct key keys[KEYS];
@@ -97,6 +101,8 @@ static const struct phase *phase;
 static struct tally total;
 static pthread_mutex_t total_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int over;
+/* The tick threads that stay in a callback may go on. */
+static atomic_int released;
 static int with_rests;
 static uint64_t longest_life;
 static _Atomic uint64_t operations_left;
@@ -115,6 +121,14 @@ static void not_early(struct hwheel *w, const struct hwheel_event *event)
 	MUST(hwheel_now(w, &now) == 0);
 	MUST(now >= event->deadline_ns);
 	count(&fired);
+}
+
+/* The driver stays in here. */
+static void stay(struct hwheel *w, const struct hwheel_event *event)
+{
+	not_early(w, event);
+	while (!atomic_load(&released))
+		sleep_ns(MS);
 }
 
 /* One in eight arms itself again, one in eight frees itself. */
@@ -327,7 +341,7 @@ static void hush(struct worker *me)
 	me->tally.synced++;
 }
 
-/* A wheel beside those under test: made, used, destroyed while armed. */
+/* A wheel besides those under test: made, used, destroyed while armed. */
 static void come_and_go(struct worker *me)
 {
 	struct hwheel_options o = { .size = sizeof o, .max_timers = 100 };
@@ -591,17 +605,32 @@ static pthread_t start_one(void)
 	return thread;
 }
 
+/*
+ * A thread makes a timer before it frees the one in whose place it comes. A timer that is
+ * freed stays for as long as its callback waits in the queue.
+ */
+static void check_memory(unsigned wheel)
+{
+	uint64_t timers = phase->timers + 2 * KEYS + 4 * phase->threads;
+
+	if (phase->workers != 0)
+		timers += QUEUE + phase->workers;
+	check_books(subjects[wheel].wheel, timers, phase->threads + phase->workers + 2);
+}
+
 /* Threads that are replaced as they end, until there is nothing left to do. */
 static void crowd(unsigned n, uint64_t until)
 {
 	static pthread_t threads[MOST_THREADS];
 	uint64_t said = clock_ns(), all = atomic_load(&operations_left), left;
+	unsigned looked = 0;
 
 	for (unsigned i = 0; i < n; i++)
 		threads[i] = start_one();
 	while ((left = atomic_load(&operations_left)) != 0 &&
 	       !atomic_load(&over)) {
 		sleep_ns(MS);
+		check_memory(looked++ % phase->wheels);
 		for (unsigned i = 0; i < n; i++)
 			if (pthread_tryjoin_np(threads[i], NULL) == 0)
 				threads[i] = start_one();
@@ -663,9 +692,13 @@ static void finish(struct subject *subject, struct result *r)
 	struct hwheel *w = subject->wheel;
 	struct hwheel_stats s = { .size = sizeof s };
 	struct hwheel_event events[64];
-	uint64_t caught_up = catch_up(w);
+	uint64_t caught_up;
 	int got;
 
+	check_memory((unsigned)(subject - subjects));
+	got = hwheel_start(w);
+	MUST(got == 0 || got == -EBUSY);
+	caught_up = catch_up(w);
 	MUST(hwheel_stop(w) == 0);
 	do {
 		got = hwheel_drain(w, events, COUNT(events));
@@ -712,7 +745,15 @@ static void begin_with(struct subject *subject, uint32_t overload)
 		subject->keys[i].len = key_lengths[i % COUNT(key_lengths)];
 	}
 	MUST(hwheel_create(&o, &subject->wheel) == 0);
+	if (phase->undriven && subject == subjects)
+		return;
 	MUST(hwheel_start(subject->wheel) == 0);
+	if (!phase->undriven)
+		return;
+	MUST(hwheel_once(subject->wheel, 0, stay, 0, 0, NULL) == 0);
+	total.armed++;
+	while (atomic_load(&fired.n) == 0)
+		sleep_ns(MS);
 }
 
 static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations)
@@ -723,6 +764,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	phase = p;
 	memset(&total, 0, sizeof total);
 	atomic_store(&over, 0);
+	atomic_store(&released, 0);
 	longest_life = operations / (LIVES * p->threads);
 	if (longest_life > LIFE)
 		longest_life = LIFE;
@@ -734,6 +776,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	for (unsigned i = 0; i < p->wheels; i++)
 		begin_with(&subjects[i], overloads[i % COUNT(overloads)]);
 	crowd(p->threads, begin + seconds * SEC);
+	atomic_store(&released, 1);
 	for (unsigned i = 0; i < p->wheels; i++)
 		finish(&subjects[i], &r);
 
@@ -741,7 +784,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	superseded_all = total.superseded + atomic_load(&superseded_inside.n);
 	cancelled_all = total.cancelled + atomic_load(&cancelled_inside.n);
 	printf("%3u threads (%" PRIu64 " in all), %3u wheels (and %" PRIu64
-	       " beside), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
+	       " besides), %" PRIu32 " levels of %" PRIu32 ", %" PRIu32
 	       " workers:\n"
 	       "  operations %" PRIu64 " in %.1f s, batches %" PRIu64
 	       ", keys set %" PRIu64 ",\n"

@@ -68,4 +68,24 @@ static inline void bump(_Atomic uint64_t *word, uint64_t by)
 	atomic_store_explicit(word, n + by, memory_order_relaxed);
 }
 
+/*
+ * The books of memory, for the number of timers that were live at the same time and of
+ * threads that used the wheel at the same time. They do not depend on what the calls were,
+ * nor on whether a thread drives. A thread has up to two runs of 64 records at hand, and
+ * three chunks of notes that are not full. A timer has at most one entry, and one note of
+ * each thread.
+ */
+static inline void check_books(const struct hwheel *w, uint64_t timers, uint64_t threads)
+{
+	const uint64_t record = 32, run = 64, notes = 63, chunk = 256;
+	struct hwheel_stats s = { .size = sizeof s };
+	uint64_t records;
+
+	MUST(hwheel_get_stats(w, &s) == 0);
+	records = s.slab_bytes / record;
+	MUST(records <= timers + 2 * run * (threads + 1));
+	MUST(s.entries <= records);
+	MUST(s.note_bytes <= chunk * (records * threads / notes + 3 * threads + 1));
+}
+
 #endif

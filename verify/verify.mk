@@ -11,7 +11,7 @@
 #
 # A part whose tool is missing says in one line how to install it. That is a
 # skip here and a failure where VERIFY_STRICT=1, as in continuous integration.
-.PHONY: verify verify-short verification-table check-figures
+.PHONY: verify verify-short check-figures
 verify:
 	$(call verify-each,$(VERIFY_LONG))
 verify-short:
@@ -26,13 +26,8 @@ verify-each = $(Q)n=0; bad=; for target in $(1); do \
 	done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
 
 # $(record) COMMAND: for the part of a recipe that measures. It runs the command, and
-# keeps its figures in verify/figures and docs/VERIFICATION_FIGURES.md.
+# keeps its figures in docs/VERIFICATION_FIGURES.md.
 record = verify/figures.py record $@
-
-# The document alone, from the figures that are there: after a merge of both.
-verification-table:
-	$(call say,TABLE,docs/VERIFICATION_FIGURES.md)
-	$(Q)verify/figures.py table
 
 CHECK_PARTS += check-figures
 check-figures:

@@ -1,4 +1,4 @@
-/* How many calls of hwheel_advance() are refused beside a thread that asks for the next
+/* How many calls of hwheel_advance() are refused while a thread asks for the next
  * expiry, and what either costs. */
 #include <stdatomic.h>
 #include "figure.h"
@@ -44,7 +44,7 @@ int main(void)
 	spent = seconds() - begin;
 	atomic_store(&over, 1);
 	pthread_join(thread, NULL);
-	printf("query: %ld of %d advances refused, %.0f ns each, beside %ld queries\n",
+	printf("query: %ld of %d advances refused, %.0f ns each, during %ld queries\n",
 	       refused, TICKS, spent / TICKS * 1e9, atomic_load(&asked));
 	return hwheel_destroy(w) != 0;
 }

@@ -45,7 +45,7 @@ static void serve(int timeout_ms);
  *	deadline_end(c)		cancel it; idle_refresh() follows
  *	timers_woken()		the loop has read the clock
  *	timers_ready(c)		a descriptor that TIMERS has put into epoll is readable
- *	loop()			call serve() for ever
+ *	loop()			call serve() without end
  */
 static struct timers *timers_of(struct connection *c);
 #include TIMERS

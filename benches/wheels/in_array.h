@@ -1,4 +1,4 @@
-/* Timers that lie in an array, without anything beside it. After struct timer. */
+/* Timers that lie in an array, without anything next to it. After struct timer. */
 #ifndef IN_ARRAY_H
 #define IN_ARRAY_H
 

@@ -1,5 +1,5 @@
 /*
- * What must not compile: test.sh builds this with -DREFUSED=0, which is in
+ * What must not compile: binding.sh builds this with -DREFUSED=0, which is in
  * order, and then with each number that is not.
  */
 #include <functional>

@@ -1,4 +1,4 @@
-/* What a callable may be: all that fits the cookie, called as it was given. */
+/* A callable is anything that fits into the cookie. It is called as it was given. */
 #include "check.hpp"
 #include <functional>
 

@@ -13,7 +13,7 @@ using namespace std::chrono;
 static_assert(Time().ns() == 0, "zero");
 static_assert(Time(nanoseconds(1)).ns() == 1, "nanoseconds");
 static_assert(Time(hours(1)).ns() == 3600000000000, "hours");
-/* What the library refuses. */
+/* A number that the library refuses. */
 static const std::uint64_t negative = UINT64_C(1) << 63;
 static_assert(Time(nanoseconds(-1)).ns() == negative, "negative");
 static_assert(Time(nanoseconds::min()).ns() == negative, "most negative");

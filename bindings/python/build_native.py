@@ -17,7 +17,7 @@ from cffi import FFI
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "library"
 
-# What the static library wants of the system, as hwheel.pc says for it.
+# The libraries of the system that the static library needs, as in hwheel.pc.
 SYSTEM = ["util", "rt", "pthread", "m", "dl"]
 
 

@@ -1,6 +1,6 @@
 /*
- * A libevent base drives the wheel through its descriptor, beside timers of
- * its own: one event stands for all timers of the wheel.
+ * A libevent base drives the wheel through its descriptor, together with its own
+ * timers: one event stands for all timers of the wheel.
  */
 #define _DEFAULT_SOURCE
 #include "compare.h"
@@ -21,7 +21,7 @@ static void own_timer(evutil_socket_t fd, short what, void *arg)
 static void wheel_readable(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd, (void)what, (void)arg;
-	if (compare_poll(&comparison, wheel))
+	if (compare_poll(&comparison, wheel, NULL))
 		event_base_loopbreak(base);
 }
 

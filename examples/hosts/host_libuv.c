@@ -1,6 +1,6 @@
 /*
- * A libuv loop drives the wheel through its descriptor, beside timers of its
- * own: one uv_poll_t stands for all timers of the wheel.
+ * A libuv loop drives the wheel through its descriptor, together with its own
+ * timers: one uv_poll_t stands for all timers of the wheel.
  */
 #define _DEFAULT_SOURCE
 #include "compare.h"
@@ -20,7 +20,7 @@ static void own_timer(uv_timer_t *timer)
 static void wheel_readable(uv_poll_t *poll, int status, int events)
 {
 	(void)events;
-	if (status < 0 || compare_poll(&comparison, wheel))
+	if (status < 0 || compare_poll(&comparison, wheel, NULL))
 		uv_stop(poll->loop);
 }
 

@@ -47,7 +47,8 @@ fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     let output = tempfile::tempfile()?;
     let child = Command::new("/bin/sh")
         .args(["-c", &run.target])
-        // What a command prints may be stored as its error.
+        // The output of a command may be stored as the error of its job, so a command that
+        // prints its environment must not find a password there.
         .env_remove("DATABASE_URL")
         .env_remove("PGPASSWORD")
         .env("HWHEEL_KEY", &run.key)

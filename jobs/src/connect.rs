@@ -535,7 +535,7 @@ pub fn system_authorities() -> Result<Vec<CertificateDer<'static>>, String> {
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// None: any certificate will do.
+    /// `None` accepts any certificate.
     authorities: Option<Arc<WebPkiServerVerifier>>,
     trusted: Vec<CertificateDer<'static>>,
     has_name: bool,

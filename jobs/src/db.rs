@@ -305,9 +305,9 @@ impl Backoff {
 pub struct Session {
     pub client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// What `statement_timeout` is.
+    /// The current value of `statement_timeout`.
     limit: Option<Duration>,
-    /// What SILENT was before the connection was made.
+    /// The value of SILENT before this connection was made.
     silent: u64,
 }
 

@@ -241,7 +241,8 @@ impl Held {
     // Jobs that are due.
 
     /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
-    /// the same time limit. The queues are for `finished`. None: the node closes.
+    /// the same time limit. The queues are for `finished`. Returns `None` if the
+    /// node closes.
     pub fn take_sql(&self, at_most: usize) -> Option<(Vec<Job>, Vec<Arc<str>>)> {
         let mut state = self.lock();
         loop {
@@ -283,7 +284,7 @@ impl Held {
     }
 
     /// Waits for other jobs, and takes those that have ended and up to `free` of those
-    /// that are due. None: the node closes, and none is `running`.
+    /// that are due. Returns `None` if the node closes and no job is `running`.
     pub fn take_outside(&self, free: usize, running: usize) -> Option<(Vec<Ended>, Vec<Job>)> {
         let mut state = self.lock();
         loop {

@@ -98,7 +98,7 @@ pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)
     end(held, link, ended, &[], false);
 }
 
-/// Ends attempts, some of which were told how long the next one has to wait.
+/// Ends attempts, some of them with the time that the next attempt has to wait.
 pub fn settle_after(
     held: &Held,
     link: &mut Link,
@@ -236,8 +236,8 @@ fn in_one_line(error: &str) -> String {
     error.replace(char::is_control, " ")
 }
 
-/// Asks again after errors of the connection and of the server. None: the node closes,
-/// or the statement is wrong.
+/// Asks again after errors of the connection and of the server. Returns `None` if the node
+/// closes, or if the statement is wrong.
 pub fn until_answered(
     held: &Held,
     link: &mut Link,

@@ -305,7 +305,7 @@ fn a_job_that_crashes_the_server_is_dead_in_the_end() {
     db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'good'");
 }
 
-/// What a job takes down may be its node too. Then another node must suspect it.
+/// A job may end its own node. Then another node must suspect the job.
 #[test]
 fn a_job_that_takes_its_nodes_down_is_dead_in_the_end() {
     let db = database();
@@ -348,7 +348,7 @@ fn a_limit_that_a_job_exceeds_is_its_own_error() {
     db.wait("SELECT count(*) = 11 FROM hwheel.all_jobs WHERE state = 'dead' AND attempts = 2 AND last_error <> ''");
 }
 
-/// Passes connections on to the server. Those that are open when it is told to forget
+/// Passes connections on to the server. Those that are open when it must forget
 /// them stay open, and pass nothing any more.
 struct Proxy {
     port: u16,

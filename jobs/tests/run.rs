@@ -468,7 +468,7 @@ fn a_paused_job_runs_when_it_is_resumed() {
     db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE key IN ('claimed', 'tick') AND state = 'claimed'");
     db.wait("SELECT state = 'running' FROM hwheel.all_jobs WHERE key = 'running'");
     assert!(db.is("SELECT bool_and(hwheel.pause(key)) FROM hwheel.job"));
-    // What has started ends, and counts.
+    // A run that has started ends, and counts.
     db.wait(
         "SELECT state = 'waiting' AND runs = 1 AND attempts = 0 AND due = 'infinity'
         AND isfinite(paused_due) FROM hwheel.all_jobs WHERE key = 'running'",
@@ -803,11 +803,11 @@ fn a_slow_function_delays_no_cancel_and_no_other_job() {
         ));
         assert!(late < 1.5, "{late}");
     }
-    // What ran twice was rolled back once.
+    // A job that ran twice was rolled back once.
     assert!(db.is("SELECT count(*) = count(DISTINCT key) FROM run"));
 }
 
-/// Whatever zone can be scheduled, a node knows or is known not to know.
+/// A node knows each zone that can be scheduled, or says that it does not know it.
 #[test]
 fn no_zone_is_accepted_that_a_node_does_not_know() {
     let db = database();

@@ -447,7 +447,7 @@ fn an_upgrade_beside_a_backup_waits_and_makes_nobody_wait_for_it() {
     assert!(worst < Duration::from_secs(1), "{worst:?}");
     assert!(db.is("SELECT count(*) = 30 AND bool_and(NOT alone) FROM hwheel.all_jobs"));
 
-    // What needs no migration needs no lock on the tables.
+    // A database that needs no migration needs no lock on the tables.
     backup
         .batch_execute("BEGIN; LOCK TABLE hwheel.job IN ACCESS SHARE MODE")
         .unwrap();

@@ -32,7 +32,7 @@ pub struct Expired<T> {
     pub key: DelayKey,
     /// Its time.
     pub deadline: Time,
-    /// What was inserted.
+    /// The value that was inserted.
     pub value: T,
 }
 
@@ -153,7 +153,7 @@ impl<T> DelayQueue<T> {
         let item = self.items.remove(&key.0)?;
         cancel(&self.wheel, item.armed);
         if self.items.is_empty() {
-            // Whoever waits for the next one learns that there is none.
+            // A task that waits for the next one learns that there is none.
             self.ended.waker.wake();
         }
         Some(expired(key.0, item))
@@ -261,6 +261,7 @@ impl<T> DelayQueue<T> {
 
     /// Arms a timer for an item. A time that has passed needs none.
     fn arm(&mut self, key: u64, due: u64) -> Result<(u64, Option<(Timer, u64)>), Error> {
+        self.tidy()?;
         let turn = self.number();
         let host = self.wheel.host();
         if self.wheel.has_passed(due) {
@@ -284,6 +285,20 @@ impl<T> DelayQueue<T> {
                 Err(e.into())
             }
         }
+    }
+
+    /// Drops what is left of earlier times, so that memory follows the number of items even if
+    /// nobody polls. Each call that adds to it pays for the room of one.
+    fn tidy(&mut self) -> Result<(), Error> {
+        if self.ended.has_any() {
+            self.take_notes()?;
+        }
+        if self.ready.len() > 2 * self.items.len() + 32 {
+            let items = &self.items;
+            self.ready
+                .retain(|(key, turn)| items.get(key).is_some_and(|item| item.turn == *turn));
+        }
+        Ok(())
     }
 
     fn take_notes(&mut self) -> Result<(), Error> {

@@ -379,6 +379,13 @@ impl Wheel {
         Ok(self.host().wheel.is_pending(self.handle(timer))?)
     }
 
+    /// Fetches a timer's memory ahead of a call on it. A server calls this when it learns
+    /// which connection has sent something, before it reads the data.
+    #[inline]
+    pub fn prefetch(&self, timer: Timer) {
+        self.host().wheel.prefetch(self.handle(timer));
+    }
+
     /// The time at which a timer is due, if it is pending.
     pub fn deadline(&self, timer: Timer) -> Result<Option<Time>, Error> {
         let due = self.host().wheel.due(self.handle(timer))?;
@@ -625,7 +632,7 @@ impl Drop for Wheel {
                 // If the system starts no thread, the wheel is never freed.
                 _ = std::thread::Builder::new().spawn(end);
             }
-            // The handler runs, in a child that it has forked, or for ever: it waits for a
+            // The handler runs, in a child that it has forked, or does not return: it waits for a
             // thread that stops the wheel.
             _ => {}
         }

@@ -34,13 +34,19 @@ pub struct hwheel_run {
 ///
 /// An arm calls it if its timer is due before the time that the last
 /// hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
-/// thread that arms the timer calls it, outside of every lock of the wheel, and
-/// at most once until the next hwheel_poll() or hwheel_advance(). So a loop that
-/// was woken calls one of the two before it sleeps again. Two threads that arm
-/// timers concurrently may both call the function.
+/// end of a callback on a worker calls it if the timer has become due again. The
+/// calling thread holds no lock of the wheel. One call serves all arms until the
+/// next hwheel_poll() or hwheel_advance(), so a loop that was woken calls one of
+/// the two before it sleeps again. Threads that arm timers concurrently may each
+/// call the function.
 ///
-/// It must not block, and no exception may leave it. It may call the functions
-/// that a callback may call.
+/// A call may come when the loop does not sleep, also while it drives the wheel.
+/// The loop must not lose it: the next sleep then ends at once. A loop that
+/// drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
+/// when the clock is set, because no function announces that.
+///
+/// The function must not block, and no exception may leave it. It may call the
+/// functions that a callback may call.
 pub type hwheel_wake_fn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, wake_arg: *mut c_void)>;
 
@@ -96,8 +102,14 @@ unsafe fn drive(
 }
 
 /// hwheel_advance() - Drive a wheel with a manual clock.
+/// @wheel: the wheel.
 /// @now_ns: the current time, below 2^63. A time before the last one leaves the
 ///   clock where it is, so 0 fires due timers without moving the clock.
+/// @events: receives events; may be NULL if @max is 0.
+/// @max: number of events that @events has room for. With 0, all due timers
+///   fire, within the bounds of @run. The event of a timer without a callback is
+///   then discarded, and hwheel_stats.unclaimed counts it.
+/// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due at @now_ns, in the order of their ticks. Calls
 /// their callbacks, and writes an event for each timer without one. Stops when
@@ -112,6 +124,7 @@ unsafe fn drive(
 /// * -E2BIG - @run has members that this version does not know, or its @size is
 ///   above 4096.
 /// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
 /// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
@@ -135,6 +148,12 @@ pub unsafe extern "C" fn hwheel_advance(
 }
 
 /// hwheel_poll() - Drive a wheel with a system clock.
+/// @wheel: the wheel.
+/// @events: receives events; may be NULL if @max is 0.
+/// @max: number of events that @events has room for. With 0, all due timers
+///   fire, within the bounds of @run. The event of a timer without a callback is
+///   then discarded, and hwheel_stats.unclaimed counts it.
+/// @run: bounds for this call; NULL for none.
 ///
 /// Fires every timer that is due on the wheel's clock, as hwheel_advance() does.
 /// Then it sets the descriptor of hwheel_fd() for the next timer. If due timers
@@ -149,6 +168,7 @@ pub unsafe extern "C" fn hwheel_advance(
 ///   above 4096.
 /// * -EBUSY - another thread drives, the tick thread is started, or the caller
 ///   is a callback of the wheel.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
 /// at a time. Runs callbacks on the caller's stack, unless the wheel has workers
@@ -165,6 +185,7 @@ pub unsafe extern "C" fn hwheel_poll(
 }
 
 /// hwheel_fd() - Get a descriptor that becomes readable when a timer is due.
+/// @wheel: the wheel.
 ///
 /// For poll(), epoll, select() or an event loop: when it is readable, call
 /// hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
@@ -172,14 +193,17 @@ pub unsafe extern "C" fn hwheel_poll(
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
 /// too: an hwheel_poll() that leaves due timers makes a new edge, even if
-/// another thread got -EBUSY meanwhile. If several threads wait for the
-/// descriptor, use EPOLLONESHOT to avoid the error: the thread that wakes up
-/// calls hwheel_poll(), then re-arms the descriptor.
+/// another thread got -EBUSY meanwhile. If several threads wait in one epoll
+/// instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
+/// hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
+/// instance, give each its own wheel.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.
-/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+///   hwheel_options.wake.
 /// * -EMFILE, -ENFILE, -ENOMEM - the system has no descriptor left.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks.
 #[no_mangle]
@@ -189,6 +213,7 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 }
 
 /// hwheel_start() - Start the tick thread.
+/// @wheel: the wheel.
 ///
 /// The tick thread drives the wheel: it sleeps until a timer is due, and runs
 /// the callbacks unless workers or an executor do. The event of a timer without
@@ -201,7 +226,8 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 ///
 /// Return:
 /// * 0 - the tick thread drives the wheel.
-/// * -EINVAL - @wheel is NULL or its clock is manual.
+/// * -EINVAL - @wheel is NULL, its clock is manual, or it has a function
+///   hwheel_options.wake.
 /// * -EBUSY - the tick thread is started already, or another thread drives.
 /// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
 ///   left; hwheel_poll() still works.
@@ -216,6 +242,7 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 }
 
 /// hwheel_stop() - Stop the tick thread.
+/// @wheel: the wheel.
 ///
 /// When this call returns, no callback is running, and none starts until a
 /// thread drives the wheel again. An hwheel_poll(), hwheel_advance() or
@@ -233,9 +260,11 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// Return:
 /// * 0 - no thread drives the wheel, unless a callback that ran in this call has
 ///   started it again.
+/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that one of them waits for; nothing has changed.
+///   callback that another callback waits for; nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel. Blocks until every
 /// running callback has returned and no other thread drives, so the caller must
@@ -256,6 +285,7 @@ pub extern "C" fn hwheel_stop(wheel: Wheel<'_>) -> c_int {
 /// * 1 - one callback has run.
 /// * 0 - no callback was waiting.
 /// * -EINVAL - @wheel is NULL, or has neither workers nor an executor.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Runs the callback on the caller's
 /// stack.
@@ -265,6 +295,7 @@ pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
 }
 
 /// hwheel_drain() - Shut the wheel down and get every pending timer back.
+/// @wheel: the wheel.
 /// @events: receives the timers, in no particular order, with
 ///   HWHEEL_EVENT_DRAINED.
 /// @max: number of events that @events has room for, at least 1.
@@ -281,6 +312,7 @@ pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
 /// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
 /// * -EBUSY - the tick thread is started, or another thread drives.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
 /// at a time. Visits every timer once. Briefly takes the lock of each key.

@@ -19,16 +19,24 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
 }
 
 /// hwheel_key_set() - Give a key a timer that fires once.
+/// @wheel: the wheel.
 /// @key: any bytes, for example those of a number; the wheel copies them.
+/// @key_len: number of bytes, 1 to 255.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The new timer replaces a pending timer of the same key, which then does not
 /// fire. With the same @fn this call moves the timer and needs no memory. With
 /// another @fn both timers count as live until this call returns.
 ///
 /// A keyed timer has no handle: @timer of its event is 0. Its key is free before
-/// the callback starts, so the callback can set the key again. If the old timer
-/// comes due during this call, it is either replaced, or it fires and the key
-/// gets a new timer.
+/// the callback starts, so the callback can set the key again. With workers, two
+/// callbacks of one key may then run concurrently. If the old timer comes due
+/// during this call, it is either replaced, or it fires and the key gets a new
+/// timer.
 ///
 /// Return:
 /// * 1 - a pending timer of this key was replaced.
@@ -64,6 +72,12 @@ pub unsafe extern "C" fn hwheel_key_set(
 }
 
 /// hwheel_key_mod() - Move the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never.
+/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The timer keeps its callback and its cookie.
 ///
@@ -92,11 +106,15 @@ pub unsafe extern "C" fn hwheel_key_mod(
 }
 
 /// hwheel_key_delete() - Cancel the pending timer of a key.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
 ///
 /// Return:
 /// * 1 - the timer was pending and will not fire; timer and key are gone.
 /// * 0 - the key has no pending timer: none was set, or it has fired.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.
 /// Calls the allocator only to free the memory of a key of more than 30 bytes,
@@ -113,11 +131,15 @@ pub unsafe extern "C" fn hwheel_key_delete(
 }
 
 /// hwheel_key_pending() - Test whether a key has a pending timer.
+/// @wheel: the wheel.
+/// @key: the key, as in hwheel_key_set().
+/// @key_len: number of bytes, 1 to 255.
 ///
 /// Return:
 /// * 1 - the key has a pending timer.
 /// * 0 - the key has none.
 /// * -EINVAL - @wheel or @key is NULL, or @key_len is 0 or above 255.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Briefly takes the lock of the key.
 /// Calls no allocator.

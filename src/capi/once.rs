@@ -37,9 +37,13 @@ pub(super) fn make(
 }
 
 /// hwheel_once() - Make a timer that fires once.
+/// @wheel: the wheel.
 /// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
 ///   clock. HWHEEL_NEVER is never. A time that has passed means the next tick
 ///   that the wheel reaches.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
+/// @flags: 0 or HWHEEL_ABS.
 /// @timer: receives the handle, for example to cancel the timer; may be NULL.
 ///
 /// The timer frees itself after it has fired. The handle in an event is already
@@ -55,6 +59,8 @@ pub(super) fn make(
 /// * -ENOMEM - no memory.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_once(
@@ -72,6 +78,7 @@ pub extern "C" fn hwheel_once(
 }
 
 /// hwheel_every() - Make a timer that fires periodically.
+/// @wheel: the wheel.
 /// @first_ns: delay until the first time in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @period_ns: nanoseconds from each deadline to the next, at least 1.
@@ -83,6 +90,8 @@ pub extern "C" fn hwheel_once(
 ///   wake-up with other timers; 0 for none. Slack below a tick has no effect.
 ///   Slack is limited to one period, and to 2^47 ns (39 hours). With a period of
 ///   HWHEEL_NEVER only the second limit applies.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
 /// @flags: HWHEEL_ABS, and at most one of HWHEEL_MISSED_*; may be 0.
 /// @timer: receives the handle; may be NULL.
 ///
@@ -95,8 +104,8 @@ pub extern "C" fn hwheel_once(
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
 /// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
 /// of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
-/// begins at that tick instead. With HWHEEL_MISSED_DELAY the last but one of
-/// their times decides.
+/// begins at that tick instead. With HWHEEL_MISSED_DELAY the time before the
+/// last one decides.
 ///
 /// A timer whose callback takes longer than its period runs again at once, one
 /// time, and reports the rest as missed.
@@ -115,6 +124,8 @@ pub extern "C" fn hwheel_once(
 /// * -ENOMEM - no memory.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 #[allow(clippy::too_many_arguments)]

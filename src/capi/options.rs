@@ -56,11 +56,11 @@ pub const HWHEEL_OVERLOAD_DROP: u32 = 1;
 ///   @workers.
 /// @executor_arg: the second argument of @executor. Without @executor it is
 ///   NULL; any other value is -EINVAL.
-///
 /// @wake: the function that wakes the loop which drives the wheel, or NULL. It
 ///   serves loops that sleep in their own call instead of watching a
-///   descriptor. hwheel_poll() or hwheel_advance() then announces the next call
-///   in hwheel_run.next_ns, and the library makes no system call for timers.
+///   descriptor, with any clock. hwheel_poll() or hwheel_advance() announces the
+///   next call in hwheel_run.next_ns, and the library makes no system call for
+///   timers.
 ///   hwheel_start() and hwheel_fd() return -EINVAL for such a wheel. A forked
 ///   child never calls @wake, and neither does hwheel_destroy().
 /// @wake_arg: the second argument of @wake. Without @wake it is NULL; any other
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn hwheel_create(
 /// Return:
 /// * 0 - the wheel is gone.
 /// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that one of them waits for; nothing has changed.
+///   callback that another callback waits for; nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run

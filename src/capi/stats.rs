@@ -8,6 +8,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
 /// hwheel_now() - Get the time on the wheel's clock.
+/// @wheel: the wheel.
 /// @now_ns: receives the time in nanoseconds.
 ///
 /// If the system clock steps back, the wheel's time does not go below the last
@@ -17,6 +18,7 @@ use std::mem::MaybeUninit;
 /// Return:
 /// * 0 - @now_ns is set.
 /// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -33,6 +35,7 @@ pub extern "C" fn hwheel_now(
 }
 
 /// hwheel_next_expiry() - Get the time at which to drive the wheel next.
+/// @wheel: the wheel.
 /// @time_ns: receives the time in nanoseconds on the wheel's clock.
 ///
 /// The time is never later than the next timer. It may be earlier: after a
@@ -47,6 +50,7 @@ pub extern "C" fn hwheel_now(
 /// * 0 - no timer is pending, or none of them ever fires; @time_ns is not
 ///   written.
 /// * -EINVAL - an argument is NULL.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks, and never disturbs a
 /// thread that drives.
@@ -64,6 +68,7 @@ pub extern "C" fn hwheel_next_expiry(
 }
 
 /// hwheel_list() - Walk over the pending timers.
+/// @wheel: the wheel.
 /// @cursor: where the walk continues. The caller sets it to 0 before the first
 ///   call; each call moves it on.
 /// @events: receives the timers, in no particular order, with
@@ -83,6 +88,7 @@ pub extern "C" fn hwheel_next_expiry(
 /// * n - the number of timers written. Fewer than @max means that the walk is
 ///   over.
 /// * -EINVAL - an argument is NULL, or @max is 0 or above 2147483647.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Lock-free for timers without a key;
 /// takes the lock of each key that it lists. A walk visits every timer once. It
@@ -109,6 +115,7 @@ pub unsafe extern "C" fn hwheel_list(
 }
 
 /// hwheel_get_stats() - Get the counts of a wheel.
+/// @wheel: the wheel.
 /// @stats: receives the counts. Its @size says how much of it to write.
 ///
 /// The library sets members that this version does not know to 0.
@@ -117,6 +124,7 @@ pub unsafe extern "C" fn hwheel_list(
 /// * 0 - @stats is set.
 /// * -EINVAL - an argument is NULL, or @size is below 8.
 /// * -E2BIG - @size is above 4096.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Never blocks. Sums the counts of all
 /// threads, which takes nanoseconds for each thread and each queued callback,

@@ -15,6 +15,9 @@ pub const HWHEEL_REDUCE: u32 = 1 << 1;
 pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
 
 /// hwheel_timer_setup() - Make a timer that can be armed again and again.
+/// @wheel: the wheel.
+/// @fn: the callback; NULL for an event.
+/// @cookie: any value; the callback or the event receives it.
 /// @timer: receives the handle.
 ///
 /// The timer is not pending. It exists until hwheel_timer_free().
@@ -26,6 +29,8 @@ pub const HWHEEL_IF_PENDING: u32 = 1 << 2;
 /// * -ENOMEM - no memory.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 #[must_use]
 pub extern "C" fn hwheel_timer_setup(
@@ -60,6 +65,10 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 }
 
 /// hwheel_timer_mod() - Arm a timer, or move it if it is pending.
+/// @wheel: the wheel.
+/// @timer: the timer.
+/// @time_ns: delay in nanoseconds, or with HWHEEL_ABS a point on the wheel's
+///   clock. HWHEEL_NEVER is never.
 /// @flags: HWHEEL_ABS, and at most one of HWHEEL_REDUCE and HWHEEL_IF_PENDING;
 ///   may be 0.
 ///
@@ -80,6 +89,7 @@ fn arm(host: &Host, timer: hwheel_timer_t, time_ns: u64, flags: u32) -> i32 {
 /// * -EINVAL - @wheel is NULL, a flag is unknown, HWHEEL_REDUCE and
 ///   HWHEEL_IF_PENDING are combined, or @time_ns is 2^63 or above and not
 ///   HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
@@ -106,10 +116,13 @@ pub extern "C" fn hwheel_timer_mod(
 }
 
 /// hwheel_timer_mod_range() - Arm or move a timer to any time in a range.
+/// @wheel: the wheel.
+/// @timer: the timer.
 /// @time_ns: the earliest time: a delay in nanoseconds, or with HWHEEL_ABS a
 ///   point on the wheel's clock. HWHEEL_NEVER is never.
 /// @slack_ns: length of the range in nanoseconds. Slack below a tick has no
 ///   effect.
+/// @flags: 0 or HWHEEL_ABS.
 ///
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
@@ -122,10 +135,13 @@ pub extern "C" fn hwheel_timer_mod(
 /// * 0 - the timer was not pending; it is now.
 /// * -EINVAL - @wheel is NULL, a flag is unknown, or a time is 2^63 or above and
 ///   not HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
 /// * -ENOMEM - no memory; nothing has changed.
 /// * -EUSERS - 32767 other threads of the process use timers.
 /// * -ESHUTDOWN - the timer was shut down, the wheel was drained, or this is a
 ///   forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_mod_range(
     wheel: Wheel<'_>,
@@ -140,6 +156,8 @@ pub extern "C" fn hwheel_timer_mod_range(
 }
 
 /// hwheel_timer_set_period() - Make a timer periodic, or change its period.
+/// @wheel: the wheel.
+/// @timer: the timer.
 /// @period_ns: the period in nanoseconds; 0 or HWHEEL_NEVER for none. A period
 ///   of 2^47 ns (39 hours) or more is rounded up to a multiple of 65536 ns.
 ///
@@ -155,7 +173,10 @@ pub extern "C" fn hwheel_timer_mod_range(
 /// * 0 - the period is set.
 /// * -EINVAL - @wheel is NULL, or @period_ns is 2^63 or above and not
 ///   HWHEEL_NEVER.
+/// * -ESTALE - the timer no longer exists.
 /// * -ESHUTDOWN - the timer was shut down, or this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_set_period(
     wheel: Wheel<'_>,
@@ -166,6 +187,8 @@ pub extern "C" fn hwheel_timer_set_period(
 }
 
 /// hwheel_timer_delete() - Cancel a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// A timer of hwheel_timer_setup() can be armed again. A timer of hwheel_once()
 /// or hwheel_every() is freed. A callback that is running or queued is not
@@ -183,16 +206,25 @@ pub extern "C" fn hwheel_timer_set_period(
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending: it was not armed, or it has fired. Its
 ///   callback may be running, or may be queued and run later.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
     with(wheel, |h| Ok(h.delete(timer)))
 }
 
 /// hwheel_timer_delete_sync() - Cancel a timer and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// When this call returns 1 or 0, the callback is not running on any thread. It
 /// does not start again, unless a thread arms the timer again. A queued callback
-/// is taken out of the queue and does not run. This call runs no callback.
+/// is taken out of the queue and does not run. This call runs no callback. The
+/// timer may be armed again while this call waits. The call then ends each of
+/// these arms, and returns 1 once for all of them.
 ///
 /// Callbacks may wait for each other's timers as long as they form no cycle. The
 /// call that would close a cycle fails, even across wheels.
@@ -201,10 +233,12 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// * 1 - the timer was pending, its callback had armed it again, or the callback
 ///   was taken out of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback that this
 ///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
@@ -214,6 +248,8 @@ pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer
 }
 
 /// hwheel_timer_shutdown() - Cancel a timer for good.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// Like hwheel_timer_delete(), but the timer cannot be armed again. A timer of
 /// hwheel_timer_setup() exists until hwheel_timer_free(), and an attempt to arm
@@ -223,12 +259,19 @@ pub extern "C" fn hwheel_timer_delete_sync(wheel: Wheel<'_>, timer: hwheel_timer
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t) -> c_int {
     with(wheel, |h| Ok(h.wheel.cancel(h, timer, true)?))
 }
 
 /// hwheel_timer_shutdown_sync() - Shut a timer down and wait for its callback.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// Like hwheel_timer_shutdown(). When this call returns 1 or 0, the callback is
 /// not running on any thread and never starts again.
@@ -237,10 +280,12 @@ pub extern "C" fn hwheel_timer_shutdown(wheel: Wheel<'_>, timer: hwheel_timer_t)
 /// * 1 - the timer was pending and will not fire, or its callback was taken out
 ///   of the queue, even if the timer no longer exists.
 /// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
 /// * -EDEADLK - the caller is this timer's callback, or a callback that this
 ///   timer's callback waits for; nothing has changed.
 /// * -ESTALE - the timer no longer exists, and its callback is not running on
 ///   another thread. A callback that has freed its own timer gets this, too.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the callback of another timer. Blocks while the
 /// callback runs, so the caller must not hold a lock that the callback takes.
@@ -250,6 +295,8 @@ pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_tim
 }
 
 /// hwheel_timer_free() - Cancel and free a timer.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// The handle is stale from now on. A callback that is running or queued is not
 /// stopped; to wait for it, call hwheel_timer_shutdown_sync() first.
@@ -257,6 +304,9 @@ pub extern "C" fn hwheel_timer_shutdown_sync(wheel: Wheel<'_>, timer: hwheel_tim
 /// Return:
 /// * 1 - the timer was pending and will not fire.
 /// * 0 - the timer was not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in the timer's own callback. Lock-free; calls no
 /// allocator.
@@ -266,10 +316,15 @@ pub extern "C" fn hwheel_timer_free(wheel: Wheel<'_>, timer: hwheel_timer_t) -> 
 }
 
 /// hwheel_timer_pending() - Test whether a timer is pending.
+/// @wheel: the wheel.
+/// @timer: the timer.
 ///
 /// Return:
 /// * 1 - the timer is pending.
 /// * 0 - the timer is not pending.
+/// * -EINVAL - @wheel is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -288,8 +343,6 @@ pub extern "C" fn hwheel_timer_pending(wheel: ConstWheel<'_>, timer: hwheel_time
 ///
 /// Return: nothing.
 ///
-/// Return: nothing.
-///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
 pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_timer_t) {
@@ -299,6 +352,8 @@ pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_tim
 }
 
 /// hwheel_timer_remaining() - Get the time left until a timer fires.
+/// @wheel: the wheel.
+/// @timer: the timer.
 /// @remaining_ns: receives the nanoseconds: 0 if the time has passed,
 ///   HWHEEL_NEVER if it never comes.
 ///
@@ -306,6 +361,8 @@ pub extern "C" fn hwheel_timer_prefetch(wheel: ConstWheel<'_>, timer: hwheel_tim
 /// * 1 - the timer is pending; @remaining_ns is set.
 /// * 0 - the timer is not pending; @remaining_ns is not written.
 /// * -EINVAL - @wheel or @remaining_ns is NULL.
+/// * -ESTALE - the timer no longer exists.
+/// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, also in a callback. Wait-free.
 #[no_mangle]
@@ -359,8 +416,11 @@ unsafe fn many(
 }
 
 /// hwheel_timer_mod_many() - Arm or move many timers.
+/// @wheel: the wheel.
+/// @timers: array of @count timers; may be NULL if @count is 0.
 /// @times_ns: array of @count delays in nanoseconds, or with HWHEEL_ABS points
 ///   on the wheel's clock; may be NULL if @count is 0.
+/// @count: number of timers, at most 2147483647.
 /// @flags: flags for all of them: HWHEEL_ABS, and at most one of HWHEEL_REDUCE
 ///   and HWHEEL_IF_PENDING; may be 0.
 /// @results: array of @count results, each as returned by hwheel_timer_mod();
@@ -376,6 +436,8 @@ unsafe fn many(
 ///   unknown, or HWHEEL_REDUCE and HWHEEL_IF_PENDING are combined; no result is
 ///   written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_mod_many(
     wheel: Wheel<'_>,
@@ -409,6 +471,9 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 }
 
 /// hwheel_timer_delete_many() - Cancel many timers.
+/// @wheel: the wheel.
+/// @timers: array of @count timers; may be NULL if @count is 0.
+/// @count: number of timers, at most 2147483647.
 /// @results: array of @count results, each as returned by hwheel_timer_delete();
 ///   may be NULL.
 ///
@@ -421,6 +486,8 @@ pub unsafe extern "C" fn hwheel_timer_mod_many(
 /// * -EINVAL - @wheel or @timers is NULL, or @count is above 2147483647; no
 ///   result is written.
 /// * -ESHUTDOWN - this is a forked child; no result is written.
+///
+/// Context: any thread, also in a callback. Lock-free; calls no allocator.
 #[no_mangle]
 pub unsafe extern "C" fn hwheel_timer_delete_many(
     wheel: Wheel<'_>,

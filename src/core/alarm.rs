@@ -47,7 +47,7 @@
 //! sleep.begin, because the driver looks again. kick.mark fails if the driver has begun to
 //! set the timer since kick.look. A thread that finds a kick spare has lowered
 //! `next_visit`, or found it lower, before. The driver sees that after its next fence. A
-//! thread that is stopped before kick.mark holds up no other: they kick as well.
+//! thread that is stopped before kick.mark blocks no other: they kick as well.
 
 use super::state::NEVER;
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, AtomicU64, Ordering};

@@ -195,7 +195,7 @@ impl Wheel {
                 probe!(start, self, handle, ns, was);
             }
             if !stays || matches!(how, How::Within(_)) {
-                self.count_arm(node.thread, was);
+                self.inboxes.of(node.thread).count.arm(was);
             }
             // If it is due and its callback runs, the end of that makes the visit: race 6.
             if !is_moot {
@@ -305,15 +305,9 @@ impl Wheel {
         // Also for a reason that is gone after the exchange.
         self.inboxes.reserve(node.thread)?;
         if !is_moot && !self.is_reason(link, tick, hand) {
-            arm.note = Some(self.append(node));
+            arm.note = Some(self.inboxes.append(node.thread, node.index));
         }
         Ok(arm)
-    }
-
-    #[inline(always)]
-    fn append(&self, node: Node<'_>) -> Place {
-        self.count(node.thread, |c| &c.notes, 1);
-        self.inboxes.append(node.thread, node.index)
     }
 
     /// Establishes the invariant, after the exchange and a fence.
@@ -322,6 +316,30 @@ impl Wheel {
         if !self.is_upheld(caller, &arm) {
             self.uphold_again(caller, arm);
         }
+    }
+
+    /// The same for a timer whose callback has ended, which is due since the hand was at `hand`
+    /// or before. Follows the exchange and a fence. A note that the driver has yet to take serves
+    /// any number of such ends: so there is at most one, also if a timer ends again and again
+    /// within one sweep.
+    pub(super) fn uphold_due(&self, caller: &impl Caller, index: u32, word: StateWord, hand: u64) {
+        let thread = caller.thread().and_then(|thread| {
+            self.inboxes.reserve(thread)?;
+            Ok(thread)
+        });
+        let Ok(thread) = thread else {
+            return self.request_look_at_all(caller);
+        };
+        let hot = self.slab.hot(index);
+        let arm = Arm {
+            node: Node { thread, index, hot },
+            word,
+            tick: word.deadline(hand),
+            hand,
+            link: Link::none(0),
+            note: None,
+        };
+        self.uphold_again(caller, arm);
     }
 
     /// Steps arm.wake, arm.check and arm.publish. Follows a fence.
@@ -419,7 +437,7 @@ impl Wheel {
                 // Acquire: pairs with the exchanges of the link.
                 arm.link = Link(arm.node.hot.link.load(Ordering::Acquire));
                 if !self.is_reason(arm.link, arm.tick, hand) {
-                    arm.note = Some(self.append(arm.node));
+                    arm.note = Some(self.inboxes.append(arm.node.thread, arm.node.index));
                     noted = Some(arm.word);
                 }
                 fence(Ordering::SeqCst);

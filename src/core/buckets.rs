@@ -1,15 +1,14 @@
 //! The buckets of the wheel: plain data of the driver, which no other thread reads. A timer has
 //! at most one entry in all of them.
 //!
-//! A bucket is a chain of chunks, all full but the last one. An entry is put at the end. One that
-//! is removed gets the last one in its place. The *spot* of a timer, in the slab, says where its
-//! entry is. Chunks lie in the slab as well: enough for the entries
-//! of all timers that exist, so that nothing here can fail.
+//! A bucket is a queue of chunks: entries are put at its end and taken from its front. So timers
+//! that a thread arms one after the other for the same tick mostly fire in that order. An entry
+//! that is removed gets the first one in its place. The *spot* of a timer, in the slab, says where
+//! its entry is. Chunks lie in the slab as well: enough for the entries of all timers that exist,
+//! so that nothing here can fail.
 //!
-//! A sweep *opens* a bucket: its chunks become a list, from the first one on, of which entries are
-//! taken first in, first out. So timers that a thread arms one after the other for the same tick
-//! mostly fire in that order. One list is open at a time; an entry that is removed from it gets the
-//! first one in its place.
+//! A sweep empties the bucket of a slot that the hand has entered, in one call or in several. It
+//! gets no entry meanwhile: an entry is for a slot that the hand enters later (`levels.rs`).
 //!
 //! One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
 //! passed when the driver took their note. Each sweep empties it first.
@@ -25,11 +24,9 @@ use crate::sys::maps::{map, unmap, Pages};
 
 #[repr(C, align(256))]
 struct Chunk {
-    /// The chunk before this one, in a bucket or among the free ones; or 0.
-    before: u32,
+    /// The chunk behind this one, in a bucket or among the free ones; or 0.
+    next: u32,
     bucket: u32,
-    /// Of the last chunk of a bucket: no entry of the bucket is for a tick before this one.
-    least: u64,
     entries: [Entry; ENTRIES],
 }
 
@@ -39,50 +36,44 @@ const PLACE_BITS: u32 = 5;
 const PLACES: u32 = 1 << PLACE_BITS;
 const _: () = assert!(ENTRIES < PLACES as usize);
 
-/// The last chunk of a bucket, and how many of its places are free: not all of them. All zero
-/// is an empty bucket: no chunk, and no room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Bucket(u32);
-
-impl Bucket {
-    fn new(chunk: u32, room: u32) -> Self {
-        Bucket(chunk << PLACE_BITS | room)
-    }
-
-    #[inline(always)]
-    fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    #[inline(always)]
-    fn chunk(self) -> u32 {
-        self.0 >> PLACE_BITS
-    }
-
-    #[inline(always)]
-    fn room(self) -> u32 {
-        self.0 % PLACES
-    }
-
-    #[inline(always)]
-    fn filled(self) -> usize {
-        ENTRIES - self.room() as usize
-    }
+/// All zero is an empty bucket: no chunk, and no room.
+#[derive(Clone, Copy)]
+struct Bucket {
+    /// The spot of the first entry, or 0.
+    first: u32,
+    /// The last chunk, and how many of its places are free.
+    last: u32,
+    /// No entry of the bucket is for a tick before this one.
+    least: u64,
 }
 
-/// In place of the bucket, of a chunk of the open list.
-const OPEN: u32 = u32::MAX;
+impl Bucket {
+    const EMPTY: Bucket = Bucket {
+        first: 0,
+        last: 0,
+        least: 0,
+    };
 
-/// The list of a bucket that is being emptied.
-struct Open {
-    /// The first chunk, or 0, and the first entry there. The chunks that follow are linked by
-    /// `before`.
-    chunk: u32,
-    from: u32,
-    /// Entries of the last chunk. The others are full.
-    filled: u32,
-    /// Of the lowest level: most entries are visits.
-    is_lowest: bool,
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.first == 0
+    }
+
+    #[inline(always)]
+    fn room(&self) -> u32 {
+        self.last % PLACES
+    }
+
+    #[inline(always)]
+    fn last_chunk(&self) -> u32 {
+        self.last >> PLACE_BITS
+    }
+
+    /// The spot behind the last entry.
+    #[inline(always)]
+    fn end(&self) -> u32 {
+        (self.last & !(PLACES - 1)) + ENTRIES as u32 - self.room()
+    }
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -96,7 +87,6 @@ pub(crate) struct Buckets {
     /// The first free chunk, or 0, and the next one that was never used.
     free: u32,
     fresh: u32,
-    open: Open,
     /// Entries in all buckets.
     pub entries: u64,
 }
@@ -118,12 +108,6 @@ impl Buckets {
             levels,
             free: 0,
             fresh: 1,
-            open: Open {
-                chunk: 0,
-                from: 0,
-                filled: 0,
-                is_lowest: false,
-            },
             entries: 0,
         })
     }
@@ -202,35 +186,34 @@ impl Buckets {
             self.extend(slab, bucket);
         }
         let b = self.at(bucket);
-        let (number, place) = (b.chunk(), b.filled());
+        let spot = b.end();
         // One place of room less.
-        b.0 -= 1;
-        let chunk = Self::chunk(slab, number);
-        chunk.least = chunk.least.min(tick);
-        // SAFETY: there was room.
-        unsafe { *chunk.entries.as_mut_ptr().add(place) = entry };
-        slab.spot(entry.index())
-            .set(number << PLACE_BITS | place as u32);
+        b.last -= 1;
+        b.least = b.least.min(tick);
+        *Self::entry_at(slab, spot) = entry;
+        slab.spot(entry.index()).set(spot);
         self.entries += 1;
     }
 
     #[cold]
     fn extend(&mut self, slab: &Slab, bucket: u32) {
         let number = self.take_chunk(slab);
-        let chunk = Self::chunk(slab, number);
-        let last = std::mem::replace(self.at(bucket), Bucket::new(number, ENTRIES as u32));
-        (chunk.before, chunk.bucket, chunk.least) = (last.chunk(), bucket, NEVER);
-        if last.is_empty() {
+        Self::chunk(slab, number).bucket = bucket;
+        let b = self.at(bucket);
+        let last = b.last_chunk();
+        b.last = number << PLACE_BITS | ENTRIES as u32;
+        if b.is_empty() {
+            (b.first, b.least) = (number << PLACE_BITS, NEVER);
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
         } else {
-            chunk.least = Self::chunk(slab, last.chunk()).least;
+            Self::chunk(slab, last).next = number;
         }
     }
 
     fn take_chunk(&mut self, slab: &Slab) -> u32 {
         if self.free != 0 {
             let number = self.free;
-            self.free = Self::chunk(slab, number).before;
+            self.free = Self::chunk(slab, number).next;
             return number;
         }
         let number = self.fresh;
@@ -242,169 +225,101 @@ impl Buckets {
         number
     }
 
-    /// Opens a bucket. Nothing else is open.
+    /// Takes the first entry of a bucket.
     #[inline]
-    pub fn open(&mut self, slab: &Slab, bucket: u32) {
-        let b = *self.at(bucket);
+    pub fn take(&mut self, slab: &Slab, bucket: u32) -> Option<Entry> {
+        let b = self.at(bucket);
         if b.is_empty() {
-            return;
-        }
-        *self.at(bucket) = Bucket(0);
-        *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
-        let (mut number, mut next) = (b.chunk(), 0);
-        loop {
-            let chunk = Self::chunk(slab, number);
-            chunk.bucket = OPEN;
-            let before = std::mem::replace(&mut chunk.before, next);
-            if before == 0 {
-                break;
-            }
-            (number, next) = (before, number);
-        }
-        self.open = Open {
-            chunk: number,
-            from: 0,
-            filled: b.filled() as u32,
-            is_lowest: self.levels.is_lowest(bucket),
-        };
-        self.fetch(slab, number);
-        self.fetch_next(slab);
-    }
-
-    #[inline(always)]
-    pub fn is_open(&self) -> bool {
-        self.open.chunk != 0
-    }
-
-    /// Takes the next entry of the open list.
-    #[inline]
-    pub fn take(&mut self, slab: &Slab) -> Option<Entry> {
-        if self.open.chunk == 0 {
             return None;
         }
-        let entry = self.first_open(slab);
+        let entry = *Self::entry_at(slab, b.first);
         slab.spot(entry.index()).set(0);
-        self.leave_first(slab);
+        self.leave_first(slab, bucket);
         Some(entry)
-    }
-
-    #[inline(always)]
-    fn first_open(&self, slab: &Slab) -> Entry {
-        // SAFETY: the first entry of the list, which is not empty.
-        unsafe {
-            *Self::chunk(slab, self.open.chunk)
-                .entries
-                .as_ptr()
-                .add(self.open.from as usize)
-        }
-    }
-
-    /// The first entry of the open list is gone.
-    #[inline]
-    fn leave_first(&mut self, slab: &Slab) {
-        self.entries -= 1;
-        self.open.from += 1;
-        let chunk = Self::chunk(slab, self.open.chunk);
-        let end = match chunk.before {
-            0 => self.open.filled,
-            _ => ENTRIES as u32,
-        };
-        if self.open.from == end {
-            let next = std::mem::replace(&mut chunk.before, self.free);
-            self.free = self.open.chunk;
-            (self.open.chunk, self.open.from) = (next, 0);
-            self.fetch_next(slab);
-        }
-    }
-
-    /// Fetches what a sweep needs for the entries of the second chunk of the open list, and the
-    /// third chunk.
-    fn fetch_next(&self, slab: &Slab) {
-        if self.open.chunk == 0 {
-            return;
-        }
-        let second = Self::chunk(slab, self.open.chunk).before;
-        if second != 0 {
-            self.fetch(slab, second);
-            let third = slab.chunk(Self::chunk(slab, second).before);
-            (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
-        }
-    }
-
-    /// Fetches what a sweep needs for the entries of a chunk of the open list.
-    #[inline(never)]
-    fn fetch(&self, slab: &Slab, number: u32) {
-        let chunk = Self::chunk(slab, number);
-        let filled = match chunk.before {
-            0 => self.open.filled as usize,
-            _ => ENTRIES,
-        };
-        for entry in &chunk.entries[..filled] {
-            slab.prefetch_spot(entry.index());
-            if self.open.is_lowest {
-                slab.prefetch_node(entry.index());
-            }
-        }
-    }
-
-    /// The last entry of a bucket that is not empty.
-    #[inline(always)]
-    fn last_entry(slab: &Slab, b: Bucket) -> Entry {
-        // SAFETY: not all places of the last chunk are free.
-        unsafe {
-            *Self::chunk(slab, b.chunk())
-                .entries
-                .as_ptr()
-                .add(b.filled() - 1)
-        }
     }
 
     /// Removes the entry of a timer that has one.
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
         let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let other = match bucket {
-            OPEN => self.first_open(slab),
-            _ => Self::last_entry(slab, *self.at(bucket)),
-        };
-        if other.index() != index {
-            Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)] = other;
-            slab.spot(other.index()).set(spot);
+        let first = *Self::entry_at(slab, self.at(bucket).first);
+        if first.index() != index {
+            *Self::entry_at(slab, spot) = first;
+            slab.spot(first.index()).set(spot);
         }
-        match bucket {
-            OPEN => self.leave_first(slab),
-            _ => self.shorten(slab, bucket),
-        }
+        self.leave_first(slab, bucket);
     }
 
-    fn place_of(spot: u32) -> usize {
-        (spot % (1 << PLACE_BITS)) as usize
-    }
-
-    /// The last entry of a bucket is gone.
+    /// The first entry of a bucket is gone.
     #[inline]
-    fn shorten(&mut self, slab: &Slab, bucket: u32) {
+    fn leave_first(&mut self, slab: &Slab, bucket: u32) {
         self.entries -= 1;
         let b = self.at(bucket);
-        // One place of room more.
-        b.0 += 1;
-        if b.room() == ENTRIES as u32 {
-            self.give_back_last(slab, bucket);
+        let number = b.first >> PLACE_BITS;
+        b.first += 1;
+        let is_last = b.first == b.end();
+        if !is_last && b.first % PLACES != ENTRIES as u32 {
+            return;
+        }
+        let chunk = Self::chunk(slab, number);
+        if is_last {
+            *b = Bucket::EMPTY;
+            *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        } else {
+            b.first = chunk.next << PLACE_BITS;
+            self.fetch_second(slab, bucket);
+        }
+        chunk.next = std::mem::replace(&mut self.free, number);
+    }
+
+    /// Fetches what a sweep needs for the first entries of a bucket. Taking them fetches the
+    /// others.
+    #[inline]
+    pub fn fetch(&mut self, slab: &Slab, bucket: u32) {
+        let b = *self.at(bucket);
+        if !b.is_empty() {
+            self.fetch_chunk(slab, bucket, b.first >> PLACE_BITS);
+            self.fetch_second(slab, bucket);
         }
     }
 
-    #[cold]
-    fn give_back_last(&mut self, slab: &Slab, bucket: u32) {
-        let number = self.at(bucket).chunk();
-        let chunk = Self::chunk(slab, number);
-        let (before, least) = (chunk.before, chunk.least);
-        chunk.before = std::mem::replace(&mut self.free, number);
-        *self.at(bucket) = Bucket::new(before, 0);
-        if before == 0 {
-            *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
-        } else {
-            Self::chunk(slab, before).least = least;
+    /// Fetches what a sweep needs for the entries of the second chunk of a bucket, and the
+    /// third chunk.
+    fn fetch_second(&mut self, slab: &Slab, bucket: u32) {
+        let b = *self.at(bucket);
+        let number = b.first >> PLACE_BITS;
+        if number != b.last_chunk() {
+            let second = Self::chunk(slab, number).next;
+            self.fetch_chunk(slab, bucket, second);
+            if second != b.last_chunk() {
+                let third = slab.chunk(Self::chunk(slab, second).next);
+                (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
+            }
         }
+    }
+
+    #[inline(never)]
+    fn fetch_chunk(&mut self, slab: &Slab, bucket: u32, number: u32) {
+        let b = self.at(bucket);
+        let filled = match number == b.last_chunk() {
+            true => b.end() % PLACES,
+            false => ENTRIES as u32,
+        };
+        let is_lowest = self.levels.is_lowest(bucket);
+        for entry in &Self::chunk(slab, number).entries[..filled as usize] {
+            slab.prefetch_spot(entry.index());
+            if is_lowest {
+                slab.prefetch_node(entry.index());
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    fn entry_at(slab: &Slab, spot: u32) -> &mut Entry {
+        let chunk = Self::chunk(slab, spot >> PLACE_BITS);
+        // SAFETY: no spot that is used is behind the entries.
+        unsafe { chunk.entries.get_unchecked_mut((spot % PLACES) as usize) }
     }
 
     /// The tick of a timer's entry, if it has one.
@@ -414,8 +329,7 @@ impl Buckets {
         if spot == 0 {
             return None;
         }
-        let entry = Self::chunk(slab, spot >> PLACE_BITS).entries[Self::place_of(spot)];
-        Some(entry.tick(hand))
+        Some(Self::entry_at(slab, spot).tick(hand))
     }
 
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.
@@ -451,8 +365,8 @@ impl Buckets {
     /// A tick before which no entry of a bucket that is not empty wants a visit. On the lowest
     /// level, it is that of its entries.
     #[inline]
-    pub fn least(&mut self, slab: &Slab, bucket: u32) -> u64 {
-        Self::chunk(slab, self.at(bucket).chunk()).least
+    pub fn least(&mut self, bucket: u32) -> u64 {
+        self.at(bucket).least
     }
 
     /// The earliest entry of a bucket that is not empty: its node and tick. `None` if that
@@ -464,27 +378,26 @@ impl Buckets {
         hand: u64,
         most: usize,
     ) -> Option<(u32, u64)> {
-        let (b, least) = (*self.at(bucket), self.least(slab, bucket));
-        let (mut first, mut seen) = ((0, NEVER), 0);
-        let (mut number, mut filled) = (b.chunk(), b.filled());
-        while number != 0 {
-            let chunk = Self::chunk(slab, number);
-            for entry in chunk.entries[..filled].iter().rev() {
-                if seen == most {
-                    return None;
-                }
-                seen += 1;
-                let tick = entry.tick(hand);
-                if tick < first.1 {
-                    first = (entry.index(), tick);
-                }
-                if tick <= least {
-                    return Some(first);
-                }
+        let b = self.at(bucket);
+        let (mut spot, mut earliest) = (b.first, (0, NEVER));
+        for _ in 0..most {
+            let entry = Self::entry_at(slab, spot);
+            let tick = entry.tick(hand);
+            if tick < earliest.1 {
+                earliest = (entry.index(), tick);
             }
-            (number, filled) = (chunk.before, ENTRIES);
+            if tick <= b.least {
+                return Some(earliest);
+            }
+            spot += 1;
+            if spot == b.end() {
+                b.least = earliest.1;
+                return Some(earliest);
+            }
+            if spot % PLACES == ENTRIES as u32 {
+                spot = Self::chunk(slab, spot >> PLACE_BITS).next << PLACE_BITS;
+            }
         }
-        Self::chunk(slab, b.chunk()).least = first.1;
-        Some(first)
+        None
     }
 }

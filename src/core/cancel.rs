@@ -154,7 +154,7 @@ impl Wheel {
             // Race 6, in `driver/visit.rs`: has it come due?
             let hand = self.gate.hand();
             if next.deadline(hand) <= hand {
-                self.request_look(caller, index);
+                self.uphold_due(caller, index, next, hand);
             }
         }
         // Relaxed: the exchange was a fence.

@@ -4,7 +4,7 @@
 //! thread takes (R. K. Treiber, *Systems Programming: Coping with Parallelism*, 1986). A
 //! thread that reads `head -> a` and `a.next -> b` may be stopped before it exchanges `a` for
 //! `b`. Meanwhile other threads can take both and put `a` back. So the head counts its
-//! changes in 40 bits beside the number: the exchange succeeds with a wrong `b` only if the
+//! changes in the 40 bits next to the number: the exchange succeeds with a wrong `b` only if the
 //! thread is stopped for exactly a multiple of 2^40 changes.
 //!
 //! Chunks stay mapped until the wheel is destroyed. So a late read of a link is no error.

@@ -108,7 +108,7 @@ impl Inboxes {
         if inboxes.is_null() {
             return Err(Error::Memory);
         }
-        // SAFETY: the caller's promise; mapped for so many.
+        // SAFETY: the caller's promise; mapped for that number.
         unsafe {
             init(inboxes, THREADS);
             (&raw mut (*at).at).write(inboxes);
@@ -174,6 +174,7 @@ impl Inboxes {
     #[inline]
     pub fn append(&self, thread: Thread, index: u32) -> Place {
         let inbox = self.of(thread);
+        inbox.count.notes.bump(1);
         // Relaxed: the thread's own word.
         let number = inbox.tail.load(Ordering::Relaxed);
         let at = number as usize % NOTES;
@@ -248,7 +249,7 @@ impl Inboxes {
             let first = top.trailing_zeros() as usize * OF_TOP;
             for (n, word) in self.words.iter().enumerate().skip(first).take(OF_TOP) {
                 if !Self::each_of_word(word, (n * BITS) as Thread, &mut see) {
-                    // Relaxed: the driver's own bits; the word was written before.
+                    // Release: pairs with the swap of the next collection.
                     self.top.0.fetch_or(top, Ordering::Release);
                     return false;
                 }

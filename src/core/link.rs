@@ -21,7 +21,7 @@
 //! a place repeat, but a link does not name a place that was taken, except while its thread is
 //! inside the arm that wrote it (`arm.rs`). That thread fills no other place meanwhile.
 //!
-//! Beside the value the link has the high part of the node's generation. It changes when a
+//! Next to the value the link has the high part of the node's generation. It changes when a
 //! node is freed and the low part wraps (`timer.rs`).
 
 use super::state::{Handle, GEN_HIGH_BITS, HANDLE_GAP};
@@ -104,22 +104,26 @@ impl Link {
     pub fn reason(self) -> Reason {
         match self.0 & VALUE {
             0 => Reason::Nothing,
-            note @ NOTES.. => Reason::Note(Place {
-                thread: ((note - NOTES) >> PLACE_BITS) as u32,
-                number: (note - NOTES) & PLACE,
-            }),
+            NOTES.. => Reason::Note(self.place()),
             tick => Reason::Tick(tick),
         }
     }
 
-    /// The place of a note; `None` also if the high part is not that of the handle.
+    /// Whether the reason is a note, and the high part is that of the handle.
     #[inline(always)]
-    pub fn near_note(self, handle: Handle) -> Option<Place> {
+    pub fn is_near_note(self, handle: Handle) -> bool {
         let note = (self.0 ^ (handle & !VALUE)).wrapping_sub(NOTES);
-        (note >> (THREAD_BITS + PLACE_BITS) == 0).then_some(Place {
+        note >> (THREAD_BITS + PLACE_BITS) == 0
+    }
+
+    /// The place of a note.
+    #[inline(always)]
+    pub fn place(self) -> Place {
+        let note = (self.0 & VALUE) - NOTES;
+        Place {
             thread: (note >> PLACE_BITS) as u32,
             number: note & PLACE,
-        })
+        }
     }
 
     /// The tick. The result is no tick near the hand if the reason is a note, or if the high

@@ -24,25 +24,12 @@ impl Wheel {
         }
     }
 
-    /// Requests a look at a timer whose state was exchanged before, by a note that no link
-    /// names. Without memory for that, the driver looks at every timer.
-    pub(super) fn request_look(&self, caller: &impl Caller, index: u32) {
-        let noted = caller.thread().and_then(|thread| {
-            self.inboxes.reserve(thread)?;
-            Ok(thread)
-        });
-        let thread = noted.unwrap_or(0);
-        if thread != 0 {
-            self.inboxes.append(thread, index);
-            self.count(thread, |c| &c.notes, 1);
-            fence(Ordering::SeqCst);
-            self.inboxes.mark(thread);
-        } else {
-            // Release: pairs with the Acquire in `collect`.
-            self.shared.look_at_all.store(1, Ordering::Release);
-            fence(Ordering::SeqCst);
-        }
-        // It is due now.
-        self.wake_for(caller, thread, 0);
+    /// Requests a look at every timer, by a thread that has no memory for a note.
+    pub(super) fn request_look_at_all(&self, caller: &impl Caller) {
+        // Release: pairs with the Acquire in `collect`.
+        self.shared.look_at_all.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // One is due now.
+        self.wake_for(caller, 0, 0);
     }
 }

@@ -12,7 +12,7 @@
 //! share lines.
 //!
 //! A block also has what the driver needs for the entries of its timers (`buckets.rs`): a
-//! *spot* for each timer, and chunks. There are so many chunks that the entries of all timers
+//! *spot* for each timer, and chunks. There are enough chunks that the entries of all timers
 //! fit, in whichever buckets they are. So the driver never asks for memory.
 //!
 //! # The free list
@@ -111,8 +111,8 @@ impl Slab {
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
     pub unsafe fn make(at: *mut Slab, limit: u32, buckets: u32) {
-        // Each bucket has at most one chunk that is not full.
-        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(buckets as usize);
+        // Each bucket has at most two chunks that are not full, and none without an entry.
+        let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(2 * buckets as usize);
         debug_assert!(chunks < 1 << CHUNK_BITS);
         // SAFETY: the caller's promise.
         unsafe {

@@ -13,7 +13,7 @@
 //! A handle has the high part of the generation, the index of the node in 26 bits, and the
 //! low half of the state word of a plain armed timer. So one exclusive or of word and
 //! handle checks the low part of the generation and every flag at once. The high part
-//! lies beside the word, in the link (`link.rs`).
+//! lies next to the word, in the link (`link.rs`).
 //!
 //! # The deadline
 //!
@@ -71,7 +71,7 @@ const EXP: u64 = 3 << EXP_SHIFT;
 const DRAINED: u64 = 2 << EXP_SHIFT;
 /// Flags and exponent fill a byte, so that comparing it takes one instruction.
 const GEN_SHIFT: u32 = 8;
-/// Bits of a generation in the word, and beside it.
+/// Bits of a generation in the word, and next to it.
 const GEN_LOW_BITS: u32 = 18;
 pub(crate) const GEN_HIGH_BITS: u32 = 10;
 const LOW_BITS: u32 = GEN_SHIFT + GEN_LOW_BITS;
@@ -85,7 +85,7 @@ const UNIT_BITS: u32 = 9;
 
 /// Deadlines nearer than this are exact in the word.
 const NEAR: u64 = 3 << (MANTISSA_BITS - 3);
-/// The maximum step of the hand while a timer is armed. A driver that wakes when it is told
+/// The maximum step of the hand while a timer is armed. A driver that wakes when it is asked
 /// is at most as far behind the clock.
 pub(crate) const STEP: u64 = 1 << (MANTISSA_BITS - 3);
 /// The tick of a timer that is due never.

@@ -67,7 +67,7 @@ pub(crate) struct Wheel {
     pub(super) limit: u64,
     // Its first word is read by every call.
     pub inboxes: Inboxes,
-    pub(super) alarm: Alarm,
+    pub alarm: Alarm,
     pub shared: Shared,
     pub(super) driver: Guarded<Driver>,
     // Last: of its directory a small wheel touches the beginning alone.
@@ -178,13 +178,6 @@ impl Wheel {
         }
     }
 
-    /// Counts an arm of a timer that was pending or not.
-    #[inline(always)]
-    pub(super) fn count_arm(&self, thread: Thread, was: bool) {
-        self.count(thread, |c| &c.arms, 1);
-        self.count(thread, |c| &c.moves, was.into());
-    }
-
     /// The sum of a count over all threads; exact while no thread counts.
     pub fn total(&self, threads: Thread, which: impl Fn(&Count) -> &Tally) -> u64 {
         let counts = (1..threads).map(|thread| which(&self.inboxes.of(thread).count).seen());
@@ -192,7 +185,7 @@ impl Wheel {
     }
 
     /// Timers that exist; exact while no thread makes or frees one. Otherwise not more than
-    /// there are: one that was freed before another was made does not count beside it.
+    /// there are: one that was freed before another was made does not count twice.
     pub fn live(&self, threads: Thread) -> u64 {
         let made = self.total(threads, |c| &c.setups);
         made.saturating_sub(self.total(threads, |c| &c.frees))

@@ -99,7 +99,7 @@ impl Host {
     }
 
     /// The driver's lock, for a call that is right for the wheel's clock. Fails in a
-    /// callback, beside another driver, and while a tick thread is being started: either
+    /// callback, concurrently with another driver, and while a tick thread is being started: either
     /// this call sees the start, or `start` sees that the lock is taken.
     #[inline]
     fn take(&self, is_right: bool) -> Result<Drive<'_>, Errno> {
@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// Checks `now`, and drives to it, or to the caller's time if that is later. A call in a
-    /// callback, or beside another driver, fails and does not move the clock.
+    /// callback, or concurrently with another driver, fails and does not move the clock.
     #[inline(always)]
     pub fn advance(&self, now: u64, bounds: Bounds, event: Room<'_>) -> Result<Driven, Errno> {
         let now = time::clock(now)?;
@@ -213,7 +213,7 @@ impl Host {
     }
 
     /// Wakes the thread that sleeps on the alarm; false if the system refuses. Safe
-    /// beside any other setting, because none is earlier.
+    /// concurrently with any other setting, because none is earlier.
     pub(super) fn alarm_now(&self) -> bool {
         self.alarm().is_none_or(|a| a.set(0).is_ok())
     }

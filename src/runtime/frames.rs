@@ -1,4 +1,4 @@
-//! Where a thread calls the caller's functions, so that it can be told whether it is in
+//! Where a thread calls the caller's functions, to know whether it is in
 //! a callback.
 
 use super::at_hand;

@@ -106,7 +106,7 @@ impl Keys {
         Some(lock(&part.0))
     }
 
-    /// The same for the first key, too.
+    /// As above, also for the first key.
     fn lock_to_set(&self, hash: u64) -> Result<MutexGuard<'_, Table>, Error> {
         if self.parts.get().is_none() {
             let mut parts = Vec::new();

@@ -11,7 +11,7 @@
 //! repeats, so an exchange that succeeds has taken the words that were copied.
 //!
 //! The *head* follows: a thread that finds the slot at the head empty moves the head
-//! on. So a thread that is stopped anywhere holds up no other.
+//! on. So a thread that is stopped anywhere blocks no other.
 //!
 //! # Places in the middle
 //!

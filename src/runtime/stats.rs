@@ -23,8 +23,8 @@ pub struct Stats {
     pub fired: u64,
     /// Number of periods that were skipped.
     pub missed: u64,
-    /// Number of timers without a callback that came due in a call without room for
-    /// events.
+    /// Number of timers without a callback that came due in a call
+    /// without room for events.
     pub unclaimed: u64,
     /// Number of times that the driver has moved the wheel's hand.
     pub sweeps: u64,
@@ -36,27 +36,29 @@ pub struct Stats {
     pub notes: u64,
     /// Bytes of memory for timers.
     pub slab_bytes: u64,
-    /// Number of arms of timers that were not pending; each further period counts.
-    /// It is the sum of fired, cancelled, drained and pending.
+    /// Number of arms of timers that were not pending; each further period
+    /// counts. It is the sum of fired, cancelled, drained and pending.
     pub armed: u64,
-    /// Number of arms that moved a pending timer. When several threads move one timer
-    /// at the same time, some of them may not count.
+    /// Number of arms that moved a pending timer. When several threads
+    /// move one timer at the same time, some of them may not count.
     pub rearmed: u64,
-    /// Number of pending timers that were cancelled, and of callbacks that were taken out
-    /// of the queue. The timer of such a callback does not count as fired.
+    /// Number of pending timers that were cancelled, and of callbacks
+    /// that were taken out of the queue. The timer of such a callback does not
+    /// count as fired.
     pub cancelled: u64,
     /// Number of timers that a drain has handed back.
     pub drained: u64,
     /// Number of timers that are pending now.
     pub pending: u64,
-    /// Number of entries in buckets, after the last time that the wheel was driven.
+    /// Number of entries in buckets, after the last time that the wheel
+    /// was driven.
     pub entries: u64,
     /// Number of callbacks that wait for a worker or the executor.
     pub queued: u64,
-    /// Number of timers by lateness, from the deadline to the start of the sweep. Element
-    /// 0 counts timers that were not late, element i those from 2^(i-1) ns to below 2^i
-    /// ns, the last element all later ones. Callbacks that were taken out of the queue
-    /// count.
+    /// Number of timers by lateness, from the deadline to the start of
+    /// the sweep. Element 0 counts timers that were not late, element i those from
+    /// 2^(i-1) ns to below 2^i ns, the last element all later ones. Callbacks that
+    /// were taken out of the queue count.
     pub lateness: [u64; 40],
     /// Number of callbacks that did not run because the queue was full.
     pub dropped: u64,

@@ -11,7 +11,7 @@ pub use tool::{sync::Condvar, thread};
 
 pub(crate) use super::{at, shape, TICK_BITS};
 
-/// A callback that can be told from others, and is never called.
+/// A callback that differs from others, and is never called.
 pub fn func(number: usize) -> usize {
     number
 }
@@ -36,7 +36,7 @@ impl<F: FnMut(&Fired) -> bool> Sink for Waker<'_, F> {
     }
 }
 
-/// Waits as on a futex: who is not woken waits for ever, and the checker says
+/// Waits as on a futex: a thread that is not woken never returns, and the checker says
 /// so.
 #[derive(Default)]
 pub struct Futex {

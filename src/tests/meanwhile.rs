@@ -2,7 +2,7 @@
 //! out of itself: for memory, to wake the driver, to the sink.
 
 use super::memory::scarce;
-use super::{at, most_note_bytes, shape, Collect, Own, Waking, NUMBERS};
+use super::{at, most_note_bytes, shape, Collect, Own, Stranger, Waking, NUMBERS};
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
@@ -275,25 +275,6 @@ fn arms_that_rely_on_a_note() {
     assert_eq!(fired(&w, 90_001, 9), [h]);
 }
 
-/// A thread that gets no number.
-struct Stranger<F>(F);
-
-impl<F: Fn()> Caller for Stranger<F> {
-    fn thread(&self) -> Result<Thread, Error> {
-        Err(Error::Threads)
-    }
-    fn thread_at_hand(&self) -> Thread {
-        0
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn wake_driver(&self) -> bool {
-        self.0();
-        true
-    }
-}
-
 /// A thread that gets no number arms nothing. It cancels and frees.
 #[test]
 fn calls_of_a_thread_without_a_number() {
@@ -301,7 +282,7 @@ fn calls_of_a_thread_without_a_number() {
     let own = &Own(1);
     let h = w.setup(own, Spec::default(), Some(at(895))).unwrap();
     assert_eq!(fired(&w, 0, 9), []);
-    let stranger = &Stranger(|| ());
+    let stranger = &Stranger(Error::Threads, || ());
     let refused = Err(Error::Threads);
     assert_eq!(w.setup(stranger, Spec::default(), None), refused);
     for tick in [5, 895, 900] {
@@ -459,6 +440,22 @@ fn no_memory_in_an_arm() {
     });
 }
 
+/// An arm that relies on a reason makes sure of memory, too: behind the exchange the reason may
+/// be gone.
+#[test]
+fn an_arm_that_relies_has_memory_for_a_note() {
+    let w = wheel();
+    let h = w.setup(&Own(1), Spec::default(), Some(at(9))).unwrap();
+    // The reason is a note, and then an entry.
+    for n in [2, 3] {
+        assert!(!w.inboxes.is_ready(n));
+        assert_eq!(w.arm(&Own(n), h, at(10), How::Always), Ok(true));
+        assert!(w.inboxes.is_ready(n));
+        assert_eq!(fired(&w, 0, 9), []);
+    }
+    assert_eq!(notes(&w), 1);
+}
+
 #[test]
 fn a_drain_in_the_middle_of_a_callback() {
     let w = wheel();
@@ -491,7 +488,7 @@ fn a_cancel_in_the_middle_of_a_callback_that_is_due_again() {
     assert_eq!(w.entries(), 0);
 }
 
-/// A period is held up by its callback, and the timer is moved or not: what a drain
+/// A period is delayed by its callback, and the timer is moved or not: what a drain
 /// hands back of it.
 #[test]
 fn a_drain_after_a_period_was_held_up() {
@@ -558,7 +555,7 @@ fn a_callback_that_ends_in_a_step_of_a_long_sweep() {
 }
 
 /// A callback in another thread ends, when its timer was passed over, between a sweep
-/// that has stopped in a tick and the next: that fires both, the rest of the tick first.
+/// that has stopped in a tick and the next: that fires both, in the order of their ticks.
 #[test]
 fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
     let w = wheel();
@@ -570,7 +567,7 @@ fn a_callback_that_ends_after_a_sweep_that_has_stopped() {
     let first = fired(&w, 3, 1);
     let left = two.into_iter().find(|timer| first != [*timer]).unwrap();
     w.finish(own, h, || ());
-    assert_eq!(fired(&w, 4, 9), [left, h]);
+    assert_eq!(fired(&w, 4, 9), [h, left]);
 }
 
 /// The end of a callback makes the visit. The entry far ahead is the only one.
@@ -589,7 +586,7 @@ fn a_burst_that_is_held_up_again_and_again() {
     assert!(w.inboxes.bytes() <= most_note_bytes(1, 1));
 }
 
-/// A timer is held up by its callback. Its deadline stays readable, however long that takes.
+/// A timer is delayed by its callback. Its deadline stays readable, however long that takes.
 #[test]
 fn a_callback_that_holds_up_its_timer_for_long() {
     let w = wheel();
@@ -626,7 +623,8 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
         if sleeps {
             asleep(&w);
         }
-        w.finish(&Stranger(|| woken.set(woken.get() + 1)), h, || ());
+        let stranger = Stranger(Error::Threads, || woken.set(woken.get() + 1));
+        w.finish(&stranger, h, || ());
         assert_eq!(woken.get(), u64::from(sleeps));
         assert!(!w.nothing_due(at(6)));
         assert_eq!(w.next_expiry(), Some(at(6)));
@@ -640,7 +638,7 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
 fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_number() {
     let w = wheel();
     let [h] = held_up(&w, |_| 0);
-    w.finish(&Stranger(|| ()), h, || ());
+    w.finish(&Stranger(Error::Threads, || ()), h, || ());
     assert_eq!(asleep(&w), 0);
     assert!(!w.nothing_due(at(6)));
     assert_eq!(fired(&w, 6, 9), [h]);
@@ -681,7 +679,7 @@ fn a_look_at_every_timer_in_parts() {
     const MANY: usize = 5 * BATCH;
     let w = wheel();
     let all: [_; MANY] = held_up(&w, |_| 0);
-    let stranger = &Stranger(|| ());
+    let stranger = &Stranger(Error::Threads, || ());
     w.finish(stranger, all[MANY - 1], || ());
     let enough = Enough(Cell::new(0));
     assert!(!w.drive(0).unwrap().advance(at(6), &enough));
@@ -741,7 +739,7 @@ fn a_collection_that_stops_and_the_order_of_ticks() {
     assert_eq!(w.due(h), Ok(Some(at(2 * n + 1))));
 }
 
-/// A burst is held up for so long that its deadline would no longer read right: the periods
+/// A burst is delayed for so long that its deadline would no longer read right: the periods
 /// are counted, and it keeps its rhythm.
 #[test]
 fn a_burst_that_is_held_up_for_long() {
@@ -878,7 +876,7 @@ fn an_arm_that_relies_keeps_its_deadline() {
     assert_eq!(due, Some(at(10)));
 }
 
-/// The callback of a burst has held up several periods. The next sweep fires all of them,
+/// The callback of a burst has delayed several periods. The next sweep fires all of them,
 /// or the one that goes on if it stops.
 #[test]
 fn a_burst_that_its_callback_has_held_up() {

@@ -160,6 +160,27 @@ impl<F: Fn()> Caller for Waking<F> {
     }
 }
 
+/// A thread that gets no number, and why; and how it wakes the driver.
+#[cfg(not(shuttle))]
+struct Stranger<F>(Error, F);
+
+#[cfg(not(shuttle))]
+impl<F: Fn()> Caller for Stranger<F> {
+    fn thread(&self) -> Result<Thread, Error> {
+        Err(self.0)
+    }
+    fn thread_at_hand(&self) -> Thread {
+        0
+    }
+    fn threads(&self) -> Thread {
+        NUMBERS
+    }
+    fn wake_driver(&self) -> bool {
+        self.1();
+        true
+    }
+}
+
 #[cfg(not(loom))]
 struct Rng(u64);
 

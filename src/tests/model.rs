@@ -200,7 +200,7 @@ impl std::fmt::Display for Explored {
 }
 
 /// As many preemptions as there can be, also where the others have a bound: a loop that
-/// two threads can keep going for ever is found.
+/// two threads can go on without end is found.
 const NO_BOUND: Option<usize> = Some(usize::MAX);
 
 /// Explores `f` to the bound of `LOOM_MAX_PREEMPTIONS`, or to a lower one.
@@ -283,18 +283,37 @@ fn one(due: Option<u64>) -> (World, Handle) {
     (w, t)
 }
 
-/// The same with an entry in the wheel.
-///
 /// The second thread has its chunks, too. Otherwise it would not arm by the short way.
-fn placed(due: u64) -> (World, Handle) {
-    let (w, t) = one(Some(due));
+fn with_chunks((w, t): (World, Handle)) -> (World, Handle) {
     w.wheel.inboxes.reserve(w.own(1).0).unwrap();
+    (w, t)
+}
+
+/// A world with one timer, which has an entry in the wheel.
+fn placed(due: u64) -> (World, Handle) {
+    let (w, t) = with_chunks(one(Some(due)));
     w.collect();
     (w, t)
 }
 
 /// Both: the timer has a note, or an entry.
 const STARTS: [fn(u64) -> (World, Handle); 2] = [|due| one(Some(due)), placed];
+
+/// A world whose callbacks run in other threads, with timers whose callbacks run.
+fn running<const N: usize>() -> (World, [Handle; N]) {
+    let w = pooled();
+    let timers = std::array::from_fn(|n| w.make(called(n + 1), Some(1)));
+    assert_eq!(w.advance(1), N as u64);
+    (w, timers)
+}
+
+/// A world whose callbacks run in other threads.
+fn pooled() -> World {
+    World::of(Config {
+        pooled: true,
+        ..shape(2, 1, 0)
+    })
+}
 
 /// A world with two timers.
 fn two() -> (World, Handle, Handle) {
@@ -303,7 +322,7 @@ fn two() -> (World, Handle, Handle) {
     (w, t, u)
 }
 
-/// A spec that can be told from others.
+/// A spec that differs from others.
 fn marked(cookie: u64) -> Spec {
     Spec {
         cookie,

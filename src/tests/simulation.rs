@@ -92,7 +92,7 @@ const MOST: usize = 50;
 
 struct Machine<'m> {
     wheel: Wheel,
-    /// Of so many requests for memory or for the number of a thread one is refused; 0 for none.
+    /// Of this number of requests for memory or for the number of a thread one is refused; 0 for none.
     odds: Cell<u64>,
     rng: RefCell<Rng>,
     clock_ns: Cell<u64>,

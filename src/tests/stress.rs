@@ -207,7 +207,7 @@ fn check_books(w: &Wheel, threads: u64) -> String {
     let (nodes, entries) = (w.nodes(), w.entries());
     let bytes = w.inboxes.bytes();
     let books = format!("{nodes} nodes, {entries} entries, {bytes} bytes of notes");
-    // Each thread has a timer beside those of the slots, and at most two runs at hand.
+    // Each thread has a timer besides those of the slots, and at most two runs at hand.
     let run = u64::from(crate::core::tunables::RUN);
     assert!(nodes <= SLOTS + 2 + threads * (1 + 2 * run), "{books}");
     assert!(entries <= nodes, "{books}");

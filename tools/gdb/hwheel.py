@@ -96,7 +96,7 @@ class Wheel:
         self.bias = self.word("wheel.ticks.bias")
         up, down = self.word("wheel.ticks.up"), self.word("wheel.ticks.down")
         self.first_unused = self.word("wheel.slab.bump", 4)
-        # What else is there, or a wheel of another build, does not add up.
+        # Memory that holds anything else, or a wheel of another build, does not add up.
         if (
             not 0 < self.tick_ns <= 1 << 46
             or up - down != self.tick_ns - 1

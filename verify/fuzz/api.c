@@ -209,7 +209,7 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 					  e->deadline_ns <= t->queued_tick * w->tick_ns));
 		dequeue(w, t, 1);
 	} else {
-		MUST(w->driving && w->places == w->room && !t->running);
+		MUST(w->driving && w->queued == w->room && !t->running);
 		deliver(w);
 		expected(w, e);
 		t->running = 1;
@@ -603,7 +603,7 @@ static void advance(struct world *w)
 	w->driving = 0;
 	deliver(w);
 	if (w->room != 0 && look(w, 0) > 0)
-		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->places == w->room);
+		MUST(w->overload == HWHEEL_OVERLOAD_DROP && w->queued == w->room);
 	MUST(got >= 0 && (uint32_t)got <= max && w->delivered == (uint32_t)got);
 	MUST(w->budget == 0 || w->swept <= w->budget);
 	if ((uint32_t)got < max && (w->budget == 0 || w->swept < w->budget))
@@ -677,6 +677,7 @@ static void statistics(struct world *w)
 	MUST(u.s.live == live(w) && u.s.pending == armed(w));
 	MUST(u.s.queued == w->queued && u.s.dropped == w->dropped);
 	MUST(u.s.armed == u.s.fired + u.s.cancelled + u.s.drained + u.s.pending);
+	check_books(w->wheel, TIMERS + KEYS, 1);
 }
 
 static int is_power_of_two(uint32_t n)
@@ -795,7 +796,7 @@ static void nothing_at_all(struct world *w)
 	if (w->inside > 0)
 		MUST(hwheel_destroy(w->wheel) == -EDEADLK);
 	else
-		MUST(w->queued == 0 && w->places == 0);
+		MUST(w->queued == 0);
 }
 
 static void step(struct world *w)

@@ -295,25 +295,20 @@ uint64_t soonest(const struct world *w)
 
 void enqueue(struct world *w, struct timer *t)
 {
-	MUST(w->places < w->room);
-	w->line[w->places++] = t;
-	w->queued++;
+	MUST(w->queued < w->room);
+	w->line[w->queued++] = t;
 	t->running = t->queued = 1;
 }
 
 void dequeue(struct world *w, struct timer *t, int in_turn)
 {
-	uint32_t i = 0, gone = 0;
+	uint32_t i = 0;
 
-	while (i < w->places && w->line[i] != t)
+	while (i < w->queued && w->line[i] != t)
 		i++;
-	MUST(i < w->places && (!in_turn || i == 0));
-	w->line[i] = NULL;
-	while (gone < w->places && w->line[gone] == NULL)
-		gone++;
-	memmove(w->line, w->line + gone, (w->places - gone) * sizeof w->line[0]);
-	w->places -= gone;
+	MUST(i < w->queued && (!in_turn || i == 0));
 	w->queued--;
+	memmove(w->line + i, w->line + i + 1, (w->queued - i) * sizeof w->line[0]);
 	t->queued = 0;
 }
 

@@ -68,10 +68,9 @@ struct world {
 	int inside;
 	/*
 	 * Of an executor's queue: its room, how many wait in it, what it had no room
-	 * for. In the line is who waits, in order. NULL is the place of one that was
-	 * taken out, until those before it are taken.
+	 * for. In the line is who waits, in order.
 	 */
-	uint32_t room, overload, queued, places;
+	uint32_t room, overload, queued;
 	struct timer *line[MOST_ROOM];
 	uint64_t dropped;
 	/* What an advance writes, and how much of it the table knows of. */

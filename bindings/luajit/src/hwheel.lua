@@ -8,7 +8,7 @@
 local ffi = require "ffi"
 
 -- A rock has the declarations and the library inside; otherwise both are installed, the
--- declarations beside this file.
+-- declarations next to this file.
 local function declarations()
 	local rock, text = pcall(require, "hwheel.cdef")
 	if rock then return text end
@@ -372,6 +372,13 @@ end
 --- Whether a timer is pending.
 function Wheel:pending(timer)
 	return truth(self, C.hwheel_timer_pending(c(self), integer(timer)))
+end
+
+--- Fetches a timer's memory ahead of a call on it. A server calls this when it learns
+-- which connection has sent something, before it reads the data. Any number is allowed.
+function Wheel:prefetch(timer)
+	C.hwheel_timer_prefetch(c(self), integer(timer))
+	return true
 end
 
 --- Nanoseconds until a timer fires; NEVER also if it is not pending.

@@ -52,6 +52,18 @@ function tests.a_full_batch_means_there_may_be_more()
 	end
 end
 
+function tests.a_prefetch_takes_any_timer_and_changes_none()
+	local wheel, events = manual(), hwheel.events(4)
+	local timer = wheel:once(5 * MS, 7)
+	for _, any in ipairs { timer, 0, 1, hwheel.NEVER } do equal(wheel:prefetch(any), true) end
+	equal(pcall(wheel.prefetch, wheel, -1), false)
+	equal(pcall(wheel.prefetch, wheel, "x"), false)
+	equal(wheel:pending(timer), true)
+	equal(wheel:advance(5 * MS, events), 1)
+	wheel:close()
+	fails("EINVAL", wheel:prefetch(timer))
+end
+
 function tests.missed_periods_are_counted_or_fired()
 	local wheel, events = manual(), hwheel.events(16)
 	local timer = wheel:every(MS, MS, 1)
@@ -218,7 +230,7 @@ function tests.a_signal_ends_a_wait()
 	ffi.C.ualarm(0, 0)
 end
 
--- test.sh allows 256 descriptors.
+-- binding.sh allows 256 descriptors.
 function tests.a_wheel_that_nobody_refers_to_is_destroyed()
 	for i = 1, 1000 do
 		assert(assert(hwheel.new()):fd())

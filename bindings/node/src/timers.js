@@ -225,7 +225,7 @@ export class Timeout extends AsyncResource {
   }
 }
 
-/** What the timeouts of one Timers share, and what drives their wheel. */
+/** The state that the timeouts of one Timers share. It drives their wheel. */
 class Core {
   // A slot is a timer of C, which one timeout after the other owns.
   owners = [];

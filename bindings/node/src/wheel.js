@@ -8,7 +8,7 @@ import {
 } from "./own.js";
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
-const SLICE_MS = 100; // of a wait: so long may it hold up the end of the process or a worker
+const SLICE_MS = 100; // of a wait: it may delay the end of the process or a worker by that
 const EFD_CLOEXEC = 0o2000000;
 
 /** A wheel of C, and those that wait for its descriptor: the last to end frees it. */

@@ -82,7 +82,7 @@ for (const [how, program] of [
     "for (;;) { await wheel.readable(); wheel.poll(); } })", { eval: true });
     setTimeout(() => worker.terminate().then(() => process.exit(0)), 300)`],
 ]) {
-  it(`a wait does not hold up the end: ${how}`, () => {
+  it(`a wait does not delay the end: ${how}`, () => {
     const index = fileURLToPath(new URL("../src/index.js", import.meta.url));
     const run = spawnSync(process.execPath, ["--input-type=module", "--eval",
       `import { Worker } from "node:worker_threads";

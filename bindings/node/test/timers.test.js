@@ -68,9 +68,13 @@ timed("refresh moves", async (timers) => {
 });
 
 timed("functions are called in the order of their deadlines, and of their arming", async (timers) => {
-  const log = [], begin = performance.now();
-  for (let i = 0; i < 1500; i++) timers.setTimeout(() => log.push(1500 + i), 300);
-  for (let i = 0; i < 1500; i++) timers.setTimeout(() => log.push(i), 100);
+  let log, begin, made = [];
+  do { // A pause of the machine may move the second deadlines behind the first.
+    made.forEach((timeout) => timeout.cancel());
+    [log, made, begin] = [[], [], performance.now()];
+    for (let i = 0; i < 1500; i++) made.push(timers.setTimeout(() => log.push(1500 + i), 300));
+    for (let i = 0; i < 1500; i++) made.push(timers.setTimeout(() => log.push(i), 100));
+  } while (performance.now() - begin > 150);
   // All are due in one turn, and C does not know all of them before.
   while (performance.now() - begin < 500) { /* busy */ }
   await timers.sleep(1);
@@ -164,11 +168,10 @@ timed("an interval keeps its rhythm", async (timers) => {
     deadlines.push(Number(times[0]));
     return modMany.call(this, handles, times, flags);
   };
-  const interval = timers.setInterval(() => {}, period / 1e6), end = timers.now() + 300;
-  while (timers.now() < end) await turn();
+  const interval = timers.setInterval(() => {}, period / 1e6);
+  while (deadlines.length < 40) await turn();
   Wheel.prototype.modMany = modMany;
   interval.cancel();
-  assert.ok(deadlines.length > 3, `${deadlines.length}`);
   for (const deadline of deadlines)
     assert.ok((deadline - deadlines[0] + 10) % period < 20, `${deadline - deadlines[0]}`);
 });

@@ -6,6 +6,7 @@
 
 use super::{Arm, How, Node};
 use crate::core::error::{answer, Answer};
+use crate::core::inbox::Thread;
 use crate::core::link::{Link, Place};
 use crate::core::record::Hot;
 use crate::core::state::{index_of, is_well_formed, Handle, StateWord};
@@ -32,8 +33,8 @@ impl Wheel {
             return self.arm_slowly(handle, ns, caller);
         }
         // Acquire: pairs with the exchanges of the link.
-        let link = hot.link.load(Ordering::Acquire);
-        if gate.beyond(Link(link).near_tick(handle)) > beyond {
+        let link = Link(hot.link.load(Ordering::Acquire));
+        if gate.beyond(link.near_tick(handle)) > beyond {
             return self.arm_on_note(handle, tick, hot, state, caller);
         }
         // Also of a thread that has no number.
@@ -41,24 +42,18 @@ impl Wheel {
         if !self.inboxes.is_ready(thread) {
             return self.arm_slowly(handle, ns, caller);
         }
-        // arm.exchange
-        let word = StateWord::plain_armed(handle, tick);
-        let Ok(state) = self.exchange(hot, state, word) else {
+        let Some(was) = self.exchange_armed(hot, state, (handle, tick, ns), thread) else {
             return self.arm_slowly(handle, ns, caller);
         };
-        fence_after_rmw();
-        probe!(start, self, handle, ns, state.is_armed());
-        let was = state.is_armed();
-        self.inboxes.of(thread).count.arm(was);
         // arm.check. Acquire: as above.
-        if hot.link.load(Ordering::Acquire) != link || self.gate.seen() != gate {
+        if hot.link.load(Ordering::Acquire) != link.0 || self.gate.seen() != gate {
             return self.arm_unchecked(handle, tick, was, caller);
         }
         was.into()
     }
 
     /// Arms a timer whose link has no tick that is early enough: relies on a note, if there is
-    /// one.
+    /// one. That one was taken before the exchange is rare: the driver takes it out of the link.
     #[inline(never)]
     fn arm_on_note(
         &self,
@@ -68,31 +63,24 @@ impl Wheel {
         state: StateWord,
         caller: &impl Caller,
     ) -> Answer {
-        let gate = self.gate.seen();
         // Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
-        let Some(place) = link.near_note(handle) else {
+        if !link.is_near_note(handle) {
             return self.arm_with_note(handle, tick, hot, state, caller);
-        };
+        }
+        let gate = self.gate.seen();
         let thread = caller.thread_at_hand();
         if !self.inboxes.is_ready(thread) || gate.beyond(tick) >= self.gate.near() {
             return self.arm_slowly_at(handle, tick, caller);
         }
-        if !self.inboxes.holds(place) {
-            return self.arm_with_note(handle, tick, hot, state, caller);
-        }
-        // arm.exchange
-        let Ok(state) = self.exchange(hot, state, StateWord::plain_armed(handle, tick)) else {
+        let when = (handle, tick, self.ticks.ns(tick));
+        let Some(was) = self.exchange_armed(hot, state, when, thread) else {
             return self.arm_slowly_at(handle, tick, caller);
         };
-        fence_after_rmw();
-        let was = state.is_armed();
-        probe!(start, self, handle, self.ticks.ns(tick), was);
-        self.inboxes.of(thread).count.arm(was);
         // arm.wake, if there is nothing to do, and arm.check. Acquire: as above.
         if !self.alarm.is_early(tick)
             || hot.link.load(Ordering::Acquire) != link.0
-            || !self.inboxes.holds(place)
+            || !self.inboxes.holds(link.place())
             || self.gate.seen() != gate
         {
             return self.arm_unchecked(handle, tick, was, caller);
@@ -120,18 +108,11 @@ impl Wheel {
         {
             return self.arm_slowly_at(handle, tick, caller);
         }
-        let index = index_of(handle);
-        let node = Node { thread, index, hot };
-        let place = self.append(node);
-        // arm.exchange
-        let word = StateWord::plain_armed(handle, tick);
-        let Ok(state) = self.exchange(hot, state, word) else {
+        let place = self.inboxes.append(thread, index_of(handle));
+        let when = (handle, tick, self.ticks.ns(tick));
+        let Some(was) = self.exchange_armed(hot, state, when, thread) else {
             return self.arm_in_vain(handle, tick, link, place, caller);
         };
-        fence_after_rmw();
-        let was = state.is_armed();
-        probe!(start, self, handle, self.ticks.ns(tick), was);
-        self.inboxes.of(thread).count.arm(was);
         self.inboxes.mark(thread);
         // arm.wake, if there is nothing to do, and arm.check.
         if !self.alarm.is_early(tick) || !self.inboxes.holds(place) {
@@ -142,6 +123,25 @@ impl Wheel {
             return self.arm_unchecked(handle, tick, was, caller);
         }
         was.into()
+    }
+
+    /// Step arm.exchange, and the fence: whether the timer was pending; `None` if another thread
+    /// has changed the state.
+    #[inline(always)]
+    fn exchange_armed(
+        &self,
+        hot: &Hot,
+        state: StateWord,
+        (handle, tick, _ns): (Handle, u64, u64),
+        thread: Thread,
+    ) -> Option<bool> {
+        let word = StateWord::plain_armed(handle, tick);
+        let before = self.exchange(hot, state, word).ok()?;
+        fence_after_rmw();
+        let was = before.is_armed();
+        probe!(start, self, handle, _ns, was);
+        self.inboxes.of(thread).count.arm(was);
+        Some(was)
     }
 
     /// The rest of an arm whose exchange has failed behind its note.

@@ -72,7 +72,7 @@ impl Wheel {
 
     #[cold]
     fn look_at_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        // Acquire: pairs with the Release in `request_look`.
+        // Acquire: pairs with the Release in `request_look_at_all`.
         if self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0 {
             d.looked_at = 0;
         }

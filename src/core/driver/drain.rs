@@ -3,7 +3,7 @@
 //! A drain changes the word of each timer that it reaches. From then on the exchange of an
 //! arm under way fails. If that exchange came first, the drain finds the timer armed.
 
-use super::event::{shown, Fired, DRAINED};
+use super::event::{Fired, DRAINED};
 use super::words::Driver;
 use crate::core::inbox::Thread;
 use crate::core::record::Hot;
@@ -71,11 +71,9 @@ impl Wheel {
     fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
         let due_ns = self.ticks.ns(state.deadline(self.gate.hand()));
         let mut fired = Fired::of::<false>(index, hot, self.slab.fire(index), state, due_ns);
-        let extra = self.extra(index, state, state.generation(high_of(fired.handle)));
-        fired.kind |= extra.kind;
-        fired.missed = shown(extra.left_out);
+        let generation = state.generation(high_of(fired.handle));
+        fired.add(&self.extra(index, state, generation));
         fired.flags = DRAINED;
-        fired.deadline_ns -= extra.early;
         fired
     }
 }

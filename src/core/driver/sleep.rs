@@ -55,8 +55,7 @@ impl Wheel {
     /// a bounded amount of work allows.
     fn settle(&self, d: &mut Driver) -> u64 {
         let hand = d.hand;
-        if d.hand != d.goal || d.levels_left != 0 || d.buckets.is_open() || d.buckets.has_overdue()
-        {
+        if d.hand != d.goal || d.levels_left != 0 || d.buckets.has_overdue() {
             // A sweep has stopped in the middle, or a timer is due.
             return hand;
         }
@@ -64,7 +63,7 @@ impl Wheel {
         while let Some((bucket, entered)) = d.buckets.first(hand) {
             let entry = d.buckets.earliest(&self.slab, bucket, hand, SETTLE);
             let Some((index, tick)) = entry.filter(|_| left != 0) else {
-                return entered.max(d.buckets.least(&self.slab, bucket));
+                return entered.max(d.buckets.least(bucket));
             };
             if !self.settle_entry(d, index, tick) {
                 return tick;

@@ -39,12 +39,10 @@ pub(super) fn sweep<S: Sink>(
         wheel.alarm.begin_to_look();
         wheel.gate.announce(goal, &wheel.ticks);
         d.goal = goal;
-        let is_all = wheel.collect(d, &mut || v.sink.is_enough());
-        v.stop = !is_all;
-        let next = if is_all {
-            sweep_to(d, &mut v, goal)
-        } else {
-            d.hand
+        v.stop = !wheel.collect(d, &mut || v.sink.is_enough());
+        let next = match v.stop {
+            true => d.hand,
+            false => sweep_to(d, &mut v, goal),
         };
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
@@ -64,15 +62,9 @@ pub(super) fn sweep<S: Sink>(
 
 /// Moves the hand to the goal. Returns a tick before which no entry wants a visit.
 fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
-    // What a call has left that has stopped in the middle of a bucket.
-    if d.buckets.is_open() {
-        empty(d, v);
-    }
     // The timers whose tick had passed when their notes were taken.
-    if !v.stop && d.buckets.has_overdue() {
-        let overdue = d.buckets.overdue();
-        d.buckets.open(&v.wheel.slab, overdue);
-        empty(d, v);
+    if d.buckets.has_overdue() {
+        empty(d, v, d.buckets.overdue());
     }
     empty_levels(d, v);
     while !v.stop {
@@ -80,9 +72,7 @@ fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
         let entered = first.map_or(NEVER, |(_, entered)| entered);
         if entered > goal {
             d.hand = goal;
-            return first.map_or(NEVER, |(bucket, _)| {
-                d.buckets.least(&v.wheel.slab, bucket).max(entered)
-            });
+            return first.map_or(NEVER, |(bucket, _)| d.buckets.least(bucket).max(entered));
         }
         // On each level whose digit changes the hand enters a slot.
         d.levels_left = d.buckets.levels.level(entered, d.hand) + 1;
@@ -96,19 +86,20 @@ fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
 #[inline(always)]
 fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
     while !v.stop && d.levels_left != 0 {
-        d.levels_left -= 1;
-        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left);
-        d.buckets.open(&v.wheel.slab, bucket);
-        empty(d, v);
+        let bucket = d.buckets.levels.bucket(d.hand, d.levels_left - 1);
+        empty(d, v, bucket);
+        // A call that stops may leave entries here.
+        d.levels_left -= u32::from(!v.stop);
     }
 }
 
-/// Takes the entries out of the open list, up to where the sweep stops.
-fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
+/// Takes the entries out of a bucket, up to where the sweep stops.
+fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     v.begin_tick(hand);
+    d.buckets.fetch(slab, bucket);
     let mut taken = 0;
-    while let Some(entry) = d.buckets.take(slab) {
+    while let Some(entry) = d.buckets.take(slab, bucket) {
         let tick = entry.tick(hand);
         if tick > hand {
             probe!(cascade, v.wheel, tick);

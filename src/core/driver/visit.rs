@@ -51,6 +51,16 @@ pub(super) struct Extra {
     words: (u64, u64),
 }
 
+impl Fired {
+    /// Adds what the rare record says.
+    #[inline(always)]
+    pub(super) fn add(&mut self, extra: &Extra) {
+        self.deadline_ns -= extra.early;
+        self.kind |= extra.kind;
+        self.missed = shown(extra.left_out);
+    }
+}
+
 /// The next deadline of a periodic timer.
 #[derive(Clone, Copy)]
 struct Next {
@@ -153,9 +163,9 @@ impl<'a, S: Sink> Visits<'a, S> {
         self.wheel.gate.id() != 0
     }
 
-    /// Looks at a timer whose entry was taken. The
-    /// short way is for a plain one with a callback, whose word is like `due`. The
-    /// compiler makes a separate claim for it. False if the sweep is to stop.
+    /// Looks at a timer whose entry was taken. The short way is for a plain one with a callback,
+    /// whose word is like `due`. The compiler makes a separate claim for it. False if the sweep
+    /// is to stop.
     #[inline(always)]
     pub fn visit(&mut self, d: &mut Driver, index: u32) -> bool {
         let (hot, fire) = self.wheel.slab.hot_and_fire(index);
@@ -223,9 +233,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         let generation = state.generation(high_of(fired.handle));
         if !PLAIN && state.is_rare() {
             let extra = wheel.extra(index, state, generation);
-            fired.deadline_ns -= extra.early;
-            fired.kind |= extra.kind;
-            fired.missed = shown(extra.left_out);
+            fired.add(&extra);
             if extra.period != 0 {
                 // With BURST, missed periods fire one by one, from tick to tick. Otherwise
                 // they are left out, up to the clock's time.

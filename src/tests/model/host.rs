@@ -6,7 +6,7 @@ use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::runtime::drive::Bounds;
 use crate::runtime::pool::Crew;
-use crate::runtime::{Errno, Host, Options};
+use crate::runtime::{Errno, Executor, Host, Options};
 use crate::sync::AtomicU64 as Tracked;
 use crate::sys::clock::Clock;
 use crate::sys::end;
@@ -251,7 +251,7 @@ fn start_against_poll() {
             let mut event = |_: &Fired| {
                 assert!(
                     !w.started.load(Ordering::Relaxed),
-                    "drives beside the thread"
+                    "drives concurrently with the thread"
                 );
                 true
             };
@@ -401,7 +401,7 @@ fn stop_against_tick_thread() {
     );
 }
 
-/// The same of a wheel with a worker, beside a thread that waits for the callback.
+/// The same of a wheel with a worker, and a thread that waits for the callback.
 #[test]
 fn stop_against_tick_thread_and_worker() {
     duel_of(
@@ -560,4 +560,136 @@ fn stop_against_callback() {
             },
         );
     }
+}
+
+/// Times of timers in the wheel of such a loop: ticks 1, 3 and 5.
+const SOON: u64 = BEGIN + at(1);
+const NEAR: u64 = BEGIN + at(3);
+const FAR: u64 = BEGIN + at(5);
+
+/// A wheel whose loop sleeps in its own call. The loop is woken by a count that stays until
+/// the loop takes it, like that of an eventfd.
+struct Looping {
+    host: *mut Host,
+    woken: Box<Tracked>,
+}
+
+// SAFETY: the host is for all threads until it is destroyed.
+unsafe impl Sync for Looping {}
+// SAFETY: as above.
+unsafe impl Send for Looping {}
+
+/// The wake function. Its read makes it slow: others may do anything between its two steps.
+extern "C-unwind" fn wake(_: *mut std::ffi::c_void, woken: *mut std::ffi::c_void) {
+    // SAFETY: the count outlives the wheel.
+    let woken = unsafe { &*woken.cast::<Tracked>() };
+    woken.load(Ordering::Relaxed);
+    woken.fetch_add(1, Ordering::AcqRel);
+}
+
+impl Looping {
+    fn new() -> Looping {
+        let woken = Box::new(Tracked::new(0));
+        let options = Options {
+            clock: Clock::Manual,
+            tick_ns: 1 << TICK_BITS,
+            levels: 1,
+            slots: 2,
+            start_ns: BEGIN,
+            wake: Some(Executor {
+                func: wake,
+                arg: std::ptr::from_ref(&*woken).expose_provenance(),
+            }),
+            ..Options::default()
+        };
+        let host = Host::create(options, callback).unwrap();
+        Looping { host, woken }
+    }
+
+    fn host(&self) -> &Host {
+        // SAFETY: destroyed by `end` alone.
+        unsafe { &*self.host }
+    }
+
+    /// Makes a timer that is due at a time. Its event is discarded.
+    fn arm(&self, due: u64) {
+        self.host().setup(Spec::default(), Some(due)).unwrap();
+    }
+
+    /// One turn of the loop: when it sleeps until, unless it is woken.
+    fn turn(&self) -> u64 {
+        self.woken.swap(0, Ordering::AcqRel);
+        let driven = self.host().advance(BEGIN, Bounds::default(), None);
+        driven.unwrap().next_ns
+    }
+
+    /// The loop, which would sleep until `next`, comes in time for a timer. Ends the wheel.
+    fn comes_by(&self, due: u64, next: u64) {
+        let woken = self.woken.load(Ordering::Acquire);
+        assert!(woken > 0 || next <= due, "sleeps until {next}");
+        let next = self.turn();
+        assert!(next <= due);
+        // Two earlier arms wake it once, unless it comes by then anyway.
+        self.arm(SOON);
+        self.arm(SOON);
+        let woken = self.woken.load(Ordering::Acquire);
+        assert_eq!(woken, u64::from(next > SOON), "comes at {next}");
+        // SAFETY: the other threads are gone.
+        assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
+        end::now();
+    }
+}
+
+/// An arm, whose wake is slow, against a loop that turns once, and one that was woken and
+/// turns again while the wake still runs.
+#[test]
+fn wake_against_a_loop_that_goes_to_sleep() {
+    for turns in [1, 2] {
+        duel(
+            Looping::new,
+            |w| ended(|| w.arm(NEAR)),
+            move |w| ended(|| (1..turns).fold(w.turn(), |_, _| w.turn())),
+            |w, (), next| w.comes_by(NEAR, next),
+        );
+    }
+}
+
+/// Arms that come earlier and earlier. One wake serves them until the loop turns. The first
+/// one after that wakes the loop again.
+#[test]
+fn wake_by_arms_that_come_earlier_and_earlier() {
+    duel(
+        || {
+            let w = Looping::new();
+            w.turn();
+            w
+        },
+        |w| {
+            ended(|| {
+                w.arm(FAR);
+                w.arm(NEAR);
+            });
+        },
+        |w| ended(|| w.turn()),
+        |w, (), next| w.comes_by(NEAR, next),
+    );
+}
+
+/// Two threads arm concurrently, one earlier than the other. One of them may find the wake
+/// of the other.
+#[test]
+fn wake_by_two_threads_against_a_loop() {
+    report(explore(Some(2), || {
+        let w = Arc::new(Looping::new());
+        w.turn();
+        let arms: Vec<_> = [FAR, NEAR]
+            .map(|due| {
+                let w = w.clone();
+                thread::spawn(move || ended(|| w.arm(due)))
+            })
+            .into();
+        let next = w.turn();
+        arms.into_iter().for_each(|arm| arm.join().unwrap());
+        w.comes_by(NEAR, next);
+    }));
 }

@@ -1,17 +1,15 @@
 //! Memory that one thread makes and another uses: blocks of the slab, inboxes, and the chunks
 //! of notes. The checker refuses a load that is not ordered after the making of what it reads.
 
-use super::{duel, explore, one, report, two, World};
+use super::{duel, explore, one, report, running, two, World};
 use crate::core::arm::How;
 use crate::core::error::Error;
-use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::{index_of, Handle};
-use crate::core::wheel::{Caller, Config};
 use crate::sync::{AtomicU32, Ordering};
-use crate::tests::checker::{at, called, shape};
+use crate::tests::checker::at;
 use crate::tests::memory::scarce;
-use crate::tests::NUMBERS;
+use crate::tests::{Stranger, NUMBERS};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -299,35 +297,6 @@ fn dirty_word_whose_bit_is_set_already_against_take() {
     }
 }
 
-/// A thread that gets no number.
-struct Stranger;
-
-impl Caller for Stranger {
-    fn thread(&self) -> Result<Thread, Error> {
-        Err(Error::Threads)
-    }
-    fn thread_at_hand(&self) -> Thread {
-        0
-    }
-    fn threads(&self) -> Thread {
-        NUMBERS
-    }
-    fn wake_driver(&self) -> bool {
-        true
-    }
-}
-
-/// A wheel with two timers whose callbacks run.
-fn two_running() -> (World, Handle, Handle) {
-    let w = World::of(Config {
-        pooled: true,
-        ..shape(2, 1, 0)
-    });
-    let [t, u] = [1, 2].map(|n| w.make(called(n), Some(1)));
-    assert_eq!(w.advance(1), 2);
-    (w, t, u)
-}
-
 /// A callback ends in a thread that gets no note for its timer, which is due. The driver is
 /// about to look at every timer, for another one or not.
 #[test]
@@ -335,16 +304,16 @@ fn look_at_all_against_finish() {
     for other in [false, true] {
         duel(
             move || {
-                let (w, t, u) = two_running();
+                let (w, [t, u]) = running();
                 w.arm(0, t, 2);
                 w.arm(0, u, 2);
                 if other {
                     w.advance(2);
-                    w.wheel.finish(&Stranger, u, || ());
+                    w.wheel.finish(&Stranger(Error::Threads, || ()), u, || ());
                 }
                 (w, t, u)
             },
-            |(w, t, _)| w.wheel.finish(&Stranger, *t, || ()),
+            |(w, t, _)| w.wheel.finish(&Stranger(Error::Threads, || ()), *t, || ()),
             |(w, _, _)| w.advance(2),
             move |(w, t, u), (), early| {
                 let rest = w.advance(2);
@@ -361,29 +330,14 @@ fn look_at_all_against_finish() {
 fn look_at_all_against_sleep() {
     duel(
         || {
-            let (w, t, _) = two_running();
+            let (w, [t]) = running();
             w.arm(0, t, 2);
             w.advance(2);
             (w, t, super::Alarm::new())
         },
         |(w, t, alarm)| {
-            struct Wakes<'a>(&'a super::Alarm);
-            impl Caller for Wakes<'_> {
-                fn thread(&self) -> Result<Thread, Error> {
-                    Err(Error::Memory)
-                }
-                fn thread_at_hand(&self) -> Thread {
-                    0
-                }
-                fn threads(&self) -> Thread {
-                    NUMBERS
-                }
-                fn wake_driver(&self) -> bool {
-                    self.0.set(0);
-                    true
-                }
-            }
-            w.wheel.finish(&Wakes(alarm), *t, || ());
+            let stranger = Stranger(Error::Memory, || alarm.set(0));
+            w.wheel.finish(&stranger, *t, || ());
         },
         |(w, _, alarm)| w.sleep(alarm),
         |(w, _, alarm), (), ()| {
@@ -398,7 +352,7 @@ fn look_at_all_against_sleep() {
 #[test]
 fn no_memory_for_a_chunk() {
     report(explore(None, || {
-        let (w, t, u) = two_running();
+        let (w, [t, u]) = running();
         let others = [(); 10].map(|()| w.timer(None));
         w.arm(0, t, 2);
         assert_eq!(w.advance(2), 0);

@@ -2,7 +2,7 @@
 //! operations begin together, on one timer, and the books must balance when
 //! both have ended. What was armed has ended once: fired, cancelled, freed or
 //! handed back; and the next visit and the alarm are not after the deadline.
-//! Who cancelled a timer is told so, each time; a synchronous cancel, which may
+//! The thread that cancelled a timer learns it, each time; a synchronous cancel, which may
 //! meet its timer again after the wait for the callback, at least once.
 //!
 //! Each pair meets on two wheels: one of two levels, where the deadline is on the upper one,
@@ -318,7 +318,7 @@ fn meet<const N: usize>(ops: [Op; N], preemptions: Option<usize>) {
     }
 }
 
-/// An operation beside itself and each that comes after it.
+/// An operation concurrently with itself and each that comes after it.
 fn pairs_of(op: Op) {
     for other in OPS.into_iter().skip_while(|o| *o != op) {
         meet([op, other], None);

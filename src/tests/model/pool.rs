@@ -1,5 +1,5 @@
 //! The pool, and the events on which its threads sleep: a thread that is not woken sleeps
-//! for ever.
+//! without end.
 
 use super::{duel, Plain};
 use crate::core::driver::Fired;
@@ -86,7 +86,7 @@ impl Callbacks {
         assert_eq!(self.written.get(), self.ran.load(Ordering::Relaxed));
     }
 
-    /// A stop, after which so many callbacks have run.
+    /// A stop, after which that number of callbacks has run.
     fn stop(&self, ran: u64) {
         self.pool.close();
         self.empty();

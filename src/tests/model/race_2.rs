@@ -1,6 +1,6 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
-use super::{duel, explore, one, report, World, STARTS};
+use super::{duel, explore, one, report, with_chunks, World, STARTS};
 use crate::core::link::{Link, Reason};
 use crate::core::state::index_of;
 use crate::sync::Ordering;
@@ -43,6 +43,28 @@ fn race_2_publish_against_take_of_what_is_overdue() {
                 w.names_no_taken_note(*t);
                 w.advance(3);
                 assert_eq!(w.fired(), 1, "late or lost");
+            },
+        );
+    }
+}
+
+/// Race 2: the timer was cancelled when the driver takes its note, so that the driver leaves the
+/// link as it is, too.
+#[test]
+fn race_2_publish_against_take_of_what_was_cancelled() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || one(None),
+            move |(w, t)| arm(w, 0, *t, 2),
+            |(w, t)| {
+                let was = w.cancel(1, *t);
+                w.collect();
+                was
+            },
+            |(w, t), was, cancelled| {
+                assert!(!was);
+                w.names_no_taken_note(*t);
+                assert_eq!(w.advance(2), u64::from(!cancelled), "late or lost");
             },
         );
     }
@@ -147,7 +169,7 @@ fn race_2_arm_against_cascade_under_way() {
     }
 }
 
-/// Race 2 over the wrap of the lowest level, beside another timer.
+/// Race 2 over the wrap of the lowest level, with another timer pending.
 #[test]
 fn race_2_arm_against_sweep_over_the_wrap() {
     const BASE: u64 = (1 << 32) - 1;
@@ -175,7 +197,7 @@ fn race_2_rely_on_a_note_against_take() {
     for arm in [World::arm, World::short_arm] {
         for (noted, asked) in [(2, 1), (2, 2), (2, 3)] {
             duel(
-                move || one(Some(noted)),
+                move || with_chunks(one(Some(noted))),
                 move |(w, t)| {
                     let cancelled = w.cancel(1, *t);
                     (cancelled, arm(w, 1, *t, asked))
@@ -189,6 +211,25 @@ fn race_2_rely_on_a_note_against_take() {
             );
         }
     }
+}
+
+/// Race 2: the same by the short way, while the hand stays where it is, and another thread lowers
+/// the next visit: neither the gate nor the alarm shows that the note is taken.
+#[test]
+fn race_2_rely_on_a_note_against_take_and_wake() {
+    report(explore(Some(3), || {
+        let (w, t) = with_chunks(one(Some(2)));
+        assert!(w.cancel(0, t));
+        let w = Arc::new(w);
+        let (v, x) = (w.clone(), w.clone());
+        let a = thread::spawn(move || v.short_arm(1, t, 3));
+        let b = thread::spawn(move || x.wheel.alarm.lower(1));
+        w.collect();
+        assert!(!a.join().unwrap());
+        b.join().unwrap();
+        assert_eq!(w.advance(2), 0, "early");
+        assert_eq!(w.advance(3), 1, "late or lost");
+    }));
 }
 
 /// Race 2: the thread publishes a note while the driver takes it, and another thread relies

@@ -54,7 +54,7 @@ fn race_3_sleep_against_arm() {
     );
 }
 
-/// Race 3 in one bucket: beside an entry that nobody wants.
+/// Race 3 in one bucket, which also has an entry that nobody wants.
 #[test]
 fn race_3_settle_against_arm_in_one_bucket() {
     sleep_against_arm(
@@ -188,7 +188,7 @@ fn race_3_arm_without_a_kick_against_a_driver_that_sleeps_again() {
     );
 }
 
-/// Asking for the next expiry beside a driver that fires and goes to sleep: the
+/// Asking for the next expiry while a driver fires and goes to sleep: the
 /// answer is never later than the truth, and the sleep is not spoilt.
 #[test]
 fn race_3_sleep_against_asking() {
@@ -210,7 +210,7 @@ fn race_3_sleep_against_asking() {
     );
 }
 
-/// What is asked for beside an arm is not later than what was armed before, and
+/// The answer during an arm is not later than what was armed before, and
 /// does not make an advance believe that nothing is due.
 #[test]
 fn race_3_asking_against_arm() {

@@ -151,7 +151,7 @@ fn race_5_sync_delete_against_the_end_of_a_callback() {
 }
 
 /// The timer is freed while a thread waits for its callback, and its node may be
-/// in use again: the thread does not wait for that, and not for ever.
+/// in use again: the thread does not wait for that, and it ends.
 #[test]
 fn race_5_sync_delete_against_free_and_reuse() {
     for pooled in [false, true] {

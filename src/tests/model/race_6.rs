@@ -1,21 +1,17 @@
 //! Race 6: a timer comes due again while its callback runs in another thread.
 
-use super::{duel, World};
+use super::{duel, pooled, World};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::period::BURST;
 use crate::core::state::Handle;
-use crate::core::wheel::Config;
-use crate::tests::checker::{at, func, shape};
+use crate::tests::checker::{at, func};
 use crate::tests::Collect;
 use crate::tests::NUMBERS;
 
 /// A pooled wheel with a timer that a worker has.
 fn taken(spec: Spec) -> (World, Handle) {
-    let w = World::of(Config {
-        pooled: true,
-        ..shape(2, 1, 0)
-    });
+    let w = pooled();
     let t = w.make(
         Spec {
             func: func(1),

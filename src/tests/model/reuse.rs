@@ -202,7 +202,7 @@ fn setup_against_a_guessed_handle() {
 }
 
 /// A free list is taken by one thread while its owner uses it, and may take it back: that
-/// does not go on for ever.
+/// ends.
 #[test]
 fn steal_against_setup() {
     duel_to(

@@ -70,7 +70,7 @@ fn step_against_setup() {
     );
 }
 
-/// Beside a timer that is due on the way.
+/// With a timer that is due on the way.
 #[test]
 fn steps_and_a_visit_against_arm() {
     for tick in [3, 4 * STEP + 3] {

@@ -1,12 +1,12 @@
 //! A wheel on a clock, from its beginning to its end: what starts, stops, drives, asks,
-//! arms, waits, drains and destroys, in three threads, beside the tick thread, workers
+//! arms, waits, drains and destroys, in three threads, with the tick thread, workers
 //! or an executor. The code is what ships; clock, alarm, threads and futex are those of
 //! the test (`sys`), and adversaries: the system refuses, alarms go off for nothing, time
 //! leaps and steps back; the executor works late, inside of the call, or not at all, calls
 //! back, and drives, stops and arms from the thread that runs its callbacks.
 //!
-//! That a call does not return is seen as well: a thread that waits for ever is a
-//! deadlock, and one that goes round for ever takes too many steps.
+//! That a call does not return is seen as well: a thread that never stops waiting is a
+//! deadlock, and one that never stops running takes too many steps.
 
 mod bytes;
 mod edges;
@@ -51,7 +51,7 @@ const SHARED: usize = 3;
 /// How an executor behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Nothing, for ever.
+    /// Nothing, and it stays so.
     Refuses,
     /// The same, and takes a lock in the call.
     Locks,
@@ -419,7 +419,7 @@ impl World {
         self.ask.notify_all();
     }
 
-    /// The end: nothing waits for ever, and the books balance.
+    /// The end: no thread still waits, and the books balance.
     fn close(&self, tally: &Tally, rng: &mut Rng) {
         let host = self.host();
         system().hostile.store(false, Ordering::Relaxed);

@@ -44,7 +44,7 @@ impl Alarm {
 }
 
 /// The driver is woken by whatever is due before its alarm, or a thread that
-/// waits for its timer waits for ever.
+/// waits for its timer never returns.
 #[test]
 fn arms_against_a_driver_that_sleeps() {
     check(|rng, tally| {

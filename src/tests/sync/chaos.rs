@@ -7,7 +7,7 @@ use std::sync::atomic as real;
 
 pub(crate) use real::Ordering;
 
-/// Yields once in so many accesses, and spins as often.
+/// Yields once in this number of accesses, and spins as often.
 const YIELD: u64 = 64;
 /// The longest spin, in rounds: some microseconds.
 const SPIN: u64 = 256;

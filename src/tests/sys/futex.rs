@@ -1,5 +1,5 @@
 //! What the kernel has for sleeping until a word changes, for threads of a model
-//! checker: who is not woken sleeps for ever, and the checker says so.
+//! checker: a thread that is not woken never returns, and the checker says so.
 
 use crate::sync::{lock, AtomicU32, Mutex, Ordering};
 use crate::tests::checker::{tool, Condvar};

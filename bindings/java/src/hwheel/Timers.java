@@ -35,7 +35,7 @@ public final class Timers implements AutoCloseable {
     private final Shard[] shards = new Shard[SHARDS];
     /** Nanoseconds from System.nanoTime() to the wheel's clock. */
     private final long offset;
-    /** What is due before this crosses into C at once: a crossing may wait for a tick. */
+    /** A timer that is due before this crosses into C at once: a crossing may wait for a tick. */
     final long soonNs;
     private final int limit;
     private final AtomicInteger pending = new AtomicInteger();
@@ -47,7 +47,7 @@ public final class Timers implements AutoCloseable {
     /** Odd while the driver moves tasks to the executor. Only the driver writes it. */
     private volatile int moves;
 
-    /** What {@link #arm} runs later. Each arming of a task runs it once. */
+    /** A task that {@link #arm} runs later. Each arming of a task runs it once. */
     public abstract static class Task {
         enum State { NEW, PENDING, EXPIRED, CANCELLED }
 
@@ -58,6 +58,14 @@ public final class Timers implements AutoCloseable {
 
         /** Called by the executor of the timers. */
         protected abstract void run();
+
+        /**
+         * Gives an exception to the handler that gets those of tasks. The task was armed
+         * before.
+         */
+        protected final void report(Throwable e) {
+            shard.timers.report(e);
+        }
 
         /** True if the task was pending; it does not run then. */
         public boolean cancel() {

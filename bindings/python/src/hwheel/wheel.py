@@ -144,7 +144,7 @@ class Timer:
         return was_armed
 
     def _forget(self, handle: int) -> None:
-        # What was collected already, the library has forgotten.
+        # The library has forgotten a timer that was collected already.
         lib.hwheel_timer_delete(self._wheel._events._wheel, handle)
 
 

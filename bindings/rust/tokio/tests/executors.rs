@@ -116,7 +116,7 @@ async fn tasks_that_are_aborted_leave_nothing() {
         let wheel = wheel.clone();
         let abort = tasks.spawn(async move {
             loop {
-                // What has passed is ready at once, and a task that never waits cannot be
+                // A time that has passed is ready at once, and a task that never waits cannot be
                 // aborted.
                 wheel.sleep(MS + spread(n, 10 * MS)).await.unwrap();
             }
@@ -188,7 +188,7 @@ async fn tokio_itself_drives_a_wheel() {
     driver.abort();
 }
 
-/// The same on smol, in threads of its own.
+/// Tasks on the threads of smol sleep and are woken, as tasks on those of tokio do.
 #[test]
 fn smol_runs_them() {
     let wheel = started();

@@ -12,7 +12,7 @@
 //! The first two, and those of a call, are where numbers are drawn from. A byte of the
 //! order is a thread and how many steps it makes, unless it has to wait before that. When
 //! the bytes are used up, numbers take their place that are always the same: no thread
-//! waits for ever for its turn. Any bytes are a program, and the same bytes are the same
+//! never gets its turn. Any bytes are a program, and the same bytes are the same
 //! execution.
 //!
 //! `make fuzz` lets the fuzzer write (`LLVMFuzzerTestOneInput`). `programs_of_bytes` runs

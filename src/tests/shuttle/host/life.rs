@@ -107,7 +107,7 @@ fn what_is_queued_waits_for_no_stop() {
     });
 }
 
-/// One thread drives, the others ask: it is never refused, and what they are told is
+/// One thread drives, the others ask: it is never refused, and the answers are
 /// not after what is armed.
 #[test]
 fn a_query_disturbs_no_driver() {
@@ -139,7 +139,7 @@ fn a_query_disturbs_no_driver() {
     });
 }
 
-/// Two threads advance. One that is told that it has room left has left nothing that
+/// Two threads advance. One whose result says that room is left has left nothing that
 /// was due before it called; and the clock does not go back.
 #[test]
 fn two_that_advance() {

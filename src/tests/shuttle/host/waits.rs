@@ -3,7 +3,7 @@
 use super::*;
 
 /// In two workers, an executor's thread and the driver callbacks wait for each other's
-/// timers, at random: nobody waits for ever, and what is taken out of the queue is
+/// timers, at random: no thread waits without end, and what is taken out of the queue is
 /// counted as cancelled.
 #[test]
 fn callbacks_wait_for_each_other() {
@@ -74,7 +74,7 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
     });
 }
 
-/// A delete waits for a callback, and is told that the callback was put into the queue. With
+/// A delete waits for a callback, and learns that the callback was put into the queue. With
 /// `locked` it holds the lock that the executor takes.
 fn hear_of_the_queue(manner: Manner, locked: bool) {
     check(move |rng, tally| {
@@ -118,7 +118,7 @@ fn a_sync_delete_hears_of_the_queue_before_the_executor() {
     hear_of_the_queue(Manner::Locks, true);
 }
 
-/// A stop beside a thread that drives hears that this has put a callback into the queue,
+/// A stop during a call of a thread that drives hears that this has put a callback into the queue,
 /// which nobody else runs.
 #[test]
 fn a_stop_hears_of_the_queue() {

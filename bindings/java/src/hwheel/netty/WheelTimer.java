@@ -98,16 +98,6 @@ public final class WheelTimer implements Timer {
         return unprocessed;
     }
 
-    /** An exception goes where those of tasks go. */
-    private void report(Throwable e) {
-        try {
-            Thread driver = timers.driver();
-            driver.getUncaughtExceptionHandler().uncaughtException(driver, e);
-        } catch (Throwable ignored) {
-            // As the Java machine ignores what a handler throws.
-        }
-    }
-
     /** The number of timeouts that are pending. */
     public long pendingTimeouts() {
         return timers.pending();
@@ -142,7 +132,7 @@ public final class WheelTimer implements Timer {
                     CANCELLED.invokeExact(task, (Timeout) this);
                 }
             } catch (Throwable e) {
-                timer.report(e);
+                report(e);
             }
             return true;
         }

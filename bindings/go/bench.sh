@@ -1,4 +1,0 @@
-#!/bin/sh
-set -eu
-. ./env.sh
-go run ./internal/bench

@@ -1,0 +1,69 @@
+#!/bin/bash
+# The binding for LuaJIT: its tests, package and bench. ../run.sh says how this is called.
+set -euo pipefail
+. ../lib.sh
+
+# $luajit, which finds the installed module.
+environment() {
+	library
+	luajit=$(command -v luajit) || {
+		need 'no LuaJIT: apt-get install luajit' debian luajit
+		luajit=$(find "$SCRATCH/debian/usr/bin" -name 'luajit*' -type f)
+	}
+	export LUA_PATH="$HWHEEL_PREFIX/share/lua/5.1/?.lua;;"
+}
+
+do_test() {
+	environment
+	awk -v to="$SCRATCH/readme" '
+	/^```lua$/ { file = to (++n) ".lua"; printf "" > file; next }
+	/^```/ { file = "" }
+	file { print > file }' README.md
+	[ "$("$luajit" "$SCRATCH/readme1.lua")" = 'hello 42' ]
+	[ "$("$luajit" "$SCRATCH/readme2.lua")" = 'all timed out: 500500' ]
+	ulimit -n 256
+	"$luajit" test/hostile.lua
+	"$luajit" test/wheel.lua
+}
+
+# The rock with the library inside, made at the root of the source, installed into an
+# empty tree and used there.
+do_package() {
+	environment
+	alone
+	unset LUA_PATH MAKEFLAGS MAKELEVEL
+	machine >/dev/null || skip "$(machine)"
+	need 'no LuaRocks: apt-get install luarocks' luarocks --version
+	rocks='luarocks --lua-version 5.1'
+	hostile=$PWD/test/hostile.lua
+	cd ../..
+	rockspec=$(echo bindings/luajit/*.rockspec)
+	$rocks lint "$rockspec"
+	rm -rf "$SCRATCH/built"
+	{ $rocks --tree "$SCRATCH/built" make "$rockspec" && cd "$SCRATCH/dist" &&
+		$rocks --tree "$SCRATCH/built" pack hwheel; } >"$SCRATCH/rocks" 2>&1 ||
+		{ cat "$SCRATCH/rocks"; exit 1; }
+	$rocks --tree "$SCRATCH/clean" install "$SCRATCH"/dist/*.rock >"$SCRATCH/rocks" 2>&1 ||
+		{ cat "$SCRATCH/rocks"; exit 1; }
+
+	cd /
+	export LUA_PATH="$SCRATCH/clean/share/lua/5.1/?.lua" LUA_CPATH="$SCRATCH/clean/lib/lua/5.1/?.so"
+	said=$("$luajit" -e '
+local hwheel = require "hwheel"
+local wheel, events = assert(hwheel.new()), hwheel.events(1)
+wheel:once(10e6, 42)
+while wheel:poll(events) == 0 do wheel:wait() end
+print("hello " .. tonumber(events[0].cookie) .. " from " .. hwheel.version())')
+	[ "$said" = "hello 42 from $HWHEEL_VERSION" ]
+	"$luajit" "$hostile"
+	rock=$(basename "$SCRATCH"/dist/*.rock)
+	echo "$rock, $(du -k "$SCRATCH/dist/$rock" | cut -f 1) kB: installed, first timer fired," \
+		"hostile calls passed"
+}
+
+do_bench() {
+	environment
+	"$luajit" bench.lua
+}
+
+"do_$1"

@@ -1,0 +1,174 @@
+#!/bin/bash
+# The binding for Node: its tests, package, suite and bench. ../run.sh says how this is called.
+set -euo pipefail
+. ../lib.sh
+
+node_and_npm() {
+	need 'no Node of version 18.17 or later: apt-get install nodejs' \
+		node -e 'process.exit(AbortSignal.any ? 0 : 1)'
+	need 'no npm: apt-get install npm' npm --version
+}
+
+# The package in a copy of this tree, with what it depends on; the shell goes there.
+environment() {
+	node_and_npm
+	mkdir -p "$SCRATCH/tree"
+	cp -r . "$SCRATCH/tree"
+	cd "$SCRATCH/tree"
+	need 'npm cannot install koffi: set the registry, as in npm_config_registry' \
+		npm install --no-audit --no-fund
+}
+
+do_test() {
+	environment
+	node --test test/ >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
+	grep -o 'pass [0-9]*$' "$SCRATCH/tap"
+}
+
+# The package for npm with the library inside, installed into an empty directory and
+# used there.
+do_package() {
+	alone
+	node_and_npm
+	arch=$(machine) || skip "$arch"
+	cp -r . "$SCRATCH/tree"
+	cp ../../LICENSE-* "$SCRATCH/tree"
+	cd "$SCRATCH/tree"
+	mkdir -p "prebuilds/linux-$arch"
+	strip --strip-unneeded -o "prebuilds/linux-$arch/libhwheel.so.0" "$HWHEEL_PREFIX/lib/libhwheel.so.0"
+
+	npm pack --dry-run 2>&1 | sed -n 's/^npm notice [0-9.]*k\?B //p' | sort >"$SCRATCH/list"
+	diff "$SCRATCH/list" - <<END || { echo 'the package holds something else'; exit 1; }
+LICENSE-APACHE
+LICENSE-MIT
+README.md
+package.json
+prebuilds/linux-$arch/libhwheel.so.0
+src/constants.js
+src/index.d.ts
+src/index.js
+src/native.js
+src/own.js
+src/timers.js
+src/wheel.js
+END
+	npm pack --silent --pack-destination "$SCRATCH/dist" >/dev/null
+
+	cd "$SCRATCH/clean"
+	echo '{ "private": true, "type": "module" }' >package.json
+	need 'npm cannot install koffi and typescript: set the registry, as in npm_config_registry' \
+		npm install --no-audit --no-fund "$SCRATCH"/dist/*.tgz typescript@5 @types/node
+	cat >smallest.js <<'END'
+import { Timers, version } from "hwheel";
+const timers = new Timers();
+console.log(await timers.sleep(10, `hello from ${version()}`));
+END
+	[ "$(node smallest.js)" = "hello from $HWHEEL_VERSION" ]
+	cat >types.ts <<'END'
+import { ABS, Timers, Wheel, type Options, type Timeout } from "hwheel";
+const options: Options = { tickNs: 1000n, batch: 8 };
+const wheel = new Wheel(options);
+const timer: bigint = wheel.once(1, 2n, ABS);
+const moved: boolean = wheel.mod(timer, 5);
+const timers = new Timers({ virtual: true });
+const timeout: Timeout = timers.setTimeout((a: number) => String(a + 1), 5, 7);
+const again: boolean = timeout.refresh(5).unref().ref().hasRef() || timeout.cancel();
+timers.setTimeout(function () { this.refresh(); });
+timers.clearTimeout(timeout[Symbol.toPrimitive]());
+const signal = timers.signal(5);
+timers.clearInterval(signal);
+const text: Promise<string> = timers.sleep(1, "text", { signal, ref: false });
+const nothing: Promise<void> = timers.sleep(1);
+export async function last(): Promise<number> {
+  for await (const value of timers.interval(1, 7)) return value;
+  return timers.now();
+}
+// @ts-expect-error: an unknown option
+new Wheel({ tick: 1 });
+// @ts-expect-error: not a time
+wheel.once("1", 2);
+// @ts-expect-error: not a function
+timers.setTimeout("code", 1);
+// @ts-expect-error: an unknown option of sleep
+timers.sleep(1, 2, { singal: signal });
+// @ts-expect-error: the event loop drives no manual clock
+new Timers({ clock: 3 });
+timers.unref().ref().close();
+timers[Symbol.dispose]();
+export { moved, again, text, nothing };
+END
+	cat >using.ts <<'END'
+import { Timers } from "hwheel";
+{ using all = new Timers(), interval = all.setInterval(() => {}, 5); }
+export const signal: AbortSignal = AbortSignal.any([new Timers().signal(5)]);
+END
+	tsc="npx tsc --noEmit --strict --module nodenext --target es2022"
+	$tsc --lib es2022 --typeRoots none types.ts
+	$tsc --lib es2022 --types node types.ts
+	$tsc --lib es2022,esnext.disposable,dom --typeRoots none types.ts using.ts
+	$tsc --lib es2022,esnext.disposable --types node types.ts using.ts
+	# The hostile calls, on what was installed.
+	mkdir node_modules/hwheel/test
+	cp "$SCRATCH/tree/test/hostile.test.js" node_modules/hwheel/test
+	node --test node_modules/hwheel/test/ >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
+	package=$(basename "$SCRATCH"/dist/*.tgz)
+	echo "$package, $(du -k "$SCRATCH/dist/$package" | cut -f 1) kB: installed, first timer fired," \
+		"hostile calls passed"
+}
+
+# The tests of Node's timers on Timers: test/parallel/test-timers* and
+# test/sequential/test-timers*. NODE is a checkout of nodejs/node, of the major version of
+# the node that runs: another version tests another behaviour. A file in which our functions
+# make no timeout is no part of the suite: it tests setImmediate() or the inside of Node.
+do_suite() {
+	[ -n "${NODE:-}" ] || skip 'NODE names no checkout of Node'
+	# The adapter is CommonJS, as most of the tests are, and requires a module.
+	need 'no Node of version 20.19 or later: apt-get install nodejs' \
+		node -e 'process.exit(process.features.require_module ? 0 : 1)'
+	adapter=$(cd ../suites && pwd)/adapter.cjs
+	environment
+	export HWHEEL_SUITE_INDEX=$PWD/src/index.js HWHEEL_SUITE_CALLS=$SCRATCH/calls
+
+	# What is not applicable, with the reason.
+	cat >"$SCRATCH/not_applicable" <<'END'
+test-timers-active.js: reads the links between Node's timeouts
+test-timers-max-duration-warning.js: a delay above 2^31-1 ms is a delay here, in Node 1 ms
+test-timers-non-integer-delay.js: a fraction of a millisecond counts here, Node cuts it
+test-timers.js: a delay above 2^31-1 ms is a delay here, in Node 1 ms
+END
+	tests=0 passed=0 listed=0 others=0 failed=''
+	for file in "$NODE"/test/parallel/test-timers*.js "$NODE"/test/sequential/test-timers*.js; do
+		name=$(basename "$file")
+		if grep -q "^$name:" "$SCRATCH/not_applicable"; then
+			tests=$((tests + 1)) listed=$((listed + 1))
+			continue
+		fi
+		# The flags of the test, in words.
+		flags=$(sed -n 's,^// Flags: ,,p' "$file")
+		rm -f "$HWHEEL_SUITE_CALLS"
+		code=0
+		(cd "$(dirname "$file")" &&
+			NODE_OPTIONS="--require \"$adapter\"" timeout 60 node $flags "$file") || code=$?
+		if [ ! -s "$HWHEEL_SUITE_CALLS" ] && [ $code -eq 0 ]; then
+			others=$((others + 1))
+			continue
+		fi
+		tests=$((tests + 1))
+		if [ $code -eq 0 ]; then
+			passed=$((passed + 1))
+		else
+			failed="$failed $name"
+		fi
+	done
+	echo "$others files make no timeout of ours"
+	[ -z "$failed" ] || echo "failed:$failed"
+	echo "Node test-timers* | $(revision "$NODE") | $tests | $passed | $listed"
+}
+
+do_bench() {
+	environment
+	node bench.js
+	node bench_own.js
+}
+
+"do_$1"

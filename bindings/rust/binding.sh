@@ -1,0 +1,204 @@
+#!/bin/bash
+# The binding for Rust: its tests, package, suite and bench. ../run.sh says how this is called.
+set -euo pipefail
+. ../lib.sh
+
+# cargo, in the root of the tree.
+environment() {
+	need 'no Rust of version 1.85 or later: rustup install stable' "${CARGO:=cargo}" --version
+	cd ../..
+}
+
+# The programs of the documentation and of README.md, and the tests of the crate, without
+# and with tokio.
+do_test() {
+	environment
+	# A link to nothing is a mistake.
+	RUSTDOCFLAGS='-D warnings' "$CARGO" doc -q --no-deps
+	"$CARGO" test -q --doc
+	"$CARGO" test -q --test api --test futures
+	"$CARGO" test -q --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"
+	echo "the documentation, README.md, tests/api.rs, tests/futures.rs, futures on tokio and" \
+		"smol, and hostile calls"
+}
+
+# The crate as its users get it: the package holds what it needs and builds, a
+# dependent builds no static library and defines no C function, its first timer fires
+# while another thread drops the wheel's last owner, and cargo refuses two versions of
+# the crate in one program, which would share memory.
+do_package() {
+	environment
+	dir=$SCRATCH
+	version=$(sed -n '/^version/{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
+	rm -rf "$dir"
+	mkdir -p "$dir/program/src"
+
+	"$CARGO" package --list --allow-dirty >"$dir/list" 2>/dev/null
+	! grep -E '^(src/tests|tests|verify|benches|c-tests|docs)/' "$dir/list" ||
+		{ echo 'the package holds what no user needs'; exit 1; }
+	export CARGO_TARGET_DIR=$dir/target
+	"$CARGO" package -q --allow-dirty --no-verify 2>/dev/null
+	tar -xzf "$dir/target/package/hwheel-$version.crate" -C "$dir"
+	mv "$dir/hwheel-$version" "$dir/program/hwheel"
+
+	cat >"$dir/program/Cargo.toml" <<END
+[package]
+name = "program"
+version = "0.0.0"
+edition = "2021"
+[dependencies]
+hwheel = { path = "hwheel" }
+[dev-dependencies]
+libc = "0.2"
+[workspace]
+END
+	cat >"$dir/program/src/main.rs" <<'END'
+use hwheel::Options;
+use std::sync::{mpsc, Arc};
+use std::{thread, time::Duration};
+
+fn main() {
+    let (due, fired) = mpsc::channel();
+    let wheel = Options::new()
+        .handler(move |_, event| due.send(event.cookie).unwrap())
+        .create()
+        .unwrap();
+    wheel.start().unwrap();
+    wheel.once(Duration::from_millis(10), 42).unwrap();
+    println!("hello {}", fired.recv().unwrap());
+
+    // The last owner drops the wheel in the middle of the work, and that ends it.
+    for round in 0..50 {
+        let wheel = Arc::new(Options::new().handler(|_, _| ()).create().unwrap());
+        wheel.start().unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let wheel = wheel.clone();
+                thread::spawn(move || {
+                    for cookie in 0..100 * round {
+                        let timer = wheel.once(Duration::ZERO, cookie).unwrap();
+                        let _ = wheel.delete(timer);
+                        let _ = wheel.arm(timer, Duration::ZERO);
+                    }
+                })
+            })
+            .collect();
+        drop(wheel);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+}
+END
+	mkdir "$dir/program/tests"
+	cp bindings/rust/tokio/tests/hostile.rs "$dir/program/tests/"
+	cp Cargo.lock "$dir/program/"
+	"$CARGO" build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
+		{ cat "$dir/log"; exit 1; }
+	[ "$("$dir/target/debug/program")" = 'hello 42' ]
+	"$CARGO" test -q --manifest-path "$dir/program/Cargo.toml" --test hostile >"$dir/log" 2>&1 ||
+		{ cat "$dir/log"; exit 1; }
+	! nm "$dir/target/debug/program" | grep ' T hwheel_' ||
+		{ echo 'a dependent defines C functions'; exit 1; }
+	[ -z "$(find "$dir/target/debug" -name '*.a')" ] ||
+		{ echo 'a dependent builds a static library'; exit 1; }
+
+	# A later version, which breaks the interface.
+	cp -r "$dir/program/hwheel" "$dir/later"
+	sed -i "0,/^version = \"$version\"/s//version = \"99.0.0\"/" "$dir/later/Cargo.toml"
+
+	sed -i '/^hwheel = /a later = { package = "hwheel", path = "../later" }' "$dir/program/Cargo.toml"
+	! "$CARGO" build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
+		{ echo 'cargo takes two versions'; exit 1; }
+	grep -q 'links.*hwheel' "$dir/log" || { cat "$dir/log"; exit 1; }
+	echo "hwheel-$version.crate, $(du -k "$dir/target/package/hwheel-$version.crate" | cut -f 1) kB:" \
+		'used by a program, first timer fired, hostile calls passed'
+}
+
+# tokio's own tests of sleep, timeout and interval, and tokio-util's of DelayQueue, on a
+# wheel: adapter.rs stands for tokio. TOKIO is a checkout of tokio.
+do_suite() {
+	[ -n "${TOKIO:-}" ] || skip 'TOKIO names no checkout'
+	environment
+	revision=$(sed -n '/^version/{s/.*"\(.*\)"/tokio \1/p;q}' "$TOKIO/tokio/Cargo.toml")
+
+	# Tests that do not apply, with the reason.
+	not_applicable='
+time_sleep::long_sleeps                              2^36 ticks ahead, up to 1e-8 of it late
+time_sleep::creating_sleep_outside_of_context        a wheel is an argument, not a context
+time_delay_queue::compact_remove_remapped_keys       its capacity is that of a hash table
+time_delay_queue::reset_later_after_slot_starts      wants a wake-up that ours does not need
+time_delay_queue::reset_earlier_after_slot_starts    wants a wake-up that ours does not need
+'
+
+	mkdir -p "$SCRATCH/adapter" "$SCRATCH/tests"
+	cp bindings/suites/adapter.rs "$SCRATCH/adapter/lib.rs"
+	cat >"$SCRATCH/adapter/Cargo.toml" <<END
+[package]
+name = "tokio-on-hwheel"
+version = "0.0.0"
+edition = "2021"
+rust-version = "1.85"
+[lib]
+path = "lib.rs"
+[dependencies]
+futures-core = "0.3"
+hwheel = { path = "$PWD" }
+real = { package = "tokio", version = "1", features = ["full"] }
+END
+	cat >"$SCRATCH/Cargo.toml" <<END
+[package]
+name = "suite"
+version = "0.0.0"
+edition = "2021"
+rust-version = "1.85"
+[lib]
+path = "lib.rs"
+[features]
+default = ["full"]
+full = []
+[dev-dependencies]
+futures = "0.3"
+tokio = { package = "tokio-on-hwheel", path = "adapter" }
+tokio-test = "0.4"
+[workspace]
+resolver = "3"
+END
+	: >"$SCRATCH/lib.rs"
+	cat >"$SCRATCH/tests/suite.rs" <<END
+// The adapter has both.
+extern crate tokio as tokio_util;
+#[path = "$TOKIO/tokio/tests/time_sleep.rs"]
+mod time_sleep;
+#[path = "$TOKIO/tokio/tests/time_timeout.rs"]
+mod time_timeout;
+#[path = "$TOKIO/tokio/tests/time_interval.rs"]
+mod time_interval;
+#[path = "$TOKIO/tokio-util/tests/time_delay_queue.rs"]
+mod time_delay_queue;
+END
+	cd "$SCRATCH"
+	export CARGO_TARGET_DIR="$SCRATCH/target"
+	"$CARGO" test -q --no-run
+	skips=$(echo "$not_applicable" | awk 'NF {print "--skip " $1}')
+	echo "$not_applicable"
+	code=0
+	for suite in time_sleep time_timeout time_interval time_delay_queue; do
+		# shellcheck disable=SC2086
+		timeout 300 "$CARGO" test -q -- $skips $suite:: >"$suite.log" 2>&1 || code=1
+		cat "$suite.log"
+		listed=$(echo "$not_applicable" | grep -c "^$suite::" || :)
+		sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' "$suite.log" |
+			awk -v suite=$suite -v revision="$revision" -v listed="$listed" '
+			$1 + $2 { print suite " | " revision " | " $1 + $2 + listed " | " $1 " | " listed }'
+	done
+	exit $code
+}
+
+do_bench() {
+	environment
+	"$CARGO" bench -q --bench rust
+	"$CARGO" run -q --release --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"
+}
+
+"do_$1"

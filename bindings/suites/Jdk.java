@@ -1,0 +1,58 @@
+import hwheel.Timers;
+import hwheel.WheelExecutor;
+import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.TimeUnit;
+
+/** The JDK's constructors for {@link WheelExecutor}. */
+class ScheduledThreadPoolExecutor extends WheelExecutor {
+    private volatile boolean remove;
+
+    public ScheduledThreadPoolExecutor(int corePoolSize) {
+        super(corePoolSize);
+    }
+
+    public ScheduledThreadPoolExecutor(int corePoolSize, ThreadFactory threads) {
+        super(corePoolSize, threads);
+    }
+
+    /** The executor always removes what is cancelled, which this policy allows. */
+    public void setRemoveOnCancelPolicy(boolean remove) {
+        this.remove = remove;
+    }
+
+    public boolean getRemoveOnCancelPolicy() {
+        return remove;
+    }
+}
+
+/** The timeouts of CompletableFuture, by {@link Timers}. */
+final class Timeouts {
+    private static final Timers TIMERS = new Timers();
+
+    static <T> CompletableFuture<T> orTimeout(
+            CompletableFuture<T> future, long time, TimeUnit unit) {
+        return TIMERS.orTimeout(future, duration(time, unit));
+    }
+
+    static <T> CompletableFuture<T> completeOnTimeout(
+            CompletableFuture<T> future, T value, long time, TimeUnit unit) {
+        return TIMERS.completeOnTimeout(future, value, duration(time, unit));
+    }
+
+    static Executor delayedExecutor(long time, TimeUnit unit) {
+        return TIMERS.delayedExecutor(duration(time, unit));
+    }
+
+    static Executor delayedExecutor(long time, TimeUnit unit, Executor executor) {
+        return TIMERS.delayedExecutor(duration(time, unit), executor);
+    }
+
+    private static Duration duration(long time, TimeUnit unit) {
+        return Duration.of(time, unit.toChronoUnit());
+    }
+
+    private Timeouts() {}
+}

@@ -1,0 +1,130 @@
+/*
+ * An asio io_context drives the wheel, together with its own timers. A coroutine sleeps with
+ * `co_await timer.wait()`. One steady_timer stands for all timers of the wheel, and the wake
+ * function posts a call to the loop.
+ */
+#include "compare.h"
+#include <asio.hpp>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+static struct comparison comparison;
+
+static std::chrono::steady_clock::time_point at(std::uint64_t ns)
+{
+	return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
+}
+
+/* A wheel in an io_context that one thread runs. */
+class Loop {
+public:
+	explicit Loop(asio::io_context &in)
+		: context(in), next(in), work(asio::make_work_guard(in))
+	{
+		hwheel_options options = {};
+
+		options.size = sizeof options;
+		options.wake = [](hwheel *, void *loop) {
+			Loop *self = static_cast<Loop *>(loop);
+
+			asio::post(self->context, [self] { self->poll(); });
+		};
+		options.wake_arg = this;
+		if (hwheel_create(&options, &wheel))
+			throw std::bad_alloc();
+		poll();
+	}
+	Loop(const Loop &) = delete;
+	~Loop() { hwheel_destroy(wheel); }
+
+	asio::io_context &context;
+	hwheel *wheel = nullptr;
+
+private:
+	/* Callbacks of the wheel continue the coroutines. */
+	void poll()
+	{
+		std::uint64_t next_ns = 0;
+
+		compare_poll(&comparison, wheel, &next_ns);
+		if (next_ns == HWHEEL_NEVER)
+			return;
+		next.expires_at(at(next_ns)); /* and cancels the wait before */
+		next.async_wait([this](const asio::error_code &error) {
+			if (!error)
+				poll();
+		});
+	}
+
+	asio::steady_timer next;
+	asio::executor_work_guard<asio::io_context::executor_type> work;
+};
+
+/* For a coroutine of the loop: a point on the wheel's clock to wait for. */
+class Timer {
+public:
+	Timer(Loop &of, std::uint64_t ns) : loop(of), at_ns(ns) {}
+
+	template <class Token = asio::use_awaitable_t<>>
+	auto wait(Token &&token = {}) const
+	{
+		return asio::async_initiate<Token, void(asio::error_code)>([this](auto handler) {
+			using Handler = decltype(handler);
+			auto waiter = std::make_unique<Handler>(std::move(handler));
+			int error = hwheel_once(loop.wheel, at_ns, continue_it<Handler>,
+				reinterpret_cast<std::uintptr_t>(waiter.get()), HWHEEL_ABS, nullptr);
+
+			if (error == 0)
+				waiter.release(); /* it belongs to the timer */
+			else
+				asio::post(loop.context, [error, h = std::move(*waiter)]() mutable {
+					std::move(h)(asio::error_code(-error, asio::system_category()));
+				});
+		}, token);
+	}
+
+private:
+	template <class Handler>
+	static void continue_it(hwheel *, const hwheel_event *event)
+	{
+		std::unique_ptr<Handler> waiter(reinterpret_cast<Handler *>(event->cookie));
+
+		std::move(*waiter)(asio::error_code());
+	}
+
+	Loop &loop;
+	std::uint64_t at_ns;
+};
+
+static asio::awaitable<void> coroutine(Loop &loop, unsigned i)
+{
+	Timer timer(loop, deadline_ns(&comparison, i));
+
+	co_await timer.wait();
+	if (compare_fired(&comparison, &comparison.wheel, i))
+		loop.context.stop();
+}
+
+int main()
+{
+	asio::io_context context;
+	Loop loop(context);
+	std::vector<asio::steady_timer> timers;
+
+	compare_begin(&comparison, "asio");
+	timers.reserve(TIMERS + 1);
+	for (unsigned i = 0; i < TIMERS; i++) {
+		timers.emplace_back(context, at(deadline_ns(&comparison, i)));
+		timers.back().async_wait([&context, i](const asio::error_code &) {
+			if (compare_fired(&comparison, &comparison.loop, i))
+				context.stop();
+		});
+		asio::co_spawn(context, coroutine(loop, i), asio::detached);
+	}
+	timers.emplace_back(context, std::chrono::milliseconds(GIVE_UP_MS));
+	timers.back().async_wait([&context](const asio::error_code &) { context.stop(); });
+	context.run();
+	return compare_end(&comparison);
+}
