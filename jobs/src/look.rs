@@ -31,7 +31,7 @@ pub fn print(text: &str) -> Result<(), String> {
 
 /// What is shown of a job. A paused job shows when it would be due. A URL may have a
 /// password.
-const JOB: &str = "SELECT j.id, j.key,
+pub const JOB: &str = "SELECT j.id, j.key,
         CASE WHEN j.paused_due IS NOT NULL AND j.state = 'waiting' THEN 'paused'
             ELSE j.state END AS state,
         nullif(nullif(CASE WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END,

@@ -124,6 +124,9 @@
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
 //! | `install.rs`  | the schema, its migrations, rights for roles                |
 //! | `look.rs`     | list, show, stats, and commands that change one job        |
+//! | `web.rs`      | the page: who may ask, what is asked for, what is changed  |
+//! | `page.rs`     | the page as HTML                                           |
+//! | `serve.rs`    | HTTP for the page and the metrics                          |
 
 mod args;
 mod clock;
@@ -140,9 +143,12 @@ mod metrics;
 mod node;
 mod outcome;
 mod outside;
+mod page;
 mod queues;
 mod recur;
+mod serve;
 mod sql_jobs;
+mod web;
 mod wheel;
 
 use args::{Args, Command};
@@ -187,6 +193,7 @@ fn main() -> ExitCode {
         Command::Prune(options) => look::prune(&config, &options),
         Command::Queues(options) => look::queues(&config, &options),
         Command::Queue(options) => look::queue(&config, &options),
+        Command::Web(options) => web::run(config, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

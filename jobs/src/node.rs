@@ -9,7 +9,10 @@ use crate::install::SCHEMA;
 use crate::job::{word, Job, Kind};
 use crate::outcome::plan;
 use crate::recur::Step;
-use crate::{metrics, outside, sql_jobs};
+use crate::serve::{self, plain, Request};
+use crate::{outside, sql_jobs};
+use hyper::header::{HeaderValue, CONTENT_TYPE};
+use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -160,18 +163,25 @@ pub fn explain(error: &Error) -> String {
 }
 
 fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
-    let answer = move |path: &str| match path {
+    let answer = move |request: &Request| match request.uri().path() {
         "/" | "/metrics" => {
             let (count, offset) = (held.len(), held.offset().as_secs_f64());
-            ("200 OK", held.metrics.prometheus(count, offset))
+            let mut response = plain(StatusCode::OK, held.metrics.prometheus(count, offset));
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
         }
         "/healthz" => match held.health() {
-            Ok(line) => ("200 OK", line + "\n"),
-            Err(why) => ("503 Service Unavailable", why + "\n"),
+            Ok(line) => plain(StatusCode::OK, line + "\n"),
+            Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
         },
-        _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
+        _ => plain(StatusCode::NOT_FOUND, "/metrics or /healthz\n"),
     };
-    thread::spawn(move || metrics::serve(&listener, answer));
+    thread::spawn(move || {
+        if let Err(e) = serve::serve(listener, answer) {
+            log::error!("no metrics: {e}");
+        }
+    });
 }
 
 /// Wakes applications whose jobs are due, each queue once in a while at most.
