@@ -2,33 +2,43 @@
 #
 #: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
 #:   make jobs        build/hwheel-jobs; 2 minutes
-#:   make install-jobs the program, and a unit for systemd; uninstall-jobs
+#:   make install-jobs the program, and units for systemd; uninstall-jobs
 #:   make demo-jobs   a job that fires on the second of two nodes
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
 #:   make bench-jobs  a million jobs, and three peers; writes the end of README.md; 25 minutes
-JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
-	--target-dir $(TARGET)/jobs
+# In its directory, so that cargo finds the crates that `make deb` has put there.
+JOBS_CARGO = env -C jobs $(CARGO) $(1) --locked --target-dir '$(abspath $(TARGET))/jobs'
+JOBS_PROGRAM = $(TARGET)/jobs/$(CARGO_BUILD_TARGET)/release/hwheel-jobs
 
 .PHONY: jobs jobs-clients jobs-peers install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
-	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
+	$(Q)cp $(JOBS_PROGRAM) $(BUILD)/
 
-# hwheel-jobs@NAME.service reads /etc/hwheel-jobs/NAME.
+# hwheel-jobs@NAME.service and hwheel-jobs-web@NAME.service read /etc/hwheel-jobs/NAME.
 JOBS_UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+# $(call unit,what,subcommand,its variable,its arguments)
+unit = sed -e 's|@BINDIR@|$(BINDIR)|; s|@WHAT@|$(1)|; s|@COMMAND@|$(2)|' \
+	-e 's|@OPTIONS@|$(3)|; s|@LINE@|$(4)|' jobs/hwheel-jobs@.service.in
+units = $(call unit,A node,run,OPTIONS=--kinds sql$(comma)http,run --name %H:%i $$OPTIONS) \
+		> '$(1)/hwheel-jobs@.service' && \
+	$(call unit,The page,web,HWHEEL_WEB_TOKEN=...,web $$WEB_OPTIONS) \
+		> '$(1)/hwheel-jobs-web@.service'
 install-jobs: jobs
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(JOBS_UNITS)'
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(JOBS_UNITS)' '$(DESTDIR)$(MANDIR)/man1'
 	$(Q)$(INSTALL) -m 755 $(BUILD)/hwheel-jobs '$(DESTDIR)$(BINDIR)/'
-	$(Q)sed 's|@BINDIR@|$(BINDIR)|' jobs/hwheel-jobs@.service.in > '$(JOBS_UNITS)/hwheel-jobs@.service'
-	$(Q)chmod 644 '$(JOBS_UNITS)/hwheel-jobs@.service'
+	$(Q)$(INSTALL) -m 644 jobs/hwheel-jobs.1 '$(DESTDIR)$(MANDIR)/man1/'
+	$(Q)$(call units,$(JOBS_UNITS))
+	$(Q)chmod 644 '$(JOBS_UNITS)'/hwheel-jobs*@.service
 
 uninstall-jobs:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f '$(DESTDIR)$(BINDIR)/hwheel-jobs' '$(JOBS_UNITS)/hwheel-jobs@.service'
+	$(Q)rm -f '$(DESTDIR)$(BINDIR)/hwheel-jobs' '$(JOBS_UNITS)'/hwheel-jobs@.service \
+		'$(JOBS_UNITS)'/hwheel-jobs-web@.service '$(DESTDIR)$(MANDIR)'/man1/hwheel-jobs.1
 
 NO_POSTGRES = no PostgreSQL server is installed; on Debian: apt-get install postgresql
 find-postgres = PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null
@@ -60,10 +70,17 @@ test-jobs: have-postgres jobs-clients
 
 # The tests in which nothing fails are part of `make check`.
 LONG_PARTS += check-jobs
-check-jobs:
+check-jobs: | $(BUILD)
 	$(call say,CHECK,jobs)
+	$(Q)if command -v systemd-analyze >/dev/null; then \
+		rm -rf $(BUILD)/units && mkdir $(BUILD)/units && $(call units,$(BUILD)/units) && \
+		sed -i 's|^ExecStart=[^ ]*|ExecStart=/bin/true|' $(BUILD)/units/* && \
+		for unit in $(BUILD)/units/*; do systemd-analyze verify $$unit && \
+			systemd-analyze security --no-pager --offline=yes --threshold=15 $$unit \
+				> $(BUILD)/units.log || { cat $(BUILD)/units.log; exit 1; }; done; \
+	else echo 'SKIPPED: systemd-analyze is not installed; on Debian: apt-get install systemd'; fi
 	$(Q)if $(find-postgres); then \
-		$(call JOBS_CARGO,test) --bins --test sql --test run --test queues -- $(JOBS_THREADS); \
+		$(call JOBS_CARGO,test) --bins --test sql --test run --test queues --test web -- $(JOBS_THREADS); \
 	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
 # The peers of the benchmark.

@@ -191,9 +191,8 @@ fn picture(buckets: &[i64]) -> Markup {
         return html! { p.dim { "No attempt has started yet." } };
     };
     let highest = buckets.iter().copied().max().unwrap_or(1);
-    let height = |count: i64| {
-        (BASE - TOP) * (1.0 + count as f64).ln() / (1.0 + highest as f64).ln()
-    };
+    let height =
+        |count: i64| (BASE - TOP) * (1.0 + count as f64).ln() / (1.0 + highest as f64).ln();
     // A bucket ends at its bound.
     let place = |us: f64| LEFT + STEP * (1.0 + 10.0 * (us / 100.0).log10());
     let summary = format!(

@@ -312,7 +312,7 @@ impl Site {
                 coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
                 coalesce(dead, 0) AS dead
             FROM hwheel.queue q FULL JOIN (
-                SELECT j.queue, count(*) FILTER (WHERE is_next) AS waiting,
+                SELECT j.queue, count(*) FILTER (WHERE is_next AND NOT is_late) AS waiting,
                     count(*) FILTER (WHERE is_next AND due >= now()
                         AND due < now() + window_length) AS soon,
                     count(*) FILTER (WHERE is_late) AS late,
@@ -361,13 +361,26 @@ impl Site {
             return refuse(StatusCode::NOT_FOUND, "there is no such list");
         };
         let (queue, key) = (text("queue"), text("key"));
-        if [&queue, &key].into_iter().flatten().any(|t| t.contains('\0')) {
+        if [&queue, &key]
+            .into_iter()
+            .flatten()
+            .any(|t| t.contains('\0'))
+        {
             return refuse(StatusCode::BAD_REQUEST, "no text has a zero byte");
         }
         let from = text("from").and_then(|from| from.parse().ok());
-        let from: i64 = from.filter(|from| (0..=1_000_000).contains(from)).unwrap_or(0);
+        let from: i64 = from
+            .filter(|from| (0..=1_000_000).contains(from))
+            .unwrap_or(0);
         let mut client = self.look().map_err(failed)?;
-        let jobs = list(&mut client, view, queue.as_deref(), key.as_deref(), from, MANY + 1);
+        let jobs = list(
+            &mut client,
+            view,
+            queue.as_deref(),
+            key.as_deref(),
+            from,
+            MANY + 1,
+        );
         let mut jobs = jobs.map_err(failed)?;
         let next = (jobs.len() as i64 > MANY).then_some(from + MANY);
         jobs.truncate(MANY as usize);
@@ -407,7 +420,10 @@ impl Site {
         if rows.is_empty() {
             return refuse(StatusCode::NOT_FOUND, "there is no such job");
         }
-        Ok(html(StatusCode::OK, page::job(&rows, did, &self.form_token)))
+        Ok(html(
+            StatusCode::OK,
+            page::job(&rows, did, &self.form_token),
+        ))
     }
 
     /// Cancels or revives the job that the user saw, and no later one of its key.
