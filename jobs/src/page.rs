@@ -159,7 +159,7 @@ fn queues(queues: &[Row], window: f64) -> Markup {
                 tr {
                     td { (shown(queue)) @if row.get("is_paused") { " " span.bad { "paused" } } }
                     td {
-                        @if let Some(most) = row.get::<_, Option<i32>>("max_running") { (most) " at once " }
+                        @if let Some(most) = row.get::<_, Option<i32>>("max_running") { (most) " at once" br; }
                         @if let Some(rate) = row.get::<_, Option<f64>>("rate") { (rate) " per second" }
                     }
                     @for (name, view) in [("waiting", View::Next), ("late", View::Late),

@@ -242,7 +242,7 @@ fn shows_all_states_without_the_markup_of_a_user() {
         "{late}"
     );
     assert!(page
-        .get("/jobs?view=late&queue=default")
+        .get("/jobs?view=late&queue=none")
         .contains("No job is in this list"));
     for path in [
         "/jobs?view=all",
@@ -628,7 +628,8 @@ impl Browser {
             }
         };
         thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
-        let profile = std::env::temp_dir().join(format!("hwheel-browser-{}", std::process::id()));
+        let profile =
+            std::env::temp_dir().join(format!("hwheel-browser-{}-{port}", std::process::id()));
         let mut browser = Browser {
             driver,
             session: format!("http://127.0.0.1:{port}/session"),
@@ -638,7 +639,7 @@ impl Browser {
         let options = format!(
             r#"{{"capabilities":{{"alwaysMatch":{{"goog:chromeOptions":{{"args":["--headless=new",
             "--no-sandbox","--disable-dev-shm-usage","--no-proxy-server","--hide-scrollbars",
-            "--window-size=1100,1000","--user-data-dir={}"]}}}}}}}}"#,
+            "--window-size=1100,1500","--user-data-dir={}"]}}}}}}}}"#,
             browser.profile.display()
         );
         let answer = browser.post("", &options);
