@@ -3,7 +3,7 @@
 #: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
 #:   make jobs        build/hwheel-jobs; 2 minutes
 #:   make install-jobs the program, and units for systemd; uninstall-jobs
-#:   make demo-jobs   a job that fires on the second of two nodes
+#:   make demo-jobs   a first day: TLS, a queue, Python, a killed node, the page
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
 #:   make bench-jobs  a million jobs, and three peers; writes the end of README.md; 25 minutes
