@@ -2,33 +2,43 @@
 #
 #: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
 #:   make jobs        build/hwheel-jobs; 2 minutes
-#:   make install-jobs the program, and a unit for systemd; uninstall-jobs
-#:   make demo-jobs   a job that fires on the second of two nodes
+#:   make install-jobs the program, and units for systemd; uninstall-jobs
+#:   make demo-jobs   a first day: TLS, a queue, Python, a killed node, the page
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
-#:   make bench-jobs  a million jobs; writes the end of README.md; 8 minutes
-JOBS_CARGO = $(CARGO) $(1) --locked --manifest-path jobs/Cargo.toml \
-	--target-dir $(TARGET)/jobs
+#:   make bench-jobs  a million jobs, and three peers; writes the end of README.md; 25 minutes
+# In its directory, so that cargo finds the crates that `make deb` has put there.
+JOBS_CARGO = env -C jobs $(CARGO) $(1) --locked --target-dir '$(abspath $(TARGET))/jobs'
+JOBS_PROGRAM = $(TARGET)/jobs/$(CARGO_BUILD_TARGET)/release/hwheel-jobs
 
-.PHONY: jobs install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs jobs-clients jobs-peers install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
 	$(Q)$(call JOBS_CARGO,build) --release
-	$(Q)cp $(TARGET)/jobs/release/hwheel-jobs $(BUILD)/
+	$(Q)cp $(JOBS_PROGRAM) $(BUILD)/
 
-# hwheel-jobs@NAME.service reads /etc/hwheel-jobs/NAME.
+# hwheel-jobs@NAME.service and hwheel-jobs-web@NAME.service read /etc/hwheel-jobs/NAME.
 JOBS_UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
+# $(call unit,what,subcommand,its variable,its arguments)
+unit = sed -e 's|@BINDIR@|$(BINDIR)|; s|@WHAT@|$(1)|; s|@COMMAND@|$(2)|' \
+	-e 's|@OPTIONS@|$(3)|; s|@LINE@|$(4)|' jobs/hwheel-jobs@.service.in
+units = $(call unit,A node,run,OPTIONS=--kinds sql$(comma)http,run --name %H:%i $$OPTIONS) \
+		> '$(1)/hwheel-jobs@.service' && \
+	$(call unit,The page,web,HWHEEL_WEB_TOKEN=...,web $$WEB_OPTIONS) \
+		> '$(1)/hwheel-jobs-web@.service'
 install-jobs: jobs
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(JOBS_UNITS)'
+	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)' '$(JOBS_UNITS)' '$(DESTDIR)$(MANDIR)/man1'
 	$(Q)$(INSTALL) -m 755 $(BUILD)/hwheel-jobs '$(DESTDIR)$(BINDIR)/'
-	$(Q)sed 's|@BINDIR@|$(BINDIR)|' jobs/hwheel-jobs@.service.in > '$(JOBS_UNITS)/hwheel-jobs@.service'
-	$(Q)chmod 644 '$(JOBS_UNITS)/hwheel-jobs@.service'
+	$(Q)$(INSTALL) -m 644 jobs/hwheel-jobs.1 '$(DESTDIR)$(MANDIR)/man1/'
+	$(Q)$(call units,$(JOBS_UNITS))
+	$(Q)chmod 644 '$(JOBS_UNITS)'/hwheel-jobs*@.service
 
 uninstall-jobs:
 	$(call say,REMOVE,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f '$(DESTDIR)$(BINDIR)/hwheel-jobs' '$(JOBS_UNITS)/hwheel-jobs@.service'
+	$(Q)rm -f '$(DESTDIR)$(BINDIR)/hwheel-jobs' '$(JOBS_UNITS)'/hwheel-jobs@.service \
+		'$(JOBS_UNITS)'/hwheel-jobs-web@.service '$(DESTDIR)$(MANDIR)'/man1/hwheel-jobs.1
 
 NO_POSTGRES = no PostgreSQL server is installed; on Debian: apt-get install postgresql
 find-postgres = PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null
@@ -38,21 +48,51 @@ have-postgres:
 demo-jobs: have-postgres jobs
 	$(Q)jobs/demo.sh $(BUILD)/hwheel-jobs
 
+# The clients to copy, with the drivers that they need. A language that is not there is left
+# out, and the test says so.
+CLIENTS = $(TARGET)/jobs-clients
+jobs-clients:
+	$(call say,BUILD,$(CLIENTS))
+	$(Q)mkdir -p $(CLIENTS)/go && cp jobs/clients/take.go $(CLIENTS)/go/main.go
+	$(Q)[ -x $(CLIENTS)/venv/bin/python ] || { python3 -m venv $(CLIENTS)/venv \
+		&& $(CLIENTS)/venv/bin/pip install -q 'psycopg[binary]>=3.2,<4'; } || echo 'SKIPPED: python'
+	$(Q)[ -d $(CLIENTS)/node_modules/pg ] \
+		|| npm install --silent --no-audit --prefix $(CLIENTS) pg@8 || echo 'SKIPPED: node'
+	$(Q)cd $(CLIENTS)/go && { [ -e go.mod ] || go mod init take; } >/dev/null 2>&1 \
+		&& go mod tidy >/dev/null 2>&1 && go build -o ../take-go . || echo 'SKIPPED: go'
+
 # Most of the time the tests wait.
 JOBS_THREADS = --test-threads 4
-test-jobs: have-postgres
+test-jobs: have-postgres jobs-clients
 	$(call say,TEST,jobs)
-	$(Q)$(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
+	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
 
 # The tests in which nothing fails are part of `make check`.
 LONG_PARTS += check-jobs
-check-jobs:
+check-jobs: | $(BUILD)
 	$(call say,CHECK,jobs)
+	$(Q)if command -v systemd-analyze >/dev/null; then \
+		rm -rf $(BUILD)/units && mkdir $(BUILD)/units && $(call units,$(BUILD)/units) && \
+		sed -i 's|^ExecStart=[^ ]*|ExecStart=/bin/true|' $(BUILD)/units/* && \
+		for unit in $(BUILD)/units/*; do systemd-analyze verify $$unit && \
+			systemd-analyze security --no-pager --offline=yes --threshold=15 $$unit \
+				> $(BUILD)/units.log || { cat $(BUILD)/units.log; exit 1; }; done; \
+	else echo 'SKIPPED: systemd-analyze is not installed; on Debian: apt-get install systemd'; fi
 	$(Q)if $(find-postgres); then \
-		$(call JOBS_CARGO,test) --bins --test sql --test run -- $(JOBS_THREADS); \
+		$(call JOBS_CARGO,test) --bins --test sql --test run --test queues --test web -- $(JOBS_THREADS); \
 	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
-bench-jobs: have-postgres
+# The peers of the benchmark.
+PEERS = $(TARGET)/jobs-peers
+jobs-peers:
+	$(call say,BUILD,$(PEERS))
+	$(Q)mkdir -p $(PEERS)/go && cp jobs/benches/peers.go $(PEERS)/go/main.go
+	$(Q)npm install --silent --no-audit --prefix $(PEERS) graphile-worker@0.18 pg-boss@12 pg@8
+	$(Q)cd $(PEERS)/go && { [ -e go.mod ] || go mod init peers; } >/dev/null 2>&1 \
+		&& go get github.com/riverqueue/river@v0.51.2 >/dev/null 2>&1 \
+		&& go mod tidy >/dev/null 2>&1 && go build -o ../peers-go .
+
+bench-jobs: have-postgres jobs-peers
 	$(call say,BENCH,jobs)
-	$(Q)$(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'
+	$(Q)HWHEEL_PEERS='$(abspath $(PEERS))' $(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'

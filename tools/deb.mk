@@ -11,6 +11,8 @@ deb:
 	$(call say,DEB,$(DEB))
 	$(Q)rm -rf $(DEB) && mkdir -p $(DEB)
 	$(Q)cp $(DIST) $(DEB)/hwheel_$(VERSION).orig.tar.gz && tar -xzf $(DIST) -C $(DEB)
+	$(Q)cd $(DEB)/$(NAME)/jobs && mkdir .cargo && { $(CARGO) vendor --locked vendor \
+		> .cargo/config.toml 2> ../../log || { cat ../../log; exit 1; }; }
 	$(Q)cd $(DEB)/$(NAME) && env -u MAKEFLAGS -u MAKELEVEL \
 		RUSTUP_HOME=$${RUSTUP_HOME:-$$HOME/.rustup} \
 		dpkg-buildpackage -us -uc -b $(if $(shell command -v dpkg >/dev/null && \

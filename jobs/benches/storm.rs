@@ -3,13 +3,19 @@
 //! jobs of the same table. Prints the last section of the README, and replaces it in
 //! the file that is named.
 //!
-//! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial.
+//! With HWHEEL_PEERS, a directory with the programs of peers.js and peers.go, it also runs
+//! jobs that do nothing beside graphile-worker, pg-boss and River, each with one process.
+//!
+//! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial. HWHEEL_ONLY
+//! is million or peers.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use postgres::Client;
 use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +31,7 @@ const NODES: usize = 3;
 
 /// The line with which the section begins.
 const HEADING: &str = "## A million jobs\n";
+const PEERS: &str = "## Beside graphile-worker, pg-boss and River\n";
 
 /// The figures of one run.
 struct Figures {
@@ -55,7 +62,7 @@ fn main() {
         due: number("HWHEEL_DUE", 100_000),
         seconds: number("HWHEEL_SECONDS", 60),
     };
-    let (begin, load) = (Instant::now(), load());
+    let only = std::env::var("HWHEEL_ONLY").unwrap_or_default();
     let server = Server::start_with(
         // A server that keeps its data, and memory for a million jobs.
         &[
@@ -66,9 +73,208 @@ fn main() {
         ],
         &[],
     );
+    if only != "peers" {
+        let section = million(&server, &size);
+        publish(readme.as_deref(), HEADING, &section);
+    }
+    match std::env::var_os("HWHEEL_PEERS") {
+        Some(tools) if only != "million" => {
+            let section = peers(&server, &size, Path::new(&tools));
+            publish(readme.as_deref(), PEERS, &section);
+        }
+        _ => eprintln!("SKIPPED: the peers"),
+    }
+}
+
+/// Prints a section, and writes it into the README in place of the old one.
+fn publish(readme: Option<&str>, heading: &str, section: &str) {
+    println!("{section}");
+    let Some(file) = readme else {
+        return;
+    };
+    let text = std::fs::read_to_string(file).expect("the README");
+    let (before, rest) = text.split_once(heading).unwrap_or((&text, ""));
+    let after = rest.find("\n## ").map_or("", |at| &rest[at..]);
+    let before = before.trim_end();
+    std::fs::write(file, format!("{before}\n\n{section}{after}")).expect("the README");
+    eprintln!("written to {file}");
+}
+
+/// What a peer has measured, in milliseconds.
+struct Peer {
+    name: String,
+    late: [f64; 2],
+    queries: f64,
+    /// Jobs a second: alone, and beside an open transaction.
+    speeds: [f64; 2],
+}
+
+/// Seconds of jobs that are due one after the other.
+const STORM: i64 = 30;
+
+/// Jobs that are due at once.
+const BURST: i64 = 20_000;
+
+fn peers(server: &Server, size: &Size, tools: &Path) -> String {
+    let load = load();
+    let go = tools.join("peers-go").display().to_string();
+    let js = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers.js");
+    let js = js.display().to_string();
+    let systems: [(&str, Vec<&str>); 6] = [
+        ("hwheel-jobs, SQL jobs", vec![]),
+        ("hwheel-jobs, taken by Node", vec!["node", &js, "take"]),
+        ("hwheel-jobs, taken by Go", vec![&go, "take"]),
+        ("graphile-worker", vec!["node", &js, "graphile"]),
+        ("pg-boss", vec!["node", &js, "boss"]),
+        ("River", vec![&go, "river"]),
+    ];
+    let storm = STORM * size.due / size.seconds;
+    let mut all = Vec::new();
+    for (name, command) in systems {
+        eprintln!("{name}");
+        let run = |jobs: i64, seconds: i64, hold: bool| -> [f64; 4] {
+            let db = server.database();
+            db.execute(
+                "UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT",
+            );
+            let mut other = db.client();
+            if hold {
+                other
+                    .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+                    .expect("a transaction");
+            }
+            let figures = match &command[..] {
+                [] => sql_jobs(&db, jobs, seconds),
+                command => peer(&db, tools, command, jobs, seconds),
+            };
+            eprintln!("  {jobs} jobs in {seconds} s: {figures:.1?}");
+            figures
+        };
+        let [p50, p99, _, queries] = run(storm, STORM, false);
+        let speed = |hold| BURST as f64 * 1000.0 / run(BURST, 0, hold)[2];
+        all.push(Peer {
+            name: name.to_owned(),
+            late: [p50, p99],
+            queries: queries / storm as f64,
+            speeds: [speed(false), speed(true)],
+        });
+    }
+    let version = |path: &str| {
+        let text = std::fs::read_to_string(tools.join(path)).unwrap_or_default();
+        let at = text
+            .split_once("\"version\": \"")
+            .map_or("?", |(_, rest)| rest);
+        at.split('"').next().unwrap_or("?").to_owned()
+    };
+    let river = std::fs::read_to_string(tools.join("go/go.mod")).unwrap_or_default();
+    let river = river
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("github.com/riverqueue/river v"))
+        .unwrap_or("?");
+    let mut section = format!(
+        "{PEERS}\n\
+        `make bench-jobs` measured this too. The jobs do nothing. {storm} of them are due evenly\n\
+        within {STORM} s, and then {BURST} at once. Each system has one process with ten\n\
+        connections at most, and the same server with fsync. graphile-worker {} has the settings\n\
+        of its page on performance and looks every 100 ms, pg-boss {} every 500 ms, which is its\n\
+        least, in batches of 500. River {} looks every 100 ms for jobs, and every 5 s, which cannot\n\
+        be changed, for those that have become due. The load average was {load} before and {} at\n\
+        the end.\n\n\
+        | | late p50 | p99 | queries per job | jobs per second, all due at once | beside an open transaction |\n\
+        | --- | --- | --- | --- | --- | --- |\n",
+        version("node_modules/graphile-worker/package.json"),
+        version("node_modules/pg-boss/package.json"),
+        river,
+        self::load(),
+    );
+    for p in all {
+        let _ = writeln!(
+            section,
+            "| {} | {:.1} ms | {:.1} ms | {:.3} | {:.0} | {:.0} |",
+            p.name, p.late[0], p.late[1], p.queries, p.speeds[0], p.speeds[1],
+        );
+    }
+    section += "\nA SQL job is late until its function starts, by the database's clock; another one until its\n\
+        handler starts, by the clock of its process. An open transaction keeps the server from\n\
+        removing dead rows. The speed counts from the start of the process to the end of the last job.\n";
+    section
+}
+
+/// Runs SQL jobs on one node. Returns the median and the 99th percentile of lateness, how
+/// long it took, and the number of queries.
+fn sql_jobs(db: &Database, jobs: i64, seconds: i64) -> [f64; 4] {
+    db.execute(
+        "CREATE FUNCTION nothing(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE sql AS ''",
+    );
+    let ahead = if seconds > 0 { 30 } else { -1 };
+    db.execute(&format!(
+        "SELECT hwheel.schedule_many(array_agg('k' || i), array_agg(now() + interval '1 s' * ({ahead} + i * {seconds} / {jobs}::float8)), sql => 'nothing')
+        FROM generate_series(1, {jobs}) i"
+    ));
+    let mut client = db.client();
+    let mut before = 0;
+    if seconds > 0 {
+        thread::sleep(Duration::from_secs(11));
+        before = queries(&mut client);
+    }
+    let begin = Instant::now();
+    let _node = db.node("bench");
+    let mut asked = 0;
+    while client
+        .query_one("SELECT count(*) FROM hwheel.job", &[])
+        .expect("a count")
+        .get::<_, i64>(0)
+        > 0
+    {
+        thread::sleep(Duration::from_millis(100));
+        asked += 1;
+    }
+    let took = begin.elapsed().as_secs_f64() * 1000.0;
+    let mut count = 0;
+    if seconds > 0 {
+        thread::sleep(Duration::from_secs(11));
+        count = queries(&mut client) - before - asked;
+    }
+    let late: Vec<f64> = db.value(
+        "SELECT percentile_disc(ARRAY[0.5, 0.99]) WITHIN GROUP
+            (ORDER BY extract(epoch FROM fired_at - due)::float8 * 1000) FROM hwheel.history",
+    );
+    [late[0], late[1], took, count as f64]
+}
+
+/// The same of a program of a peer.
+fn peer(db: &Database, tools: &Path, command: &[&str], jobs: i64, seconds: i64) -> [f64; 4] {
+    let _node = command.contains(&"take").then(|| db.node("bench"));
+    let name = db.text("SELECT current_database()::text");
+    let url = format!(
+        "postgres://postgres@/{name}?host={}",
+        db.server.dir().display()
+    );
+    let output = Command::new(command[0])
+        .args(&command[1..])
+        .args([&url, &jobs.to_string(), &seconds.to_string()])
+        .env("NODE_PATH", tools.join("node_modules"))
+        .stderr(Stdio::inherit())
+        .output()
+        .expect("a program");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{command:?}: {text}");
+    let figure = |name: &str| -> f64 {
+        let (_, rest) = text.split_once(&format!("\"{name}\":")).expect("a figure");
+        let end = rest.find([',', '}']).expect("an end");
+        rest[..end].parse().expect("a number")
+    };
+    assert_eq!(figure("done"), jobs as f64);
+    ["p50", "p99", "took", "queries"].map(figure)
+}
+
+/// The section about a million jobs.
+fn million(server: &Server, size: &Size) -> String {
+    let (begin, load) = (Instant::now(), load());
     let db = server.database();
     db.execute("UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT");
-    prepare(&db, &size);
+    prepare(&db, size);
     eprintln!(
         "{} jobs in the table after {:.0?}",
         size.jobs,
@@ -76,30 +282,24 @@ fn main() {
     );
 
     let mut all = vec![
-        hwheel_jobs(&db, &size, "hwheel-jobs", false),
+        hwheel_jobs(&db, size, "hwheel-jobs", false),
         hwheel_jobs(
             &db,
-            &size,
+            size,
             "hwheel-jobs, a node killed, the server restarted",
             true,
         ),
     ];
     for (name, period) in [("poller, 1 s", 1000), ("poller, 100 ms", 100)] {
-        all.push(poller(&db, &size, name, Duration::from_millis(period)));
+        all.push(poller(&db, size, name, Duration::from_millis(period)));
     }
-    let section = section(&db, &size, &all, begin.elapsed(), &load);
-    println!("{section}");
-    if let Some(file) = readme {
-        let text = std::fs::read_to_string(&file).expect("the README");
-        let (before, _) = text.split_once(HEADING).expect("the heading");
-        std::fs::write(&file, format!("{before}{section}")).expect("the README");
-        eprintln!("written to {file}");
-    }
+    let section = section(&db, size, &all, begin.elapsed(), &load);
     let is_right = |f: &Figures| f.done == size.due && f.twice == 0 && f.early == 0;
     assert!(
         all.iter().all(is_right),
         "a job was not done, done twice or early"
     );
+    section
 }
 
 /// Fills the table with jobs that are due tomorrow, and creates the functions.
@@ -148,13 +348,16 @@ fn make_due(db: &Database, size: &Size) {
         let begin = Instant::now();
         let mut transaction = client.transaction().expect("a transaction");
         let update = format!(
-            "TRUNCATE run;
-            UPDATE hwheel.job SET state = 'waiting', due = d, occurrence = d, fence = fence + 1,
-                attempts = 0, runs = 0, fired_at = NULL, finished_at = NULL, owner = NULL
-            FROM (SELECT i, now() + interval '1 s' * ({ahead} + (i - 1) * {} / {}::float8) AS d
-                FROM generate_series(1, {}) i) x
-            WHERE id = i; SET CONSTRAINTS ALL IMMEDIATE",
-            size.seconds, size.due, size.due,
+            "TRUNCATE run, hwheel.history;
+            DELETE FROM hwheel.job WHERE id <= {due};
+            INSERT INTO hwheel.job (id, key, due, occurrence, missed, grace, kind, target, payload, max_attempts, backoff, timeout)
+            OVERRIDING SYSTEM VALUE
+            SELECT i, 'k' || i, d, d, 'once', '1 min', 'sql', 'public.note', '{{\"a\": 1}}', 5, '1 s', '1 min'
+            FROM generate_series(1, {due}) i,
+                LATERAL (SELECT now() + interval '1 s' * ({ahead} + (i - 1) * {} / {due}::float8) AS d) x;
+            SET CONSTRAINTS ALL IMMEDIATE",
+            size.seconds,
+            due = size.due,
         );
         transaction.batch_execute(&update).expect("the update");
         let left = Duration::from_secs_f64(ahead).saturating_sub(begin.elapsed());
@@ -273,8 +476,8 @@ fn figures(
 ) -> Figures {
     let row = &db.rows(
         "WITH late AS (SELECT extract(epoch FROM fired_at - due)::float8 * 1000 AS ms
-            FROM hwheel.job WHERE state = 'done')
-        SELECT (SELECT count(*) FROM hwheel.job WHERE state = 'done'),
+            FROM hwheel.all_jobs WHERE state = 'done')
+        SELECT (SELECT count(*) FROM hwheel.all_jobs WHERE state = 'done'),
             (SELECT count(*) - count(DISTINCT key) FROM run),
             (SELECT count(*) FROM late WHERE ms < 0),
             percentile_disc(ARRAY[0.5, 0.99, 1]) WITHIN GROUP (ORDER BY ms),

@@ -180,6 +180,9 @@ $$;
 --        traceparent  the trace that the job belongs to, by default the setting
 --                  hwheel.traceparent. A request gets it as a header, a command as the
 --                  variable TRACEPARENT, a function as that setting.
+--        queue     whose limits the job keeps: see set_queue(). With a queue and without
+--                  sql, command and http, an application takes the job: see take().
+--        priority  from 0 to 9; of the jobs of a queue that are due, the highest runs first
 CREATE OR REPLACE FUNCTION hwheel.schedule(
 	key          text,
 	due          timestamptz DEFAULT NULL,
@@ -199,13 +202,17 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	alone        boolean     DEFAULT false,
 	run_as       name        DEFAULT NULL,
 	headers      jsonb       DEFAULT NULL,
-	traceparent  text        DEFAULT NULL
+	traceparent  text        DEFAULT NULL,
+	queue        text        DEFAULT NULL,
+	priority     int         DEFAULT 0
 ) RETURNS bigint LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
 	first   timestamptz := schedule.due;
 	new_due timestamptz;
-	target  text := coalesce(schedule.sql, schedule.command, schedule.http);
+	target  text := coalesce(schedule.sql, schedule.command, schedule.http, '');
+	is_app  boolean := schedule.queue IS NOT NULL
+		AND num_nonnulls(schedule.sql, schedule.command, schedule.http) = 0;
 	maximum int := (SELECT payload_limit FROM hwheel.settings);
 	problem text;
 	old     hwheel.job;
@@ -215,8 +222,12 @@ DECLARE
 BEGIN
 	IF schedule.key IS NULL OR octet_length(schedule.key) NOT BETWEEN 1 AND 255 THEN
 		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
-	ELSIF num_nonnulls(schedule.sql, schedule.command, schedule.http) <> 1 THEN
-		PERFORM hwheel._refuse('a job is one of sql, command and http');
+	ELSIF num_nonnulls(schedule.sql, schedule.command, schedule.http) <> 1 AND NOT is_app THEN
+		PERFORM hwheel._refuse('a job is one of sql, command and http, or has a queue');
+	ELSIF schedule.priority IS NULL OR schedule.priority NOT BETWEEN 0 AND 9 THEN
+		PERFORM hwheel._refuse('priority is from 0 to 9');
+	ELSIF is_app AND schedule.missed = 'skip' THEN
+		PERFORM hwheel._refuse('missed => ''skip'' needs sql, command or http');
 	ELSIF num_nonnulls(schedule.every, schedule.cron) > 1 THEN
 		PERFORM hwheel._refuse('a job has every or cron, not both');
 	ELSIF octet_length(schedule.payload::text) > maximum THEN
@@ -236,7 +247,7 @@ BEGIN
 		PERFORM hwheel._refuse('timeout is from 1 ms to 1 day');
 	ELSIF schedule.http !~ '^https?://[^/\s]\S*$' THEN
 		PERFORM hwheel._refuse(format('"%s" is no URL of http or https', schedule.http));
-	ELSIF btrim(target) = '' THEN
+	ELSIF btrim(target) = '' AND NOT is_app THEN
 		PERFORM hwheel._refuse('the command is empty');
 	ELSIF schedule.zone IS NOT NULL AND schedule.cron IS NULL THEN
 		PERFORM hwheel._refuse('a zone needs cron');
@@ -251,6 +262,7 @@ BEGIN
 	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
 		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
 	END IF;
+	PERFORM hwheel._check_queue(schedule.queue);
 	problem := hwheel._headers_error(schedule.headers);
 	IF problem IS NOT NULL THEN
 		PERFORM hwheel._refuse(problem);
@@ -319,14 +331,16 @@ BEGIN
 		END IF;
 		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
 			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-			traceparent)
+			traceparent, queue, priority)
 		VALUES (schedule.key, new_due, first, schedule.every, schedule.cron,
 			CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
 			schedule.missed, schedule.grace,
 			CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
-				WHEN schedule.command IS NOT NULL THEN 'command' ELSE 'http' END,
+				WHEN schedule.command IS NOT NULL THEN 'command'
+				WHEN schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
 			target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout,
-			schedule.alone, schedule.run_as, schedule.headers, trace)
+			schedule.alone, schedule.run_as, schedule.headers, trace,
+			coalesce(schedule.queue, 'default'), schedule.priority)
 		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
 			-- A job that is paused stays so: an application may register it at each start.
 			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
@@ -337,8 +351,9 @@ BEGIN
 			payload = excluded.payload, max_attempts = excluded.max_attempts,
 			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
 			run_as = excluded.run_as, headers = excluded.headers,
-			traceparent = excluded.traceparent, state = 'waiting', owner = NULL, fence = j.fence + 1,
-			attempts = 0, losses = 0, last_error = NULL
+			traceparent = excluded.traceparent, queue = excluded.queue,
+			priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
 		WHERE schedule.if_exists = 'replace' OR schedule.if_exists = 'keep_time' AND old.id = j.id
 		RETURNING id INTO new_id;
@@ -437,12 +452,315 @@ BEGIN
 	RETURN FOUND;
 END $$;
 
--- Deletes the jobs that ended at least this long ago. Returns their number.
+-- Deletes the jobs that ended at least this long ago. Returns their number. Nodes do this
+-- by themselves: see settings.keep_done and keep_dead.
 CREATE OR REPLACE FUNCTION hwheel.prune(older interval) RETURNS bigint
 LANGUAGE sql AS $$
 	WITH gone AS (DELETE FROM hwheel.job WHERE state IN ('done', 'dead')
-		AND finished_at <= clock_timestamp() - older RETURNING 1)
-	SELECT count(*) FROM gone;
+		AND finished_at <= clock_timestamp() - older RETURNING 1
+	), past AS (DELETE FROM hwheel.history
+		WHERE finished_at <= clock_timestamp() - older RETURNING 1)
+	SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM past);
+$$;
+
+-- Queues. A queue exists by its name; set_queue() gives it limits over all nodes.
+
+CREATE OR REPLACE FUNCTION hwheel._check_queue(name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF name !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$' THEN
+		PERFORM hwheel._refuse(format('"%s" is no name of a queue: 1 to 50 letters, digits, _ . -',
+			name));
+	END IF;
+END $$;
+
+-- Takes the claims of a queue back and tells the nodes to look again. The caller has
+-- changed the queue.
+CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+	-- What is locked has started.
+	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
+		WHERE id IN (SELECT id FROM hwheel.job WHERE owner > 0 AND state = 'claimed'
+			AND queue = name FOR UPDATE SKIP LOCKED);
+	PERFORM pg_notify('hwheel', '0');
+END $$;
+
+-- Waits until nobody claims or takes, and makes others wait until the end of the
+-- transaction.
+CREATE OR REPLACE FUNCTION hwheel._lock_queues() RETURNS void LANGUAGE sql AS $$
+	SELECT pg_advisory_xact_lock(hashtext('hwheel'), hashtext('queues'));
+$$;
+
+-- Sets the limits of a queue: the number of runs at once, and the number of starts per
+-- second, each over all nodes; NULL is no limit. Runs that have started go on. One node at
+-- a time runs the jobs of a queue with a limit. Jobs that applications take and jobs that
+-- nodes run count separately.
+CREATE OR REPLACE FUNCTION hwheel.set_queue(name text, max_running int DEFAULT NULL,
+	rate float8 DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	IF set_queue.name IS NULL THEN
+		PERFORM hwheel._refuse('a queue has a name');
+	ELSIF set_queue.max_running NOT BETWEEN 1 AND 100000 THEN
+		PERFORM hwheel._refuse('max_running is from 1 to 100000');
+	ELSIF NOT set_queue.rate BETWEEN 0.001 AND 100000 THEN
+		PERFORM hwheel._refuse('rate is from 0.001 to 100000 per second');
+	END IF;
+	PERFORM hwheel._check_queue(set_queue.name);
+	PERFORM hwheel._lock_queues();
+	INSERT INTO hwheel.queue (name, max_running, rate)
+		VALUES (set_queue.name, set_queue.max_running, set_queue.rate)
+	ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running, rate = excluded.rate;
+	PERFORM hwheel._requeue(set_queue.name);
+END $$;
+
+-- Pauses a queue: when the transaction has committed no run of the queue starts until
+-- resume_queue(). Runs that have started go on. Returns false if the queue is paused.
+CREATE OR REPLACE FUNCTION hwheel.pause_queue(name text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	is_changed boolean;
+BEGIN
+	IF pause_queue.name IS NULL THEN
+		PERFORM hwheel._refuse('a queue has a name');
+	END IF;
+	PERFORM hwheel._check_queue(pause_queue.name);
+	PERFORM hwheel._lock_queues();
+	INSERT INTO hwheel.queue AS q (name, paused_at) VALUES (pause_queue.name, clock_timestamp())
+	ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE q.paused_at IS NULL;
+	is_changed := FOUND;
+	PERFORM hwheel._requeue(pause_queue.name);
+	RETURN is_changed;
+END $$;
+
+-- Returns false if the queue is not paused. What was due meanwhile was missed.
+CREATE OR REPLACE FUNCTION hwheel.resume_queue(name text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+	PERFORM hwheel._lock_queues();
+	UPDATE hwheel.queue SET paused_at = NULL
+		WHERE name = resume_queue.name AND paused_at IS NOT NULL;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	PERFORM pg_notify('hwheel', '0'), pg_notify('hwheel:' || resume_queue.name, '');
+	RETURN true;
+END $$;
+
+-- Jobs that an application takes and runs itself.
+--
+-- An application listens, takes what is due, and ends each job in the transaction that has
+-- the effect of the job, so that both commit together:
+--
+--   SELECT hwheel.listen('mail');
+--   SELECT * FROM hwheel.take('mail', 10);        -- a transaction of its own
+--   BEGIN; ...; SELECT hwheel.done(id, lease); COMMIT;
+--   SELECT hwheel.fail(id, lease, 'no such address');   -- or this, after a rollback
+--
+-- When take() returns nothing the application waits for a notification, for some seconds at
+-- most. It is woken when the next job is due.
+
+-- Makes the session listen to a queue.
+CREATE OR REPLACE FUNCTION hwheel.listen(queue text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM hwheel._check_queue(queue);
+	EXECUTE format('LISTEN %I', 'hwheel:' || queue);
+END $$;
+
+-- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
+-- each. A lease lasts for the time that is given, by default the timeout of the job. A lease
+-- that runs out is an attempt that failed. The call needs a transaction of its own: if it
+-- is rolled back, so are the leases and the attempts.
+CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
+	lease_length interval DEFAULT NULL)
+RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
+	lease_until timestamptz, traceparent text)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+	q     hwheel.queue;
+	time  timestamptz;
+	room  bigint := at_most;
+	count bigint;
+BEGIN
+	IF take.queue IS NULL OR at_most IS NULL OR at_most NOT BETWEEN 1 AND 10000 THEN
+		PERFORM hwheel._refuse('take() needs a queue, and a number from 1 to 10000');
+	ELSIF lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
+		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
+	ELSIF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+		RAISE EXCEPTION 'hwheel: take() needs a transaction of its own'
+			USING ERRCODE = 'active_sql_transaction';
+	END IF;
+	PERFORM hwheel._check_queue(take.queue);
+	PERFORM hwheel._share_queues();
+	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
+	IF num_nonnulls(q.max_running, q.rate) > 0 THEN
+		SELECT * INTO q FROM hwheel.queue WHERE name = take.queue FOR UPDATE;
+	END IF;
+	time := clock_timestamp();
+	IF q.max_running IS NOT NULL THEN
+		room := least(room, q.max_running - (SELECT count(*) FROM hwheel.job j
+			WHERE j.state = 'running' AND j.kind = 'app' AND j.queue = take.queue));
+	END IF;
+	IF q.rate IS NOT NULL THEN
+		-- A twentieth of a second's starts at most are saved.
+		q.tokens := least(greatest(1, q.rate / 20),
+			q.tokens + q.rate * greatest(0, extract(epoch FROM time - q.refilled_at)));
+		room := least(room, floor(q.tokens));
+	END IF;
+	IF q.paused_at IS NOT NULL OR room < 1 THEN
+		RETURN;
+	END IF;
+	RETURN QUERY
+		WITH near AS (
+			SELECT j.id FROM generate_series(9, 0, -1) p, LATERAL (
+				SELECT j.id FROM hwheel.job j
+				WHERE j.state = 'waiting' AND j.kind = 'app' AND j.queue = take.queue
+					AND j.priority = p AND j.due <= time AND j.due > '-infinity'
+				ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED) j
+			LIMIT room
+		), taken AS (
+			UPDATE hwheel.job j SET state = 'running', owner = 0, fence = j.fence + 1,
+				attempts = j.attempts + 1, fired_at = time,
+				lease_until = time + coalesce(take.lease_length, j.timeout)
+			FROM near WHERE j.id = near.id
+			RETURNING j.*
+		)
+		SELECT t.id, t.fence, t.key, t.occurrence, t.payload, t.attempts, t.lease_until,
+			t.traceparent
+		FROM taken t ORDER BY t.priority DESC, t.due;
+	GET DIAGNOSTICS count = ROW_COUNT;
+	IF q.rate IS NOT NULL AND count > 0 THEN
+		UPDATE hwheel.queue SET tokens = q.tokens - count, refilled_at = time
+			WHERE name = take.queue;
+	END IF;
+END $$;
+
+-- Says that a lease is not there any more: it ran out, its job ended, or somebody has
+-- scheduled, moved or cancelled the job meanwhile.
+CREATE OR REPLACE FUNCTION hwheel._stale(id bigint) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'hwheel: the lease of job % has ended', id USING ERRCODE = 'HW003';
+END $$;
+
+-- Ends jobs, and returns those whose lease was still there. The others have not changed. An
+-- application that has effects to roll back uses done().
+CREATE OR REPLACE FUNCTION hwheel.done_many(ids bigint[], leases bigint[]) RETURNS SETOF bigint
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+	IF cardinality(ids) <> cardinality(leases) THEN
+		PERFORM hwheel._refuse('each job has a lease');
+	END IF;
+	RETURN QUERY WITH want AS (
+		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
+	), mine AS (
+		SELECT j.id, num_nonnulls(j.every, j.cron) > 0 AS recurs FROM want w
+		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease AND j.state = 'running'
+			AND j.kind = 'app'
+		ORDER BY j.id FOR UPDATE OF j
+	), ended AS (
+		DELETE FROM hwheel.job j USING mine m WHERE j.id = m.id AND NOT m.recurs RETURNING j.*
+	), history AS (
+		INSERT INTO hwheel.history
+		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
+			e.max_attempts, e.attempts - 1, e.runs + 1, e.skipped, e.created_at, e.fired_at,
+			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
+		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
+	), again AS (
+		-- A node computes the next run.
+		UPDATE hwheel.job j SET state = 'waiting', owner = NULL, fence = j.fence + 1,
+			due = CASE WHEN j.paused_due IS NULL THEN '-infinity'::timestamptz ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN '-infinity'::timestamptz END,
+			attempts = 0, runs = j.runs + 1, lease_until = NULL, last_error = NULL
+		FROM mine m WHERE j.id = m.id AND m.recurs
+	)
+	SELECT m.id FROM mine m;
+END $$;
+
+-- Ends a job. If its lease is not there any more the call is an error (HW003), so that the
+-- transaction with the effect of the job is rolled back.
+CREATE OR REPLACE FUNCTION hwheel.done(id bigint, lease bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM hwheel.done_many(ARRAY[id], ARRAY[lease]);
+	IF NOT FOUND THEN
+		PERFORM hwheel._stale(id);
+	END IF;
+END $$;
+
+-- Says that an attempt has failed. Returns retry or dead. The next attempt is after the
+-- backoff of the job, or after the time that is given. is_final: there is no next one.
+CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAULT NULL,
+	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+	outcome text;
+BEGIN
+	IF retry_after NOT BETWEEN '0' AND '1 year' OR is_final IS NULL THEN
+		PERFORM hwheel._refuse('retry_after is from 0 to 1 year');
+	END IF;
+	outcome := hwheel._app_failed(ARRAY[id], ARRAY[lease],
+		left(coalesce(error, 'the application says that it failed'), 10000), retry_after, is_final);
+	IF outcome IS NULL THEN
+		PERFORM hwheel._stale(id);
+	END IF;
+	RETURN outcome;
+END $$;
+
+-- Makes a lease last for this time from now on. HW003: it has ended.
+CREATE OR REPLACE FUNCTION hwheel.extend(id bigint, lease bigint, lease_length interval)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF lease_length IS NULL OR lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
+		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
+	END IF;
+	UPDATE hwheel.job j SET lease_until = clock_timestamp() + lease_length
+		WHERE j.id = extend.id AND j.fence = extend.lease AND j.state = 'running' AND j.kind = 'app';
+	IF NOT FOUND THEN
+		PERFORM hwheel._stale(id);
+	END IF;
+END $$;
+
+-- Ends attempts of applications that have failed. Returns the outcome of one of them, or
+-- NULL if no lease is there any more.
+CREATE OR REPLACE FUNCTION hwheel._app_failed(ids bigint[], leases bigint[], error text,
+	retry_after interval, is_final boolean) RETURNS text
+LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+	WITH plan AS (
+		SELECT j.*, num_nonnulls(j.every, j.cron) > 0 AS recurs,
+			is_final OR j.attempts >= j.max_attempts AS is_over,
+			clock_timestamp() + coalesce(retry_after, (0.8 + 0.4 * random())
+				* least(j.backoff * power(2, least(j.attempts - 1, 22)), '1 hour')) AS retry
+		FROM unnest(ids, leases) AS w (id, lease) JOIN hwheel.job j
+			ON j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
+		FOR UPDATE OF j
+	), verdict AS (
+		SELECT *, CASE WHEN NOT is_over THEN retry WHEN recurs THEN '-infinity' END AS planned
+		FROM plan
+	), settled AS (
+		UPDATE hwheel.job j SET
+			state = CASE WHEN v.planned IS NULL THEN 'dead' ELSE 'waiting' END,
+			owner = NULL, fence = j.fence + 1, lease_until = NULL,
+			due = CASE WHEN v.planned IS NULL THEN j.due
+				WHEN j.paused_due IS NULL THEN v.planned ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN v.planned END,
+			attempts = CASE WHEN v.is_over AND v.recurs THEN 0 ELSE j.attempts END,
+			finished_at = CASE WHEN v.planned IS NULL THEN clock_timestamp() END,
+			last_error = error
+		FROM verdict v WHERE j.id = v.id
+	), dead_runs AS (
+		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
+			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
+			attempts, fired_at, finished_at, last_error)
+		SELECT key, 'dead', due, occurrence, 'once', grace, kind, target,
+			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
+			attempts, fired_at, clock_timestamp(), error
+		FROM verdict WHERE is_over AND recurs
+	)
+	SELECT CASE WHEN is_over THEN 'dead' ELSE 'retry' END FROM verdict LIMIT 1;
 $$;
 
 -- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
@@ -467,27 +785,117 @@ BEGIN
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', wrapper, node);
 END $$;
 
--- An older version of schedule() has fewer parameters. Its grants pass on.
+-- Schedules many jobs that differ in their key, their due time and their payload. due is
+-- one time for all, or one for each. Returns their number. The other parameters mean what
+-- they mean to schedule().
+CREATE OR REPLACE FUNCTION hwheel.schedule_many(
+	keys         text[],
+	due          timestamptz[],
+	payloads     jsonb[]     DEFAULT NULL,
+	sql          text        DEFAULT NULL,
+	command      text        DEFAULT NULL,
+	http         text        DEFAULT NULL,
+	max_attempts int         DEFAULT 5,
+	backoff      interval    DEFAULT '1 second',
+	timeout      interval    DEFAULT '1 minute',
+	if_exists    text        DEFAULT 'replace',
+	alone        boolean     DEFAULT false,
+	run_as       name        DEFAULT NULL,
+	headers      jsonb       DEFAULT NULL,
+	traceparent  text        DEFAULT NULL,
+	queue        text        DEFAULT NULL,
+	priority     int         DEFAULT 0
+) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	maximum  int := (SELECT payload_limit FROM hwheel.settings);
+	count    int := cardinality(keys);
+	longest  int;
+	model    bigint;
+	t        hwheel.job;
+BEGIN
+	IF count IS NULL OR schedule_many.due IS NULL OR cardinality(schedule_many.due) NOT IN (1, count)
+		OR payloads IS NOT NULL AND cardinality(payloads) <> count THEN
+		PERFORM hwheel._refuse('there is a key for each job, one due time or one for each job, '
+			'and no payload or one for each job');
+	ELSIF if_exists IS NULL OR if_exists NOT IN ('replace', 'keep') THEN
+		PERFORM hwheel._refuse(format('if_exists is "%s", not replace or keep', if_exists));
+	ELSIF EXISTS (SELECT FROM unnest(keys) k WHERE k IS NULL OR octet_length(k) NOT BETWEEN 1 AND 255) THEN
+		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
+	ELSIF count <> (SELECT count(DISTINCT k) FROM unnest(keys) k) THEN
+		PERFORM hwheel._refuse('a key is there twice');
+	END IF;
+	SELECT max(octet_length(p::text)) INTO longest FROM unnest(payloads) p;
+	IF longest > maximum THEN
+		PERFORM hwheel._refuse(format('a payload has %s bytes, more than %s', longest, maximum));
+	END IF;
+	PERFORM hwheel._due_time(d) FROM unnest(schedule_many.due) d;
+	IF count = 0 THEN
+		RETURN 0;
+	END IF;
+	-- This one is checked, and shows what the others are like.
+	model := hwheel.schedule('hwheel.schedule_many ' || gen_random_uuid(), now() + interval '1 year',
+		schedule_many.sql, schedule_many.command, schedule_many.http,
+		max_attempts => schedule_many.max_attempts, backoff => schedule_many.backoff,
+		timeout => schedule_many.timeout, alone => schedule_many.alone,
+		run_as => schedule_many.run_as, headers => schedule_many.headers,
+		traceparent => schedule_many.traceparent, queue => schedule_many.queue,
+		priority => schedule_many.priority);
+	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
+	WITH want AS (
+		SELECT k, p, greatest(coalesce(d, schedule_many.due[1]), now()) AS d
+		FROM unnest(keys, schedule_many.due, payloads) AS w (k, d, p)
+	), old AS (
+		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
+		WHERE j.state IN ('claimed', 'running') AND schedule_many.if_exists = 'replace'
+		ORDER BY j.key FOR UPDATE OF j
+	), revoked AS (
+		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
+	)
+	INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
+		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority)
+	SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
+		t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
+		t.queue, t.priority
+	FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
+	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+		due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
+		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
+		occurrence = excluded.occurrence, every = NULL, cron = NULL, zone = NULL,
+		missed = excluded.missed, grace = excluded.grace, kind = excluded.kind,
+		target = excluded.target, payload = excluded.payload,
+		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
+		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
+		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
+		priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
+	WHERE schedule_many.if_exists = 'replace';
+	RETURN count;
+END $$;
+
+-- Older versions of schedule() have fewer parameters. Their grants pass on.
 DO $$
 DECLARE
 	old pg_proc;
 	new regprocedure;
 	grantee oid;
 BEGIN
-	SELECT * INTO old FROM pg_proc WHERE oid = to_regprocedure('hwheel.schedule(text, timestamptz,
-		text, text, text, jsonb, interval, text, text, text, interval, int, interval, interval)');
-	IF NOT FOUND THEN
-		RETURN;
-	END IF;
-	SELECT oid INTO new FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
-		AND proname = 'schedule' AND proowner = old.proowner AND oid <> old.oid
-		ORDER BY pronargs DESC LIMIT 1;
-	IF old.proacl IS NOT NULL THEN
-		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', new);
-		FOR grantee IN SELECT a.grantee FROM aclexplode(old.proacl) a LOOP
-			EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', new,
-				CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
-		END LOOP;
-	END IF;
-	EXECUTE format('DROP FUNCTION %s', old.oid::regprocedure);
+	FOR old IN SELECT * FROM pg_proc WHERE oid IN (
+		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
+			text, text, text, interval, int, interval, interval)'),
+		to_regprocedure('hwheel.schedule(text, timestamptz, text, text, text, jsonb, interval,
+			text, text, text, interval, int, interval, interval, text, boolean, name, jsonb, text)'))
+	LOOP
+		SELECT oid INTO new FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+			AND proname = 'schedule' AND proowner = old.proowner AND oid <> old.oid
+			ORDER BY pronargs DESC LIMIT 1;
+		IF old.proacl IS NOT NULL THEN
+			EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', new);
+			FOR grantee IN SELECT a.grantee FROM aclexplode(old.proacl) a LOOP
+				EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', new,
+					CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+			END LOOP;
+		END IF;
+		EXECUTE format('DROP FUNCTION %s', old.oid::regprocedure);
+	END LOOP;
 END $$;

@@ -25,8 +25,8 @@ BEGIN
 	END IF;
 	DELETE FROM hwheel.node n WHERE n.left_at < clock_timestamp() - interval '1 day'
 		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = n.id);
-	INSERT INTO hwheel.node AS n (name, lease_until)
-		VALUES (_enter.name, clock_timestamp() + s.lease_length)
+	INSERT INTO hwheel.node AS n (name, lease_until, version)
+		VALUES (_enter.name, clock_timestamp() + s.lease_length, _enter.version)
 		RETURNING n.id INTO _enter.id;
 	window_ms := extract(epoch FROM s.window_length) * 1000;
 	lease_ms := extract(epoch FROM s.lease_length) * 1000;
@@ -89,6 +89,19 @@ DO $$ BEGIN
 			alone boolean, suspect boolean
 		);
 	END IF;
+	IF to_regtype('hwheel.claim3') IS NULL THEN
+		CREATE TYPE hwheel.claim3 AS (
+			what text, -- job, or something else: see _turn3()
+			id bigint, fence bigint, kind text, key text,
+			due timestamptz, -- NULL: the next run is still to be computed
+			occurrence timestamptz, every_us bigint, cron text, zone text,
+			missed text, grace_us bigint, timeout_ms bigint, exhausted boolean,
+			function int, alone boolean, suspect boolean,
+			queue text, priority int,
+			ran boolean, -- the run of this occurrence was made
+			max_running int, rate float8
+		);
+	END IF;
 END $$;
 
 CREATE OR REPLACE FUNCTION hwheel._as_claim2(j hwheel.job) RETURNS hwheel.claim2
@@ -100,21 +113,76 @@ LANGUAGE sql STABLE AS $$
 		hashtext(j.target), j.alone, j.losses >= 2;
 $$;
 
--- Renews the lease, expels nodes whose lease has run out, and claims jobs that are
--- due within the window. HW001: this node was expelled itself.
-CREATE OR REPLACE FUNCTION hwheel._turn(node_id bigint, at_most int, kinds text[],
-	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim2
+CREATE OR REPLACE FUNCTION hwheel._as_claim3(j hwheel.job) RETURNS hwheel.claim3
+LANGUAGE sql STABLE AS $$
+	SELECT 'job', c.*, j.queue, j.priority, j.fired_at IS NOT NULL, NULL::int, NULL::float8
+	FROM hwheel._as_claim2(j) c;
+$$;
+
+-- Whether a node may claim jobs of a queue.
+CREATE OR REPLACE FUNCTION hwheel._may_claim(queue text, node_id bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+	SELECT NOT EXISTS (SELECT FROM hwheel.queue q WHERE q.name = queue AND (q.paused_at IS NOT NULL
+		OR num_nonnulls(q.max_running, q.rate) > 0 AND q.holder IS DISTINCT FROM node_id));
+$$;
+
+-- Claims jobs that are due before the horizon: queue by queue, so that what a node must
+-- not claim costs nothing. The queue whose first job is due first comes first.
+CREATE OR REPLACE FUNCTION hwheel._claim_near(node_id bigint, at_most int, kinds text[],
+	zones text[], horizon timestamptz) RETURNS SETOF hwheel.job
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-	s hwheel.settings := (SELECT s FROM hwheel.settings s);
-	-- Read once: an index is no help with a clock that moves while it is scanned.
-	horizon timestamptz := clock_timestamp() + s.window_length;
-	zones text[]; -- that the node does not know
+	without text[]; -- queues that are paused, or whose limits another node has
+	room    bigint := at_most;
+	count   bigint;
+	name    text;
 BEGIN
-	UPDATE hwheel.node SET lease_until = clock_timestamp() + s.lease_length,
+	PERFORM hwheel._share_queues();
+	without := ARRAY(SELECT q.name FROM hwheel.queue q WHERE q.paused_at IS NOT NULL
+		OR num_nonnulls(q.max_running, q.rate) > 0 AND q.holder IS DISTINCT FROM node_id);
+	FOR name IN
+		WITH RECURSIVE first AS (
+			(SELECT queue, due FROM hwheel.job
+				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
+				ORDER BY queue, due LIMIT 1)
+			UNION ALL
+			SELECT n.queue, n.due FROM first, LATERAL (SELECT j.queue, j.due FROM hwheel.job j
+				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
+					AND j.queue > first.queue
+				ORDER BY j.queue, j.due LIMIT 1) n
+		)
+		SELECT queue FROM first WHERE due < horizon AND queue <> ALL (without) ORDER BY due
+	LOOP
+		EXIT WHEN room <= 0;
+		RETURN QUERY
+			WITH near AS (
+				SELECT id FROM hwheel.job
+				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
+					AND queue = name AND due < horizon
+					AND kind = ANY (kinds) AND (zone = ANY (zones)) IS NOT true
+				ORDER BY due LIMIT room FOR UPDATE SKIP LOCKED
+			)
+			UPDATE hwheel.job j SET state = 'claimed', owner = node_id, fence = j.fence + 1
+			FROM near WHERE j.id = near.id RETURNING j.*;
+		GET DIAGNOSTICS count = ROW_COUNT;
+		room := room - count;
+	END LOOP;
+END $$;
+
+-- Renews the lease, and expels nodes whose lease has run out. HW001: this node was
+-- expelled itself. Returns the time zones that the node does not know.
+CREATE OR REPLACE FUNCTION hwheel._renew(node_id bigint, clock_offset_us bigint, failed bigint,
+	lateness bigint[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+	zones text[];
+BEGIN
+	UPDATE hwheel.node SET
+		lease_until = clock_timestamp() + (SELECT lease_length FROM hwheel.settings),
 		clock_offset = make_interval(secs => clock_offset_us / 1e6),
-		failed = _turn.failed, lateness = _turn.lateness
+		failed = _renew.failed, lateness = _renew.lateness
 	WHERE id = node_id AND left_at IS NULL RETURNING unknown_zones INTO zones;
 	IF NOT FOUND THEN
 		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out', node_id
@@ -125,25 +193,190 @@ BEGIN
 		SELECT id FROM hwheel.node WHERE left_at IS NULL
 			AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED);
 	PERFORM hwheel._release();
-
-	RETURN QUERY
-		WITH near AS (
-			SELECT id FROM hwheel.job
-			WHERE state = 'waiting' AND due < horizon
-				AND kind = ANY (kinds) AND (zone = ANY (zones)) IS NOT true
-			ORDER BY due LIMIT at_most FOR UPDATE SKIP LOCKED
-		), claimed AS (
-			UPDATE hwheel.job j SET state = 'claimed', owner = node_id, fence = j.fence + 1
-			FROM near WHERE j.id = near.id RETURNING j AS job
-		)
-		SELECT a.* FROM claimed c, LATERAL hwheel._as_claim2(c.job) a;
+	RETURN zones;
 END $$;
+
+-- Leases the limits of queues to a node. One that does not run a kind of job that is due
+-- soon leaves the queue to another node.
+CREATE OR REPLACE FUNCTION hwheel._hold_queues(node_id bigint, kinds text[],
+	horizon timestamptz) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+	wanted text;
+	old   bigint;
+BEGIN
+	IF NOT EXISTS (SELECT FROM hwheel.queue WHERE num_nonnulls(max_running, rate) > 0) THEN
+		RETURN;
+	END IF;
+	UPDATE hwheel.queue q SET holder = NULL WHERE q.holder = node_id
+		AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
+			AND (kind <> 'app' OR due = '-infinity')
+			AND j.queue = q.name AND due < horizon AND kind <> ALL (kinds))
+		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = node_id AND j.queue = q.name);
+	FOR wanted IN SELECT q.name FROM hwheel.queue q
+		WHERE num_nonnulls(max_running, rate) > 0 AND paused_at IS NULL
+			AND q.holder IS DISTINCT FROM node_id
+			AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon)
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon
+				AND kind <> ALL (kinds))
+	LOOP
+		-- What decides is read when the row is locked, by a statement that begins then.
+		SELECT q.holder INTO old FROM hwheel.queue q WHERE q.name = wanted
+			FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
+		UPDATE hwheel.queue q SET holder = node_id WHERE q.name = wanted
+			AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = old AND n.left_at IS NULL)
+			-- The runs of a node that was lost count until they are given back.
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = old
+				AND j.queue = wanted);
+	END LOOP;
+END $$;
+
+-- When applications have to be woken: the due times of their jobs up to the horizon. Of
+-- those within 10 ms only the first and the last. A queue whose rate has left jobs behind
+-- wakes them again and again.
+CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
+RETURNS TABLE (queue text, due timestamptz)
+LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+	WITH RECURSIVE first AS (
+		(SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+			ORDER BY j.queue, j.priority LIMIT 1)
+		UNION ALL
+		SELECT n.queue, n.priority FROM first, LATERAL (
+			SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+				AND (j.queue, j.priority) > (first.queue, first.priority)
+			ORDER BY j.queue, j.priority LIMIT 1) n
+	), open AS (
+		SELECT f.*, q.rate FROM first f LEFT JOIN hwheel.queue q ON q.name = f.queue
+		WHERE q.paused_at IS NULL
+	), near AS (
+		SELECT f.queue, j.due FROM open f, LATERAL (SELECT j.due FROM hwheel.job j
+			WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
+				AND j.priority = f.priority AND j.due > clock_timestamp() AND j.due < horizon) j
+	), late AS (
+		SELECT DISTINCT f.queue, f.rate FROM open f WHERE EXISTS (SELECT FROM hwheel.job j
+			WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
+				AND j.priority = f.priority AND j.due > '-infinity' AND j.due <= clock_timestamp())
+	)
+	SELECT queue, unnest(ARRAY[min(due), max(due)]) FROM near
+		GROUP BY queue, floor(extract(epoch FROM due) * 100)
+	UNION
+	SELECT queue, clock_timestamp() FROM late
+	UNION
+	SELECT l.queue, t FROM late l, generate_series(clock_timestamp(), horizon,
+		make_interval(secs => greatest(1 / l.rate, 0.05))) t WHERE l.rate IS NOT NULL;
+$$;
+
+-- One turn of a node: it renews its lease, expels nodes, ends leases of applications that
+-- have run out, and claims jobs that are due within the window.
+--
+-- what: job    as in the type
+--       limit  of the queue `key`, which is leased to this node
+--       bell   at `due` the applications of the queue `key` have to be woken. One node
+--              gets these.
+--       turn   the last row: `due` is the time, `occurrence` when the lease of another node
+--              ends next
+CREATE OR REPLACE FUNCTION hwheel._turn3(node_id bigint, at_most int, kinds text[],
+	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim3
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
+	-- Read once: an index is no help with a clock that moves while it is scanned.
+	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
+	answer hwheel.claim3;
+BEGIN
+	PERFORM hwheel._end_leases();
+	PERFORM hwheel._share_queues();
+	PERFORM hwheel._hold_queues(node_id, kinds, horizon);
+	answer.what := 'limit';
+	FOR answer.key, answer.max_running, answer.rate IN
+		SELECT name, max_running, rate FROM hwheel.queue
+		WHERE holder = node_id AND num_nonnulls(max_running, rate) > 0
+	LOOP
+		RETURN NEXT answer;
+	END LOOP;
+	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
+		LATERAL hwheel._as_claim3(j) a;
+	IF EXISTS (SELECT FROM hwheel.job WHERE state = 'waiting' AND kind = 'app')
+		AND node_id = (SELECT min(id) FROM hwheel.node WHERE left_at IS NULL AND version >= 4) THEN
+		answer := NULL;
+		answer.what := 'bell';
+		FOR answer.key, answer.due IN SELECT * FROM hwheel._bells(horizon) LOOP
+			RETURN NEXT answer;
+		END LOOP;
+	END IF;
+	answer := NULL;
+	answer.what := 'turn';
+	SELECT min(lease_until) INTO answer.occurrence FROM hwheel.node
+		WHERE left_at IS NULL AND id <> node_id;
+	answer.due := clock_timestamp();
+	RETURN NEXT answer;
+END $$;
+
+-- Wakes the applications that wait for jobs of some queues, and not before a time.
+CREATE OR REPLACE FUNCTION hwheel._ring(queues text[], at timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+	IF at > clock_timestamp() THEN
+		PERFORM pg_sleep(least(extract(epoch FROM at - clock_timestamp()), 0.1));
+	END IF;
+	PERFORM pg_notify('hwheel:' || name, '') FROM unnest(queues) name;
+END $$;
+
+-- Ends the leases of applications that have run out: each is an attempt that failed.
+CREATE OR REPLACE FUNCTION hwheel._end_leases() RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+	ids bigint[] := ARRAY(SELECT id FROM hwheel.job WHERE state = 'running' AND kind = 'app'
+		AND lease_until < clock_timestamp() LIMIT 1000 FOR UPDATE SKIP LOCKED);
+BEGIN
+	IF cardinality(ids) > 0 THEN
+		PERFORM hwheel._app_failed(ids, ARRAY(SELECT j.fence FROM unnest(ids) WITH ORDINALITY
+			AS w (id, n) JOIN hwheel.job j ON j.id = w.id ORDER BY n),
+			'the lease ran out', NULL, false);
+	END IF;
+END $$;
+
+-- Empties the days of the history that are too old, and deletes dead jobs that are. A
+-- partition that somebody reads has to wait. It runs as the owner of the schema.
+CREATE OR REPLACE FUNCTION hwheel._tend() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '100 ms' AS $$
+DECLARE
+	s hwheel.settings := (SELECT s FROM hwheel.settings s);
+	today  int := extract(epoch FROM clock_timestamp() + interval '1 minute')::bigint / 86400;
+	oldest int := today - ceil(extract(epoch FROM s.keep_done) / 86400);
+	is_old boolean;
+BEGIN
+	FOR day IN today - 31 .. oldest - 1 LOOP
+		EXECUTE format('SELECT EXISTS (SELECT FROM hwheel.history_%s)', day % 32) INTO is_old;
+		CONTINUE WHEN NOT is_old;
+		BEGIN
+			EXECUTE format('TRUNCATE hwheel.history_%s', day % 32);
+		EXCEPTION WHEN lock_not_available THEN -- The next call tries again.
+		END;
+	END LOOP;
+	-- Jobs that were done before there was a history are in the table of jobs.
+	DELETE FROM hwheel.job WHERE id IN (SELECT id FROM hwheel.job
+		WHERE state IN ('done', 'dead') AND finished_at < clock_timestamp()
+			- CASE state WHEN 'done' THEN s.keep_done ELSE s.keep_dead END
+		LIMIT 10000 FOR UPDATE SKIP LOCKED);
+END $$;
+
+-- Makes the caller and those who change a queue wait for each other, so that what they do
+-- is seen by all that begin later.
+CREATE OR REPLACE FUNCTION hwheel._share_queues() RETURNS void LANGUAGE sql AS $$
+	SELECT pg_advisory_xact_lock_shared(hashtext('hwheel'), hashtext('queues'));
+$$;
 
 -- Returns the jobs that a node has claimed. After a lost connection it may have
 -- missed an answer.
-CREATE OR REPLACE FUNCTION hwheel._held(node_id bigint) RETURNS SETOF hwheel.claim2
+CREATE OR REPLACE FUNCTION hwheel._held3(node_id bigint) RETURNS SETOF hwheel.claim3
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
-	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim2(j) a
+	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim3(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
@@ -192,7 +425,12 @@ BEGIN
 	END IF;
 END $$;
 
--- Ends attempts. nexts has the times at which recurring jobs run next. A job whose
+-- The partition of the history for jobs that end today.
+CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql AS $$
+	SELECT (extract(epoch FROM clock_timestamp())::bigint / 86400 % 32)::int;
+$$;
+
+-- Ends attempts. A job that is done goes into the history. nexts has the times at which recurring jobs run next. A job whose
 -- next run or attempt is within the window stays claimed by its owner, and is
 -- returned with its new fence. lost: the connection ended while they ran. waits_ms:
 -- how long the next attempt waits at least.
@@ -201,6 +439,7 @@ CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors 
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+	SELECT hwheel._share_queues(); -- The next statement sees what they are then.
 	WITH want AS (
 		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
 			AS w (id, fence, error, next, skip, started, wait_ms)
@@ -212,19 +451,22 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 					(0.8 + 0.4 * random())
 					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour'))
 				END AS planned,
-			j.paused_due IS NOT NULL AS is_paused
+			j.paused_due IS NOT NULL AS is_paused, hwheel._may_claim(j.queue, j.owner) AS may_keep
 		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence
 			AND j.state IN ('claimed', 'running')
 		FOR UPDATE OF j
 	), verdict AS (
 		SELECT *, CASE WHEN is_paused AND planned IS NOT NULL THEN 'infinity' ELSE planned END
-			AS new_due FROM plan
+				AS new_due,
+			may_keep AND NOT is_paused
+				AND planned < clock_timestamp() + (SELECT window_length FROM hwheel.settings)
+				AS is_near
+		FROM plan
 	), settled AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN v.new_due IS NULL THEN CASE WHEN v.ok THEN 'done' ELSE 'dead' END
-				WHEN v.new_due < clock_timestamp() + s.window_length THEN 'claimed'
-				ELSE 'waiting' END,
-			owner = CASE WHEN v.new_due < clock_timestamp() + s.window_length THEN j.owner END,
+				WHEN v.is_near THEN 'claimed' ELSE 'waiting' END,
+			owner = CASE WHEN v.is_near THEN j.owner END,
 			fence = j.fence + 1,
 			due = coalesce(v.new_due, j.due),
 			paused_due = CASE WHEN v.is_paused THEN v.planned END,
@@ -238,25 +480,36 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			fired_at = coalesce(v.started, j.fired_at),
 			finished_at = CASE WHEN v.new_due IS NULL THEN clock_timestamp() END,
 			last_error = v.error
-		FROM verdict v, hwheel.settings s WHERE j.id = v.id
+		FROM verdict v WHERE j.id = v.id AND NOT (v.ok AND v.new_due IS NULL)
 		RETURNING j.*, v.ok, v.is_over, v.was_due, v.was_for
+	), ended AS (
+		DELETE FROM hwheel.job j USING verdict v
+		WHERE j.id = v.id AND v.ok AND v.new_due IS NULL
+		RETURNING j.*, v.was_due, coalesce(v.started, j.fired_at) AS start, v.skip
+	), history AS (
+		INSERT INTO hwheel.history
+		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
+			e.max_attempts, e.attempts, e.runs + 1, e.skipped + e.skip, e.created_at, e.start,
+			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
+		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
 	), dead_runs AS (
 		-- A run of a recurring job that failed for good becomes a dead job of its
 		-- own. The series goes on.
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
 			payload, max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
-			attempts, fired_at, finished_at, last_error)
+			queue, priority, attempts, fired_at, finished_at, last_error)
 		SELECT key, 'dead', was_due, was_for, 'once', grace, kind, target, payload,
 			max_attempts, backoff, timeout, alone, run_as, headers, traceparent,
-			max_attempts, fired_at, clock_timestamp(), last_error
+			queue, priority, max_attempts, fired_at, clock_timestamp(), last_error
 		FROM settled WHERE NOT ok AND is_over AND state <> 'dead'
 	)
 	SELECT w.id,
-		CASE WHEN j.id IS NULL THEN 'gone' WHEN j.ok THEN 'done'
+		CASE WHEN e.id IS NOT NULL THEN 'done' WHEN j.id IS NULL THEN 'gone' WHEN j.ok THEN 'done'
 			WHEN j.is_over THEN 'dead' ELSE 'retry' END,
 		CASE WHEN j.state = 'claimed' THEN j.fence END, j.due, j.occurrence,
-		(extract(epoch FROM j.fired_at - j.was_due) * 1000000)::bigint, w.error
-	FROM want w LEFT JOIN settled j ON j.id = w.id;
+		(extract(epoch FROM coalesce(e.start, j.fired_at) - coalesce(e.was_due, j.was_due))
+			* 1000000)::bigint, w.error
+	FROM want w LEFT JOIN settled j ON j.id = w.id LEFT JOIN ended e ON e.id = w.id;
 $$;
 
 -- Gives the session the state of a new one, and back the node's own settings.
@@ -411,27 +664,51 @@ CREATE OR REPLACE FUNCTION hwheel._plan(ids bigint[], fences bigint[],
 	nexts timestamptz[], skips int[], errors text[])
 RETURNS TABLE (id bigint, fence bigint, due timestamptz)
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+	SELECT hwheel._share_queues();
 	WITH want AS (
-		SELECT * FROM unnest(ids, fences, nexts, skips, errors)
-			AS w (id, fence, next, skip, error)
+		SELECT w.*, next < clock_timestamp() + (SELECT window_length FROM hwheel.settings) AS is_near
+		FROM unnest(ids, fences, nexts, skips, errors) AS w (id, fence, next, skip, error)
+	), verdict AS (
+		SELECT w.*, w.error IS NULL AND w.is_near AND j.kind <> 'app'
+			AND hwheel._may_claim(j.queue, j.owner) AS keeps
+		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
+		FOR UPDATE OF j
 	), planned AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN w.error IS NOT NULL THEN 'dead' WHEN w.next IS NULL THEN 'done'
-				WHEN w.next < clock_timestamp() + s.window_length THEN 'claimed'
-				ELSE 'waiting' END,
-			owner = CASE WHEN w.error IS NULL
-				AND w.next < clock_timestamp() + s.window_length THEN j.owner END,
+				WHEN w.keeps THEN 'claimed' ELSE 'waiting' END,
+			owner = CASE WHEN w.keeps THEN j.owner END,
 			fence = j.fence + 1, attempts = 0,
 			due = coalesce(w.next, j.due), occurrence = coalesce(w.next, j.occurrence),
 			skipped = j.skipped + w.skip,
 			finished_at = CASE WHEN w.next IS NULL OR w.error IS NOT NULL
 				THEN clock_timestamp() END,
 			last_error = coalesce(w.error, j.last_error)
-		FROM want w, hwheel.settings s
-		WHERE j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
+		FROM verdict w WHERE j.id = w.id
 		RETURNING j.id, j.fence, j.due, j.state
 	)
 	SELECT id, fence, due FROM planned WHERE state = 'claimed';
+$$;
+
+-- The calls of nodes of version 2 and 3.
+
+CREATE OR REPLACE FUNCTION hwheel._turn(node_id bigint, at_most int, kinds text[],
+	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim2
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
+	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
+BEGIN
+	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
+		LATERAL hwheel._as_claim2(j) a;
+END $$;
+
+-- Returns the jobs that a node has claimed. After a lost connection it may have
+-- missed an answer.
+CREATE OR REPLACE FUNCTION hwheel._held(node_id bigint) RETURNS SETOF hwheel.claim2
+LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim2(j) a
+	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
 -- The calls of nodes of version 1.

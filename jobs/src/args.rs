@@ -3,6 +3,7 @@
 use crate::job::Kind;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// Durable timers in PostgreSQL, fired by timing wheels on any number of machines.
 #[derive(Parser)]
@@ -46,8 +47,48 @@ pub enum Command {
     Resume(Key),
     /// Give the last dead job of a key another life, from now.
     Revive(Key),
-    /// Delete the jobs that ended at least this long ago.
+    /// Delete the jobs that ended at least this long ago. Nodes do this by themselves, as
+    /// hwheel.settings says.
     Prune(Prune),
+    /// Show the queues, their limits and the number of their jobs.
+    Queues(Queues),
+    /// Set the limits of a queue, pause or resume it, or show its limits.
+    Queue(Queue),
+    /// Serve a page that shows the jobs, and cancels and revives them, until SIGTERM.
+    Web(Web),
+}
+
+#[derive(clap::Args)]
+pub struct Queues {
+    /// As JSON, an object in each line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct Queue {
+    /// The name of the queue.
+    pub name: String,
+
+    /// Runs at once, over all nodes.
+    #[arg(long)]
+    pub max_running: Option<u32>,
+
+    /// Starts per second, over all nodes.
+    #[arg(long)]
+    pub rate: Option<f64>,
+
+    /// Remove the limits that are not given.
+    #[arg(long)]
+    pub unlimited: bool,
+
+    /// Let no run of the queue start until it is resumed.
+    #[arg(long, conflicts_with = "resume")]
+    pub pause: bool,
+
+    /// Let the runs of a paused queue start again.
+    #[arg(long)]
+    pub resume: bool,
 }
 
 #[derive(clap::Args)]
@@ -114,6 +155,27 @@ pub struct Run {
     /// Serve Prometheus text over HTTP on this address, such as 127.0.0.1:9187.
     #[arg(long)]
     pub metrics: Option<SocketAddr>,
+}
+
+#[derive(clap::Args)]
+pub struct Web {
+    /// The address of the page. It has no TLS: let a proxy face the network.
+    #[arg(long, default_value = "127.0.0.1:9188")]
+    pub listen: SocketAddr,
+
+    /// A name by which browsers reach the page, such as jobs.example.org; several times if
+    /// there are several. IP addresses and localhost need none.
+    #[arg(long = "host", value_name = "NAME")]
+    pub hosts: Vec<String>,
+
+    /// A file with the token that the page asks for as a password. Without it the variable
+    /// HWHEEL_WEB_TOKEN has it; without both the log has a new one.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Show payloads. Without it the page shows their sizes.
+    #[arg(long)]
+    pub payloads: bool,
 }
 
 #[derive(clap::Args)]

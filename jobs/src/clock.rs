@@ -27,11 +27,15 @@ impl Bounds {
         Bounds { lowest, highest }
     }
 
+    pub fn contains(&self, estimate: SignedDuration) -> bool {
+        (self.lowest..=self.highest).contains(&estimate)
+    }
+
     /// An estimate within the bounds stays, so that it does not jitter with the delay
     /// of each answer. Otherwise the lowest is the better one: a timer may then be late
     /// by the delay of that answer, but not early.
     pub fn correct(&self, estimate: SignedDuration) -> SignedDuration {
-        if (self.lowest..=self.highest).contains(&estimate) {
+        if self.contains(estimate) {
             estimate
         } else {
             self.lowest

@@ -51,6 +51,7 @@ fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
         // prints its environment must not find a password there.
         .env_remove("DATABASE_URL")
         .env_remove("PGPASSWORD")
+        .env_remove("HWHEEL_WEB_TOKEN")
         .env("HWHEEL_KEY", &run.key)
         .env("HWHEEL_DUE", run.occurrence.to_string())
         .env("HWHEEL_ATTEMPT", run.attempt.to_string())

@@ -7,9 +7,10 @@
 use crate::clock::Bounds;
 use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
+use crate::queues::{Bells, Limits, Ready};
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -34,6 +35,8 @@ pub struct Held {
     sql_due: Condvar,
     /// Other jobs are due or have ended, or the node closes.
     outside_due: Condvar,
+    /// Applications are to be woken, or the node closes.
+    bell_due: Condvar,
     /// For the closures of the wheel.
     me: Weak<Held>,
     pub metrics: Metrics,
@@ -43,8 +46,12 @@ struct State {
     node: Option<i64>,
     alarms: Option<Alarms>,
     armed: HashMap<i64, Job>,
-    sql: VecDeque<Job>,
-    outside: VecDeque<Job>,
+    sql: Ready,
+    outside: Ready,
+    /// Of the queues whose limits are leased to this node.
+    limits: Limits,
+    /// When applications are to be woken.
+    bells: Bells,
     /// SQL functions that were slow when they last ran.
     slow: HashSet<i32>,
     ended: Vec<Ended>,
@@ -64,8 +71,10 @@ impl Held {
                 node: None,
                 alarms: None,
                 armed: HashMap::new(),
-                sql: VecDeque::new(),
-                outside: VecDeque::new(),
+                sql: Ready::default(),
+                outside: Ready::default(),
+                limits: Limits::default(),
+                bells: Bells::default(),
                 slow: HashSet::new(),
                 ended: Vec::new(),
                 offset: SignedDuration::ZERO,
@@ -75,6 +84,7 @@ impl Held {
             }),
             sql_due: Condvar::new(),
             outside_due: Condvar::new(),
+            bell_due: Condvar::new(),
             me: me.clone(),
             metrics: Metrics::new(),
         })
@@ -120,8 +130,9 @@ impl Held {
     pub fn forget(&self) {
         let mut state = self.lock();
         state.armed.clear();
-        state.sql.clear();
-        state.outside.clear();
+        state.sql = Ready::default();
+        state.outside = Ready::default();
+        state.bells = Bells::default();
         let old = state.alarms.take();
         drop(state);
         // Not under the lock: it waits for a thread that may want it.
@@ -131,15 +142,22 @@ impl Held {
     /// A timer has expired.
     fn expired(&self, id: i64) {
         let mut state = self.lock();
+        if id < 0 {
+            let now = state.now();
+            state.bells.expired(id, now);
+            state.set_bell(id, self);
+            self.bell_due.notify_one();
+            return;
+        }
         // A job that was revoked or forgotten just now is not there.
         let Some(job) = state.armed.remove(&id) else {
             return;
         };
         if job.kind == Kind::Sql {
-            state.sql.push_back(job);
+            state.sql.push(job);
             self.sql_due.notify_one();
         } else {
-            state.outside.push_back(job);
+            state.outside.push(job);
             self.outside_due.notify_one();
         }
     }
@@ -172,32 +190,76 @@ impl Held {
         for job in jobs {
             state.set(&job, None, self);
         }
+        for id in state.bells.ids() {
+            state.set_bell(id, self);
+        }
         drop(state);
         drop(old);
+    }
+
+    // Queues.
+
+    /// Takes in the limits that are leased to this node.
+    pub fn set_limits(&self, limits: impl Iterator<Item = (String, Option<i32>, Option<f64>)>) {
+        self.lock().limits.set(limits, Instant::now());
+        self.sql_due.notify_all();
+        self.outside_due.notify_all();
+    }
+
+    /// A batch, or a run, with jobs of these queues has ended.
+    pub fn finished<'q>(&self, queues: impl IntoIterator<Item = &'q Arc<str>>) {
+        if self.lock().limits.finished(queues) {
+            self.sql_due.notify_all();
+            self.outside_due.notify_all();
+        }
+    }
+
+    /// Takes in when applications are to be woken: queues and times. Times that were known
+    /// before and are not here are forgotten.
+    pub fn set_bells(&self, bells: impl Iterator<Item = (String, Timestamp)>) {
+        let mut state = self.lock();
+        for id in state.bells.set(bells) {
+            state.set_bell(id, self);
+        }
+    }
+
+    /// Waits until applications are to be woken. Returns the queues, and the time before
+    /// which they must not be woken. None: the node closes.
+    pub fn take_bells(&self) -> Option<(Vec<String>, Timestamp)> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closing {
+                return None;
+            }
+            if let Some(ringing) = state.bells.take() {
+                return Some(ringing);
+            }
+            state = self.bell_due.wait(state).expect("see lock()");
+        }
     }
 
     // Jobs that are due.
 
     /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
-    /// the same time limit. Returns `None` if the node closes.
-    pub fn take_sql(&self, at_most: usize) -> Option<Vec<Job>> {
+    /// the same time limit. The queues are for `finished`. Returns `None` if the
+    /// node closes.
+    pub fn take_sql(&self, at_most: usize) -> Option<(Vec<Job>, Vec<Arc<str>>)> {
         let mut state = self.lock();
-        while state.sql.is_empty() && !state.is_closing {
-            state = self.sql_due.wait(state).expect("see lock()");
+        loop {
+            if state.is_closing {
+                return None;
+            }
+            let State {
+                sql, limits, slow, ..
+            } = &mut *state;
+            let is_single = |job: &Job| job.alone || job.is_suspect || slow.contains(&job.function);
+            let batch = sql.take_batch(limits, at_most, Instant::now(), is_single);
+            if !batch.0.is_empty() {
+                return Some(batch);
+            }
+            let wait = state.limits.next(&state.sql, Instant::now());
+            state = wait_for(&self.sql_due, state, wait);
         }
-        if state.is_closing {
-            return None;
-        }
-        let first = state.sql.front()?;
-        let is_single =
-            |job: &Job| job.alone || job.is_suspect || state.slow.contains(&job.function);
-        let count = if is_single(first) {
-            1
-        } else {
-            let alike = |job: &&Job| job.timeout_ms == first.timeout_ms && !is_single(job);
-            state.sql.iter().take(at_most).take_while(alike).count()
-        };
-        Some(state.sql.drain(..count).collect())
     }
 
     /// Takes back SQL jobs that were not fired. From now on the functions of slow ones run
@@ -208,8 +270,9 @@ impl Held {
         }
         let mut state = self.lock();
         state.slow.extend(slow.iter().map(|job| job.function));
-        for job in later.into_iter().chain(slow).rev() {
-            state.sql.push_front(job);
+        for job in later.into_iter().chain(slow) {
+            state.limits.not_started(&job.queue);
+            state.sql.push(job);
         }
         drop(state);
         self.sql_due.notify_all();
@@ -225,19 +288,23 @@ impl Held {
     pub fn take_outside(&self, free: usize, running: usize) -> Option<(Vec<Ended>, Vec<Job>)> {
         let mut state = self.lock();
         loop {
-            let count = if state.is_closing {
-                0
-            } else {
-                free.min(state.outside.len())
-            };
-            if count > 0 || !state.ended.is_empty() {
-                let ended = std::mem::take(&mut state.ended);
-                return Some((ended, state.outside.drain(..count).collect()));
+            let free = if state.is_closing { 0 } else { free };
+            let State {
+                outside, limits, ..
+            } = &mut *state;
+            let due = outside.take_each(limits, free, Instant::now());
+            if !due.is_empty() || !state.ended.is_empty() {
+                return Some((std::mem::take(&mut state.ended), due));
             }
             if state.is_closing && running == 0 {
                 return None;
             }
-            state = self.outside_due.wait(state).expect("see lock()");
+            let wait = if free == 0 {
+                None
+            } else {
+                state.limits.next(&state.outside, Instant::now())
+            };
+            state = wait_for(&self.outside_due, state, wait);
         }
     }
 
@@ -302,10 +369,22 @@ impl Held {
         self.lock().is_closing = true;
         self.sql_due.notify_all();
         self.outside_due.notify_all();
+        self.bell_due.notify_all();
     }
 
     pub fn is_closing(&self) -> bool {
         self.lock().is_closing
+    }
+}
+
+fn wait_for<'s>(
+    condition: &Condvar,
+    state: MutexGuard<'s, State>,
+    time: Option<Duration>,
+) -> MutexGuard<'s, State> {
+    match time {
+        Some(time) => condition.wait_timeout(state, time).expect("see lock()").0,
+        None => condition.wait(state).expect("see lock()"),
     }
 }
 
@@ -330,12 +409,20 @@ impl State {
         let due = job
             .due
             .expect("a job without a due time is planned, not armed");
-        let at = not_before.map_or(due, |time| time.max(due));
+        self.set_alarm(job.id, not_before.map_or(due, |time| time.max(due)), held);
+    }
+
+    /// Arms the timer of a queue whose applications are to be woken, if it has a time.
+    fn set_bell(&mut self, id: i64, held: &Held) {
+        if let Some(at) = self.bells.next(id) {
+            self.set_alarm(id, at, held);
+        }
+    }
+
+    fn set_alarm(&mut self, id: i64, at: Timestamp, held: &Held) {
         let here = at.saturating_sub(self.offset).unwrap_or(Timestamp::MAX);
         let at_ns = u64::try_from(here.as_nanosecond()).unwrap_or(0);
-        let armed = self
-            .alarms(held)
-            .and_then(|alarms| alarms.set(job.id, at_ns));
+        let armed = self.alarms(held).and_then(|alarms| alarms.set(id, at_ns));
         if let Err(why) = armed {
             log::error!("cannot arm a timer: {why}");
             std::process::exit(1);

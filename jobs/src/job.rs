@@ -13,6 +13,9 @@ pub enum Kind {
     Sql,
     Command,
     Http,
+    /// An application takes it. The node computes its runs.
+    #[value(skip)]
+    App,
 }
 
 /// The word of the database and the command line.
@@ -43,14 +46,20 @@ pub struct Job {
     pub alone: bool,
     /// Its connection was lost while it ran: it may be the reason.
     pub is_suspect: bool,
+    pub queue: Arc<str>,
+    /// From 0 to 9. The highest runs first.
+    pub priority: i32,
+    /// The run of this occurrence was made.
+    pub ran: bool,
 }
 
-/// From a row of the SQL type `hwheel.claim2`.
+/// From a row of the SQL type `hwheel.claim3`.
 impl From<&Row> for Job {
     fn from(row: &Row) -> Job {
         let kind = match row.get("kind") {
             "sql" => Kind::Sql,
             "command" => Kind::Command,
+            "app" => Kind::App,
             _ => Kind::Http,
         };
         Job {
@@ -66,6 +75,9 @@ impl From<&Row> for Job {
             function: row.get("function"),
             alone: row.get("alone"),
             is_suspect: row.get("suspect"),
+            queue: row.get::<_, &str>("queue").into(),
+            priority: row.get("priority"),
+            ran: row.get("ran"),
         }
     }
 }

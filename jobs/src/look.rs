@@ -1,6 +1,6 @@
 //! The commands for people: list, show, stats, and those that change one job.
 
-use crate::args::{Key, List, Move, Prune, Show, Stats};
+use crate::args::{Key, List, Move, Prune, Queue, Queues, Show, Stats};
 use crate::connect::Config;
 use crate::db::{self, Client};
 use crate::job::word;
@@ -31,7 +31,7 @@ pub fn print(text: &str) -> Result<(), String> {
 
 /// What is shown of a job. A paused job shows when it would be due. A URL may have a
 /// password.
-const JOB: &str = "SELECT j.id, j.key,
+pub const JOB: &str = "SELECT j.id, j.key,
         CASE WHEN j.paused_due IS NOT NULL AND j.state = 'waiting' THEN 'paused'
             ELSE j.state END AS state,
         nullif(nullif(CASE WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END,
@@ -40,9 +40,9 @@ const JOB: &str = "SELECT j.id, j.key,
         CASE WHEN j.kind = 'http' THEN regexp_replace(j.target, '^(https?://)[^/?#]*@', '\\1***@')
             ELSE j.target END AS target,
         j.every::text AS every, j.cron, j.zone, j.missed, j.attempts, j.max_attempts,
-        n.name AS owner, j.runs, j.skipped, j.created_at, j.fired_at, j.finished_at,
+        CASE j.owner WHEN 0 THEN 'an application' ELSE n.name END AS owner, j.queue, j.priority, j.runs, j.skipped, j.created_at, j.fired_at, j.finished_at,
         j.last_error
-    FROM hwheel.job j LEFT JOIN hwheel.node n ON n.id = j.owner";
+    FROM hwheel.all_jobs j LEFT JOIN hwheel.node n ON n.id = j.owner";
 
 pub fn list(config: &Config, options: &List) -> Result<(), String> {
     let mut client = connect(config)?;
@@ -124,14 +124,15 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     // Not everybody who may see a job may see its headers, and their texts nobody should.
     let sql = "SELECT has_column_privilege('hwheel.job', 'headers', 'SELECT')";
     let headers = if ask(sql, &[])?[0].get(0) {
-        "(SELECT string_agg(h, ', ' ORDER BY h) FROM jsonb_object_keys(x.headers) h)"
+        "(SELECT string_agg(h, ', ' ORDER BY h) FROM hwheel.job y, jsonb_object_keys(y.headers) h
+            WHERE y.id = x.id)"
     } else {
         "NULL"
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
             x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as
-        FROM ({JOB}) v JOIN hwheel.job x USING (id) WHERE v.key = $1
+        FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
     );
     let key: [(&(dyn ToSql + Sync), Type); 1] = [(&options.key, Type::TEXT)];
@@ -212,6 +213,101 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     print(&format!("{count} jobs are deleted\n"))
 }
 
+/// The queues that have jobs or limits.
+const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate,
+        q.paused_at, n.name AS holder, coalesce(j.waiting, 0) AS waiting,
+        coalesce(j.late, 0) AS late, coalesce(j.running, 0) AS running, coalesce(j.dead, 0) AS dead
+    FROM hwheel.queue q FULL JOIN (
+        SELECT queue, count(*) FILTER (WHERE state IN ('waiting', 'claimed')) AS waiting,
+            count(*) FILTER (WHERE state IN ('waiting', 'claimed') AND isfinite(due)
+                AND due < clock_timestamp()) AS late,
+            count(*) FILTER (WHERE state = 'running') AS running,
+            count(*) FILTER (WHERE state = 'dead') AS dead
+        FROM hwheel.job GROUP BY queue
+    ) j ON j.queue = q.name LEFT JOIN hwheel.node n ON n.id = q.holder AND n.left_at IS NULL
+    ORDER BY 1";
+
+pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
+    let mut client = connect(config)?;
+    if options.json {
+        let sql = format!("SELECT to_json(v)::text FROM ({QUEUES}) v");
+        return print(&lines(
+            &client.query_once(&sql, &[]).map_err(|e| explain(&e))?,
+        ));
+    }
+    let rows = client.query_once(QUEUES, &[]).map_err(|e| explain(&e))?;
+    let mut table = vec![[
+        "QUEUE", "LIMIT", "RATE", "PAUSED", "HOLDER", "WAITING", "LATE", "RUNNING", "DEAD",
+    ]
+    .map(str::to_owned)];
+    for row in &rows {
+        let count = |column: &str| row.get::<_, i64>(column).to_string();
+        let max: Option<i32> = row.get("max_running");
+        let rate: Option<f64> = row.get("rate");
+        let paused: Option<Timestamp> = row.get("paused_at");
+        table.push([
+            row.get("queue"),
+            max.map_or(String::new(), |max| max.to_string()),
+            rate.map_or(String::new(), |rate| format!("{rate}/s")),
+            paused.map_or(String::new(), |at| format!("{at:.0}")),
+            row.get::<_, Option<String>>("holder").unwrap_or_default(),
+            count("waiting"),
+            count("late"),
+            count("running"),
+            count("dead"),
+        ]);
+    }
+    print(&as_table(&table))
+}
+
+/// Changes what is given of a queue.
+pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
+    let mut client = connect(config)?;
+    let mut call = |sql: &str, parameters: &[(&(dyn ToSql + Sync), Type)]| {
+        let rows = client.query_once(sql, parameters);
+        rows.map_err(|e| explain(&e))
+    };
+    let name = (&options.name as &(dyn ToSql + Sync), Type::TEXT);
+    let max = options.max_running.map(i64::from);
+    if options.unlimited || max.is_some() || options.rate.is_some() {
+        // What is not given stays, unless there is to be no limit.
+        let sql = "SELECT hwheel.set_queue($1,
+                coalesce($2::int8, CASE WHEN NOT $4 THEN q.max_running END)::int,
+                coalesce($3, CASE WHEN NOT $4 THEN q.rate END))
+            FROM (SELECT) one LEFT JOIN hwheel.queue q ON q.name = $1";
+        call(
+            sql,
+            &[
+                name.clone(),
+                (&max, Type::INT8),
+                (&options.rate, Type::FLOAT8),
+                (&options.unlimited, Type::BOOL),
+            ],
+        )?;
+    }
+    if options.pause {
+        call("SELECT hwheel.pause_queue($1)", std::slice::from_ref(&name))?;
+    }
+    if options.resume {
+        call(
+            "SELECT hwheel.resume_queue($1)",
+            std::slice::from_ref(&name),
+        )?;
+    }
+    let rows = call(
+        "SELECT concat_ws(', ', CASE WHEN paused_at IS NOT NULL THEN 'paused' END,
+            max_running || ' at once', rate || ' per second') FROM hwheel.queue WHERE name = $1",
+        &[name],
+    )?;
+    let limits = rows.first().map_or(String::new(), |row| row.get(0));
+    let limits = if limits.is_empty() {
+        "no limit"
+    } else {
+        &limits
+    };
+    print(&format!("{:?}: {limits}\n", options.name))
+}
+
 fn as_table<const N: usize>(table: &[[String; N]]) -> String {
     let mut text = String::new();
     let width = |column: usize| {
@@ -241,7 +337,7 @@ pub fn stats(config: &Config, options: &Stats) -> Result<(), String> {
             "SELECT CASE WHEN paused_due IS NOT NULL AND state = 'waiting' THEN 'paused'
                 ELSE state END, count(*), count(*) FILTER (WHERE due < clock_timestamp() + window_length
                 AND is_next), count(*) FILTER (WHERE due < clock_timestamp() AND is_next)
-            FROM hwheel.job, hwheel.settings,
+            FROM hwheel.all_jobs, hwheel.settings,
                 LATERAL (SELECT state IN ('waiting', 'claimed') AND isfinite(due) AS is_next) n
             GROUP BY 1",
             &[],

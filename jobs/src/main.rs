@@ -76,6 +76,28 @@
 //! clock is set, the database refuses a job that is early, and the node measures
 //! again. A measurement that differs makes a new wheel (`held.rs`).
 //!
+//! # Queues
+//!
+//! A queue is a name, and perhaps limits. The claim of a node takes no job of a queue that
+//! is paused. The limits of a queue are leased to one node with the node's own lease: no
+//! other node claims its jobs, and that node keeps them without a further query
+//! (`queues.rs`). Who pauses a queue or changes its limits waits until no claim is under way
+//! (an advisory lock that claims share), and takes the claims of the queue back.
+//!
+//! # Jobs that applications take
+//!
+//! A node does not claim them. The node with the lowest number reads their due times in its
+//! turn, and at each of them it notifies the channel of the queue. An application then takes
+//! what is due: the job is `running`, its owner is 0, and its fence is the lease. The
+//! transaction that has the effect of the job also ends it, if the fence is still the same.
+//! The turns of nodes end the leases that have run out. If a job recurs, a node claims it
+//! after each run, only to compute the next one.
+//!
+//! # The history
+//!
+//! A job that is done is deleted, and a row goes into the history, in the same statement. A
+//! partition of the history is a day, and an old one is emptied at once.
+//!
 //! # Recurrence
 //!
 //! A node computes the next run (`recur.rs`) from the occurrence and not from the time
@@ -88,6 +110,7 @@
 //! | `sql/*.sql`   | tables, the functions for users, the functions for nodes   |
 //! | `node.rs`     | enter, claim, listen                                       |
 //! | `held.rs`     | the jobs of this node: armed, due, ended                   |
+//! | `queues.rs`   | queues: jobs that are due, limits, when to wake apps       |
 //! | `wheel.rs`    | the only place that knows the timing wheel                 |
 //! | `clock.rs`    | the offset between the database's clock and this one       |
 //! | `recur.rs`    | intervals, missed runs                                     |
@@ -101,6 +124,9 @@
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
 //! | `install.rs`  | the schema, its migrations, rights for roles                |
 //! | `look.rs`     | list, show, stats, and commands that change one job        |
+//! | `web.rs`      | the page: who may ask, what is asked for, what is changed  |
+//! | `page.rs`     | the page as HTML                                           |
+//! | `serve.rs`    | HTTP for the page and the metrics                          |
 
 mod args;
 mod clock;
@@ -117,8 +143,12 @@ mod metrics;
 mod node;
 mod outcome;
 mod outside;
+mod page;
+mod queues;
 mod recur;
+mod serve;
 mod sql_jobs;
+mod web;
 mod wheel;
 
 use args::{Args, Command};
@@ -161,6 +191,9 @@ fn main() -> ExitCode {
         Command::Revive(key) => look::act(&config, "revive", &key, "lives again"),
         Command::Move(options) => look::move_to(&config, &options),
         Command::Prune(options) => look::prune(&config, &options),
+        Command::Queues(options) => look::queues(&config, &options),
+        Command::Queue(options) => look::queue(&config, &options),
+        Command::Web(options) => web::run(config, &options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,16 +1,13 @@
 //! Counters of a node, its histogram of lateness, and the text for Prometheus.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
-use std::net::TcpListener;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 /// Ten buckets per decade, from 0.1 ms to 10^4 s; the last one has no upper bound.
-const BUCKETS: usize = 81;
+pub const BUCKETS: usize = 81;
 
 /// The highest lateness of a bucket.
-fn bound_us(bucket: usize) -> f64 {
+pub fn bound_us(bucket: usize) -> f64 {
     100.0 * 10f64.powf(bucket as f64 / 10.0)
 }
 
@@ -161,30 +158,6 @@ pub fn histogram(text: &mut String, buckets: &[i64], sum_s: Option<f64>) {
         let _ = writeln!(text, "{name}_sum {sum}");
     }
     let _ = writeln!(text, "{name}_count {total}");
-}
-
-/// Answers HTTP requests on the listener, one after another: a path gets a status and a
-/// text.
-pub fn serve(listener: &TcpListener, answer: impl Fn(&str) -> (&'static str, String)) {
-    for stream in listener.incoming().flatten() {
-        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
-        let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-        let head = BufReader::new(&stream).lines().take(100);
-        let head: Vec<String> = head
-            .map_while(Result::ok)
-            .take_while(|line| !line.is_empty())
-            .collect();
-        let Some(path) = head.first().and_then(|line| line.split(' ').nth(1)) else {
-            continue; // Not a request.
-        };
-        let (status, body) = answer(path.split('?').next().unwrap_or_default());
-        let _ = write!(
-            &stream,
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\n\
-             Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        );
-    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! A node: it enters, claims what is due within the window, and listens.
 
 use crate::args::Run;
-use crate::clock;
+use crate::clock::{self, Bounds};
 use crate::connect::Config;
 use crate::db::{self, Error, Failure, Link};
 use crate::held::Held;
 use crate::install::SCHEMA;
-use crate::job::{word, Job};
+use crate::job::{word, Job, Kind};
 use crate::outcome::plan;
 use crate::recur::Step;
-use crate::{metrics, outside, sql_jobs};
+use crate::serve::{self, plain, Request};
+use crate::{outside, sql_jobs};
+use hyper::header::{HeaderValue, CONTENT_TYPE};
+use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,13 +22,18 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio_postgres::Row;
 
 /// Jobs claimed by one call.
 const BATCH: usize = 1000;
 
 /// Time between two claims that notifications ask for.
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Time between two notifications to applications.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// Time between two looks at what is too old.
+const TEND: Duration = Duration::from_secs(3600);
 
 /// How long the end of a node waits for commands and requests.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,6 +76,10 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     workers.push(thread::spawn(move || {
         outside::work(&others.0, others.1, runs)
     }));
+    {
+        let (held, link) = (held.clone(), link(" wake"));
+        thread::spawn(move || ring(&held, link));
+    }
     let control = thread::spawn(move || node.work());
 
     signals.forever().next();
@@ -151,18 +163,40 @@ pub fn explain(error: &Error) -> String {
 }
 
 fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
-    let answer = move |path: &str| match path {
+    let answer = move |request: &Request| match request.uri().path() {
         "/" | "/metrics" => {
             let (count, offset) = (held.len(), held.offset().as_secs_f64());
-            ("200 OK", held.metrics.prometheus(count, offset))
+            let mut response = plain(StatusCode::OK, held.metrics.prometheus(count, offset));
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4");
+            response.headers_mut().insert(CONTENT_TYPE, kind);
+            response
         }
         "/healthz" => match held.health() {
-            Ok(line) => ("200 OK", line + "\n"),
-            Err(why) => ("503 Service Unavailable", why + "\n"),
+            Ok(line) => plain(StatusCode::OK, line + "\n"),
+            Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, why + "\n"),
         },
-        _ => ("404 Not Found", "/metrics or /healthz\n".to_owned()),
+        _ => plain(StatusCode::NOT_FOUND, "/metrics or /healthz\n"),
     };
-    thread::spawn(move || metrics::serve(&listener, answer));
+    thread::spawn(move || {
+        if let Err(e) = serve::serve(listener, answer) {
+            log::error!("no metrics: {e}");
+        }
+    });
+}
+
+/// Wakes applications whose jobs are due, each queue once in a while at most.
+fn ring(held: &Held, mut link: Link) {
+    while let Some((queues, at)) = held.take_bells() {
+        // It has a connection before it is in a hurry, and only if there are applications.
+        let sql = "SELECT hwheel._ring($1, $2)";
+        let rung = Instant::now();
+        match link.ask(|session| session.query(sql, &[&queues, &at])) {
+            Ok(_) => link.works(),
+            // The next turn wakes applications that have work.
+            Err(e) => link.back_off(&e),
+        }
+        thread::sleep(GATHER.saturating_sub(rung.elapsed()));
+    }
 }
 
 /// Gives the jobs back.
@@ -197,6 +231,7 @@ impl Node {
     fn new(held: Arc<Held>, link: Link, name: String, options: &Run) -> Node {
         let mut kinds: Vec<String> = options.kinds.iter().copied().map(word).collect();
         kinds.dedup();
+        kinds.push("app".to_owned()); // Only to compute their runs.
         let capacity = options.capacity as usize;
         let [window, lease, turn] = [Duration::ZERO; 3];
         Node {
@@ -232,7 +267,8 @@ impl Node {
         }
         self.window = window;
         self.lease = lease;
-        self.turn = (window / 2).min(lease / 3);
+        // So it can miss one turn, and looks at the database less than ten times a minute.
+        self.turn = window.min(lease * 2 / 3) * 13 / 20;
         self.link
             .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.held.forget();
@@ -271,23 +307,18 @@ impl Node {
             Some(id) => id,
             None => self.enter()?,
         };
-        let mut turn_ends = Instant::now();
-        let mut next_claim = turn_ends;
+        let mut next_claim = Instant::now();
+        let mut next_tend = next_claim;
         while !self.held.is_closing() {
             let now = Instant::now();
-            if now >= turn_ends {
-                let bounds = self.link.ask(clock::measure)?;
-                self.held.measured(bounds);
-                turn_ends = now + self.turn;
+            if now >= next_tend {
+                self.tend();
+                next_tend = now + TEND;
             }
             if now >= next_claim {
-                let is_full = self.claim(id)?;
+                let (is_full, turn) = self.claim(id)?;
                 self.link.works();
-                next_claim = if is_full {
-                    now + self.turn / 20
-                } else {
-                    turn_ends
-                };
+                next_claim = now + if is_full { self.turn / 20 } else { turn };
             }
             if let Some(near) = self.listen(next_claim)? {
                 next_claim = next_claim.min(near.max(now + PAUSE));
@@ -296,53 +327,91 @@ impl Node {
         Ok(())
     }
 
-    /// Claims what is due within the window. True if the node had room for no more.
-    fn claim(&mut self, id: i64) -> Result<bool, Error> {
-        if self.held.was_unsure() {
-            let sql = "SELECT * FROM hwheel._held($1)";
-            let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
-            self.arm(&rows);
+    /// Has the database delete what is too old.
+    fn tend(&mut self) {
+        let tended = self
+            .link
+            .ask(|session| session.query("SELECT hwheel._tend()", &[]));
+        if let Err(e) = tended {
+            log::warn!("what is too old stays: {}", db::describe(&e));
         }
-        let sql = "SELECT * FROM hwheel._turn($1, $2, $3, $4, $5, $6)";
+    }
+
+    /// Claims what is due within the window. True if the node had room for no more. The time
+    /// is the longest until the next claim.
+    fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
+        if self.held.was_unsure() {
+            let sql = "SELECT * FROM hwheel._held3($1)";
+            let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
+            self.arm(rows.iter().map(Job::from));
+        }
+        let sql = "SELECT * FROM hwheel._turn3($1, $2, $3, $4, $5, $6)";
         loop {
             let room = self.capacity.saturating_sub(self.held.len());
             let at_most = room.min(BATCH) as i32;
             let metrics = &self.held.metrics;
             let offset = self.held.offset().as_micros() as i64;
             let (failed, lateness) = (metrics.failed(), metrics.lateness());
+            let asked = Timestamp::now();
             let rows = self.link.ask(|session| {
                 session.query(
                     sql,
                     &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
                 )
             })?;
+            let answered = Timestamp::now();
             self.held.renewed(self.lease);
-            metrics.claimed.fetch_add(rows.len() as u64, Relaxed);
-            self.arm(&rows);
-            if rows.len() < BATCH {
-                return Ok(rows.len() == room);
+            let what = |what: &'static str| {
+                rows.iter()
+                    .filter(move |row| row.get::<_, &str>("what") == what)
+            };
+            let turn = what("turn").next().expect("the last row");
+            let time: Timestamp = turn.get("due");
+            // That call may have taken long. So it does not correct the clock itself.
+            if !Bounds::new(asked, time, answered).contains(self.held.offset()) {
+                let bounds = self.link.ask(clock::measure)?;
+                self.held.measured(bounds);
+            }
+            self.held.set_limits(what("limit").map(|row| {
+                let (max, rate) = (row.get("max_running"), row.get("rate"));
+                (row.get("key"), max, rate)
+            }));
+            self.held
+                .set_bells(what("bell").map(|row| (row.get("key"), row.get("due"))));
+            let jobs: Vec<Job> = what("job").map(Job::from).collect();
+            let count = jobs.len();
+            metrics.claimed.fetch_add(count as u64, Relaxed);
+            self.arm(jobs.into_iter());
+            if count < BATCH {
+                // The jobs of a node that is lost are taken at once when its lease ends.
+                let lease_ends: Option<Timestamp> = turn.get("occurrence");
+                let left = lease_ends.map_or(self.turn, |end| {
+                    Duration::try_from(end.duration_since(time)).unwrap_or_default() + PAUSE
+                });
+                return Ok((count == room, left.min(self.turn)));
             }
         }
     }
 
     /// Arms claimed jobs. Those without a due time get their first run.
-    fn arm(&mut self, rows: &[Row]) {
-        let jobs = rows.iter().map(Job::from);
+    fn arm(&mut self, jobs: impl Iterator<Item = Job>) {
         let (planned, new): (Vec<Job>, Vec<Job>) = jobs.partition(|job| job.due.is_some());
         self.held.arm(planned);
+        let now = self.held.now();
         let first = |job: Job| {
             let recurrence = job
                 .recurrence
                 .clone()
-                .expect("only cron jobs have no due time");
-            let next = recurrence.first(job.occurrence);
-            (
-                job,
-                next.map(|next| Step {
+                .expect("only jobs that recur have no due time");
+            let step = if job.ran && job.kind == Kind::App {
+                recurrence.step(job.occurrence, now)
+            } else {
+                recurrence.first(job.occurrence).map(|next| Step {
                     next: Some(next),
                     skipped: 0,
-                }),
-            )
+                })
+            };
+            (job, step)
         };
         let new: Vec<_> = new.into_iter().map(first).collect();
         plan(&self.held, &mut self.link, &new);

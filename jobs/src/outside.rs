@@ -47,7 +47,18 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
         for Ended { job, .. } in &ended {
             running.remove(&(job.id, job.fence));
         }
+        let queues: Vec<_> = ended.iter().map(|ended| ended.job.queue.clone()).collect();
         end(held, &mut link, ended);
+        held.finished(&queues);
+        let taken: Vec<_> = due
+            .iter()
+            .map(|job| (job.id, job.fence, job.queue.clone()))
+            .collect();
+        let twice: Vec<_> = due
+            .iter()
+            .filter(|job| running.contains(&(job.id, job.fence)))
+            .map(|job| job.queue.clone())
+            .collect();
         due.retain(|job| !running.contains(&(job.id, job.fence)));
 
         let (due, skipping) = steps(held, due);
@@ -61,6 +72,12 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
         settle(held, &mut link, &lost);
         let due: Vec<Job> = due.into_iter().map(|(job, _)| job).collect();
         running.extend(begin(held, &mut link, &due));
+        // What has not begun does not count as running.
+        let idle = taken
+            .iter()
+            .filter(|(id, fence, _)| !running.contains(&(*id, *fence)))
+            .map(|(.., queue)| queue);
+        held.finished(idle.chain(&twice));
     }
 }
 

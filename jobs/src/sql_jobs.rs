@@ -40,8 +40,9 @@ const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
 pub fn work(held: &Held, mut link: Link) {
     // So the first batch finds a connection and plans. An error will come again.
     let _ = link.ask(|session| call(session, &[], false));
-    while let Some(batch) = held.take_sql(BATCH) {
+    while let Some((batch, queues)) = held.take_sql(BATCH) {
         fire(held, &mut link, batch);
+        held.finished(&queues);
     }
 }
 

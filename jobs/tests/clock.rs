@@ -71,15 +71,15 @@ fn the_clock_of_the_database_decides_and_may_step() {
     db.wait("SELECT abs(extract(epoch FROM clock_offset) - 90) < 1 FROM hwheel.node");
 
     // Back by two seconds: what was due soon is due later, and is not fired early.
-    db.execute("TRUNCATE run; DELETE FROM hwheel.job");
+    db.execute("TRUNCATE run; DELETE FROM hwheel.history; DELETE FROM hwheel.job");
     db.execute("SELECT hwheel.schedule('k', now() + interval '1500 ms', sql => 'note')");
-    db.wait("SELECT state = 'claimed' FROM hwheel.job");
+    db.wait("SELECT state = 'claimed' FROM hwheel.all_jobs");
     clock.set("+88s");
     db.all_done_once();
     db.none_later_than(1.0);
 
     // Forward by an hour: what became due fires at the next turn.
-    db.execute("TRUNCATE run; DELETE FROM hwheel.job");
+    db.execute("TRUNCATE run; DELETE FROM hwheel.history; DELETE FROM hwheel.job");
     db.execute("SELECT hwheel.schedule('k', now() + interval '30 min', sql => 'note')");
     clock.set("+3690s");
     db.all_done_once();
@@ -102,9 +102,9 @@ fn the_clock_of_a_node_may_be_wrong_and_may_step() {
     // Forward, back by a day, forward. A node's clock stays behind the true one here: the
     // library would turn a timerfd's "at once" into a time before 1970, an error.
     for (offset, seconds) in [("-30m", 1800), ("-1d", 86400), ("-1m", 60)] {
-        db.execute("TRUNCATE run; DELETE FROM hwheel.job");
+        db.execute("TRUNCATE run; DELETE FROM hwheel.history; DELETE FROM hwheel.job");
         db.spread(100, 3.0);
-        db.wait("SELECT count(*) > 10 FROM hwheel.job WHERE state = 'claimed'");
+        db.wait("SELECT count(*) > 10 FROM hwheel.all_jobs WHERE state = 'claimed'");
         clock.set(offset);
         db.all_done_once();
         // The node measures at its next turn, which is within half a second.

@@ -19,11 +19,11 @@ fn a_node_that_is_killed_passes_its_jobs_on() {
     let db = database();
     let mut a = db.node("a");
     db.spread(400, 4.0);
-    db.wait("SELECT count(*) > 20 FROM hwheel.job WHERE state = 'claimed'");
+    db.wait("SELECT count(*) > 20 FROM hwheel.all_jobs WHERE state = 'claimed'");
     let _b = db.node("b");
     sleep(Duration::from_millis(700));
     a.kill();
-    assert!(db.is("SELECT EXISTS (SELECT FROM hwheel.job j JOIN hwheel.node n ON n.id = j.owner WHERE n.name = 'a')"));
+    assert!(db.is("SELECT EXISTS (SELECT FROM hwheel.all_jobs j JOIN hwheel.node n ON n.id = j.owner WHERE n.name = 'a')"));
     db.all_done_once();
     assert!(db.is("SELECT left_at IS NOT NULL FROM hwheel.node WHERE name = 'a'"));
 }
@@ -38,19 +38,19 @@ fn a_command_whose_node_is_killed_runs_again_and_the_attempt_counts() {
         "SELECT hwheel.schedule('again', now(), command => 'echo $HWHEEL_ATTEMPT $HWHEEL_RUN >> {path}/again; test $HWHEEL_ATTEMPT = 2 || sleep 8');
         SELECT hwheel.schedule('once', now(), command => 'sleep 8', max_attempts => 1)"
     ));
-    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'running'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE state = 'running'");
     // The state is written before the command starts.
     while !dir.path().join("again").exists() {
         sleep(Duration::from_millis(10));
     }
     a.kill();
     let _b = db.node("b");
-    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state IN ('done', 'dead')");
+    db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE state IN ('done', 'dead')");
     let runs = std::fs::read_to_string(dir.path().join("again")).unwrap();
     let runs: Vec<Vec<&str>> = runs.lines().map(|line| line.split(' ').collect()).collect();
     assert_eq!((runs[0][0], runs[1][0], runs.len()), ("1", "2", 2));
     assert_eq!(runs[0][1], runs[1][1], "all attempts have the same name");
-    let once = "SELECT state, last_error, attempts FROM hwheel.job WHERE key = 'once'";
+    let once = "SELECT state, last_error, attempts FROM hwheel.all_jobs WHERE key = 'once'";
     let row = &db.rows(once)[0];
     assert_eq!(
         (row.get(0), row.get(1), row.get(2)),
@@ -69,8 +69,8 @@ fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passe
         dir.path().display()
     ));
     db.spread(100, 2.5);
-    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'c'");
-    db.wait("SELECT count(*) > 5 FROM hwheel.job WHERE state = 'done'");
+    db.wait("SELECT state = 'running' FROM hwheel.all_jobs WHERE key = 'c'");
+    db.wait("SELECT count(*) > 5 FROM hwheel.all_jobs WHERE state = 'done'");
     a.signal(libc::SIGSTOP);
     let _b = db.node("b");
     db.all_done_once();
@@ -81,20 +81,20 @@ fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passe
             .count(),
         2
     );
-    let owner_and_fence = "SELECT j.fence FROM hwheel.job j WHERE key = 'c'";
-    let fence: i64 = db.value(owner_and_fence);
+    let end = "SELECT extract(epoch FROM finished_at)::float8 FROM hwheel.history WHERE key = 'c'";
+    let ended: f64 = db.value(end);
 
     // It wakes with timers that expired long ago and a command to settle.
     a.signal(libc::SIGCONT);
     a.wait_for_log("was expelled");
     db.wait("SELECT count(*) = 2 FROM hwheel.node WHERE name = 'a'");
     sleep(Duration::from_millis(300));
-    assert_eq!(db.number(owner_and_fence), fence);
+    assert_eq!(db.value::<f64>(end), ended);
     db.all_done_once();
 
     // Both work on.
     db.spread(50, 1.0);
-    db.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
+    db.wait("SELECT bool_and(state = 'done') FROM hwheel.all_jobs");
 }
 
 /// With the window and the lease of a new installation.
@@ -110,16 +110,16 @@ fn a_node_that_is_stopped_for_a_minute_loses_no_job_and_doubles_none() {
         "SELECT hwheel.schedule('c', now(), command => 'echo $HWHEEL_ATTEMPT >> {}; sleep 10')",
         runs.display()
     ));
-    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'c'");
+    db.wait("SELECT state = 'running' FROM hwheel.all_jobs WHERE key = 'c'");
     db.spread(1400, 70.0);
     let _b = db.node("b");
-    db.wait("SELECT bool_or(n.name = 'a' AND j.state = 'claimed') FROM hwheel.job j JOIN hwheel.node n ON n.id = j.owner");
+    db.wait("SELECT bool_or(n.name = 'a' AND j.state = 'claimed') FROM hwheel.all_jobs j JOIN hwheel.node n ON n.id = j.owner");
     a.signal(libc::SIGSTOP);
     sleep(Duration::from_secs(60));
     // Another node has made up for all that it held.
-    assert!(
-        db.is("SELECT bool_and(state = 'done') FROM hwheel.job WHERE due < now() - interval '5 s'")
-    );
+    assert!(db.is(
+        "SELECT bool_and(state = 'done') FROM hwheel.all_jobs WHERE due < now() - interval '5 s'"
+    ));
     a.signal(libc::SIGCONT);
     a.wait_for_log("was expelled");
     db.all_done_once();
@@ -140,7 +140,7 @@ fn a_batch_whose_node_is_stopped_or_killed_is_committed_once() {
         AS 'SELECT note(key, due, payload), pg_sleep(3)'",
     );
     for end in [libc::SIGSTOP, libc::SIGKILL] {
-        db.execute("TRUNCATE run; DELETE FROM hwheel.job; SELECT hwheel.schedule('slow', now(), sql => 'slow')");
+        db.execute("TRUNCATE run; DELETE FROM hwheel.history; DELETE FROM hwheel.job; SELECT hwheel.schedule('slow', now(), sql => 'slow')");
         let a = db.node(&format!("a{end}"));
         db.wait("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%_fire%' AND state = 'active'
             AND wait_event = 'PgSleep' AND datname = current_database())");
@@ -165,8 +165,8 @@ fn a_lost_connection_loses_no_job_and_doubles_none() {
             WHERE application_name LIKE 'hwheel-jobs %' AND datname = current_database()",
         );
     }
-    db.wait("SELECT bool_and(state = 'done') FROM hwheel.job WHERE key <> 'tick'");
-    db.wait("SELECT runs > 40 FROM hwheel.job WHERE key = 'tick'");
+    db.wait("SELECT bool_and(state = 'done') FROM hwheel.all_jobs WHERE key <> 'tick'");
+    db.wait("SELECT runs > 40 FROM hwheel.all_jobs WHERE key = 'tick'");
     assert!(
         a.log()
             .contains("terminating connection due to administrator command"),
@@ -174,7 +174,7 @@ fn a_lost_connection_loses_no_job_and_doubles_none() {
         a.log()
     );
     let row = &db.rows("SELECT count(*), count(DISTINCT (key, due)),
-        count(*) FILTER (WHERE key = 'tick') = (SELECT runs FROM hwheel.job WHERE key = 'tick') FROM run")[0];
+        count(*) FILTER (WHERE key = 'tick') = (SELECT runs FROM hwheel.all_jobs WHERE key = 'tick') FROM run")[0];
     let (runs, distinct, as_counted): (i64, i64, bool) = (row.get(0), row.get(1), row.get(2));
     assert_eq!((runs, as_counted), (distinct, true));
     // None of its runs is missing.
@@ -216,7 +216,7 @@ fn a_deadlock_loses_no_end_of_a_command() {
         "SELECT hwheel.schedule(key, now(), command => 'sleep ' || s)
         FROM (VALUES ('first', 1.0), ('second', 1.3), ('third', 1.6)) AS j (key, s)",
     );
-    db.wait("SELECT bool_and(state = 'running') FROM hwheel.job");
+    db.wait("SELECT bool_and(state = 'running') FROM hwheel.all_jobs");
     let lock = |key: &str| format!("SELECT FROM hwheel.job WHERE key = '{key}' FOR UPDATE");
     let (mut one, mut two) = (db.client(), db.client());
     one.batch_execute(&format!("BEGIN; {}", lock("first")))
@@ -232,12 +232,12 @@ fn a_deadlock_loses_no_end_of_a_command() {
     db.wait(is_waiting);
     sleep(Duration::from_secs(2));
     one.batch_execute("ROLLBACK").unwrap();
-    db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'first'");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'first'");
     db.wait(is_waiting);
     two.batch_execute(&lock("second")).unwrap();
     node.wait_for_log("deadlock detected");
     two.batch_execute("ROLLBACK").unwrap();
-    db.wait("SELECT bool_and(state = 'done' AND runs = 1) FROM hwheel.job");
+    db.wait("SELECT bool_and(state = 'done' AND runs = 1) FROM hwheel.all_jobs");
 }
 
 /// It goes with a batch of good jobs, and again when it is fired alone.
@@ -253,11 +253,11 @@ fn a_job_that_ends_its_connection_is_dead_in_the_end_and_stops_no_other() {
         hwheel.schedule('series', d, sql => 'ends', max_attempts => 1, every => '1 h') FROM (SELECT now() + interval '1 s' AS d) x;
         SELECT hwheel.schedule('n' || i, now() + interval '1 s', sql => 'note') FROM generate_series(1, 20) i";
     db.execute(&format!("BEGIN; {schedule}; COMMIT"));
-    db.wait("SELECT count(*) = 20 FROM hwheel.job WHERE state = 'done'");
-    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
+    db.wait("SELECT count(*) = 20 FROM hwheel.all_jobs WHERE state = 'done'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE state = 'dead'");
     for (key, attempts) in [("bad", 2), ("series", 1)] {
         let dead = format!(
-            "SELECT attempts, last_error FROM hwheel.job WHERE key = '{key}' AND state = 'dead'"
+            "SELECT attempts, last_error FROM hwheel.all_jobs WHERE key = '{key}' AND state = 'dead'"
         );
         let row = &db.rows(&dead)[0];
         let error: &str = row.get(1);
@@ -267,7 +267,9 @@ fn a_job_that_ends_its_connection_is_dead_in_the_end_and_stops_no_other() {
             "{error}"
         );
     }
-    assert!(db.is("SELECT due > now() FROM hwheel.job WHERE key = 'series' AND state = 'waiting'"));
+    assert!(
+        db.is("SELECT due > now() FROM hwheel.all_jobs WHERE key = 'series' AND state = 'waiting'")
+    );
     assert_eq!(db.number("SELECT count(DISTINCT key) FROM run"), 20);
     assert_eq!(db.number("SELECT count(*) FROM run"), 20);
     assert_eq!(db.number("SELECT count(*) FROM hwheel.node"), 1);
@@ -291,7 +293,7 @@ fn a_job_that_crashes_the_server_is_dead_in_the_end() {
     let state = || -> Option<(String, i32)> {
         let mut client = postgres::Client::connect(&db.url, postgres::NoTls).ok()?;
         let row = client
-            .query_one("SELECT state, attempts FROM hwheel.job", &[])
+            .query_one("SELECT state, attempts FROM hwheel.all_jobs", &[])
             .ok()?;
         Some((row.get(0), row.get(1)))
     };
@@ -300,7 +302,7 @@ fn a_job_that_crashes_the_server_is_dead_in_the_end() {
         sleep(Duration::from_millis(100));
     }
     db.execute("SELECT hwheel.schedule('good', now(), sql => 'note')");
-    db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'good'");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'good'");
 }
 
 /// A job may end its own node. Then another node must suspect the job.
@@ -316,14 +318,14 @@ fn a_job_that_takes_its_nodes_down_is_dead_in_the_end() {
         let running = "FROM pg_stat_activity WHERE query LIKE '%_fire%' AND state = 'active'
             AND wait_event = 'PgSleep' AND datname = current_database()";
         db.wait(&format!("SELECT EXISTS (SELECT {running})"));
-        let state = db.text("SELECT state FROM hwheel.job");
+        let state = db.text("SELECT state FROM hwheel.all_jobs");
         assert_eq!(state, if n == 3 { "running" } else { "claimed" });
         node.kill();
         db.execute(&format!("SELECT pg_terminate_backend(pid) {running}"));
     }
     let _node = db.node("b");
-    db.wait("SELECT state = 'dead' FROM hwheel.job");
-    let error = db.text("SELECT last_error FROM hwheel.job");
+    db.wait("SELECT state = 'dead' FROM hwheel.all_jobs");
+    let error = db.text("SELECT last_error FROM hwheel.all_jobs");
     assert_eq!(error, "the node was lost while the job ran");
 }
 
@@ -343,7 +345,7 @@ fn a_limit_that_a_job_exceeds_is_its_own_error() {
             max_attempts => 2, backoff => '100 ms') FROM unnest('{53000,53200,53300,53400,58000,58P01,57014,57P03,40001,25006}'::text[]) code",
     );
     let _node = db.node("a");
-    db.wait("SELECT count(*) = 11 FROM hwheel.job WHERE state = 'dead' AND attempts = 2 AND last_error <> ''");
+    db.wait("SELECT count(*) = 11 FROM hwheel.all_jobs WHERE state = 'dead' AND attempts = 2 AND last_error <> ''");
 }
 
 /// Passes connections on to the server. Those that are open when it must forget
@@ -480,12 +482,15 @@ fn a_node_that_ends_gives_its_jobs_back_at_once() {
     db.execute("UPDATE hwheel.settings SET lease_length = '1 hour'");
     let (mut a, _b) = (db.node("a"), db.node("b"));
     db.execute("SELECT hwheel.schedule('c', now(), command => 'sleep 0.7')");
-    db.wait("SELECT state = 'running' FROM hwheel.job");
+    db.wait("SELECT state = 'running' FROM hwheel.all_jobs");
     db.spread(200, 2.0);
     sleep(Duration::from_millis(300));
     assert!(a.end());
     db.all_done_once();
-    assert_eq!(db.number("SELECT runs FROM hwheel.job WHERE key = 'c'"), 1);
+    assert_eq!(
+        db.number("SELECT runs FROM hwheel.all_jobs WHERE key = 'c'"),
+        1
+    );
     db.none_later_than(3.0);
 }
 
@@ -512,8 +517,8 @@ fn a_full_disk_costs_no_attempt_and_no_job() {
     );
     db.execute("SELECT hwheel.schedule('n', now(), sql => 'note')");
     node.wait_for_log("No space left on device");
-    db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'n'");
-    assert!(db.is("SELECT bool_and(attempts = 0) FROM hwheel.job"));
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'n'");
+    assert!(db.is("SELECT bool_and(attempts = 0) FROM hwheel.all_jobs"));
     disk.make_room();
     db.all_done_once();
 }

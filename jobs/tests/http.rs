@@ -109,10 +109,10 @@ fn answer(status: u16, headers: &str, body: &str) -> String {
 
 /// Schedules a request with one attempt, and returns its state and error when it is over.
 fn outcome(db: &Database, url: &str, more: &str) -> (String, String) {
-    db.execute("DELETE FROM hwheel.job");
+    db.execute("DELETE FROM hwheel.history; DELETE FROM hwheel.job");
     db.execute(&format!("SELECT hwheel.schedule('web', now(), http => '{url}', payload => '[1, 2]', max_attempts => 1 {more})"));
-    db.wait("SELECT state IN ('done', 'dead') FROM hwheel.job");
-    let row = &db.rows("SELECT state, coalesce(last_error, '') FROM hwheel.job")[0];
+    db.wait("SELECT state IN ('done', 'dead') FROM hwheel.all_jobs");
+    let row = &db.rows("SELECT state, coalesce(last_error, '') FROM hwheel.all_jobs")[0];
     (row.get(0), row.get(1))
 }
 
@@ -127,7 +127,7 @@ fn a_request_is_retried_with_the_same_key() {
     db.execute(&format!(
         "SELECT hwheel.schedule('web', now(), http => '{url}', payload => '[1, 2]', backoff => '50 ms')"
     ));
-    db.wait("SELECT state = 'done' FROM hwheel.job");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs");
     let [first, second] = &web.requests()[..] else {
         panic!("{:?}", web.requests());
     };
@@ -236,12 +236,12 @@ fn retry_after_is_honoured() {
     });
     for path in ["/seconds", "/date"] {
         web.seen.lock().unwrap().clear();
-        db.execute("DELETE FROM hwheel.job");
+        db.execute("DELETE FROM hwheel.history; DELETE FROM hwheel.job");
         let url = web.url(path);
         db.execute(&format!(
             "SELECT hwheel.schedule('web', now(), http => '{url}', backoff => '10 ms')"
         ));
-        db.wait("SELECT state = 'done' FROM hwheel.job");
+        db.wait("SELECT state = 'done' FROM hwheel.all_jobs");
         let seen = web.seen.lock().unwrap();
         let waited = seen[1].0 - seen[0].0;
         assert!(waited > Duration::from_millis(1900), "{path}: {waited:?}");
@@ -324,7 +324,7 @@ fn wrong_headers_and_traces_are_refused_without_their_text() {
         assert!(refusal.contains(message), "{arguments}: {refusal}");
         assert!(!refusal.contains("secret"), "{refusal}");
     }
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
 }
 
 #[test]
@@ -348,7 +348,7 @@ fn a_trace_is_kept_and_passed_on() {
         web.url("/"),
         dir.path().display()
     ));
-    db.wait("SELECT count(*) = 4 FROM hwheel.job WHERE state = 'done'");
+    db.wait("SELECT count(*) = 4 FROM hwheel.all_jobs WHERE state = 'done'");
     let seen = db.rows("SELECT key FROM run ORDER BY key");
     let seen: Vec<&str> = seen.iter().map(|row| row.get(0)).collect();
     assert_eq!(seen, [trace, "none"]);

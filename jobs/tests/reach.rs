@@ -304,7 +304,7 @@ fn a_node_works_over_tls_until_its_password_is_wrong_and_shows_it_nowhere() {
     };
     pass("another secret");
     change("another secret");
-    db.execute("TRUNCATE run; DELETE FROM hwheel.job");
+    db.execute("TRUNCATE run; DELETE FROM hwheel.history; DELETE FROM hwheel.job");
     db.spread(10, 0.5);
     db.all_done_once();
 
@@ -472,7 +472,7 @@ fn a_node_works_through_a_pooler_in_session_mode_and_users_in_transaction_mode()
     node.wait_for_log("node 1 (a)");
     // A command does not get the password of its node.
     db.execute("SELECT hwheel.schedule('c', now(), command => 'test -z \"$DATABASE_URL$PGPASSWORD\"', max_attempts => 1)");
-    db.wait("SELECT state = 'done' FROM hwheel.job");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs");
 
     // Four users take turns in three sessions.
     let users: Vec<_> = (0..4)
@@ -508,7 +508,7 @@ fn a_node_works_through_a_pooler_in_session_mode_and_users_in_transaction_mode()
     for user in users {
         user.join().unwrap();
     }
-    db.wait("SELECT count(*) = 201 FROM hwheel.job WHERE state = 'done'");
+    db.wait("SELECT count(*) = 201 FROM hwheel.all_jobs WHERE state = 'done'");
     db.all_done_once();
     let log = node.log();
     assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");

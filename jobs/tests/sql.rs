@@ -19,9 +19,9 @@ fn a_job_that_is_rolled_back_never_existed() {
         "BEGIN; SELECT hwheel.schedule('a', {NOTE}); SELECT hwheel.cancel('kept'); ROLLBACK"
     ));
     db.execute("BEGIN; SELECT hwheel.move('kept', now() + interval '2 h'); ROLLBACK");
-    let row = &db.rows("SELECT key, due < now() + interval '1 h' FROM hwheel.job")[0];
+    let row = &db.rows("SELECT key, due < now() + interval '1 h' FROM hwheel.all_jobs")[0];
     assert_eq!((row.get("key"), row.get(1)), ("kept", true));
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 1);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 1);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn move_and_cancel_say_whether_there_was_a_job() {
     assert!(!db.is("SELECT hwheel.move('b', now())"));
     assert!(db.is("SELECT hwheel.cancel('a')"));
     assert!(!db.is("SELECT hwheel.cancel('a')"));
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_function_is_stored_by_its_full_name() {
         SET search_path = \"My app\"; SELECT hwheel.schedule('a', now(), sql => '\"Do\"')",
     );
     assert_eq!(
-        db.text("SELECT target FROM hwheel.job"),
+        db.text("SELECT target FROM hwheel.all_jobs"),
         "\"My app\".\"Do\""
     );
 }
@@ -145,7 +145,7 @@ fn bad_input_is_refused_and_changes_nothing() {
     assert!(db
         .refusal("SELECT hwheel.move('a', 'infinity')")
         .contains("is no due time"));
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn the_schema_is_installed_again_without_harm() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 1);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 1);
     assert_eq!(
         db.text("SELECT window_length::text FROM hwheel.settings"),
         "00:00:02"
@@ -246,9 +246,9 @@ fn the_program_says_what_is_wrong_with_its_arguments() {
     assert!(error(&["stats"]).contains("run hwheel-jobs install"));
     db.program(&["install"]);
     db.execute("UPDATE hwheel.settings SET version = 99");
-    assert!(error(&["install"]).contains("the schema has version 99, newer than 3"));
+    assert!(error(&["install"]).contains("the schema has version 99, newer than 4"));
     db.execute("UPDATE hwheel.settings SET version = 1");
-    assert!(error(&["run"]).contains("the schema has version 1, the program 3"));
+    assert!(error(&["run"]).contains("the schema has version 1, the program 4"));
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_time_in_the_past_means_now() {
         "SELECT hwheel.move('a', 'yesterday')",
     ] {
         db.execute(sql);
-        assert!(db.is("SELECT due BETWEEN now() - interval '5 s' AND now() AND due = occurrence FROM hwheel.job"), "{sql}");
+        assert!(db.is("SELECT due BETWEEN now() - interval '5 s' AND now() AND due = occurrence FROM hwheel.all_jobs"), "{sql}");
     }
 }
 
@@ -273,38 +273,40 @@ fn a_job_that_is_registered_again_may_keep_its_time() {
             "SELECT hwheel.schedule('a', {arguments}, if_exists => '{if_exists}')"
         ));
     };
-    let due = || db.text("SELECT due::text FROM hwheel.job");
+    let due = || db.text("SELECT due::text FROM hwheel.all_jobs");
     for (if_exists, target, is_kept) in [
         ("keep", "public.note", true),
         ("keep_time", "public.fail", true),
         ("replace", "public.fail", false),
     ] {
-        db.execute("DELETE FROM hwheel.job");
+        db.execute("DELETE FROM hwheel.history; DELETE FROM hwheel.job");
         schedule("every => '3 h', sql => 'note'", if_exists);
         let first = due();
         schedule("every => '3 h', sql => 'fail'", if_exists);
         assert_eq!(due() == first, is_kept, "{if_exists}");
-        assert_eq!(db.text("SELECT target FROM hwheel.job"), target);
+        assert_eq!(db.text("SELECT target FROM hwheel.all_jobs"), target);
     }
     // The missed run of a cron expression is kept too. Another rhythm has another time.
-    db.execute("DELETE FROM hwheel.job");
+    db.execute("DELETE FROM hwheel.history; DELETE FROM hwheel.job");
     schedule("cron => '0 3 * * *', sql => 'note'", "keep_time");
     db.execute("UPDATE hwheel.job SET due = '2026-01-01', occurrence = '2026-01-01'");
     schedule(
         "cron => '0 3 * * *', zone => 'UTC', sql => 'note'",
         "keep_time",
     );
-    assert!(db.is("SELECT due = '2026-01-01' FROM hwheel.job"));
+    assert!(db.is("SELECT due = '2026-01-01' FROM hwheel.all_jobs"));
     schedule("cron => '0 4 * * *', sql => 'note'", "keep_time");
-    assert!(db.is("SELECT due = '-infinity' FROM hwheel.job"));
+    assert!(db.is("SELECT due = '-infinity' FROM hwheel.all_jobs"));
     schedule("every => '1 h', sql => 'note'", "keep_time");
-    assert!(db.is("SELECT due > now() FROM hwheel.job"));
+    assert!(db.is("SELECT due > now() FROM hwheel.all_jobs"));
     // A command that has started has been made.
     db.execute(
         "UPDATE hwheel.job SET state = 'running', owner = 1, due = now(), occurrence = now()",
     );
     schedule("every => '1 h', command => 'true'", "keep_time");
-    assert!(db.is("SELECT due > now() + interval '50 min' AND state = 'waiting' FROM hwheel.job"));
+    assert!(
+        db.is("SELECT due > now() + interval '50 min' AND state = 'waiting' FROM hwheel.all_jobs")
+    );
     assert!(db
         .refusal("SELECT hwheel.schedule('a', now(), sql => 'note', if_exists => 'fail')")
         .contains("if_exists is \"fail\", not replace, keep or keep_time"));
@@ -320,7 +322,7 @@ fn many_that_register_a_job_at_once_keep_one() {
             }
         });
     }
-    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 2);
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 2);
     let fence = db.number("SELECT fence FROM hwheel.job WHERE key = 'keep'");
     assert_eq!(fence, 0);
 }
@@ -368,7 +370,7 @@ fn six_installations_at_once_succeed() {
                 scope.spawn(|| install(&db));
             }
         });
-        assert!(db.is("SELECT version = 3 FROM hwheel.settings"));
+        assert!(db.is("SELECT version = 4 FROM hwheel.settings"));
     }
 }
 
@@ -404,10 +406,10 @@ fn an_upgrade_keeps_jobs_settings_grants_and_the_functions_of_users() {
     for _ in 0..2 {
         install(&db);
         assert_eq!(
-            db.number("SELECT count(*) FROM hwheel.job WHERE key = 'a'"),
+            db.number("SELECT count(*) FROM hwheel.all_jobs WHERE key = 'a'"),
             1
         );
-        assert!(db.is("SELECT window_length = '3 s' AND version = 3 FROM hwheel.settings"));
+        assert!(db.is("SELECT window_length = '3 s' AND version = 4 FROM hwheel.settings"));
         assert_eq!(db.value::<i32>("SELECT hwheel.mine('1 s')"), 7);
         assert!(db.is("SELECT count(*) = 1 FROM pg_proc WHERE proname = 'schedule' AND pronamespace = 'hwheel'::regnamespace"));
         let may = |role: &str, function: &str| {
@@ -443,7 +445,7 @@ fn an_upgrade_beside_a_backup_waits_and_makes_nobody_wait_for_it() {
         backup.batch_execute("COMMIT").unwrap();
     });
     assert!(worst < Duration::from_secs(1), "{worst:?}");
-    assert!(db.is("SELECT count(*) = 30 AND bool_and(NOT alone) FROM hwheel.job"));
+    assert!(db.is("SELECT count(*) = 30 AND bool_and(NOT alone) FROM hwheel.all_jobs"));
 
     // A database that needs no migration needs no lock on the tables.
     backup
@@ -498,7 +500,7 @@ fn old_and_new_nodes_run_side_by_side_during_an_upgrade() {
         for user in users {
             user.join().unwrap();
         }
-        db.wait("SELECT bool_and(state = 'done') AND count(*) = 2100 FROM hwheel.job");
+        db.wait("SELECT bool_and(state = 'done') AND count(*) = 2100 FROM hwheel.all_jobs");
         is_over.store(true, Ordering::Relaxed);
         let mut counts: Vec<i64> = old.into_iter().map(|node| node.join().unwrap()).collect();
         counts.push(late.join().unwrap());
@@ -586,9 +588,9 @@ fn three_roles_can_do_their_work_and_no_more() {
             SELECT hwheel.move('e', now() + interval '2 h'); SELECT hwheel.cancel('e')",
         )
         .unwrap();
-    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
-    db.wait("SELECT state = 'done' FROM hwheel.job WHERE key = 'a'");
-    db.wait("SELECT due > '-infinity' FROM hwheel.job WHERE key = 'd'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.all_jobs WHERE state = 'dead'");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'a'");
+    db.wait("SELECT due > '-infinity' FROM hwheel.all_jobs WHERE key = 'd'");
     client("app")
         .batch_execute("SELECT hwheel.revive('c'); SELECT hwheel.prune('0')")
         .unwrap();
@@ -695,5 +697,5 @@ fn a_job_runs_as_the_role_that_it_names() {
         who,
         expected.map(|(key, who)| (key.to_owned(), who.to_owned()))
     );
-    db.wait("SELECT count(*) = 4 FROM hwheel.job WHERE state = 'dead' AND key LIKE 'e%' AND last_error LIKE '%(42501)'");
+    db.wait("SELECT count(*) = 4 FROM hwheel.all_jobs WHERE state = 'dead' AND key LIKE 'e%' AND last_error LIKE '%(42501)'");
 }

@@ -303,9 +303,9 @@ impl Database<'_> {
 
     /// Waits until all jobs are done, and checks that each ran once and not early.
     pub fn all_done_once(&self) {
-        self.wait("SELECT bool_and(state = 'done') FROM hwheel.job");
+        self.wait("SELECT bool_and(state = 'done') FROM hwheel.all_jobs");
         let row = &self.rows(
-            "SELECT (SELECT count(*) FROM hwheel.job WHERE kind = 'sql'), count(*),
+            "SELECT (SELECT count(*) FROM hwheel.all_jobs WHERE kind = 'sql'), count(*),
             count(DISTINCT key), bool_and(at >= due) FROM run",
         )[0];
         let (jobs, runs, keys, in_time): (i64, i64, i64, bool) =
@@ -340,7 +340,7 @@ impl Database<'_> {
         {
             if Instant::now() > end {
                 let jobs = client
-                    .query("SELECT j::text FROM hwheel.job j LIMIT 20", &[])
+                    .query("SELECT j::text FROM hwheel.all_jobs j LIMIT 20", &[])
                     .expect("jobs");
                 let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
                 panic!("never true: {sql}\n{}", jobs.join("\n"));

@@ -1,0 +1,294 @@
+//! Queues as a node knows them: jobs that are due, by queue and priority; the limits of the
+//! queues that are leased to this node; and the times at which applications are woken.
+//!
+//! The limits of a queue are leased to one node at a time, with the node's own lease. So
+//! that node can keep them without a question to the database.
+
+use crate::job::Job;
+use jiff::Timestamp;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The highest priority first, then the one that was due first.
+type Place = (Reverse<i32>, Option<Timestamp>, i64);
+
+/// Jobs that are due. The queues take turns.
+#[derive(Default)]
+pub struct Ready {
+    queues: HashMap<Arc<str>, BTreeMap<Place, Job>>,
+    turns: VecDeque<Arc<str>>,
+    len: usize,
+}
+
+impl Ready {
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn push(&mut self, job: Job) {
+        let place = (Reverse(job.priority), job.due, job.id);
+        let jobs = self.queues.entry(job.queue.clone()).or_insert_with(|| {
+            self.turns.push_back(job.queue.clone());
+            BTreeMap::new()
+        });
+        // After a lost answer a job may be due twice here. The later fence counts.
+        match jobs.get(&place) {
+            Some(same) if same.fence >= job.fence => {}
+            Some(_) => drop(jobs.insert(place, job)),
+            None => {
+                jobs.insert(place, job);
+                self.len += 1;
+            }
+        }
+    }
+
+    /// Takes one job that is single, or up to a number of others with the same time limit.
+    /// A batch runs its jobs one after the other: it is one run of each of its queues, which
+    /// are returned.
+    pub fn take_batch(
+        &mut self,
+        limits: &mut Limits,
+        at_most: usize,
+        now: Instant,
+        is_single: impl Fn(&Job) -> bool,
+    ) -> (Vec<Job>, Vec<Arc<str>>) {
+        let (mut batch, mut queues): (Vec<Job>, Vec<Arc<str>>) = Default::default();
+        for _ in 0..self.turns.len() {
+            let room = limits
+                .starts(&self.turns[0], now)
+                .min(at_most - batch.len());
+            let suits = |first: &Job, job: &Job| {
+                !is_single(first) && !is_single(job) && job.timeout_ms == first.timeout_ms
+            };
+            let taken = self.take_turn(room, suits, &mut batch);
+            if let Some((queue, count)) = taken {
+                limits.started(&queue, count, 1);
+                queues.push(queue);
+            }
+            if batch.len() == at_most || batch.first().is_some_and(&is_single) {
+                break;
+            }
+        }
+        (batch, queues)
+    }
+
+    /// Takes up to a number of jobs, each of which is a run of its own.
+    pub fn take_each(&mut self, limits: &mut Limits, at_most: usize, now: Instant) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for _ in 0..self.turns.len() {
+            let queue = &self.turns[0];
+            let room = limits.starts(queue, now).min(limits.free(queue));
+            let room = room.min(at_most - jobs.len());
+            if let Some((queue, count)) = self.take_turn(room, |_, _| true, &mut jobs) {
+                limits.started(&queue, count, count);
+            }
+        }
+        jobs
+    }
+
+    /// Takes jobs of the queue whose turn it is, and makes it the last one. They have to suit
+    /// the first one that was taken. Returns the queue and their number, if there are any.
+    fn take_turn(
+        &mut self,
+        room: usize,
+        suits: impl Fn(&Job, &Job) -> bool,
+        into: &mut Vec<Job>,
+    ) -> Option<(Arc<str>, usize)> {
+        let queue = self.turns.pop_front()?;
+        let jobs = self.queues.get_mut(&queue).expect("it has a turn");
+        let mut count = 0;
+        while count < room {
+            let next = jobs.first_key_value().map(|(_, job)| job);
+            let is_fit = |job| into.first().is_none_or(|first| suits(first, job));
+            if !next.is_some_and(is_fit) {
+                break;
+            }
+            into.extend(jobs.pop_first().map(|(_, job)| job));
+            count += 1;
+        }
+        self.len -= count;
+        if jobs.is_empty() {
+            self.queues.remove(&queue);
+        } else {
+            self.turns.push_back(queue.clone());
+        }
+        (count > 0).then_some((queue, count))
+    }
+}
+
+/// The limits that are leased to this node. Other queues have none.
+#[derive(Default)]
+pub struct Limits(HashMap<Arc<str>, Limit>);
+
+struct Limit {
+    max_running: Option<usize>,
+    /// Starts per second.
+    rate: Option<f64>,
+    running: usize,
+    /// Starts that are left.
+    tokens: f64,
+    refilled: Instant,
+}
+
+impl Limit {
+    /// A twentieth of a second's starts at most are saved.
+    fn refill(&mut self, now: Instant) {
+        if let Some(rate) = self.rate {
+            let more = rate * now.duration_since(self.refilled).as_secs_f64();
+            self.tokens = (self.tokens + more).min((rate / 20.0).max(1.0));
+        }
+        self.refilled = now;
+    }
+}
+
+impl Limits {
+    pub fn set(
+        &mut self,
+        limits: impl Iterator<Item = (String, Option<i32>, Option<f64>)>,
+        now: Instant,
+    ) {
+        let mut kept = HashSet::new();
+        for (queue, max_running, rate) in limits {
+            let queue: Arc<str> = queue.into();
+            let limit = self.0.entry(queue.clone()).or_insert(Limit {
+                max_running: None,
+                rate: None,
+                running: 0,
+                tokens: 1.0,
+                refilled: now,
+            });
+            limit.max_running = max_running.map(|count| usize::try_from(count).unwrap_or(0));
+            limit.rate = rate;
+            kept.insert(queue);
+        }
+        // What still runs counts if the queue comes back.
+        self.0
+            .retain(|queue, limit| kept.contains(queue) || limit.running > 0);
+    }
+
+    /// How many jobs may start now.
+    fn starts(&mut self, queue: &str, now: Instant) -> usize {
+        let Some(limit) = self.0.get_mut(queue) else {
+            return usize::MAX;
+        };
+        limit.refill(now);
+        if limit.max_running.is_some_and(|max| limit.running >= max) {
+            return 0;
+        }
+        limit.rate.map_or(usize::MAX, |_| limit.tokens as usize)
+    }
+
+    /// How many runs may begin now.
+    fn free(&self, queue: &str) -> usize {
+        let limit = self.0.get(queue);
+        limit.map_or(usize::MAX, |limit| {
+            limit
+                .max_running
+                .map_or(usize::MAX, |max| max.saturating_sub(limit.running))
+        })
+    }
+
+    fn started(&mut self, queue: &str, jobs: usize, runs: usize) {
+        if let Some(limit) = self.0.get_mut(queue) {
+            limit.running += runs;
+            if limit.rate.is_some() {
+                limit.tokens -= jobs as f64;
+            }
+        }
+    }
+
+    /// A job that was taken has not started.
+    pub fn not_started(&mut self, queue: &str) {
+        if let Some(limit) = self.0.get_mut(queue) {
+            limit.tokens += 1.0;
+        }
+    }
+
+    /// Runs have ended. True if one of the queues has a limit.
+    pub fn finished<'q>(&mut self, queues: impl IntoIterator<Item = &'q Arc<str>>) -> bool {
+        let mut any = false;
+        for queue in queues {
+            if let Some(limit) = self.0.get_mut(queue) {
+                limit.running = limit.running.saturating_sub(1);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// How long until a rate lets one of these jobs start that nothing else stops.
+    pub fn next(&self, ready: &Ready, now: Instant) -> Option<Duration> {
+        let wait = |queue: &Arc<str>| {
+            let limit = self.0.get(queue)?;
+            if limit.max_running.is_some_and(|max| limit.running >= max) {
+                return None;
+            }
+            let since = now.duration_since(limit.refilled).as_secs_f64();
+            let missing = (1.0 - limit.tokens) / limit.rate? - since;
+            Some(Duration::from_secs_f64(missing.clamp(0.0005, 3600.0)))
+        };
+        ready.turns.iter().filter_map(wait).min()
+    }
+}
+
+/// When applications are to be woken. A queue has a number below 0, which names its timer.
+#[derive(Default)]
+pub struct Bells {
+    queues: Vec<(String, BTreeSet<Timestamp>)>,
+    indices: HashMap<String, usize>,
+    ringing: BTreeMap<usize, Timestamp>,
+}
+
+fn index(id: i64) -> usize {
+    usize::try_from(-1 - id).unwrap_or(usize::MAX)
+}
+
+impl Bells {
+    /// Takes in all times to come. Returns the numbers of the queues that have one.
+    pub fn set(&mut self, bells: impl Iterator<Item = (String, Timestamp)>) -> Vec<i64> {
+        for (_, times) in &mut self.queues {
+            times.clear();
+        }
+        for (queue, at) in bells {
+            let index = *self.indices.entry(queue).or_insert_with_key(|queue| {
+                self.queues.push((queue.clone(), BTreeSet::new()));
+                self.queues.len() - 1
+            });
+            self.queues[index].1.insert(at);
+        }
+        self.ids()
+    }
+
+    /// The numbers of the queues that have a time.
+    pub fn ids(&self) -> Vec<i64> {
+        let all = self.queues.iter().enumerate();
+        all.filter(|(_, (_, times))| !times.is_empty())
+            .map(|(index, _)| -1 - index as i64)
+            .collect()
+    }
+
+    pub fn next(&self, id: i64) -> Option<Timestamp> {
+        self.queues.get(index(id))?.1.first().copied()
+    }
+
+    /// The timer of a queue has expired.
+    pub fn expired(&mut self, id: i64, now: Timestamp) {
+        let Some((_, times)) = self.queues.get_mut(index(id)) else {
+            return;
+        };
+        while let Some(at) = times.first().copied().filter(|at| *at <= now) {
+            times.pop_first();
+            self.ringing.insert(index(id), at);
+        }
+    }
+
+    /// The queues to ring, and the last of their times.
+    pub fn take(&mut self) -> Option<(Vec<String>, Timestamp)> {
+        let ringing = std::mem::take(&mut self.ringing);
+        let at = ringing.values().max().copied()?;
+        let queues = ringing.keys().map(|index| self.queues[*index].0.clone());
+        Some((queues.collect(), at))
+    }
+}

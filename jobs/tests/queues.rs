@@ -1,0 +1,634 @@
+//! Queues, jobs that applications take, many jobs in a call, and the history.
+
+mod support;
+
+use postgres::fallible_iterator::FallibleIterator;
+use postgres::Client;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::{database, skip, Database, PROGRAM};
+
+/// The largest number of runs of a queue at the same time, of those that are done.
+fn most_at_once(db: &Database, queue: &str) -> i64 {
+    db.number(&format!(
+        "SELECT max(n) FROM hwheel.history a, LATERAL (SELECT count(*) AS n FROM hwheel.history b
+            WHERE b.queue = a.queue AND b.fired_at <= a.fired_at AND b.finished_at > a.fired_at) x
+        WHERE a.queue = '{queue}'"
+    ))
+}
+
+fn code(error: &postgres::Error) -> String {
+    let code = error.code().map(|code| code.code().to_owned());
+    code.unwrap_or_else(|| panic!("not an error of the database: {error:?}"))
+}
+
+/// What an application takes: id, lease, key, attempt.
+fn take(client: &mut Client, queue: &str, at_most: i32) -> Vec<(i64, i64, String, i32)> {
+    let rows = client.query(
+        "SELECT id, lease, key, attempt FROM hwheel.take($1, $2)",
+        &[&queue, &at_most],
+    );
+    let row = |row: &postgres::Row| (row.get(0), row.get(1), row.get(2), row.get(3));
+    rows.unwrap().iter().map(row).collect()
+}
+
+fn done(client: &mut Client, id: i64, lease: i64) -> Result<(), postgres::Error> {
+    let row = client.query_one("SELECT hwheel.done($1, $2)", &[&id, &lease]);
+    row.map(|_| ())
+}
+
+#[test]
+fn a_limit_of_a_queue_holds_over_two_nodes_and_the_death_of_one() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('c', max_running => 2); SELECT hwheel.set_queue('s', max_running => 1);
+        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE sql AS 'SELECT pg_sleep(0.02); INSERT INTO run VALUES (key, due, payload)'",
+    );
+    let mut nodes = [db.node("a"), db.node("b")];
+    db.execute(
+        "SELECT hwheel.schedule('c' || i, now(), command => 'sleep 0.1', queue => 'c') FROM generate_series(1, 20) i;
+        SELECT hwheel.schedule('s' || i, now(), sql => 'nap', queue => 's', alone => true) FROM generate_series(1, 20) i;
+        SELECT hwheel.schedule('n' || i, now(), sql => 'note') FROM generate_series(1, 20) i",
+    );
+    db.wait("SELECT count(*) > 3 FROM hwheel.history WHERE queue = 'c'");
+    // The one that has the queue.
+    let holder = db.text(
+        "SELECT n.name FROM hwheel.queue q JOIN hwheel.node n ON n.id = q.holder WHERE q.name = 'c'",
+    );
+    nodes[usize::from(holder == "b")].kill();
+    db.wait("SELECT count(*) = 60 FROM hwheel.history");
+    assert_eq!((most_at_once(&db, "c"), most_at_once(&db, "s")), (2, 1));
+    assert!(db.is("SELECT count(*) = 20 FROM run WHERE key LIKE 's%'"));
+}
+
+#[test]
+fn a_rate_spaces_the_starts() {
+    let db = database();
+    db.execute("SELECT hwheel.set_queue('r', rate => 20)");
+    let (_a, _b) = (db.node("a"), db.node("b"));
+    db.execute("SELECT hwheel.schedule('k' || i, now(), sql => 'note', queue => 'r') FROM generate_series(1, 50) i");
+    db.wait("SELECT count(*) = 50 FROM hwheel.history");
+    let most = db.number(
+        "SELECT max(n) FROM run a, LATERAL (SELECT count(*) AS n FROM run b
+            WHERE b.at >= a.at AND b.at < a.at + interval '1 s') x",
+    );
+    // One may have been saved. A batch that begins late is as if the next ones were early.
+    assert!((10..=25).contains(&most), "{most}");
+}
+
+#[test]
+fn the_highest_priority_of_a_queue_runs_first() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule('low' || i, now(), sql => 'note', queue => 'q') FROM generate_series(1, 200) i;
+        SELECT hwheel.schedule('high' || i, now(), sql => 'note', queue => 'q', priority => 9) FROM generate_series(1, 20) i",
+    );
+    // One after the other: the node has claimed all before it has the limit of the other one.
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT count(*) = 220 FROM hwheel.history");
+    let late = db.number(
+        "SELECT count(*) FROM (SELECT key FROM run ORDER BY at LIMIT 80) x WHERE key LIKE 'high%'",
+    );
+    assert_eq!(late, 20);
+    // Applications: strictly.
+    db.execute(
+        "SELECT hwheel.schedule('a' || p, now(), queue => 'app', priority => p) FROM unnest('{3,0,9,5}'::int[]) p",
+    );
+    let keys: Vec<String> = take(&mut db.client(), "app", 3)
+        .into_iter()
+        .map(|job| job.2)
+        .collect();
+    assert_eq!(keys, ["a9", "a5", "a3"]);
+}
+
+#[test]
+fn no_run_of_a_paused_queue_starts_and_none_is_lost() {
+    let db = database();
+    let (_a, _b) = (db.node("a"), db.node("b"));
+    db.execute(
+        "BEGIN; SELECT hwheel.schedule('running', now(), command => 'sleep 1', queue => 'q');
+        SELECT hwheel.schedule('app', now() + interval '600 ms', queue => 'q');
+        SELECT hwheel.schedule('k' || i, now() + i * interval '10 ms', sql => 'note', queue => 'q')
+            FROM generate_series(60, 120) i;
+        SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note', queue => 'q', missed => 'all');
+        SELECT hwheel.schedule('other', now() + interval '1200 ms', sql => 'note', queue => 'p'); COMMIT",
+    );
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'running'");
+    assert!(db.is("SELECT hwheel.pause_queue('q')"));
+    let paused: i64 = db.number("SELECT count(*) FROM run WHERE key <> 'other'");
+    db.wait("SELECT count(*) = 2 FROM hwheel.history WHERE key IN ('running', 'other')");
+    assert_eq!(
+        db.number("SELECT count(*) FROM run WHERE key <> 'other'"),
+        paused
+    );
+    assert_eq!(take(&mut db.client(), "q", 5), []);
+    assert!(!db.is("SELECT hwheel.pause_queue('q')"));
+    assert!(db.is("SELECT hwheel.resume_queue('q')"));
+    assert!(!db.is("SELECT hwheel.resume_queue('q')"));
+    db.wait("SELECT count(*) = 61 FROM hwheel.history WHERE key LIKE 'k%'");
+    assert!(db.is("SELECT count(*) = count(DISTINCT key) FROM run WHERE key LIKE 'k%'"));
+    assert_eq!(take(&mut db.client(), "q", 5).len(), 1);
+    db.execute("SELECT hwheel.cancel('tick')");
+}
+
+/// The effect of a job and its end are one transaction.
+#[test]
+fn an_application_ends_a_job_with_its_effect_once() {
+    let db = database();
+    let mut client = db.client();
+    db.execute(
+        "SELECT hwheel.schedule('a', now(), queue => 'q', payload => '[1]');
+        SELECT hwheel.schedule('later', now() + interval '1 h', queue => 'q');
+        SELECT hwheel.schedule('other', now(), queue => 'p')",
+    );
+    let jobs = take(&mut client, "q", 10);
+    let [(id, lease, key, attempt)] = &jobs[..] else {
+        panic!("{jobs:?}")
+    };
+    assert_eq!((key.as_str(), *attempt), ("a", 1));
+    assert_eq!(take(&mut db.client(), "q", 10), []);
+    // Rolled back: the job is still leased.
+    let mut transaction = client.transaction().unwrap();
+    transaction
+        .batch_execute("INSERT INTO run VALUES ('a')")
+        .unwrap();
+    transaction
+        .query_one("SELECT hwheel.done($1, $2)", &[id, lease])
+        .unwrap();
+    transaction.rollback().unwrap();
+    assert!(db.is("SELECT state = 'running' AND owner = 0 FROM hwheel.all_jobs WHERE key = 'a'"));
+    let mut end = || -> Result<(), postgres::Error> {
+        let mut transaction = client.transaction()?;
+        transaction.batch_execute("INSERT INTO run VALUES ('a')")?;
+        transaction.query_one("SELECT hwheel.done($1, $2)", &[id, lease])?;
+        transaction.commit()
+    };
+    end().unwrap();
+    assert_eq!(code(&end().unwrap_err()), "HW003");
+    assert_eq!(db.number("SELECT count(*) FROM run"), 1);
+    let row = &db
+        .rows("SELECT state, runs, attempts, payload::text FROM hwheel.all_jobs WHERE key = 'a'")
+        [0];
+    assert_eq!(
+        (row.get(0), row.get(1), row.get(2), row.get(3)),
+        ("done", 1i64, 0, "[1]")
+    );
+}
+
+#[test]
+fn a_lease_that_somebody_has_ended_ends_nothing() {
+    let db = database();
+    let mut client = db.client();
+    for change in [
+        "SELECT hwheel.schedule('a', now(), queue => 'q')",
+        "SELECT hwheel.move('a', now())",
+        "SELECT hwheel.cancel('a')",
+        "UPDATE hwheel.job SET lease_until = now() - interval '1 s'; SELECT hwheel._end_leases()",
+    ] {
+        db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
+        let (id, lease, ..) = take(&mut client, "q", 1)[0];
+        db.execute(change);
+        for sql in [
+            "SELECT hwheel.done($1, $2)",
+            "SELECT hwheel.fail($1, $2, 'why')",
+            "SELECT hwheel.extend($1, $2, '1 min')",
+        ] {
+            let error = client.query_one(sql, &[&id, &lease]).unwrap_err();
+            assert_eq!(code(&error), "HW003", "{change}: {sql}");
+        }
+        let ended = client.query(
+            "SELECT hwheel.done_many($1, $2)",
+            &[&vec![id], &vec![lease]],
+        );
+        assert_eq!(ended.unwrap().len(), 0);
+        assert!(db.is("SELECT count(*) = 0 FROM hwheel.history"), "{change}");
+    }
+    // Until then a lease that has run out ends its job.
+    db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
+    db.execute("UPDATE hwheel.job SET lease_until = now() - interval '1 s'");
+    done(&mut client, id, lease).unwrap();
+}
+
+#[test]
+fn an_application_that_dies_or_fails_costs_attempts_and_no_job() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "SELECT hwheel.schedule('dies', now(), queue => 'q', timeout => '200 ms', max_attempts => 2, backoff => '20 ms');
+        SELECT hwheel.schedule('fails', now(), queue => 'p', max_attempts => 2, backoff => '20 ms');
+        SELECT hwheel.schedule('final', now(), queue => 'f');
+        SELECT hwheel.schedule('waits', now(), queue => 'w')",
+    );
+    for attempt in 1..=2 {
+        // The connection ends after the call.
+        let jobs = take(&mut db.client(), "q", 1);
+        assert_eq!(jobs[0].3, attempt);
+        let mut client = db.client();
+        let (id, lease, ..) = take(&mut client, "p", 1)[0];
+        let outcome = client.query_one("SELECT hwheel.fail($1, $2, 'no')", &[&id, &lease]);
+        let outcome: String = outcome.unwrap().get(0);
+        assert_eq!(outcome, ["retry", "dead"][attempt as usize - 1]);
+        if attempt == 1 {
+            db.wait("SELECT bool_and(state = 'waiting' AND due <= clock_timestamp()) FROM hwheel.job WHERE key IN ('dies', 'fails')");
+        }
+    }
+    db.wait(
+        "SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead' AND attempts = 2
+        AND last_error = CASE key WHEN 'dies' THEN 'the lease ran out' ELSE 'no' END",
+    );
+    let mut client = db.client();
+    let (id, lease, ..) = take(&mut client, "f", 1)[0];
+    let fail = "SELECT hwheel.fail($1, $2, is_final => true)";
+    assert_eq!(
+        client
+            .query_one(fail, &[&id, &lease])
+            .unwrap()
+            .get::<_, &str>(0),
+        "dead"
+    );
+    let (id, lease, ..) = take(&mut client, "w", 1)[0];
+    let fail = "SELECT hwheel.fail($1, $2, retry_after => '1 h')";
+    client.query_one(fail, &[&id, &lease]).unwrap();
+    assert!(db.is("SELECT due > now() + interval '50 min' FROM hwheel.job WHERE key = 'waits'"));
+    // A dead one lives again.
+    assert!(db.is("SELECT hwheel.revive('final')"));
+    assert_eq!(take(&mut client, "f", 1)[0].3, 1);
+}
+
+#[test]
+fn a_lease_may_be_extended() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q', timeout => '700 ms')");
+    let mut client = db.client();
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
+    client
+        .query_one("SELECT hwheel.extend($1, $2, '1 min')", &[&id, &lease])
+        .unwrap();
+    sleep(Duration::from_secs(3));
+    done(&mut client, id, lease).unwrap();
+}
+
+#[test]
+fn waiting_applications_are_woken_when_a_job_is_due() {
+    let db = database();
+    let (_a, _b) = (db.node("a"), db.node("b"));
+    let mut client = db.client();
+    client.query("SELECT hwheel.listen('q')", &[]).unwrap();
+    // Due at once, within the window, and beyond it. The last one is due again and again.
+    for (schedule, most) in [
+        ("SELECT hwheel.schedule('k' || i, now(), queue => 'q') FROM generate_series(1, 100) i", 1),
+        ("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 s'], queue => 'q') FROM generate_series(1, 100) i", 1),
+        ("SELECT hwheel.schedule('k' || i, now() + interval '3 s', queue => 'q') FROM generate_series(1, 100) i", 2),
+        ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 9),
+    ] {
+        db.execute(schedule);
+        let woken = {
+            let mut notifications = client.notifications();
+            let mut iterator = notifications.timeout_iter(Duration::from_secs(10));
+            iterator.next().unwrap().expect("no notification")
+        };
+        assert_eq!(woken.channel(), "hwheel:q");
+        let late: f64 = db.value(
+            "SELECT extract(epoch FROM clock_timestamp() - min(due))::float8 FROM hwheel.job WHERE queue = 'q'",
+        );
+        // This machine may be busy. The benchmark measures how late it is.
+        assert!((0.0..5.0).contains(&late), "{schedule}: {late}");
+        let jobs = take(&mut client, "q", 1000);
+        assert!(matches!(jobs.len(), 1 | 100), "{}", jobs.len());
+        let (ids, leases): (Vec<i64>, Vec<i64>) = jobs.iter().map(|job| (job.0, job.1)).unzip();
+        let ended = client
+            .query("SELECT hwheel.done_many($1, $2)", &[&ids, &leases])
+            .unwrap();
+        assert_eq!(ended.len(), jobs.len());
+        sleep(Duration::from_millis(300));
+        let more = client.notifications().iter().count().unwrap();
+        assert!(more < most, "{schedule}: {more} more notifications");
+    }
+}
+
+#[test]
+fn a_job_of_an_application_recurs() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute(
+        "SELECT hwheel.schedule('tick', now(), every => '300 ms', queue => 'q', missed => 'all', max_attempts => 1);
+        SELECT hwheel.schedule('daily', cron => '30 2 * * *', queue => 'd')",
+    );
+    db.wait("SELECT due > now() AND state = 'waiting' FROM hwheel.job WHERE key = 'daily'");
+    let mut client = db.client();
+    for n in 0..4 {
+        db.wait("SELECT EXISTS (SELECT FROM hwheel.job WHERE key = 'tick' AND state = 'waiting' AND due <= clock_timestamp() AND isfinite(due))");
+        let (id, lease, ..) = take(&mut client, "q", 1)[0];
+        let is_right = format!(
+            "SELECT occurrence = created_at_first + {n} * interval '300 ms' FROM (SELECT occurrence,
+                (SELECT min(due) FROM run WHERE key = 'first') AS created_at_first FROM hwheel.job WHERE key = 'tick' AND state <> 'dead') x"
+        );
+        if n == 0 {
+            db.execute(
+                "INSERT INTO run SELECT 'first', occurrence FROM hwheel.job WHERE key = 'tick'",
+            );
+        }
+        assert!(db.is(&is_right), "{n}");
+        if n == 2 {
+            // A run that is dead does not end the series.
+            client
+                .query_one("SELECT hwheel.fail($1, $2)", &[&id, &lease])
+                .unwrap();
+        } else {
+            done(&mut client, id, lease).unwrap();
+        }
+    }
+    assert!(db.is("SELECT count(*) = 1 FROM hwheel.job WHERE key = 'tick' AND state = 'dead' AND every IS NULL"));
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.job WHERE key = 'tick' AND state = 'waiting' AND runs = 3)");
+}
+
+#[test]
+fn many_applications_take_each_job_once_within_the_limits() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now()], queue => 'q') FROM generate_series(1, 500) i;
+        SELECT hwheel.schedule_many(array_agg('l' || i), ARRAY[now()], queue => 'l') FROM generate_series(1, 20) i;
+        SELECT hwheel.schedule_many(array_agg('r' || i), ARRAY[now()], queue => 'r') FROM generate_series(1, 90) i;
+        SELECT hwheel.set_queue('l', max_running => 3); SELECT hwheel.set_queue('r', rate => 100)",
+    );
+    let begin = Instant::now();
+    let starts: usize = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let db = &db;
+                scope.spawn(move || {
+                    let (mut client, mut starts) = (db.client(), 0);
+                    loop {
+                        let jobs = take(&mut client, "q", 7);
+                        for (id, lease, key, _) in &jobs {
+                            let mut transaction = client.transaction().unwrap();
+                            transaction
+                                .execute("INSERT INTO run VALUES ($1)", &[key])
+                                .unwrap();
+                            transaction
+                                .query_one("SELECT hwheel.done($1, $2)", &[id, lease])
+                                .unwrap();
+                            transaction.commit().unwrap();
+                        }
+                        let limited = take(&mut client, "l", 2);
+                        for (id, lease, ..) in &limited {
+                            done(&mut client, *id, *lease).unwrap();
+                        }
+                        starts += take(&mut client, "r", 50).len();
+                        if jobs.is_empty() && limited.is_empty() {
+                            return starts;
+                        }
+                    }
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .sum()
+    });
+    let most = 6.0 + 100.0 * begin.elapsed().as_secs_f64();
+    assert!(starts > 0 && starts as f64 <= most, "{starts} {most}");
+    assert!(db.is("SELECT count(*) = 500 AND count(DISTINCT key) = 500 FROM run"));
+    assert!(db.is("SELECT count(*) = 520 FROM hwheel.history"));
+    assert!(most_at_once(&db, "l") <= 3);
+}
+
+#[test]
+fn many_jobs_are_scheduled_by_one_call() {
+    let db = database();
+    db.execute("UPDATE hwheel.settings SET window_length = '60 s'");
+    let _node = db.node("one");
+    db.execute("SELECT hwheel.schedule('b', now() + interval '50 s', sql => 'fail')");
+    db.wait("SELECT state = 'claimed' FROM hwheel.job WHERE key = 'b'");
+    let count = db.number(
+        "SELECT hwheel.schedule_many('{a,b,c}', ARRAY[now(), now() + interval '1 s', now() - interval '1 h'],
+            '{1,NULL,3}', sql => 'note', queue => 'q', priority => 2)",
+    );
+    assert_eq!(count, 3);
+    db.wait("SELECT count(*) = 3 FROM hwheel.history WHERE queue = 'q' AND priority = 2");
+    db.all_done_once();
+    assert!(db.is("SELECT bool_and(payload IS NOT DISTINCT FROM CASE key WHEN 'a' THEN '1'::jsonb WHEN 'c' THEN '3' END) FROM run"));
+    // What is there may stay.
+    db.execute(
+        "SELECT hwheel.schedule_many('{x,y}', ARRAY[now() + interval '1 h'], sql => 'note')",
+    );
+    db.execute("SELECT hwheel.schedule_many('{x,y,z}', ARRAY[now() + interval '2 h'], sql => 'fail', if_exists => 'keep')");
+    assert!(db.is("SELECT count(*) = 3 AND count(*) FILTER (WHERE target = 'public.note') = 2 FROM hwheel.job"));
+    assert_eq!(
+        db.number("SELECT hwheel.schedule_many('{}', ARRAY[now()], sql => 'note')"),
+        0
+    );
+}
+
+#[test]
+fn bad_input_is_refused_and_changes_nothing() {
+    let db = database();
+    for (sql, message) in [
+        ("SELECT hwheel.schedule('a', now(), queue => '')", "\"\" is no name of a queue"),
+        ("SELECT hwheel.schedule('a', now(), queue => 'a\"; DROP TABLE run')", "is no name of a queue"),
+        ("SELECT hwheel.schedule('a', now(), queue => repeat('x', 51))", "is no name of a queue"),
+        ("SELECT hwheel.schedule('a', now(), queue => 'q', priority => 10)", "priority is from 0 to 9"),
+        ("SELECT hwheel.schedule('a', now(), queue => 'q', priority => NULL)", "priority is from 0 to 9"),
+        ("SELECT hwheel.schedule('a', every => '1 h', queue => 'q', missed => 'skip')", "needs sql, command or http"),
+        ("SELECT hwheel.schedule('a', now(), queue => 'q', run_as => 'postgres')", "need sql"),
+        ("SELECT hwheel.take(NULL)", "take() needs a queue"),
+        ("SELECT hwheel.take('q', 0)", "a number from 1 to 10000"),
+        ("SELECT hwheel.take('q', NULL)", "a number from 1 to 10000"),
+        ("SELECT hwheel.take('q', 1, '-1 s')", "a lease is from 1 ms to 1 day"),
+        ("SELECT hwheel.take('q'';--')", "is no name of a queue"),
+        ("SELECT hwheel.listen('q\"; NOTIFY x; --')", "is no name of a queue"),
+        ("SELECT hwheel.done(NULL, NULL)", "the lease of job"),
+        ("SELECT hwheel.done(1, 1)", "the lease of job 1 has ended"),
+        ("SELECT hwheel.done_many('{1,2}', '{1}')", "each job has a lease"),
+        ("SELECT hwheel.fail(1, 1, retry_after => '-1 s')", "retry_after is from 0"),
+        ("SELECT hwheel.extend(1, 1, NULL)", "a lease is from 1 ms to 1 day"),
+        ("SELECT hwheel.set_queue(NULL)", "a queue has a name"),
+        ("SELECT hwheel.set_queue('q', 0)", "max_running is from 1"),
+        ("SELECT hwheel.set_queue('q', rate => 'NaN')", "rate is from 0.001"),
+        ("SELECT hwheel.set_queue('q', rate => -1)", "rate is from 0.001"),
+        ("SELECT hwheel.pause_queue(NULL)", "a queue has a name"),
+        ("SELECT hwheel.pause_queue('a b')", "is no name of a queue"),
+        ("SELECT hwheel.schedule_many('{a,a}', ARRAY[now()], sql => 'note')", "a key is there twice"),
+        ("SELECT hwheel.schedule_many('{a,NULL}', ARRAY[now()], sql => 'note')", "a key has 1 to 255 bytes"),
+        ("SELECT hwheel.schedule_many('{a,b,c}', ARRAY[now(), now()], sql => 'note')", "one due time or one for each job"),
+        ("SELECT hwheel.schedule_many('{a,b}', ARRAY[now(), 'infinity'], sql => 'note')", "infinity is no due time"),
+        ("SELECT hwheel.schedule_many('{a,b}', ARRAY[now()], '{1}', sql => 'note')", "no payload or one for each job"),
+        ("SELECT hwheel.schedule_many('{a,b}', ARRAY[now()], ARRAY['1', to_jsonb(repeat('x', 65536))], sql => 'note')", "more than 65536"),
+        ("SELECT hwheel.schedule_many('{a,b}', ARRAY[now()], sql => 'nothing')", "there is no function nothing"),
+        ("SELECT hwheel.schedule_many(NULL, NULL)", "there is a key for each job"),
+    ] {
+        let refusal = db.refusal(sql);
+        assert!(refusal.contains(message), "{sql}: {refusal}");
+    }
+    // Its attempts would be rolled back with it.
+    let refusal = db.refusal("BEGIN; INSERT INTO run VALUES ('a'); SELECT hwheel.take('q')");
+    assert!(
+        refusal.contains("take() needs a transaction of its own"),
+        "{refusal}"
+    );
+    assert!(db.is("SELECT count(*) = 0 FROM hwheel.job"));
+    assert!(db.is("SELECT count(*) = 0 FROM hwheel.queue"));
+}
+
+/// A job is written twice: by its claim and by its end.
+#[test]
+fn old_jobs_are_deleted_and_a_run_costs_two_writes() {
+    let db = database();
+    {
+        let _node = db.node("one");
+        db.execute("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '500 ms'], sql => 'note') FROM generate_series(1, 100) i");
+        db.wait("SELECT count(*) = 100 FROM hwheel.history");
+        db.execute("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now()], queue => 'q') FROM generate_series(1, 100) i");
+        let mut client = db.client();
+        for (id, lease, ..) in take(&mut client, "q", 100) {
+            done(&mut client, id, lease).unwrap();
+        }
+    }
+    // Each call of schedule_many() has written and deleted one more.
+    db.wait(
+        "SELECT n_tup_ins = 202 AND n_tup_upd = 200 AND n_tup_del = 202
+        FROM pg_stat_user_tables WHERE schemaname = 'hwheel' AND relname = 'job'",
+    );
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 0);
+
+    db.execute(
+        "INSERT INTO hwheel.history SELECT (h).* FROM (SELECT jsonb_populate_record(NULL::hwheel.history,
+                to_jsonb(h) || jsonb_build_object('slot', (h.slot + 32 - days) % 32,
+                    'finished_at', h.finished_at - days * interval '1 day')) AS h
+            FROM (SELECT * FROM hwheel.history LIMIT 1) h, generate_series(1, 30) days) x;
+        INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target, max_attempts, backoff,
+            timeout, finished_at) SELECT 'd', 'dead', now(), now(), 'once', '0', 'sql', 'note', 1, '1 s', '1 s',
+            now() - days * interval '1 day' FROM generate_series(1, 10) days;
+        UPDATE hwheel.settings SET keep_done = '3 days', keep_dead = '5 days';
+        SELECT hwheel._tend()",
+    );
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.history"), 203);
+    assert!(db.is("SELECT bool_and(finished_at > now() - interval '4 days') FROM hwheel.history"));
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.job"), 4);
+    // A reader delays it, and it delays nobody.
+    let mut reader = db.client();
+    reader
+        .batch_execute("BEGIN; SELECT count(*) FROM hwheel.history")
+        .unwrap();
+    db.execute("UPDATE hwheel.settings SET keep_done = '0'; SELECT hwheel._tend()");
+    reader.batch_execute("COMMIT").unwrap();
+    db.execute("SELECT hwheel._tend()");
+    assert!(db.is("SELECT bool_and(finished_at > now() - interval '1 day') FROM hwheel.history"));
+    db.execute("DELETE FROM hwheel.history; SELECT hwheel.schedule('a', now(), sql => 'note')");
+    let _node = db.node("two");
+    db.wait("SELECT EXISTS (SELECT FROM run WHERE key = 'a')");
+    db.wait("SELECT NOT EXISTS (SELECT FROM hwheel.all_jobs WHERE key = 'a')");
+}
+
+#[test]
+fn the_program_shows_and_changes_queues() {
+    let db = database();
+    let run = |arguments: &[&str]| {
+        let output = db.program(arguments);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.success(), text)
+    };
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'mail')");
+    let (ok, text) = run(&["queue", "mail", "--max-running", "3", "--pause"]);
+    assert!(ok && text == "\"mail\": paused, 3 at once\n", "{text}");
+    let (ok, text) = run(&["queue", "mail", "--rate", "2.5", "--resume"]);
+    assert!(
+        ok && text == "\"mail\": 3 at once, 2.5 per second\n",
+        "{text}"
+    );
+    let (ok, text) = run(&["queues"]);
+    assert!(ok && text.contains("mail   3      2.5/s"), "{text}");
+    let (ok, text) = run(&["queues", "--json"]);
+    assert!(
+        ok && text.contains("\"queue\":\"mail\",\"max_running\":3"),
+        "{text}"
+    );
+    let (ok, text) = run(&["queue", "mail", "--unlimited"]);
+    assert!(ok && text == "\"mail\": no limit\n", "{text}");
+    let (ok, text) = run(&["queue", "no name", "--pause"]);
+    assert!(!ok && text.contains("is no name of a queue"), "{text}");
+    let (ok, text) = run(&["queue", "mail", "--max-running", "0"]);
+    assert!(!ok && text.contains("max_running is from 1"), "{text}");
+}
+
+struct Application(Child);
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `make jobs-clients` builds the clients to copy.
+#[test]
+fn each_client_to_copy_runs_each_job_once_and_may_be_killed() {
+    let db = database();
+    let _node = db.node("one");
+    db.execute("CREATE TABLE sent (key text)");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients");
+    let tools = PathBuf::from(std::env::var_os("HWHEEL_CLIENTS").unwrap_or_default());
+    let rust = Path::new(PROGRAM).with_file_name("examples").join("take");
+    let script = |program: &Path, name: &str| vec![program.to_owned(), sources.join(name)];
+    let python = tools.join("venv/bin/python");
+    for (language, needs, command) in [
+        ("rust", rust.clone(), vec![rust.clone()]),
+        ("python", python.clone(), script(&python, "take.py")),
+        (
+            "node",
+            tools.join("node_modules/pg"),
+            script(Path::new("node"), "take.js"),
+        ),
+        ("go", tools.join("take-go"), vec![tools.join("take-go")]),
+    ] {
+        if !needs.exists() {
+            skip(&format!(
+                "the client in {language}: make jobs-clients has not built it"
+            ));
+            continue;
+        }
+        db.execute(&format!(
+            "TRUNCATE sent;
+            SELECT hwheel.schedule('{language}' || i, now() + i * interval '50 ms', queue => '{language}', timeout => '1 s')
+            FROM generate_series(1, 30) i;
+            SELECT hwheel.schedule('{language}-bad', now(), queue => '{language}', payload => '\"fail\"', timeout => '1 s',
+                max_attempts => 4, backoff => '50 ms')"
+        ));
+        let run = || {
+            let mut client = Command::new(&command[0]);
+            client.args(&command[1..]).arg(language);
+            client
+                .env("NODE_PATH", tools.join("node_modules"))
+                .stderr(Stdio::null());
+            let dir = db.server.dir().display();
+            let name = db.text("SELECT current_database()::text");
+            let url = if language == "node" {
+                format!("postgres://postgres@/{name}?host={dir}")
+            } else {
+                db.url.clone()
+            };
+            Application(client.env("DATABASE_URL", url).spawn().unwrap())
+        };
+        let first = run();
+        db.wait("SELECT count(*) > 3 FROM sent");
+        drop(first);
+        let _second = run();
+        db.wait(&format!(
+            "SELECT count(*) = 30 FROM hwheel.history WHERE queue = '{language}'"
+        ));
+        db.wait(&format!(
+            "SELECT state = 'dead' AND attempts = 4 AND last_error = 'it does not work'
+            FROM hwheel.job WHERE key = '{language}-bad'"
+        ));
+        assert!(
+            db.is("SELECT count(*) = 30 AND count(DISTINCT key) = 30 FROM sent"),
+            "{language}"
+        );
+    }
+}
