@@ -12,10 +12,8 @@
 
 static struct comparison comparison;
 
-static std::chrono::steady_clock::time_point at(std::uint64_t ns)
-{
-	return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
+using at = std::chrono::steady_clock::time_point;
+using std::chrono::nanoseconds;
 
 /* A wheel in an io_context that one thread runs. */
 class Loop {
@@ -27,16 +25,14 @@ public:
 
 		options.size = sizeof options;
 		options.wake = [](hwheel *, void *loop) {
-			Loop *self = static_cast<Loop *>(loop);
-
-			asio::post(self->context, [self] { self->poll(); });
+			asio::post(static_cast<Loop *>(loop)->context,
+				   [loop] { static_cast<Loop *>(loop)->poll(); });
 		};
 		options.wake_arg = this;
 		if (hwheel_create(&options, &wheel))
 			throw std::bad_alloc();
 		poll();
 	}
-	Loop(const Loop &) = delete;
 	~Loop() { hwheel_destroy(wheel); }
 
 	asio::io_context &context;
@@ -51,11 +47,8 @@ private:
 		compare_poll(&comparison, wheel, &next_ns);
 		if (next_ns == HWHEEL_NEVER)
 			return;
-		next.expires_at(at(next_ns)); /* and cancels the wait before */
-		next.async_wait([this](const asio::error_code &error) {
-			if (!error)
-				poll();
-		});
+		next.expires_at(at(nanoseconds(next_ns))); /* and cancels the wait before */
+		next.async_wait([this](asio::error_code error) { error ? void() : poll(); });
 	}
 
 	asio::steady_timer next;
@@ -116,7 +109,7 @@ int main()
 	compare_begin(&comparison, "asio");
 	timers.reserve(TIMERS + 1);
 	for (unsigned i = 0; i < TIMERS; i++) {
-		timers.emplace_back(context, at(deadline_ns(&comparison, i)));
+		timers.emplace_back(context, at(nanoseconds(deadline_ns(&comparison, i))));
 		timers.back().async_wait([&context, i](const asio::error_code &) {
 			if (compare_fired(&comparison, &comparison.loop, i))
 				context.stop();

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 /* The source of a completion. A number below TIMERS is one of the ring's own timers. */
 enum { WHEEL = TIMERS, WOKEN, UPDATED, GIVE_UP };
@@ -21,12 +20,9 @@ static int event_fd;
 
 static void wake(struct hwheel *w, void *arg)
 {
-	const uint64_t one = 1;
-
 	(void)w;
 	(void)arg;
-	if (write(event_fd, &one, sizeof one) < 0)
-		abort();
+	eventfd_write(event_fd, 1);
 }
 
 static struct io_uring_sqe *entry(void)
@@ -43,8 +39,7 @@ static struct io_uring_sqe *entry(void)
 /* @update: instead of a new timeout, moves the one of this name. */
 static void timeout(uint64_t ns, unsigned name, int update)
 {
-	/* The kernel reads it when the entry is submitted. */
-	static struct __kernel_timespec times[GIVE_UP + 1];
+	static struct __kernel_timespec times[GIVE_UP + 1]; /* read by the submission */
 	struct io_uring_sqe *sqe = entry();
 
 	times[name].tv_sec = (long long)(ns / HWHEEL_SEC);
@@ -111,8 +106,7 @@ int main(void)
 			io_uring_cqe_seen(&ring, cqe);
 			if (name == WOKEN)
 				read_event();
-			if (name == WHEEL)
-				is_set = 0;
+			is_set = is_set && name != WHEEL;
 			if (name == WHEEL || name == WOKEN)
 				done = drive(&is_set);
 			else if (name < TIMERS)
