@@ -72,7 +72,7 @@ func newRiver(ctx context.Context, pool *pgxpool.Pool) system {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, worker{})
 	client := check(river.NewClient(driver, &river.Config{
-		// It cannot be told to look for jobs that become due more often than every 5 s.
+		// It has no option to look for jobs that become due more often than every 5 s.
 		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 100 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 500}}, Workers: workers,

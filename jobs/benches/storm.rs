@@ -4,7 +4,7 @@
 //! the file that is named.
 //!
 //! With HWHEEL_PEERS, a directory with the programs of peers.js and peers.go, it also runs
-//! jobs that do nothing beside graphile-worker, pg-boss and River, each with one process.
+//! jobs that do nothing, and graphile-worker, pg-boss and River, each with one process.
 //!
 //! HWHEEL_JOBS, HWHEEL_DUE and HWHEEL_SECONDS set smaller numbers for a trial. HWHEEL_ONLY
 //! is million or peers.
@@ -31,7 +31,7 @@ const NODES: usize = 3;
 
 /// The line with which the section begins.
 const HEADING: &str = "## A million jobs\n";
-const PEERS: &str = "## Beside graphile-worker, pg-boss and River\n";
+const PEERS: &str = "## Compared with graphile-worker, pg-boss and River\n";
 
 /// The figures of one run.
 struct Figures {
@@ -105,7 +105,7 @@ struct Peer {
     name: String,
     late: [f64; 2],
     queries: f64,
-    /// Jobs a second: alone, and beside an open transaction.
+    /// Jobs a second: alone, and during an open transaction.
     speeds: [f64; 2],
 }
 
@@ -180,7 +180,7 @@ fn peers(server: &Server, size: &Size, tools: &Path) -> String {
         least, in batches of 500. River {} looks every 100 ms for jobs, and every 5 s, which cannot\n\
         be changed, for those that have become due. The load average was {load} before and {} at\n\
         the end.\n\n\
-        | | late p50 | p99 | queries per job | jobs per second, all due at once | beside an open transaction |\n\
+        | | late p50 | p99 | queries per job | jobs per second, all due at once | during an open transaction |\n\
         | --- | --- | --- | --- | --- | --- |\n",
         version("node_modules/graphile-worker/package.json"),
         version("node_modules/pg-boss/package.json"),

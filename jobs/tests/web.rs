@@ -477,7 +477,7 @@ fn cancels_and_revives_the_job_that_the_user_saw() {
     assert_eq!(status(&page.send("/revive", &page.form(last), &[])), 409);
     let _node = db.node("one");
     db.wait("SELECT count(*) = 1 FROM run WHERE key = 'twice'");
-    // A dead job beside a live one of its key.
+    // A dead job and a live one of the same key.
     let first = id_of(&db, "twice");
     db.execute("SELECT hwheel.schedule('twice', now() + interval '1 h', sql => 'note')");
     let answer = page.send("/revive", &page.form(first), &[]);
