@@ -277,6 +277,16 @@ impl StateWord {
         }
     }
 
+    /// When a plain timer that rests would have been due, if that lies ahead.
+    #[inline]
+    pub fn was_due(self, hand: u64) -> Option<u64> {
+        if self.0 & ((1 << GEN_SHIFT) - 1) != LIVE {
+            return None;
+        }
+        let due = complete(self.0 >> LOW_BITS, hand);
+        (due > hand && due - hand < STEP).then_some(due)
+    }
+
     /// What a visit at `tick` finds.
     #[inline]
     pub fn found(self, tick: u64) -> Found {

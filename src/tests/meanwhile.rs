@@ -248,6 +248,24 @@ fn an_arm_that_relies_on_a_tick_of_a_timer_that_rested() {
     }
 }
 
+/// A timer that is cancelled before the driver takes its note gets an entry all the same. So a
+/// request that is answered within a tick leaves no note, but the first one.
+#[test]
+fn a_timer_that_is_cancelled_at_once_needs_one_note() {
+    let w = wheel();
+    let own = &Own(1);
+    let h = w.setup(own, Spec::default(), None).unwrap();
+    for tick in 1..900 {
+        assert_eq!(w.arm_at(own, h, at(tick + 1000)), 0);
+        assert_eq!(w.cancel_plain(own, h), 1);
+        assert_eq!(fired(&w, tick, 9), []);
+    }
+    assert_eq!((notes(&w), w.entries()), (1, 1));
+    // It wakes nobody.
+    asleep(&w);
+    assert_eq!((w.next_expiry(), w.entries()), (None, 0));
+}
+
 /// However often a timer is armed while nobody drives, it has one note; and one entry after
 /// that.
 #[test]

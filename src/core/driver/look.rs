@@ -5,6 +5,9 @@
 //!                no entry, or a later one? place or move it
 //!   look.point   link := its tick   (RMW), unless a note is there that is not taken yet
 //! ```
+//! A plain timer that rests gets an entry, too, if its last deadline lies ahead: most timers are
+//! armed, cancelled, and armed again for a time as far ahead. Such an arm can rely on the tick.
+//!
 //! After look.point the link names no tick for which there is no entry, except ticks that the
 //! hand has passed: those do not count. Another thread may have written the link meanwhile: a
 //! note, or another high part. Then look.point reads it again.
@@ -24,10 +27,15 @@ impl Wheel {
     pub(super) fn look(&self, d: &mut Driver, index: u32, place: Place) {
         let hot = self.slab.hot(index);
         // look.read. Acquire: pairs with arm.exchange.
-        let due = StateWord(hot.state.load(Ordering::Acquire)).due(d.hand);
+        let state = StateWord(hot.state.load(Ordering::Acquire));
+        let due = state.due(d.hand);
         let reason = if due == NEVER {
             let tick = d.buckets.tick(&self.slab, index, d.hand);
-            tick.map_or(Reason::Nothing, Reason::Tick)
+            match (tick, state.was_due(d.hand)) {
+                (Some(tick), _) => Reason::Tick(tick),
+                (None, Some(due)) => self.place_by(d, index, due),
+                (None, None) => Reason::Nothing,
+            }
         } else {
             self.place_by(d, index, due)
         };
