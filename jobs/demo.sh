@@ -111,7 +111,7 @@ sql "SELECT format('* \"%s\" was sent once, %s ms late', max(text),
 
 echo '* A queue, whose jobs a Python program takes'
 "$program" --db "$where user=operator" queue letters --max-running 2
-if python3 -c 'import psycopg; assert psycopg.__version__ >= "3.2"' 2>/dev/null; then
+if python3 -c 'import psycopg as p; assert tuple(map(int, p.__version__.split(".")[:3])) >= (3, 2, 4)' 2>/dev/null; then
 	DATABASE_URL="$where user=shop" python3 "$here/clients/take.py" letters & taker=$!
 	app "SELECT hwheel.schedule('letter-' || i, now() + interval '1 s', queue => 'letters')
 		FROM generate_series(1, 3) i"
@@ -119,7 +119,7 @@ if python3 -c 'import psycopg; assert psycopg.__version__ >= "3.2"' 2>/dev/null;
 	wait_for "count(*) = 3 FROM hwheel.all_jobs WHERE queue = 'letters' AND state = 'done'"
 	echo '  Three letters are sent.'
 else
-	echo '  SKIPPED: Python has no psycopg 3.2; on Debian 13: apt-get install python3-psycopg'
+	echo '  SKIPPED: Python has no psycopg 3.2.4; on Debian 13: apt-get install python3-psycopg'
 fi
 
 echo '* A job that dies, found and revived on the page'

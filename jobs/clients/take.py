@@ -1,4 +1,4 @@
-"""Runs jobs that an application takes from hwheel. Copy this file; it needs psycopg 3.2.
+"""Runs jobs that an application takes from hwheel. Copy this file; it needs psycopg 3.2.4.
 
 As a program: DATABASE_URL=... python take.py QUEUE
 """
@@ -19,16 +19,14 @@ def work(url, queue, handle, at_most=10):
     """
     take = psycopg.connect(url, autocommit=True, row_factory=namedtuple_row)
     effect = psycopg.connect(url, autocommit=True)
-    woken = []
-    take.add_notify_handler(woken.append)
     take.execute("SELECT hwheel.listen(%s)", [queue])
     while True:
-        woken.clear()
         jobs = take.execute("SELECT * FROM hwheel.take(%s, %s)", [queue, at_most]).fetchall()
         for job in jobs:
             run(effect, job, handle)
-        if not jobs and not woken:
-            # Now and then it looks by itself: there may have been no node.
+        if not jobs:
+            # Also for a notification that has come since. Now and then it looks by itself:
+            # there may have been no node.
             list(take.notifies(timeout=5, stop_after=1))
 
 
