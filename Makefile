@@ -197,7 +197,7 @@ test-rust:
 # comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
 # takes pairs, triples and stopped threads to one; `make loom-long` goes further.
 LOOM_BOUND ?= 2
-LOOM_SECONDS ?= 4
+LOOM_SECONDS ?= 3
 LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom
 LOOM_TEST := $(CARGO) test -q --profile checked --lib --
 # Arguments of `cargo test`: the races.
