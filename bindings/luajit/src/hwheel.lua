@@ -378,6 +378,7 @@ end
 -- which connection has sent something, before it reads the data. Any number is allowed.
 function Wheel:prefetch(timer)
 	C.hwheel_timer_prefetch(c(self), integer(timer))
+	if not self.wheel then return closed() end
 	return true
 end
 
