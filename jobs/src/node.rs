@@ -311,14 +311,15 @@ impl Node {
         let mut next_tend = next_claim;
         while !self.held.is_closing() {
             let now = Instant::now();
-            if now >= next_tend {
-                self.tend();
-                next_tend = now + TEND;
-            }
             if now >= next_claim {
                 let (is_full, turn) = self.claim(id)?;
                 self.link.works();
                 next_claim = now + if is_full { self.turn / 20 } else { turn };
+            }
+            // Behind the claim, which renews the lease of a node that has lost its connection.
+            if now >= next_tend {
+                self.tend();
+                next_tend = now + TEND;
             }
             if let Some(near) = self.listen(next_claim)? {
                 next_claim = next_claim.min(near.max(now + PAUSE));
