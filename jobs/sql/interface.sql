@@ -600,11 +600,12 @@ BEGIN
 	IF num_nonnulls(q.max_running, q.rate) > 0 THEN
 		SELECT * INTO q FROM hwheel.queue WHERE name = take.queue FOR UPDATE;
 	END IF;
-	time := clock_timestamp();
 	IF q.max_running IS NOT NULL THEN
 		room := least(room, q.max_running - (SELECT count(*) FROM hwheel.job j
 			WHERE j.state = 'running' AND j.kind = 'app' AND j.queue = take.queue));
 	END IF;
+	-- After the count: a job begins after those that made room for it have ended.
+	time := clock_timestamp();
 	IF q.rate IS NOT NULL THEN
 		-- A twentieth of a second's starts at most are saved.
 		q.tokens := least(greatest(1, q.rate / 20),

@@ -288,17 +288,23 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
         ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 9),
     ] {
         db.execute(schedule);
-        let woken = {
-            let mut notifications = client.notifications();
-            let mut iterator = notifications.timeout_iter(Duration::from_secs(10));
-            iterator.next().unwrap().expect("no notification")
+        let late = loop {
+            let woken = {
+                let mut notifications = client.notifications();
+                let mut iterator = notifications.timeout_iter(Duration::from_secs(10));
+                iterator.next().unwrap().expect("no notification")
+            };
+            assert_eq!(woken.channel(), "hwheel:q");
+            let late: f64 = db.value(
+                "SELECT extract(epoch FROM clock_timestamp() - min(due))::float8 FROM hwheel.job WHERE queue = 'q'",
+            );
+            // Otherwise it was for the jobs before, which have been taken since.
+            if late >= 0.0 {
+                break late;
+            }
         };
-        assert_eq!(woken.channel(), "hwheel:q");
-        let late: f64 = db.value(
-            "SELECT extract(epoch FROM clock_timestamp() - min(due))::float8 FROM hwheel.job WHERE queue = 'q'",
-        );
         // This machine may be busy. The benchmark measures how late it is.
-        assert!((0.0..5.0).contains(&late), "{schedule}: {late}");
+        assert!(late < 5.0, "{schedule}: {late}");
         let jobs = take(&mut client, "q", 1000);
         assert!(matches!(jobs.len(), 1 | 100), "{}", jobs.len());
         let (ids, leases): (Vec<i64>, Vec<i64>) = jobs.iter().map(|job| (job.0, job.1)).unzip();
