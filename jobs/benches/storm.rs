@@ -100,7 +100,7 @@ fn publish(readme: Option<&str>, heading: &str, section: &str) {
     eprintln!("written to {file}");
 }
 
-/// What a peer has measured, in milliseconds.
+/// The figures of a peer, in milliseconds.
 struct Peer {
     name: String,
     late: [f64; 2],
@@ -243,7 +243,7 @@ fn sql_jobs(db: &Database, jobs: i64, seconds: i64) -> [f64; 4] {
     [late[0], late[1], took, count as f64]
 }
 
-/// The same of a program of a peer.
+/// Runs the program of a peer, and reads its figures.
 fn peer(db: &Database, tools: &Path, command: &[&str], jobs: i64, seconds: i64) -> [f64; 4] {
     let _node = command.contains(&"take").then(|| db.node("bench"));
     let name = db.text("SELECT current_database()::text");

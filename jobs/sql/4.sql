@@ -1,7 +1,7 @@
 -- The tables of version 4: queues, jobs that applications take, and a history of the jobs
 -- that are done.
 
--- What is known of a queue beyond its name. A queue without a row has no limit.
+-- The limits of a queue, and the node that holds them. A queue without a row has no limit.
 CREATE TABLE hwheel.queue (
 	name        text COLLATE "C" PRIMARY KEY,
 	max_running int,    -- runs at once, over all nodes; NULL: no limit
@@ -33,12 +33,12 @@ ALTER TABLE hwheel.job
 	DROP CONSTRAINT job_kind_check,
 	ADD CONSTRAINT job_kind_check CHECK (kind IN ('sql', 'command', 'http', 'app')) NOT VALID;
 
--- What nodes claim, queue by queue: also jobs of applications whose next run is still to be
--- computed.
+-- Nodes claim by this index, queue by queue. It has jobs of applications, too, until a node
+-- has computed their next run.
 DROP INDEX hwheel.job_due;
 CREATE INDEX job_due ON hwheel.job (queue, due)
 	WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity');
--- What applications take, and what they have taken.
+-- By these indexes applications take jobs, and nodes find leases that have run out.
 CREATE INDEX job_app ON hwheel.job (queue, priority, due) WHERE state = 'waiting' AND kind = 'app';
 CREATE INDEX job_lease ON hwheel.job (lease_until) WHERE state = 'running' AND kind = 'app';
 
@@ -90,7 +90,7 @@ CREATE VIEW hwheel.all_jobs AS
 CREATE FUNCTION hwheel._tend() RETURNS void LANGUAGE sql AS '';
 REVOKE EXECUTE ON FUNCTION hwheel._tend() FROM PUBLIC;
 
--- Who may use the table of jobs may use these as well.
+-- A grant on the table of jobs becomes a grant on these as well.
 DO $$
 DECLARE
 	g record;

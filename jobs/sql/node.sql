@@ -127,20 +127,17 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Claims jobs that are due before the horizon: queue by queue, so that what a node must
--- not claim costs nothing. The queue whose first job is due first comes first.
+-- not claim costs nothing. The queue whose first job is due first comes first. The caller
+-- has called _share_queues().
 CREATE OR REPLACE FUNCTION hwheel._claim_near(node_id bigint, at_most int, kinds text[],
 	zones text[], horizon timestamptz) RETURNS SETOF hwheel.job
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
-	without text[]; -- queues that are paused, or whose limits another node has
 	room    bigint := at_most;
 	count   bigint;
 	name    text;
 BEGIN
-	PERFORM hwheel._share_queues();
-	without := ARRAY(SELECT q.name FROM hwheel.queue q WHERE q.paused_at IS NOT NULL
-		OR num_nonnulls(q.max_running, q.rate) > 0 AND q.holder IS DISTINCT FROM node_id);
 	FOR name IN
 		WITH RECURSIVE first AS (
 			(SELECT queue, due FROM hwheel.job
@@ -152,7 +149,8 @@ BEGIN
 					AND j.queue > first.queue
 				ORDER BY j.queue, j.due LIMIT 1) n
 		)
-		SELECT queue FROM first WHERE due < horizon AND queue <> ALL (without) ORDER BY due
+		SELECT queue FROM first WHERE due < horizon AND hwheel._may_claim(queue, node_id)
+		ORDER BY due
 	LOOP
 		EXIT WHEN room <= 0;
 		RETURN QUERY
@@ -699,6 +697,7 @@ DECLARE
 	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
 	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
 BEGIN
+	PERFORM hwheel._share_queues();
 	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
 		LATERAL hwheel._as_claim2(j) a;
 END $$;

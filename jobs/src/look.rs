@@ -213,29 +213,42 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     print(&format!("{count} jobs are deleted\n"))
 }
 
-/// The queues that have jobs or limits.
-const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate,
-        q.paused_at, n.name AS holder, coalesce(j.waiting, 0) AS waiting,
-        coalesce(j.late, 0) AS late, coalesce(j.running, 0) AS running, coalesce(j.dead, 0) AS dead
+/// The queues that have jobs or limits. Each job that is to run is one of waiting, late and
+/// paused.
+pub const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate,
+        q.paused_at, n.name AS holder, j.latest_s, coalesce(waiting, 0) AS waiting,
+        coalesce(soon, 0) AS soon, coalesce(late, 0) AS late,
+        coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
+        coalesce(dead, 0) AS dead
     FROM hwheel.queue q FULL JOIN (
-        SELECT queue, count(*) FILTER (WHERE state IN ('waiting', 'claimed')) AS waiting,
-            count(*) FILTER (WHERE state IN ('waiting', 'claimed') AND isfinite(due)
-                AND due < clock_timestamp()) AS late,
+        SELECT j.queue, count(*) FILTER (WHERE is_next AND NOT is_late) AS waiting,
+            count(*) FILTER (WHERE is_next AND due >= now()
+                AND due < now() + window_length) AS soon,
+            count(*) FILTER (WHERE is_late) AS late,
+            extract(epoch FROM now() - min(due) FILTER (WHERE is_late))::float8 AS latest_s,
             count(*) FILTER (WHERE state = 'running') AS running,
+            count(*) FILTER (WHERE state = 'waiting' AND paused_due IS NOT NULL) AS paused,
             count(*) FILTER (WHERE state = 'dead') AS dead
-        FROM hwheel.job GROUP BY queue
+        FROM hwheel.job j, hwheel.settings s,
+            LATERAL (SELECT state IN ('waiting', 'claimed') AND paused_due IS NULL AS is_next) n,
+            LATERAL (SELECT is_next AND due < now() AND isfinite(due) AS is_late) l
+        GROUP BY 1
     ) j ON j.queue = q.name LEFT JOIN hwheel.node n ON n.id = q.holder AND n.left_at IS NULL
     ORDER BY 1";
 
 pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
     let mut client = connect(config)?;
+    let sql = format!(
+        "SELECT queue, max_running, rate, paused_at, holder, waiting + late + paused AS waiting,
+            late, running, dead FROM ({QUEUES}) q"
+    );
     if options.json {
-        let sql = format!("SELECT to_json(v)::text FROM ({QUEUES}) v");
+        let sql = format!("SELECT to_json(v)::text FROM ({sql}) v");
         return print(&lines(
             &client.query_once(&sql, &[]).map_err(|e| explain(&e))?,
         ));
     }
-    let rows = client.query_once(QUEUES, &[]).map_err(|e| explain(&e))?;
+    let rows = client.query_once(&sql, &[]).map_err(|e| explain(&e))?;
     let mut table = vec![[
         "QUEUE", "LIMIT", "RATE", "PAUSED", "HOLDER", "WAITING", "LATE", "RUNNING", "DEAD",
     ]
@@ -270,7 +283,7 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
     let name = (&options.name as &(dyn ToSql + Sync), Type::TEXT);
     let max = options.max_running.map(i64::from);
     if options.unlimited || max.is_some() || options.rate.is_some() {
-        // What is not given stays, unless there is to be no limit.
+        // A limit that is not given stays, unless there is to be none.
         let sql = "SELECT hwheel.set_queue($1,
                 coalesce($2::int8, CASE WHEN NOT $4 THEN q.max_running END)::int,
                 coalesce($3, CASE WHEN NOT $4 THEN q.rate END))

@@ -9,9 +9,8 @@ use crate::install::SCHEMA;
 use crate::job::{word, Job, Kind};
 use crate::outcome::plan;
 use crate::recur::Step;
-use crate::serve::{self, plain, Request};
+use crate::serve::{self, of_type, plain, Request};
 use crate::{outside, sql_jobs};
-use hyper::header::{HeaderValue, CONTENT_TYPE};
 use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
@@ -166,10 +165,8 @@ fn serve_metrics(held: Arc<Held>, listener: TcpListener) {
     let answer = move |request: &Request| match request.uri().path() {
         "/" | "/metrics" => {
             let (count, offset) = (held.len(), held.offset().as_secs_f64());
-            let mut response = plain(StatusCode::OK, held.metrics.prometheus(count, offset));
-            let kind = HeaderValue::from_static("text/plain; version=0.0.4");
-            response.headers_mut().insert(CONTENT_TYPE, kind);
-            response
+            let text = held.metrics.prometheus(count, offset);
+            of_type("text/plain; version=0.0.4", StatusCode::OK, text)
         }
         "/healthz" => match held.health() {
             Ok(line) => plain(StatusCode::OK, line + "\n"),

@@ -72,7 +72,7 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
         settle(held, &mut link, &lost);
         let due: Vec<Job> = due.into_iter().map(|(job, _)| job).collect();
         running.extend(begin(held, &mut link, &due));
-        // What has not begun does not count as running.
+        // A job that has not begun does not count as running.
         let idle = taken
             .iter()
             .filter(|(id, fence, _)| !running.contains(&(*id, *fence)))

@@ -81,7 +81,7 @@ pub fn refusal(status: StatusCode, why: &str) -> String {
     document(status.canonical_reason().unwrap_or("no page"), body)
 }
 
-/// What a change has done.
+/// A line that says what the last change has done.
 fn news(did: Option<&str>) -> Markup {
     html! {
         @match did {
@@ -157,7 +157,7 @@ fn queues(queues: &[Row], window: f64) -> Markup {
             @for row in queues {
                 @let queue = row.get::<_, &str>("queue");
                 tr {
-                    td { (shown(queue)) @if row.get("is_paused") { " " span.bad { "paused" } } }
+                    td { (shown(queue)) @if row.get::<_, Option<Timestamp>>("paused_at").is_some() { " " span.bad { "paused" } } }
                     td {
                         @if let Some(most) = row.get::<_, Option<i32>>("max_running") { (most) " at once" br; }
                         @if let Some(rate) = row.get::<_, Option<f64>>("rate") { (rate) " per second" }

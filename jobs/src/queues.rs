@@ -141,6 +141,12 @@ impl Limit {
         }
         self.refilled = now;
     }
+
+    /// How many runs may begin now.
+    fn free(&self) -> usize {
+        self.max_running
+            .map_or(usize::MAX, |max| max.saturating_sub(self.running))
+    }
 }
 
 impl Limits {
@@ -163,7 +169,7 @@ impl Limits {
             limit.rate = rate;
             kept.insert(queue);
         }
-        // What still runs counts if the queue comes back.
+        // The runs that have not ended count if the queue comes back.
         self.0
             .retain(|queue, limit| kept.contains(queue) || limit.running > 0);
     }
@@ -174,7 +180,7 @@ impl Limits {
             return usize::MAX;
         };
         limit.refill(now);
-        if limit.max_running.is_some_and(|max| limit.running >= max) {
+        if limit.free() == 0 {
             return 0;
         }
         limit.rate.map_or(usize::MAX, |_| limit.tokens as usize)
@@ -182,12 +188,7 @@ impl Limits {
 
     /// How many runs may begin now.
     fn free(&self, queue: &str) -> usize {
-        let limit = self.0.get(queue);
-        limit.map_or(usize::MAX, |limit| {
-            limit
-                .max_running
-                .map_or(usize::MAX, |max| max.saturating_sub(limit.running))
-        })
+        self.0.get(queue).map_or(usize::MAX, Limit::free)
     }
 
     fn started(&mut self, queue: &str, jobs: usize, runs: usize) {
@@ -222,7 +223,7 @@ impl Limits {
     pub fn next(&self, ready: &Ready, now: Instant) -> Option<Duration> {
         let wait = |queue: &Arc<str>| {
             let limit = self.0.get(queue)?;
-            if limit.max_running.is_some_and(|max| limit.running >= max) {
+            if limit.free() == 0 {
                 return None;
             }
             let since = now.duration_since(limit.refilled).as_secs_f64();

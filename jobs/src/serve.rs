@@ -2,6 +2,7 @@
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, CONTENT_TYPE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::StatusCode;
@@ -87,11 +88,14 @@ async fn respond(
 
 /// A response of plain text.
 pub fn plain(status: StatusCode, text: impl Into<String>) -> Response {
+    of_type("text/plain; charset=utf-8", status, text)
+}
+
+/// A response of a media type.
+pub fn of_type(kind: &'static str, status: StatusCode, text: impl Into<String>) -> Response {
     let mut response = Response::new(text.into());
     *response.status_mut() = status;
-    let kind = hyper::header::HeaderValue::from_static("text/plain; charset=utf-8");
-    response
-        .headers_mut()
-        .insert(hyper::header::CONTENT_TYPE, kind);
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

@@ -18,10 +18,10 @@
 use crate::args::Web;
 use crate::connect::Config;
 use crate::db::{self, Client, Error, Failure};
-use crate::look::JOB;
+use crate::look::{JOB, QUEUES};
 use crate::node::explain;
 use crate::page::{self, Overview};
-use crate::serve::{self, plain, Request, Response};
+use crate::serve::{self, of_type, plain, Request, Response};
 use base64::prelude::{Engine as _, BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -241,10 +241,8 @@ impl Site {
                 }
                 "/jobs" => self.jobs(query),
                 "/style.css" => {
-                    let mut response = plain(StatusCode::OK, page::STYLE);
-                    let kind = HeaderValue::from_static("text/css; charset=utf-8");
-                    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-                    Ok(response)
+                    let kind = "text/css; charset=utf-8";
+                    Ok(of_type(kind, StatusCode::OK, page::STYLE))
                 }
                 _ => match path.strip_prefix("/job/") {
                     Some(id) => self.job(id_of(id)?, of_query("did").as_deref()),
@@ -305,28 +303,7 @@ impl Site {
 
     fn overview(&self) -> Result<Overview, Error> {
         let mut client = self.look()?;
-        let queues = client.query_once(
-            "SELECT coalesce(q.name, j.queue) AS queue, q.max_running, q.rate,
-                q.paused_at IS NOT NULL AS is_paused, j.latest_s, coalesce(waiting, 0) AS waiting,
-                coalesce(soon, 0) AS soon, coalesce(late, 0) AS late,
-                coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
-                coalesce(dead, 0) AS dead
-            FROM hwheel.queue q FULL JOIN (
-                SELECT j.queue, count(*) FILTER (WHERE is_next AND NOT is_late) AS waiting,
-                    count(*) FILTER (WHERE is_next AND due >= now()
-                        AND due < now() + window_length) AS soon,
-                    count(*) FILTER (WHERE is_late) AS late,
-                    extract(epoch FROM now() - min(due) FILTER (WHERE is_late))::float8 AS latest_s,
-                    count(*) FILTER (WHERE state = 'running') AS running,
-                    count(*) FILTER (WHERE state = 'waiting' AND paused_due IS NOT NULL) AS paused,
-                    count(*) FILTER (WHERE state = 'dead') AS dead
-                FROM hwheel.job j, hwheel.settings s,
-                    LATERAL (SELECT state IN ('waiting', 'claimed') AND paused_due IS NULL AS is_next) n,
-                    LATERAL (SELECT is_next AND due < now() AND isfinite(due) AS is_late) l
-                GROUP BY 1
-            ) j ON j.queue = q.name ORDER BY 1",
-            &[],
-        )?;
+        let queues = client.query_once(QUEUES, &[])?;
         let nodes = client.query_once(
             "SELECT n.name, n.entered_at, n.left_at IS NULL AS lives, n.failed, n.lateness,
                 extract(epoch FROM n.lease_until - now())::float8 AS lease_s,
@@ -509,13 +486,10 @@ fn failed(error: Error) -> Refusal {
 }
 
 fn html(status: StatusCode, text: String) -> Response {
-    let mut response = plain(status, text);
-    let kind = HeaderValue::from_static("text/html; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+    of_type("text/html; charset=utf-8", status, text)
 }
 
-/// What a browser must not do with the page.
+/// Adds the headers that forbid a browser what the page does not need.
 fn guarded(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [

@@ -24,7 +24,7 @@ fn code(error: &postgres::Error) -> String {
     code.unwrap_or_else(|| panic!("not an error of the database: {error:?}"))
 }
 
-/// What an application takes: id, lease, key, attempt.
+/// Takes jobs as an application does: id, lease, key and attempt of each.
 fn take(client: &mut Client, queue: &str, at_most: i32) -> Vec<(i64, i64, String, i32)> {
     let rows = client.query(
         "SELECT id, lease, key, attempt FROM hwheel.take($1, $2)",
@@ -421,7 +421,7 @@ fn many_jobs_are_scheduled_by_one_call() {
     db.wait("SELECT count(*) = 3 FROM hwheel.history WHERE queue = 'q' AND priority = 2");
     db.all_done_once();
     assert!(db.is("SELECT bool_and(payload IS NOT DISTINCT FROM CASE key WHEN 'a' THEN '1'::jsonb WHEN 'c' THEN '3' END) FROM run"));
-    // What is there may stay.
+    // With if_exists => keep, jobs that exist stay as they are.
     db.execute(
         "SELECT hwheel.schedule_many('{x,y}', ARRAY[now() + interval '1 h'], sql => 'note')",
     );

@@ -15,7 +15,7 @@ use support::{database, program_in, skip, Database, Server, PROGRAM};
 
 const TOKEN: &str = "a token of the tests";
 
-/// What a user could put into a key, an error or a name to attack who looks at it.
+/// Texts that an attacker could put into a key, an error or a name that the page shows.
 const HOSTILE: [&str; 8] = [
     "<script>document.title='taken'</script>",
     "\"><img src=x onerror=\"document.title='taken'\">",
@@ -428,7 +428,7 @@ fn forged_requests_change_nothing() {
     // The same form from the page itself.
     let answer = page.send("/cancel", &form, &[]);
     assert_eq!(status(&answer), 303, "{answer}");
-    // What a TLS proxy passes on.
+    // A proxy that ends TLS passes the browser's origin on.
     let form = page.form(dead);
     let origin = format!("Origin: https://{}", page.address);
     assert_eq!(status(&page.send("/revive", &form, &[&origin])), 303);
