@@ -236,7 +236,7 @@ def draw(runs, directory):
         print("  SKIP    plots: no matplotlib; Debian: python3-matplotlib")
         return
     matplotlib.use("svg")
-    # The same figures make the same file.
+    # A second run with these figures writes the same bytes.
     matplotlib.rcParams.update({
         "svg.hashsalt": "hwheel", "svg.fonttype": "none", "font.size": 10, "axes.grid": True,
         "grid.alpha": 0.3, "axes.axisbelow": True, "font.family": "sans-serif",

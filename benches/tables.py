@@ -109,8 +109,9 @@ TABLES = {
             "100,000, real": ("request-socket 100000", "timers")},
         leave=tuple(f"{p} request {MILLION}" for p in ("timerfd",))),
     "touched": Table(
-        "What a read and a write leave of half a first-level cache",
-        "Nanoseconds to follow a chain of 256 lines, after each of these.", {"the chain": "machine"},
+        "How much of a first-level cache a read and a write replace",
+        "Nanoseconds to follow a chain of 256 cache lines, which fill half of the cache, after "
+        "each of these.", {"the chain": "machine"},
         {"nothing": ("touched", "nothing"), "a walk over 16 kB": ("touched", "walk@16"),
          "32 kB": ("touched", "walk@32"), "128 kB": ("touched", "walk@128"),
          "a read and a write": ("touched", "request")}),

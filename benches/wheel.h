@@ -28,7 +28,7 @@ static int cancel(struct timer *t);
 /* Pass @ticks ticks and fire what is due. */
 static int sweep(uint64_t ticks);
 /*
- * HAS_CONSTANT: the constant timeouts have a way of their own.
+ * HAS_CONSTANT: separate functions arm the constant timeouts.
  *	static int refresh(struct timer *t)		arm with TIMEOUT
  *	static int deadline(struct timer *t)		arm with DEADLINE
  * HAS_BATCH: several timers in one call; @ticks may be overwritten.
@@ -44,6 +44,7 @@ static int sweep(uint64_t ticks);
  *	static void woken(uint64_t now_ns)		the loop has read the clock
  *	static int patience(void)			for how many ms it may sleep, or -1
  *	static void ready(struct timer *t)		a descriptor is readable
+ * NO_CLOCK: the loop of the server need not wake for it; instead of the first three of these.
  *
  * A connection has an array of two timers: its idle timeout with an even cookie, and the
  * deadline of its request with an odd one, of which only one is pending at a time.
@@ -174,6 +175,23 @@ static inline struct timer *make(uint64_t n)
 {
 	return make_in((struct timer *)pages(n * sizeof(struct timer)), n);
 }
+
+#ifdef NO_CLOCK
+static inline int begin_server(void)
+{
+	return -1;
+}
+
+static inline void woken(uint64_t now_ns)
+{
+	(void)now_ns;
+}
+
+static inline int patience(void)
+{
+	return -1;
+}
+#endif
 
 #ifndef HAS_CONSTANT
 static inline int refresh(struct timer *t)

@@ -36,6 +36,11 @@ alone() {
 	mkdir -p "$SCRATCH/dist" "$SCRATCH/clean"
 }
 
+# Says that a package has passed: its name, its file, and what else was made.
+packaged() {
+	echo "$1, $(du -k "$2" | cut -f 1) kB${3:-}: installed, first timer fired, hostile calls passed"
+}
+
 # A processor and a C library have packages of their own. Prebuilt is for this one.
 machine() {
 	case $(uname -m)-$(ldd --version 2>&1 | head -n 1) in

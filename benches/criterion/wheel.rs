@@ -292,7 +292,7 @@ fn all<I: Interface>(criterion: &mut Criterion) {
     }
 }
 
-/// What a call takes in a wheel with n timers.
+/// Measures a call in a wheel with n timers.
 fn calls<I: Interface>(group: &mut Group<'_>, n: usize, id: &impl Fn(&str) -> BenchmarkId) {
     let mut rng = Rng(0x9e37_79b9_7f4a_7c15);
     group.bench_function(id("rearm"), |b| {
@@ -340,7 +340,7 @@ fn calls<I: Interface>(group: &mut Group<'_>, n: usize, id: &impl Fn(&str) -> Be
     });
 }
 
-/// What each of n timers takes if something is done with all of them.
+/// Measures the time for each of n timers of a call, or of calls, on all of them.
 fn turns_of_all<I: Interface>(group: &mut Group<'_>, n: usize, id: &impl Fn(&str) -> BenchmarkId) {
     let mut rng = Rng(0x9e37_79b9_7f4a_7c15);
     group.bench_function(id("arm"), |b| {

@@ -1,5 +1,6 @@
 /* No timers at all: what the loops of the workloads take themselves. */
 #define HAS_SERVER
+#define NO_CLOCK
 
 struct timer {
 	char byte;
@@ -34,21 +35,6 @@ static inline int cancel(struct timer *t)
 static inline int sweep(uint64_t n)
 {
 	return arm(NULL, n);
-}
-
-static inline int begin_server(void)
-{
-	return -1;
-}
-
-static inline void woken(uint64_t now_ns)
-{
-	(void)now_ns;
-}
-
-static inline int patience(void)
-{
-	return -1;
 }
 
 static inline void ready(struct timer *t)

@@ -4,6 +4,7 @@
  */
 #define SLOW
 #define HAS_SERVER
+#define NO_CLOCK
 #define HAS_CONSTANT
 #include <sys/resource.h>
 #include <sys/timerfd.h>
@@ -75,21 +76,6 @@ static inline int sweep(uint64_t n)
 {
 	(void)n;
 	return 0;
-}
-
-static inline int begin_server(void)
-{
-	return -1;
-}
-
-static inline void woken(uint64_t now_ns)
-{
-	(void)now_ns;
-}
-
-static inline int patience(void)
-{
-	return -1;
 }
 
 static inline void ready(struct timer *t)

@@ -76,8 +76,8 @@ do_test() {
 	echo "$n builds by$compilers: programs that passed, and mistakes that were refused"
 }
 
-# What is installed, moved elsewhere, and a project of CMake that finds it there: shared and
-# static.
+# Moves an installation to another place, and builds a project of CMake that finds it there,
+# with the shared and with the static library.
 do_package() {
 	alone
 	need 'no C++ compiler: apt-get install g++' "$CXX" --version

@@ -1,6 +1,6 @@
 /*
- * What must not compile: binding.sh builds this with -DREFUSED=0, which is in
- * order, and then with each number that is not.
+ * Code that a compiler must refuse. binding.sh builds this with -DREFUSED=0, which
+ * compiles, and then with each number that must not.
  */
 #include <functional>
 #include <hwheel.hpp>

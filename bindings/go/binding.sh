@@ -130,8 +130,7 @@ END
 	go mod vendor
 	[ "$(go run -mod=vendor .)" = "hello 42 from $HWHEEL_VERSION" ]
 	go test -count=1 "$path" "$path/timers" >"$SCRATCH/tests" || { cat "$SCRATCH/tests"; exit 1; }
-	echo "$path@$version, $(du -k "$proxy/$version.zip" | cut -f 1) kB: installed, first timer" \
-		"fired, hostile calls passed"
+	packaged "$path@$version" "$proxy/$version.zip"
 }
 
 # The tests of Go's packages time (sleep_test.go, tick_test.go) and context on package

@@ -155,9 +155,7 @@ END
 		"$SCRATCH"/tree/test/WheelTest.java "$SCRATCH"/tree/test/TimersTest.java
 	java -cp "$path:." HostileTest >/dev/null
 	java -cp "$path:." TimersTest >/dev/null
-	jar=hwheel-$version.jar
-	echo "$jar, $(du -k "$SCRATCH/dist/$jar" | cut -f 1) kB: installed, first timer fired," \
-		"hostile calls passed"
+	packaged "hwheel-$version.jar" "$path"
 }
 
 # Netty's HashedWheelTimerTest on WheelTimer, from NETTY, a checkout of netty; and the

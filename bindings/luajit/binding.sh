@@ -56,9 +56,8 @@ while wheel:poll(events) == 0 do wheel:wait() end
 print("hello " .. tonumber(events[0].cookie) .. " from " .. hwheel.version())')
 	[ "$said" = "hello 42 from $HWHEEL_VERSION" ]
 	"$luajit" "$hostile"
-	rock=$(basename "$SCRATCH"/dist/*.rock)
-	echo "$rock, $(du -k "$SCRATCH/dist/$rock" | cut -f 1) kB: installed, first timer fired," \
-		"hostile calls passed"
+	rock=$(echo "$SCRATCH"/dist/*.rock)
+	packaged "$(basename "$rock")" "$rock"
 }
 
 do_bench() {

@@ -111,9 +111,8 @@ END
 	mkdir node_modules/hwheel/test
 	cp "$SCRATCH/tree/test/hostile.test.js" node_modules/hwheel/test
 	node --test node_modules/hwheel/test/ >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
-	package=$(basename "$SCRATCH"/dist/*.tgz)
-	echo "$package, $(du -k "$SCRATCH/dist/$package" | cut -f 1) kB: installed, first timer fired," \
-		"hostile calls passed"
+	package=$(echo "$SCRATCH"/dist/*.tgz)
+	packaged "$(basename "$package")" "$package"
 }
 
 # The tests of Node's timers on Timers: test/parallel/test-timers* and

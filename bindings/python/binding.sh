@@ -96,8 +96,7 @@ with hwheel.Wheel() as wheel:
 	}
 	use wheel "$wheel"
 	use sdist "$SCRATCH"/dist/*.tar.gz
-	echo "$(basename "$wheel"), $(du -k "$wheel" | cut -f 1) kB, and a source distribution:" \
-		"installed, first timer fired, hostile calls passed"
+	packaged "$(basename "$wheel")" "$wheel" ', and a source distribution'
 }
 
 # CPython's own tests of asyncio. CPYTHON is an installation with its tests, such as pyenv
