@@ -65,7 +65,7 @@ mod header {
             .expect("src/capi is understood")
             .write(&mut text);
         let text = String::from_utf8(text).expect("source text is UTF-8");
-        // What no option of cbindgen says: the kernel's style.
+        // The kernel's style, where cbindgen has no option for it.
         text.replace("struct hwheel * wheel", "struct hwheel *wheel")
             .replace("HWHEEL_MUST_CHECK int", "HWHEEL_MUST_CHECK\nint")
             .replace(

@@ -1,4 +1,4 @@
-# What others go by who use the library: licences, a list of its parts, releases.
+# For those who decide whether to use the library: licences, a list of its parts, releases.
 #
 #: Release.
 #:   make release       VERSION=0.1.0, in a clean clone: all of a release, in build/release

@@ -259,7 +259,7 @@ define keep
 	$(Q)verify/fuzz/corpus.sh pack $(BUILD)/fuzz/cover $(2)
 endef
 
-# What the tests execute of the core, line by line and branch by branch.
+# The lines and branches of the core that the tests execute.
 .PHONY: coverage coverage-run
 VERIFY_LONG += coverage
 
@@ -283,7 +283,7 @@ coverage:
 # Left out: a test that measures the memory of its process, which the counters use as
 # well. A test that fails, as one may that sleeps on a busy machine, or that counters make
 # too slow, is shown and counts all the same: `make test` is where all must pass.
-# What complains where all memory is refused are the counters.
+# Left out: where all memory is refused, the counters of the coverage complain.
 COVERED_TESTS := $(filter-out small,$(C_TESTS))
 coverage-run: $(COVERED_TESTS:%=$(BUILD)/c-tests/shared/%) $(BUILD)/verify/refused \
 		$(BUILD)/verify/stress

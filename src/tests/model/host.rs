@@ -401,7 +401,8 @@ fn stop_against_tick_thread() {
     );
 }
 
-/// The same of a wheel with a worker, and a thread that waits for the callback.
+/// A stop of a wheel with a worker, against its tick thread and a thread that waits for the
+/// callback.
 #[test]
 fn stop_against_tick_thread_and_worker() {
     duel_of(

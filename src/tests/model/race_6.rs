@@ -57,7 +57,7 @@ fn race_6_due_again_against_finish() {
     );
 }
 
-/// The same, where the worker's inbox has a note already, and its bit is set.
+/// A callback ends in a worker whose inbox has a note already, and whose bit is set.
 #[test]
 fn race_6_due_again_against_finish_with_a_bit_that_is_set() {
     duel(

@@ -83,7 +83,7 @@ fn beside_a_stopped_thread<A: Send + 'static>(
     ));
 }
 
-/// The same; `end` learns whether the stopped call has returned.
+/// `beside_a_stopped_thread`, whose `end` also gets whether the stopped call has returned.
 fn stopped_beside<A: Send + 'static>(
     preemptions: usize,
     make: impl Fn() -> Scene + Copy + Send + Sync + 'static,

@@ -135,7 +135,8 @@ fn a_free_node_is_found_at_the_limit() {
     run(RandomScheduler::new(iterations()), &Arc::new(limited));
 }
 
-// What a tick costs, counted in accesses to shared words: the same however many threads use the wheel.
+// The cost of a tick, counted in accesses to shared words, does not depend on the number of
+// threads that use the wheel.
 
 /// The accesses of a sweep over one tick in which one timer is due. `threads` threads use
 /// the wheel, and each has a timer that is due much later.
