@@ -277,14 +277,15 @@ impl StateWord {
         }
     }
 
-    /// When a plain timer that rests would have been due, if that lies ahead.
+    /// When a plain timer that rests would have been due, if that lies ahead; otherwise never.
     #[inline]
-    pub fn was_due(self, hand: u64) -> Option<u64> {
-        if self.0 & ((1 << GEN_SHIFT) - 1) != LIVE {
-            return None;
-        }
+    pub fn was_due(self, hand: u64) -> u64 {
         let due = complete(self.0 >> LOW_BITS, hand);
-        (due > hand && due - hand < STEP).then_some(due)
+        let is_plain = self.0 & ((1 << GEN_SHIFT) - 1) == LIVE;
+        match is_plain && due > hand && due - hand < STEP {
+            true => due,
+            false => NEVER,
+        }
     }
 
     /// What a visit at `tick` finds.

@@ -28,16 +28,16 @@ impl Wheel {
         let hot = self.slab.hot(index);
         // look.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
-        let due = state.due(d.hand);
-        let reason = if due == NEVER {
-            let tick = d.buckets.tick(&self.slab, index, d.hand);
-            match (tick, state.was_due(d.hand)) {
-                (Some(tick), _) => Reason::Tick(tick),
-                (None, Some(due)) => self.place_by(d, index, due),
-                (None, None) => Reason::Nothing,
+        let (mut due, mut placed) = (state.due(d.hand), None);
+        if due == NEVER {
+            placed = d.buckets.tick(&self.slab, index, d.hand);
+            if placed.is_none() {
+                due = state.was_due(d.hand);
             }
-        } else {
-            self.place_by(d, index, due)
+        }
+        let reason = match due {
+            NEVER => placed.map_or(Reason::Nothing, Reason::Tick),
+            due => self.place_by(d, index, due),
         };
         // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
