@@ -11,38 +11,27 @@
 //! gets no entry meanwhile: an entry is for a slot that the hand enters later (`levels.rs`).
 //!
 //! One bucket belongs to no tick. The *overdue* bucket has the timers whose tick the hand had
-//! passed when the driver took their note. Each sweep empties it first.
+//! passed when the driver took their note. Each sweep empties it first. It may get entries
+//! meanwhile.
 
 use super::entry::Entry;
 use super::error::Error;
 use super::levels::Levels;
-use super::slab::{Slab, CHUNK_BITS, CHUNK_BYTES};
+use super::slab::{Chunk, Slab, PLACES};
 use super::state::NEVER;
 use super::tunables::{ENTRIES, WORD};
 use crate::sync::prefetch;
 use crate::sys::maps::{map, unmap, Pages};
+use std::cell::Cell;
 
-#[repr(C, align(256))]
-struct Chunk {
-    /// The chunk behind this one, in a bucket or among the free ones; or 0.
-    next: u32,
-    bucket: u32,
-    entries: [Entry; ENTRIES],
-}
-
-const _: () = assert!(size_of::<Chunk>() == CHUNK_BYTES);
-/// A spot has the number of a chunk, and a place there.
-const PLACE_BITS: u32 = 5;
-const PLACES: u32 = 1 << PLACE_BITS;
-const _: () = assert!(ENTRIES < PLACES as usize);
-
-/// All zero is an empty bucket: no chunk, and no room.
+/// All zero is an empty bucket. A bucket that has no room for one more entry, the empty one
+/// included, ends where a chunk ends.
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// The spot of the first entry, or 0.
+    /// The spot of the first entry.
     first: u32,
-    /// The last chunk, and how many of its places are free.
-    last: u32,
+    /// The spot behind the last entry.
+    end: u32,
     /// No entry of the bucket is for a tick before this one.
     least: u64,
 }
@@ -50,30 +39,26 @@ struct Bucket {
 impl Bucket {
     const EMPTY: Bucket = Bucket {
         first: 0,
-        last: 0,
+        end: 0,
         least: 0,
     };
 
     #[inline(always)]
     fn is_empty(&self) -> bool {
-        self.first == 0
+        self.end == 0
     }
+}
 
-    #[inline(always)]
-    fn room(&self) -> u32 {
-        self.last % PLACES
-    }
+/// The chunk of the place before a spot.
+#[inline(always)]
+fn chunk_before(spot: u32) -> u32 {
+    (spot - 1) / PLACES
+}
 
-    #[inline(always)]
-    fn last_chunk(&self) -> u32 {
-        self.last >> PLACE_BITS
-    }
-
-    /// The spot behind the last entry.
-    #[inline(always)]
-    fn end(&self) -> u32 {
-        (self.last & !(PLACES - 1)) + ENTRIES as u32 - self.room()
-    }
+/// The spot of the first entry of a chunk.
+#[inline(always)]
+fn first_of(chunk: u32) -> u32 {
+    chunk * PLACES + 1
 }
 
 /// The words of bits are as wide as a word of the tunables.
@@ -155,14 +140,6 @@ impl Buckets {
         unsafe { &mut *self.marks.add(bucket as usize / BITS) }
     }
 
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    fn chunk(slab: &Slab, number: u32) -> &mut Chunk {
-        // SAFETY: chunks that were taken are mapped, and the driver's alone. No caller keeps
-        // two references to one.
-        unsafe { &mut *slab.chunk(number).cast::<Chunk>() }
-    }
-
     /// Places the entry of a timer that has none, for a tick after the hand that an entry can
     /// have.
     #[inline]
@@ -180,17 +157,16 @@ impl Buckets {
         self.put(slab, self.overdue(), Entry::near(index, hand), hand);
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, slab: &Slab, bucket: u32, entry: Entry, tick: u64) {
-        if self.at(bucket).room() == 0 {
+        if self.at(bucket).end % PLACES == 0 {
             self.extend(slab, bucket);
         }
         let b = self.at(bucket);
-        let spot = b.end();
-        // One place of room less.
-        b.last -= 1;
+        let spot = b.end;
+        b.end += 1;
         b.least = b.least.min(tick);
-        *Self::entry_at(slab, spot) = entry;
+        slab.entry(spot).set(entry);
         slab.spot(entry.index()).set(spot);
         self.entries += 1;
     }
@@ -198,138 +174,128 @@ impl Buckets {
     #[cold]
     fn extend(&mut self, slab: &Slab, bucket: u32) {
         let number = self.take_chunk(slab);
-        Self::chunk(slab, number).bucket = bucket;
+        slab.chunk(number).bucket.set(bucket);
         let b = self.at(bucket);
-        let last = b.last_chunk();
-        b.last = number << PLACE_BITS | ENTRIES as u32;
-        if b.is_empty() {
-            (b.first, b.least) = (number << PLACE_BITS, NEVER);
+        let end = std::mem::replace(&mut b.end, first_of(number));
+        if end == 0 {
+            (b.first, b.least) = (b.end, NEVER);
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
         } else {
-            Self::chunk(slab, last).next = number;
+            slab.chunk(chunk_before(end)).next.set(number);
         }
     }
 
     fn take_chunk(&mut self, slab: &Slab) -> u32 {
         if self.free != 0 {
             let number = self.free;
-            self.free = Self::chunk(slab, number).next;
+            self.free = slab.chunk(number).next.get();
             return number;
         }
         let number = self.fresh;
-        self.fresh += 1;
-        if self.fresh % (1 << CHUNK_BITS) == slab.chunks {
-            // The first one of the next block.
-            self.fresh = ((self.fresh >> CHUNK_BITS) + 1) << CHUNK_BITS;
-        }
+        self.fresh = slab.chunk_after(number);
         number
     }
 
-    /// Takes the first entry of a bucket.
-    #[inline]
-    pub fn take(&mut self, slab: &Slab, bucket: u32) -> Option<Entry> {
-        let b = self.at(bucket);
+    /// The entries of a bucket up to the end of its first chunk. A caller that takes some, from
+    /// the first one on, clears their spots, and then calls `leave`.
+    #[inline(always)]
+    pub fn front<'s>(&mut self, slab: &'s Slab, bucket: u32) -> &'s [Cell<Entry>] {
+        let b = *self.at(bucket);
         if b.is_empty() {
-            return None;
+            return &[];
         }
-        let entry = *Self::entry_at(slab, b.first);
-        slab.spot(entry.index()).set(0);
-        self.leave_first(slab, bucket);
-        Some(entry)
+        let number = chunk_before(b.first);
+        let end = match number == chunk_before(b.end) {
+            true => b.end,
+            false => (number + 1) * PLACES,
+        };
+        slab.entries(b.first, end - b.first)
+    }
+
+    /// The first entries of a bucket are gone, all of them in its first chunk.
+    #[inline(always)]
+    pub fn leave(&mut self, slab: &Slab, bucket: u32, gone: usize) {
+        self.entries -= gone as u64;
+        let b = self.at(bucket);
+        b.first += gone as u32;
+        let is_last = b.first == b.end;
+        if !is_last && b.first % PLACES != 0 {
+            return;
+        }
+        let number = chunk_before(b.first);
+        let chunk = slab.chunk(number);
+        if is_last {
+            *b = Bucket::EMPTY;
+            *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
+        } else {
+            b.first = first_of(chunk.next.get());
+        }
+        chunk.next.set(std::mem::replace(&mut self.free, number));
     }
 
     /// Removes the entry of a timer that has one.
     pub fn remove(&mut self, slab: &Slab, index: u32) {
         let spot = slab.spot(index).replace(0);
-        let bucket = Self::chunk(slab, spot >> PLACE_BITS).bucket;
-        let first = *Self::entry_at(slab, self.at(bucket).first);
+        let bucket = slab.chunk(spot / PLACES).bucket.get();
+        let first = slab.entry(self.at(bucket).first).get();
         if first.index() != index {
-            *Self::entry_at(slab, spot) = first;
+            slab.entry(spot).set(first);
             slab.spot(first.index()).set(spot);
         }
-        self.leave_first(slab, bucket);
+        self.leave(slab, bucket, 1);
     }
 
-    /// The first entry of a bucket is gone.
-    #[inline]
-    fn leave_first(&mut self, slab: &Slab, bucket: u32) {
-        self.entries -= 1;
-        let b = self.at(bucket);
-        let number = b.first >> PLACE_BITS;
-        b.first += 1;
-        let is_last = b.first == b.end();
-        if !is_last && b.first % PLACES != ENTRIES as u32 {
-            return;
-        }
-        let chunk = Self::chunk(slab, number);
-        if is_last {
-            *b = Bucket::EMPTY;
-            *self.mark(bucket) &= !(1 << (bucket as usize % BITS));
-        } else {
-            b.first = chunk.next << PLACE_BITS;
-            self.fetch_second(slab, bucket);
-        }
-        chunk.next = std::mem::replace(&mut self.free, number);
-    }
-
-    /// Fetches what a sweep needs for the first entries of a bucket. Taking them fetches the
-    /// others.
+    /// Fetches what a sweep needs for the first entries of a bucket.
     #[inline]
     pub fn fetch(&mut self, slab: &Slab, bucket: u32) {
         let b = *self.at(bucket);
         if !b.is_empty() {
-            self.fetch_chunk(slab, bucket, b.first >> PLACE_BITS);
-            self.fetch_second(slab, bucket);
+            self.fetch_chunk(slab, bucket, chunk_before(b.first));
         }
     }
 
     /// Fetches what a sweep needs for the entries of the second chunk of a bucket, and the
     /// third chunk.
-    fn fetch_second(&mut self, slab: &Slab, bucket: u32) {
+    #[inline]
+    pub fn fetch_second(&mut self, slab: &Slab, bucket: u32) {
         let b = *self.at(bucket);
-        let number = b.first >> PLACE_BITS;
-        if number != b.last_chunk() {
-            let second = Self::chunk(slab, number).next;
+        let last = chunk_before(b.end);
+        let number = chunk_before(b.first);
+        if number != last {
+            let second = slab.chunk(number).next.get();
             self.fetch_chunk(slab, bucket, second);
-            if second != b.last_chunk() {
-                let third = slab.chunk(Self::chunk(slab, second).next);
-                (0..CHUNK_BYTES / 64).for_each(|line| prefetch(third.wrapping_add(64 * line)));
+            if second != last {
+                let third: *const Chunk = slab.chunk(slab.chunk(second).next.get());
+                let lines = size_of::<Chunk>().div_ceil(64);
+                (0..lines).for_each(|line| prefetch(third.cast::<u8>().wrapping_add(64 * line)));
             }
         }
     }
 
     #[inline(never)]
     fn fetch_chunk(&mut self, slab: &Slab, bucket: u32, number: u32) {
-        let b = self.at(bucket);
-        let filled = match number == b.last_chunk() {
-            true => b.end() % PLACES,
+        let end = self.at(bucket).end;
+        let filled = match number == chunk_before(end) {
+            true => end - first_of(number),
             false => ENTRIES as u32,
         };
         let is_lowest = self.levels.is_lowest(bucket);
-        for entry in &Self::chunk(slab, number).entries[..filled as usize] {
-            slab.prefetch_spot(entry.index());
+        for entry in slab.entries(first_of(number), filled) {
+            let index = entry.get().index();
+            slab.prefetch_spot(index);
             if is_lowest {
-                slab.prefetch_node(entry.index());
+                slab.prefetch_node(index);
             }
         }
-    }
-
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    fn entry_at(slab: &Slab, spot: u32) -> &mut Entry {
-        let chunk = Self::chunk(slab, spot >> PLACE_BITS);
-        // SAFETY: no spot that is used is behind the entries.
-        unsafe { chunk.entries.get_unchecked_mut((spot % PLACES) as usize) }
     }
 
     /// The tick of a timer's entry, if it has one.
     #[inline]
     pub fn tick(&self, slab: &Slab, index: u32, hand: u64) -> Option<u64> {
-        let spot = slab.spot(index).get();
-        if spot == 0 {
-            return None;
+        match slab.spot(index).get() {
+            0 => None,
+            spot => Some(slab.entry(spot).get().tick(hand)),
         }
-        Some(Self::entry_at(slab, spot).tick(hand))
     }
 
     /// The first bucket that is not empty, and the tick at which the hand enters its slot.
@@ -381,7 +347,7 @@ impl Buckets {
         let b = self.at(bucket);
         let (mut spot, mut earliest) = (b.first, (0, NEVER));
         for _ in 0..most {
-            let entry = Self::entry_at(slab, spot);
+            let entry = slab.entry(spot).get();
             let tick = entry.tick(hand);
             if tick < earliest.1 {
                 earliest = (entry.index(), tick);
@@ -390,12 +356,12 @@ impl Buckets {
                 return Some(earliest);
             }
             spot += 1;
-            if spot == b.end() {
+            if spot == b.end {
                 b.least = earliest.1;
                 return Some(earliest);
             }
-            if spot % PLACES == ENTRIES as u32 {
-                spot = Self::chunk(slab, spot >> PLACE_BITS).next << PLACE_BITS;
+            if spot % PLACES == 0 {
+                spot = first_of(slab.chunk(chunk_before(spot)).next.get());
             }
         }
         None

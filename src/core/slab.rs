@@ -23,6 +23,7 @@
 //! whole list. After a take, only the owner puts nodes back, and the owner is inside the
 //! pop. So the exchange cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
 
+use super::entry::Entry;
 use super::error::Error;
 use super::place::make_at;
 use super::record::{Fire, Hot, Rare};
@@ -52,15 +53,31 @@ const FIRE_AT: usize = BLOCK * size_of::<Hot>();
 const _: () = assert!(size_of::<Fire>() == size_of::<Hot>());
 const RARE_AT: usize = FIRE_AT + BLOCK * size_of::<Fire>();
 const SPOTS_AT: usize = RARE_AT + BLOCK * size_of::<Rare>();
-/// Of chunks, which are aligned to their size.
-pub(super) const CHUNK_BYTES: usize = 256;
+/// The places of a chunk: its header, and entries. A *spot* counts the places of all chunks.
+pub(super) const PLACES: u32 = ENTRIES as u32 + 1;
+/// Chunks are aligned to their size.
+const CHUNK_BYTES: usize = size_of::<Chunk>();
 const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<Spot>()).next_multiple_of(CHUNK_BYTES);
 /// A block is a multiple of a huge page.
 const PAGES: usize = if CHECKED { CHUNK_BYTES } else { 2 << 20 };
 /// The number of a chunk: its block, and the bits of its number there.
-pub(super) const CHUNK_BITS: u32 = 18;
+const CHUNK_BITS: u32 = 18;
+/// Places of the chunks of a block.
+const SPOTS: usize = (1 << CHUNK_BITS) * PLACES as usize;
+const _: () = assert!(SPOTS * (BLOCKS - 1) <= u32::MAX as usize);
 
-/// Where the entry of a timer lies. The driver's alone.
+/// Entries of one bucket. The driver's alone.
+#[repr(C)]
+pub(super) struct Chunk {
+    /// The chunk behind this one, in a bucket or among the free ones; or 0.
+    pub next: Cell<u32>,
+    pub bucket: Cell<u32>,
+    entries: [Cell<Entry>; ENTRIES],
+}
+
+const _: () = assert!(CHUNK_BYTES == PLACES as usize * size_of::<Entry>());
+
+/// Where the entry of a timer lies, or 0. The driver's alone.
 pub(super) type Spot = Cell<u32>;
 
 /// The hot records of every block that is not mapped. Never written. The model checkers'
@@ -95,7 +112,7 @@ pub(crate) struct Slab {
     directory: [AtomicPtr<u8>; BLOCKS],
     nowhere: Nowhere,
     /// The number of chunks of a block.
-    pub(super) chunks: u32,
+    chunks: u32,
     /// The number of nodes that may be handed out: those for the limit on live timers, and
     /// one for each node that is used up.
     limit: AtomicU32,
@@ -133,13 +150,13 @@ impl Slab {
     }
 
     /// The entry of a block whose records lie at `at`.
-    fn entry(at: *mut u8, block: usize) -> *mut u8 {
+    fn origin(at: *mut u8, block: usize) -> *mut u8 {
         at.wrapping_sub(block * FIRE_AT)
     }
 
     /// The entry of a block that is not mapped.
     fn nowhere(&self, block: usize) -> *mut u8 {
-        Self::entry(self.nowhere.at().cast_mut().cast(), block)
+        Self::origin(self.nowhere.at().cast_mut().cast(), block)
     }
 
     #[inline(always)]
@@ -202,12 +219,42 @@ impl Slab {
         }
     }
 
-    /// The memory of a chunk of a block that is mapped.
+    /// A chunk of a block that is mapped. The driver's alone.
     #[inline(always)]
-    pub(super) fn chunk(&self, number: u32) -> *mut u8 {
-        let at = (number % (1 << CHUNK_BITS)) as usize * CHUNK_BYTES;
-        self.part((number >> CHUNK_BITS) as usize)
+    pub(super) fn chunk(&self, number: u32) -> &Chunk {
+        // SAFETY: a chunk begins with its first place.
+        unsafe { &*self.place_of_entry(number * PLACES).cast() }
+    }
+
+    /// The chunk that is used after another one, for the first time.
+    pub(super) fn chunk_after(&self, number: u32) -> u32 {
+        match (number + 1) % (1 << CHUNK_BITS) == self.chunks {
+            // The first one of the next block.
+            true => ((number >> CHUNK_BITS) + 1) << CHUNK_BITS,
+            false => number + 1,
+        }
+    }
+
+    /// The entry at a spot, in a chunk of a block that is mapped. The driver's alone.
+    #[inline(always)]
+    pub(super) fn entry(&self, spot: u32) -> &Cell<Entry> {
+        // SAFETY: a place of a chunk has an entry, or the header, of the same size.
+        unsafe { &*self.place_of_entry(spot) }
+    }
+
+    /// Entries of one chunk, from a spot on.
+    #[inline(always)]
+    pub(super) fn entries(&self, spot: u32, n: u32) -> &[Cell<Entry>] {
+        // SAFETY: the caller's spots lie in one chunk.
+        unsafe { std::slice::from_raw_parts(self.place_of_entry(spot), n as usize) }
+    }
+
+    #[inline(always)]
+    fn place_of_entry(&self, spot: u32) -> *const Cell<Entry> {
+        let at = spot as usize % SPOTS * size_of::<Entry>();
+        self.part(spot as usize / SPOTS)
             .wrapping_add(CHUNKS_AT + at)
+            .cast()
     }
 
     /// The beginning of a block that is mapped.
@@ -273,7 +320,7 @@ impl Slab {
             init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
             init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
         }
-        let entry = Self::entry(fresh, block);
+        let entry = Self::origin(fresh, block);
         // AcqRel: publishes the block; pairs with `place`.
         if slot
             .compare_exchange(nowhere, entry, Ordering::AcqRel, Ordering::Acquire)

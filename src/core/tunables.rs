@@ -22,8 +22,9 @@ pub(crate) const NOTE_BLOCKS: usize = if CHECKED { 8 } else { 1024 };
 /// Notes that a driver takes from an inbox at once.
 pub(crate) const BATCH: usize = if CHECKED { 2 } else { 32 };
 
-/// Entries of a chunk of a bucket. A chunk is 256 bytes: a header and the entries.
-pub(crate) const ENTRIES: usize = if CHECKED { 2 } else { 31 };
+/// Entries of a chunk of a bucket. A chunk is 256 bytes: a header and the entries. One less than
+/// a power of two.
+pub(crate) const ENTRIES: usize = if CHECKED { 1 } else { 31 };
 
 /// Timers of a block of the slab, as a power of two. A block holds 2 MB of hot
 /// records, which one huge page maps.

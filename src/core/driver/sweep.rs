@@ -15,10 +15,12 @@
 use super::event::Sink;
 use super::visit::Visits;
 use super::words::Driver;
+use crate::core::entry::Entry;
 use crate::core::inbox::Thread;
 use crate::core::state::{NEVER, STEP};
 use crate::core::wheel::Wheel;
 use crate::sync::{fence_after_rmw, Ordering};
+use std::cell::Cell;
 
 /// Moves the hand to `target`, handing every timer due by then to `sink` in the order of
 /// ticks, until that says stop; the next call resumes there. True if all is done.
@@ -95,27 +97,40 @@ fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
 
 /// Takes the entries out of a bucket, up to where the sweep stops.
 fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
-    let (slab, hand) = (&v.wheel.slab, d.hand);
-    v.begin_tick(hand);
+    let slab = &v.wheel.slab;
+    v.begin_tick(d.hand);
     d.buckets.fetch(slab, bucket);
-    let mut taken = 0;
-    while let Some(entry) = d.buckets.take(slab, bucket) {
-        let tick = entry.tick(hand);
-        if tick > hand {
-            probe!(cascade, v.wheel, tick);
-            d.buckets.place(slab, entry.index(), tick, hand);
-        } else if !v.visit(d, entry.index()) {
-            v.stop = true;
+    let mut entries = d.buckets.front(slab, bucket);
+    while !entries.is_empty() {
+        d.buckets.fetch_second(slab, bucket);
+        let taken = take_each(d, v, entries);
+        d.buckets.leave(slab, bucket, taken);
+        if v.stop {
             return;
         }
-        taken += 1;
+        entries = d.buckets.front(slab, bucket);
         // An empty bucket does not stop a sweep, so that each call makes progress.
-        if taken % CHECK == 0 && v.sink.is_enough() {
-            v.stop = true;
+        v.stop = !entries.is_empty() && v.sink.is_enough();
+        if v.stop {
             return;
         }
     }
 }
 
-/// Entries between two looks at the bounds of the call.
-const CHECK: u32 = 32;
+/// Takes entries, up to where the sweep stops. Returns how many.
+#[inline(always)]
+fn take_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
+    let (slab, hand) = (&v.wheel.slab, d.hand);
+    for (n, entry) in entries.iter().enumerate() {
+        let (index, tick) = (entry.get().index(), entry.get().tick(hand));
+        slab.spot(index).set(0);
+        if tick > hand {
+            probe!(cascade, v.wheel, tick);
+            d.buckets.place(slab, index, tick, hand);
+        } else if !v.visit(d, index) {
+            v.stop = true;
+            return n + 1;
+        }
+    }
+    entries.len()
+}
