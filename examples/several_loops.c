@@ -1,17 +1,16 @@
 /*
  * A server of four threads, each with an epoll loop and a wheel. A connection belongs to one
  * loop at a time: only this loop reads it, and its timer lies in this loop's wheel. A timer
- * without a delay in another loop's wheel is a message: the arm wakes that loop. A client
- * sends a byte and gets one: 'm' when its connection has moved to the next loop, or a digit
- * when the next loop has worked on its request for that many tenths of a second and could
- * cancel the deadline of 300 ms. If the deadline has expired, the answer is '!'. A silent
- * connection is closed after 2 s. several_loops_load.c is a load for the server.
+ * without a delay in another loop's wheel is a message: the arm wakes that loop. The answer to
+ * a byte of a client is a byte: 'm' when the connection has moved to the next loop; a digit when
+ * the next loop has worked on the request for that many tenths of a second, in time to cancel
+ * the deadline of 300 ms; '!' when the deadline has expired. A silent connection is closed after
+ * 2 s. several_loops_load.c is a load for the server.
  */
 #include <err.h>
 #include <hwheel.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@
 static struct loop {
 	struct hwheel *wheel;
 	int ep;
-	atomic_int silence; /* heartbeats of the loop before it, since its own */
+	_Atomic int silence; /* heartbeats of the loop before it, since its own */
 } loops[LOOPS];
 
 static struct connection {
@@ -33,17 +32,14 @@ static struct connection {
 
 static int must(int result)
 {
-	if (result == -1)
-		err(1, NULL); /* of the system */
-	if (result < 0)
-		errx(1, "%s", hwheel_strerror(result));
+	if (result < 0) /* -1: of the system */
+		result == -1 ? err(1, NULL) : errx(1, "%s", hwheel_strerror(result));
 	return result;
 }
 
 static void watch(struct loop *loop, int operation, int fd)
 {
-	must(epoll_ctl(loop->ep, operation, fd,
-		       &(struct epoll_event){ .events = EPOLLIN, .data.fd = fd }));
+	must(epoll_ctl(loop->ep, operation, fd, &(struct epoll_event){ EPOLLIN, { .fd = fd } }));
 }
 
 static void leave(int fd, struct loop *next)
@@ -80,7 +76,6 @@ static void arrived(struct hwheel *wheel, const struct hwheel_event *event)
 		send((int)event->cookie, &c->answer, 1, MSG_NOSIGNAL);
 }
 
-/* The work on a request of another loop is done. */
 static void worked(struct hwheel *wheel, const struct hwheel_event *event)
 {
 	struct connection *c = &connections[event->cookie];
@@ -113,9 +108,8 @@ static void serve(int fd, struct loop *loop)
 static void *run(void *loop)
 {
 	struct loop *own = loop;
-	struct epoll_event event;
 
-	while (must(epoll_wait(own->ep, &event, 1, -1)) == 1)
+	for (struct epoll_event event; must(epoll_wait(own->ep, &event, 1, -1)) == 1;)
 		if (event.data.fd == hwheel_fd(own->wheel))
 			must(hwheel_poll(own->wheel, NULL, 0, NULL));
 		else
@@ -135,13 +129,12 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in at = { AF_INET, htons(argc > 1 ? atoi(argv[1]) : 7000), { 0 }, { 0 } };
 	int fd, listener = must(socket(AF_INET, SOCK_STREAM, 0));
+	pthread_t thread;
 
 	must(setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)));
 	must(bind(listener, (void *)&at, sizeof(at)));
 	must(listen(listener, 4096));
 	for (int i = 0; i < LOOPS; i++) {
-		pthread_t thread;
-
 		must(hwheel_create(NULL, &loops[i].wheel));
 		must(loops[i].ep = epoll_create1(0));
 		watch(&loops[i], EPOLL_CTL_ADD, must(hwheel_fd(loops[i].wheel)));

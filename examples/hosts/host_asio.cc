@@ -56,9 +56,9 @@ private:
 };
 
 /* For a coroutine of the loop: a point on the wheel's clock to wait for. */
-class Timer {
-public:
-	Timer(Loop &of, std::uint64_t ns) : loop(of), at_ns(ns) {}
+struct Timer {
+	Loop &loop;
+	std::uint64_t at_ns;
 
 	template <class Token = asio::use_awaitable_t<>>
 	auto wait(Token &&token = {}) const
@@ -77,8 +77,6 @@ public:
 				});
 		}, token);
 	}
-
-private:
 	template <class Handler>
 	static void continue_it(hwheel *, const hwheel_event *event)
 	{
@@ -86,14 +84,11 @@ private:
 
 		std::move(*waiter)(asio::error_code());
 	}
-
-	Loop &loop;
-	std::uint64_t at_ns;
 };
 
 static asio::awaitable<void> coroutine(Loop &loop, unsigned i)
 {
-	Timer timer(loop, deadline_ns(&comparison, i));
+	Timer timer{ loop, deadline_ns(&comparison, i) };
 
 	co_await timer.wait();
 	if (compare_fired(&comparison, &comparison.wheel, i))

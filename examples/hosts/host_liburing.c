@@ -66,8 +66,7 @@ static int drive(int *is_set)
 	uint64_t next_ns;
 	int done = compare_poll(&comparison, wheel, &next_ns);
 
-	if (next_ns != HWHEEL_NEVER) {
-		/* An update of a timeout that has just expired fails: its completion follows. */
+	if (next_ns != HWHEEL_NEVER) { /* if it has just expired, its completion follows */
 		timeout(next_ns, WHEEL, *is_set);
 		*is_set = 1;
 	}
@@ -78,6 +77,7 @@ int main(void)
 {
 	struct hwheel_options options = { .size = sizeof options, .wake = wake };
 	int done = 0, is_set = 0, error = io_uring_queue_init(256, &ring, 0);
+	struct io_uring_cqe *cqe;
 	pthread_t thread;
 
 	if (error == -ENOSYS || error == -EPERM) {
@@ -98,8 +98,6 @@ int main(void)
 	if (pthread_create(&thread, NULL, compare_arm, &comparison))
 		return 1;
 	while (!done && io_uring_submit_and_wait(&ring, 1) >= 0) {
-		struct io_uring_cqe *cqe;
-
 		while (!done && io_uring_peek_cqe(&ring, &cqe) == 0) {
 			uint64_t name = io_uring_cqe_get_data64(cqe);
 
