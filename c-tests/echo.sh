@@ -23,7 +23,7 @@ lasts() {
 	while (($(since "$begin") < 20000)); do
 		[ -z "$2" ] || printf '%s' "$2" >&"$1" 2>/dev/null || break
 		# 1 is the end, above 128 the time.
-		read -r -t 0.1 -n 1 -u "$1" byte || [ $? -gt 128 ] || break
+		read -r -t 0.1 -n 1 -u "$1" byte 2>/dev/null || [ $? -gt 128 ] || break
 	done
 	since "$begin"
 }
