@@ -273,7 +273,7 @@ fn an_item_is_moved_and_removed_at_any_time() {
     let (wheel, waker) = (manual(), Arc::default());
     let mut queue = DelayQueue::new(&wheel);
     let mut now = 0;
-    // Before it is due, when its timer has fired, and when its note was taken.
+    // Before it is due, when it is due, and when an item that comes first has joined it.
     for stage in 0..3 {
         for to in [Some(20), Some(0), None] {
             let key = queue.insert("moved", 10 * MS).unwrap();
@@ -373,7 +373,11 @@ fn what_a_wheel_refuses_a_queue_refuses() {
     let wheel = Arc::new(small.create().unwrap());
     let mut queue = DelayQueue::new(&wheel);
     let key = queue.insert(1, 5 * MS).unwrap();
-    assert_eq!(queue.insert(2, MS), Err(Error::Limit));
+    let other = wheel.once(MS, 2).unwrap();
+    let refused = queue.poll_next(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(refused, Poll::Ready(Err(Error::Limit)));
+    assert_eq!(wheel.delete(other), Ok(true));
+    assert_eq!(next(&mut queue, &waker), Poll::Pending);
     assert_eq!(
         queue.insert(2, Time::from_nanos(1 << 63)),
         Err(Error::Invalid)

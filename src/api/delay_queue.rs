@@ -1,24 +1,24 @@
 //! A queue whose items come out when their times have come.
 //!
-//! Each item has a timer of the wheel. When the timer ends, the driver adds a note to a list
-//! of the queue ([`Ended`]), and wakes the task that polls. The owner takes the notes. A note
-//! names the item and its *turn*, which changes with each time that the item gets. So a note
-//! of an earlier time, and one of an item that was removed, mean nothing.
+//! The items lie in a table. A heap has an *entry* for each of them, with a time at or before
+//! the item's own. So it costs nothing in the heap to move an item to a later time, or to
+//! remove it. An entry that comes to the top is dropped if its item has another entry or is
+//! gone, and is placed again if its item is due later: as the wheel treats its entries.
+//!
+//! The reader sleeps until the time of the entry at the top. Whatever comes before that wakes it.
 
 use super::error::Error;
-use super::event::Timer;
+use super::futures::Sleep;
 use super::time::{Time, When};
-use super::waker::{self, Ended};
 use super::wheel::Wheel;
-use crate::core::arm::How;
-use crate::core::life::Spec;
-use crate::core::period::AUTO;
-use crate::runtime::callbacks::PROMPT;
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BinaryHeap, HashMap};
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{poll_fn, Future};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{ready, Context, Poll, Waker};
 
 /// Names an item of a [`DelayQueue`]. No other item of that queue ever has the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,16 +39,16 @@ pub struct Expired<T> {
 struct Item<T> {
     value: T,
     due: u64,
-    turn: u64,
-    /// The timer and its cookie, unless the time had passed already.
-    armed: Option<(Timer, u64)>,
+    /// The time of its entry, at or before `due`.
+    entry: u64,
 }
 
-/// A queue whose items come out when their times have come, in the order of their ticks.
+/// A queue whose items come out when their times have come, in the order of their times.
 ///
-/// Each item has a timer of the wheel, so that to insert, to move and to remove an item costs
-/// the same with a million others. Like a future, the queue keeps its wheel alive, is woken
-/// by the driver of the wheel, and works on any executor.
+/// To insert an item, to move it to a later time and to remove it costs the same with a
+/// million others. While a task waits for the next item, the queue has one timer of the wheel.
+/// Like a future, it keeps its wheel alive, is woken by the driver of the wheel, and works on
+/// any executor.
 ///
 /// ```
 /// use hwheel::{Clock, DelayQueue, Error, Options};
@@ -74,12 +74,14 @@ struct Item<T> {
 pub struct DelayQueue<T> {
     wheel: Arc<Wheel>,
     items: HashMap<u64, Item<T>>,
-    /// Key and turn of those whose time has come.
-    ready: VecDeque<(u64, u64)>,
-    ended: Arc<Ended>,
-    /// For keys and turns: none comes twice.
-    next: u64,
-    is_drained: bool,
+    /// The time and the key of each entry.
+    entries: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Until the time of the first entry.
+    sleep: Sleep,
+    /// Of the task that waits for the next item.
+    waker: Option<Waker>,
+    /// The last key: none comes twice.
+    last: u64,
 }
 
 impl<T> DelayQueue<T> {
@@ -88,10 +90,10 @@ impl<T> DelayQueue<T> {
         DelayQueue {
             wheel: wheel.clone(),
             items: HashMap::new(),
-            ready: VecDeque::new(),
-            ended: Ended::new(),
-            next: 0,
-            is_drained: false,
+            entries: BinaryHeap::new(),
+            sleep: wheel.sleep(Time::NEVER),
+            waker: None,
+            last: 0,
         }
     }
 
@@ -99,20 +101,15 @@ impl<T> DelayQueue<T> {
     /// passed comes out at the next poll.
     ///
     /// # Errors
-    /// [`Error::Limit`], [`Error::NoMemory`]; [`Error::Invalid`] for a [`Time`] out of
-    /// range; [`Error::Shutdown`] if the wheel was drained, or in a forked child. Then the
-    /// value is dropped.
+    /// [`Error::Invalid`] for a [`Time`] out of range; [`Error::Shutdown`] if the wheel was
+    /// drained, or in a forked child. Then the value is dropped.
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Result<DelayKey, Error> {
         let due = self.wheel.due(when)?;
-        let key = self.number();
-        let (turn, armed) = self.arm(key, due)?;
-        let item = Item {
-            value,
-            due,
-            turn,
-            armed,
-        };
-        self.items.insert(key, item);
+        self.wheel.host().check_open()?;
+        self.last += 1;
+        let (key, entry) = (self.last, due);
+        self.items.insert(key, Item { value, due, entry });
+        self.enter(due, key);
         Ok(DelayKey(key))
     }
 
@@ -125,25 +122,11 @@ impl<T> DelayQueue<T> {
         let Some(item) = self.items.get_mut(&key.0) else {
             return Ok(false);
         };
-        if let (Some((timer, _)), false) = (item.armed, self.wheel.has_passed(due)) {
-            let host = self.wheel.host();
-            match host
-                .arm(timer.handle, due, How::Pending)
-                .map_err(Error::from)
-            {
-                Ok(true) => {
-                    item.due = due;
-                    return Ok(true);
-                }
-                Ok(false) | Err(Error::Stale) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        let (turn, armed) = self.arm(key.0, due)?;
-        if let Some(item) = self.items.get_mut(&key.0) {
-            let before = std::mem::replace(&mut item.armed, armed);
-            (item.due, item.turn) = (due, turn);
-            cancel(&self.wheel, before);
+        self.wheel.host().check_open()?;
+        item.due = due;
+        if due < item.entry {
+            item.entry = due;
+            self.enter(due, key.0);
         }
         Ok(true)
     }
@@ -151,29 +134,27 @@ impl<T> DelayQueue<T> {
     /// Takes an item out before its time. `None` if the queue does not have it.
     pub fn remove(&mut self, key: DelayKey) -> Option<Expired<T>> {
         let item = self.items.remove(&key.0)?;
-        cancel(&self.wheel, item.armed);
         if self.items.is_empty() {
-            // A task that waits for the next one learns that there is none.
-            self.ended.waker.wake();
+            self.clear();
         }
         Some(expired(key.0, item))
     }
 
     /// Drops all items.
     pub fn clear(&mut self) {
-        for (_, item) in self.items.drain() {
-            cancel(&self.wheel, item.armed);
-        }
-        self.ready.clear();
-        self.ended.waker.wake();
+        self.items.clear();
+        self.entries.clear();
+        self.sleep = self.wheel.sleep(Time::NEVER);
+        // A task that waits for the next item learns that there is none.
+        self.wake();
     }
 
     /// Waits for the next item whose time has come, and takes it out. `None` if the queue is
     /// empty. Dropping this future loses no item.
     ///
     /// # Errors
-    /// [`Error::Shutdown`] if the wheel was drained, or in a forked child. The items stay:
-    /// [`remove`](DelayQueue::remove) takes them out.
+    /// As [`Sleep`], with [`Error::Shutdown`] if the wheel was drained, or in a forked child.
+    /// The items stay: [`remove`](DelayQueue::remove) takes them out.
     pub async fn next(&mut self) -> Result<Option<Expired<T>>, Error> {
         poll_fn(|context| self.poll_next(context)).await
     }
@@ -183,27 +164,20 @@ impl<T> DelayQueue<T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Expired<T>>, Error>> {
-        loop {
-            self.take_notes()?;
-            while let Some((key, turn)) = self.ready.pop_front() {
-                if self.items.get(&key).is_some_and(|item| item.turn == turn) {
-                    let item = self.items.remove(&key);
-                    return Poll::Ready(Ok(item.map(|item| expired(key, item))));
-                }
+        let Some((due, key)) = self.first() else {
+            return Poll::Ready(Ok(None));
+        };
+        if !self.wheel.has_passed(due) {
+            if self.sleep.deadline() != Ok(Time::from_nanos(due)) {
+                self.sleep.reset(Time::from_nanos(due));
             }
-            if self.items.is_empty() {
-                return Poll::Ready(Ok(None));
-            }
-            self.wheel.host().check()?;
-            if self.is_drained {
-                return Poll::Ready(Err(Error::Shutdown));
-            }
-            self.ended.waker.register(context.waker());
-            // A note that came before the waker did.
-            if !self.ended.has_any() {
-                return Poll::Pending;
-            }
+            self.waker = Some(context.waker().clone());
+            ready!(Pin::new(&mut self.sleep).poll(context))?;
         }
+        self.wheel.host().check()?;
+        self.entries.pop();
+        let item = self.items.remove(&key);
+        Poll::Ready(Ok(item.map(|item| expired(key, item))))
     }
 
     /// The number of items.
@@ -229,24 +203,17 @@ impl<T> DelayQueue<T> {
 
     /// The key of the item that comes out next. It looks at all items.
     pub fn peek(&self) -> Option<DelayKey> {
-        let is_there = |(key, turn): &&(u64, u64)| {
-            let item = self.items.get(key);
-            item.is_some_and(|item| item.turn == *turn)
-        };
-        if let Some((key, _)) = self.ready.iter().find(is_there) {
-            return Some(DelayKey(*key));
-        }
         let first = self
             .items
             .iter()
-            .min_by_key(|(_, item)| (item.due, item.turn));
+            .min_by_key(|(key, item)| (item.due, **key));
         first.map(|(key, _)| DelayKey(*key))
     }
 
     /// Gives back memory that its items do not need.
     pub fn shrink_to_fit(&mut self) {
         self.items.shrink_to_fit();
-        self.ready.shrink_to_fit();
+        self.entries.shrink_to_fit();
     }
 
     /// The number of items that fit into its memory.
@@ -254,69 +221,40 @@ impl<T> DelayQueue<T> {
         self.items.capacity()
     }
 
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next
-    }
-
-    /// Arms a timer for an item. A time that has passed needs none.
-    fn arm(&mut self, key: u64, due: u64) -> Result<(u64, Option<(Timer, u64)>), Error> {
-        self.tidy()?;
-        let turn = self.number();
-        let host = self.wheel.host();
-        if self.wheel.has_passed(due) {
-            host.check()?;
-            self.ready.push_back((key, turn));
-            self.ended.waker.wake();
-            return Ok((turn, None));
-        }
-        let cookie = self.ended.note(key, turn);
-        let spec = Spec {
-            func: PROMPT,
-            cookie,
-            kind: AUTO,
-            ..Spec::default()
-        };
-        match host.setup(spec, Some(due)) {
-            Ok(timer) => Ok((turn, Some((Timer::new(host, timer), cookie)))),
-            Err(e) => {
-                // SAFETY: the timer was not made.
-                unsafe { waker::forget(cookie) };
-                Err(e.into())
-            }
-        }
-    }
-
-    /// Drops what is left of earlier times, so that memory follows the number of items even if
-    /// nobody polls. Each call that adds to it pays for the room of one.
-    fn tidy(&mut self) -> Result<(), Error> {
-        if self.ended.has_any() {
-            self.take_notes()?;
-        }
-        if self.ready.len() > 2 * self.items.len() + 32 {
+    /// Adds an entry. Drops those that are of no use, if they are most: memory follows the
+    /// number of items even if nobody polls.
+    fn enter(&mut self, time: u64, key: u64) {
+        if self.entries.len() > 2 * self.items.len() + 32 {
             let items = &self.items;
-            self.ready
-                .retain(|(key, turn)| items.get(key).is_some_and(|item| item.turn == *turn));
+            self.entries
+                .retain(|Reverse((time, key))| items.get(key).is_some_and(|i| i.entry == *time));
         }
-        Ok(())
+        self.entries.push(Reverse((time, key)));
+        let sleeps = self.sleep.deadline();
+        if sleeps.is_ok_and(|until| time < until.as_nanos()) {
+            self.wake();
+        }
     }
 
-    fn take_notes(&mut self) -> Result<(), Error> {
-        let notes = self.ended.take();
-        if notes.is_empty() {
-            return Ok(());
-        }
-        let now = self.wheel.now()?.as_nanos();
-        for note in notes {
-            match self.items.get(&note.key) {
-                Some(item) if item.turn != note.turn => {}
-                // It ended before its time.
-                Some(item) if now < item.due => self.is_drained = true,
-                Some(_) => self.ready.push_back((note.key, note.turn)),
-                None => {}
+    /// The time and the key of the item that comes out next, whose entry is at the top then.
+    fn first(&mut self) -> Option<(u64, u64)> {
+        loop {
+            let mut top = self.entries.peek_mut()?;
+            let Reverse((time, key)) = *top;
+            match self.items.get_mut(&key) {
+                Some(item) if item.entry != time => _ = PeekMut::pop(top),
+                None => _ = PeekMut::pop(top),
+                Some(item) if item.due == time => return Some((time, key)),
+                Some(item) => {
+                    item.entry = item.due;
+                    *top = Reverse((item.due, key));
+                }
             }
         }
-        Ok(())
+    }
+
+    fn wake(&mut self) {
+        self.waker.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -325,24 +263,6 @@ fn expired<T>(key: u64, item: Item<T>) -> Expired<T> {
         key: DelayKey(key),
         deadline: Time::from_nanos(item.due),
         value: item.value,
-    }
-}
-
-fn cancel(wheel: &Wheel, armed: Option<(Timer, u64)>) {
-    if let Some((timer, cookie)) = armed {
-        if wheel.delete(timer) == Ok(true) {
-            // SAFETY: the timer was pending and owned its note.
-            unsafe { waker::forget(cookie) };
-        }
-    }
-}
-
-impl<T> Drop for DelayQueue<T> {
-    fn drop(&mut self) {
-        for item in self.items.values() {
-            cancel(&self.wheel, item.armed);
-        }
-        self.ended.close();
     }
 }
 

@@ -71,4 +71,10 @@ impl Host {
     pub fn check(&self) -> Result<(), Errno> {
         self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }
+
+    /// The same, and the wheel was not drained.
+    pub fn check_open(&self) -> Result<(), Errno> {
+        let is_open = self.is_ours() && !self.wheel.gate.is_closed();
+        is_open.then_some(()).ok_or(-libc::ESHUTDOWN)
+    }
 }

@@ -35,9 +35,7 @@ impl Host {
     fn start_thread(&self) -> Result<Thread, Errno> {
         // Refused while somebody polls, advances or drains.
         drop(self.right_to_drive()?);
-        if self.wheel.gate.is_closed() {
-            return Err(-libc::ESHUTDOWN);
-        }
+        self.check_open()?;
         self.descriptor()?;
         thread::start(tick, std::ptr::from_ref(self).cast_mut().cast())
     }

@@ -235,10 +235,7 @@ impl Host {
     }
 
     pub fn key_move(&self, key: &[u8], ns: u64) -> Result<bool, Errno> {
-        self.check()?;
-        if self.wheel.gate.is_closed() {
-            return Err(-libc::ESHUTDOWN);
-        }
+        self.check_open()?;
         Ok(self.with_key(|by| self.keys.shift(&self.wheel, by, key, ns))?)
     }
 
