@@ -2,7 +2,7 @@
 
 use super::frames::{Frame, ANY};
 use super::pool::{Offer, Pool};
-use super::register::wait_for;
+use super::waits::wait_for;
 use super::{Errno, Host};
 use crate::core::driver::Fired;
 use crate::core::period::KEYED;
@@ -126,7 +126,7 @@ impl Host {
             }
         };
         let cancel = || self.wheel.cancel_sync(self, timer, shut, wait);
-        let was = wait_for(self.register, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
+        let was = wait_for(self.waits, (self.id, timer), cancel).ok_or(-libc::EDEADLK)?;
         Ok(revoked || was?)
     }
 

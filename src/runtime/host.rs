@@ -3,7 +3,7 @@
 use super::keys::Keys;
 use super::manual::Manual;
 use super::pool::Pool;
-use super::register::Register;
+use super::waits::Waits;
 use super::{Errno, Executor};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
@@ -23,7 +23,7 @@ pub(crate) type Call = unsafe fn(&Host, &Fired);
 pub(crate) struct Host {
     pub wheel: Wheel,
     pub id: u64,
-    pub(super) register: &'static Mutex<Register>,
+    pub(super) waits: &'static Mutex<Waits>,
     /// The system's clock that the wheel uses; `None` for the caller's.
     pub(super) clock: Option<libc::clockid_t>,
     /// The caller's time, on a manual clock.

@@ -6,7 +6,7 @@ use super::host::{Call, Host};
 use super::keys::Keys;
 use super::manual::Manual;
 use super::pool::Pool;
-use super::register::REGISTER;
+use super::waits::WAITS;
 use super::{numbers, thread, Errno, Options};
 use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
@@ -45,7 +45,7 @@ impl Host {
     }
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
-        let register = REGISTER.get().ok_or(-libc::ENOMEM)?;
+        let waits = WAITS.get().ok_or(-libc::ENOMEM)?;
         let clock = options.clock.id();
         let start = clock.map_or(options.start_ns, clock::now);
         let id = next_id(start);
@@ -75,7 +75,7 @@ impl Host {
         unsafe {
             make_at!(at => Host {
                 id: id,
-                register: register,
+                waits: waits,
                 clock: clock,
                 pool: pool,
                 executor: options.executor,

@@ -3,7 +3,7 @@
 use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
 use super::frames::ANY;
 use super::pool::Pool;
-use super::register::wait_for;
+use super::waits::wait_for;
 use super::{Errno, Host};
 use crate::sync::Ordering;
 use crate::sys::thread::{self, Thread};
@@ -44,7 +44,7 @@ impl Host {
     /// the running callbacks and the executor's function have returned.
     pub fn stop(&self) -> Result<(), Errno> {
         self.check()?;
-        wait_for(self.register, (self.id, ANY), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
+        wait_for(self.waits, (self.id, ANY), || self.stop_now()).unwrap_or(Err(-libc::EDEADLK))
     }
 
     fn stop_now(&self) -> Result<(), Errno> {

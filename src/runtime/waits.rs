@@ -6,35 +6,99 @@
 //! chains leads back to the first thread, all of them would wait forever.
 
 use super::frames::{Frame, Target};
-use super::list::{List, Node};
+use crate::sync::{self, Mutex, MutexGuard};
+use crate::sys::fork::PerProcess;
+use crate::sys::quietly;
+use std::cell::Cell;
+use std::ptr::null;
 
 /// A thread that waits inside a callback. This lies on the thread's stack.
-pub(super) struct Wait {
+struct Wait {
     /// The callbacks that the thread is in.
     inside: *const Frame,
     target: Target,
+    next: Cell<*const Wait>,
+}
+
+/// The threads that wait inside a callback: a list. Only such a wait takes its lock.
+pub(super) struct Waits(*const Wait);
+
+// SAFETY: used under the lock. Of a thread that waits, the others read what it does not
+// change.
+unsafe impl Send for Waits {}
+
+pub(super) static WAITS: PerProcess<Mutex<Waits>> = PerProcess::new();
+
+impl Default for Waits {
+    fn default() -> Self {
+        Waits(null())
+    }
 }
 
 impl Wait {
-    /// A wait for `target`; `None` outside of callbacks.
-    pub fn new(target: Target) -> Option<Wait> {
-        let inside = Frame::innermost();
-        (!inside.is_null()).then_some(Wait { inside, target })
-    }
-
     /// Whether this thread runs `target`.
     fn runs(&self, target: Target) -> bool {
         // SAFETY: a thread that waits does not leave its callbacks; nor does this one.
         unsafe { Frame::is_inside(self.inside, target) }
     }
+}
 
-    /// Whether this thread runs `target`, or `target` waits for it. The others alone form no
-    /// cycle.
-    pub fn is_waited_for(&self, others: &List<Wait>, target: Target) -> bool {
-        let goes_on = |wait: &Node<Wait>| {
-            let wait = &wait.value;
-            wait.runs(target) && self.is_waited_for(others, wait.target)
-        };
-        self.runs(target) || others.find(goes_on).is_some()
+impl Waits {
+    fn each_wait(&self) -> impl Iterator<Item = &Wait> {
+        // SAFETY: a wait stays where it is until its thread has removed it.
+        let next = |at: *const Wait| unsafe { at.as_ref() };
+        std::iter::successors(next(self.0), move |wait| next(wait.next.get()))
+    }
+
+    /// Whether the thread of `mine` runs `target`, or `target` waits for it. The others alone
+    /// form no cycle.
+    fn lead_to(&self, mine: &Wait, target: Target) -> bool {
+        let goes_on = |wait: &Wait| wait.runs(target) && self.lead_to(mine, wait.target);
+        mine.runs(target) || self.each_wait().any(goes_on)
+    }
+
+    fn remove(&mut self, mine: &Wait) {
+        let is_before = |wait: &&Wait| std::ptr::eq(wait.next.get(), mine);
+        let before = self.each_wait().find(is_before);
+        match before {
+            Some(before) => before.next.set(mine.next.get()),
+            None => self.0 = mine.next.get(),
+        }
     }
 }
+
+fn lock(all: &Mutex<Waits>) -> MutexGuard<'_, Waits> {
+    quietly(|| sync::lock(all))
+}
+
+/// Calls `f`, in which this thread waits for `target`. `None`, without a call, if this
+/// thread runs `target`, or if `target` waits for this thread, directly or not.
+pub(super) fn wait_for<R>(all: &Mutex<Waits>, target: Target, f: impl FnOnce() -> R) -> Option<R> {
+    let inside = Frame::innermost();
+    if inside.is_null() {
+        return Some(f());
+    }
+    let mut waits = lock(all);
+    let next = Cell::new(waits.0);
+    let mine = Wait {
+        inside,
+        target,
+        next,
+    };
+    if waits.lead_to(&mine, target) {
+        return None;
+    }
+    waits.0 = &mine;
+    drop(waits);
+    let result = f();
+    // If a callback has forked in `f`, this may be the child. There nobody gives back a
+    // lock that a thread of the parent held.
+    if WAITS.get().is_some_and(|own| std::ptr::eq(own, all)) {
+        lock(all).remove(&mine);
+    }
+    Some(result)
+}
+
+#[cfg(all(test, not(any(checked, miri))))]
+#[path = "../tests/waits.rs"]
+mod tests;

@@ -8,9 +8,9 @@ use crate::runtime::frames::{Frame, ANY};
 #[test]
 fn a_child_does_not_wait_for_the_lock_of_its_parent() {
     let wheel = Wheel::new().unwrap();
-    let register = REGISTER.get().unwrap();
+    let waits = WAITS.get().unwrap();
     let fork = || {
-        let held = lock(register);
+        let held = lock(waits);
         // SAFETY: the child makes no call that could wait for another thread.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -20,9 +20,7 @@ fn a_child_does_not_wait_for_the_lock_of_its_parent() {
         }
         child
     };
-    let child = Frame::enter(wheel.host().id, |_| {
-        wait_for(register, (u64::MAX, ANY), fork)
-    });
+    let child = Frame::enter(wheel.host().id, |_| wait_for(waits, (u64::MAX, ANY), fork));
     // SAFETY: as above.
     unsafe {
         if child == Some(0) {
