@@ -13,27 +13,24 @@ use super::at_hand;
 use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::tunables::THREADS;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{end, fork};
 
 const BITS: usize = u64::BITS as usize;
-const WORDS: usize = THREADS.div_ceil(BITS);
+const WORDS: usize = (THREADS - 1).div_ceil(BITS);
 
-/// A bit map of the numbers that are taken.
+/// A bit map of the numbers that are taken, from 1 on: the number 0 is no thread.
 pub(super) struct Numbers {
     words: [AtomicU64; WORDS],
-    /// The first word that may have a free number. A hint.
-    first: AtomicU32,
     /// More than each number that was ever taken.
-    end: AtomicU32,
+    end: AtomicU64,
 }
 
 #[cfg(not(checked))]
 fn numbers() -> Option<&'static Numbers> {
     static NUMBERS: Numbers = Numbers {
         words: [const { AtomicU64::new(0) }; WORDS],
-        first: AtomicU32::new(0),
-        end: AtomicU32::new(1),
+        end: AtomicU64::new(1),
     };
     Some(&NUMBERS)
 }
@@ -49,58 +46,37 @@ impl Default for Numbers {
     fn default() -> Self {
         Numbers {
             words: std::array::from_fn(|_| AtomicU64::new(0)),
-            first: AtomicU32::new(0),
-            end: AtomicU32::new(1),
+            end: AtomicU64::new(1),
         }
     }
 }
 
 impl Numbers {
     fn take(&self) -> Option<Thread> {
-        // Relaxed: a hint; all words are looked at.
-        let first = self.first.load(Ordering::Relaxed) as usize;
-        let mut words = (first..WORDS).chain(0..first);
-        let taken = words.find_map(|word| self.take_of(word))?;
+        let taken = (0..WORDS).find_map(|word| self.take_of(word))?;
         // Relaxed: a thread that reads counts of this number has seen them otherwise.
-        _ = self
-            .end
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |end| {
-                (end <= taken).then_some(taken + 1)
-            });
-        Some(taken)
+        self.end.fetch_max(taken as u64 + 1, Ordering::Relaxed);
+        Some(taken as Thread)
     }
 
-    fn take_of(&self, word: usize) -> Option<Thread> {
-        let bits = &self.words[word];
-        // Relaxed: the exchange decides.
-        let mut seen = bits.load(Ordering::Relaxed);
-        loop {
-            // The number 0 is no thread.
-            let free = !seen & !u64::from(word == 0);
-            let bit = free & free.wrapping_neg();
-            let number = word * BITS + bit.trailing_zeros() as usize;
-            if bit == 0 || number >= THREADS {
-                return None;
-            }
-            // Acquire: what the number's last thread has left; pairs with `give_back`.
-            match bits.compare_exchange_weak(seen, seen | bit, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => {
-                    // Relaxed: a hint.
-                    self.first.store(word as u32, Ordering::Relaxed);
-                    return Some(number as Thread);
-                }
-                Err(now) => seen = now,
-            }
-        }
+    fn take_of(&self, word: usize) -> Option<usize> {
+        let bit = |bits: u64| bits.trailing_ones() as usize;
+        let number = |bits| 1 + word * BITS + bit(bits);
+        let with_one_more = |bits| {
+            let is_free = bits != u64::MAX && number(bits) < THREADS;
+            is_free.then(|| bits | 1 << bit(bits))
+        };
+        // Acquire: what the number's last thread has left; pairs with `give_back`.
+        self.words[word]
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, with_one_more)
+            .ok()
+            .map(number)
     }
 
     fn give_back(&self, number: Thread) {
-        let word = number as usize / BITS;
+        let bit = number as usize - 1;
         // Release: what this thread has left; pairs with `take_of`.
-        self.words[word].fetch_and(!(1 << (number as usize % BITS)), Ordering::Release);
-        // Relaxed: a hint.
-        self.first.store(word as u32, Ordering::Relaxed);
+        self.words[bit / BITS].fetch_and(!(1 << (bit % BITS)), Ordering::Release);
     }
 }
 
@@ -127,7 +103,7 @@ fn take() -> Result<Thread, Error> {
 /// More than each number that a thread of the process has had.
 pub(super) fn end() -> Thread {
     // Relaxed: see `take`.
-    numbers().map_or(1, |n| n.end.load(Ordering::Relaxed))
+    numbers().map_or(1, |n| n.end.load(Ordering::Relaxed) as Thread)
 }
 
 /// Makes ready for the ends of threads, and for forks. False if the system refuses.
@@ -145,12 +121,12 @@ extern "C" fn thread_ends(_: *mut libc::c_void) {
 
 /// This is the only thread of a forked child.
 extern "C" fn forked() {
-    let own = at_hand::thread() as usize;
+    let own = (at_hand::thread() as usize).checked_sub(1);
     let Some(numbers) = numbers() else { return };
     for (n, word) in numbers.words.iter().enumerate() {
-        let mine = own != 0 && own / BITS == n;
+        let bit = own.filter(|own| own / BITS == n);
         // Relaxed: no other thread is there.
-        word.store(u64::from(mine) << (own % BITS), Ordering::Relaxed);
+        word.store(bit.map_or(0, |own| 1 << (own % BITS)), Ordering::Relaxed);
     }
 }
 
@@ -171,7 +147,7 @@ mod tests {
         again.sort_unstable();
         assert_eq!(again, [Some(77), Some(30_000)]);
         assert_eq!(numbers.take(), None);
-        assert_eq!(numbers.end.load(Ordering::Relaxed), THREADS as Thread);
+        assert_eq!(numbers.end.load(Ordering::Relaxed), THREADS as u64);
     }
 
     #[test]
