@@ -43,29 +43,6 @@ mod place {
 
     const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
 
-    /// The number of the thread, in the fewest instructions.
-    #[cfg(target_arch = "x86_64")]
-    #[inline(always)]
-    pub fn thread() -> u32 {
-        let mut number: u64;
-        // SAFETY: reads the first word of the calling thread's `hwheel_at_hand`.
-        unsafe {
-            std::arch::asm!(
-                "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
-                "mov {0}, qword ptr fs:[{0}]",
-                out(reg) number,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        number as u32
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    #[inline(always)]
-    pub fn thread() -> u32 {
-        with(|mine| mine.thread.get()) as u32
-    }
-
     #[inline(always)]
     pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
         let at: *const AtHand;
@@ -120,15 +97,16 @@ mod place {
     pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
         AT_HAND.with(f)
     }
-
-    #[inline(always)]
-    pub fn thread() -> u32 {
-        with(|mine| mine.thread.get()) as u32
-    }
 }
 
 #[cfg(checked)]
 #[path = "../tests/sys/at_hand.rs"]
 mod place;
 
-pub(super) use place::{thread, with};
+pub(super) use place::with;
+
+/// The number of the thread, or 0.
+#[inline(always)]
+pub(super) fn thread() -> u32 {
+    with(|mine| mine.thread.get()) as u32
+}

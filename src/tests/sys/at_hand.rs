@@ -22,7 +22,3 @@ pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
     };
     f(ALL.with_borrow_mut(|all| *all.entry(id).or_insert_with(fresh)))
 }
-
-pub fn thread() -> u32 {
-    with(|mine| mine.thread.get()) as u32
-}
