@@ -26,6 +26,7 @@ mod header {
     /// Writes the result to `HWHEEL_HEADER`, or over the committed header.
     pub fn write() {
         println!("cargo:rerun-if-changed=src/capi");
+        println!("cargo:rerun-if-changed=src/runtime/options.rs");
         println!("cargo:rerun-if-changed=src/runtime/stats.rs");
         println!("cargo:rerun-if-changed=cbindgen.toml");
         println!("cargo:rerun-if-env-changed=HWHEEL_HEADER");
@@ -60,6 +61,7 @@ mod header {
         cbindgen::Builder::new()
             .with_config(config)
             .with_src("src/capi/mod.rs")
+            .with_src("src/runtime/options.rs")
             .with_src("src/runtime/stats.rs")
             .generate()
             .expect("src/capi is understood")

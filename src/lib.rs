@@ -214,7 +214,7 @@ pub use api::{
 };
 #[cfg(not(checked))]
 pub use {
-    runtime::{drive::Bounds, pool::Overload, stats::Stats},
+    runtime::{drive::Bounds, options::Overload, stats::Stats},
     sys::clock::Clock,
 };
 

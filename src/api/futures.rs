@@ -25,7 +25,7 @@ use crate::core::arm::How;
 use crate::core::life::Spec;
 use crate::core::period::AUTO;
 use crate::runtime::callbacks::PROMPT;
-use crate::sys::clock::{self, Clock};
+use crate::sys::clock;
 use atomic_waker::AtomicWaker;
 use std::future::{poll_fn, Future, IntoFuture};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -90,7 +90,8 @@ impl Wheel {
         // ahead. If it is further behind, a timer finds out what this does not.
         const BEHIND: u64 = 10_000_000;
         let coarse = libc::CLOCK_MONOTONIC_COARSE;
-        if self.clock == Clock::Monotonic && due > BEHIND.saturating_add(clock::now(coarse)) {
+        let is_monotonic = self.host().clock == Some(libc::CLOCK_MONOTONIC);
+        if is_monotonic && due > BEHIND.saturating_add(clock::now(coarse)) {
             return false;
         }
         self.host().now() >= due

@@ -5,7 +5,7 @@ use super::event::Event;
 use super::handler::Handler;
 use super::time::{nanos, Time};
 use super::wheel::{call, Wheel};
-use crate::runtime::pool::Overload;
+use crate::runtime::options::Overload;
 use crate::runtime::Host;
 use crate::sys::clock::Clock;
 use std::time::Duration;
@@ -37,7 +37,7 @@ impl Options {
 
     /// The clock; [`Clock::Monotonic`] by default.
     pub fn clock(mut self, clock: Clock) -> Options {
-        self.given.clock = clock;
+        self.given.clock = clock as u32;
         self
     }
 
@@ -94,15 +94,15 @@ impl Options {
     /// threads start with the wheel. The handler never runs for one timer on two
     /// threads at once.
     pub fn workers(mut self, workers: u32) -> Options {
-        self.given.crew.workers = workers;
+        self.given.workers = workers;
         self
     }
 
     /// The maximum number of expired timers that wait for a worker, and what happens
     /// when the queue is full. A power of two up to 1048576; 1024 by default.
     pub fn queue(mut self, length: u32, overload: Overload) -> Options {
-        self.given.crew.queue = length;
-        self.given.crew.overload = overload;
+        self.given.queue = length;
+        self.given.overload = overload as u32;
         self
     }
 
@@ -112,14 +112,9 @@ impl Options {
     /// [`Error::Invalid`] if something is out of range; [`Error::NoMemory`];
     /// [`Error::System`] if no thread can be started.
     pub fn create(self) -> Result<Wheel, Error> {
-        let clock = self.given.clock;
         let host = Host::create(self.given, call)?;
         let handler = self.handler.map_or(std::ptr::null_mut(), Box::into_raw);
-        Ok(Wheel {
-            host,
-            handler,
-            clock,
-        })
+        Ok(Wheel { host, handler })
     }
 }
 

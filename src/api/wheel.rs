@@ -17,7 +17,6 @@ use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::{time, NEVER};
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
-use crate::sys::clock::Clock;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -45,7 +44,6 @@ pub struct Wheel {
     pub(super) host: *mut Host,
     /// Null, or from a `Box`.
     pub(super) handler: *const Handler<Wheel>,
-    pub(super) clock: Clock,
 }
 
 // SAFETY: the host is shared by threads, and a handler is `Send` and `Sync`.
@@ -604,8 +602,6 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     let wheel = ManuallyDrop::new(Wheel {
         host: std::ptr::from_ref(host).cast_mut(),
         handler,
-        // Only an owner makes futures.
-        clock: Clock::default(),
     });
     // SAFETY: it is freed after the wheel was destroyed.
     unsafe { &*handler }.call(&wheel, &Event::new(host, fired));
@@ -613,21 +609,13 @@ pub(super) unsafe fn call(host: &Host, fired: &Fired) {
 
 impl Drop for Wheel {
     fn drop(&mut self) {
-        let Wheel {
-            host,
-            handler,
-            clock,
-        } = *self;
+        let Wheel { host, handler } = *self;
         // SAFETY: nobody else has the wheel, but for its own thread.
         match unsafe { Host::destroy(host) } {
             // SAFETY: from a box or null, and the threads that called it have ended.
             Ok(()) if !handler.is_null() => drop(unsafe { Box::from_raw(handler.cast_mut()) }),
             Err(e) if e == -libc::EDEADLK && self.host().is_ours() => {
-                let wheel = ManuallyDrop::new(Wheel {
-                    host,
-                    handler,
-                    clock,
-                });
+                let wheel = ManuallyDrop::new(Wheel { host, handler });
                 let end = move || drop(ManuallyDrop::into_inner(wheel));
                 // If the system starts no thread, the wheel is never freed.
                 _ = std::thread::Builder::new().spawn(end);

@@ -1,11 +1,11 @@
 //! Driving a wheel, and its end.
 
-use super::args::{extensible, hwheel, with, Wheel, EINVAL};
+use super::args::{extensible, with, Wheel, EINVAL};
 use super::event::{fill, hwheel_event};
 use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 /// Bounds for one call that drives, and whether the call left work.
 ///
@@ -29,41 +29,6 @@ pub struct hwheel_run {
     pub max_ns: u64,
     pub next_ns: u64,
 }
-
-/// The caller's function that wakes the loop which drives the wheel.
-///
-/// An arm calls it if its timer is due before the time that the last
-/// hwheel_poll() or hwheel_advance() has announced in hwheel_run.next_ns. The
-/// end of a callback on a worker calls it if the timer has become due again. The
-/// calling thread holds no lock of the wheel. One call serves all arms until the
-/// next hwheel_poll() or hwheel_advance(), so a loop that was woken calls one of
-/// the two before it sleeps again. Threads that arm timers concurrently may each
-/// call the function.
-///
-/// A call may come when the loop does not sleep, also while it drives the wheel.
-/// The loop must not lose it: the next sleep then ends at once. A loop that
-/// drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
-/// when the clock is set, because no function announces that.
-///
-/// The function must not block, and no exception may leave it. It may call the
-/// functions that a callback may call.
-pub type hwheel_wake_fn =
-    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, wake_arg: *mut c_void)>;
-
-/// The caller's executor. It arranges that a thread soon calls
-/// hwheel_run_queued() once.
-///
-/// The driving thread calls it once for each callback that it has put into the
-/// queue, so it must not block for long. It may refuse or lose a request: the
-/// callback then waits until a thread calls hwheel_run_queued(). It may call any
-/// function of the wheel that a callback may call. It must return, and no
-/// exception may leave it.
-///
-/// hwheel_stop() and hwheel_destroy() run the callbacks that are still queued,
-/// so the executor's threads may end before these calls. An executor that no
-/// longer runs anything delays callbacks and nothing else.
-pub type hwheel_executor_fn =
-    Option<unsafe extern "C-unwind" fn(wheel: *mut hwheel, executor_arg: *mut c_void)>;
 
 /// Drives, with a caller's array and bounds.
 ///

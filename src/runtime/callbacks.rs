@@ -71,8 +71,9 @@ impl Host {
         };
         match offer {
             Offer::Taken => {
-                if let Some(executor) = self.executor {
-                    executor.call(std::ptr::from_ref(self).cast_mut().cast());
+                if let Some(executor) = self.options.executor {
+                    // SAFETY: the function came with its argument.
+                    unsafe { executor(self.in_c(), self.options.executor_arg) };
                 }
             }
             Offer::Refused => {

@@ -129,7 +129,7 @@ impl Host {
         let now = time::clock(now)?;
         let mut drive = self.take(self.clock.is_none())?;
         let now = self.manual.raise(now);
-        if self.wake.is_none() && drive.nothing_due(now) {
+        if self.options.wake.is_none() && drive.nothing_due(now) {
             let next_ns = drive.next_ns();
             drive.leave();
             return Ok(Driven {
@@ -138,7 +138,7 @@ impl Host {
             });
         }
         let done = self.sweep(&mut drive, now, bounds, event);
-        if self.wake.is_some() && done {
+        if self.options.wake.is_some() && done {
             self.sleep(&mut drive);
         }
         Ok(self.driven(&drive, done))
@@ -173,7 +173,7 @@ impl Host {
         let done = self.sweep(&mut drive, self.now(), bounds, event);
         let mut driven;
         loop {
-            let can_sleep = self.wake.is_some() || self.alarm().is_some();
+            let can_sleep = self.options.wake.is_some() || self.alarm().is_some();
             let sleep = match can_sleep && done {
                 true => self.sleep(&mut drive),
                 false => Sleep::Not,
@@ -230,7 +230,7 @@ impl Host {
     /// The alarm's descriptor. The first call makes it.
     pub fn descriptor(&self) -> Result<i32, Errno> {
         self.check()?;
-        if self.wake.is_some() {
+        if self.options.wake.is_some() {
             return Err(-libc::EINVAL);
         }
         let clock = self.clock.ok_or(-libc::EINVAL)?;

@@ -2,9 +2,10 @@
 
 use super::keys::Keys;
 use super::manual::Manual;
+use super::options::WheelInC;
 use super::pool::Pool;
 use super::waits::Waits;
-use super::{Errno, Executor};
+use super::{Errno, Options};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
 use crate::core::wheel::Wheel;
@@ -25,13 +26,11 @@ pub(crate) struct Host {
     pub id: u64,
     pub(super) waits: &'static Mutex<Waits>,
     /// The system's clock that the wheel uses; `None` for the caller's.
-    pub(super) clock: Option<libc::clockid_t>,
+    pub clock: Option<libc::clockid_t>,
     /// The caller's time, on a manual clock.
     pub(super) manual: Manual,
     pub(super) pool: Option<Pool>,
-    pub(super) executor: Option<Executor>,
-    /// Wakes the driver, in place of the alarm.
-    pub(super) wake: Option<Executor>,
+    pub(super) options: Options,
     /// The alarm's descriptor, or -1.
     pub(super) fd: AtomicI32,
     pub(super) drive: AtomicU32,
@@ -65,6 +64,11 @@ impl Host {
     #[inline]
     pub fn is_ours(&self) -> bool {
         self.wheel.gate.id() != 0
+    }
+
+    /// The wheel as the caller's functions know it.
+    pub(super) fn in_c(&self) -> *mut WheelInC {
+        std::ptr::from_ref(self).cast_mut().cast()
     }
 
     #[inline]

@@ -46,7 +46,7 @@ impl Host {
 
     fn make(options: &Options, call: Call) -> Result<*mut Host, Errno> {
         let waits = WAITS.get().ok_or(-libc::ENOMEM)?;
-        let clock = options.clock.id();
+        let clock = clock::id(options.clock);
         let start = clock.map_or(options.start_ns, clock::now);
         let id = next_id(start);
         let config = Config {
@@ -59,7 +59,7 @@ impl Host {
             salt: salt(id),
             id,
         };
-        let pool = options.is_pooled().then(|| Pool::new(&options.crew));
+        let pool = options.is_pooled().then(|| Pool::new(options));
         let pool = pool.map(|made| made.ok_or(-libc::ENOMEM)).transpose()?;
         let at = map_to_wipe(size_of::<Host>()).cast::<Host>();
         if at.is_null() {
@@ -78,8 +78,7 @@ impl Host {
                 waits: waits,
                 clock: clock,
                 pool: pool,
-                executor: options.executor,
-                wake: options.wake,
+                options: *options,
                 manual: Manual::new(start),
                 fd: AtomicI32::new(-1),
                 drive: AtomicU32::new(IDLE),
@@ -98,7 +97,7 @@ impl Host {
         // SAFETY: just written.
         let host = unsafe { &*at };
         let made = if wipe_in_child(at.cast()) && numbers::prepare() {
-            let hire = |pool: &Pool| pool.hire(options.crew.workers, thread::work, at.cast());
+            let hire = |pool: &Pool| pool.hire(options.workers, thread::work, at.cast());
             host.pool.as_ref().map_or(Ok(()), hire)
         } else {
             Err(-libc::ENOMEM)

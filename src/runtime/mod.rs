@@ -20,7 +20,7 @@ mod timers;
 mod waits;
 
 pub(crate) use host::Host;
-pub(crate) use options::{Executor, Options};
+pub(crate) use options::Options;
 
 use crate::core::error::Error;
 use std::ffi::CStr;

@@ -27,36 +27,14 @@
 //! Either pool.wait sees the push, or pool.stir sees that a thread waits
 //! (`Event`).
 
+use super::options::{Options, Overload};
+use super::ring::Ring;
 use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::core::stats::Tally;
-use crate::runtime::ring::Ring;
 use crate::sync::{fence_after_rmw, lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
 use crate::sys::thread::{self, Body, Thread};
-
-pub(crate) const MOST_WORKERS: u32 = 256;
-pub(crate) const LONGEST_QUEUE: u32 = 1 << 20;
-
-/// How the wheel calls the handler when the workers' queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Overload {
-    /// The driving thread calls the handler.
-    #[default]
-    Run,
-    /// The handler is not called. `Stats::dropped` counts this.
-    Drop,
-}
-
-/// How a pool is made.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Crew {
-    /// The number of threads; 0 with an executor.
-    pub workers: u32,
-    /// The length of the queue, a power of two.
-    pub queue: u32,
-    pub overload: Overload,
-}
 
 /// The pool's answer when the driver offers a fired timer.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +47,8 @@ pub(crate) enum Offer {
 
 pub(crate) struct Pool {
     ring: Ring,
-    overload: Overload,
+    /// A callback does not run if the queue is full.
+    drops: bool,
     quit: AtomicU32,
     unfinished: AtomicU64,
     /// The number of stops that are under way.
@@ -86,10 +65,10 @@ pub(crate) struct Pool {
 
 impl Pool {
     /// A pool without threads; `None` without memory.
-    pub fn new(crew: &Crew) -> Option<Self> {
+    pub fn new(options: &Options) -> Option<Self> {
         Some(Pool {
-            ring: Ring::new(crew.queue)?,
-            overload: crew.overload,
+            ring: Ring::new(options.queue)?,
+            drops: options.overload == Overload::Drop as u32,
             quit: AtomicU32::new(0),
             unfinished: AtomicU64::new(0),
             closed: AtomicU32::new(0),
@@ -132,7 +111,7 @@ impl Pool {
             return Offer::Taken;
         }
         self.finished();
-        if !closed && self.overload == Overload::Drop {
+        if !closed && self.drops {
             self.dropped.add(1);
             return Offer::Dropped;
         }

@@ -12,7 +12,7 @@ impl Host {
     /// Starts the tick thread.
     pub fn start(&self) -> Result<(), Errno> {
         self.check()?;
-        if self.clock.is_none() || self.wake.is_some() {
+        if self.clock.is_none() || self.options.wake.is_some() {
             return Err(-libc::EINVAL);
         }
         // Acquire: pairs with the Release in `set_idle`.
@@ -37,7 +37,7 @@ impl Host {
         drop(self.right_to_drive()?);
         self.check_open()?;
         self.descriptor()?;
-        thread::start(tick, std::ptr::from_ref(self).cast_mut().cast())
+        thread::start(tick, self.in_c())
     }
 
     /// Ends the tick thread, if there is one, and runs what is queued. It ends when

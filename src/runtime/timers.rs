@@ -2,7 +2,7 @@
 //! core refuses calls on a timer; the others check the process.
 
 use super::frames::guarded;
-use super::{at_hand, numbers, Errno, Executor, Host};
+use super::{at_hand, numbers, Errno, Host, Options};
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -42,12 +42,9 @@ impl Caller for Host {
     }
 
     fn wake_driver(&self) -> bool {
-        match self.wake {
+        match self.options.wake {
             None => self.alarm_now(),
-            Some(wake) => {
-                self.call_to_wake(wake);
-                true
-            }
+            Some(_) => self.call_to_wake(),
         }
     }
 }
@@ -81,9 +78,11 @@ impl Caller for Unwoken<'_> {
 impl Host {
     /// Calls the caller's function that wakes the driver. It may change `errno`.
     #[cold]
-    fn call_to_wake(&self, wake: Executor) {
-        let host = std::ptr::from_ref(self).cast_mut().cast();
-        quietly(|| guarded(|| wake.call(host)));
+    fn call_to_wake(&self) -> bool {
+        let Options { wake, wake_arg, .. } = self.options;
+        // SAFETY: the function came with its argument.
+        let call = || wake.map(|wake| unsafe { wake(self.in_c(), wake_arg) });
+        quietly(|| guarded(call)).is_some()
     }
 
     /// The wheel's time. If the clock steps back, it stays at the hand.

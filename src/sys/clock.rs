@@ -14,16 +14,14 @@ pub enum Clock {
     Manual,
 }
 
-impl Clock {
-    /// The system's clock, unless it is the caller's.
-    pub(crate) fn id(self) -> Option<libc::clockid_t> {
-        match self {
-            Clock::Monotonic => Some(libc::CLOCK_MONOTONIC),
-            Clock::Boottime => Some(libc::CLOCK_BOOTTIME),
-            Clock::Realtime => Some(libc::CLOCK_REALTIME),
-            Clock::Manual => None,
-        }
-    }
+/// The system's clock for the number of a [`Clock`], unless it is the caller's.
+pub(crate) fn id(clock: u32) -> Option<libc::clockid_t> {
+    let system = [
+        libc::CLOCK_MONOTONIC,
+        libc::CLOCK_BOOTTIME,
+        libc::CLOCK_REALTIME,
+    ];
+    system.get(clock as usize).copied()
 }
 
 /// The time of a clock that a test moves.

@@ -5,8 +5,8 @@ use super::{duel, explore, report, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::runtime::drive::Bounds;
-use crate::runtime::pool::Crew;
-use crate::runtime::{Errno, Executor, Host, Options};
+use crate::runtime::options::WheelInC;
+use crate::runtime::{Errno, Host, Options};
 use crate::sync::AtomicU64 as Tracked;
 use crate::sys::clock::Clock;
 use crate::sys::end;
@@ -14,6 +14,7 @@ use crate::tests::checker::{at, func, TICK_BITS};
 use crate::tests::system::{system, BEGIN};
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// When the timer of a test is due.
@@ -64,16 +65,13 @@ unsafe fn callback(_: &Host, fired: &Fired) {
 impl World {
     fn new(clock: Clock, workers: u32) -> Box<World> {
         let options = Options {
-            clock,
+            clock: clock as u32,
             tick_ns: 1 << TICK_BITS,
             levels: 1,
             slots: 2,
             start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
-            crew: Crew {
-                workers,
-                queue: 1,
-                ..Crew::default()
-            },
+            workers,
+            queue: 1,
             ..Options::default()
         };
         let host = Host::create(options, callback).unwrap();
@@ -581,9 +579,9 @@ unsafe impl Sync for Looping {}
 unsafe impl Send for Looping {}
 
 /// The wake function. Its read makes it slow: others may do anything between its two steps.
-extern "C-unwind" fn wake(_: *mut std::ffi::c_void, woken: *mut std::ffi::c_void) {
+extern "C-unwind" fn wake(_: *mut WheelInC, woken: Option<NonNull<WheelInC>>) {
     // SAFETY: the count outlives the wheel.
-    let woken = unsafe { &*woken.cast::<Tracked>() };
+    let woken = unsafe { woken.unwrap().cast::<Tracked>().as_ref() };
     woken.load(Ordering::Relaxed);
     woken.fetch_add(1, Ordering::AcqRel);
 }
@@ -592,15 +590,13 @@ impl Looping {
     fn new() -> Looping {
         let woken = Box::new(Tracked::new(0));
         let options = Options {
-            clock: Clock::Manual,
+            clock: Clock::Manual as u32,
             tick_ns: 1 << TICK_BITS,
             levels: 1,
             slots: 2,
             start_ns: BEGIN,
-            wake: Some(Executor {
-                func: wake,
-                arg: std::ptr::from_ref(&*woken).expose_provenance(),
-            }),
+            wake: Some(wake),
+            wake_arg: Some(NonNull::from(&*woken).cast()),
             ..Options::default()
         };
         let host = Host::create(options, callback).unwrap();

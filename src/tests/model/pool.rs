@@ -3,7 +3,8 @@
 
 use super::{duel, Plain};
 use crate::core::driver::Fired;
-use crate::runtime::pool::{Crew, Offer, Overload, Pool};
+use crate::runtime::options::{Options, Overload};
+use crate::runtime::pool::{Offer, Pool};
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::event::Event;
 use crate::tests::checker::func;
@@ -32,13 +33,13 @@ struct Callbacks {
 
 impl Callbacks {
     fn new(overload: Overload) -> Callbacks {
-        let crew = Crew {
-            workers: 0,
+        let options = Options {
             queue: 1,
-            overload,
+            overload: overload as u32,
+            ..Options::default()
         };
         Callbacks {
-            pool: Pool::new(&crew).unwrap(),
+            pool: Pool::new(&options).unwrap(),
             written: Plain::default(),
             offered: Plain::default(),
             ran: Count::new(0),

@@ -8,7 +8,8 @@ use crate::core::period::KEYED;
 use crate::core::state::Handle;
 use crate::core::wheel::Caller;
 use crate::runtime::keys::Keys;
-use crate::runtime::pool::{Crew, Offer, Overload, Pool};
+use crate::runtime::options::{Options, Overload};
+use crate::runtime::pool::{Offer, Pool};
 use crate::tests::checker::{at, func, thread};
 use crate::tests::Own;
 use std::collections::BTreeSet;
@@ -142,10 +143,11 @@ impl Work<'_> {
 fn two_workers_behind_a_full_queue() {
     check(|rng, tally| {
         let w = World::of(rng, true);
-        let crew = Crew {
+        let crew = Options {
             workers: 2,
             queue: 1 << rng.below(2),
-            overload: [Overload::Run, Overload::Drop][rng.below(2) as usize],
+            overload: [Overload::Run, Overload::Drop][rng.below(2) as usize] as u32,
+            ..Options::default()
         };
         let work = Work {
             world: &w,

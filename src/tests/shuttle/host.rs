@@ -19,13 +19,14 @@ use crate::core::life::Spec;
 use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::runtime::drive::Bounds;
-use crate::runtime::pool::{Crew, Overload};
-use crate::runtime::{Errno, Executor, Host, Options};
+use crate::runtime::options::{Overload, WheelInC};
+use crate::runtime::{Errno, Host, Options};
 use crate::sys::clock::Clock;
 use crate::tests::system::{one_in, system, System, BEGIN};
 use crate::tests::NUMBERS;
 use shuttle::sync::{Condvar, Mutex};
 use std::cell::Cell;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 impl System {
@@ -161,7 +162,7 @@ unsafe fn callback(host: &Host, fired: &Fired) {
     }
 }
 
-unsafe extern "C-unwind" fn execute(host: *mut libc::c_void, _: *mut libc::c_void) {
+unsafe extern "C-unwind" fn execute(host: *mut WheelInC, _: Option<NonNull<WheelInC>>) {
     // SAFETY: the wheel that calls it.
     let host = unsafe { &*host.cast::<Host>() };
     let w = world();
@@ -181,21 +182,17 @@ unsafe extern "C-unwind" fn execute(host: *mut libc::c_void, _: *mut libc::c_voi
 }
 
 impl World {
-    fn new(clock: Clock, crew: Option<Crew>, manner: Manner) -> World {
+    fn new(clock: Clock, crew: Option<Options>, manner: Manner) -> World {
         let executor = crew.is_some_and(|crew| crew.workers == 0);
         let host = Host::create(
             Options {
-                clock,
+                clock: clock as u32,
                 tick_ns: TICK,
                 levels: 2,
                 slots: 2,
                 start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
-                crew: crew.unwrap_or_default(),
-                executor: executor.then_some(Executor {
-                    func: execute,
-                    arg: 0,
-                }),
-                ..Options::default()
+                executor: executor.then_some(execute),
+                ..crew.unwrap_or_default()
             },
             callback,
         )
@@ -483,20 +480,21 @@ fn kept() -> Spec {
 }
 
 /// A pool of some kind, or none.
-fn crew(rng: &mut Rng) -> Option<Crew> {
-    (rng.below(4) != 0).then(|| Crew {
+fn crew(rng: &mut Rng) -> Option<Options> {
+    (rng.below(4) != 0).then(|| Options {
         workers: rng.below(3) as u32,
         queue: 1 << rng.below(2),
-        overload: [Overload::Run, Overload::Drop][rng.below(2) as usize],
+        overload: [Overload::Run, Overload::Drop][rng.below(2) as usize] as u32,
+        ..Options::default()
     })
 }
 
 /// One that runs callbacks itself if its queue is full.
-fn crew_that_drops_none(rng: &mut Rng) -> Crew {
-    Crew {
+fn crew_that_drops_none(rng: &mut Rng) -> Options {
+    Options {
         workers: rng.below(3) as u32,
         queue: 1 << rng.below(2),
-        overload: Overload::Run,
+        ..Options::default()
     }
 }
 

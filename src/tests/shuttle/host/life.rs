@@ -36,10 +36,10 @@ fn three_threads_in_any_calls() {
 #[test]
 fn stop_beside_an_executor_that_refuses() {
     check(|rng, tally| {
-        let crew = Crew {
+        let crew = Options {
             workers: 0,
             queue: 1,
-            overload: Overload::Run,
+            ..Options::default()
         };
         let w = World::new(clock(rng), Some(crew), Manner::Refuses);
         together(&w, rng, 2, |n, rng| {

@@ -29,10 +29,10 @@ fn callbacks_wait_for_each_other() {
 #[test]
 fn of_two_that_wait_for_each_other_one_is_refused() {
     check(|rng, tally| {
-        let crew = Crew {
+        let crew = Options {
             workers: 2,
             queue: 2,
-            overload: Overload::Run,
+            ..Options::default()
         };
         let w = World::new(Clock::Monotonic, Some(crew), Manner::Inside);
         w.mutual.store(true, Ordering::Relaxed);
@@ -55,10 +55,10 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
 #[test]
 fn a_sync_delete_beside_an_executor_that_refuses() {
     check(|rng, tally| {
-        let crew = Crew {
+        let crew = Options {
             workers: 0,
             queue: 1,
-            overload: Overload::Run,
+            ..Options::default()
         };
         let w = World::new(Clock::Monotonic, Some(crew), Manner::Refuses);
         let host = w.host();
@@ -78,10 +78,10 @@ fn a_sync_delete_beside_an_executor_that_refuses() {
 /// `locked` it holds the lock that the executor takes.
 fn hear_of_the_queue(manner: Manner, locked: bool) {
     check(move |rng, tally| {
-        let crew = Crew {
+        let crew = Options {
             workers: 0,
             queue: 2,
-            overload: Overload::Run,
+            ..Options::default()
         };
         let w = World::new(Clock::Monotonic, Some(crew), manner);
         let host = w.host();
@@ -123,10 +123,10 @@ fn a_sync_delete_hears_of_the_queue_before_the_executor() {
 #[test]
 fn a_stop_hears_of_the_queue() {
     check(|rng, tally| {
-        let crew = Crew {
+        let crew = Options {
             workers: 0,
             queue: 2,
-            overload: Overload::Run,
+            ..Options::default()
         };
         let w = World::new(Clock::Manual, Some(crew), Manner::Refuses);
         let host = w.host();
