@@ -10,11 +10,10 @@ use crate::sync::{fence, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 
-// `drive`: there is no tick thread; there is one; a thread ends it, or starts it.
+// `drive`: there is no tick thread; there is one, or a thread starts it; a thread ends it.
 pub(super) const IDLE: u32 = 0;
 pub(super) const DRIVEN: u32 = 1;
 pub(super) const STOPPING: u32 = 2;
-pub(super) const STARTING: u32 = 3;
 
 /// How the driver sleeps until the next visit.
 #[derive(Clone, Copy, PartialEq, Eq)]

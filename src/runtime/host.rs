@@ -9,7 +9,7 @@ use super::{Errno, Options};
 use crate::core::driver::Fired;
 use crate::core::stats::Tally;
 use crate::core::wheel::Wheel;
-use crate::sync::{AtomicI32, AtomicU32, Guarded, Mutex};
+use crate::sync::{AtomicI32, AtomicU32, Mutex};
 use crate::sys::event::Event;
 use crate::sys::thread::Thread;
 
@@ -40,7 +40,8 @@ pub(crate) struct Host {
     pub(super) stopping: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
-    pub(super) thread: Guarded<Option<Thread>>,
+    /// Locked by a thread that starts or ends the tick thread.
+    pub(super) thread: Mutex<Option<Thread>>,
     /// Calls the callback of a timer, of C or of Rust.
     pub(super) call: Call,
     /// The driver's counts.
@@ -52,12 +53,6 @@ pub(crate) struct Host {
 
 // The wheel is to begin a page.
 const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
-
-// SAFETY: `thread` is used by the one thread that has moved `drive` to STOPPING or
-// STARTING, and the rest is atomic.
-unsafe impl Sync for Host {}
-// SAFETY: as above.
-unsafe impl Send for Host {}
 
 impl Host {
     /// Not a forked child.

@@ -12,7 +12,7 @@ use crate::core::place::make_at;
 use crate::core::state::GEN_BITS;
 use crate::core::stats::Tally;
 use crate::core::wheel::{Config, Wheel};
-use crate::sync::{AtomicI32, AtomicU32, Guarded, Ordering};
+use crate::sync::{AtomicI32, AtomicU32, Mutex, Ordering};
 use crate::sys::alarm::Alarm;
 use crate::sys::clock;
 use crate::sys::event::Event;
@@ -85,7 +85,7 @@ impl Host {
                 refused: AtomicU32::new(0),
                 stopping: AtomicU32::new(0),
                 end: Event::default(),
-                thread: Guarded::new(None),
+                thread: Mutex::new(None),
                 call: call,
                 wakeups: Tally::default(),
                 unclaimed: Tally::default(),

@@ -1,11 +1,12 @@
 //! The tick thread: start and stop; the body of a worker.
 
-use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STARTING, STOPPING};
+use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STOPPING};
 use super::frames::ANY;
 use super::pool::Pool;
 use super::waits::wait_for;
 use super::{Errno, Host};
-use crate::sync::Ordering;
+use crate::sync::{lock, Ordering};
+use crate::sys::quietly;
 use crate::sys::thread::{self, Thread};
 
 impl Host {
@@ -15,21 +16,16 @@ impl Host {
         if self.clock.is_none() || self.options.wake.is_some() {
             return Err(-libc::EINVAL);
         }
-        // Acquire: pairs with the Release in `set_idle`.
-        self.drive
-            .compare_exchange(IDLE, STARTING, Ordering::Acquire, Ordering::Relaxed)
-            .map_err(|_| -libc::EBUSY)?;
-        let started = self.start_thread().map(|thread| {
-            // SAFETY: this thread has moved `drive` to STARTING.
-            unsafe { *self.thread.open() = Some(thread) };
-        });
-        if started.is_err() {
-            self.set_idle();
-        } else {
-            // Release: `thread`; pairs with the Acquire in `stop_driver`.
-            self.drive.store(DRIVEN, Ordering::Release);
+        // A thread that stops the wheel, or starts it, has the lock.
+        let mut thread = self.thread.try_lock().map_err(|_| -libc::EBUSY)?;
+        if thread.is_some() {
+            return Err(-libc::EBUSY);
         }
-        started
+        // Relaxed: `start_thread` has the driver's lock after this.
+        self.drive.store(DRIVEN, Ordering::Relaxed);
+        let started = self.start_thread().inspect_err(|_| self.set_idle())?;
+        *thread = Some(started);
+        Ok(())
     }
 
     fn start_thread(&self) -> Result<Thread, Errno> {
@@ -68,16 +64,16 @@ impl Host {
 
     /// Ends the tick thread, or waits for the end of another driver's call.
     fn stop_driver(&self) {
-        loop {
-            let drive = &self.drive;
-            // Acquire: `thread`; pairs with the Release in `start`. Relaxed: the last stop has
-            // seen what callbacks did.
-            match drive.compare_exchange(DRIVEN, STOPPING, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => break self.stop_thread(),
-                Err(STARTING) => thread::nap(),
-                Err(_) => break self.wait_for_driver(),
-            }
-        }
+        let mut thread = quietly(|| lock(&self.thread));
+        let Some(running) = thread.take() else {
+            drop(thread);
+            return self.wait_for_driver();
+        };
+        // Relaxed: `live` says when it is seen.
+        self.drive.store(STOPPING, Ordering::Relaxed);
+        self.alarm_now();
+        thread::join(running);
+        self.set_idle();
     }
 
     /// Waits until a thread that polls or advances has finished that call.
@@ -90,19 +86,11 @@ impl Host {
         }
     }
 
-    fn stop_thread(&self) {
-        self.alarm_now();
-        // SAFETY: it was written before DRIVEN, and only one thread is STOPPING.
-        let thread = unsafe { self.thread.open() }.take();
-        thread.into_iter().for_each(thread::join);
-        self.set_idle();
-    }
-
     /// There is no tick thread any more, or it was not started. The next poll finds the
     /// remaining timers: a poll that was refused until now may have used up its wake-up.
     fn set_idle(&self) {
-        // Release: `thread`, and what callbacks did; pairs with the exchanges.
-        self.drive.store(IDLE, Ordering::Release);
+        // Relaxed: the lock of `thread`, and the join, order the rest.
+        self.drive.store(IDLE, Ordering::Relaxed);
         self.alarm_now();
     }
 
