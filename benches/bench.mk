@@ -33,25 +33,33 @@ BENCH_CXX := $(CXX) -std=c++17 -O2 $(WARN) -D_GNU_SOURCE
 BENCH_RUN  = $(PYTHON) benches/run.py --programs $(BENCH) --rounds $(ROUNDS) \
 	$(if $(FIFO),--fifo)
 BENCH_OURS := $(addprefix $(BENCH)/,hwheel hwheel-prefetch ours cost-program)
-BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing \
-	peer-ratas peer-wahern
-BENCH_PEERS := $(BENCH_CORE) $(BENCH)/timerfd peer-libuv peer-libevent peer-rust peer-go peer-jdk peer-netty
+BENCH_CORE := $(BENCH_OURS) $(BENCH)/lines $(BENCH)/machine $(BENCH)/nothing
+# The server: one program for each kind of timers, and one that makes the load.
+SERVER := $(BENCH)/server
+SERVERS_OURS  := hwheel hwheel-prefetch hwheel-each
+SERVERS_RATAS := ratas ratas-spin ratas-each
+SERVER_CORE   := $(addprefix $(SERVER)/,load nothing timerfd $(SERVERS_OURS))
+SERVER_PEERS  := server-ratas server-wahern server-libuv server-libevent
 
-.PHONY: bench-core bench-request bench-check bench-all bench-page bench-criterion
+.PHONY: bench-core bench-request bench-server bench-check bench-all bench-criterion
 bench-core: $(BENCH_CORE)
+	$(call peers,ratas wahern)
 	$(Q)$(BENCH_RUN) --limits --rows '$(ROWS)' $(FIGURES)
 
-bench-request: $(BENCH_CORE) $(BENCH)/timerfd peer-libuv peer-libevent
+bench-request: $(BENCH_CORE) $(BENCH)/timerfd
+	$(call peers,ratas wahern libuv libevent)
 	$(Q)$(BENCH_RUN) --tables '^request$$|^touched$$' $(FIGURES)
+
+bench-server: $(SERVER_CORE)
+	$(call peers,$(SERVER_PEERS))
+	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
 
 bench-check:
 	$(Q)$(PYTHON) benches/limits.py $(FIGURES)
 
-bench-all: $(BENCH_PEERS) server-programs
+bench-all: $(BENCH_CORE) $(BENCH)/timerfd $(SERVER_CORE)
+	$(call peers,ratas wahern libuv libevent rust go jdk netty $(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --limits --tables '' $(FIGURES)
-	$(Q)$(MAKE) -s --no-print-directory bench-page
-
-bench-page:
 	$(Q)$(PYTHON) benches/page.py $(FIGURES) docs/PERFORMANCE.md docs/plots
 	$(Q)cp $(FIGURES) docs/plots/figures.jsonl
 
@@ -114,11 +122,11 @@ $(WORKLOADS:%=$(BENCH)/%): benches/workloads.c $(BENCH_HEADERS)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile) -Ibenches -o $@ $< $(call wheel,$(@F)) -lpthread
 
-# peer-NAME: build it if TEST says that it can be, else say what is missing.
-# $(call peer,NAME,PROGRAMS,TEST,HINT)
+# $(call peers,NAMES): builds their programs. A peer that cannot be built here says what is
+# missing. peer-NAME = $(call peer,NAME,PROGRAMS,TEST,HINT): the test is whether it can be.
+peers = $(foreach one,$(1),$(peer-$(one)))
 define peer
-.PHONY: peer-$(1)
-peer-$(1):
+
 	$(Q)if { $(3); } >/dev/null 2>&1; then \
 		$(MAKE) -s --no-print-directory $(2:%=$(BENCH)/%); \
 	else \
@@ -128,20 +136,20 @@ peer-$(1):
 endef
 includes = echo '\#include <$(1)>' | $(CC) -E -x c -
 
-$(eval $(call peer,ratas,$(RATAS_PROGRAMS),test -e '$(RATAS)'/src/timer-wheel.h,RATAS=dir \
-	is to be a checkout of github.com/jsnell/ratas))
-$(eval $(call peer,wahern,$(WAHERN_PROGRAMS),test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
-	is to be a checkout of github.com/wahern/timeout))
-$(eval $(call peer,libuv,$(LIBUV_PROGRAMS),$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev))
-$(eval $(call peer,libevent,$(LIBEVENT_PROGRAMS),$(call includes,event2/thread.h),no \
-	<event2/thread.h>; Debian: libevent-dev))
-$(eval $(call peer,rust,tokio delay_queue hhwt,$(CARGO) fetch --locked \
-	--manifest-path benches/peers/rust/Cargo.toml,the crates cannot be fetched))
-$(eval $(call peer,go,go,$(GO) version,no $(GO); Debian: golang-go))
-$(eval $(call peer,jdk,jdk,$(JAVAC) -version && $(JAVA) -version,no $(JAVAC) or \
-	$(JAVA); Debian: default-jdk-headless))
-$(eval $(call peer,netty,netty,$(JAVAC) -version && $(JAVA) -version && test -e \
-	$(NETTY),no $(NETTY) or no $(JAVAC); Debian: libnetty-java default-jdk-headless))
+peer-ratas = $(call peer,ratas,$(RATAS_PROGRAMS),test -e '$(RATAS)'/src/timer-wheel.h,RATAS=dir \
+	is to be a checkout of github.com/jsnell/ratas)
+peer-wahern = $(call peer,wahern,$(WAHERN_PROGRAMS),test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
+	is to be a checkout of github.com/wahern/timeout)
+peer-libuv = $(call peer,libuv,$(LIBUV_PROGRAMS),$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev)
+peer-libevent = $(call peer,libevent,$(LIBEVENT_PROGRAMS),$(call includes,event2/thread.h),no \
+	<event2/thread.h>; Debian: libevent-dev)
+peer-rust = $(call peer,rust,tokio delay_queue hhwt,$(CARGO) fetch --locked \
+	--manifest-path benches/peers/rust/Cargo.toml,the crates cannot be fetched)
+peer-go = $(call peer,go,go,$(GO) version,no $(GO); Debian: golang-go)
+peer-jdk = $(call peer,jdk,jdk,$(JAVAC) -version && $(JAVA) -version,no $(JAVAC) or \
+	$(JAVA); Debian: default-jdk-headless)
+peer-netty = $(call peer,netty,netty,$(JAVAC) -version && $(JAVA) -version && test -e \
+	$(NETTY),no $(NETTY) or no $(JAVAC); Debian: libnetty-java default-jdk-headless)
 
 PEERS_RUST := benches/peers/rust
 $(BENCH)/tokio $(BENCH)/delay_queue $(BENCH)/hhwt &: $(PEERS_RUST)/Cargo.toml \
@@ -167,17 +175,6 @@ $(BENCH)/jdk $(BENCH)/netty: $(wildcard $(PEERS_JAVA)/*.java)
 	$(Q)printf '#!/bin/sh\nexec %s -cp %s:%s %s "$$@"\n' $(JAVA) $(abspath $@.classes) \
 		$(NETTY) $(MAIN) > $@ && chmod +x $@
 
-# The server: one program for each kind of timers, and one that makes the load.
-SERVER := $(BENCH)/server
-SERVERS_OURS  := hwheel hwheel-prefetch hwheel-each
-SERVERS_RATAS := ratas ratas-spin ratas-each
-.PHONY: bench-server server-programs
-bench-server: server-programs
-	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
-
-server-programs: $(addprefix $(SERVER)/,load nothing timerfd $(SERVERS_OURS)) peer-server-ratas \
-	peer-server-wahern peer-server-libuv peer-server-libevent
-
 $(SERVER)/load: benches/load.c benches/server.h benches/bench.h
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
@@ -190,10 +187,10 @@ $(SERVER)/%: benches/server.c benches/server.h $(BENCH_HEADERS)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile) -DSERVER -Ibenches -o $@ $< $(call wheel,$*) -lpthread
 
-$(eval $(call peer,server-ratas,$(SERVERS_RATAS:%=server/%),test -e '$(RATAS)'/src/timer-wheel.h,\
-	RATAS=dir is to be a checkout of github.com/jsnell/ratas))
-$(eval $(call peer,server-wahern,server/wahern,test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
-	is to be a checkout of github.com/wahern/timeout))
-$(eval $(call peer,server-libuv,server/libuv,$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev))
-$(eval $(call peer,server-libevent,server/libevent server/libevent-common,$(call \
-	includes,event2/event.h),no <event2/event.h>; Debian: libevent-dev))
+peer-server-ratas = $(call peer,server-ratas,$(SERVERS_RATAS:%=server/%),test -e '$(RATAS)'/src/timer-wheel.h,\
+	RATAS=dir is to be a checkout of github.com/jsnell/ratas)
+peer-server-wahern = $(call peer,server-wahern,server/wahern,test -e '$(WAHERN)'/timeout.c,WAHERN=dir \
+	is to be a checkout of github.com/wahern/timeout)
+peer-server-libuv = $(call peer,server-libuv,server/libuv,$(call includes,uv.h),no <uv.h>; Debian: libuv1-dev)
+peer-server-libevent = $(call peer,server-libevent,server/libevent server/libevent-common,$(call \
+	includes,event2/event.h),no <event2/event.h>; Debian: libevent-dev)

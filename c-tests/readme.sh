@@ -38,6 +38,22 @@ END
 printf '#!/bin/sh\necho "    by CI:   sudo $*"\n' > "$dir/bin/sudo"
 chmod +x "$dir/bin/make" "$dir/bin/sudo"
 
+# Somebody calls each target: a document, the help, CI, a package or a script names it, or it
+# is a part of one of these.
+called=$(
+	$make -s help | awk '$1 == "make" { print $2 }'
+	sed -nE 's/^(TEST|CHECK|LONG)_PARTS \+= |^VERIFY_(SHORT|LONG) \+= //p' Makefile ./*/*.mk
+	grep -rohE '\bmake (-[a-zA-Z]+ )?[a-z0-9_-]+' --include='*.md' --include='*.sh' \
+		--include='*.py' --include='*.rs' --include='*.txt' --include='*.yml' \
+		--exclude-dir={.git,build,target,vendor,node_modules} . .ci/* | sed 's/.* //'
+	sed -n 's/.*_target = "\(.*\)",/\1/p' bindings/luajit/*.rockspec
+	sed -n 's/^hwheel_make([a-z_]* \([a-z]*\) .*/\1/p' CMakeLists.txt
+)
+for target in $($make -pn help 2>/dev/null | sed -n 's/^\.PHONY: *//p' | sed 's/\bforce\b//'); do
+	grep -qwxF -- "$target" <(tr ' ' '\n' <<<"$called") ||
+		{ echo "nobody calls make $target"; exit 1; }
+done
+
 # The map of the files has them all.
 for file in src/*.rs src/*/*.rs src/*/*/*.rs; do
 	case $file in src/tests/*) continue;; esac

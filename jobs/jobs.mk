@@ -2,7 +2,8 @@
 #
 #: Durable timers in PostgreSQL. Tests and benchmark start a server of their own.
 #:   make jobs        build/hwheel-jobs; 2 minutes
-#:   make install-jobs the program, and units for systemd; uninstall-jobs
+#:   make install-jobs the program, and units for systemd
+#:   make uninstall-jobs removes them
 #:   make demo-jobs   a first day: TLS, a queue, Python, a killed node, the page
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
@@ -11,7 +12,7 @@
 JOBS_CARGO = env -C jobs $(CARGO) $(1) --locked --target-dir '$(abspath $(TARGET))/jobs'
 JOBS_PROGRAM = $(TARGET)/jobs/$(CARGO_BUILD_TARGET)/release/hwheel-jobs
 
-.PHONY: jobs jobs-clients jobs-peers install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs have-postgres
+.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
@@ -42,10 +43,10 @@ uninstall-jobs:
 
 NO_POSTGRES = no PostgreSQL server is installed; on Debian: apt-get install postgresql
 find-postgres = PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v initdb >/dev/null
-have-postgres:
-	$(Q)$(find-postgres) || { echo '$(NO_POSTGRES)'; exit 1; }
+need-postgres = $(Q)$(find-postgres) || { echo '$(NO_POSTGRES)'; exit 1; }
 
-demo-jobs: have-postgres jobs
+demo-jobs: jobs
+	$(need-postgres)
 	$(Q)jobs/demo.sh $(BUILD)/hwheel-jobs
 
 # The clients to copy, with the drivers that they need. A language that is not there is left
@@ -63,7 +64,8 @@ jobs-clients:
 
 # Most of the time the tests wait.
 JOBS_THREADS = --test-threads 4
-test-jobs: have-postgres jobs-clients
+test-jobs: jobs-clients
+	$(need-postgres)
 	$(call say,TEST,jobs)
 	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
@@ -85,7 +87,7 @@ check-jobs: | $(BUILD)
 
 # The peers of the benchmark.
 PEERS = $(TARGET)/jobs-peers
-jobs-peers:
+$(PEERS)/peers-go: jobs/benches/peers.go jobs/jobs.mk
 	$(call say,BUILD,$(PEERS))
 	$(Q)mkdir -p $(PEERS)/go && cp jobs/benches/peers.go $(PEERS)/go/main.go
 	$(Q)npm install --silent --no-audit --prefix $(PEERS) graphile-worker@0.18 pg-boss@12 pg@8
@@ -93,6 +95,7 @@ jobs-peers:
 		&& go get github.com/riverqueue/river@v0.51.2 >/dev/null 2>&1 \
 		&& go mod tidy >/dev/null 2>&1 && go build -o ../peers-go .
 
-bench-jobs: have-postgres jobs-peers
+bench-jobs: $(PEERS)/peers-go
+	$(need-postgres)
 	$(call say,BENCH,jobs)
 	$(Q)HWHEEL_PEERS='$(abspath $(PEERS))' $(call JOBS_CARGO,bench) --bench storm -- '$(abspath jobs/README.md)'

@@ -42,7 +42,7 @@ dist: | $(BUILD)
 	$(Q)rm -rf $(BUILD)/dist
 
 # It builds and installs by itself, offline, where cargo has nothing in store.
-check-dist: dist
+check-dist:: dist
 	$(call say,CHECK,dist)
 	$(Q)mkdir -p $(BUILD)/dist
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/dist

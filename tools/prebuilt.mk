@@ -21,11 +21,24 @@ ARCHIVE = $(NAME)-$*
 # The sources of the standard library, as they are called where they are not installed.
 standard = --remap-path-prefix=$(RUST_LIB)/src/rust=/rustc/$(shell rustc -vV 2>/dev/null | \
 	sed -n 's/^commit-hash: //p')
+# $(call licences,directory): of the library, of its crates, and of the standard library.
+licences = $(INSTALL) -d $(1)/rust && \
+	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(wildcard $(SBOM)) $(1)/ && \
+	for crate in $$($(CARGO) tree -q -e normal --features capi --prefix none | \
+			sed -n '2,$$s/ .*//p' | sort -u); do \
+		$(INSTALL) -d $(1)/$$crate && \
+		$(INSTALL) -m 644 vendor/$$crate/LICENSE* $(1)/$$crate/ || exit 1; done && \
+	standard=$$(ls "$$(rustc --print sysroot)"/share/doc/rust/COPYRIGHT-library.html \
+		/usr/share/doc/libstd-rust-dev/copyright 2>/dev/null | head -n 1) && \
+	{ [ -n "$$standard" ] || { echo \
+		'This Rust comes without the licences of its standard library'; exit 1; }; } && \
+	$(INSTALL) -m 644 "$$standard" $(1)/rust/
 archive-%: force
 	$(Q)$(call need-platform,$*) $(again) $(call platform,$*) CFLAGS=-O2 \
 		RUSTFLAGS='--remap-path-prefix=$(CURDIR)=/$(NAME) $(standard)' \
 		PREFIX='$(abspath $(BUILD))/$(ARCHIVE)' DESTDIR= \
-		GDB_AUTOLOAD='$(abspath $(BUILD))/$(ARCHIVE)/share/gdb/auto-load' install licences && \
+		GDB_AUTOLOAD='$(abspath $(BUILD))/$(ARCHIVE)/share/gdb/auto-load' install && \
+	$(call licences,$(BUILD)/$(ARCHIVE)/share/doc/hwheel) && \
 	sed -e 's/@NAME@/$(ARCHIVE)/' -e 's/@PROCESSOR@/$(call processor,$*)/' \
 		tools/install.sh.in > $(BUILD)/$(ARCHIVE)/install.sh && \
 	chmod 755 $(BUILD)/$(ARCHIVE)/install.sh && \
@@ -33,26 +46,8 @@ archive-%: force
 	rm -rf $(BUILD)/$(ARCHIVE) && \
 	(cd $(BUILD) && sha256sum $(ARCHIVE).tar.gz)
 
-# Besides the library: its crates, and the standard library.
-.PHONY: licences
-LICENCES = $(PREFIX)/share/doc/hwheel
-licences:
-	$(Q)$(INSTALL) -d $(LICENCES)
-	$(Q)$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(wildcard $(SBOM)) $(LICENCES)/
-	$(Q)for crate in $$($(CARGO) tree -q -e normal --features capi --prefix none | \
-			sed -n '2,$$s/ .*//p' | sort -u); do \
-		$(INSTALL) -d $(LICENCES)/$$crate && \
-		$(INSTALL) -m 644 vendor/$$crate/LICENSE* $(LICENCES)/$$crate/ || exit 1; done
-	$(Q)$(INSTALL) -d $(LICENCES)/rust
-	$(Q)for file in $$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html \
-			/usr/share/doc/libstd-rust-dev/copyright; do \
-		[ ! -e $$file ] || exec $(INSTALL) -m 644 $$file $(LICENCES)/rust/; done; \
-	echo 'This Rust comes without the licences of its standard library'; exit 1
-
 # Another directory gives the same bytes. Each archive is used where there is no Rust.
-.PHONY: check-dist-bin
-check-dist: check-dist-bin
-check-dist-bin: dist-bin
+check-dist:: dist-bin
 	$(call say,CHECK,prebuilt archives)
 	$(Q)rm -rf $(BUILD)/elsewhere && mkdir -p $(BUILD)/elsewhere
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/elsewhere

@@ -4,9 +4,8 @@ BINDIR ?= $(PREFIX)/bin
 TOOLS  := $(BUILD)/hwheel-latency
 LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c json.c svg.c)
 
-.PHONY: tools check-tools
-tools: $(TOOLS)
-all: tools
+.PHONY: check-tools
+all: $(TOOLS)
 
 $(BUILD)/hwheel-latency: $(LATENCY_SOURCES)
 $(BUILD)/early-latency: $(LATENCY_SOURCES) tools/behind.c
@@ -19,7 +18,7 @@ $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 # Before the stage, which installs them, and not concurrently with it.
 $(STAGE)/.done: | $(TOOLS)
 
-install:: tools
+install:: $(TOOLS)
 	$(Q)$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
 	$(Q)$(INSTALL) -m 755 $(TOOLS) '$(DESTDIR)$(BINDIR)/'
 

@@ -57,19 +57,23 @@ $(BUILD)/sanitize/verify-$(1)/%: verify/%.c verify/verify.h include/hwheel.h \
 	$$(call say,CLANG,$$@)
 	$$(clang-$(1))
 
-# A fault ends the process, as a test expects, and is not explained.
-.PHONY: sanitized-tests-$(1)
-sanitized-tests-$(1): $(SANITIZED_TESTS:%=$(BUILD)/sanitize/$(1)/%)
-	$$(Q)ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0 KTAP_TIMEOUT=600 \
-		c-tests/run.sh $(BUILD)/sanitize/$(1)
 endef
 $(foreach s,thread address,$(eval $(call sanitized,$(s))))
 
-.PHONY: tsan-run tsan-long-run asan-run asan-long-run
-tsan tsan-long asan asan-long:
-	$(Q)$(need-sanitizers) $(record) $(again) $@-run
+# A fault ends the process, as a test expects, and is not explained.
+sanitized-tests = $(Q)ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0 KTAP_TIMEOUT=600 \
+	c-tests/run.sh $(BUILD)/sanitize/$(1)
 
-tsan-run: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/control \
+$(BUILD)/sanitize/several_loops: examples/several_loops.c include/hwheel.h \
+		$(call sanitized-lib,thread)
+	$(call say,CLANG,$@)
+	$(clang-thread)
+
+ifndef MEASURED
+tsan tsan-long asan asan-long:
+	$(Q)$(need-sanitizers) $(measure)
+else
+tsan: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/control \
 		$(BUILD)/sanitize/several_loops $(BUILD)/several_loops_load
 	$(call say,TSAN,10^6 operations)
 	$(Q)$< -n 1000000
@@ -77,39 +81,38 @@ tsan-run: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread
 	$(call say,TSAN,examples/several_loops.c)
 	$(Q)TSAN_OPTIONS=halt_on_error=1 $(BUILD)/several_loops_load $(word 3,$^)
 
-$(BUILD)/sanitize/several_loops: examples/several_loops.c include/hwheel.h \
-		$(call sanitized-lib,thread)
-	$(call say,CLANG,$@)
-	$(clang-thread)
-
-tsan-long-run: tsan-run sanitized-tests-thread
+tsan-long: tsan $(SANITIZED_TESTS:%=$(BUILD)/sanitize/thread/%)
+	$(call sanitized-tests,thread)
 	$(call say,TSAN,10^8 operations and the Rust tests)
 	$(Q)$(BUILD)/sanitize/verify-thread/stress -n 100000000
 	$(Q)$(call sanitized-cargo,thread,test)
 
-asan-run: $(BUILD)/sanitize/verify-address/stress $(BUILD)/sanitize/verify-address/control
+asan: $(BUILD)/sanitize/verify-address/stress $(BUILD)/sanitize/verify-address/control
 	$(call say,ASAN,10^6 operations)
 	$(Q)$< -n 1000000
 	$(call must-find,heap-buffer-overflow,$(word 2,$^) overrun)
 	$(call must-find,detected memory leaks,$(word 2,$^) leak)
 
-asan-long-run: asan-run sanitized-tests-address
+asan-long: asan $(SANITIZED_TESTS:%=$(BUILD)/sanitize/address/%)
+	$(call sanitized-tests,address)
 	$(call say,ASAN,the Rust tests)
 	$(Q)$(call sanitized-cargo,address,test)
+endif
 
 # The static library as it is installed; the tool's half of the C library comes first.
 RTSAN = $(firstword $(wildcard $(RUST_LIB)/$(RUST_HOST)/lib/librustc-*_rt.rtsan.a))
 
+ifndef MEASURED
 rtsan:
 	$(Q)$(call need,test -e "$(RTSAN)",a toolchain of rustup with RealtimeSanitizer) \
-		$(record) $(again) $@-run
-
-.PHONY: rtsan-run
-rtsan-run: $(BUILD)/verify/realtime
+		$(measure)
+else
+rtsan: $(BUILD)/verify/realtime
 	$(call say,RTSAN,what is not to block)
 	$(Q)$(BUILD)/verify/realtime
 	$(call must-find,unsafe function .malloc.,$(BUILD)/verify/realtime -a)
 	$(call must-find,unsafe function .mmap.,$(BUILD)/verify/realtime -m)
+endif
 
 $(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
 	$(call say,CC,$@)
@@ -124,19 +127,20 @@ MEMCHECK_SHORT := advance arm cancel drain periodic poll
 # parent held, and those that end in a signal handler and free nothing.
 MEMCHECK_LONG := $(filter-out fork keys signals,$(SANITIZED_TESTS))
 
-memcheck:
-	$(Q)$(need-valgrind) $(record) $(again) $@-run TESTS='$(MEMCHECK_SHORT)'
-memcheck-long:
-	$(Q)$(need-valgrind) $(record) $(again) memcheck-run TESTS='$(MEMCHECK_LONG)'
-
-.PHONY: memcheck-run
-memcheck-run: $(TESTS:%=$(BUILD)/c-tests/static/%) $(BUILD)/verify/control
+ifndef MEASURED
+memcheck: TESTS = $(MEMCHECK_SHORT)
+memcheck-long: TESTS = $(MEMCHECK_LONG)
+memcheck memcheck-long:
+	$(Q)$(need-valgrind) $(measure) TESTS='$(TESTS)'
+else
+memcheck memcheck-long: $(TESTS:%=$(BUILD)/c-tests/static/%) $(BUILD)/verify/control
 	$(call say,MEMORY,$(words $(TESTS)) C tests)
 	$(Q)rm -rf $(BUILD)/memcheck && mkdir -p $(BUILD)/memcheck
 	$(Q)ln $(TESTS:%=$(BUILD)/c-tests/static/%) $(BUILD)/memcheck
 	$(Q)KTAP_TIMEOUT=900 KTAP_RUN='$(memcheck)' c-tests/run.sh $(BUILD)/memcheck
 	$(call must-find,Invalid write,$(memcheck) $(BUILD)/verify/control overrun)
 	$(call must-find,definitely lost,$(memcheck) $(BUILD)/verify/control leak)
+endif
 
 # The core's Rust tests that fit an interpreter, on SEEDS schedules each. Its
 # flags set the environment; cargo's own would be that of the first build. Left
@@ -147,13 +151,13 @@ MIRI_FLAGS := -Zmiri-strict-provenance -Zmiri-disable-isolation
 miri-test = CARGO_TARGET_DIR=$(TARGET)/$(1) MIRIFLAGS='$(MIRI_FLAGS) $(2)' \
 	$(CARGO) +nightly miri test -q --lib --
 
+ifndef MEASURED
 miri:
-	$(Q)$(need-miri) $(record) $(again) miri-run SEEDS=2 CASES=2
+	$(Q)$(need-miri) $(measure) SEEDS=2 CASES=2
 miri-long:
-	$(Q)$(need-miri) $(record) $(again) miri-run SEEDS=64 CASES=4
-
-.PHONY: miri-run
-miri-run:
+	$(Q)$(need-miri) $(measure) SEEDS=64 CASES=4
+else
+miri miri-long:
 	$(call say,MIRI,$(SEEDS) seeds)
 	$(Q)mkdir -p $(BUILD)/miri
 	$(Q)$(call miri-test,miri,-Zmiri-many-seeds=0..$(SEEDS) \
@@ -162,12 +166,13 @@ miri-run:
 	$(Q)awk '/^test result: ok/ { seeds++; tests = $$4 } \
 		END { print "    figures: " tests " tests on " seeds + 0 " schedules each"; \
 			exit seeds != $(SEEDS) || tests == 0 }' $(BUILD)/miri/log
+endif
 
 # The C functions fuzzed by one thread, verify/fuzz/api.c, and the wheels that ship
 # fuzzed by several, src/tests/shuttle/host/bytes.rs. A corpus is what reaches new code,
 # an input in hexadecimal digits on each line; `make fuzz-corpus` renews both from what a
 # long run has found.
-.PHONY: fuzz fuzz-long fuzz-corpus fuzz-run fuzz-threads-run
+.PHONY: fuzz fuzz-long fuzz-corpus
 VERIFY_SHORT += fuzz
 VERIFY_LONG += fuzz-long
 
@@ -225,24 +230,22 @@ $(BUILD)/fuzz/threads/program: $(FUZZ_THREADS_LIB)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CLANG) -fsanitize=fuzzer -o $@ $< $(PRIVATE)
 
+ifndef MEASURED
 fuzz:
 	$(Q)rm -rf $(BUILD)/fuzz/short $(BUILD)/fuzz/threads-short
-	$(Q)$(need-sanitizers) $(record) $(again) fuzz-run fuzz-threads-run RUNS=100000 \
-		THREADS_RUNS=10000 FUZZ_SECONDS=0 FUZZ_CORPUS=$(BUILD)/fuzz/short \
-		FUZZ_THREADS_CORPUS=$(BUILD)/fuzz/threads-short
+	$(Q)$(need-sanitizers) $(measure) RUNS=100000 THREADS_RUNS=10000 FUZZ_SECONDS=0 \
+		FUZZ_CORPUS=$(BUILD)/fuzz/short FUZZ_THREADS_CORPUS=$(BUILD)/fuzz/threads-short
 fuzz-long:
-	$(Q)$(need-sanitizers) $(record) $(again) fuzz-run fuzz-threads-run RUNS=10000000 \
-		THREADS_RUNS=1000000
-
-fuzz-run: $(BUILD)/fuzz/api
+	$(Q)$(need-sanitizers) $(measure) RUNS=10000000 THREADS_RUNS=1000000
+else
+fuzz fuzz-long: $(BUILD)/fuzz/api $(BUILD)/fuzz/threads/program
 	$(call say,FUZZ,$(RUNS) executions)
 	$(Q)verify/fuzz/run.sh $< $(FUZZ_JOBS) $(RUNS) $(FUZZ_SECONDS) \
 		$(FUZZ_CORPUS) verify/fuzz/api.corpus
-
-fuzz-threads-run: $(BUILD)/fuzz/threads/program
 	$(call say,FUZZ,$(THREADS_RUNS) executions of several threads)
-	$(Q)verify/fuzz/run.sh $< $(FUZZ_JOBS) $(THREADS_RUNS) $(FUZZ_SECONDS) \
+	$(Q)verify/fuzz/run.sh $(word 2,$^) $(FUZZ_JOBS) $(THREADS_RUNS) $(FUZZ_SECONDS) \
 		$(FUZZ_THREADS_CORPUS) verify/fuzz/threads.corpus
+endif
 
 # The fewest that still take every edge that any of them takes.
 fuzz-corpus: $(BUILD)/fuzz/api $(BUILD)/fuzz/threads/program
@@ -260,7 +263,7 @@ define keep
 endef
 
 # The lines and branches of the core that the tests execute.
-.PHONY: coverage coverage-run
+.PHONY: coverage
 VERIFY_LONG += coverage
 
 LLVM_BIN = $(RUST_LIB)/$(RUST_HOST)/bin
@@ -276,16 +279,19 @@ COVERAGE = RUSTC_BOOTSTRAP=1 LLVM_PROFILE_FILE=/dev/null \
 	CFLAGS='$(CFLAGS) -D_exit=exit -Wl,-u,__llvm_profile_runtime' \
 	LDFLAGS=-Wl,-u,__llvm_profile_runtime
 
+ifndef MEASURED
 coverage:
 	$(Q)$(call need,$(LLVM_BIN)/llvm-cov --version,rustup component add llvm-tools) \
-		$(record) env $(COVERAGE) coverage-run
+		$(record) env $(COVERAGE) coverage MEASURED=1
+endif
 
 # Left out: a test that measures the memory of its process, which the counters use as
 # well. A test that fails, as one may that sleeps on a busy machine, or that counters make
 # too slow, is shown and counts all the same: `make test` is where all must pass.
 # Left out: where all memory is refused, the counters of the coverage complain.
 COVERED_TESTS := $(filter-out small,$(C_TESTS))
-coverage-run: $(COVERED_TESTS:%=$(BUILD)/c-tests/shared/%) $(BUILD)/verify/refused \
+ifdef MEASURED
+coverage: $(COVERED_TESTS:%=$(BUILD)/c-tests/shared/%) $(BUILD)/verify/refused \
 		$(BUILD)/verify/stress
 	$(call say,COVER,the Rust and C tests and a short stress)
 	$(Q)rm -f $(BUILD)/*.profraw
@@ -303,3 +309,4 @@ coverage-run: $(COVERED_TESTS:%=$(BUILD)/c-tests/shared/%) $(BUILD)/verify/refus
 		-object $(BUILD)/verify/refused $$(sed 's/^/-object /' $(BUILD)/programs) \
 		> $(BUILD)/all.json 2> $(BUILD)/llvm-cov.log
 	$(Q)verify/coverage.py $(BUILD)/all.json
+endif

@@ -48,14 +48,15 @@ chaos: $(BUILD)/verify/stress-chaos
 	$(Q)$(record) $< -r -s 10
 
 # The oracle and the simulation are of one thread, which nobody can overtake.
+ifndef MEASURED
+chaos-long:
+	$(Q)$(measure)
+else
 chaos-long: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,$(CHAOS_OPERATIONS) operations and the Rust tests)
-	$(Q)$(record) $(again) chaos-long-run
-
-.PHONY: chaos-long-run
-chaos-long-run: $(BUILD)/verify/stress-chaos
 	$(Q)$< -r -n $(CHAOS_OPERATIONS)
 	$(Q)$(IN_CHAOS) $(CARGO) test -q -- --skip oracle:: --skip simulation::
+endif
 
 # The freeze probe: a thread stopped anywhere blocks no other; and the
 # same load under a mutex, where the probe must find stalls.
@@ -130,11 +131,14 @@ $(BUILD)/verify/unload: verify/unload.c c-tests/ktap.h $(STAGE)/.done
 
 # The C tests on each platform. What is not of this machine's processor runs under an
 # emulator: it shows what the library does there, not what weak ordering does to it.
-.PHONY: test-platforms test-platforms-run $(PLATFORMS:%=test-c-%)
+.PHONY: test-platforms
 VERIFY_LONG += test-platforms
+ifndef MEASURED
 test-platforms:
-	$(Q)$(record) $(again) $@-run
-test-platforms-run: $(PLATFORMS:%=test-c-%)
+	$(Q)$(measure)
+else
+test-platforms: $(PLATFORMS:%=test-c-%)
+endif
 
 # With musl: not C++, of which Debian has no library for it, nor the test that takes
 # the place of glibc's allocator by its own names. Under the emulator: not what measures
@@ -149,7 +153,7 @@ left-out = $(if $(findstring musl,$(1)),unwind noalloc) \
 kernel-headers = $(if $(findstring musl,$(1)),$(addprefix $(space)-idirafter ,/usr/include \
 	/usr/include/$(call processor,$(1))-linux-gnu /usr/$(call processor,$(1))-linux-gnu/include))
 
-$(PLATFORMS:%=test-c-%): test-c-%:
+test-c-%: force
 	$(Q)$(call need-platform,$*) \
 		$(call need,$(call processor,$*)-linux-gnu-g++ --version,apt-get install g++-$(subst \
 			_,-,$(call processor,$*))-linux-gnu) \

@@ -29,6 +29,10 @@ verify-each = $(Q)n=0; bad=; for target in $(1); do \
 # keeps its figures in docs/VERIFICATION_FIGURES.md.
 record = verify/figures.py record $@
 
+# For a target that has to build what it measures, or that has several recipes: it is made
+# once more, with MEASURED, which selects the rules that do the work.
+measure = $(record) $(again) $@ MEASURED=1
+
 CHECK_PARTS += check-figures
 check-figures:
 	$(call say,CHECK,figures)
@@ -101,18 +105,20 @@ $(BENCH)/cost-program: verify/cost.c
 
 # The probes of docs/PROBES.md are in a library that is built with them, and
 # in no other.
-.PHONY: check-probes check-probes-run
+.PHONY: check-probes
 VERIFY_SHORT += check-probes
 VERIFY_LONG += check-probes
 
 PROBED := $(BUILD)/probes
+ifndef MEASURED
+check-probes:
+	$(Q)$(measure)
+else
 check-probes: $(SHARED) $(BUILD)/verify/probes
 	$(call say,CHECK,probes)
 	$(Q)$(MAKE) -s --no-print-directory PROBES=1 BUILD=$(PROBED) \
 		CARGO_TARGET_DIR=$(TARGET)/probes $(PROBED)/$(notdir $(SHARED))
-	$(Q)$(record) $(again) $@-run
-
-check-probes-run:
 	$(Q)verify/probes.py docs/PROBES.md $(PROBED)/$(notdir $(SHARED)) $(SHARED)
 	$(Q)$(call need,command -v gdb,apt-get install gdb) \
 		verify/probes.sh $(PROBED) $(BUILD)/verify/probes
+endif
