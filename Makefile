@@ -191,6 +191,7 @@ TEST_PARTS += test-c test-rust loom
 
 test-rust:
 	$(call say,TEST,rust)
+	$(Q)$(CARGO) test --no-run --features capi
 	$(Q)$(CARGO) test -q --features capi
 
 # The core under the model checker: races to LOOM_BOUND preemptions, or as far as each
@@ -204,6 +205,7 @@ LOOM_TEST := $(CARGO) test -q --profile checked --lib --
 LOOM_RACES := model --skip pairs:: --skip stopped::
 loom:
 	$(call say,LOOM,races to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
+	$(Q)$(LOOM_BUILD) $(CARGO) test --profile checked --lib --no-run
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
 		$(LOOM_TEST) $(LOOM_RACES)
 

@@ -133,7 +133,7 @@ def copy_of(rung):
     return TARGET / f"faults-{rung}" / "copy"
 
 
-def build(rung):
+def build(rung, quiet=True):
     """The program that has a rung's tests, or the C library, built from the copy."""
     env = dict(
         os.environ,
@@ -146,10 +146,11 @@ def build(rung):
     )
     cargo = os.environ.get("CARGO", "cargo")
     if rung == "c":
-        command = [cargo, "rustc", "-q", "--release", "--lib", "--crate-type", "staticlib"]
-        subprocess.run([*command, "--features", "capi"], cwd=copy_of(rung), env=env, check=True)
+        command = [cargo, "rustc", "--release", "--lib", "--crate-type", "staticlib"]
+        command += ["--features", "capi", *["-q"] * quiet]
+        subprocess.run(command, cwd=copy_of(rung), env=env, check=True)
         return TARGET / "faults-c" / "release" / "libhwheel.a"
-    command = [cargo, "test", "-q", "--lib", "--no-run", "--message-format=json"]
+    command = [cargo, "test", "--lib", "--no-run", "--message-format=json", *["-q"] * quiet]
     command += ["--release"] * (rung != "std")
     out = subprocess.run(command, cwd=copy_of(rung), env=env, check=True, stdout=subprocess.PIPE, text=True)
     made = map(json.loads, out.stdout.splitlines())
@@ -210,7 +211,7 @@ def try_all(rung, mine):
     """Plants each fault; the number of those that are not caught, or cannot be."""
     copy, wrong = copy_of(rung), 0
     copy_sources(copy)
-    built = build(rung)
+    built = build(rung, quiet=False)
     for test in sorted({test for _, tests in mine for test in tests}):
         if (what := verdict(rung, built, test, SHORT)) != "passes":
             print(f"  {rung} {test} {what} without a fault", flush=True)

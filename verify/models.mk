@@ -53,14 +53,16 @@ VERIFY_SHORT += shuttle
 VERIFY_LONG += shuttle-long
 SHUTTLE_TEST ?= shuttle::
 
+SHUTTLE_BUILD := RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=$(TARGET)/shuttle
+
 # How long the long form is.
 SHUTTLE_ITERATIONS ?= 10000
 
 shuttle: SHUTTLE_ITERATIONS := 500
 shuttle shuttle-long:
 	$(call say,SHUTTLE,each test in $(SHUTTLE_ITERATIONS) orders of either kind)
-	$(Q)RUSTFLAGS='--cfg shuttle' CARGO_TARGET_DIR=$(TARGET)/shuttle \
-		SHUTTLE_ITERATIONS=$(SHUTTLE_ITERATIONS) \
+	$(Q)$(SHUTTLE_BUILD) $(CARGO) test --profile checked --lib --no-run
+	$(Q)$(SHUTTLE_BUILD) SHUTTLE_ITERATIONS=$(SHUTTLE_ITERATIONS) \
 		$(record) $(CARGO) test -q --profile checked --lib $(SHUTTLE_TEST) -- --nocapture
 
 # The core against an ordered map, and a simulated machine of one thread. Their
