@@ -457,6 +457,8 @@ static void threads_without_end(void)
 	pthread_t thread;
 	void *answer;
 
+	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
+	alarm(2 * PATIENCE_S);
 	of_all = wheel();
 	EXPECT(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
 	EXPECT(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);

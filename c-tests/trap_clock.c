@@ -165,15 +165,19 @@ static void b2_tick_thread_survives_a_step_back(void)
 	struct hwheel *w = NULL;
 	uint64_t before, now = 0, last = 0;
 
-	offset_ns[CLOCK_MONOTONIC] = 0;
 	reset(MS, 0);
-	CHECK_EQ(hwheel_create(NULL, &w), 0);
-	before = ktap_clock();
-	CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_start(w), 0);
-	ktap_sleep_ms(10);
-	offset_ns[CLOCK_MONOTONIC] = -20 * (int64_t)MS;
+	/* On a busy machine both may have fired before the step: then once more. */
+	do {
+		CHECK_EQ(hwheel_destroy(w), 0);
+		offset_ns[CLOCK_MONOTONIC] = 0;
+		CHECK_EQ(hwheel_create(NULL, &w), 0);
+		before = ktap_clock();
+		CHECK_EQ(hwheel_once(w, 30 * MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_once(w, 50 * MS, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_start(w), 0);
+		ktap_sleep_ms(10);
+		offset_ns[CLOCK_MONOTONIC] = -20 * (int64_t)MS;
+	} while (stats(w).unclaimed == 2);
 	while (stats(w).unclaimed < 2) {
 		CHECK_EQ(hwheel_now(w, &now), 0);
 		/* held within a tick */
