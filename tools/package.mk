@@ -42,7 +42,7 @@ dist: | $(BUILD)
 	$(Q)rm -rf $(BUILD)/dist
 
 # It builds and installs by itself, offline, where cargo has nothing in store.
-check-dist:: dist
+check-dist: dist dist-bin
 	$(call say,CHECK,dist)
 	$(Q)mkdir -p $(BUILD)/dist
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/dist
@@ -54,6 +54,7 @@ check-dist:: dist
 		BUILD=$(BUILD)/again >/dev/null && mv $(BUILD)/again/$(notdir $(DIST)) $(DIST)
 	$(Q)cmp $(BUILD)/dist/first $(DIST)
 	$(Q)rm -rf $(BUILD)/dist $(BUILD)/again
+	$(check-dist-bin)
 
 # cargo-c installs the same.
 .PHONY: check-cargo-c

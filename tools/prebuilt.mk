@@ -47,7 +47,7 @@ archive-%: force
 	(cd $(BUILD) && sha256sum $(ARCHIVE).tar.gz)
 
 # Another directory gives the same bytes. Each archive is used where there is no Rust.
-check-dist:: dist-bin
+define check-dist-bin
 	$(call say,CHECK,prebuilt archives)
 	$(Q)rm -rf $(BUILD)/elsewhere && mkdir -p $(BUILD)/elsewhere
 	$(Q)tar -xzf $(DIST) -C $(BUILD)/elsewhere
@@ -57,6 +57,7 @@ check-dist:: dist-bin
 		[ ! -e $(BUILD)/$(NAME)-$$platform.tar.gz ] || \
 		$(again) check-archive-$$platform || exit 1; done
 	$(Q)rm -rf $(BUILD)/elsewhere
+endef
 
 check-archive-%: force
 	$(Q)cmp $(BUILD)/$(ARCHIVE).tar.gz $(BUILD)/elsewhere/$(NAME)/other/$(ARCHIVE).tar.gz
