@@ -23,6 +23,7 @@
 #define LAG 10		/* slices after which a third is asked back */
 #define MS HWHEEL_MSEC
 #define LONGEST (4000 * MS)
+#define PATIENCE (30000 * MS)	/* a busy machine may be slow, a lost timer never ends */
 
 struct timer {
 	hwheel_timer_t handle;
@@ -137,8 +138,8 @@ static double percentile(unsigned int n, double p)	/* in us */
 int main(void)
 {
 	struct hwheel_stats stats = { .size = sizeof(stats) };
-	unsigned int first[THREADS], lost = 0, doubled = 0, peak = 0;
-	uint64_t start, before, bytes = 0;
+	unsigned int first[THREADS], lost = 0, doubled = 0, peak = 0, seen = 0;
+	uint64_t start, end, before, bytes = 0;
 	pthread_t threads[THREADS];
 	struct rusage usage;
 	int terminal = isatty(STDOUT_FILENO);
@@ -163,7 +164,7 @@ int main(void)
 			return 1;
 		}
 	}
-	for (uint64_t end = start + 2 * LONGEST;;) {
+	for (end = start + PATIENCE;;) {
 		unsigned int a = atomic_load(&armed), f = atomic_load(&fired);
 		unsigned int c = atomic_load(&cancelled), live = a - f - c;
 
@@ -175,6 +176,10 @@ int main(void)
 			printf("\r%5.1f s  armed %7u  fired %7u  cancelled %7u ",
 			       (now_ns() - start) / 1e9, a, f, c);
 			fflush(stdout);
+		}
+		if (a + f + c != seen) {
+			seen = a + f + c;
+			end = now_ns() + PATIENCE;
 		}
 		if ((a == TIMERS && f + c >= a) || now_ns() > end)
 			break;
