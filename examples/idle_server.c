@@ -31,7 +31,7 @@
 #define MS HWHEEL_MSEC
 #define IDLE (1500 * MS)
 #define REQUEST (1000 * MS)
-#define GRACE (1000 * MS)	/* how late a close may be on a busy machine */
+#define GRACE (3000 * MS)	/* how late a close may be on a busy machine */
 
 #define CONNECTIONS 1000
 #define TALK (300 * MS)		/* a talker's pause between requests */
