@@ -319,9 +319,9 @@ impl Wheel {
     }
 
     /// Establishes the invariant for a timer whose callback has ended, and which is due: its
-    /// deadline is at or before `hand`. Follows the exchange and a fence. A note that the driver has yet to take serves
-    /// any number of such ends: so there is at most one, also if a timer ends again and again
-    /// within one sweep.
+    /// deadline is at or before `hand`. Follows the exchange and a fence. A note that the driver
+    /// has yet to take serves any number of such ends. So there is at most one, also if a timer
+    /// ends again and again within one sweep.
     pub(super) fn uphold_due(&self, caller: &impl Caller, index: u32, word: StateWord, hand: u64) {
         let thread = caller.thread().and_then(|thread| {
             self.inboxes.reserve(thread)?;
