@@ -142,6 +142,9 @@ def build(rung, quiet=True):
         # Built for a few seconds of work.
         CARGO_PROFILE_RELEASE_LTO="off",
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS="16",
+        CARGO_PROFILE_RELEASE_OPT_LEVEL="1",
+        CARGO_PROFILE_TEST_OPT_LEVEL="1",
+        CARGO_PROFILE_RELEASE_DEBUG="0",
         CARGO_INCREMENTAL="1",
     )
     cargo = os.environ.get("CARGO", "cargo")

@@ -4,6 +4,7 @@
 use super::{duel, explore, report, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
+use crate::core::state::NEVER;
 use crate::runtime::drive::Bounds;
 use crate::runtime::options::WheelInC;
 use crate::runtime::{Errno, Host, Options};
@@ -571,6 +572,8 @@ const FAR: u64 = BEGIN + at(5);
 struct Looping {
     host: *mut Host,
     woken: Box<Tracked>,
+    /// Those of `with_timers`.
+    timers: [u64; 2],
 }
 
 // SAFETY: the host is for all threads until it is destroyed.
@@ -600,7 +603,20 @@ impl Looping {
             ..Options::default()
         };
         let host = Host::create(options, callback).unwrap();
-        Looping { host, woken }
+        Looping {
+            host,
+            woken,
+            timers: [0; 2],
+        }
+    }
+
+    /// The same, and it sleeps. Two threads have a timer each, and memory to arm it.
+    fn with_timers() -> Looping {
+        let mut w = Looping::new();
+        w.host().wheel.inboxes.reserve(2).unwrap();
+        w.timers = [(); 2].map(|()| w.host().setup(Spec::default(), None).unwrap());
+        w.turn();
+        w
     }
 
     fn host(&self) -> &Host {
@@ -611,6 +627,11 @@ impl Looping {
     /// Makes a timer that is due at a time. Its event is discarded.
     fn arm(&self, due: u64) {
         self.host().setup(Spec::default(), Some(due)).unwrap();
+    }
+
+    /// Arms a timer of `with_timers`.
+    fn arm_one(&self, n: usize, due: u64) {
+        assert_eq!(self.host().arm_at(self.timers[n], due), 0);
     }
 
     /// One turn of the loop: when it sleeps until, unless it is woken.
@@ -672,21 +693,43 @@ fn wake_by_arms_that_come_earlier_and_earlier() {
     );
 }
 
-/// Two threads arm concurrently, one earlier than the other. One of them may find the wake
-/// of the other.
+/// Two threads arm concurrently while the loop sleeps, one earlier than the other. Each has
+/// woken the loop when its arm returns, or finds that the other thread has: a wake that is
+/// still to come does not serve both.
+#[test]
+fn wake_by_two_threads_of_a_loop_that_sleeps() {
+    let arm = |w: &Looping, n: usize, due| {
+        w.arm_one(n, due);
+        assert_ne!(w.woken.load(Ordering::Acquire), 0, "sleeps");
+    };
+    for (due, other) in [(FAR, NEAR), (NEAR, FAR)] {
+        report(explore(Some(2), move || {
+            let w = Arc::new(Looping::with_timers());
+            let arms = w.clone();
+            let arms = thread::spawn(move || ended(|| arm(&arms, 0, due)));
+            arm(&w, 1, other);
+            arms.join().unwrap();
+            w.comes_by(NEAR, NEVER);
+        }));
+    }
+}
+
+/// The same concurrently with a turn of the loop. To one preemption: to two, each half has more
+/// than 30,000 executions.
 #[test]
 fn wake_by_two_threads_against_a_loop() {
-    report(explore(Some(2), || {
-        let w = Arc::new(Looping::new());
-        w.turn();
-        let arms: Vec<_> = [FAR, NEAR]
-            .map(|due| {
-                let w = w.clone();
-                thread::spawn(move || ended(|| w.arm(due)))
-            })
-            .into();
-        let next = w.turn();
-        arms.into_iter().for_each(|arm| arm.join().unwrap());
-        w.comes_by(NEAR, next);
-    }));
+    for (due, other) in [(FAR, NEAR), (NEAR, FAR)] {
+        report(explore(Some(1), move || {
+            let w = Arc::new(Looping::with_timers());
+            let arms = w.clone();
+            let arms = thread::spawn(move || ended(|| arms.arm_one(0, due)));
+            let turns = w.clone();
+            // It arms nothing, so it needs no number.
+            let turns = thread::spawn(move || turns.turn());
+            w.arm_one(1, other);
+            arms.join().unwrap();
+            let next = turns.join().unwrap();
+            w.comes_by(NEAR, next);
+        }));
+    }
 }

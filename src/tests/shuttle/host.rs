@@ -11,6 +11,7 @@
 mod bytes;
 mod life;
 mod waits;
+mod woken;
 
 use super::{add, check, thread, Rng, Tally};
 use crate::core::arm::How;
@@ -19,7 +20,7 @@ use crate::core::life::Spec;
 use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::runtime::drive::Bounds;
-use crate::runtime::options::{Overload, WheelInC};
+use crate::runtime::options::{Overload, WakeFn, WheelInC};
 use crate::runtime::{Errno, Host, Options};
 use crate::sys::clock::Clock;
 use crate::tests::system::{one_in, system, System, BEGIN};
@@ -123,15 +124,11 @@ const STOPPED: [i32; 3] = [libc::EBUSY, libc::EAGAIN, libc::ESHUTDOWN];
 fn is_refused_inside(host: &Host) {
     assert_eq!(host.stop(), Err(-libc::EDEADLK));
     assert_eq!(host.drain(|_| true), Err(-libc::EDEADLK));
-    let driven = match is_manual(host) {
+    let driven = match world().is_manual() {
         true => host.advance(FAR << 20, Bounds::default(), None),
         false => host.poll(Bounds::default(), None),
     };
     assert_eq!(driven, Err(-libc::EBUSY));
-}
-
-fn is_manual(host: &Host) -> bool {
-    host.descriptor() == Err(-libc::EINVAL)
 }
 
 fn numbers() -> Rng {
@@ -183,6 +180,11 @@ unsafe extern "C-unwind" fn execute(host: *mut WheelInC, _: Option<NonNull<Wheel
 
 impl World {
     fn new(clock: Clock, crew: Option<Options>, manner: Manner) -> World {
+        World::of(clock, crew, manner, None)
+    }
+
+    /// With a function that wakes the driver.
+    fn of(clock: Clock, crew: Option<Options>, manner: Manner, wake: WakeFn) -> World {
         let executor = crew.is_some_and(|crew| crew.workers == 0);
         let host = Host::create(
             Options {
@@ -192,6 +194,7 @@ impl World {
                 slots: 2,
                 start_ns: if clock == Clock::Manual { BEGIN } else { 0 },
                 executor: executor.then_some(execute),
+                wake,
                 ..crew.unwrap_or_default()
             },
             callback,
@@ -223,6 +226,10 @@ impl World {
     fn host(&self) -> &Host {
         // SAFETY: destroyed by `destroy` alone.
         unsafe { &*self.host }
+    }
+
+    fn is_manual(&self) -> bool {
+        self.clock == Clock::Manual
     }
 
     /// For a message: what is pending, and when the driver wakes.
@@ -342,7 +349,7 @@ impl World {
             items: rng.below(4) as u32,
             ns: 0,
         };
-        let driven = match is_manual(host) {
+        let driven = match self.is_manual() {
             true => host.advance(host.now() + goal, bounds, Some(&mut event)),
             false => host.poll(bounds, Some(&mut event)),
         };
@@ -364,7 +371,7 @@ impl World {
     fn call(&self, rng: &mut Rng) {
         let host = self.host();
         match rng.below(20) {
-            0 | 1 if !is_manual(host) => {
+            0 | 1 if !self.is_manual() => {
                 let started = right(host.start().map(|()| 0), &STOPPED);
                 assert!(started != -libc::ESHUTDOWN || self.drains.load(Ordering::Relaxed) != 0);
             }
@@ -434,7 +441,7 @@ impl World {
                 && rounds.next().is_some()
             {
                 system().pass(FAR);
-                let driven = match is_manual(host) {
+                let driven = match self.is_manual() {
                     true => host.advance(host.now() + FAR, Bounds::default(), None),
                     false => host.poll(Bounds::default(), None),
                 };

@@ -44,14 +44,14 @@ fn stop_beside_an_executor_that_refuses() {
         let w = World::new(clock(rng), Some(crew), Manner::Refuses);
         together(&w, rng, 2, |n, rng| {
             let host = w.host();
-            if !is_manual(host) {
+            if !w.is_manual() {
                 right(host.start().map(|()| 0), &[libc::EBUSY]);
             }
             for _ in 0..4 {
                 w.arm_one_call(host, rng);
             }
             system().pass(FAR);
-            if is_manual(host) && n == 0 {
+            if w.is_manual() && n == 0 {
                 w.drive(host, rng);
             }
         });
