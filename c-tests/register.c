@@ -1,4 +1,5 @@
-/* Many threads make and destroy wheels, and end: who waits for another sleeps. */
+/* Callbacks that may wait for other callbacks take a lock of the process: who waits for that
+ * sleeps. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -13,36 +14,32 @@ int sched_yield(void)
 	return (int)syscall(SYS_sched_yield);
 }
 
-static struct hwheel_options o = { .size = sizeof o, .levels = 1, .slots = 2 };
 static atomic_int over;
 
-enum { THREADS = 8, WHEELS = 2000 };
+enum { THREADS = 8, WAITS = 20000 };
 
-/* A long register is held for long. */
-static struct hwheel *many[3000];
-
-static void lengthen(int n)
+/* The other timer rests, so the call takes the lock and returns at once. */
+static void wait_for_another(struct hwheel *w, const struct hwheel_event *e)
 {
-	for (int i = 0; i < n; i++)
-		CHECK_EQ(hwheel_create(&o, &many[i]), 0);
+	for (int i = 0; i < WAITS && !atomic_load(&over); i++)
+		CHECK_EQ(hwheel_timer_delete_sync(w, e->cookie), 0);
 }
 
-static void shorten(int n)
+static void wait_once(struct hwheel *w, const struct hwheel_event *e)
 {
-	for (int i = 0; i < n; i++)
-		CHECK_EQ(hwheel_destroy(many[i]), 0);
+	CHECK_EQ(hwheel_timer_delete_sync(w, e->cookie), 0);
 }
 
-static void *make_and_destroy(void *arg)
+/* A wheel of its own, in which a callback waits. */
+static void *waits(void *arg)
 {
-	for (int i = 0; i < WHEELS; i++) {
-		struct hwheel *w = NULL;
+	struct hwheel *w = ktap_manual(0, 1, 2, 0);
+	hwheel_timer_t other;
 
-		if (hwheel_create(&o, &w) != 0 ||
-		    hwheel_once(w, 0, NULL, 0, 0, NULL) != 0 ||
-		    hwheel_destroy(w) != 0)
-			return NULL;
-	}
+	if (hwheel_timer_setup(w, NULL, 0, &other) != 0 ||
+	    hwheel_once(w, MS, wait_for_another, other, 0, NULL) != 0 ||
+	    hwheel_advance(w, MS, NULL, 0, NULL) != 0 || hwheel_destroy(w) != 0)
+		return NULL;
 	return arg;
 }
 
@@ -51,33 +48,31 @@ static void nobody_spins(void)
 	pthread_t threads[THREADS];
 	void *ok;
 
-	lengthen(500);
 	atomic_store(&yields, 0);
 	for (int i = 0; i < THREADS; i++)
-		CHECK_EQ(pthread_create(&threads[i], NULL, make_and_destroy, &o), 0);
+		CHECK_EQ(pthread_create(&threads[i], NULL, waits, &over), 0);
 	for (int i = 0; i < THREADS; i++) {
 		CHECK_EQ(pthread_join(threads[i], &ok), 0);
-		CHECK(ok == &o);
+		CHECK(ok == &over);
 	}
 	CHECK_EQ(atomic_load(&yields), 0);
-	shorten(500);
 }
 
 static void *normal(void *arg)
 {
-	struct hwheel *w;
-
 	while (!atomic_load(&over))
-		if (hwheel_create(&o, &w) == 0)
-			hwheel_destroy(w);
+		waits(arg);
 	return arg;
 }
 
 /* A thread of a real-time priority, on the processor of one that is preempted while it
- * holds the register. */
+ * holds the lock. */
 static void a_preempted_thread_holds_up_no_other(void)
 {
 	struct sched_param high = { .sched_priority = 10 }, low = { .sched_priority = 0 };
+	struct hwheel *w = ktap_manual(0, 1, 2, 0);
+	uint64_t now = 0;
+	hwheel_timer_t timer, other;
 	int slow = 0;
 	uint64_t end;
 	cpu_set_t before, one;
@@ -91,26 +86,26 @@ static void a_preempted_thread_holds_up_no_other(void)
 	if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &high) != 0)
 		SKIP("no right to SCHED_FIFO");
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &low), 0);
-	lengthen(3000);
+	CHECK_EQ(hwheel_timer_setup(w, NULL, 0, &other), 0);
+	CHECK_EQ(hwheel_timer_setup(w, wait_once, other, &timer), 0);
 	CHECK_EQ(sched_setaffinity(0, sizeof one, &one), 0);
 	CHECK_EQ(pthread_create(&thread, NULL, normal, NULL), 0);
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_FIFO, &high), 0);
 	end = ktap_clock() + 4 * SEC;
 	while (ktap_clock() < end) {
 		uint64_t begin;
-		struct hwheel *w = NULL;
 
 		ktap_sleep_ms(1);
 		begin = ktap_clock();
-		CHECK_EQ(hwheel_create(&o, &w), 0);
-		CHECK_EQ(hwheel_destroy(w), 0);
+		CHECK(hwheel_timer_mod(w, timer, MS, 0) >= 0);
+		CHECK_EQ(hwheel_advance(w, now += MS, NULL, 0, NULL), 0);
 		slow += ktap_clock() - begin > SEC / 2;
 	}
 	CHECK_EQ(pthread_setschedparam(pthread_self(), SCHED_OTHER, &low), 0);
 	atomic_store(&over, 1);
 	pthread_join(thread, NULL);
 	CHECK_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-	shorten(3000);
+	CHECK_EQ(hwheel_destroy(w), 0);
 	/* The kernel lets a thread spin for 0.95 s of each second. Once the machine itself may
 	 * have stood still. */
 	CHECK(slow < 2);
