@@ -81,10 +81,13 @@ tsan: $(BUILD)/sanitize/verify-thread/stress $(BUILD)/sanitize/verify-thread/con
 	$(call say,TSAN,examples/several_loops.c)
 	$(Q)TSAN_OPTIONS=halt_on_error=1 $(BUILD)/several_loops_load $(word 3,$^)
 
+# How long the long form is.
+TSAN_OPERATIONS ?= 100000000
+
 tsan-long: tsan $(SANITIZED_TESTS:%=$(BUILD)/sanitize/thread/%)
 	$(call sanitized-tests,thread)
-	$(call say,TSAN,10^8 operations and the Rust tests)
-	$(Q)$(BUILD)/sanitize/verify-thread/stress -n 100000000
+	$(call say,TSAN,$(TSAN_OPERATIONS) operations and the Rust tests)
+	$(Q)$(BUILD)/sanitize/verify-thread/stress -n $(TSAN_OPERATIONS)
 	$(Q)$(call sanitized-cargo,thread,test)
 
 asan: $(BUILD)/sanitize/verify-address/stress $(BUILD)/sanitize/verify-address/control

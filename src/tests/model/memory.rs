@@ -347,6 +347,24 @@ fn look_at_all_against_sleep() {
     );
 }
 
+/// The same, and another thread's request was served before that thread has lowered the next
+/// visit. So the driver is to wake, and knows no request yet.
+#[test]
+fn look_at_all_against_a_request_that_wakes_late() {
+    duel(
+        || {
+            let (w, [t]) = running();
+            w.arm(0, t, 2);
+            w.advance(2);
+            w.wheel.alarm.lower(0);
+            (w, t)
+        },
+        |(w, t)| w.wheel.finish(&Stranger(Error::Threads, || ()), *t, || ()),
+        |(w, _)| w.advance(2),
+        |(w, _), (), early| assert_eq!(early + w.advance(2), 1, "late or lost"),
+    );
+}
+
 /// Chunks run out, and no memory is left. An arm is refused and changes nothing. The end of a
 /// callback has the driver look at every timer.
 #[test]
