@@ -35,7 +35,7 @@ sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a
 
 # Left out: a program in C++, those with an allocator or an mmap() of their own, and those
 # that limit or measure the memory of the process, which is the tool's as well.
-SANITIZED_TESTS := $(filter-out large_pages noalloc refused_errno resources small \
+SANITIZED_TESTS := $(filter-out large_pages memory noalloc refused_errno resources small \
 	trap_memory unwind,$(C_TESTS))
 
 define sanitized

@@ -10,7 +10,8 @@ pub(crate) mod event;
 pub(crate) mod fork;
 #[cfg_attr(checked, path = "../tests/sys/futex.rs")]
 pub(crate) mod futex;
-#[cfg_attr(checked, path = "../tests/sys/maps.rs")]
+// Miri has no mapping with these flags.
+#[cfg_attr(any(checked, miri), path = "../tests/sys/maps.rs")]
 pub(crate) mod maps;
 #[cfg_attr(checked, path = "../tests/sys/thread.rs")]
 pub(crate) mod thread;

@@ -213,6 +213,27 @@ fn race_2_rely_on_a_note_against_take() {
     }
 }
 
+/// The same of a timer that rests. The driver that takes the note makes an entry for the last
+/// deadline, which is too late for this arm.
+#[test]
+fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
+    for arm in [World::arm, World::short_arm] {
+        duel(
+            || {
+                let (w, t) = with_chunks(one(Some(3)));
+                assert!(w.cancel(0, t));
+                (w, t)
+            },
+            move |(w, t)| arm(w, 1, *t, 1),
+            |(w, _)| w.collect(),
+            |(w, _), was, ()| {
+                assert!(!was);
+                assert_eq!(w.advance(1), 1, "late or lost");
+            },
+        );
+    }
+}
+
 /// Race 2: the same by the short way, while the hand stays where it is, and another thread lowers
 /// the next visit: neither the gate nor the alarm shows that the note is taken.
 #[test]
