@@ -1,6 +1,6 @@
 //! Race 2: a note is written, or relied on, while the driver takes it.
 
-use super::{duel, explore, one, report, with_chunks, World, STARTS};
+use super::{duel, explore, one, placed, report, with_chunks, Handle, World, STARTS};
 use crate::core::link::{Link, Reason};
 use crate::core::state::index_of;
 use crate::sync::Ordering;
@@ -52,9 +52,21 @@ fn race_2_publish_against_take_of_what_is_overdue() {
 /// link as it is, too.
 #[test]
 fn race_2_publish_against_take_of_what_was_cancelled() {
-    for arm in [World::arm, World::short_arm] {
+    // Without an entry, or with one that stays: the driver then finds the link as it is to be.
+    let makes: [fn() -> (World, Handle); 2] = [
+        || one(None),
+        || {
+            let (w, t) = placed(3);
+            assert!(w.cancel(0, t));
+            (w, t)
+        },
+    ];
+    for (arm, make) in [World::arm, World::short_arm]
+        .into_iter()
+        .flat_map(|arm| makes.map(|make| (arm, make)))
+    {
         duel(
-            || one(None),
+            make,
             move |(w, t)| arm(w, 0, *t, 2),
             |(w, t)| {
                 let was = w.cancel(1, *t);
