@@ -118,6 +118,7 @@ static void a_call_stops_among_timers_that_are_not_due(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
 	struct hwheel_run run = at_most(0, 1);
+	struct hwheel_stats stats = { .size = sizeof stats };
 	static hwheel_timer_t t[5000];
 	int rounds = 0;
 
@@ -130,6 +131,17 @@ static void a_call_stops_among_timers_that_are_not_due(void)
 		rounds++;
 	} while (run.left);
 	CHECK(rounds > 10);
+	/* Also where they come nearer, before any of them is due. */
+	rounds = 0;
+	do {
+		CHECK_EQ(hwheel_advance(w, 9 * SEC, NULL, 0, &run), 0);
+		CHECK_EQ(hwheel_get_stats(w, &stats), 0);
+		rounds++;
+	} while (stats.fired == 0 && run.left);
+	CHECK(rounds > 10);
+	CHECK_EQ(hwheel_advance(w, 9 * SEC, NULL, 0, NULL), 0);
+	CHECK_EQ(hwheel_get_stats(w, &stats), 0);
+	CHECK_EQ(stats.fired, 5000);
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 

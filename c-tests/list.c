@@ -100,6 +100,23 @@ static void each_is_listed_once_however_many_at_a_time(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* The nodes of a large wheel are in several blocks. A walk may stop between two. */
+static void a_walk_goes_on_in_the_next_block(void)
+{
+	enum { MANY = 40000 };
+	static unsigned char seen[MANY];
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	uint64_t cursor = 0;
+	int sum = 0;
+
+	for (uint64_t i = 0; i < MANY; i++)
+		CHECK_EQ(hwheel_once(w, SEC, NULL, i, 0, NULL), 0);
+	for (; hwheel_list(w, &cursor, listed, 1) == 1; sum++)
+		CHECK_EQ(seen[listed[0].cookie]++, 0);
+	CHECK_EQ(sum, MANY);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static void wrong_arguments_are_refused(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);
@@ -174,6 +191,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_listed_key_has_its_cookie_and_no_handle),
 	TEST(all_that_match_can_be_cancelled),
 	TEST(each_is_listed_once_however_many_at_a_time),
+	TEST(a_walk_goes_on_in_the_next_block),
 	TEST(wrong_arguments_are_refused),
 	TEST(those_that_stay_are_listed_while_others_come_and_go),
 };
