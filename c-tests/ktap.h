@@ -18,6 +18,18 @@
 #include <unistd.h>
 #include <hwheel.h>
 
+/* Whether the program is built with a sanitizer, which makes system calls and is slow. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define KTAP_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define KTAP_SANITIZED 1
+#endif
+#endif
+#ifndef KTAP_SANITIZED
+#define KTAP_SANITIZED 0
+#endif
+
 struct ktap_test {
 	const char *name;
 	void (*run)(void);
