@@ -93,6 +93,8 @@ struct World {
     ask: Condvar,
 }
 
+// SAFETY: C passes it to all threads; what is not atomic has a lock.
+unsafe impl Sync for Host {}
 // SAFETY: the host is for all threads until it is destroyed.
 unsafe impl Sync for World {}
 // SAFETY: as above.
