@@ -136,12 +136,39 @@ static void no_range_is_exceeded(void)
 	random_ranges(65536);
 }
 
+/*
+ * A call has stopped in the middle of what is due. A timer that is armed then, for a time that
+ * has passed, is due at the next tick: all timers of earlier ticks come first.
+ */
+static void one_that_has_passed_comes_behind_what_is_due(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+
+	for (uint64_t i = 1; i <= 5; i++)
+		CHECK_EQ(hwheel_once(w, 2 * i * MS, NULL, i, 0, NULL), 0);
+	for (uint64_t i = 1; i <= 5; i++) {
+		CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 1);
+		CHECK_EQ(e.cookie, i);
+		/* Later and later ones, and the last one is the earliest. */
+		CHECK_EQ(hwheel_once(w, i == 5 ? 1 : (2 * i + 1) * MS, NULL, 10 + i, HWHEEL_ABS, NULL), 0);
+	}
+	CHECK_EQ(hwheel_advance(w, 10 * MS, &e, 1, NULL), 0);
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 1);
+		CHECK(e.cookie > 10);
+	}
+	CHECK_EQ(hwheel_advance(w, 11 * MS, &e, 1, NULL), 0);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_passed_deadline_fires_at_the_next_tick),
 	TEST(a_range_in_the_past_fires_at_the_next_tick),
 	TEST(a_burst_with_slack_does_not_wait),
 	TEST(slack_is_counted_from_the_deadline),
 	TEST(no_range_is_exceeded),
+	TEST(one_that_has_passed_comes_behind_what_is_due),
 };
 
 KTAP_MAIN(tests)
