@@ -33,7 +33,7 @@ LAYOUT = {
     "wheel.slab.bump": 22280,
     "clock": 22416,
     "manual": 22424,
-    "drive": 22756,
+    "drive": 22804,
     "clock.id": 22420,
     "inbox.count.arms": 24,
     "inbox.count.moves": 32,
