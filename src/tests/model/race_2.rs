@@ -247,21 +247,22 @@ fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
 }
 
 /// Race 2: the same by the short way, while the hand stays where it is, and another thread lowers
-/// the next visit: neither the gate nor the alarm shows that the note is taken.
+/// the next visit: neither the gate nor the alarm shows that the note is taken. The entry that
+/// the driver makes is for the last deadline, which is too late for this arm.
 #[test]
 fn race_2_rely_on_a_note_against_take_and_wake() {
-    report(explore(Some(3), || {
-        let (w, t) = with_chunks(one(Some(2)));
+    report(explore(Some(2), || {
+        let (w, t) = with_chunks(one(Some(3)));
         assert!(w.cancel(0, t));
         let w = Arc::new(w);
         let (v, x) = (w.clone(), w.clone());
-        let a = thread::spawn(move || v.short_arm(1, t, 3));
+        let a = thread::spawn(move || v.short_arm(1, t, 2));
         let b = thread::spawn(move || x.wheel.alarm.lower(1));
         w.collect();
         assert!(!a.join().unwrap());
         b.join().unwrap();
-        assert_eq!(w.advance(2), 0, "early");
-        assert_eq!(w.advance(3), 1, "late or lost");
+        assert_eq!(w.advance(1), 0, "early");
+        assert_eq!(w.advance(2), 1, "late or lost");
     }));
 }
 
