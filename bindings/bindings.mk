@@ -1,6 +1,7 @@
 #: Bindings. BINDINGS=cpp or PACKAGES=python names some.
 #:   make test-bindings  the tests of each language that is installed
 #:   make test-packages  builds the packages, and uses them in empty environments
+#:   make test-suites    NODE=dir GO=dir ...: the languages' own tests of timers, on ours
 #:   make address        REPOSITORY=<host>/<owner>/<name>: the address in the packages
 #
 # Each language is a directory with a binding.sh, which bindings/run.sh describes.
