@@ -113,10 +113,15 @@ LANGUAGE sql STABLE AS $$
 		hashtext(j.target), j.alone, j.losses >= 2;
 $$;
 
-CREATE OR REPLACE FUNCTION hwheel._as_claim3(j hwheel.job) RETURNS hwheel.claim3
+-- A set, so that the planner puts the columns into the query of the caller.
+CREATE OR REPLACE FUNCTION hwheel._claims3(j hwheel.job) RETURNS SETOF hwheel.claim3
 LANGUAGE sql STABLE AS $$
-	SELECT 'job', c.*, j.queue, j.priority, j.fired_at IS NOT NULL, NULL::int, NULL::float8
-	FROM hwheel._as_claim2(j) c;
+	SELECT 'job', j.id, j.fence, j.kind, j.key, nullif(j.due, '-infinity'), j.occurrence,
+		(extract(epoch FROM j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
+		(extract(epoch FROM j.grace) * 1000000)::bigint,
+		(extract(epoch FROM j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
+		hashtext(j.target), j.alone, j.losses >= 2, j.queue, j.priority,
+		j.fired_at IS NOT NULL, NULL::int, NULL::float8;
 $$;
 
 -- Whether a node may claim jobs of a queue.
@@ -297,7 +302,7 @@ BEGIN
 		RETURN NEXT answer;
 	END LOOP;
 	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
-		LATERAL hwheel._as_claim3(j) a;
+		LATERAL hwheel._claims3(j) a;
 	IF EXISTS (SELECT FROM hwheel.job WHERE state = 'waiting' AND kind = 'app')
 		AND node_id = (SELECT min(id) FROM hwheel.node WHERE left_at IS NULL AND version >= 4) THEN
 		answer := NULL;
@@ -374,7 +379,7 @@ $$;
 -- missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._held3(node_id bigint) RETURNS SETOF hwheel.claim3
 LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
-	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim3(j) a
+	SELECT a.* FROM hwheel.job j, LATERAL hwheel._claims3(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
 
@@ -404,43 +409,52 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	ORDER BY w.n;
 $$;
 
--- The same for one job, which then is locked until the end of the transaction.
-CREATE OR REPLACE FUNCTION hwheel._lock(id bigint, fence bigint, state text, OUT outcome text,
-	OUT key text, OUT occurrence timestamptz, OUT target text, OUT payload jsonb, OUT run_as name,
-	OUT traceparent text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
-BEGIN
-	SELECT 'taken', j.key, j.occurrence, j.target, j.payload, j.run_as, j.traceparent
-		INTO outcome, key, occurrence, target, payload, run_as, traceparent
-		FROM hwheel.job j
-		WHERE j.id = _lock.id AND j.fence = _lock.fence AND j.state = _lock.state
-			AND j.due <= clock_timestamp() AND isfinite(j.due) FOR UPDATE SKIP LOCKED;
-	IF NOT FOUND THEN
-		SELECT CASE WHEN j.due > clock_timestamp() THEN 'early' ELSE 'busy' END
-			INTO outcome FROM hwheel.job j
-			WHERE j.id = _lock.id AND j.fence = _lock.fence AND j.state = _lock.state;
-		outcome := coalesce(outcome, 'gone');
-	END IF;
-END $$;
-
 -- The partition of the history for jobs that end today.
 CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql AS $$
 	SELECT (extract(epoch FROM clock_timestamp())::bigint / 86400 % 32)::int;
 $$;
 
--- Ends attempts. A job that is done goes into the history. nexts has the times at which recurring jobs run next. A job whose
--- next run or attempt is within the window stays claimed by its owner, and is
--- returned with its new fence. lost: the connection ended while they ran. waits_ms:
--- how long the next attempt waits at least.
+-- Ends attempts. A job that is done, and has no next run, goes into the history. nexts has
+-- the times at which recurring jobs run next. A job whose next run or attempt is within the
+-- window stays claimed by its owner, and is returned with its new fence. lost: the
+-- connection ended while they ran. waits_ms: how long the next attempt waits at least.
 CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
 	nexts timestamptz[], skips int[], started timestamptz[], lost boolean, waits_ms bigint[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
-	SELECT hwheel._share_queues(); -- The next statement sees what they are then.
-	WITH want AS (
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY WITH want AS (
+		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started)
+			AS w (id, fence, error, next, skip, started)
+		WHERE error IS NULL AND next IS NULL
+	), ended AS (
+		DELETE FROM hwheel.job j USING want w
+		WHERE j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
+		RETURNING j.id, j.key, j.queue, j.priority, j.due, j.occurrence, j.kind, j.target, j.payload,
+			j.max_attempts, j.attempts, j.runs + 1 AS runs, j.skipped + w.skip AS skipped, j.created_at,
+			coalesce(w.started, j.fired_at) AS start, j.run_as, j.traceparent
+	), history AS (
+		INSERT INTO hwheel.history
+		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
+			e.max_attempts, e.attempts, e.runs, e.skipped, e.created_at, e.start,
+			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
+		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
+	)
+	SELECT w.id, CASE WHEN e.id IS NULL THEN 'gone' ELSE 'done' END, NULL::bigint, e.due,
+		e.occurrence, (extract(epoch FROM e.start - e.due) * 1000000)::bigint, NULL
+	FROM want w FULL JOIN ended e ON e.id = w.id; -- The planner cannot loop over this one.
+	IF num_nulls(VARIADIC errors) = cardinality(ids) AND num_nulls(VARIADIC nexts) = cardinality(ids) THEN
+		RETURN;
+	END IF;
+
+	PERFORM hwheel._share_queues(); -- The next statement sees what they are then.
+	RETURN QUERY WITH want AS (
 		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
 			AS w (id, fence, error, next, skip, started, wait_ms)
+		WHERE error IS NOT NULL OR next IS NOT NULL
 	), plan AS (
 		SELECT w.*, j.due AS was_due, j.occurrence AS was_for, w.error IS NULL AS ok,
 			w.error IS NULL OR j.attempts + 1 >= j.max_attempts AS is_over,
@@ -449,21 +463,20 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 					(0.8 + 0.4 * random())
 					* least(j.backoff * power(2, least(j.attempts, 22)), '1 hour'))
 				END AS planned,
-			j.paused_due IS NOT NULL AS is_paused, hwheel._may_claim(j.queue, j.owner) AS may_keep
+			j.paused_due IS NOT NULL AS is_paused, j.queue, j.owner
 		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence
 			AND j.state IN ('claimed', 'running')
 		FOR UPDATE OF j
 	), verdict AS (
 		SELECT *, CASE WHEN is_paused AND planned IS NOT NULL THEN 'infinity' ELSE planned END
 				AS new_due,
-			may_keep AND NOT is_paused
+			CASE WHEN NOT is_paused
 				AND planned < clock_timestamp() + (SELECT window_length FROM hwheel.settings)
-				AS is_near
+				THEN hwheel._may_claim(queue, owner) END AS is_near
 		FROM plan
 	), settled AS (
 		UPDATE hwheel.job j SET
-			state = CASE WHEN v.new_due IS NULL THEN CASE WHEN v.ok THEN 'done' ELSE 'dead' END
-				WHEN v.is_near THEN 'claimed' ELSE 'waiting' END,
+			state = CASE WHEN v.new_due IS NULL THEN 'dead' WHEN v.is_near THEN 'claimed' ELSE 'waiting' END,
 			owner = CASE WHEN v.is_near THEN j.owner END,
 			fence = j.fence + 1,
 			due = coalesce(v.new_due, j.due),
@@ -478,18 +491,8 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 			fired_at = coalesce(v.started, j.fired_at),
 			finished_at = CASE WHEN v.new_due IS NULL THEN clock_timestamp() END,
 			last_error = v.error
-		FROM verdict v WHERE j.id = v.id AND NOT (v.ok AND v.new_due IS NULL)
+		FROM verdict v WHERE j.id = v.id
 		RETURNING j.*, v.ok, v.is_over, v.was_due, v.was_for
-	), ended AS (
-		DELETE FROM hwheel.job j USING verdict v
-		WHERE j.id = v.id AND v.ok AND v.new_due IS NULL
-		RETURNING j.*, v.was_due, coalesce(v.started, j.fired_at) AS start, v.skip
-	), history AS (
-		INSERT INTO hwheel.history
-		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
-			e.max_attempts, e.attempts, e.runs + 1, e.skipped + e.skip, e.created_at, e.start,
-			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
-		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
 	), dead_runs AS (
 		-- A run of a recurring job that failed for good becomes a dead job of its
 		-- own. The series goes on.
@@ -502,35 +505,35 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 		FROM settled WHERE NOT ok AND is_over AND state <> 'dead'
 	)
 	SELECT w.id,
-		CASE WHEN e.id IS NOT NULL THEN 'done' WHEN j.id IS NULL THEN 'gone' WHEN j.ok THEN 'done'
-			WHEN j.is_over THEN 'dead' ELSE 'retry' END,
+		CASE WHEN j.id IS NULL THEN 'gone' WHEN j.ok THEN 'done' WHEN j.is_over THEN 'dead'
+			ELSE 'retry' END,
 		CASE WHEN j.state = 'claimed' THEN j.fence END, j.due, j.occurrence,
-		(extract(epoch FROM coalesce(e.start, j.fired_at) - coalesce(e.was_due, j.was_due))
-			* 1000000)::bigint, w.error
-	FROM want w LEFT JOIN settled j ON j.id = w.id LEFT JOIN ended e ON e.id = w.id;
-$$;
+		(extract(epoch FROM j.fired_at - j.was_due) * 1000000)::bigint, w.error
+	FROM want w LEFT JOIN settled j ON j.id = w.id;
+END $$;
 
--- Gives the session the state of a new one, and back the node's own settings.
-CREATE OR REPLACE FUNCTION hwheel._clean(time_limit text) RETURNS void LANGUAGE plpgsql AS $$
+-- Gives the session the state of a new one. is_bare: the client has prepared nothing.
+CREATE OR REPLACE FUNCTION hwheel._clean(is_bare boolean) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	prepared text;
 BEGIN
 	RESET ALL;
-	PERFORM set_config('statement_timeout', time_limit, false),
-		set_config('default_transaction_isolation', 'read committed', false),
-		pg_advisory_unlock_all();
+	PERFORM pg_advisory_unlock_all();
 	EXECUTE 'CLOSE ALL';
 	UNLISTEN *;
 	DISCARD TEMP;
 	DISCARD SEQUENCES;
-	FOR prepared IN SELECT name FROM pg_prepared_statement() WHERE from_sql LOOP
-		EXECUTE format('DEALLOCATE %I', prepared);
-	END LOOP;
+	IF is_bare THEN
+		DEALLOCATE ALL;
+	ELSE
+		FOR prepared IN SELECT name FROM pg_prepared_statement() WHERE from_sql LOOP
+			EXECUTE format('DEALLOCATE %I', prepared);
+		END LOOP;
+	END IF;
 END $$;
 
--- Calls the function of a job. What is not the name of a function is not run.
-CREATE OR REPLACE FUNCTION hwheel._call(target text, key text, due timestamptz, payload jsonb)
-RETURNS void LANGUAGE plpgsql AS $$
+-- The call of the function of a job. What is not the name of a function is not run.
+CREATE OR REPLACE FUNCTION hwheel._call_of(target text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	function regproc := to_regprocedure(target || '(text, timestamptz, jsonb)')::oid;
 BEGIN
@@ -538,7 +541,54 @@ BEGIN
 		RAISE undefined_function
 			USING MESSAGE = format('there is no function %s(text, timestamptz, jsonb)', target);
 	END IF;
-	EXECUTE format('SELECT %s($1, $2, $3)', function) USING key, due, payload;
+	RETURN format('SELECT %s($1, $2, $3)', function);
+END $$;
+
+-- Calls the function of a job, in a role: see hwheel.allow_role().
+CREATE OR REPLACE FUNCTION hwheel._call(target text, key text, due timestamptz, payload jsonb)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE hwheel._call_of(target) USING key, due, payload;
+END $$;
+
+-- Runs a job: NULL if that succeeds, otherwise later, slow, or the error, which ends with its
+-- code. A job that fails is rolled back alone. See _fire().
+CREATE OR REPLACE FUNCTION hwheel._run(target text, key text, due timestamptz, payload jsonb,
+	run_as name, traceparent text, until timestamptz, is_bare boolean)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	problem text;
+BEGIN
+	IF clock_timestamp() > until THEN
+		RETURN 'later';
+	END IF;
+	RESET ALL; -- What _fire() has set for itself.
+	BEGIN
+		IF traceparent IS NOT NULL THEN
+			PERFORM set_config('hwheel.traceparent', traceparent, true);
+		END IF;
+		IF run_as IS NULL THEN
+			EXECUTE hwheel._call_of(target) USING key, due, payload;
+		ELSE
+			EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(run_as))
+				USING target, key, due, payload;
+		END IF;
+		RESET SESSION AUTHORIZATION; -- Its own role may not call the next one.
+		PERFORM hwheel._clean(is_bare);
+		IF current_setting('transaction_read_only') = 'on' THEN -- Nothing else undoes this.
+			RAISE read_only_sql_transaction USING MESSAGE = 'the job made its transaction read-only';
+		END IF;
+		RETURN NULL;
+	EXCEPTION
+		WHEN disk_full OR io_error THEN
+			RAISE;
+		WHEN query_canceled THEN
+			problem := CASE WHEN until IS NULL THEN format('%s (%s)', sqlerrm, sqlstate) ELSE 'slow' END;
+		WHEN OTHERS OR assert_failure THEN
+			problem := format('%s (%s)', sqlerrm, sqlstate);
+	END;
+	PERFORM hwheel._clean(is_bare);
+	RETURN problem;
 END $$;
 
 -- Fires SQL jobs: the effects of all and their completion are one transaction. One
@@ -559,75 +609,65 @@ RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
+	wanted     constant text := CASE WHEN begun THEN 'running' ELSE 'claimed' END;
 	time_limit constant text := current_setting('statement_timeout');
-	until constant timestamptz := clock_timestamp() + make_interval(secs => budget_ms / 1000);
-	is_over  boolean := false;
-	j        record;
-	problem  text;
-	began    timestamptz;
-	t_ids    bigint[] := '{}';
-	t_fences bigint[] := '{}';
-	t_errors text[] := '{}';
-	t_nexts  timestamptz[] := '{}';
-	t_skips  int[] := '{}';
-	t_began  timestamptz[] := '{}';
+	-- statement_timeout ends one job at most, and no other starts after that.
+	until      constant timestamptz := CASE WHEN budget_ms IS NOT NULL THEN clock_timestamp()
+		+ least(budget_ms * interval '1 ms', nullif(time_limit, '0')::interval) END;
+	-- Then it costs less to clean up. Older nodes prepare this call.
+	is_bare    constant boolean := NOT EXISTS (SELECT FROM pg_prepared_statement());
+	places   bigint[]; -- in the arrays
+	outcomes text[];
+	started  timestamptz[];
 BEGIN
-	FOR i IN 1 .. cardinality(ids) LOOP
-		CONTINUE WHEN ids[i] = ANY (t_ids);
-		id := ids[i];
-		IF is_over THEN
-			outcome := 'later';
-			RETURN NEXT;
-			CONTINUE;
-		END IF;
-		SELECT * INTO j FROM hwheel._lock(ids[i], fences[i],
-			CASE WHEN begun THEN 'running' ELSE 'claimed' END);
-		IF j.outcome <> 'taken' THEN
-			outcome := j.outcome;
-			RETURN NEXT;
-			CONTINUE;
-		END IF;
-		problem := NULL;
-		outcome := NULL;
-		began := clock_timestamp();
-		BEGIN
-			IF j.traceparent IS NOT NULL THEN
-				PERFORM set_config('hwheel.traceparent', j.traceparent, true);
-			END IF;
-			IF j.run_as IS NULL THEN
-				PERFORM hwheel._call(j.target, j.key, j.occurrence, j.payload);
-			ELSE
-				EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(j.run_as))
-					USING j.target, j.key, j.occurrence, j.payload;
-			END IF;
-			RESET SESSION AUTHORIZATION; -- Its own role may not call the next one.
-			PERFORM hwheel._clean(time_limit);
-		EXCEPTION
-			WHEN disk_full OR io_error THEN
-				RAISE;
-			WHEN query_canceled THEN
-				problem := format('%s (%s)', sqlerrm, sqlstate);
-				outcome := CASE WHEN budget_ms IS NOT NULL THEN 'slow' END;
-			WHEN OTHERS THEN
-				problem := format('%s (%s)', sqlerrm, sqlstate);
-		END;
-		IF problem IS NOT NULL THEN
-			PERFORM hwheel._clean(time_limit);
-		END IF;
-		is_over := clock_timestamp() > until OR outcome IS NOT NULL;
-		IF outcome IS NOT NULL THEN
-			RETURN NEXT;
-			CONTINUE;
-		END IF;
-		t_ids := t_ids || ids[i];
-		t_fences := t_fences || fences[i];
-		t_errors := t_errors || problem;
-		t_nexts := t_nexts || nexts[i];
-		t_skips := t_skips || skips[i];
-		t_began := t_began || began;
-	END LOOP;
-	RETURN QUERY SELECT * FROM hwheel._settle(t_ids, t_fences, t_errors, t_nexts, t_skips,
-		t_began, false, NULL);
+	PERFORM set_config('enable_seqscan', 'off', true),
+		set_config('plan_cache_mode', 'force_generic_plan', true);
+	-- Each row is locked when it is its turn, unless a job before it has changed it.
+	SELECT array_agg(r.n), array_agg(r.outcome), array_agg(r.began)
+		INTO places, outcomes, started
+		FROM (SELECT j.n, clock_timestamp() AS began, hwheel._run(j.target, j.key, j.occurrence,
+				j.payload, j.run_as, j.traceparent, until, is_bare) AS outcome
+			FROM (SELECT w.n, j.target, j.key, j.occurrence, j.payload, j.run_as, j.traceparent
+				FROM (SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY
+						AS w (id, fence, n) ORDER BY id, fence DESC, n) w
+				JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = wanted
+					AND j.due <= clock_timestamp() AND isfinite(j.due)
+				ORDER BY w.n FOR UPDATE OF j SKIP LOCKED) j) r;
+	-- The node's own settings.
+	RESET ALL;
+	PERFORM set_config('statement_timeout', time_limit, false),
+		set_config('default_transaction_isolation', 'read committed', false);
+	IF 'later' = ANY (outcomes) OR 'slow' = ANY (outcomes)
+		OR cardinality(places) IS DISTINCT FROM cardinality(ids) THEN
+		RETURN QUERY SELECT * FROM hwheel._unfired(ids, fences, wanted, places, outcomes);
+	END IF;
+	RETURN QUERY SELECT s.* FROM (SELECT array_agg(ids[n]) AS ids, array_agg(fences[n]) AS fences,
+				array_agg(o) AS errors, array_agg(nexts[n]) AS nexts, array_agg(skips[n]) AS skips,
+				array_agg(began) AS started
+			FROM unnest(places, outcomes, started) AS r (n, o, began)
+			WHERE o IS NULL OR o NOT IN ('later', 'slow')) r,
+		hwheel._settle(r.ids, r.fences, r.errors, r.nexts, r.skips, r.started, false, NULL) s
+		WHERE r.ids IS NOT NULL;
+END $$;
+
+-- Why jobs were not fired.
+CREATE OR REPLACE FUNCTION hwheel._unfired(ids bigint[], fences bigint[], wanted text,
+	places bigint[], outcomes text[])
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
+	occurrence timestamptz, late_us bigint, error text)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY SELECT DISTINCT ON (w.id) w.id, CASE WHEN r.n IS NOT NULL THEN r.outcome
+			WHEN j.id IS NULL THEN 'gone' WHEN j.due > clock_timestamp() THEN 'early'
+			ELSE 'busy' END,
+			NULL::bigint, NULL::timestamptz, NULL::timestamptz, NULL::bigint, NULL::text
+		FROM unnest(ids, fences) WITH ORDINALITY AS w (id, fence, n)
+		LEFT JOIN unnest(places, outcomes) AS r (n, outcome) ON r.n = w.n
+		LEFT JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = wanted
+		WHERE NOT EXISTS (SELECT FROM unnest(places, outcomes) AS e (n, outcome)
+			WHERE ids[e.n] = w.id AND (e.outcome IN ('later', 'slow')) IS NOT true)
+		ORDER BY w.id, r.n, w.fence DESC;
 END $$;
 
 -- Stores why a job waits for a server that works.

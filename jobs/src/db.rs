@@ -158,6 +158,15 @@ impl Client {
         self.wait(async |client| client.query(statement, parameters).await)
     }
 
+    /// A call whose statement is prepared for it, and then forgotten.
+    pub fn query_text(
+        &mut self,
+        statement: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        self.wait(async |client| client.query(statement, parameters).await)
+    }
+
     /// A call without a prepared statement: a pooler in transaction mode would lose it.
     pub fn query_once(
         &mut self,
@@ -304,7 +313,8 @@ impl Backoff {
 /// A connection with the statements that it has prepared.
 pub struct Session {
     pub client: Client,
-    statements: HashMap<&'static str, Statement>,
+    /// None: it keeps none.
+    statements: Option<HashMap<&'static str, Statement>>,
     /// The current value of `statement_timeout`.
     limit: Option<Duration>,
     /// The value of SILENT before this connection was made.
@@ -313,7 +323,7 @@ pub struct Session {
 
 impl Session {
     /// Limits the time of each statement.
-    pub fn limit(&mut self, limit: Duration) -> Result<(), Error> {
+    fn limit(&mut self, limit: Duration) -> Result<(), Error> {
         if self.limit != Some(limit) {
             let ms = limit.as_millis().max(1);
             self.client
@@ -329,11 +339,14 @@ impl Session {
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
-        let statement = match self.statements.get(sql) {
+        let Some(statements) = &mut self.statements else {
+            return self.client.query_text(sql, parameters);
+        };
+        let statement = match statements.get(sql) {
             Some(prepared) => prepared.clone(),
             None => {
                 let prepared = self.client.prepare(sql)?;
-                self.statements.insert(sql, prepared.clone());
+                statements.insert(sql, prepared.clone());
                 prepared
             }
         };
@@ -347,6 +360,7 @@ pub struct Link {
     name: String,
     /// The SQL that every new connection runs first.
     preparation: String,
+    keeps_statements: bool,
     session: Option<Session>,
     backoff: Backoff,
     /// The limit of a call.
@@ -360,9 +374,20 @@ impl Link {
             config,
             name,
             preparation: String::new(),
+            keeps_statements: true,
             session: None,
             backoff: Backoff::new(),
             patience: CALL,
+        }
+    }
+
+    /// Keeps no prepared statements. So the functions of jobs may prepare theirs, and all are
+    /// dropped after each.
+    pub fn without_statements(self) -> Link {
+        let keeps_statements = false;
+        Link {
+            keeps_statements,
+            ..self
         }
     }
 
@@ -376,6 +401,15 @@ impl Link {
     /// makes a new one.
     pub fn ask<T>(
         &mut self,
+        ask: impl FnMut(&mut Session) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.ask_within(self.patience, ask)
+    }
+
+    /// The same with another limit of each statement. A limit that changes costs a query.
+    pub fn ask_within<T>(
+        &mut self,
+        limit: Duration,
         mut ask: impl FnMut(&mut Session) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let silent = SILENT.load(Relaxed);
@@ -387,13 +421,13 @@ impl Link {
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
                 client,
-                statements: HashMap::new(),
+                statements: self.keeps_statements.then(HashMap::new),
                 limit: None,
                 silent,
             });
         }
         let session = self.session.as_mut().expect("just made");
-        let answer = session.limit(self.patience).and_then(|()| ask(session));
+        let answer = session.limit(limit).and_then(|()| ask(session));
         match &answer {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),

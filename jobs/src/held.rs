@@ -7,10 +7,10 @@
 use crate::clock::Bounds;
 use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
-use crate::queues::{Bells, Limits, Ready};
+use crate::queues::{Bells, Limits, Pace, Ready};
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -47,13 +47,16 @@ struct State {
     alarms: Option<Alarms>,
     armed: HashMap<i64, Job>,
     sql: Ready,
+    /// Of the batches of SQL jobs.
+    pace: Pace,
     outside: Ready,
     /// Of the queues whose limits are leased to this node.
     limits: Limits,
     /// When applications are to be woken.
     bells: Bells,
-    /// SQL functions that were slow when they last ran.
-    slow: HashSet<i32>,
+    /// Whether SQL functions were quick when they last ran alone. One that was too slow for a
+    /// batch was not.
+    were_quick: HashMap<i32, bool>,
     ended: Vec<Ended>,
     /// The database's clock less this machine's.
     offset: SignedDuration,
@@ -72,10 +75,11 @@ impl Held {
                 alarms: None,
                 armed: HashMap::new(),
                 sql: Ready::default(),
+                pace: Pace::new(Instant::now()),
                 outside: Ready::default(),
                 limits: Limits::default(),
                 bells: Bells::default(),
-                slow: HashSet::new(),
+                were_quick: HashMap::new(),
                 ended: Vec::new(),
                 offset: SignedDuration::ZERO,
                 is_unsure: false,
@@ -241,7 +245,7 @@ impl Held {
     // Jobs that are due.
 
     /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
-    /// the same time limit. The queues are for `finished`. Returns `None` if the
+    /// the same limit. The queues are for `finished`. Returns `None` if the
     /// node closes.
     pub fn take_sql(&self, at_most: usize) -> Option<(Vec<Job>, Vec<Arc<str>>)> {
         let mut state = self.lock();
@@ -250,14 +254,28 @@ impl Held {
                 return None;
             }
             let State {
-                sql, limits, slow, ..
+                sql,
+                pace,
+                limits,
+                were_quick,
+                ..
             } = &mut *state;
-            let is_single = |job: &Job| job.alone || job.is_suspect || slow.contains(&job.function);
-            let batch = sql.take_batch(limits, at_most, Instant::now(), is_single);
-            if !batch.0.is_empty() {
-                return Some(batch);
+            let now = Instant::now();
+            let is_slow = |job: &Job| were_quick.get(&job.function) == Some(&false);
+            let is_single = |job: &Job| job.alone || job.is_suspect || is_slow(job);
+            let mut wait = pace.wait(sql.len(), now);
+            if wait.is_none() || sql.has_single(is_single) {
+                let batch = sql.take_batch(limits, at_most, now, is_single);
+                if let Some(first) = batch.0.first() {
+                    if !is_single(first) {
+                        pace.started(now);
+                    }
+                    return Some(batch);
+                }
+                wait = limits.next(sql, now);
+            } else if sql.len() == 0 {
+                wait = None;
             }
-            let wait = state.limits.next(&state.sql, Instant::now());
             state = wait_for(&self.sql_due, state, wait);
         }
     }
@@ -269,7 +287,9 @@ impl Held {
             return;
         }
         let mut state = self.lock();
-        state.slow.extend(slow.iter().map(|job| job.function));
+        state
+            .were_quick
+            .extend(slow.iter().map(|job| (job.function, false)));
         for job in later.into_iter().chain(slow) {
             state.limits.not_started(&job.queue);
             state.sql.push(job);
@@ -280,7 +300,12 @@ impl Held {
 
     /// The function of a job has run quickly.
     pub fn was_quick(&self, job: &Job) {
-        self.lock().slow.remove(&job.function);
+        self.lock().were_quick.insert(job.function, true);
+    }
+
+    /// Whether the function of a job is perhaps not quick enough for a batch.
+    pub fn may_be_slow(&self, job: &Job) -> bool {
+        self.lock().were_quick.get(&job.function) != Some(&true)
     }
 
     /// Waits for other jobs, and takes those that have ended and up to `free` of those

@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use jiff::Timestamp;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_postgres::Row;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -23,6 +24,9 @@ pub fn word(value: impl ValueEnum) -> String {
     let value = value.to_possible_value().expect("no value is skipped");
     value.get_name().to_owned()
 }
+
+/// The server ends a batch of SQL jobs after this time. The job that runs then is slow.
+const LONGEST_BATCH: Duration = Duration::from_millis(500);
 
 /// A claimed job. The fence is the right to act on it.
 #[derive(Clone, Debug)]
@@ -90,6 +94,11 @@ impl fmt::Display for Job {
 }
 
 impl Job {
+    /// The limit of a batch with this job. Jobs of a batch have the same.
+    pub fn batch_limit(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms.unsigned_abs()).min(LONGEST_BATCH)
+    }
+
     /// The job after a call that has left it to this node.
     pub fn again(&self, fence: i64, due: Timestamp, occurrence: Timestamp) -> Job {
         let due = Some(due);

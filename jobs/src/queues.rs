@@ -44,7 +44,13 @@ impl Ready {
         }
     }
 
-    /// Takes one job that is single, or up to a number of others with the same time limit.
+    /// Whether a single job is the first of its queue.
+    pub fn has_single(&self, is_single: impl Fn(&Job) -> bool) -> bool {
+        let firsts = self.queues.values().filter_map(|jobs| jobs.values().next());
+        firsts.into_iter().any(is_single)
+    }
+
+    /// Takes one job that is single, or up to a number of others with the same limit.
     /// A batch runs its jobs one after the other: it is one run of each of its queues, which
     /// are returned.
     pub fn take_batch(
@@ -60,7 +66,7 @@ impl Ready {
                 .starts(&self.turns[0], now)
                 .min(at_most - batch.len());
             let suits = |first: &Job, job: &Job| {
-                !is_single(first) && !is_single(job) && job.timeout_ms == first.timeout_ms
+                !is_single(first) && !is_single(job) && job.batch_limit() == first.batch_limit()
             };
             let taken = self.take_turn(room, suits, &mut batch);
             if let Some((queue, count)) = taken {
@@ -115,6 +121,37 @@ impl Ready {
             self.turns.push_back(queue.clone());
         }
         (count > 0).then_some((queue, count))
+    }
+}
+
+/// When the next batch may start. Each batch is a query. So a node that fires many jobs
+/// waits a little and gets more of them with one query. A node that fires few does not wait.
+pub struct Pace(Instant);
+
+impl Pace {
+    /// The time between two batches, in the long run.
+    const PERIOD: Duration = Duration::from_micros(6500);
+
+    /// The number of batches that may start at once after a rest.
+    const SAVED: u32 = 10;
+
+    /// A batch with this number of jobs does not wait.
+    const ENOUGH: usize = 16;
+
+    pub fn new(now: Instant) -> Pace {
+        Pace(now)
+    }
+
+    /// How long a batch has to wait for which this number of jobs is due.
+    pub fn wait(&self, due: usize, now: Instant) -> Option<Duration> {
+        let wait = self.0.saturating_duration_since(now);
+        (due < Pace::ENOUGH && !wait.is_zero()).then_some(wait)
+    }
+
+    pub fn started(&mut self, now: Instant) {
+        let rest = Pace::PERIOD * (Pace::SAVED - 1);
+        let earliest = now.checked_sub(rest).unwrap_or(now);
+        self.0 = self.0.max(earliest) + Pace::PERIOD;
     }
 }
 
@@ -291,5 +328,27 @@ impl Bells {
         let at = ringing.values().max().copied()?;
         let queues = ringing.keys().map(|index| self.queues[*index].0.clone());
         Some((queues.collect(), at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_wait_only_while_there_are_many_and_small() {
+        let begin = Instant::now();
+        let mut pace = Pace::new(begin);
+        let now = begin + Duration::from_secs(1);
+        for _ in 0..Pace::SAVED {
+            assert_eq!(pace.wait(1, now), None);
+            pace.started(now);
+        }
+        assert_eq!(pace.wait(1, now), Some(Pace::PERIOD));
+        assert_eq!(pace.wait(Pace::ENOUGH, now), None);
+        assert_eq!(pace.wait(1, now + Pace::PERIOD), None);
+        // One batch for each period.
+        pace.started(now + Pace::PERIOD);
+        assert_eq!(pace.wait(1, now + Pace::PERIOD), Some(Pace::PERIOD));
     }
 }

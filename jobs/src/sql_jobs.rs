@@ -15,6 +15,7 @@ use crate::recur::Step;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use tokio_postgres::types::Type;
 use tokio_postgres::Row;
 
 /// Each job is a subtransaction, and PostgreSQL keeps up to 64 of a transaction in
@@ -23,9 +24,6 @@ const BATCH: usize = 60;
 
 /// No job of a batch starts later than this after the first.
 const BUDGET: SignedDuration = SignedDuration::from_millis(200);
-
-/// The server ends a batch after this time. The job that runs then is slow.
-const LONGEST_BATCH: Duration = Duration::from_millis(500);
 
 /// A function that ends within this time is not slow.
 const QUICK: Duration = Duration::from_millis(200);
@@ -37,7 +35,8 @@ const DISABLED: Pause = SignedDuration::from_secs(2)..=SignedDuration::from_secs
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_hours(1);
 
 /// Fires batches until the node closes.
-pub fn work(held: &Held, mut link: Link) {
+pub fn work(held: &Held, link: Link) {
+    let mut link = link.without_statements();
     // So the first batch finds a connection and plans. An error will come again.
     let _ = link.ask(|session| call(session, &[], false));
     while let Some((batch, queues)) = held.take_sql(BATCH) {
@@ -58,13 +57,15 @@ fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
         .map(|(job, step)| (job, step, error()))
         .collect();
     settle_lost(held, link, &lost);
-    if running.len() == 1 {
-        return alone(held, link, running.remove(0));
+    let is_single = |job: &Job| job.alone || job.is_suspect || held.may_be_slow(job);
+    match &running[..] {
+        [] => return,
+        [(job, _)] if is_single(job) => return alone(held, link, running.remove(0)),
+        // One that is quick shares the limit of batches: to change it is another query.
+        _ => {}
     }
-    if running.is_empty() {
-        return;
-    }
-    let e = match link.ask(|session| call(session, &running, false)) {
+    let limit = running[0].0.batch_limit();
+    let e = match link.ask_within(limit, |session| call(session, &running, false)) {
         Ok(rows) => {
             link.works();
             let jobs = running.iter().map(|(job, _)| job);
@@ -94,7 +95,8 @@ fn alone(held: &Held, link: &mut Link, (job, step): (Job, Step)) {
     }
     let start = Instant::now();
     let fired = [(job, step)];
-    let answer = link.ask(|session| call(session, &fired, true));
+    let limit = Duration::from_millis(fired[0].0.timeout_ms.unsigned_abs());
+    let answer = link.ask_within(limit, |session| call(session, &fired, true));
     let [(job, step)] = fired;
     let e = match answer {
         Ok(rows) => {
@@ -177,18 +179,20 @@ fn note(link: &mut Link, job: &Job, error: &str) {
 fn call(session: &mut Session, batch: &[(Job, Step)], is_alone: bool) -> Result<Vec<Row>, Error> {
     let begun = batch.first().is_some_and(|(job, _)| job.is_suspect);
     let budget_ms = (!is_alone).then_some(BUDGET.as_millis() as f64);
-    if let Some((job, _)) = batch.first() {
-        let limit = Duration::from_millis(job.timeout_ms.unsigned_abs());
-        session.limit(if is_alone {
-            limit
-        } else {
-            limit.min(LONGEST_BATCH)
-        })?;
-    }
     let ids: Vec<i64> = batch.iter().map(|(job, _)| job.id).collect();
     let fences: Vec<i64> = batch.iter().map(|(job, _)| job.fence).collect();
     let nexts: Vec<Option<Timestamp>> = batch.iter().map(|(_, step)| step.next).collect();
     let skips: Vec<i32> = batch.iter().map(|(_, step)| step.skipped).collect();
     let sql = "SELECT * FROM hwheel._fire($1, $2, $3, $4, $5, $6)";
-    session.query(sql, &[&ids, &fences, &nexts, &skips, &begun, &budget_ms])
+    session.client.query_once(
+        sql,
+        &[
+            (&ids, Type::INT8_ARRAY),
+            (&fences, Type::INT8_ARRAY),
+            (&nexts, Type::TIMESTAMPTZ_ARRAY),
+            (&skips, Type::INT4_ARRAY),
+            (&begun, Type::BOOL),
+            (&budget_ms, Type::FLOAT8),
+        ],
+    )
 }

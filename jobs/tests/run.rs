@@ -700,7 +700,7 @@ fn a_function_finds_the_session_as_new() {
             SET default_transaction_isolation = 'serializable';
             PERFORM set_config('app.tenant', 'A', payload IS NOT DISTINCT FROM 'true');
             CREATE TEMP TABLE scratch (x int);
-            PERFORM pg_advisory_lock(7), nextval('public.counter');
+            PERFORM pg_advisory_lock(7), pg_advisory_lock_shared(7, 7), nextval('public.counter');
             EXECUTE 'PREPARE mine AS SELECT 1';
             EXECUTE 'DECLARE it CURSOR WITH HOLD FOR SELECT 1';
             LISTEN something;
@@ -743,10 +743,97 @@ fn a_function_finds_the_session_as_new() {
     assert!(db.is(
         "SELECT bool_and(last_error LIKE 'as it happens%') FROM hwheel.all_jobs WHERE state = 'dead'"
     ));
-    assert!(db.is(
-        "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1
-        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
-    ));
+    // Nodes have such locks for a moment. Those of a session would stay.
+    db.wait(
+        "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))",
+    );
+}
+
+/// Each of these jobs would harm those that follow it in its batch.
+#[test]
+fn a_job_harms_no_other_job_of_its_batch() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION harm(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            EXECUTE payload->>0;
+            IF NOT starts_with(key, 'reads') THEN PERFORM public.note(key, due, payload); END IF;
+        END $$;
+        CREATE TABLE harms (i int, key text, what text, error text); -- NULL: it is done
+        INSERT INTO harms (i, key, what) VALUES
+            (1, 'cancels', $q$ DO 'BEGIN PERFORM hwheel.cancel(''victim''); END' $q$),
+            (2, 'moves', $q$ DO 'BEGIN PERFORM hwheel.move(''moved'', now() + interval ''1 hour''); END' $q$),
+            (3, 'commits', 'COMMIT'),
+            (4, 'rolls back', 'ROLLBACK'),
+            (5, 'discards', 'DISCARD ALL'),
+            (6, 'is short', $q$ SET statement_timeout = '1 ms' $q$),
+            (7, 'sleeps', 'SELECT pg_sleep(0.02)'),
+            (8, 'declares', 'DECLARE it CURSOR FOR SELECT 1'), (9, 'closes', 'CLOSE ALL'),
+            (10, 'prepares', 'PREPARE mine AS SELECT 1'), (11, 'deallocates', 'DEALLOCATE ALL'),
+            (12, 'creates', 'CREATE TEMP TABLE job (x int)'),
+            (13, 'shadows', 'SET search_path = pg_temp'),
+            (14, 'locks', $q$ SELECT pg_advisory_lock(9) $q$),
+            (15, 'is other', 'SET ROLE pg_monitor'),
+            (16, 'listens', 'LISTEN hwheel'),
+            (17, 'reads', 'SET transaction_read_only = on'),
+            (18, 'is replica', 'SET session_replication_role = replica'),
+            (19, 'asserts', $q$ DO 'BEGIN ASSERT false; END' $q$),
+            (20, 'stops', 'SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(1)');
+        UPDATE harms h SET error = e.error FROM (VALUES
+            ('commits', 'EXECUTE of transaction commands is not implemented (0A000)'),
+            ('rolls back', 'EXECUTE of transaction commands is not implemented (0A000)'),
+            ('discards', 'DISCARD ALL cannot run inside a transaction block (25001)'),
+            ('shadows', 'relation \"run\" does not exist (42P01)'),
+            ('is other', 'permission denied for table run (42501)'),
+            ('reads', 'the job made its transaction read-only (25006)'),
+            ('asserts', 'assertion failed (P0004)'),
+            ('stops', 'canceling statement due to user request (57014)')) AS e (key, error) WHERE e.key = h.key;
+        BEGIN;
+        SELECT hwheel.schedule(key || n, d + n * interval '1 ms' + i * interval '1 us', sql => 'harm',
+            payload => jsonb_build_array(what), max_attempts => 1)
+        FROM (SELECT now() + interval '1 s' AS d) x, generate_series(1, 2) n, harms;
+        SELECT hwheel.schedule(key, now() + interval '1010 ms', sql => 'note') FROM unnest('{victim,moved,last}'::text[]) key;
+        COMMIT",
+    );
+    let node = db.node_with("one", &["--connections", "1"]);
+    db.wait("SELECT bool_and(state IN ('done', 'dead') OR key = 'moved') FROM hwheel.all_jobs");
+    let wrong = "SELECT h.key || ': ' || concat_ws(' ', state, last_error) FROM harms h CROSS JOIN generate_series(1, 2) n
+        JOIN hwheel.all_jobs j ON j.key = h.key || n
+        WHERE last_error IS DISTINCT FROM error OR state <> CASE WHEN error IS NULL THEN 'done' ELSE 'dead' END";
+    let wrong = db.rows(wrong);
+    let wrong: Vec<&str> = wrong.iter().map(|row| row.get(0)).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(db.is("SELECT due > now() FROM hwheel.all_jobs WHERE key = 'moved'"));
+    let ran = "SELECT array_agg(key ORDER BY key) = ARRAY(SELECT key FROM hwheel.history ORDER BY key) FROM run";
+    assert!(db.is(ran));
+    assert!(db.is("SELECT NOT EXISTS (SELECT FROM run WHERE key IN ('victim', 'moved'))"));
+    // No batch failed as a whole.
+    assert!(
+        !node.log().contains("each is tried alone"),
+        "{}",
+        node.log()
+    );
+}
+
+/// Each locks a row that the other wants, in a transaction of its own.
+#[test]
+fn two_jobs_that_deadlock_are_both_done() {
+    let db = database();
+    db.execute(
+        "CREATE TABLE side (id int PRIMARY KEY, n int); INSERT INTO side VALUES (1, 0), (2, 0);
+        CREATE FUNCTION pair(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+            UPDATE side SET n = n + 1 WHERE id = (payload->>0)::int; PERFORM pg_sleep(0.5);
+            UPDATE side SET n = n + 1 WHERE id = (payload->>1)::int;
+        END $$;
+        BEGIN;
+        SELECT hwheel.schedule(k, now() + interval '1 s', sql => 'pair', payload => p, alone => true, backoff => '100 ms')
+        FROM (VALUES ('a', jsonb '[1, 2]'), ('b', '[2, 1]')) j (k, p);
+        COMMIT",
+    );
+    let node = db.node_with("one", &["--connections", "2"]);
+    db.wait("SELECT bool_and(state = 'done') FROM hwheel.all_jobs");
+    assert!(node.log().contains("deadlock detected"), "{}", node.log());
+    assert!(db.is("SELECT bool_and(n = 2) FROM side"));
 }
 
 /// Locks and what else lasts to the end of the transaction pass from job to job in a
