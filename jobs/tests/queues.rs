@@ -282,10 +282,10 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
     // Due at once, within the window, and beyond it. The last one is due again and again.
     // A turn of a node may wake them once more for jobs that nobody has taken yet.
     for (schedule, most) in [
-        ("SELECT hwheel.schedule('k' || i, now(), queue => 'q') FROM generate_series(1, 100) i", 3),
-        ("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 s'], queue => 'q') FROM generate_series(1, 100) i", 3),
-        ("SELECT hwheel.schedule('k' || i, now() + interval '3 s', queue => 'q') FROM generate_series(1, 100) i", 3),
-        ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 9),
+        ("SELECT hwheel.schedule('k' || i, now(), queue => 'q') FROM generate_series(1, 100) i", 2),
+        ("SELECT hwheel.schedule_many(array_agg('k' || i), ARRAY[now() + interval '1 s'], queue => 'q') FROM generate_series(1, 100) i", 2),
+        ("SELECT hwheel.schedule('k' || i, now() + interval '3 s', queue => 'q') FROM generate_series(1, 100) i", 2),
+        ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 3),
     ] {
         db.execute(schedule);
         let late = loop {
@@ -304,7 +304,7 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
             }
         };
         // This machine may be busy. The benchmark measures how late it is.
-        assert!(late < 5.0, "{schedule}: {late}");
+        assert!(late < 1.5, "{schedule}: {late}");
         let jobs = take(&mut client, "q", 1000);
         assert!(matches!(jobs.len(), 1 | 100), "{}", jobs.len());
         let (ids, leases): (Vec<i64>, Vec<i64>) = jobs.iter().map(|job| (job.0, job.1)).unzip();
