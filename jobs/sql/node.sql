@@ -611,9 +611,9 @@ LANGUAGE plpgsql AS $$
 DECLARE
 	wanted     constant text := CASE WHEN begun THEN 'running' ELSE 'claimed' END;
 	time_limit constant text := current_setting('statement_timeout');
+	budget     constant interval := budget_ms * interval '1 ms';
 	-- statement_timeout ends one job at most, and no other starts after that.
-	until      constant timestamptz := CASE WHEN budget_ms IS NOT NULL THEN clock_timestamp()
-		+ least(budget_ms * interval '1 ms', nullif(time_limit, '0')::interval) END;
+	over       constant timestamptz := statement_timestamp() + nullif(time_limit, '0')::interval;
 	-- Then it costs less to clean up. Older nodes prepare this call.
 	is_bare    constant boolean := NOT EXISTS (SELECT FROM pg_prepared_statement());
 	places   bigint[]; -- in the arrays
@@ -622,11 +622,13 @@ DECLARE
 BEGIN
 	PERFORM set_config('enable_seqscan', 'off', true),
 		set_config('plan_cache_mode', 'force_generic_plan', true);
-	-- Each row is locked when it is its turn, unless a job before it has changed it.
+	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
+	-- SELECT reads the clock once, when the first job begins.
 	SELECT array_agg(r.n), array_agg(r.outcome), array_agg(r.began)
 		INTO places, outcomes, started
 		FROM (SELECT j.n, clock_timestamp() AS began, hwheel._run(j.target, j.key, j.occurrence,
-				j.payload, j.run_as, j.traceparent, until, is_bare) AS outcome
+				j.payload, j.run_as, j.traceparent, CASE WHEN budget IS NOT NULL
+					THEN least((SELECT clock_timestamp() + budget), over) END, is_bare) AS outcome
 			FROM (SELECT w.n, j.target, j.key, j.occurrence, j.payload, j.run_as, j.traceparent
 				FROM (SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY
 						AS w (id, fence, n) ORDER BY id, fence DESC, n) w
