@@ -649,7 +649,7 @@ BEGIN
 			FROM unnest(places, outcomes, started) AS r (n, o, began)
 			WHERE o IS NULL OR o NOT IN ('later', 'slow')) r,
 		hwheel._settle(r.ids, r.fences, r.errors, r.nexts, r.skips, r.started, false, NULL) s
-		WHERE r.ids IS NOT NULL;
+		WHERE r.ids IS NOT NULL OR ids = '{}'; -- So a call without jobs plans all.
 END $$;
 
 -- Why jobs were not fired.
