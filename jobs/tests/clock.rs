@@ -65,6 +65,7 @@ fn the_clock_of_the_database_decides_and_may_step() {
     assert!((ahead - 90.0).abs() < 1.0, "{ahead} s ahead, not 90");
 
     let node = db.node("a");
+    db.all_claim();
     db.spread(50, 1.5);
     db.all_done_once();
     db.none_later_than(1.0);

@@ -288,6 +288,7 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
         ("SELECT hwheel.schedule('tick', every => '1 s', queue => 'q')", 3),
     ] {
         db.execute(schedule);
+        let written = Instant::now();
         let late = loop {
             let woken = {
                 let mut notifications = client.notifications();
@@ -300,7 +301,8 @@ fn waiting_applications_are_woken_when_a_job_is_due() {
             );
             // Otherwise it was for the jobs before, which have been taken since.
             if late >= 0.0 {
-                break late;
+                // Those that are due at once were not there before.
+                break late.min(written.elapsed().as_secs_f64());
             }
         };
         // This machine may be busy. The benchmark measures how late it is.

@@ -15,6 +15,7 @@ fn runs(db: &Database, key: &str) -> i64 {
 fn a_function_gets_its_job_and_runs_once_and_never_early() {
     let db = database();
     let _node = db.node("one");
+    db.all_claim();
     // Within the window, beyond it, and due at once.
     db.execute(
         "SELECT hwheel.schedule('near', now() + interval '700 ms', sql => 'note', payload => '{\"a\": 1}');

@@ -382,6 +382,11 @@ impl Database<'_> {
         node
     }
 
+    /// Waits until all nodes have claimed: on a busy machine a second after they entered.
+    pub fn all_claim(&self) {
+        self.wait("SELECT bool_and(clock_offset IS NOT NULL) FROM hwheel.node");
+    }
+
     /// A node that may still have to wait for the server.
     pub fn spawn(&self, name: &str, arguments: &[&str]) -> Node {
         self.spawn_in(name, arguments, &[])
