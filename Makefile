@@ -198,7 +198,7 @@ test-rust:
 # comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
 # takes pairs, triples and stopped threads to one; `make loom-long` goes further.
 LOOM_BOUND ?= 2
-LOOM_SECONDS ?= 3
+LOOM_SECONDS ?= 2
 LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom
 LOOM_TEST := $(CARGO) test -q --profile checked --lib --
 # Arguments of `cargo test`: the races.
@@ -210,6 +210,7 @@ loom:
 		$(LOOM_TEST) $(LOOM_RACES)
 
 loom-three: LOOM_BOUND := 3
+loom-three: LOOM_SECONDS := 4
 loom-three: loom
 	$(call say,LOOM,pairs and stopped threads to 1 preemption or $(LOOM_SECONDS) s each)
 	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
