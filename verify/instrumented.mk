@@ -28,7 +28,7 @@ need-miri = $(call need,cargo +nightly miri --version,\
 # Under thread and address: a library and Rust tests with the tool in them. The
 # first needs the standard library built with it too.
 BUILD_STD_thread := -Zbuild-std
-sanitized-cargo = RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=$(1) \
+sanitized-cargo = RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=$(1) --cfg sanitized' \
 	CARGO_PROFILE_RELEASE_PANIC=unwind CARGO_TARGET_DIR=$(TARGET)/sanitize-$(1) \
 	$(CARGO) $(2) -q --release --lib --target $(RUST_HOST) $(BUILD_STD_$(1))
 sanitized-lib = $(TARGET)/sanitize-$(1)/$(RUST_HOST)/release/libhwheel.a

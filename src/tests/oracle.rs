@@ -632,8 +632,8 @@ fn a_long_way_over_nothing_takes_no_time() {
     assert_eq!(p.timers.len(), 1);
     p.advance(1 << 51, 10);
     let took = cpu_time() - begin;
-    // A sanitizer takes its time; c-tests/catch_up.c has a closer limit.
-    assert!(took < Duration::from_secs(1), "{took:?}");
+    let most = if cfg!(sanitized) { 1000 } else { 100 };
+    assert!(took < Duration::from_millis(most), "{took:?}");
     assert!(p.timers.is_empty());
     p.setup(Some(p.now + 5), 0, true);
     p.advance(4, 10);
