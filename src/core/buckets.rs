@@ -19,7 +19,7 @@ use super::error::Error;
 use super::levels::Levels;
 use super::slab::{Chunk, Slab, PLACES};
 use super::state::NEVER;
-use super::tunables::{ENTRIES, WORD};
+use super::tunables::WORD;
 use crate::sync::prefetch;
 use crate::sys::maps::{map, unmap, Pages};
 use std::cell::Cell;
@@ -46,6 +46,17 @@ impl Bucket {
     #[inline(always)]
     fn is_empty(&self) -> bool {
         self.end == 0
+    }
+
+    /// Its entries from a spot to the end of that chunk.
+    #[inline(always)]
+    fn entries<'s>(&self, slab: &'s Slab, spot: u32) -> &'s [Cell<Entry>] {
+        let number = chunk_before(spot);
+        let end = match number == chunk_before(self.end) {
+            true => self.end,
+            false => (number + 1) * PLACES,
+        };
+        slab.entries(spot, end - spot)
     }
 }
 
@@ -201,15 +212,10 @@ impl Buckets {
     #[inline(always)]
     pub fn front<'s>(&mut self, slab: &'s Slab, bucket: u32) -> &'s [Cell<Entry>] {
         let b = *self.at(bucket);
-        if b.is_empty() {
-            return &[];
+        match b.is_empty() {
+            true => &[],
+            false => b.entries(slab, b.first),
         }
-        let number = chunk_before(b.first);
-        let end = match number == chunk_before(b.end) {
-            true => b.end,
-            false => (number + 1) * PLACES,
-        };
-        slab.entries(b.first, end - b.first)
     }
 
     /// The first entries of a bucket are gone, all of them in its first chunk.
@@ -245,15 +251,6 @@ impl Buckets {
         self.leave(slab, bucket, 1);
     }
 
-    /// Fetches what a sweep needs for the first entries of a bucket.
-    #[inline]
-    pub fn fetch(&mut self, slab: &Slab, bucket: u32) {
-        let b = *self.at(bucket);
-        if !b.is_empty() {
-            self.fetch_chunk(slab, bucket, chunk_before(b.first));
-        }
-    }
-
     /// Fetches what a sweep needs for the entries of the second chunk of a bucket, and the
     /// third chunk.
     #[inline]
@@ -263,7 +260,7 @@ impl Buckets {
         let number = chunk_before(b.first);
         if number != last {
             let second = slab.chunk(number).next.get();
-            self.fetch_chunk(slab, bucket, second);
+            self.fetch(slab, bucket, b.entries(slab, first_of(second)));
             if second != last {
                 let third: *const Chunk = slab.chunk(slab.chunk(second).next.get());
                 let lines = size_of::<Chunk>().div_ceil(64);
@@ -272,15 +269,11 @@ impl Buckets {
         }
     }
 
+    /// Fetches what a sweep needs for entries of a bucket.
     #[inline(never)]
-    fn fetch_chunk(&mut self, slab: &Slab, bucket: u32, number: u32) {
-        let end = self.at(bucket).end;
-        let filled = match number == chunk_before(end) {
-            true => end - first_of(number),
-            false => ENTRIES as u32,
-        };
+    pub fn fetch(&self, slab: &Slab, bucket: u32, entries: &[Cell<Entry>]) {
         let is_lowest = self.levels.is_lowest(bucket);
-        for entry in slab.entries(first_of(number), filled) {
+        for entry in entries {
             let index = entry.get().index();
             slab.prefetch_spot(index);
             if is_lowest {

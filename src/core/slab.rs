@@ -149,12 +149,12 @@ impl Slab {
         }
     }
 
-    /// The entry of a block whose records lie at `at`.
+    /// Where the hot record of index 0 would lie, if those of a block lie at `at`.
     fn origin(at: *mut u8, block: usize) -> *mut u8 {
         at.wrapping_sub(block * FIRE_AT)
     }
 
-    /// The entry of a block that is not mapped.
+    /// What the directory has of a block that is not mapped.
     fn nowhere(&self, block: usize) -> *mut u8 {
         Self::origin(self.nowhere.at().cast_mut().cast(), block)
     }
@@ -320,10 +320,10 @@ impl Slab {
             init(fresh.add(FIRE_AT).cast::<Fire>(), BLOCK);
             init(fresh.add(RARE_AT).cast::<Rare>(), BLOCK);
         }
-        let entry = Self::origin(fresh, block);
+        let origin = Self::origin(fresh, block);
         // AcqRel: publishes the block; pairs with `place`.
         if slot
-            .compare_exchange(nowhere, entry, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(nowhere, origin, Ordering::AcqRel, Ordering::Acquire)
             .is_err()
         {
             // SAFETY: nobody has seen `fresh`.

@@ -99,21 +99,15 @@ fn empty_levels<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) {
 fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     let slab = &v.wheel.slab;
     v.begin_tick(d.hand);
-    d.buckets.fetch(slab, bucket);
     let mut entries = d.buckets.front(slab, bucket);
-    while !entries.is_empty() {
+    d.buckets.fetch(slab, bucket, entries);
+    while !v.stop && !entries.is_empty() {
         d.buckets.fetch_second(slab, bucket);
         let taken = take_each(d, v, entries);
         d.buckets.leave(slab, bucket, taken);
-        if v.stop {
-            return;
-        }
         entries = d.buckets.front(slab, bucket);
         // An empty bucket does not stop a sweep, so that each call makes progress.
-        v.stop = !entries.is_empty() && v.sink.is_enough();
-        if v.stop {
-            return;
-        }
+        v.stop = v.stop || !entries.is_empty() && v.sink.is_enough();
     }
 }
 
