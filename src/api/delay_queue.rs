@@ -18,7 +18,7 @@ use std::fmt;
 use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{ready, Context, Poll, Waker};
+use std::task::{ready, Context, Poll};
 
 /// Names an item of a [`DelayQueue`]. No other item of that queue ever has the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,10 +76,8 @@ pub struct DelayQueue<T> {
     items: HashMap<u64, Item<T>>,
     /// The time and the key of each entry.
     entries: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Until the time of the first entry.
+    /// Until the time of the first entry. The task that waits for the next item waits for this.
     sleep: Sleep,
-    /// Of the task that waits for the next item.
-    waker: Option<Waker>,
     /// The last key: none comes twice.
     last: u64,
 }
@@ -92,7 +90,6 @@ impl<T> DelayQueue<T> {
             items: HashMap::new(),
             entries: BinaryHeap::new(),
             sleep: wheel.sleep(Time::NEVER),
-            waker: None,
             last: 0,
         }
     }
@@ -144,9 +141,9 @@ impl<T> DelayQueue<T> {
     pub fn clear(&mut self) {
         self.items.clear();
         self.entries.clear();
-        self.sleep = self.wheel.sleep(Time::NEVER);
         // A task that waits for the next item learns that there is none.
-        self.wake();
+        self.sleep.wake();
+        self.sleep = self.wheel.sleep(Time::NEVER);
     }
 
     /// Waits for the next item whose time has come, and takes it out. `None` if the queue is
@@ -171,7 +168,6 @@ impl<T> DelayQueue<T> {
             if self.sleep.deadline() != Ok(Time::from_nanos(due)) {
                 self.sleep.reset(Time::from_nanos(due));
             }
-            self.waker = Some(context.waker().clone());
             ready!(Pin::new(&mut self.sleep).poll(context))?;
         }
         self.wheel.host().check()?;
@@ -232,7 +228,7 @@ impl<T> DelayQueue<T> {
         self.entries.push(Reverse((time, key)));
         let sleeps = self.sleep.deadline();
         if sleeps.is_ok_and(|until| time < until.as_nanos()) {
-            self.wake();
+            self.sleep.wake();
         }
     }
 
@@ -251,10 +247,6 @@ impl<T> DelayQueue<T> {
                 }
             }
         }
-    }
-
-    fn wake(&mut self) {
-        self.waker.take().into_iter().for_each(Waker::wake);
     }
 }
 

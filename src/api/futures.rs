@@ -178,6 +178,13 @@ impl Sleep {
         }
     }
 
+    /// Wakes the task that waits, before the time.
+    pub(super) fn wake(&self) {
+        if let Some((_, place)) = &self.armed {
+            place.wake();
+        }
+    }
+
     fn arm(&self, waker: &Waker) -> Result<(Timer, Arc<AtomicWaker>), Error> {
         let due = self.due?;
         let host = self.wheel.host();
