@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Notification, Row, Statement};
+use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
@@ -150,18 +150,10 @@ impl Client {
         self.wait(async |client| client.prepare(statement).await)
     }
 
-    pub fn query(
+    /// A call with a statement that is prepared, or whose text is prepared for this call alone.
+    pub fn query<T: ?Sized + ToStatement>(
         &mut self,
-        statement: &Statement,
-        parameters: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>, Error> {
-        self.wait(async |client| client.query(statement, parameters).await)
-    }
-
-    /// A call whose statement is prepared for it, and then forgotten.
-    pub fn query_text(
-        &mut self,
-        statement: &str,
+        statement: &T,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         self.wait(async |client| client.query(statement, parameters).await)
@@ -340,7 +332,7 @@ impl Session {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
         let Some(statements) = &mut self.statements else {
-            return self.client.query_text(sql, parameters);
+            return self.client.query(sql, parameters);
         };
         let statement = match statements.get(sql) {
             Some(prepared) => prepared.clone(),
@@ -406,7 +398,8 @@ impl Link {
         self.ask_within(self.patience, ask)
     }
 
-    /// The same with another limit of each statement. A limit that changes costs a query.
+    /// Calls `ask` like the function of that name, and limits the time of each statement. A limit
+    /// that differs from that of the call before costs a query.
     pub fn ask_within<T>(
         &mut self,
         limit: Duration,

@@ -244,9 +244,9 @@ impl Held {
 
     // Jobs that are due.
 
-    /// Waits for SQL jobs that are due, and takes one that runs alone, or some others with
-    /// the same limit. The queues are for `finished`. Returns `None` if the
-    /// node closes.
+    /// Waits until SQL jobs are due. Takes one job that runs alone, or several jobs that have the
+    /// same limit, and the queues that `finished` gets when these jobs have ended. Returns `None`
+    /// if the node closes.
     pub fn take_sql(&self, at_most: usize) -> Option<(Vec<Job>, Vec<Arc<str>>)> {
         let mut state = self.lock();
         loop {
@@ -262,7 +262,7 @@ impl Held {
             } = &mut *state;
             let now = Instant::now();
             let is_slow = |job: &Job| were_quick.get(&job.function) == Some(&false);
-            let is_single = |job: &Job| job.alone || job.is_suspect || is_slow(job);
+            let is_single = |job: &Job| job.runs_alone() || is_slow(job);
             let mut wait = pace.wait(sql.len(), now);
             if wait.is_none() || sql.has_single(is_single) {
                 let batch = sql.take_batch(limits, at_most, now, is_single);
@@ -273,8 +273,6 @@ impl Held {
                     return Some(batch);
                 }
                 wait = limits.next(sql, now);
-            } else if sql.len() == 0 {
-                wait = None;
             }
             state = wait_for(&self.sql_due, state, wait);
         }

@@ -94,6 +94,11 @@ impl fmt::Display for Job {
 }
 
 impl Job {
+    /// Whether it is never in a batch with others.
+    pub fn runs_alone(&self) -> bool {
+        self.alone || self.is_suspect
+    }
+
     /// The limit of a batch with this job. Jobs of a batch have the same.
     pub fn batch_limit(&self) -> Duration {
         Duration::from_millis(self.timeout_ms.unsigned_abs()).min(LONGEST_BATCH)

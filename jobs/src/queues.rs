@@ -46,8 +46,8 @@ impl Ready {
 
     /// Whether a single job is the first of its queue.
     pub fn has_single(&self, is_single: impl Fn(&Job) -> bool) -> bool {
-        let firsts = self.queues.values().filter_map(|jobs| jobs.values().next());
-        firsts.into_iter().any(is_single)
+        let mut firsts = self.queues.values().filter_map(|jobs| jobs.values().next());
+        firsts.any(is_single)
     }
 
     /// Takes one job that is single, or up to a number of others with the same limit.
@@ -142,10 +142,10 @@ impl Pace {
         Pace(now)
     }
 
-    /// How long a batch has to wait for which this number of jobs is due.
+    /// How long a batch has to wait for which this number of jobs is due. None are no batch.
     pub fn wait(&self, due: usize, now: Instant) -> Option<Duration> {
         let wait = self.0.saturating_duration_since(now);
-        (due < Pace::ENOUGH && !wait.is_zero()).then_some(wait)
+        ((1..Pace::ENOUGH).contains(&due) && !wait.is_zero()).then_some(wait)
     }
 
     pub fn started(&mut self, now: Instant) {

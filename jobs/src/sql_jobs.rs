@@ -57,7 +57,7 @@ fn fire(held: &Held, link: &mut Link, batch: Vec<Job>) {
         .map(|(job, step)| (job, step, error()))
         .collect();
     settle_lost(held, link, &lost);
-    let is_single = |job: &Job| job.alone || job.is_suspect || held.may_be_slow(job);
+    let is_single = |job: &Job| job.runs_alone() || held.may_be_slow(job);
     match &running[..] {
         [] => return,
         [(job, _)] if is_single(job) => return alone(held, link, running.remove(0)),
