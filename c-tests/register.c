@@ -30,7 +30,7 @@ static void wait_once(struct hwheel *w, const struct hwheel_event *e)
 	CHECK_EQ(hwheel_timer_delete_sync(w, e->cookie), 0);
 }
 
-/* A wheel of its own, in which a callback waits. */
+/* Makes a wheel, and runs a callback there that waits for another timer of it. */
 static void *waits(void *arg)
 {
 	struct hwheel *w = ktap_manual(0, 1, 2, 0);

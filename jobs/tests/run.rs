@@ -816,7 +816,7 @@ fn a_job_harms_no_other_job_of_its_batch() {
     );
 }
 
-/// Each locks a row that the other wants, in a transaction of its own.
+/// Two transactions, one for each job, lock the same two rows in opposite orders.
 #[test]
 fn two_jobs_that_deadlock_are_both_done() {
     let db = database();

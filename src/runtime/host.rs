@@ -71,7 +71,7 @@ impl Host {
         self.is_ours().then_some(()).ok_or(-libc::ESHUTDOWN)
     }
 
-    /// The same, and the wheel was not drained.
+    /// An error in a forked child, and if the wheel was drained.
     pub fn check_open(&self) -> Result<(), Errno> {
         let is_open = self.is_ours() && !self.wheel.gate.is_closed();
         is_open.then_some(()).ok_or(-libc::ESHUTDOWN)

@@ -610,7 +610,7 @@ impl Looping {
         }
     }
 
-    /// The same, and it sleeps. Two threads have a timer each, and memory to arm it.
+    /// A loop that sleeps. Two threads have a timer each, and memory to arm it.
     fn with_timers() -> Looping {
         let mut w = Looping::new();
         w.host().wheel.inboxes.reserve(2).unwrap();
@@ -714,8 +714,8 @@ fn wake_by_two_threads_of_a_loop_that_sleeps() {
     }
 }
 
-/// The same concurrently with a turn of the loop. To one preemption: to two, each half has more
-/// than 30,000 executions.
+/// Two threads arm concurrently with a turn of the loop. The test goes to one preemption. With two,
+/// each half has more than 30,000 executions.
 #[test]
 fn wake_by_two_threads_against_a_loop() {
     for (due, other) in [(FAR, NEAR), (NEAR, FAR)] {

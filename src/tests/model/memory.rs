@@ -325,7 +325,7 @@ fn look_at_all_against_finish() {
     }
 }
 
-/// The same, and the driver goes to sleep.
+/// A request to look at every timer, against a driver that goes to sleep.
 #[test]
 fn look_at_all_against_sleep() {
     duel(
@@ -347,8 +347,9 @@ fn look_at_all_against_sleep() {
     );
 }
 
-/// The same, and another thread's request was served before that thread has lowered the next
-/// visit. So the driver is to wake, and knows no request yet.
+/// A request to look at every timer, against a driver that is awake for another thread's request.
+/// An earlier sweep has served that one before the thread lowered the next visit. So the driver
+/// wakes, and does not know of this request.
 #[test]
 fn look_at_all_against_a_request_that_wakes_late() {
     duel(

@@ -225,8 +225,8 @@ fn race_2_rely_on_a_note_against_take() {
     }
 }
 
-/// The same of a timer that rests. The driver that takes the note makes an entry for the last
-/// deadline, which is too late for this arm.
+/// Race 2: an arm of a timer that rests relies on a note, while the driver takes it. The entry that
+/// the driver makes is for the last deadline, which is too late for this arm.
 #[test]
 fn race_2_rely_on_a_note_of_a_timer_that_rests_against_take() {
     for arm in [World::arm, World::short_arm] {
