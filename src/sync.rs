@@ -133,7 +133,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
     _ = at;
 }
 
-/// The same number. Hides from the compiler how it was computed.
+/// Returns the number, and hides from the compiler how it was computed.
 #[inline(always)]
 pub(crate) fn opaque(#[allow(unused_mut)] mut number: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

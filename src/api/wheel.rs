@@ -85,7 +85,7 @@ impl Wheel {
         self.deadline_of(when.into(), || self.host().now())
     }
 
-    /// The same, with the time that delays count from.
+    /// The deadline in nanoseconds; delays count from `now`.
     #[inline]
     fn deadline_of(&self, when: When, now: impl FnOnce() -> u64) -> Result<u64, Error> {
         Ok(match when {

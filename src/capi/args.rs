@@ -22,7 +22,7 @@ pub(super) const EINVAL: Errno = -libc::EINVAL;
 ///
 /// cbindgen:ignore
 pub(super) type Wheel<'a> = Option<&'a Host>;
-/// The same in functions that only read: `const struct hwheel *`.
+/// A wheel in functions that only read. The header calls it `const struct hwheel *`.
 ///
 /// cbindgen:ignore
 pub(super) type ConstWheel<'a> = Option<&'a Host>;

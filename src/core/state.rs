@@ -188,7 +188,8 @@ impl StateWord {
         (self.0 ^ handle) & (LOW & !ARMED)
     }
 
-    /// The same of a timer that is plain and armed, for a deadline that is not far.
+    /// 0 if the timer is plain, and armed for a deadline that is not far, as far as the low
+    /// half of a handle tells that [`is_well_formed`].
     #[inline(always)]
     pub fn differs_from_armed(self, handle: Handle) -> u64 {
         (self.0 ^ handle) & LOW
@@ -325,7 +326,7 @@ impl StateWord {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & GEN) | LIVE | ARMED
     }
 
-    /// The same of a plain armed timer, whose word has the low half of its handle.
+    /// The handle of a plain armed timer, whose word has the low half of it.
     #[inline(always)]
     pub fn plain_handle(self, index: u32, high: u64) -> Handle {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & LOW)
@@ -337,7 +338,7 @@ impl StateWord {
         StateWord(self.0 & !(ARMED | EXACT | EXP))
     }
 
-    /// The same word, with a callback that another thread will run.
+    /// With a callback that another thread will run.
     pub fn running(self) -> Self {
         StateWord(self.0 | RUNNING)
     }

@@ -100,14 +100,14 @@ impl Ticks {
             .unwrap_or(NEVER)
     }
 
-    /// The same, but 0 for a tick before the clock's zero, and [`END_OF_TIME`] at the end.
+    /// The beginning of a tick; 0 before the clock's zero, [`END_OF_TIME`] after the end.
     #[inline(always)]
     pub fn ns_or_end(&self, tick: u64) -> u64 {
         let since = tick.saturating_sub(self.bias);
         since.saturating_mul(self.tick_ns).min(END_OF_TIME)
     }
 
-    /// The same for a tick that the clock has reached.
+    /// The beginning of a tick that the clock has reached.
     #[inline(always)]
     pub fn ns_of_reached(&self, tick: u64) -> u64 {
         tick.wrapping_sub(self.bias).wrapping_mul(self.tick_ns)

@@ -184,7 +184,8 @@ impl Keys {
         table.find_entry(hash, is).ok().map(act)
     }
 
-    /// The same for the entry of `key`.
+    /// The result of `act`, under the lock of the part, on the entry of `key`, if there is
+    /// one.
     fn named<R>(&self, key: &[u8], act: impl FnOnce(OccupiedEntry<'_, Entry>) -> R) -> Option<R> {
         self.find(self.hash(key), |e| e.name.is(key), act)
     }
@@ -230,7 +231,7 @@ impl Keys {
         self.known(pending, |entry| entry.get().cookie)
     }
 
-    /// The same for a timer that was fired or drained, whose entry goes.
+    /// A timer that was fired or drained, as the caller knows it. Its entry goes.
     pub fn fetch(&self, fired: &Fired) -> Option<Fired> {
         self.known(fired, remove)
     }

@@ -159,7 +159,8 @@ impl Pool {
         self.ring.pop()
     }
 
-    /// The same for a worker, which sleeps until there is one; `None` at the end.
+    /// The next timer of the queue, for a worker, which sleeps until there is one; `None` at
+    /// the end.
     pub fn next(&self) -> Option<Fired> {
         let mut taken = None;
         self.work.wait(|| {

@@ -48,7 +48,7 @@ impl Event {
         self.notify_fenced(most);
     }
 
-    /// The same for a caller that has had a fence since then.
+    /// Wakes up to `most` threads, after their condition was made true and a fence.
     pub fn notify_fenced(&self, most: i32) {
         // Relaxed, both: fenced.
         if self.waiters.load(Ordering::Relaxed) != 0 {

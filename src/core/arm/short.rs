@@ -168,7 +168,8 @@ impl Wheel {
         self.arm_again(handle, tick, (Link::none(0), None), was, caller)
     }
 
-    /// The same for an arm with a note that the link does not name yet.
+    /// The rest of an arm with a note that the link does not name yet, whose reason may be
+    /// gone.
     #[cold]
     #[inline(never)]
     fn arm_unpublished(
