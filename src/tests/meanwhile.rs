@@ -17,7 +17,7 @@ use crate::core::wheel::{Caller, Config, Wheel};
 use std::cell::{Cell, RefCell};
 
 /// A wheel in which callbacks end by `finish`.
-fn wheel() -> Wheel {
+fn wheel() -> Box<Wheel> {
     let config = Config {
         pooled: true,
         ..shape(4, 8, 0)
@@ -139,7 +139,7 @@ fn an_arm_in_the_middle_of_falling_asleep() {
 const ORDERS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
 
 /// A wheel with two timers: one is pending, the other one if `was` says so.
-fn two_timers(was: bool) -> (Wheel, [Handle; 2]) {
+fn two_timers(was: bool) -> (Box<Wheel>, [Handle; 2]) {
     let w = wheel();
     let timers = [Some(at(1000)), was.then_some(at(900))]
         .map(|due| w.setup(&Own(1), Spec::default(), due).unwrap());

@@ -49,11 +49,12 @@ pub(crate) fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
 
 /// Functions of a wheel that only tests call.
 impl Wheel {
-    /// As [`Wheel::make`], by value.
-    pub fn new(config: Config) -> Result<Self, Error> {
-        let mut place = std::mem::MaybeUninit::zeroed();
+    /// As [`Wheel::make`]. In a box: the stacks of the model checkers' threads are small.
+    pub fn new(config: Config) -> Result<Box<Self>, Error> {
+        let mut place = Box::<Self>::new_uninit();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
+            place.as_mut_ptr().write_bytes(0, 1);
             Self::make(place.as_mut_ptr(), config)?;
             Ok(place.assume_init())
         }

@@ -43,7 +43,7 @@ use loom::thread;
 
 /// A wheel, and what has fired.
 struct World {
-    wheel: Wheel,
+    wheel: Box<Wheel>,
     fired: AtomicU64,
 }
 

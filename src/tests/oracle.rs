@@ -49,7 +49,7 @@ fn late_rounded(asked: u64, hand: u64) -> u64 {
 }
 
 struct Pair {
-    wheel: Wheel,
+    wheel: Box<Wheel>,
     tick_ns: u64,
     now: u64,
     timers: BTreeMap<u64, Model>,

@@ -114,7 +114,7 @@ fn iterations() -> usize {
 
 /// A wheel, its clock, and the books of its timers.
 struct World {
-    wheel: Wheel,
+    wheel: Box<Wheel>,
     pooled: bool,
     /// The numbers that no thread has.
     numbers: Mutex<Vec<Thread>>,

@@ -91,7 +91,7 @@ const THREADS: usize = 3;
 const MOST: usize = 50;
 
 struct Machine<'m> {
-    wheel: Wheel,
+    wheel: Box<Wheel>,
     /// Of this number of requests for memory or for the number of a thread one is refused; 0 for none.
     odds: Cell<u64>,
     rng: RefCell<Rng>,

@@ -11,7 +11,7 @@ use crate::core::wheel::Wheel;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A wheel that all threads use.
-struct Everywhere(Wheel);
+struct Everywhere(Box<Wheel>);
 
 // SAFETY: every operation of the wheel may run in any thread.
 unsafe impl Sync for Everywhere {}

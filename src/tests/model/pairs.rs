@@ -96,7 +96,7 @@ fn result(answer: Answer) -> Result<bool, Error> {
 }
 
 struct Scene {
-    wheel: Wheel,
+    wheel: Box<Wheel>,
     base: u64,
     timer: Handle,
     futex: Futex,

@@ -72,7 +72,7 @@ fn stop_and_drain_against_three_threads() {
 /// Calls that make a timer, of each thread.
 const ROUNDS: u64 = 8;
 
-struct Shared(Wheel);
+struct Shared(Box<Wheel>);
 // SAFETY: each thread has a number of its own.
 unsafe impl Sync for Shared {}
 
