@@ -29,10 +29,13 @@ version)
 tools)
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -q
+	# Somebody else's packages of these conflict with Debian's.
+	languages=()
+	command -v javac >/dev/null || languages+=(default-jdk-headless)
+	command -v npm >/dev/null || languages+=(nodejs npm)
 	apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends build-essential \
-		ca-certificates debhelper default-jdk-headless gcc-aarch64-linux-gnu git libc6-dev \
-		lintian luajit luarocks musl-dev musl-tools nodejs npm pkg-config python3-dev \
-		python3-venv
+		ca-certificates debhelper gcc-aarch64-linux-gnu git libc6-dev lintian luajit luarocks \
+		musl-dev musl-tools pkg-config python3-dev python3-venv "${languages[@]}"
 	if [ "$(dpkg --print-architecture)" = amd64 ]; then
 		# The C library for the other processor with musl is a package of that processor.
 		dpkg --add-architecture arm64
