@@ -55,8 +55,9 @@ CLIENTS = $(TARGET)/jobs-clients
 jobs-clients:
 	$(call say,BUILD,$(CLIENTS))
 	$(Q)mkdir -p $(CLIENTS)/go && cp jobs/clients/take.go $(CLIENTS)/go/main.go
-	$(Q)[ -x $(CLIENTS)/venv/bin/python ] || { python3 -m venv $(CLIENTS)/venv \
-		&& $(CLIENTS)/venv/bin/pip install -q 'psycopg[binary]>=3.2.4,<4'; } || echo 'SKIPPED: python'
+	$(Q)$(CLIENTS)/venv/bin/python -c 'import psycopg' 2>/dev/null || { python3 -m venv $(CLIENTS)/venv \
+		&& $(CLIENTS)/venv/bin/pip install -q 'psycopg[binary]>=3.2.4,<4'; } \
+		|| { rm -rf $(CLIENTS)/venv; echo 'SKIPPED: python'; }
 	$(Q)[ -d $(CLIENTS)/node_modules/pg ] \
 		|| npm install --silent --no-audit --prefix $(CLIENTS) pg@8 || echo 'SKIPPED: node'
 	$(Q)cd $(CLIENTS)/go && { [ -e go.mod ] || go mod init take; } >/dev/null 2>&1 \
