@@ -63,7 +63,7 @@ static inline void note(struct hwheel *w, const struct hwheel_event *e)
 	atomic_fetch_add(&calls, 1);
 }
 
-/* The same of a timer that has a key. */
+/* The cookies of timers with keys, as digits, in the order of the calls. */
 static inline void note_key(struct hwheel *w, const struct hwheel_event *e)
 {
 	CHECK_EQ(e->timer, 0);

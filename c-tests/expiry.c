@@ -263,7 +263,7 @@ static struct {
 	uint64_t ns;
 } inside;
 
-/* The same with more timers than are worth a look each. */
+/* A bound leaves more timers than hwheel_next_expiry() looks at one by one. */
 static void what_a_bound_left_of_a_crowd_is_due_now(void)
 {
 	struct hwheel *w = ktap_manual(0, 0, 0, 0);

@@ -47,7 +47,7 @@ static int ktap_skipped;
 	} \
 } while (0)
 
-/* The same for two integers, both of which are shown. */
+/* Ends the test with a failure unless two integers are equal; both are shown. */
 #define CHECK_EQ(got, want) do { \
 	long long ktap_got = (long long)(got), ktap_want = (long long)(want); \
 	if (ktap_got != ktap_want) { \

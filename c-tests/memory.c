@@ -367,7 +367,7 @@ static void run_at_once(struct hwheel *w, void *arg)
 	CHECK(hwheel_run_queued(w) >= 0);
 }
 
-/* The same, where each callback ends within one call: all ends are served by one note. */
+/* The periods of a burst whose callbacks all end within one call: one note serves all ends. */
 static void a_burst_whose_callbacks_end_at_once_has_one_note(void)
 {
 	struct hwheel_options o = {

@@ -200,7 +200,7 @@ static void a11_milliseconds_past_32_bits(void)
 	}
 }
 
-/* The same where the unit is nanoseconds, micro- or milliseconds in 32 bits. */
+/* Delays around 2^31 and 2^32 nanoseconds, microseconds and milliseconds. */
 static void a11_delays_past_32_bits_of_any_unit(void)
 {
 	static const uint64_t units[] = { 1, 1000, 1000000 };

@@ -22,7 +22,7 @@ static void b1_arm_after_idle_is_not_early(void)
 	}
 }
 
-/* The same on a system clock that nobody polls while the wheel is empty. */
+/* An arm on a system clock that nobody has polled while the wheel was empty. */
 static void b1_arm_after_unpolled_idle_is_not_early(void)
 {
 	for (unsigned bit = 10; bit < 44; bit += 2) {

@@ -320,7 +320,8 @@ static void e4_buckets_need_not_be_sorted(void)
 	}
 }
 
-/* The same in jumps: none behind an early one is left, none ahead is taken. */
+/* A bucket has timers of several turns, and the wheel jumps: it leaves none that is due behind
+ * one that is not, and takes none that is due later. */
 static void e4_jumps_take_what_is_due_of_a_bucket(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

@@ -20,7 +20,7 @@ static void a3_far_timer_is_not_taken_for_a_near_one(void)
 	}
 }
 
-/* The same, not driven tick by tick but over everything at once. */
+/* The wheel jumps in one call over everything that is due before a far timer. */
 static void a3_far_timer_survives_a_jump_short_of_it(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

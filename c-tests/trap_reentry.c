@@ -190,7 +190,7 @@ static void d4_callback_cancels_collected_siblings(void)
 	}
 }
 
-/* The same with timers that free themselves. */
+/* The callback of one timer cancels its siblings of that tick, which free themselves. */
 static void d4_callback_cancels_siblings_that_free_themselves(void)
 {
 	for (unsigned i = 0; i < COUNT(shapes); i++) {

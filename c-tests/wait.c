@@ -146,7 +146,7 @@ static void handle_0_is_stale_in_a_callback_too(void)
 	CHECK_EQ(hwheel_destroy(manual), 0);
 }
 
-/* The same for the callbacks of two wheels, each in its tick thread; some of them wait
+/* The callbacks of two wheels wait for each other, each in its tick thread; some of them wait
  * for the end of all callbacks of the other wheel. */
 static struct hwheel *other;
 static unsigned stopping;

@@ -116,13 +116,13 @@ static void op_fire(void)
 	pass(160);
 }
 
-/* The same with timers that free themselves. */
+/* Driving past timers that free themselves, a tick at a time, seven timers a tick. */
 static void op_fire_once(void)
 {
 	pass(260);
 }
 
-/* The same from a level above, with the cascade, in one go. */
+/* Driving past all timers of a level above, with the cascade, in one call. */
 static void op_fire_far(void)
 {
 	now += 10 * SEC;
@@ -148,7 +148,7 @@ static void op_tick_1_thread(void)
 	pass(CALLS);
 }
 
-/* The same with 255 other threads, which have timers that are due much later. */
+/* One timer a tick, with 255 other threads, which have timers that are due much later. */
 static void op_tick_256_threads(void)
 {
 	pass(CALLS);

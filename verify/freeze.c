@@ -50,7 +50,7 @@
 #define KEYS 16
 /* Periodic timers that nobody touches: there is something to fire, always. */
 #define BEATS 16
-/* The same for workers, who have more to do than they can. */
+/* Periodic timers for the workers, which have more to do than they can. */
 #define TASKS 1024
 /* Wheels that a thread meets in turn. */
 #define OTHERS 20

@@ -1,4 +1,4 @@
-// The same program in C++.
+// A program outside the tree, in C++: it arms a timer and says which library it has.
 #include <cstdio>
 #include <hwheel.hpp>
 

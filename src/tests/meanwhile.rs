@@ -33,7 +33,7 @@ fn called() -> Spec {
     }
 }
 
-/// The same every ten ticks, each of which is made up for.
+/// A timer with a callback every ten ticks, each of which is made up for.
 fn burst() -> Spec {
     Spec {
         period: at(10),
@@ -651,7 +651,8 @@ fn a_callback_that_ends_in_a_thread_without_a_number() {
     }
 }
 
-/// The same, and the driver falls asleep before it has made that visit.
+/// A callback ends in a thread that gets no number, its timer has come due meanwhile, and the
+/// driver falls asleep before it visits that timer. The sleep ends at once.
 #[test]
 fn a_sleep_after_a_callback_has_ended_in_a_thread_without_a_number() {
     let w = wheel();

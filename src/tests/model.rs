@@ -120,7 +120,7 @@ impl World {
             .unwrap()
     }
 
-    /// The same by a thread that comes just now.
+    /// Arms by a thread that comes just now.
     fn arm_by_another(&self, timer: Handle, tick: u64) -> bool {
         let own = self.own(2);
         self.wheel.arm(&own, timer, at(tick), How::Always).unwrap()
@@ -247,7 +247,7 @@ fn duel<W, A, B>(
     duel_to(None, make, f, g, end);
 }
 
-/// The same to a number of preemptions.
+/// `f` and `g` at the same time, to a number of preemptions.
 fn duel_to<W, A, B>(
     preemptions: Option<usize>,
     make: impl Fn() -> W + Copy + Send + Sync + 'static,

@@ -39,7 +39,7 @@ fn rounded(asked: u64, hand: u64) -> u64 {
     tick
 }
 
-/// The same for a period, which may be due in the past.
+/// What the deadline of a period becomes as seen from the hand: it may be in the past.
 fn late_rounded(asked: u64, hand: u64) -> u64 {
     if asked > hand {
         rounded(asked, hand)

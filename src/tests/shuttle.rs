@@ -353,7 +353,8 @@ impl World {
         self.sweep(target, false, fire);
     }
 
-    /// The same for a driver that sleeps, which always sweeps.
+    /// Time goes on to `target`. With `always` it sweeps even if nothing is due, as a driver
+    /// does before it sleeps.
     fn sweep(&self, target: u64, always: bool, mut fire: impl FnMut(&Fired) -> bool) {
         self.now.store(target, Ordering::Relaxed);
         let due = self.promises(target);

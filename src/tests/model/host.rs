@@ -197,7 +197,7 @@ fn on_a_clock() -> Box<World> {
     w
 }
 
-/// The same, with a timer that is due.
+/// A wheel with the tick thread's clock, and with a timer that is due.
 fn on_a_clock_with_one() -> Box<World> {
     let w = on_a_clock();
     w.timer(func(1));
@@ -205,7 +205,7 @@ fn on_a_clock_with_one() -> Box<World> {
     w
 }
 
-/// The same, with a tick thread.
+/// A wheel with a timer that was due before its tick thread started.
 fn started_late() -> Box<World> {
     let w = on_a_clock_with_one();
     w.host().start().unwrap();
@@ -294,7 +294,8 @@ fn poll_against_a_refused_poll() {
     );
 }
 
-/// The same of three threads: what is due later is not forgotten either.
+/// Three threads wait for edges of the descriptor, and two are refused: a timer that comes due
+/// afterwards still makes an edge.
 #[test]
 fn poll_against_two_refused_polls() {
     report(explore(Some(2), || {
@@ -477,7 +478,8 @@ fn descriptor_against_poll() {
     );
 }
 
-/// The same, and the poll leaves something to the next one.
+/// The descriptor is made while another thread polls with a bound: it shows the timer that the
+/// poll leaves.
 #[test]
 fn descriptor_against_poll_with_bounds() {
     duel_of(

@@ -158,7 +158,7 @@ fn race_2_arm_before_the_first_slot_of_a_sweep() {
     }
 }
 
-/// The same with a cascade.
+/// Race 2: a thread arms a timer while the driver cascades another one out of the slot above.
 #[test]
 fn race_2_arm_against_cascade_under_way() {
     for thread in [0, 1] {

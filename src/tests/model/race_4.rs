@@ -29,9 +29,9 @@ fn race_4_arm_against_drain() {
     );
 }
 
-/// The same by the short way, and with ticks so long that a biased tick is a
-/// small number. If another timer is due before, the driver comes without being woken, and the
-/// short way goes to its end.
+/// Race 4: what a short arm under way has armed is handed back, or the arm refused. Some ticks
+/// are so long that a biased tick is a small number. If another timer is due before, the driver
+/// comes without being woken, and the short way goes to its end.
 #[test]
 fn race_4_short_arm_against_drain() {
     for (tick_ns, others) in [(1 << 20, 0), (1 << 40, 0), (1 << 20, 1)] {

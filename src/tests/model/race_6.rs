@@ -78,8 +78,8 @@ fn race_6_due_again_against_finish_with_a_bit_that_is_set() {
     );
 }
 
-/// The same of a timer that is armed just then, by a third thread, for a time
-/// that has passed.
+/// A callback ends in a worker while the driver arms its timer for a time that has passed: the
+/// timer fires once more, and is not late.
 #[test]
 fn race_6_arm_against_finish() {
     duel(

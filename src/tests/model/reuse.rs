@@ -98,7 +98,8 @@ fn free_and_reuse_against_the_visit_of_an_old_entry() {
     );
 }
 
-/// The same while the last user is still armed: the visit is about either.
+/// A node goes from an armed timer to a new one while the driver visits its tick: the visit
+/// fires one of the two.
 #[test]
 fn free_and_reuse_against_visit() {
     duel(
@@ -157,8 +158,8 @@ fn free_against_steal() {
     );
 }
 
-/// The same, by way of a third thread, which takes what the second has taken and
-/// not used.
+/// A thread frees a timer while a second one takes its nodes, and a third one takes those that
+/// the second has not used.
 #[test]
 fn free_against_steal_and_steal_again() {
     report(explore(None, || {

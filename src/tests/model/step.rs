@@ -112,7 +112,8 @@ fn step_against_a_thread_that_asks() {
     );
 }
 
-/// The same of an arm that leaves a timer where it seems to be.
+/// An arm reads a timer's word, and then a hand from which that no longer reads right. By that
+/// the arm would leave the timer where it is.
 #[test]
 fn step_against_an_arm_that_changes_nothing() {
     const FAR: u64 = 8 * STEP - 10;

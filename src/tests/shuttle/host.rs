@@ -54,13 +54,13 @@ const SHARED: usize = 3;
 enum Manner {
     /// Nothing, and it stays so.
     Refuses,
-    /// The same, and takes a lock in the call.
+    /// Refuses each callback, and takes a lock in the call.
     Locks,
     /// Runs it inside of the call.
     Inside,
     /// Has a thread run it, some time.
     Late,
-    /// The same, and that thread makes any other call as well.
+    /// Has a thread run it, some time, and that thread makes any other call as well.
     Meddles,
 }
 

@@ -35,7 +35,8 @@ fn three_threads_on_each_others_timers() {
     check(|rng, tally| storm(rng, tally, 1, 24));
 }
 
-/// The same where numbers go from hand to hand, with the notes in their inboxes.
+/// Numbers go from thread to thread, with the notes in their inboxes: each timer still ends once
+/// for each time it was armed, none early and none late.
 #[test]
 fn threads_that_come_and_go() {
     check(|rng, tally| storm(rng, tally, 8, 3));
