@@ -42,6 +42,8 @@
 #define STAY 64
 /* Calls between two rests. */
 #define BOUT 16
+/* The operations that a phase has at least, however little of the processor it gets. */
+#define LEAST 8192
 
 struct phase {
 	unsigned threads, wheels, timers;
@@ -571,7 +573,7 @@ static void *work(void *seed)
 	MUST(hwheel_timer_setup(me.home, silent, (uintptr_t)&me.own,
 			  &me.own.timer) == 0);
 	for (int i = 1; me.tally.operations < life; i++) {
-		if (atomic_load(&over))
+		if (atomic_load(&over) && i > LEAST / (int)phase->threads)
 			break;
 		if (dice(&me, STAY) == 0)
 			me.at = somewhere(&me);
@@ -775,7 +777,7 @@ static uint64_t run(const struct phase *p, uint64_t seconds, uint64_t operations
 	atomic_store(&cancelled_inside.n, 0);
 	for (unsigned i = 0; i < p->wheels; i++)
 		begin_with(&subjects[i], overloads[i % COUNT(overloads)]);
-	crowd(p->threads, begin + seconds * SEC);
+	crowd(p->threads, clock_ns() + seconds * SEC);
 	atomic_store(&released, 1);
 	for (unsigned i = 0; i < p->wheels; i++)
 		finish(&subjects[i], &r);
