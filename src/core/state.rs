@@ -278,7 +278,9 @@ impl StateWord {
         }
     }
 
-    /// When a plain timer that rests would have been due, if that lies ahead; otherwise never.
+    /// When a plain timer that rests would have been due, if that lies ahead; otherwise never. Of
+    /// a timer that was never armed, this may be the high part of its generation: such a timer
+    /// may get one visit for nothing.
     #[inline]
     pub fn was_due(self, hand: u64) -> u64 {
         let due = complete(self.0 >> LOW_BITS, hand);

@@ -18,16 +18,30 @@ use crate::sys::clock;
 use crate::sys::event::Event;
 use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
 use crate::sys::{quietly, seed};
+// No step of a model: the number of a wheel orders nothing.
+use std::sync::atomic::AtomicU64;
 
-/// 0 before the first wheel.
-static NEXT_ID: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+/// The number of the next wheel; 0 before the first one.
+#[cfg(not(checked))]
+fn next() -> &'static AtomicU64 {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+    &NEXT_ID
+}
+
+/// The number of the next wheel. Each execution of a model checker begins anew: it makes the
+/// same wheels, or the checker could not repeat its steps.
+#[cfg(checked)]
+fn next() -> &'static AtomicU64 {
+    static NEXT_ID: crate::sys::fork::PerProcess<AtomicU64> = crate::sys::fork::PerProcess::new();
+    NEXT_ID.get().unwrap()
+}
 
 /// A number that no other wheel of the process has. The first one comes from the first
 /// wheel's clock, so that most likely no wheel of an earlier process had it either.
 fn next_id(begin: u64) -> u64 {
     // Half of the time: the numbers never wrap. Relaxed, both: only unique.
-    _ = NEXT_ID.compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
-    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    _ = next().compare_exchange(0, begin / 2 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    next().fetch_add(1, Ordering::Relaxed)
 }
 
 /// The first generation of a wheel, which is part of its handles. Multiples of the
@@ -157,7 +171,7 @@ impl Host {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;
     use crate::core::state::GEN_MASK;

@@ -1,7 +1,7 @@
 //! Whole wheels: who may drive, how the tick thread sleeps and ends, and who waits for it.
 //! The code is what ships; clock, alarm, threads and futex are those of the tests (`sys`).
 
-use super::{duel, explore, report, Plain};
+use super::{duel, duel_to, explore, report, Plain};
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
 use crate::core::state::NEVER;
@@ -658,6 +658,23 @@ impl Looping {
         assert_eq!(unsafe { Host::destroy(self.host) }, Ok(()));
         end::now();
     }
+}
+
+/// Each execution makes the same wheel, with the same handles. The steps of an arm depend on
+/// them, and the checker repeats the steps of an execution to come to the next one.
+#[test]
+fn a_wheel_is_the_same_in_each_execution() {
+    static FIRST: std::sync::OnceLock<[u64; 2]> = std::sync::OnceLock::new();
+    duel_to(
+        Some(1),
+        Looping::with_timers,
+        |w| ended(|| w.arm_one(0, NEAR)),
+        |w| ended(|| w.turn()),
+        |w, (), next| {
+            assert_eq!(*FIRST.get_or_init(|| w.timers), w.timers);
+            w.comes_by(NEAR, next);
+        },
+    );
 }
 
 /// An arm, whose wake is slow, against a loop that turns once, and one that was woken and

@@ -14,7 +14,8 @@ std::thread_local! {
 pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
     let id = current().id();
     let fresh = || -> &'static AtHand {
-        // One for each number of a thread: those of the next execution are the same.
+        // One for each thread. Those of loom's next execution are others, so the sum of them
+        // grows with the executions, by some tens of bytes each.
         Box::leak(Box::new(AtHand {
             thread: Cell::new(0),
             inside: Cell::new(std::ptr::null()),
