@@ -48,30 +48,31 @@
 //! The rest follows from this:
 //!
 //! - A cancel is one compare-exchange. The entry stays. A later arm of the timer may rely on it.
-//! - A move to a later time is one compare-exchange. The entry is early enough: when the driver
-//!   comes to it, it reads the state, and places the entry again.
+//! - A move to a later time is one compare-exchange. The entry is early enough. When the driver
+//!   comes to it, the driver reads the state, and places the entry again.
 //! - A move to an earlier time is a note. Until the driver takes that note, further moves of the
 //!   timer rely on it.
-//! - A node that is freed keeps its entry. The next timer in that node may rely on it.
-//! - Memory is bounded: one entry for each timer, for which there is room from the start, and one
-//!   note for each timer that was armed since the driver looked at it; more only for threads that
-//!   arm one timer at the same moment.
-//! - A thread that is stopped between any two instructions stops no other thread: a reason becomes
-//!   visible only when it is true.
+//! - A freed timer leaves its entry behind. The next timer in that memory may rely on it.
+//! - Memory is bounded. Each timer has at most one entry, and its block has room for it from the
+//!   start. A timer that was armed since the driver looked at it has at most one note, and more only
+//!   if several threads arm it at the same moment.
+//! - A thread that is stopped between any two instructions stops no other thread: the link names a
+//!   note only when the driver is sure to find it.
 //!
-//! That is Netty's hand-over (a queue of new timeouts, and one worker that owns the buckets) with
-//! the jump to the next bucket that is not empty of Kafka's purgatory, a truth that no lock guards,
-//! and a cancel in constant time.
+//! From Netty comes the hand-over: a queue of new timeouts, and one worker that owns the buckets.
+//! From Kafka's purgatory comes the jump over empty buckets. Here no lock guards the truth about a
+//! timer, and a cancel takes constant time.
 //!
-//! A timer has three records in three arrays: 16 hot bytes (state and link),
+//! A timer is a *node*: three records in three arrays. They are 16 hot bytes (state and link),
 //! which every call reads; 16 fire bytes (function and cookie), which the
 //! setup writes and the driver reads; 32 rare bytes, for a period or a key.
 //!
-//! Every arm compares its deadline with one word, the *gate*. It holds the *hand*,
-//! and says whether the wheel is drained, or belongs to the parent of this process.
-//! A driver announces a *goal* in the gate, takes the notes, and moves the hand from one slot that
-//! is not empty to the next. An entry of a later tick goes nearer to the hand. An entry of this
-//! tick is a *visit*, which fires the timer if its state says that it is due.
+//! Every arm compares its deadline with one word, the *gate*. It holds the *hand*, a tick.
+//! The gate also says whether the wheel is drained, or belongs to the parent of this process.
+//! A driver announces a *goal* in the gate: for arms the hand is there from now on. Then it takes
+//! the notes, and moves its own hand to the goal, from one slot that is not empty to the next. An
+//! entry of a later tick goes nearer to the hand. An entry of this tick is a *visit*, which fires
+//! the timer if its state says that it is due.
 //!
 //! The wheels are those of Varghese and Lauck (*Hashed and Hierarchical Timing
 //! Wheels*, 1987): the hashed wheel with one level, the hierarchical wheel with
@@ -150,7 +151,7 @@
 //! | gate | the word with the hand that arms compare with | core/gate.rs |
 //! | generation | the number of a node's life | core/state.rs |
 //! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
-//! | hand | the last goal that was announced | core/gate.rs |
+//! | hand | the last goal that was announced; the driver's own hand follows it | core/gate.rs |
 //! | handle | the name of a timer | core/state.rs |
 //! | head, tail | notes that were taken, and written | core/inbox.rs |
 //! | host | a wheel with clock, threads and keys: `struct hwheel` | runtime/host.rs |
@@ -160,22 +161,24 @@
 //! | life | from setup to free | core/life.rs |
 //! | link | a timer's reason for a visit | core/link.rs |
 //! | look | to make sure of a timer's entry | core/driver/look.rs |
+//! | moot | of an arm: it needs no visit | core/arm.rs |
 //! | next visit | the tick before which the driver has nothing to do | core/alarm.rs |
 //! | node | the three records of a timer | core/record.rs |
 //! | note | the index of a node, in an inbox | core/inbox.rs |
 //! | number | that of a thread, as long as it uses timers | runtime/numbers.rs |
 //! | overdue | due before its note was taken | core/buckets.rs |
-//! | place | of a note in an inbox | core/link.rs |
+//! | place | of a note in an inbox; to place an entry is to put it into a bucket | core/link.rs |
+//! | plain | of a timer: only LIVE, or LIVE and ARMED, of the flags | core/state.rs |
 //! | pool | threads and queue for callbacks | runtime/pool.rs |
 //! | reason | why the driver looks at a timer in time | core/link.rs |
 //! | resting | not armed | core/state.rs |
 //! | settle | to drop the next entries if their timers rest | core/driver/sleep.rs |
 //! | sink | the receiver of timers that fire | core/driver/event.rs |
 //! | slot | the ticks of a bucket | core/levels.rs |
-//! | spare | a chunk that an inbox has in reserve | core/inbox.rs |
+//! | spare | a chunk in reserve; a kick that is not needed | core/inbox.rs, core/alarm.rs |
 //! | spot | where the entry of a node is | core/buckets.rs |
 //! | state | the word with the truth about a timer | core/state.rs |
-//! | step | the most ticks that the hand moves at once | core/state.rs |
+//! | step | an access with a name in a drawing; `STEP`: the most ticks of one move | core/state.rs |
 //! | sweep | a move of the hand to a goal | core/driver/sweep.rs |
 //! | tick | the unit of the wheel's time | core/ticks.rs |
 //! | visit | to look at a timer whose entry is due | core/driver/visit.rs |

@@ -27,10 +27,10 @@
 //!   arm.publish   link: as it was -> note  (RMW)
 //!   arm.again     note taken? then link: note -> nothing  (RMW)
 //! ```
-//! If a check fails, the arm goes on with gate and link as they are now, without another
-//! exchange of the state. It appends again only if the driver has taken its own note. A driver
-//! that takes a note which was appended behind the exchange sees the state. So that note needs
-//! no check, and an arm has few steps, however often the driver passes.
+//! If a check fails, the arm goes on with gate and link as they are now, without another exchange
+//! of the state. It appends a note if it has none, or if the driver has taken its note. A driver
+//! that takes a note which was appended after the exchange sees the state. So that note needs no
+//! check, and an arm has few steps, however often the driver passes.
 //!
 //! An arm that leaves the timer where it is exchanges the state with itself, and takes the
 //! same steps: the thread that has written that state may be stopped before its own.
@@ -43,8 +43,9 @@
 //!   --- fence ---                        --- fence ---
 //!   arm.check     read gate              visit.read      read state
 //! ```
-//! The timer would be lost if the thread did not see the goal and the driver did
-//! not see D. The fences forbid that.
+//! The timer would be lost if the thread did not see the goal and the driver did not see D. The
+//! fences forbid that. A thread that sees the goal looks for another reason, because the tick may
+//! have passed.
 //!
 //! # Race 1b: the same, against an entry that the driver moves or drops
 //!
@@ -70,7 +71,7 @@
 //! `next_visit`, because its deadline may be earlier.
 //!
 //! A note that was taken must not stay in a link: places repeat. The thread publishes a note
-//! that it has seen in the inbox, and looks once more behind that (arm.again). The driver
+//! that it has seen in the inbox, and then looks once more (arm.again). The driver
 //! replaces the link of a note that it has taken (`driver/look.rs`).
 //!
 //! # Race 4: an arm against a drain
@@ -181,6 +182,8 @@ impl Wheel {
                     _ => (word, tick),
                 }
             };
+            // Such an arm needs no visit. The timer is never due, or the end of its callback makes
+            // the visit: race 6.
             let is_moot = tick == NEVER || stays && tick <= hand && state.is_running();
             let arm = self.with_reason(node, word, tick, hand, is_moot)?;
             // arm.exchange
@@ -197,7 +200,6 @@ impl Wheel {
             if !stays || matches!(how, How::Within(_)) {
                 self.inboxes.of(node.thread).count.arm(was);
             }
-            // If it is due and its callback runs, the end of that makes the visit: race 6.
             if !is_moot {
                 self.uphold(caller, arm);
             }
