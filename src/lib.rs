@@ -54,8 +54,8 @@
 //!   timer rely on it.
 //! - A freed timer leaves its entry behind. The next timer in that memory may rely on it.
 //! - Memory is bounded. Each timer has at most one entry, and its block has room for it from the
-//!   start. A timer that was armed since the driver looked at it has at most one note, and more only
-//!   if several threads arm it at the same moment.
+//!   start. A timer that was armed since the driver looked at it has at most one note, and more
+//!   only if several threads arm it at the same moment.
 //! - A thread that is stopped between any two instructions stops no other thread: the link names a
 //!   note only when the driver is sure to find it.
 //!
@@ -178,7 +178,7 @@
 //! | spare | a chunk in reserve; a kick that is not needed | core/inbox.rs, core/alarm.rs |
 //! | spot | where the entry of a node is | core/buckets.rs |
 //! | state | the word with the truth about a timer | core/state.rs |
-//! | step | an access with a name in a drawing; `STEP`: the most ticks of one move | core/state.rs |
+//! | step | an access with a name in a drawing; `STEP`: the most ticks of a move | core/state.rs |
 //! | sweep | a move of the hand to a goal | core/driver/sweep.rs |
 //! | tick | the unit of the wheel's time | core/ticks.rs |
 //! | visit | to look at a timer whose entry is due | core/driver/visit.rs |

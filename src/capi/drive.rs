@@ -124,6 +124,9 @@ pub unsafe extern "C" fn hwheel_advance(
 /// Then it sets the descriptor of hwheel_fd() for the next timer. If due timers
 /// are left, the descriptor becomes readable again at once.
 ///
+/// An event stays in @events if its timer is then cancelled, moved or freed:
+/// hwheel_timer_delete() says how to recognize such an event.
+///
 /// Return:
 /// * n - the number of events written. Without @run, fewer than @max means that
 ///   no due timer is left. With @run, see @left.
