@@ -1,6 +1,7 @@
 /*
  * Drive a wheel from an event loop: one descriptor stands for all timers.
  * Here the loop is poll(2); with epoll, libuv or libevent it is the same.
+ * echo_server.c is an epoll server with an idle timeout for each connection.
  */
 #include <hwheel.h>
 #include <poll.h>
