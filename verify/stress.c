@@ -669,6 +669,26 @@ static uint64_t catch_up(struct hwheel *w)
 	return now;
 }
 
+/*
+ * Waits for the timers that came due while their callback waited for a worker, or ran: they fire
+ * when that has ended, which may be after timers that are due later.
+ */
+static void catch_up_with_workers(const struct hwheel *w, uint64_t time)
+{
+	uint64_t cursor = 0, patience = clock_ns() + 60 * SEC;
+	struct hwheel_event e;
+	int got;
+
+	while ((got = hwheel_list(w, &cursor, &e, 1)) == 1) {
+		if (e.deadline_ns > time)
+			continue;
+		MUST(clock_ns() < patience);
+		sleep_ns(MS);
+		cursor = 0;
+	}
+	MUST(got == 0);
+}
+
 /* No key has anything pending. Of callbacks that were dropped nobody knows. */
 static void check_keys(const struct subject *subject, uint64_t dropped)
 {
@@ -701,6 +721,8 @@ static void finish(struct subject *subject, struct result *r)
 	got = hwheel_start(w);
 	MUST(got == 0 || got == -EBUSY);
 	caught_up = catch_up(w);
+	if (phase->workers != 0)
+		catch_up_with_workers(w, caught_up + MS);
 	MUST(hwheel_stop(w) == 0);
 	do {
 		got = hwheel_drain(w, events, COUNT(events));
