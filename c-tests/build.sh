@@ -28,7 +28,8 @@ done
 needs=$(objdump -T "$dir/build/libhwheel.so" | grep -v ' w ' |
 	grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
 if [ -n "$needs" ]; then # not with musl
-	named=$(grep -o 'it needs 2\.[0-9]* or later' README.md | grep -o '2\.[0-9]*')
+	named=$(sed -n 's/.*built with glibc .* needs \(2\.[0-9]*\) or later.*/\1/p' README.md)
+	[ -n "$named" ] || { echo 'README.md names no glibc that a library needs'; exit 1; }
 	printf '%s\n%s\n' "$needs" "$named" | sort -VC ||
 		{ echo "needs glibc $needs, where README.md says $named"; exit 1; }
 fi
