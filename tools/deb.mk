@@ -20,7 +20,7 @@ deb:
 	$(Q)lintian --allow-root --fail-on error,warning $(DEB)/*.changes
 	$(Q)for deb in $(DEB)/*_*_*.deb; do case $$deb in *-dbgsym_*) ;; \
 		*) dpkg -x $$deb $(DEB)/root || exit 1;; esac; done
-	$(Q)cd $(DEB)/$(NAME) && root='$(abspath $(DEB))/root' && lib=$$(echo "$$root"/usr/lib/*/) && \
+	$(Q)cd $(DEB)/$(NAME) && root='$(abspath $(DEB))/root' && lib=$$(dirname "$$root"/usr/lib/*/libhwheel.so)/ && \
 		PATH="$$root/usr/bin:$$PATH" LD_LIBRARY_PATH="$$lib" PKG_CONFIG_SYSROOT_DIR="$$root" \
 		PKG_CONFIG_LIBDIR="$${lib}pkgconfig" AUTOPKGTEST_TMP=.. debian/tests/link
 	$(Q)cd $(DEB) && ls -l *.deb | awk '{ print "    " $$9 ", " $$5 " bytes" }'
