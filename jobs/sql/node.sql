@@ -411,7 +411,7 @@ $$;
 
 -- The partition of the history for jobs that end today.
 CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql AS $$
-	SELECT (extract(epoch FROM clock_timestamp())::bigint / 86400 % 32)::int;
+	SELECT (date_part('epoch', clock_timestamp())::bigint / 86400 % 32)::int;
 $$;
 
 -- Ends attempts. A job that is done, and has no next run, goes into the history. nexts has
@@ -440,11 +440,11 @@ BEGIN
 		INSERT INTO hwheel.history
 		SELECT e.id, e.key, e.queue, e.priority, e.due, e.occurrence, e.kind, e.target, e.payload,
 			e.max_attempts, e.attempts, e.runs, e.skipped, e.created_at, e.start,
-			clock_timestamp(), e.run_as, e.traceparent, hwheel._today()
-		FROM ended e, hwheel.settings s WHERE s.keep_done > '0'
+			clock_timestamp(), e.run_as, e.traceparent, (SELECT hwheel._today())
+		FROM ended e WHERE (SELECT keep_done > '0' FROM hwheel.settings)
 	)
 	SELECT w.id, CASE WHEN e.id IS NULL THEN 'gone' ELSE 'done' END, NULL::bigint, e.due,
-		e.occurrence, (extract(epoch FROM e.start - e.due) * 1000000)::bigint, NULL
+		e.occurrence, (date_part('epoch', e.start - e.due) * 1000000)::bigint, NULL
 	FROM want w FULL JOIN ended e ON e.id = w.id; -- The planner cannot loop over this one.
 	IF num_nulls(VARIADIC errors) = cardinality(ids) AND num_nulls(VARIADIC nexts) = cardinality(ids) THEN
 		RETURN;
@@ -512,16 +512,18 @@ BEGIN
 	FROM want w LEFT JOIN settled j ON j.id = w.id;
 END $$;
 
--- Gives the session the state of a new one. is_bare: the client has prepared nothing.
-CREATE OR REPLACE FUNCTION hwheel._clean(is_bare boolean) RETURNS void LANGUAGE plpgsql AS $$
+-- Gives the session the state of a new one, apart from its settings and its role. is_bare: the
+-- client has prepared nothing. It runs for each job, and a condition or an assignment costs a
+-- tenth of what a statement costs, also of PERFORM.
+CREATE OR REPLACE FUNCTION hwheel._cleaned(is_bare boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	prepared text;
+	unlocked constant boolean := pg_advisory_unlock_all() IS NULL;
 BEGIN
-	RESET ALL;
-	PERFORM pg_advisory_unlock_all();
 	EXECUTE 'CLOSE ALL';
-	UNLISTEN *;
-	DISCARD TEMP;
+	IF pg_my_temp_schema() <> 0 THEN
+		DISCARD TEMP;
+	END IF;
 	DISCARD SEQUENCES;
 	IF is_bare THEN
 		DEALLOCATE ALL;
@@ -530,18 +532,21 @@ BEGIN
 			EXECUTE format('DEALLOCATE %I', prepared);
 		END LOOP;
 	END IF;
+	RETURN true;
 END $$;
 
--- The call of the function of a job. What is not the name of a function is not run.
+-- The call of the function of a job. What is not the name of a function is not run. To look
+-- for one that is not overloaded costs less.
 CREATE OR REPLACE FUNCTION hwheel._call_of(target text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	function regproc := to_regprocedure(target || '(text, timestamptz, jsonb)')::oid;
+	function regproc := coalesce(to_regproc(target),
+		to_regprocedure(target || '(text, timestamptz, jsonb)')::oid);
 BEGIN
 	IF function IS NULL THEN
 		RAISE undefined_function
 			USING MESSAGE = format('there is no function %s(text, timestamptz, jsonb)', target);
 	END IF;
-	RETURN format('SELECT %s($1, $2, $3)', function);
+	RETURN 'SELECT ' || function || '($1, $2, $3)';
 END $$;
 
 -- Calls the function of a job, in a role: see hwheel.allow_role().
@@ -558,11 +563,12 @@ CREATE OR REPLACE FUNCTION hwheel._run(target text, key text, due timestamptz, p
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	problem text;
+	cleaned boolean;
+	my_name constant name := session_user;
 BEGIN
 	IF clock_timestamp() > until THEN
 		RETURN 'later';
 	END IF;
-	RESET ALL; -- What _fire() has set for itself.
 	BEGIN
 		IF traceparent IS NOT NULL THEN
 			PERFORM set_config('hwheel.traceparent', traceparent, true);
@@ -573,8 +579,12 @@ BEGIN
 			EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(run_as))
 				USING target, key, due, payload;
 		END IF;
-		RESET SESSION AUTHORIZATION; -- Its own role may not call the next one.
-		PERFORM hwheel._clean(is_bare);
+		RESET ALL; -- At first: a search_path of the job is not for what follows.
+		-- Its own role may not call the next one.
+		IF session_user <> my_name OR current_setting('role') <> 'none' THEN
+			RESET SESSION AUTHORIZATION;
+		END IF;
+		cleaned := hwheel._cleaned(is_bare);
 		IF current_setting('transaction_read_only') = 'on' THEN -- Nothing else undoes this.
 			RAISE read_only_sql_transaction USING MESSAGE = 'the job made its transaction read-only';
 		END IF;
@@ -587,8 +597,16 @@ BEGIN
 		WHEN OTHERS OR assert_failure THEN
 			problem := format('%s (%s)', sqlerrm, sqlstate);
 	END;
-	PERFORM hwheel._clean(is_bare);
+	cleaned := hwheel._cleaned(is_bare);
 	RETURN problem;
+END $$;
+
+-- Begins a batch, and returns the time until which its jobs may start.
+CREATE OR REPLACE FUNCTION hwheel._until(budget interval, over timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql AS $$
+BEGIN
+	RESET ALL; -- What _fire() has set for itself.
+	RETURN CASE WHEN budget IS NOT NULL THEN least(clock_timestamp() + budget, over) END;
 END $$;
 
 -- Fires SQL jobs: the effects of all and their completion are one transaction. One
@@ -623,18 +641,19 @@ BEGIN
 	PERFORM set_config('enable_seqscan', 'off', true),
 		set_config('plan_cache_mode', 'force_generic_plan', true);
 	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
-	-- SELECT reads the clock once, when the first job begins.
+	-- SELECT runs once, when the first job begins.
 	SELECT array_agg(r.n), array_agg(r.outcome), array_agg(r.began)
 		INTO places, outcomes, started
 		FROM (SELECT j.n, clock_timestamp() AS began, hwheel._run(j.target, j.key, j.occurrence,
-				j.payload, j.run_as, j.traceparent, CASE WHEN budget IS NOT NULL
-					THEN least((SELECT clock_timestamp() + budget), over) END, is_bare) AS outcome
+				j.payload, j.run_as, j.traceparent, (SELECT hwheel._until(budget, over)), is_bare)
+				AS outcome
 			FROM (SELECT w.n, j.target, j.key, j.occurrence, j.payload, j.run_as, j.traceparent
 				FROM (SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY
 						AS w (id, fence, n) ORDER BY id, fence DESC, n) w
 				JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = wanted
 					AND j.due <= clock_timestamp() AND isfinite(j.due)
 				ORDER BY w.n FOR UPDATE OF j SKIP LOCKED) j) r;
+	UNLISTEN *; -- To listen begins with the commit, so that once is enough.
 	-- The node's own settings.
 	RESET ALL;
 	PERFORM set_config('statement_timeout', time_limit, false),

@@ -760,6 +760,10 @@ fn a_job_harms_no_other_job_of_its_batch() {
             EXECUTE payload->>0;
             IF NOT starts_with(key, 'reads') THEN PERFORM public.note(key, due, payload); END IF;
         END $$;
+        CREATE SCHEMA evil;
+        CREATE FUNCTION evil.current_setting(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+        CREATE FUNCTION evil.pg_advisory_unlock_all() RETURNS void LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
+        CREATE FUNCTION evil.pg_my_temp_schema() RETURNS oid LANGUAGE plpgsql AS $$ BEGIN RAISE 'evil'; END $$;
         CREATE TABLE harms (i int, key text, what text, error text); -- NULL: it is done
         INSERT INTO harms (i, key, what) VALUES
             (1, 'cancels', $q$ DO 'BEGIN PERFORM hwheel.cancel(''victim''); END' $q$),
@@ -779,7 +783,8 @@ fn a_job_harms_no_other_job_of_its_batch() {
             (17, 'reads', 'SET transaction_read_only = on'),
             (18, 'is replica', 'SET session_replication_role = replica'),
             (19, 'asserts', $q$ DO 'BEGIN ASSERT false; END' $q$),
-            (20, 'stops', 'SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(1)');
+            (20, 'hides', 'SET search_path = evil, pg_catalog, public'),
+            (21, 'stops', 'SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(1)');
         UPDATE harms h SET error = e.error FROM (VALUES
             ('commits', 'EXECUTE of transaction commands is not implemented (0A000)'),
             ('rolls back', 'EXECUTE of transaction commands is not implemented (0A000)'),
