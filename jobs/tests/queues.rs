@@ -118,12 +118,11 @@ fn no_run_of_a_paused_queue_starts_and_none_is_lost() {
     );
     db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'running'");
     assert!(db.is("SELECT hwheel.pause_queue('q')"));
-    let paused: i64 = db.number("SELECT count(*) FROM run WHERE key <> 'other'");
+    // A run that began before is seen only when its batch has ended.
+    db.execute("CREATE TABLE paused AS SELECT clock_timestamp() AS at");
     db.wait("SELECT count(*) = 2 FROM hwheel.history WHERE key IN ('running', 'other')");
-    assert_eq!(
-        db.number("SELECT count(*) FROM run WHERE key <> 'other'"),
-        paused
-    );
+    let after = "SELECT count(*) FROM run, paused WHERE key <> 'other' AND run.at > paused.at";
+    assert_eq!(db.number(after), 0);
     assert_eq!(take(&mut db.client(), "q", 5), []);
     assert!(!db.is("SELECT hwheel.pause_queue('q')"));
     assert!(db.is("SELECT hwheel.resume_queue('q')"));
