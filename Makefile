@@ -9,7 +9,7 @@
 #:   make uninstall   removes what install has copied, with the same variables
 #:   make clean       removes what make has built
 #: Test. The figures are minutes on two cores.
-#:   make test        the short tests, and the checks; 5
+#:   make test        the short tests, and the checks; 6
 #:   make check       the checks alone, and the long forms of some
 #:   make test-rust   parts of these: the Rust tests
 #:   make test-c      the C tests
