@@ -25,7 +25,7 @@ set -eu
 PATH='$PATH'
 unset MAKEFLAGS MAKELEVEL
 cd '$repo'
-if [[ "\$*" == demo || "\$*" == test ]] || grep -q "^[^#]*step.* make \$1\b\|['\"]make \$1\b" .ci/run; then
+if [[ "\$*" == demo || "\$*" == test ]] || grep -q "^[^#]*step.* make \$1\b" .ci/run; then
 	echo "    by CI:   make \$*"
 elif [[ "\$1" == install || "\$1" == uninstall ]]; then
 	echo "    run:     make \$*"
