@@ -266,7 +266,7 @@ check-header: $(STAGE)/.done
 	$(Q)$(CC) -std=c99 $(WARN) -Werror -o $(BUILD)/front $(BUILD)/front.c $(STAGE_SHARED)
 	$(Q)$(BUILD)/front | grep -qx 'request 1 timed out'
 
-# And is what the source says. cbindgen takes a minute to compile.
+# The header is also what the source says. This compiles cbindgen, which takes a minute.
 check-header-long: check-header
 	$(Q)HWHEEL_HEADER='$(abspath $(BUILD))/hwheel.h' $(CARGO) build -q --features header
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \

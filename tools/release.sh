@@ -29,7 +29,7 @@ version)
 tools)
 	export DEBIAN_FRONTEND=noninteractive
 	apt-get update -q
-	# Somebody else's packages of these conflict with Debian's.
+	# Packages of another vendor for these languages conflict with Debian's.
 	languages=()
 	command -v javac >/dev/null || languages+=(default-jdk-headless)
 	command -v npm >/dev/null || languages+=(nodejs npm)

@@ -378,8 +378,8 @@ fn queries(client: &mut Client) -> i64 {
     client.query_one(sql, &[]).expect("statistics").get(0)
 }
 
-/// Queries per minute while nothing is due. A node looks every 6.5 s, so a shorter time would
-/// count one look of each node more or less.
+/// Queries per minute while nothing is due. A node sends one every 6.5 s, so a few seconds more or
+/// less would change the result of a shorter measurement.
 fn idle_queries(db: &Database) -> i64 {
     let mut client = db.client();
     // The server counts the calls of a session up to ten seconds later.

@@ -513,8 +513,8 @@ BEGIN
 END $$;
 
 -- Gives the session the state of a new one, apart from its settings and its role. is_bare: the
--- client has prepared nothing. It runs for each job, and a condition or an assignment costs a
--- tenth of what a statement costs, also of PERFORM.
+-- client has prepared nothing. It runs for each job. A condition or an assignment costs a
+-- tenth of a statement, and PERFORM costs as much as any other statement.
 CREATE OR REPLACE FUNCTION hwheel._cleaned(is_bare boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
 	prepared text;
@@ -535,8 +535,8 @@ BEGIN
 	RETURN true;
 END $$;
 
--- The call of the function of a job. What is not the name of a function is not run. To look
--- for one that is not overloaded costs less.
+-- The call of the function of a job. What is not the name of a function is not run. The
+-- lookup of a name that is not overloaded costs less.
 CREATE OR REPLACE FUNCTION hwheel._call_of(target text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	function regproc := coalesce(to_regproc(target),
@@ -579,7 +579,7 @@ BEGIN
 			EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(run_as))
 				USING target, key, due, payload;
 		END IF;
-		RESET ALL; -- At first: a search_path of the job is not for what follows.
+		RESET ALL; -- First: what follows must not find functions by a search_path of the job.
 		-- Its own role may not call the next one.
 		IF session_user <> my_name OR current_setting('role') <> 'none' THEN
 			RESET SESSION AUTHORIZATION;
@@ -653,7 +653,7 @@ BEGIN
 				JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = wanted
 					AND j.due <= clock_timestamp() AND isfinite(j.due)
 				ORDER BY w.n FOR UPDATE OF j SKIP LOCKED) j) r;
-	UNLISTEN *; -- To listen begins with the commit, so that once is enough.
+	UNLISTEN *; -- LISTEN takes effect at the commit, so once is enough.
 	-- The node's own settings.
 	RESET ALL;
 	PERFORM set_config('statement_timeout', time_limit, false),

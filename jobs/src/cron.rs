@@ -281,8 +281,8 @@ mod tests {
     }
 
     /// Each case: zone, expression, local time from which to look, and the runs. The
-    /// dates are those of a change of the clocks in that zone, if not said otherwise. They are past:
-    /// what is to come changes from one release of the time zones to the next.
+    /// dates are those of a change of the clocks in that zone, if not said otherwise. All these
+    /// changes are in the past, because a new release of the time zone data may move a future one.
     #[rustfmt::skip]
     const CASES: &[(&str, &str, &str, &[&str])] = &[
         // Berlin goes from 02:00 to 03:00 on 29 March 2026. Fixed times in the gap.

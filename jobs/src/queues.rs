@@ -142,7 +142,8 @@ impl Pace {
         Pace(now)
     }
 
-    /// How long a batch has to wait for which this number of jobs is due. None are no batch.
+    /// How long the next batch has to wait while this number of jobs is due. Without a job there
+    /// is no batch.
     pub fn wait(&self, due: usize, now: Instant) -> Option<Duration> {
         let wait = self.0.saturating_duration_since(now);
         ((1..Pace::ENOUGH).contains(&due) && !wait.is_zero()).then_some(wait)

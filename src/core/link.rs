@@ -82,7 +82,7 @@ impl Link {
         (self.0 ^ handle) >> VALUE_BITS
     }
 
-    /// With another high part.
+    /// This link with another high part.
     pub fn with_high(self, high: u64) -> Self {
         Link(self.0 & VALUE | high << VALUE_BITS)
     }

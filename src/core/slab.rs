@@ -154,7 +154,7 @@ impl Slab {
         at.wrapping_sub(block * FIRE_AT)
     }
 
-    /// What the directory has of a block that is not mapped.
+    /// The value in the directory for a block that is not mapped.
     fn nowhere(&self, block: usize) -> *mut u8 {
         Self::origin(self.nowhere.at().cast_mut().cast(), block)
     }

@@ -328,7 +328,7 @@ impl StateWord {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & GEN) | LIVE | ARMED
     }
 
-    /// The handle of a plain armed timer, whose word has the low half of it.
+    /// The handle of a plain armed timer. The word and the handle have the same low half.
     #[inline(always)]
     pub fn plain_handle(self, index: u32, high: u64) -> Handle {
         high << (64 - GEN_HIGH_BITS) | u64::from(index) << LOW_BITS | (self.0 & LOW)
@@ -340,7 +340,7 @@ impl StateWord {
         StateWord(self.0 & !(ARMED | EXACT | EXP))
     }
 
-    /// With a callback that another thread will run.
+    /// The word of a timer whose callback another thread will run.
     pub fn running(self) -> Self {
         StateWord(self.0 | RUNNING)
     }

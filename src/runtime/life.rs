@@ -18,7 +18,7 @@ use crate::sys::clock;
 use crate::sys::event::Event;
 use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
 use crate::sys::{quietly, seed};
-// No step of a model: the number of a wheel orders nothing.
+// Not that of the model checkers: the number of a wheel orders nothing.
 use std::sync::atomic::AtomicU64;
 
 /// The number of the next wheel; 0 before the first one.
@@ -28,8 +28,8 @@ fn next() -> &'static AtomicU64 {
     &NEXT_ID
 }
 
-/// The number of the next wheel. Each execution of a model checker begins anew: it makes the
-/// same wheels, or the checker could not repeat its steps.
+/// The number of the next wheel. It is the same at the beginning of each execution of a model
+/// checker. Otherwise, the handles would differ, and the checker could not repeat its steps.
 #[cfg(checked)]
 fn next() -> &'static AtomicU64 {
     static NEXT_ID: crate::sys::fork::PerProcess<AtomicU64> = crate::sys::fork::PerProcess::new();

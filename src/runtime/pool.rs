@@ -159,8 +159,8 @@ impl Pool {
         self.ring.pop()
     }
 
-    /// The next timer of the queue, for a worker, which sleeps until there is one; `None` at
-    /// the end.
+    /// The next timer of the queue. The worker that calls it sleeps until there is one. `None` if
+    /// the worker must end.
     pub fn next(&self) -> Option<Fired> {
         let mut taken = None;
         self.work.wait(|| {

@@ -48,7 +48,7 @@ impl Event {
         self.notify_fenced(most);
     }
 
-    /// Wakes up to `most` threads, after their condition was made true and a fence.
+    /// Wakes up to `most` threads. A fence has followed the write that made their condition true.
     pub fn notify_fenced(&self, most: i32) {
         // Relaxed, both: fenced.
         if self.waiters.load(Ordering::Relaxed) != 0 {

@@ -27,8 +27,8 @@ struct Model {
     auto: bool,
 }
 
-/// What a deadline becomes as seen from the hand: after it, and exact unless it is
-/// far away.
+/// The deadline that the wheel keeps for one that a caller asks for: after the hand, and exact
+/// unless it is far away.
 fn rounded(asked: u64, hand: u64) -> u64 {
     let want = asked.max(hand + 1);
     let tick = StateWord::free(0)
@@ -39,7 +39,7 @@ fn rounded(asked: u64, hand: u64) -> u64 {
     tick
 }
 
-/// What the deadline of a period becomes as seen from the hand: it may be in the past.
+/// The deadline that the wheel keeps for the next period. It may be before the hand.
 fn late_rounded(asked: u64, hand: u64) -> u64 {
     if asked > hand {
         rounded(asked, hand)

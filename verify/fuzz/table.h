@@ -105,7 +105,7 @@ void forget(struct timer *t);
 /* It fires; and is armed to its next period. */
 void fires(struct world *w, struct timer *t);
 void goes_on(struct world *w, struct timer *t, uint64_t deadline, uint64_t slack);
-/* It is armed to a later period, of which the table does not know how many have passed. */
+/* It is armed to a later period. The table does not know how many periods have passed. */
 void goes_on_somewhere(struct world *w, struct timer *t);
 /* It has fired, and says how. */
 void expected(struct world *w, const struct hwheel_event *e);

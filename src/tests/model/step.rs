@@ -112,8 +112,8 @@ fn step_against_a_thread_that_asks() {
     );
 }
 
-/// An arm reads a timer's word, and then a hand from which that no longer reads right. By that
-/// the arm would leave the timer where it is.
+/// An arm reads a timer's word. Then it reads a hand that is so far on that the word seems to have
+/// another deadline, and the arm seems to change nothing.
 #[test]
 fn step_against_an_arm_that_changes_nothing() {
     const FAR: u64 = 8 * STEP - 10;

@@ -14,8 +14,8 @@ std::thread_local! {
 pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
     let id = current().id();
     let fresh = || -> &'static AtHand {
-        // One for each thread. Those of loom's next execution are others, so the sum of them
-        // grows with the executions, by some tens of bytes each.
+        // One for each thread. loom makes new threads in each execution, so each execution leaks
+        // some tens of bytes for each thread.
         Box::leak(Box::new(AtHand {
             thread: Cell::new(0),
             inside: Cell::new(std::ptr::null()),
