@@ -23,9 +23,9 @@ use std::sync::atomic as atomics;
 #[cfg(all(loom, not(weakened)))]
 use stopping as atomics;
 
-pub(crate) use atomics::{
-    fence, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering,
-};
+#[cfg(any(checked, chaos))]
+pub(crate) use atomics::fence;
+pub(crate) use atomics::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
 #[allow(unused_imports)]
 pub(crate) use stopping::stopped_before;
@@ -44,12 +44,24 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// A fence. On x86 a locked instruction is a full barrier, too, and takes a seventh of the
+/// time of the `mfence` that the standard library has.
+#[cfg(not(any(checked, chaos)))]
+#[inline(always)]
+pub(crate) fn fence(order: Ordering) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if order == Ordering::SeqCst {
+        // SAFETY: the word keeps its value.
+        return unsafe { std::arch::asm!("lock or dword ptr [rsp], 0") };
+    }
+    std::sync::atomic::fence(order);
+}
+
 /// A sequentially consistent fence that directly follows a read-modify-write
 /// of the same thread.
 ///
-/// On x86 a locked instruction is a full barrier already, so only the compiler
-/// must be held back: an `mfence` after it would cost ten nanoseconds for
-/// nothing. Elsewhere, and under the tools that check orderings, it is a fence.
+/// On x86 that instruction is a full barrier already, so only the compiler must be held back.
+/// Elsewhere, and under the tools that check orderings, it is a fence.
 #[inline(always)]
 #[cfg_attr(weakened, track_caller)]
 pub(crate) fn fence_after_rmw() {
