@@ -153,7 +153,7 @@
 //! | goal | the tick that a sweep goes to | core/driver/sweep.rs |
 //! | hand | the last goal that was announced; the driver's own hand follows it | core/gate.rs |
 //! | handle | the name of a timer | core/state.rs |
-//! | head, tail | notes that were taken, and written | core/inbox.rs |
+//! | head, tail | the places behind the last note that was taken, and written | core/inbox.rs |
 //! | host | a wheel with clock, threads and keys: `struct hwheel` | runtime/host.rs |
 //! | inbox | the notes of a thread for a wheel | core/inbox.rs |
 //! | kick | to wake the driver before its alarm | core/alarm.rs |

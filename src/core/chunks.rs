@@ -41,9 +41,10 @@ impl Fresh for Chunk {}
 const _: () = assert!(cfg!(checked) || size_of::<Chunk>() == 256);
 
 impl Chunk {
+    /// The note at a place, which is not that of the header.
     #[inline(always)]
-    pub fn note(&self, at: usize) -> &AtomicU32 {
-        &self.notes.0[at]
+    pub fn note(&self, place: u64) -> &AtomicU32 {
+        &self.notes.0[place as usize - 1]
     }
 }
 
@@ -213,11 +214,11 @@ mod model {
                 let owners = self.1[chunk as usize].fetch_add(1, Ordering::Relaxed);
                 assert_eq!(owners, 0, "of two threads");
                 // Plain words, as far as the stack is concerned.
-                self.0.chunk(chunk).note(0).store(chunk, Ordering::Relaxed);
+                self.0.chunk(chunk).note(1).store(chunk, Ordering::Relaxed);
                 chunk
             }
             fn give_back(&self, chunk: u32) {
-                let note = self.0.chunk(chunk).note(0).load(Ordering::Relaxed);
+                let note = self.0.chunk(chunk).note(1).load(Ordering::Relaxed);
                 assert_eq!(note, chunk);
                 self.1[chunk as usize].fetch_sub(1, Ordering::Relaxed);
                 self.0.give_back(chunk);

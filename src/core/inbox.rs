@@ -2,11 +2,13 @@
 //!
 //! Each thread has an inbox in each wheel, at the index of its number. A note is the index of
 //! a node, at a *place*. The thread alone appends notes, the driver alone takes them, in
-//! order. Places are counted and not used again: `tail` says how many notes were written,
-//! `head` how many the driver has taken. A fresh inbox is all zeros.
+//! order. An inbox is a chain of chunks, whose places are counted from the first chunk on, and
+//! are not used again. The first place of a chunk is its header. `tail` is the place behind the
+//! last note, `head` the one behind the last note that the driver has taken. A fresh inbox is all
+//! zeros.
 //!
-//! An inbox is a chain of chunks. The driver gives a chunk back when it goes to the next one:
-//! to the inbox as its spare chunk, or to the wheel (`chunks.rs`).
+//! The driver gives a chunk back when it goes to the next one: to the inbox as its spare chunk, or
+//! to the wheel (`chunks.rs`).
 //!
 //! # Why an append after the first one does not fail
 //!
@@ -52,7 +54,7 @@ pub(crate) type Thread = u32;
 #[derive(Default)]
 #[repr(C, align(128))]
 pub(crate) struct Inbox {
-    /// Notes that were written.
+    /// The place behind the last note.
     tail: AtomicU64,
     /// The chunk of the next note, or of the last one if that chunk is full; 0 before the first
     /// arm that needs a note. The thread's alone.
@@ -70,7 +72,7 @@ pub(crate) struct Inbox {
 #[derive(Default)]
 #[repr(C, align(128))]
 struct End {
-    /// Notes that were taken.
+    /// The place behind the last note that was taken.
     head: AtomicU64,
     /// The chunk of the next note to take, or of the last one if that chunk is used up; 0
     /// before the first note. The driver's alone.
@@ -83,6 +85,8 @@ impl Fresh for Inbox {}
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
+/// Places of a chunk.
+const PLACES: u64 = NOTES as u64 + 1;
 const BITS: usize = u64::BITS as usize;
 const WORDS: usize = THREADS.div_ceil(BITS);
 /// Words of a bit of `top`.
@@ -176,15 +180,17 @@ impl Inboxes {
         let inbox = self.of(thread);
         inbox.count.notes.bump(1);
         // Relaxed: the thread's own word.
-        let number = inbox.tail.load(Ordering::Relaxed);
-        let at = number as usize % NOTES;
-        if at == 0 && number != 0 {
-            self.extend(inbox);
+        let mut number = inbox.tail.load(Ordering::Relaxed);
+        if number % PLACES == 0 {
+            if number != 0 {
+                self.extend(inbox);
+            }
+            number += 1;
         }
         // Relaxed: published by the tail.
         self.chunks
             .chunk(inbox.last.get())
-            .note(at)
+            .note(number % PLACES)
             .store(index, Ordering::Relaxed);
         // Release: the note and its chunk; pairs with take.tail.
         inbox.tail.store(number + 1, Ordering::Release);
@@ -277,7 +283,7 @@ impl Inboxes {
         true
     }
 
-    /// Step take.tail: how many notes there are. Driver only.
+    /// Step take.tail: the place behind the last note. Driver only.
     pub fn written(&self, thread: Thread) -> u64 {
         // Acquire: pairs with note.append.
         self.of(thread).tail.load(Ordering::Acquire)
@@ -289,24 +295,25 @@ impl Inboxes {
         let inbox = self.of(thread);
         let own = &inbox.driver;
         // Relaxed: the driver's own word.
-        let head = own.head.load(Ordering::Relaxed);
+        let mut head = own.head.load(Ordering::Relaxed);
         if head == end {
             return (head, 0);
         }
-        let at = head as usize % NOTES;
-        if at == 0 {
+        if head % PLACES == 0 {
             self.go_on(inbox);
+            head += 1;
         }
-        let n = BATCH.min(NOTES - at).min((end - head) as usize);
+        let at = head % PLACES;
+        let n = (PLACES - at).min(end - head).min(BATCH as u64);
         let chunk = self.chunks.chunk(own.first.get());
         for (to, note) in batch.iter_mut().zip(at..at + n) {
             // Relaxed: the Acquire of the tail covers it.
             *to = chunk.note(note).load(Ordering::Relaxed);
         }
         // Release: the notes were read, and the spare chunk; pairs with `holds`.
-        own.head.store(head + n as u64, Ordering::Release);
+        own.head.store(head + n, Ordering::Release);
         fence(Ordering::SeqCst);
-        (head, n)
+        (head, n as usize)
     }
 
     /// Goes to the next chunk, and gives the one before back.
