@@ -17,7 +17,7 @@
 use super::entry::Entry;
 use super::error::Error;
 use super::levels::Levels;
-use super::slab::{Chunk, Slab, PLACES};
+use super::slab::{Chunk, Records, Slab, PLACES};
 use super::state::NEVER;
 use super::tunables::WORD;
 use crate::sync::prefetch;
@@ -154,22 +154,23 @@ impl Buckets {
     /// Places the entry of a timer that has none, for a tick after the hand that an entry can
     /// have.
     #[inline]
-    pub fn place(&mut self, slab: &Slab, index: u32, tick: u64, hand: u64) {
-        let bucket = self.levels.bucket(tick, self.levels.level(tick, hand));
+    pub fn place(&mut self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
+        let bucket = self.levels.bucket_of(tick, hand);
         if self.levels.is_lowest(bucket) {
             // It is visited within a turn of that level.
-            slab.prefetch_node(index);
+            node.prefetch();
         }
-        self.put(slab, bucket, Entry::new(index, tick, hand), tick);
+        self.put(slab, node, bucket, Entry::new(node.index, tick, hand), tick);
     }
 
     /// Places the entry of a timer that has none in the overdue bucket.
-    pub fn place_overdue(&mut self, slab: &Slab, index: u32, hand: u64) {
-        self.put(slab, self.overdue(), Entry::near(index, hand), hand);
+    pub fn place_overdue(&mut self, slab: &Slab, node: Records<'_>, hand: u64) {
+        let entry = Entry::near(node.index, hand);
+        self.put(slab, node, self.overdue(), entry, hand);
     }
 
     #[inline(always)]
-    fn put(&mut self, slab: &Slab, bucket: u32, entry: Entry, tick: u64) {
+    fn put(&mut self, slab: &Slab, node: Records<'_>, bucket: u32, entry: Entry, tick: u64) {
         if self.at(bucket).end % PLACES == 0 {
             self.extend(slab, bucket);
         }
@@ -178,7 +179,7 @@ impl Buckets {
         b.end += 1;
         b.least = b.least.min(tick);
         slab.entry(spot).set(entry);
-        slab.spot(entry.index()).set(spot);
+        node.spot().set(spot);
         self.entries += 1;
     }
 
@@ -240,13 +241,13 @@ impl Buckets {
     }
 
     /// Removes the entry of a timer that has one.
-    pub fn remove(&mut self, slab: &Slab, index: u32) {
-        let spot = slab.spot(index).replace(0);
+    pub fn remove(&mut self, slab: &Slab, node: Records<'_>) {
+        let spot = node.spot().replace(0);
         let bucket = slab.chunk(spot / PLACES).bucket.get();
         let first = slab.entry(self.at(bucket).first).get();
-        if first.index() != index {
+        if first.index() != node.index {
             slab.entry(spot).set(first);
-            slab.spot(first.index()).set(spot);
+            slab.records(first.index()).spot().set(spot);
         }
         self.leave(slab, bucket, 1);
     }
@@ -274,18 +275,18 @@ impl Buckets {
     pub fn fetch(&self, slab: &Slab, bucket: u32, entries: &[Cell<Entry>]) {
         let is_lowest = self.levels.is_lowest(bucket);
         for entry in entries {
-            let index = entry.get().index();
-            slab.prefetch_spot(index);
+            let node = slab.records(entry.get().index());
+            node.prefetch_spot();
             if is_lowest {
-                slab.prefetch_node(index);
+                node.prefetch();
             }
         }
     }
 
     /// The tick of a timer's entry, if it has one.
     #[inline]
-    pub fn tick(&self, slab: &Slab, index: u32, hand: u64) -> Option<u64> {
-        match slab.spot(index).get() {
+    pub fn tick(&self, slab: &Slab, node: Records<'_>, hand: u64) -> Option<u64> {
+        match node.spot().get() {
             0 => None,
             spot => Some(slab.entry(spot).get().tick(hand)),
         }

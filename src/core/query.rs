@@ -34,14 +34,14 @@ impl Wheel {
     /// keeps its index, so a walk shows it once. Lock-free.
     pub fn next_pending(&self, from: u32) -> Option<(u32, Fired)> {
         for index in self.slab.indices(from) {
-            let hot = self.slab.hot(index);
+            let node = self.slab.records(index);
+            let hot = node.hot();
             let word = || Ok(StateWord(hot.state.load(Ordering::Acquire)));
             let Ok(Some((state, deadline_ns))) = self.pending_word(word) else {
                 continue;
             };
             // Relaxed loads: checked below.
-            let fire = self.slab.fire(index);
-            let mut pending = Fired::of::<false>(index, hot, fire, state, deadline_ns);
+            let mut pending = Fired::of::<false>(node, state, deadline_ns);
             let high = high_of(pending.handle);
             let generation = state.generation(high);
             pending.flags = LISTED;

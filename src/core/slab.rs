@@ -32,6 +32,7 @@ use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 use std::cell::Cell;
+use std::marker::PhantomData;
 
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The end of the indices that are used of the first block, which has small pages. A wheel with
@@ -57,7 +58,7 @@ const SPOTS_AT: usize = RARE_AT + BLOCK * size_of::<Rare>();
 pub(super) const PLACES: u32 = ENTRIES as u32 + 1;
 /// Chunks are aligned to their size.
 const CHUNK_BYTES: usize = size_of::<Chunk>();
-const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<Spot>()).next_multiple_of(CHUNK_BYTES);
+const CHUNKS_AT: usize = (SPOTS_AT + BLOCK * size_of::<u32>()).next_multiple_of(CHUNK_BYTES);
 /// A block is a multiple of a huge page.
 const PAGES: usize = if CHECKED { CHUNK_BYTES } else { 2 << 20 };
 /// The number of a chunk: its block, and the bits of its number there.
@@ -77,9 +78,6 @@ pub(super) struct Chunk {
 
 const _: () = assert!(CHUNK_BYTES == PLACES as usize * size_of::<Entry>());
 
-/// Where the entry of a timer lies, or 0. The driver's alone.
-pub(super) type Spot = Cell<u32>;
-
 /// The hot records of every block that is not mapped. Never written. The model checkers'
 /// atomics cannot be static.
 #[derive(Default)]
@@ -95,6 +93,65 @@ impl Nowhere {
         // SAFETY: all bytes zero is the default (`Fresh`).
         static FREE: [Hot; BLOCK] = unsafe { std::mem::zeroed() };
         FREE.as_ptr()
+    }
+}
+
+/// The records of a node that exists, found once for all of them.
+#[derive(Clone, Copy)]
+pub(super) struct Records<'s> {
+    pub index: u32,
+    /// The hot record. The others of the block lie at fixed distances.
+    at: *const u8,
+    slab: PhantomData<&'s Slab>,
+}
+
+impl<'s> Records<'s> {
+    #[inline(always)]
+    pub fn hot(self) -> &'s Hot {
+        // SAFETY: a published block has BLOCK records of each kind, and is unmapped only by
+        // `unmap`.
+        unsafe { &*self.at.cast() }
+    }
+
+    #[inline(always)]
+    pub fn fire(self) -> &'s Fire {
+        // SAFETY: as above.
+        unsafe { &*self.at.wrapping_add(FIRE_AT).cast() }
+    }
+
+    /// Where the entry of the timer lies, or 0. The driver's alone.
+    #[inline(always)]
+    pub fn spot(self) -> &'s Cell<u32> {
+        const LESS: usize = size_of::<Hot>() - size_of::<u32>();
+        let nth = self.index as usize % BLOCK;
+        // SAFETY: as above.
+        unsafe {
+            &*self
+                .at
+                .wrapping_add(SPOTS_AT)
+                .wrapping_sub(nth * LESS)
+                .cast()
+        }
+    }
+
+    /// Fetches what a visit to the timer needs.
+    #[inline(always)]
+    pub fn prefetch(self) {
+        prefetch(self.at);
+        prefetch(self.at.wrapping_add(FIRE_AT));
+    }
+
+    /// Fetches what a look at the timer needs.
+    #[inline(always)]
+    pub fn prefetch_hot_and_spot(self) {
+        prefetch(self.at);
+        self.prefetch_spot();
+    }
+
+    /// Fetches what a move of the entry needs.
+    #[inline(always)]
+    pub fn prefetch_spot(self) {
+        prefetch(self.spot());
     }
 }
 
@@ -183,17 +240,19 @@ impl Slab {
         unsafe { &*self.place(index).cast() }
     }
 
-    /// The hot and the fire record of a node that exists.
+    /// The records of a node that exists.
     #[inline(always)]
-    pub fn hot_and_fire(&self, index: u32) -> (&Hot, &Fire) {
-        let at = self.place(index);
-        // SAFETY: as above; there are Fire records at FIRE_AT.
-        unsafe { (&*at.cast(), &*at.wrapping_add(FIRE_AT).cast()) }
+    pub(super) fn records(&self, index: u32) -> Records<'_> {
+        Records {
+            index,
+            at: self.place(index),
+            slab: PhantomData,
+        }
     }
 
     #[inline(always)]
     pub fn fire(&self, index: u32) -> &Fire {
-        self.hot_and_fire(index).1
+        self.records(index).fire()
     }
 
     /// The rare record of a node that exists.
@@ -203,20 +262,6 @@ impl Slab {
         let again = index as usize % BLOCK * size_of::<Hot>();
         // SAFETY: as above; there are Rare records at RARE_AT.
         unsafe { &*self.place(index).wrapping_add(RARE_AT + again).cast() }
-    }
-
-    /// The driver's spot of a node that exists.
-    #[inline(always)]
-    pub(super) fn spot(&self, index: u32) -> &Spot {
-        let block = (index >> BLOCK_BITS) as usize;
-        // SAFETY: as above; there are spots at SPOTS_AT.
-        unsafe {
-            &*self
-                .part(block)
-                .add(SPOTS_AT)
-                .cast::<Spot>()
-                .add(index as usize % BLOCK)
-        }
     }
 
     /// A chunk of a block that is mapped. The driver's alone.
@@ -260,9 +305,13 @@ impl Slab {
     /// The beginning of a block that is mapped.
     #[inline(always)]
     fn part(&self, block: usize) -> *mut u8 {
+        debug_assert!(block < BLOCKS);
+        // SAFETY: the caller's block is mapped.
+        let directory = unsafe { self.directory.get_unchecked(block) };
         // Acquire: pairs with the Release in `map_block`.
-        let entry = self.directory[block].load(Ordering::Acquire);
-        entry.wrapping_add(block * FIRE_AT)
+        directory
+            .load(Ordering::Acquire)
+            .wrapping_add(block * FIRE_AT)
     }
 
     fn block_bytes(&self) -> usize {
@@ -272,27 +321,6 @@ impl Slab {
     #[inline(always)]
     pub fn prefetch_hot(&self, index: u32) {
         prefetch(self.place(index));
-    }
-
-    /// What a look at a timer needs.
-    #[inline(always)]
-    pub fn prefetch_hot_and_spot(&self, index: u32) {
-        prefetch(self.place(index));
-        prefetch(self.spot(index));
-    }
-
-    /// What a visit to a timer needs.
-    #[inline(always)]
-    pub fn prefetch_node(&self, index: u32) {
-        let at = self.place(index);
-        prefetch(at);
-        prefetch(at.wrapping_add(FIRE_AT));
-    }
-
-    /// What a move of an entry needs.
-    #[inline(always)]
-    pub fn prefetch_spot(&self, index: u32) {
-        prefetch(self.spot(index));
     }
 
     /// Makes sure that the block of `index` is mapped.

@@ -46,7 +46,7 @@ impl Wheel {
                 return true;
             }
             for index in &batch[..n] {
-                self.slab.prefetch_hot_and_spot(*index);
+                self.slab.records(*index).prefetch_hot_and_spot();
             }
             for (index, number) in batch[..n].iter().zip(first..) {
                 self.look(d, *index, Place { thread, number });

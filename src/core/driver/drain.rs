@@ -6,7 +6,7 @@
 use super::event::{Fired, DRAINED};
 use super::words::Driver;
 use crate::core::inbox::Thread;
-use crate::core::record::Hot;
+use crate::core::slab::Records;
 use crate::core::state::{high_of, StateWord};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
@@ -25,7 +25,7 @@ impl Wheel {
         self.gate.close();
         let mut room = true;
         for index in self.slab.indices(d.drained) {
-            room = self.drain_node(thread, index, self.slab.hot(index), &mut take);
+            room = self.drain_node(thread, self.slab.records(index), &mut take);
             d.drained = index + 1;
             if !room {
                 break;
@@ -41,10 +41,10 @@ impl Wheel {
     fn drain_node(
         &self,
         thread: Thread,
-        index: u32,
-        hot: &Hot,
+        node: Records<'_>,
         take: &mut impl FnMut(&Fired) -> bool,
     ) -> bool {
+        let hot = node.hot();
         // drain.read. Acquire: pairs with arm.exchange.
         let mut state = StateWord(hot.state.load(Ordering::Acquire));
         loop {
@@ -52,14 +52,14 @@ impl Wheel {
             if !state.is_live() || next == state {
                 return true;
             }
-            let fired = state.is_armed().then(|| self.drained(index, hot, state));
+            let fired = state.is_armed().then(|| self.drained(node, state));
             match self.exchange(hot, state, next) {
                 Ok(_) => {
                     let Some(fired) = fired else {
                         return true;
                     };
                     self.shared.count.drained.bump(1);
-                    self.give_back(thread, index, next);
+                    self.give_back(thread, node.index, next);
                     return take(&fired);
                 }
                 Err(seen) => state = seen,
@@ -68,11 +68,11 @@ impl Wheel {
     }
 
     /// The event of an armed timer that is handed back.
-    fn drained(&self, index: u32, hot: &Hot, state: StateWord) -> Fired {
+    fn drained(&self, node: Records<'_>, state: StateWord) -> Fired {
         let due_ns = self.ticks.ns(state.deadline(self.gate.hand()));
-        let mut fired = Fired::of::<false>(index, hot, self.slab.fire(index), state, due_ns);
+        let mut fired = Fired::of::<false>(node, state, due_ns);
         let generation = state.generation(high_of(fired.handle));
-        fired.add(&self.extra(index, state, generation));
+        fired.add(&self.extra(node.index, state, generation));
         fired.flags = DRAINED;
         fired
     }

@@ -2,7 +2,7 @@
 
 use crate::core::link::Link;
 use crate::core::period::AUTO;
-use crate::core::record::{Fire, Hot};
+use crate::core::slab::Records;
 use crate::core::state::{Handle, StateWord};
 use crate::sync::Ordering;
 
@@ -33,16 +33,15 @@ impl Fired {
     /// The event of an armed timer, without the rare record.
     #[inline(always)]
     pub(in crate::core) fn of<const PLAIN: bool>(
-        index: u32,
-        hot: &Hot,
-        fire: &Fire,
+        node: Records<'_>,
         state: StateWord,
         deadline_ns: u64,
     ) -> Fired {
         // Relaxed, all: published by the exchange that visit.read or drain.read
         // has acquired. If the node goes to another life meanwhile, the exchange
         // that ends this one fails.
-        let high = Link(hot.link.load(Ordering::Relaxed)).high();
+        let high = Link(node.hot().link.load(Ordering::Relaxed)).high();
+        let (index, fire) = (node.index, node.fire());
         Fired {
             handle: if PLAIN {
                 state.plain_handle(index, high)

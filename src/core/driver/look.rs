@@ -16,6 +16,7 @@ use super::words::Driver;
 use crate::core::entry::entry_tick;
 use crate::core::link::{Link, Place, Reason};
 use crate::core::record::Hot;
+use crate::core::slab::Records;
 use crate::core::state::{StateWord, NEVER};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
@@ -25,19 +26,20 @@ impl Wheel {
     /// notes may be due before.
     #[inline]
     pub(super) fn look(&self, d: &mut Driver, index: u32, place: Place) {
-        let hot = self.slab.hot(index);
+        let node = self.slab.records(index);
+        let hot = node.hot();
         // look.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         let (mut due, mut placed) = (state.due(d.hand), None);
         if due == NEVER {
-            placed = d.buckets.tick(&self.slab, index, d.hand);
+            placed = d.buckets.tick(&self.slab, node, d.hand);
             if placed.is_none() {
                 due = state.was_due(d.hand);
             }
         }
         let reason = match due {
             NEVER => placed.map_or(Reason::Nothing, Reason::Tick),
-            due => self.place_by(d, index, due),
+            due => self.place_by(d, node, due),
         };
         // look.point. Mostly the link names this note. Acquire: pairs with arm.publish.
         let link = Link(hot.link.load(Ordering::Acquire));
@@ -58,20 +60,20 @@ impl Wheel {
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the reason for a visit.
     #[inline]
-    pub(super) fn place_by(&self, d: &mut Driver, index: u32, due: u64) -> Reason {
+    pub(super) fn place_by(&self, d: &mut Driver, node: Records<'_>, due: u64) -> Reason {
         let (slab, hand) = (&self.slab, d.hand);
-        if let Some(tick) = d.buckets.tick(slab, index, hand) {
+        if let Some(tick) = d.buckets.tick(slab, node, hand) {
             if tick <= due || tick <= hand {
                 return Reason::Tick(tick);
             }
-            d.buckets.remove(slab, index);
+            d.buckets.remove(slab, node);
         }
         if due <= hand {
-            d.buckets.place_overdue(slab, index, hand);
+            d.buckets.place_overdue(slab, node, hand);
             return Reason::Nothing;
         }
         let tick = entry_tick(due, hand);
-        d.buckets.place(slab, index, tick, hand);
+        d.buckets.place(slab, node, tick, hand);
         Reason::Tick(tick)
     }
 
@@ -92,9 +94,9 @@ impl Wheel {
 
     /// Makes the entry of a timer that has none, and is due after the hand.
     #[inline]
-    pub(super) fn place_after_visit(&self, d: &mut Driver, index: u32, hot: &Hot, due: u64) {
+    pub(super) fn place_after_visit(&self, d: &mut Driver, node: Records<'_>, due: u64) {
         let tick = entry_tick(due, d.hand);
-        d.buckets.place(&self.slab, index, tick, d.hand);
-        self.point(hot, Reason::Tick(tick));
+        d.buckets.place(&self.slab, node, tick, d.hand);
+        self.point(node.hot(), Reason::Tick(tick));
     }
 }

@@ -76,7 +76,8 @@ impl Wheel {
     /// Drops the entry of a timer that rests, or moves it if the timer is due later. False if
     /// the entry stays.
     fn settle_entry(&self, d: &mut Driver, index: u32, tick: u64) -> bool {
-        let (hot, hand) = (self.slab.hot(index), d.hand);
+        let (node, hand) = (self.slab.records(index), d.hand);
+        let hot = node.hot();
         // settle.read. Acquire: pairs with arm.exchange.
         let state = StateWord(hot.state.load(Ordering::Acquire));
         let due = match state.due(hand) {
@@ -96,9 +97,9 @@ impl Wheel {
             }
             return false;
         }
-        d.buckets.remove(&self.slab, index);
+        d.buckets.remove(&self.slab, node);
         if let Some(due) = due {
-            d.buckets.place(&self.slab, index, due, hand);
+            d.buckets.place(&self.slab, node, due, hand);
         }
         true
     }

@@ -116,12 +116,17 @@ fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
 fn take_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     for (n, entry) in entries.iter().enumerate() {
-        let (index, tick) = (entry.get().index(), entry.get().tick(hand));
-        slab.spot(index).set(0);
+        let entry = entry.get();
+        let node = slab.records(entry.index());
+        node.spot().set(0);
+        let tick = match entry.is_at(hand) {
+            true => hand,
+            false => entry.tick(hand),
+        };
         if tick > hand {
             probe!(cascade, v.wheel, tick);
-            d.buckets.place(slab, index, tick, hand);
-        } else if !v.visit(d, index) {
+            d.buckets.place(slab, node, tick, hand);
+        } else if !v.visit(d, node) {
             v.stop = true;
             return n + 1;
         }

@@ -29,7 +29,8 @@ use super::words::Driver;
 use crate::core::inbox::Thread;
 use crate::core::link::Link;
 use crate::core::period::{decode_period, last_tick, shared_tick, BURST, DELAY};
-use crate::core::record::{self, Hot};
+use crate::core::record;
+use crate::core::slab::Records;
 use crate::core::state::{high_of, Found, StateWord, NEVER, STEP};
 use crate::core::ticks::END_OF_TIME;
 use crate::core::wheel::{Wheel, NOBODY};
@@ -167,14 +168,13 @@ impl<'a, S: Sink> Visits<'a, S> {
     /// whose word is like `due`. The compiler makes a separate claim for it. False if the sweep
     /// is to stop.
     #[inline(always)]
-    pub fn visit(&mut self, d: &mut Driver, index: u32) -> bool {
-        let (hot, fire) = self.wheel.slab.hot_and_fire(index);
+    pub fn visit(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
-        let state = StateWord(hot.state.load(Ordering::Acquire));
+        let state = StateWord(node.hot().state.load(Ordering::Acquire));
         if state.is_like(self.due) {
-            let mut fired = Fired::of::<true>(index, hot, fire, state, self.now_ns);
+            let mut fired = Fired::of::<true>(node, state, self.now_ns);
             if fired.func != 0 {
-                let claimed = self.claim::<true>(d, index, hot, state, &mut fired, self.tick);
+                let claimed = self.claim::<true>(d, node, state, &mut fired, self.tick);
                 if let Ok(goes_on) = claimed {
                     return goes_on;
                 }
@@ -182,30 +182,29 @@ impl<'a, S: Sink> Visits<'a, S> {
         } else if !state.is_armed() {
             return true;
         }
-        self.visit_slowly(d, index, hot)
+        self.visit_slowly(d, node)
     }
 
     #[inline(never)]
-    fn visit_slowly(&mut self, d: &mut Driver, index: u32, hot: &Hot) -> bool {
+    fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
         let tick = self.tick;
         loop {
             // visit.read, again: as above.
-            let state = StateWord(hot.state.load(Ordering::Acquire));
+            let state = StateWord(node.hot().state.load(Ordering::Acquire));
             let seen = match state.found(tick) {
                 Found::Resting => return true,
                 Found::Later(due) => {
                     if due != NEVER {
-                        self.wheel.place_after_visit(d, index, hot, due);
+                        self.wheel.place_after_visit(d, node, due);
                     }
                     return true;
                 }
                 Found::Due(due) => {
-                    let (wheel, fire) = (self.wheel, self.wheel.slab.fire(index));
-                    let due_ns = wheel.ticks.ns(due);
-                    let mut fired = Fired::of::<false>(index, hot, fire, state, due_ns);
-                    self.claim::<false>(d, index, hot, state, &mut fired, due)
+                    let due_ns = self.wheel.ticks.ns(due);
+                    let mut fired = Fired::of::<false>(node, state, due_ns);
+                    self.claim::<false>(d, node, state, &mut fired, due)
                 }
-                Found::Busy(due) => self.pass_over(d, index, hot, state, due).map(|()| true),
+                Found::Busy(due) => self.pass_over(d, node, state, due).map(|()| true),
             };
             if let Ok(goes_on) = seen {
                 return goes_on;
@@ -219,13 +218,13 @@ impl<'a, S: Sink> Visits<'a, S> {
     fn claim<const PLAIN: bool>(
         &mut self,
         d: &mut Driver,
-        index: u32,
-        hot: &Hot,
+        node: Records<'_>,
         state: StateWord,
         fired: &mut Fired,
         due: u64,
     ) -> Result<bool, StateWord> {
         let (wheel, tick) = (self.wheel, self.tick);
+        let (index, hot) = (node.index, node.hot());
         let is_auto = !PLAIN && state.is_auto();
         let called = PLAIN || fired.func != 0;
         let elsewhere = !PLAIN && called && wheel.pooled;
@@ -278,7 +277,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             fired.missed = shown(missed);
             let due = next.word.deadline(tick);
             if due > tick && due != NEVER {
-                wheel.place_after_visit(d, index, hot, due);
+                wheel.place_after_visit(d, node, due);
             }
             count.periods.bump(1);
             count.missed.bump(missed);
@@ -311,7 +310,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
         match again {
             Some((next, _)) if next.word.deadline(tick) <= tick => {
-                self.look_again(d, index, next.word, goes_on)
+                self.look_again(d, node, next.word, goes_on)
             }
             _ => Ok(goes_on),
         }
@@ -324,14 +323,14 @@ impl<'a, S: Sink> Visits<'a, S> {
     fn look_again(
         &mut self,
         d: &mut Driver,
-        index: u32,
+        node: Records<'_>,
         word: StateWord,
         goes_on: bool,
     ) -> Result<bool, StateWord> {
         if goes_on {
             return Err(word);
         }
-        d.buckets.place_overdue(&self.wheel.slab, index, d.hand);
+        d.buckets.place_overdue(&self.wheel.slab, node, d.hand);
         Ok(false)
     }
 
@@ -340,12 +339,12 @@ impl<'a, S: Sink> Visits<'a, S> {
     fn pass_over(
         &mut self,
         d: &mut Driver,
-        index: u32,
-        hot: &Hot,
+        node: Records<'_>,
         state: StateWord,
         due: u64,
     ) -> Result<(), StateWord> {
         let (wheel, tick) = (self.wheel, self.tick);
+        let (index, hot) = (node.index, node.hot());
         let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
         let extra = wheel.extra(index, state, generation);
         let is_far = tick - due > BUSY_AGAIN;
@@ -361,7 +360,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             // `until` is at or after this tick.
             let due = next.word.deadline(tick);
             if due != NEVER {
-                wheel.place_after_visit(d, index, hot, due);
+                wheel.place_after_visit(d, node, due);
             }
             return Ok(());
         }
@@ -370,7 +369,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         if is_far {
             wheel.exchange(hot, state, state.armed(tick, tick))?;
         }
-        wheel.place_after_visit(d, index, hot, tick + BUSY_AGAIN);
+        wheel.place_after_visit(d, node, tick + BUSY_AGAIN);
         Ok(())
     }
 
