@@ -12,7 +12,6 @@ cancel 1 1
 start 1 1 0
 start 1 1 1
 cascade 1
-cascade 1
 expire_entry 2001000000 1
 expire_exit 1
 start 1 1 0
