@@ -4,6 +4,7 @@ mod collect;
 mod drain;
 pub(crate) mod event;
 mod look;
+mod periodic;
 mod sleep;
 mod sweep;
 mod visit;

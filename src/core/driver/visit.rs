@@ -24,89 +24,21 @@
 //! Either the driver finds the timer without RUNNING and fires it, or the worker
 //! sees that it is due and requests a look.
 
-use super::event::{shown, Fired, Sink};
+use super::event::{Fired, Sink};
+use super::periodic::Times;
 use super::words::Driver;
 use crate::core::inbox::Thread;
 use crate::core::link::Link;
-use crate::core::period::{decode_period, last_tick, shared_tick, BURST, DELAY};
-use crate::core::record;
+use crate::core::period::BURST;
+use crate::core::record::{self, Hot};
 use crate::core::slab::Records;
-use crate::core::state::{high_of, Found, StateWord, NEVER, STEP};
-use crate::core::ticks::END_OF_TIME;
+use crate::core::state::{Found, Handle, StateWord, NEVER, STEP};
 use crate::core::wheel::{Wheel, NOBODY};
 use crate::sync::{fence_after_rmw, Ordering};
 
 /// A timer that is due while its callback runs is visited again after this number
 /// of ticks, so that its deadline stays readable.
 pub(super) const BUSY_AGAIN: u64 = STEP / 2;
-
-/// The rare record of a timer.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Extra {
-    period: u64,
-    pub kind: u16,
-    /// How long before its tick the timer is due, and periods left out: 0 after a move.
-    pub early: u64,
-    pub left_out: u64,
-    /// The words of the last two, as they were read.
-    words: (u64, u64),
-}
-
-impl Fired {
-    /// Adds what the rare record says.
-    #[inline(always)]
-    pub(super) fn add(&mut self, extra: &Extra) {
-        self.deadline_ns -= extra.early;
-        self.kind |= extra.kind;
-        self.missed = shown(extra.left_out);
-    }
-}
-
-/// The next deadline of a periodic timer.
-#[derive(Clone, Copy)]
-struct Next {
-    /// The state word, and how long before its tick the deadline is.
-    word: StateWord,
-    early: u64,
-    missed: u64,
-}
-
-impl Wheel {
-    /// The rare record of a timer; zeros if it has none.
-    #[inline(never)]
-    pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
-        if !state.is_rare() {
-            return Extra::default();
-        }
-        let rare = self.slab.rare(index);
-        // Relaxed, all: published by the exchange of the state word, or the driver's.
-        let early = rare.early.load(Ordering::Relaxed);
-        let left_out = rare.left_out.load(Ordering::Relaxed);
-        let words = (early, left_out);
-        let value = |word| record::value_in(word, generation).unwrap_or(0);
-        let (early, left_out) = match state.is_exact() {
-            true => (value(early), value(left_out)),
-            false => (0, 0),
-        };
-        let period = decode_period(value(rare.period.load(Ordering::Relaxed)));
-        Extra {
-            period,
-            kind: rare.kind.read(generation),
-            // One whose period was taken away has the time of its tick, like any other.
-            early: if period == 0 { 0 } else { early },
-            left_out,
-            words,
-        }
-    }
-
-    /// Writes what the next deadline needs, behind the exchange of the state word. The
-    /// node may have another life by now.
-    fn write_next(&self, index: u32, generation: u32, seen: &Extra, early: u64, left_out: u64) {
-        let rare = self.slab.rare(index);
-        record::replace(&rare.early, seen.words.0, early, generation);
-        record::replace(&rare.left_out, seen.words.1, left_out, generation);
-    }
-}
 
 /// The visits of one sweep.
 pub(super) struct Visits<'a, S> {
@@ -149,6 +81,14 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
     }
 
+    fn times(&self, d: &Driver) -> Times {
+        Times {
+            hand: d.hand,
+            target: self.target,
+            now_ns: self.sink.now_ns(),
+        }
+    }
+
     /// Wakes the threads that wait for a finished callback: after the fence of visit.end.
     /// False if that callback has forked and this is the child, which fires no more.
     #[inline(always)]
@@ -165,17 +105,15 @@ impl<'a, S: Sink> Visits<'a, S> {
     }
 
     /// Looks at a timer whose entry was taken. The short way is for a plain one with a callback,
-    /// whose word is like `due`. The compiler makes a separate claim for it. False if the sweep
-    /// is to stop.
+    /// whose word is like `due`. False if the sweep is to stop.
     #[inline(always)]
     pub fn visit(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
         // visit.read. Acquire: pairs with the exchange of whoever armed it.
         let state = StateWord(node.hot().state.load(Ordering::Acquire));
         if state.is_like(self.due) {
-            let mut fired = Fired::of::<true>(node, state, self.now_ns);
+            let fired = Fired::of::<true>(node, state, self.now_ns);
             if fired.func != 0 {
-                let claimed = self.claim::<true>(d, node, state, &mut fired, self.tick);
-                if let Ok(goes_on) = claimed {
+                if let Ok(goes_on) = self.fire_plain(node, state, &fired) {
                     return goes_on;
                 }
             }
@@ -199,11 +137,7 @@ impl<'a, S: Sink> Visits<'a, S> {
                     }
                     return true;
                 }
-                Found::Due(due) => {
-                    let due_ns = self.wheel.ticks.ns(due);
-                    let mut fired = Fired::of::<false>(node, state, due_ns);
-                    self.claim::<false>(d, node, state, &mut fired, due)
-                }
+                Found::Due(due) => self.fire(d, node, state, due),
                 Found::Busy(due) => self.pass_over(d, node, state, due).map(|()| true),
             };
             if let Ok(goes_on) = seen {
@@ -212,77 +146,96 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
     }
 
-    /// Fires a timer that is due; another word if that is to be looked at. PLAIN says
-    /// that the word is plain and that the driver runs its callback.
+    /// Steps visit.run and visit.claim: from here on the timer has fired. `runs` is its handle if
+    /// this thread runs its callback, or 0. Another word if that is to be looked at.
     #[inline(always)]
-    fn claim<const PLAIN: bool>(
-        &mut self,
-        d: &mut Driver,
-        node: Records<'_>,
+    fn claim(
+        &self,
+        hot: &Hot,
         state: StateWord,
-        fired: &mut Fired,
-        due: u64,
-    ) -> Result<bool, StateWord> {
-        let (wheel, tick) = (self.wheel, self.tick);
-        let (index, hot) = (node.index, node.hot());
-        let is_auto = !PLAIN && state.is_auto();
-        let called = PLAIN || fired.func != 0;
-        let elsewhere = !PLAIN && called && wheel.pooled;
-        let mut again = None;
-        let generation = state.generation(high_of(fired.handle));
-        if !PLAIN && state.is_rare() {
-            let extra = wheel.extra(index, state, generation);
-            fired.add(&extra);
-            if extra.period != 0 {
-                // With BURST, missed periods fire one by one, from tick to tick. Otherwise
-                // they are left out, up to the clock's time.
-                let until = match extra.kind & BURST {
-                    0 => self.target.max(due),
-                    _ => due,
-                };
-                let next = self.next_period(state, fired.deadline_ns, until, &extra, d.hand);
-                again = Some((next, extra));
-            }
-        }
-        let mut next = match again {
-            Some((next, _)) => next.word,
-            // An event of one that frees itself.
-            None if is_auto && !called => state.freed(),
-            None => state.fired(),
-        };
-        if elsewhere {
-            next = next.running();
-        }
-        let callback = &wheel.callback;
-        let runs_here = called && !elsewhere;
-        if runs_here {
+        next: StateWord,
+        runs: Handle,
+    ) -> Result<(), StateWord> {
+        let wheel = self.wheel;
+        if runs != 0 {
             // visit.run. Relaxed: published by the exchange.
-            callback.running.store(fired.handle, Ordering::Relaxed);
+            wheel.callback.running.store(runs, Ordering::Relaxed);
         }
         // visit.claim
         if let Err(seen) = wheel.exchange(hot, state, next) {
-            if runs_here {
-                // Release: as visit.end.
-                callback.running.store(0, Ordering::Release);
+            if runs != 0 {
+                self.end_callback();
             }
             return Err(seen);
         }
         // Between visit.end of the callback before this one and the look for waiters.
         fence_after_rmw();
-        let count = &wheel.shared.count;
-        count.fired.bump(1);
-        if let Some((next, extra)) = again {
-            wheel.write_next(index, generation, &extra, next.early, 0);
-            let missed = extra.left_out + next.missed;
-            fired.missed = shown(missed);
-            let due = next.word.deadline(tick);
-            if due > tick && due != NEVER {
-                wheel.place_after_visit(d, node, due);
-            }
-            count.periods.bump(1);
-            count.missed.bump(missed);
-        } else if !called {
-            wheel.give_back(self.thread, index, next);
+        wheel.shared.count.fired.bump(1);
+        Ok(())
+    }
+
+    /// Step visit.end. The fence is that of the next claim, or at the end of the sweep.
+    #[inline(always)]
+    fn end_callback(&self) {
+        // Release: what the callback did.
+        self.wheel.callback.running.store(0, Ordering::Release);
+    }
+
+    /// Fires a plain timer that is due, whose callback this thread runs; another word if that is
+    /// to be looked at.
+    #[inline(always)]
+    fn fire_plain(
+        &mut self,
+        node: Records<'_>,
+        state: StateWord,
+        fired: &Fired,
+    ) -> Result<bool, StateWord> {
+        self.claim(node.hot(), state, state.fired(), fired.handle)?;
+        probe!(
+            expire_entry,
+            self.wheel,
+            fired.handle,
+            fired.deadline_ns,
+            fired.func
+        );
+        let goes_on = self.wake_waiters() && self.sink.call(fired);
+        self.end_callback();
+        probe!(expire_exit, self.wheel, fired.handle);
+        Ok(goes_on)
+    }
+
+    /// Fires any timer that is due; another word if that is to be looked at.
+    fn fire(
+        &mut self,
+        d: &mut Driver,
+        node: Records<'_>,
+        state: StateWord,
+        due: u64,
+    ) -> Result<bool, StateWord> {
+        let (wheel, tick) = (self.wheel, self.tick);
+        let mut fired = Fired::of::<false>(node, state, wheel.ticks.ns(due));
+        let again = wheel.again(node.index, state, &mut fired, due, &self.times(d));
+        let called = fired.func != 0;
+        let elsewhere = called && wheel.pooled;
+        let mut next = match again {
+            Some((next, _)) => next.word,
+            // An event of one that frees itself.
+            None if state.is_auto() && !called => state.freed(),
+            None => state.fired(),
+        };
+        if elsewhere {
+            next = next.running();
+        }
+        let runs = if called && !elsewhere {
+            fired.handle
+        } else {
+            0
+        };
+        self.claim(node.hot(), state, next, runs)?;
+        match &again {
+            Some((next, extra)) => wheel.go_on(d, node, state, &mut fired, next, extra),
+            None if !called => wheel.give_back(self.thread, node.index, next),
+            None => {}
         }
         probe!(
             expire_entry,
@@ -291,17 +244,10 @@ impl<'a, S: Sink> Visits<'a, S> {
             fired.deadline_ns,
             fired.func
         );
-        let goes_on = self.wake_waiters()
-            && if PLAIN {
-                self.sink.call(fired)
-            } else {
-                self.sink.fire(fired)
-            };
-        if runs_here {
-            // visit.end. Release: what the callback did. The fence is that of
-            // the next claim, or at the end of the sweep.
-            callback.running.store(0, Ordering::Release);
-            if is_auto && again.is_none() {
+        let goes_on = self.wake_waiters() && self.sink.fire(&fired);
+        if runs != 0 {
+            self.end_callback();
+            if state.is_auto() && again.is_none() {
                 wheel.free_fired(self.thread, fired.handle);
             }
         }
@@ -353,7 +299,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             // for so long that the deadline would no longer read right.
             let deadline_ns = wheel.ticks.ns(due) - extra.early;
             let until = self.target.max(due);
-            let next = self.next_period(state, deadline_ns, until, &extra, d.hand);
+            let next = wheel.next_period(state, deadline_ns, until, &extra, &self.times(d));
             wheel.exchange(hot, state, next.word)?;
             let left_out = (extra.left_out + next.missed + 1).min(record::VALUE);
             wheel.write_next(index, generation, &extra, next.early, left_out);
@@ -371,41 +317,5 @@ impl<'a, S: Sink> Visits<'a, S> {
         }
         wheel.place_after_visit(d, node, tick + BUSY_AGAIN);
         Ok(())
-    }
-
-    /// The next deadline, as seen from the hand: this one plus the period, after the
-    /// tick `until`.
-    fn next_period(
-        &self,
-        state: StateWord,
-        deadline_ns: u64,
-        until: u64,
-        extra: &Extra,
-        hand: u64,
-    ) -> Next {
-        let ticks = &self.wheel.ticks;
-        let now = ticks.ns(until);
-        let mut ns = deadline_ns.saturating_add(extra.period);
-        let mut missed = 0;
-        if ns <= now {
-            missed = (now - ns) / extra.period + 1;
-            ns = if extra.kind & DELAY != 0 {
-                // From the exact time: the tick may have begun earlier.
-                now.max(self.sink.now_ns()).saturating_add(extra.period)
-            } else {
-                ns.saturating_add(missed.saturating_mul(extra.period))
-            };
-        }
-        let (mut word, mut early) = (state.armed(NEVER, hand), 0);
-        if ns < END_OF_TIME {
-            let tick = ticks.at_or_after(ns);
-            word = state.armed(shared_tick(tick, last_tick(tick, extra.kind)), hand);
-            (word, early) = self.wheel.exactly(word, ns, hand);
-        }
-        Next {
-            word,
-            early,
-            missed,
-        }
     }
 }
