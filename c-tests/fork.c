@@ -298,37 +298,52 @@ static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
 		inner[3] = 1;
 }
 
+/* A timer that frees itself, or one that stays. */
+static void arm_either(int stays, uint64_t ns, hwheel_fn fn)
+{
+	hwheel_timer_t t;
+
+	if (!stays) {
+		CHECK_EQ(hwheel_once(w, ns, fn, 0, 0, NULL), 0);
+		return;
+	}
+	CHECK_EQ(hwheel_timer_setup(w, fn, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, ns, 0), 0);
+}
+
 /*
  * The child's sweep ends there: what is due next, even at the same tick, fires in the
  * parent alone. One of the others is behind it in any case.
  */
 static void a_child_that_returns_from_the_callback(void)
 {
-	int got;
+	for (int stays = 0; stays < 2; stays++) {
+		int got;
 
-	w = ktap_manual(0, 0, 0, 0);
-	inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	CHECK(inner != MAP_FAILED);
-	atomic_store(&calls, 0);
-	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, MS, fork_and_return, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, MS, count, 0, 0, NULL), 0);
-	CHECK_EQ(hwheel_once(w, 2 * MS, count, 0, 0, NULL), 0);
-	got = hwheel_advance(w, SEC, NULL, 0, NULL);
-	if (is_child) {
-		inner[0] = got;
-		inner[1] = atomic_load(&calls) - before_the_fork;
-		inner[2] = hwheel_advance(w, SEC, NULL, 0, NULL);
-		_exit(0);
+		w = ktap_manual(0, 0, 0, 0);
+		inner = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		CHECK(inner != MAP_FAILED);
+		atomic_store(&calls, 0);
+		arm_either(stays, MS, count);
+		arm_either(stays, MS, fork_and_return);
+		arm_either(stays, MS, count);
+		arm_either(stays, 2 * MS, count);
+		got = hwheel_advance(w, SEC, NULL, 0, NULL);
+		if (is_child) {
+			inner[0] = got;
+			inner[1] = atomic_load(&calls) - before_the_fork;
+			inner[2] = hwheel_advance(w, SEC, NULL, 0, NULL);
+			_exit(0);
+		}
+		CHECK_EQ(got, 0);
+		CHECK_EQ(atomic_load(&calls), 3);
+		CHECK_EQ(inner[0], 0);
+		CHECK_EQ(inner[1], 0);
+		CHECK_EQ(inner[2], -ESHUTDOWN);
+		CHECK_EQ(inner[3], 0);
+		munmap(inner, 4096);
+		CHECK_EQ(hwheel_destroy(w), 0);
 	}
-	CHECK_EQ(got, 0);
-	CHECK_EQ(atomic_load(&calls), 3);
-	CHECK_EQ(inner[0], 0);
-	CHECK_EQ(inner[1], 0);
-	CHECK_EQ(inner[2], -ESHUTDOWN);
-	CHECK_EQ(inner[3], 0);
-	munmap(inner, 4096);
-	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
 /* The child of a callback, which returns from it; its calls are counted apart. */
