@@ -328,10 +328,6 @@ static void each_set_is_counted_by_how_it_ended(void)
 /* What the allocator counts as used, though it only keeps it at hand, and 64 small tables. */
 #define ALLOCATOR_KEEPS 81920
 
-#ifndef __GLIBC_PREREQ
-#define __GLIBC_PREREQ(major, minor) 0
-#endif
-
 static size_t allocated(void)
 {
 #if __GLIBC_PREREQ(2, 33)

@@ -30,6 +30,11 @@
 #define KTAP_SANITIZED 0
 #endif
 
+/* Not with another C library than glibc. */
+#ifndef __GLIBC_PREREQ
+#define __GLIBC_PREREQ(major, minor) 0
+#endif
+
 struct ktap_test {
 	const char *name;
 	void (*run)(void);

@@ -532,7 +532,7 @@ static void threads_that_come_and_go_leave_nothing(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#if __GLIBC_PREREQ(2, 33)
 /* The memory that the allocator has given out. */
 static uint64_t heap(void)
 {
@@ -545,7 +545,7 @@ static uint64_t heap(void)
 /* Of many keys few are left, whether the others were deleted or have fired. */
 static void keys_that_are_gone_take_no_memory(void)
 {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#if __GLIBC_PREREQ(2, 33)
 	enum { KEYS = 200000, ONE_OF = 500, LEFT = KEYS / ONE_OF };
 
 	for (int fire = 0; fire < 2; fire++) {
