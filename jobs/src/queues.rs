@@ -152,7 +152,9 @@ impl Pace {
     pub fn started(&mut self, now: Instant) {
         let rest = Pace::PERIOD * (Pace::SAVED - 1);
         let earliest = now.checked_sub(rest).unwrap_or(now);
-        self.0 = self.0.max(earliest) + Pace::PERIOD;
+        // Batches that did not wait leave no debt: the few jobs behind a burst of many do not
+        // wait longer than others.
+        self.0 = self.0.max(earliest).min(now) + Pace::PERIOD;
     }
 }
 
@@ -350,6 +352,13 @@ mod tests {
         assert_eq!(pace.wait(1, now + Pace::PERIOD), None);
         // One batch for each period.
         pace.started(now + Pace::PERIOD);
-        assert_eq!(pace.wait(1, now + Pace::PERIOD), Some(Pace::PERIOD));
+        let now = now + Pace::PERIOD;
+        assert_eq!(pace.wait(1, now), Some(Pace::PERIOD));
+        // Nor do jobs wait longer behind batches that did not wait.
+        for _ in 0..300 {
+            assert_eq!(pace.wait(Pace::ENOUGH, now), None);
+            pace.started(now);
+        }
+        assert_eq!(pace.wait(1, now), Some(Pace::PERIOD));
     }
 }
