@@ -117,9 +117,9 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._claims3(j hwheel.job) RETURNS SETOF hwheel.claim3
 LANGUAGE sql STABLE AS $$
 	SELECT 'job', j.id, j.fence, j.kind, j.key, nullif(j.due, '-infinity'), j.occurrence,
-		(extract(epoch FROM j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
-		(extract(epoch FROM j.grace) * 1000000)::bigint,
-		(extract(epoch FROM j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
+		(date_part('epoch', j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
+		(date_part('epoch', j.grace) * 1000000)::bigint,
+		(date_part('epoch', j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
 		hashtext(j.target), j.alone, j.losses >= 2, j.queue, j.priority,
 		j.fired_at IS NOT NULL, NULL::int, NULL::float8;
 $$;

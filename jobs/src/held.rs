@@ -47,6 +47,8 @@ struct State {
     alarms: Option<Alarms>,
     armed: HashMap<i64, Job>,
     sql: Ready,
+    /// How many threads wait for SQL jobs.
+    idle: usize,
     /// Of the batches of SQL jobs.
     pace: Pace,
     outside: Ready,
@@ -75,6 +77,7 @@ impl Held {
                 alarms: None,
                 armed: HashMap::new(),
                 sql: Ready::default(),
+                idle: 0,
                 pace: Pace::new(Instant::now()),
                 outside: Ready::default(),
                 limits: Limits::default(),
@@ -159,7 +162,10 @@ impl Held {
         };
         if job.kind == Kind::Sql {
             state.sql.push(job);
-            self.sql_due.notify_one();
+            // To wake nobody is a system call too.
+            if state.idle > 0 {
+                self.sql_due.notify_one();
+            }
         } else {
             state.outside.push(job);
             self.outside_due.notify_one();
@@ -274,7 +280,9 @@ impl Held {
                 }
                 wait = limits.next(sql, now);
             }
+            state.idle += 1;
             state = wait_for(&self.sql_due, state, wait);
+            state.idle -= 1;
         }
     }
 

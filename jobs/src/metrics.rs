@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::LazyLock;
 
 /// Ten buckets per decade, from 0.1 ms to 10^4 s; the last one has no upper bound.
 pub const BUCKETS: usize = 81;
@@ -11,10 +12,11 @@ pub fn bound_us(bucket: usize) -> f64 {
     100.0 * 10f64.powf(bucket as f64 / 10.0)
 }
 
+/// All but the last one. To compute them for each attempt costs more than the rest of it.
+static BOUNDS: LazyLock<[f64; BUCKETS - 1]> = LazyLock::new(|| std::array::from_fn(bound_us));
+
 fn bucket_of(late_us: i64) -> usize {
-    (0..BUCKETS - 1)
-        .find(|&b| late_us as f64 <= bound_us(b))
-        .unwrap_or(BUCKETS - 1)
+    BOUNDS.partition_point(|&bound| bound < late_us as f64)
 }
 
 /// The lateness in microseconds that a part of all attempts does not exceed. It is the
