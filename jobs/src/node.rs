@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// Jobs claimed by one call.
 const BATCH: usize = 1000;
 
+/// Jobs claimed by the first call of a node that holds none. They fire while it claims the others.
+const FIRST_BATCH: usize = 100;
+
 /// Time between two claims that notifications ask for.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -216,6 +219,8 @@ struct Node {
     held: Arc<Held>,
     link: Link,
     name: String,
+    /// It has entered, and has not compared its time zones.
+    is_new: bool,
     kinds: Vec<String>,
     capacity: usize,
     window: Duration,
@@ -235,6 +240,7 @@ impl Node {
             held,
             link,
             name,
+            is_new: true,
             kinds,
             capacity,
             window,
@@ -252,6 +258,27 @@ impl Node {
         let ms = |column| Duration::from_millis(rows[0].get::<_, i64>(column).unsigned_abs());
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
+        self.window = window;
+        self.lease = lease;
+        // So it can miss one turn, and looks at the database less than ten times a minute.
+        self.turn = window.min(lease * 2 / 3) * 13 / 20;
+        self.link
+            .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
+        self.is_new = true;
+        self.held.forget();
+        self.held.set_node(Some(id));
+        self.held.renewed(lease);
+        log::info!(
+            "node {id} ({}): window {window:?}, lease {lease:?}",
+            self.name
+        );
+        Ok(id)
+    }
+
+    /// Stores which time zones this node does not know: it must not claim their jobs. The server
+    /// reads a file for each zone, so at the start of the program the other connections are made
+    /// meanwhile.
+    fn compare_zones(&mut self, id: i64) -> Result<(), Error> {
         let sql = "SELECT * FROM hwheel._zones()";
         let zones = self.link.ask(|session| session.query(sql, &[]))?;
         let zones = zones.iter().map(|row| row.get::<_, String>(0));
@@ -262,20 +289,8 @@ impl Node {
             self.link
                 .ask(|session| session.query(sql, &[&id, &unknown]))?;
         }
-        self.window = window;
-        self.lease = lease;
-        // So it can miss one turn, and looks at the database less than ten times a minute.
-        self.turn = window.min(lease * 2 / 3) * 13 / 20;
-        self.link
-            .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
-        self.held.forget();
-        self.held.set_node(Some(id));
-        self.held.renewed(lease);
-        log::info!(
-            "node {id} ({}): window {window:?}, lease {lease:?}",
-            self.name
-        );
-        Ok(id)
+        self.is_new = false;
+        Ok(())
     }
 
     /// Claims and listens until the node closes.
@@ -304,6 +319,9 @@ impl Node {
             Some(id) => id,
             None => self.enter()?,
         };
+        if self.is_new {
+            self.compare_zones(id)?;
+        }
         let mut next_claim = Instant::now();
         let mut next_tend = next_claim;
         while !self.held.is_closing() {
@@ -344,9 +362,14 @@ impl Node {
             self.arm(rows.iter().map(Job::from));
         }
         let sql = "SELECT * FROM hwheel._turn3($1, $2, $3, $4, $5, $6)";
+        let mut batch = if self.held.len() == 0 {
+            FIRST_BATCH
+        } else {
+            BATCH
+        };
         loop {
             let room = self.capacity.saturating_sub(self.held.len());
-            let at_most = room.min(BATCH) as i32;
+            let at_most = room.min(batch) as i32;
             let metrics = &self.held.metrics;
             let offset = self.held.offset().as_micros() as i64;
             let (failed, lateness) = (metrics.failed(), metrics.lateness());
@@ -380,7 +403,7 @@ impl Node {
             let count = jobs.len();
             metrics.claimed.fetch_add(count as u64, Relaxed);
             self.arm(jobs.into_iter());
-            if count < BATCH {
+            if count < batch {
                 // The jobs of a node that is lost are taken at once when its lease ends.
                 let lease_ends: Option<Timestamp> = turn.get("occurrence");
                 let left = lease_ends.map_or(self.turn, |end| {
@@ -388,6 +411,7 @@ impl Node {
                 });
                 return Ok((count == room, left.min(self.turn)));
             }
+            batch = BATCH;
         }
     }
 
