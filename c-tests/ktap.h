@@ -30,6 +30,9 @@
 #define KTAP_SANITIZED 0
 #endif
 
+/* Whether it takes many times as long as otherwise, also because of what runs it. */
+#define KTAP_SLOW (KTAP_SANITIZED || getenv("KTAP_RUN") != NULL)
+
 /* Not with another C library than glibc. */
 #ifndef __GLIBC_PREREQ
 #define __GLIBC_PREREQ(major, minor) 0
