@@ -155,7 +155,7 @@ impl Buckets {
     /// have.
     #[inline]
     pub fn place(&mut self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
-        let bucket = self.levels.bucket_of(tick, hand);
+        let bucket = self.levels.bucket(tick, self.levels.level(tick, hand));
         if self.levels.is_lowest(bucket) {
             // It is visited within a turn of that level.
             node.prefetch();

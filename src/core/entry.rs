@@ -53,12 +53,6 @@ impl Entry {
         }
     }
 
-    /// Whether it is for this tick; false for a far entry.
-    #[inline(always)]
-    pub fn is_at(self, tick: u64) -> bool {
-        (self.0 ^ Entry::near(0, tick).0) < 1 << INDEX_BITS
-    }
-
     #[inline(always)]
     pub fn index(self) -> u32 {
         self.0 as u32 & ((1 << INDEX_BITS) - 1)

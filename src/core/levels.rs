@@ -16,7 +16,6 @@ const MOST_LEVELS: usize = 64;
 /// A level: 2^bits slots of 2^shift ticks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Level {
-    number: u32,
     /// The number of slots less 1.
     mask: u32,
     /// Buckets of the levels below; a multiple of [`WORD`].
@@ -24,18 +23,11 @@ struct Level {
     shift: u32,
 }
 
-impl Level {
-    #[inline(always)]
-    fn bucket(&self, k: u64) -> u32 {
-        self.base + ((k >> self.shift) as u32 & self.mask)
-    }
-}
-
 /// The shape of a wheel.
 pub(crate) struct Levels {
     levels: [Level; MOST_LEVELS],
     /// The level of the highest bit that differs.
-    of_bit: [Level; 64],
+    of_bit: [u8; 64],
     pub count: u32,
     pub buckets: u32,
 }
@@ -46,7 +38,7 @@ impl Levels {
     pub fn new(levels: u32, slot_bits: u32) -> Self {
         let mut all = Levels {
             levels: [Level::default(); MOST_LEVELS],
-            of_bit: [Level::default(); 64],
+            of_bit: [0; 64],
             count: 0,
             buckets: 0,
         };
@@ -58,14 +50,12 @@ impl Levels {
                 OVERFLOW_BITS
             }
             .min(64 - shift);
-            let level = Level {
-                number: all.count,
+            all.of_bit[shift as usize..(shift + bits) as usize].fill(all.count as u8);
+            all.levels[all.count as usize] = Level {
                 mask: (1 << bits) - 1,
                 base: all.buckets,
                 shift,
             };
-            all.of_bit[shift as usize..(shift + bits) as usize].fill(level);
-            all.levels[all.count as usize] = level;
             all.buckets += (1u32 << bits).max(WORD);
             all.count += 1;
             shift += bits;
@@ -88,26 +78,16 @@ impl Levels {
     /// `hand`, which is another tick.
     #[inline(always)]
     pub fn level(&self, k: u64, hand: u64) -> u32 {
-        self.of(k, hand).number
-    }
-
-    /// The bucket of such an entry.
-    #[inline(always)]
-    pub fn bucket_of(&self, k: u64, hand: u64) -> u32 {
-        self.of(k, hand).bucket(k)
-    }
-
-    #[inline(always)]
-    fn of(&self, k: u64, hand: u64) -> &Level {
         debug_assert_ne!(k, hand);
         // The difference is never 0; `| 1` spares the check.
-        &self.of_bit[63 - ((k ^ hand) | 1).leading_zeros() as usize]
+        u32::from(self.of_bit[63 - ((k ^ hand) | 1).leading_zeros() as usize])
     }
 
     /// The bucket of tick `k` on a level.
     #[inline(always)]
     pub fn bucket(&self, k: u64, level: u32) -> u32 {
-        self.levels[level as usize % MOST_LEVELS].bucket(k)
+        let l = self.levels[level as usize % MOST_LEVELS];
+        l.base + ((k >> l.shift) as u32 & l.mask)
     }
 
     /// The tick at which the hand, which is at `hand`, enters a slot of a level, behind the one

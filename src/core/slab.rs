@@ -305,13 +305,9 @@ impl Slab {
     /// The beginning of a block that is mapped.
     #[inline(always)]
     fn part(&self, block: usize) -> *mut u8 {
-        debug_assert!(block < BLOCKS);
-        // SAFETY: the caller's block is mapped.
-        let directory = unsafe { self.directory.get_unchecked(block) };
         // Acquire: pairs with the Release in `map_block`.
-        directory
-            .load(Ordering::Acquire)
-            .wrapping_add(block * FIRE_AT)
+        let entry = self.directory[block].load(Ordering::Acquire);
+        entry.wrapping_add(block * FIRE_AT)
     }
 
     fn block_bytes(&self) -> usize {

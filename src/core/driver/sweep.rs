@@ -119,10 +119,7 @@ fn take_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Ent
         let entry = entry.get();
         let node = slab.records(entry.index());
         node.spot().set(0);
-        let tick = match entry.is_at(hand) {
-            true => hand,
-            false => entry.tick(hand),
-        };
+        let tick = entry.tick(hand);
         if tick > hand {
             probe!(cascade, v.wheel, tick);
             d.buckets.place(slab, node, tick, hand);
