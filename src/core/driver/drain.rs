@@ -71,8 +71,7 @@ impl Wheel {
     fn drained(&self, node: Records<'_>, state: StateWord) -> Fired {
         let due_ns = self.ticks.ns(state.deadline(self.gate.hand()));
         let mut fired = Fired::of::<false>(node, state, due_ns);
-        let generation = state.generation(high_of(fired.handle));
-        fired.add(&self.extra(node.index, state, generation));
+        fired.add(&self.extra(node.index, state, high_of(fired.handle)));
         fired.flags = DRAINED;
         fired
     }

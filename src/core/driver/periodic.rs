@@ -16,6 +16,7 @@ use crate::sync::Ordering;
 /// The rare record of a timer.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Extra {
+    generation: u32,
     pub period: u64,
     pub kind: u16,
     /// How long before its tick the timer is due, and periods left out: 0 after a move.
@@ -54,12 +55,13 @@ pub(super) struct Next {
 }
 
 impl Wheel {
-    /// The rare record of a timer; zeros if it has none.
+    /// The rare record of a timer whose generation has the high part `high`; zeros if it has none.
     #[inline(never)]
-    pub(super) fn extra(&self, index: u32, state: StateWord, generation: u32) -> Extra {
+    pub(super) fn extra(&self, index: u32, state: StateWord, high: u64) -> Extra {
         if !state.is_rare() {
             return Extra::default();
         }
+        let generation = state.generation(high);
         let rare = self.slab.rare(index);
         // Relaxed, all: published by the exchange of the state word, or the driver's.
         let early = rare.early.load(Ordering::Relaxed);
@@ -72,6 +74,7 @@ impl Wheel {
         };
         let period = decode_period(value(rare.period.load(Ordering::Relaxed)));
         Extra {
+            generation,
             period,
             kind: rare.kind.read(generation),
             // One whose period was taken away has the time of its tick, like any other.
@@ -83,17 +86,10 @@ impl Wheel {
 
     /// Writes what the next deadline needs, behind the exchange of the state word. The
     /// node may have another life by now.
-    pub(super) fn write_next(
-        &self,
-        index: u32,
-        generation: u32,
-        seen: &Extra,
-        early: u64,
-        left_out: u64,
-    ) {
+    pub(super) fn write_next(&self, index: u32, seen: &Extra, early: u64, left_out: u64) {
         let rare = self.slab.rare(index);
-        record::replace(&rare.early, seen.words.0, early, generation);
-        record::replace(&rare.left_out, seen.words.1, left_out, generation);
+        record::replace(&rare.early, seen.words.0, early, seen.generation);
+        record::replace(&rare.left_out, seen.words.1, left_out, seen.generation);
     }
 
     /// The next deadline of a periodic timer that is due, and the rare record. Adds to `fired` what
@@ -109,8 +105,7 @@ impl Wheel {
         if !state.is_rare() {
             return None;
         }
-        let generation = state.generation(high_of(fired.handle));
-        let extra = self.extra(index, state, generation);
+        let extra = self.extra(index, state, high_of(fired.handle));
         fired.add(&extra);
         if extra.period == 0 {
             return None;
@@ -130,13 +125,11 @@ impl Wheel {
         &self,
         d: &mut Driver,
         node: Records<'_>,
-        state: StateWord,
         fired: &mut Fired,
         next: &Next,
         extra: &Extra,
     ) {
-        let generation = state.generation(high_of(fired.handle));
-        self.write_next(node.index, generation, extra, next.early, 0);
+        self.write_next(node.index, extra, next.early, 0);
         let missed = extra.left_out + next.missed;
         fired.missed = shown(missed);
         let due = next.word.deadline(d.hand);

@@ -233,7 +233,7 @@ impl<'a, S: Sink> Visits<'a, S> {
         };
         self.claim(node.hot(), state, next, runs)?;
         match &again {
-            Some((next, extra)) => wheel.go_on(d, node, state, &mut fired, next, extra),
+            Some((next, extra)) => wheel.go_on(d, node, &mut fired, next, extra),
             None if !called => wheel.give_back(self.thread, node.index, next),
             None => {}
         }
@@ -291,8 +291,8 @@ impl<'a, S: Sink> Visits<'a, S> {
     ) -> Result<(), StateWord> {
         let (wheel, tick) = (self.wheel, self.tick);
         let (index, hot) = (node.index, node.hot());
-        let generation = state.generation(Link(hot.link.load(Ordering::Relaxed)).high());
-        let extra = wheel.extra(index, state, generation);
+        let high = Link(hot.link.load(Ordering::Relaxed)).high();
+        let extra = wheel.extra(index, state, high);
         let is_far = tick - due > BUSY_AGAIN;
         if extra.period != 0 && (extra.kind & BURST == 0 || is_far) {
             // This period is left out, and counted; with BURST, only if the callback runs
@@ -302,7 +302,7 @@ impl<'a, S: Sink> Visits<'a, S> {
             let next = wheel.next_period(state, deadline_ns, until, &extra, &self.times(d));
             wheel.exchange(hot, state, next.word)?;
             let left_out = (extra.left_out + next.missed + 1).min(record::VALUE);
-            wheel.write_next(index, generation, &extra, next.early, left_out);
+            wheel.write_next(index, &extra, next.early, left_out);
             // `until` is at or after this tick.
             let due = next.word.deadline(tick);
             if due != NEVER {
