@@ -81,8 +81,8 @@ static void a_call_stops_after_so_long(void)
 	struct hwheel_run run = at_most(0, MS);
 	unsigned rounds = 0;
 
-	if (getenv("KTAP_RUN"))
-		SKIP("taking the notes may take longer than the bound");
+	if (KTAP_EMULATED)
+		SKIP("the emulator may need more than the time limit before the first callback");
 	for (uint64_t i = 0; i < 5; i++)
 		CHECK_EQ(hwheel_once(w, 1 * MS, dawdle, i, 0, NULL), 0);
 	do {

@@ -298,7 +298,7 @@ static void fork_and_return(struct hwheel *wheel, const struct hwheel_event *e)
 		inner[3] = 1;
 }
 
-/* A timer that frees itself, or one that stays. */
+/* Arms a new timer that frees itself, or one that stays. */
 static void arm_either(int stays, uint64_t ns, hwheel_fn fn)
 {
 	hwheel_timer_t t;

@@ -30,10 +30,13 @@
 #define KTAP_SANITIZED 0
 #endif
 
-/* Whether it takes many times as long as otherwise, also because of what runs it. */
-#define KTAP_SLOW (KTAP_SANITIZED || getenv("KTAP_RUN") != NULL)
+/* Whether an emulator or valgrind runs the program: run.sh. */
+#define KTAP_EMULATED (getenv("KTAP_RUN") != NULL)
 
-/* Not with another C library than glibc. */
+/* Whether the program takes many times as long as usual. */
+#define KTAP_SLOW (KTAP_SANITIZED || KTAP_EMULATED)
+
+/* Only glibc defines this macro. */
 #ifndef __GLIBC_PREREQ
 #define __GLIBC_PREREQ(major, minor) 0
 #endif

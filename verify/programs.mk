@@ -142,8 +142,8 @@ endif
 
 # With musl: not C++, of which Debian has no library for it, nor the test that takes
 # the place of glibc's allocator by its own names. Under the emulator: not what measures
-# or limits the memory of its process, which is the emulator's as well, or has an
-# allocator or pages of its own; nor fork, as the emulator ignores MADV_WIPEONFORK; nor what
+# or limits the memory of its process, which includes the emulator's, or what replaces the
+# allocator or the pages; nor fork, as the emulator ignores MADV_WIPEONFORK; nor what
 # looks at the blocked signals of a thread, of which the emulator keeps some.
 left-out = $(if $(findstring musl,$(1)),unwind noalloc) \
 	$(if $(call emulator,$(1)),errno fork keys large_pages noalloc refused_errno \

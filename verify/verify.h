@@ -82,7 +82,7 @@ static inline void check_books(const struct hwheel *w, uint64_t timers, uint64_t
 	uint64_t records;
 
 	MUST(hwheel_get_stats(w, &s) == 0);
-	/* Other threads may make timers meanwhile: then there are entries for more records. */
+	/* Other threads may make timers between the counts. So the records are counted last. */
 	MUST(hwheel_get_stats(w, &later) == 0);
 	records = later.slab_bytes / record;
 	MUST(records <= timers + 2 * run * (threads + 1));
