@@ -162,7 +162,7 @@ impl Held {
         };
         if job.kind == Kind::Sql {
             state.sql.push(job);
-            // To wake nobody is a system call too.
+            // notify_one() makes a system call even if no thread waits.
             if state.idle > 0 {
                 self.sql_due.notify_one();
             }

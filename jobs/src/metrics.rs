@@ -12,7 +12,8 @@ pub fn bound_us(bucket: usize) -> f64 {
     100.0 * 10f64.powf(bucket as f64 / 10.0)
 }
 
-/// All but the last one. To compute them for each attempt costs more than the rest of it.
+/// The upper bounds of all buckets but the last one. A search that computed them for each attempt
+/// would cost more than everything else that is counted for it.
 static BOUNDS: LazyLock<[f64; BUCKETS - 1]> = LazyLock::new(|| std::array::from_fn(bound_us));
 
 fn bucket_of(late_us: i64) -> usize {

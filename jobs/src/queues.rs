@@ -354,7 +354,7 @@ mod tests {
         pace.started(now + Pace::PERIOD);
         let now = now + Pace::PERIOD;
         assert_eq!(pace.wait(1, now), Some(Pace::PERIOD));
-        // Nor do jobs wait longer behind batches that did not wait.
+        // Batches that did not wait do not delay the jobs behind them.
         for _ in 0..300 {
             assert_eq!(pace.wait(Pace::ENOUGH, now), None);
             pace.started(now);
