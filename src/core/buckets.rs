@@ -134,6 +134,12 @@ impl Buckets {
         self.levels.buckets
     }
 
+    /// Whether the entries of a bucket are for the tick at which it is emptied, or were.
+    #[inline(always)]
+    pub fn is_of_one_tick(&self, bucket: u32) -> bool {
+        self.levels.is_lowest(bucket) || bucket == self.overdue()
+    }
+
     pub fn has_overdue(&mut self) -> bool {
         !self.at(self.overdue()).is_empty()
     }
@@ -151,16 +157,18 @@ impl Buckets {
         unsafe { &mut *self.marks.add(bucket as usize / BITS) }
     }
 
-    /// Places the entry of a timer that has none, for a tick after the hand that an entry can
-    /// have.
-    #[inline]
-    pub fn place(&mut self, slab: &Slab, node: Records<'_>, tick: u64, hand: u64) {
+    /// Places the entry of a timer that has none and is due after the hand. Returns the tick of
+    /// the entry, which is at most `due`.
+    #[inline(always)]
+    pub fn place(&mut self, slab: &Slab, node: Records<'_>, due: u64, hand: u64) -> u64 {
+        let (entry, tick) = Entry::by(node.index, due, hand);
         let bucket = self.levels.bucket(tick, self.levels.level(tick, hand));
         if self.levels.is_lowest(bucket) {
             // It is visited within a turn of that level.
             node.prefetch();
         }
-        self.put(slab, node, bucket, Entry::new(node.index, tick, hand), tick);
+        self.put(slab, node, bucket, entry, tick);
+        tick
     }
 
     /// Places the entry of a timer that has none in the overdue bucket.

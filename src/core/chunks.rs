@@ -46,6 +46,12 @@ impl Chunk {
     pub fn note(&self, place: u64) -> &AtomicU32 {
         &self.notes.0[place as usize - 1]
     }
+
+    /// The notes at `n` places, from a place on.
+    #[inline(always)]
+    pub fn notes(&self, place: u64, n: u64) -> &[AtomicU32] {
+        &self.notes.0[place as usize - 1..][..n as usize]
+    }
 }
 
 pub(super) struct Chunks {

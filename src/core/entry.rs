@@ -37,20 +37,21 @@ pub(crate) fn entry_tick(tick: u64, hand: u64) -> u64 {
 }
 
 impl Entry {
+    /// The entry of the tick that [`entry_tick`] says, and that tick.
+    #[inline(always)]
+    pub fn by(index: u32, tick: u64, hand: u64) -> (Self, u64) {
+        if tick - hand <= HORIZON {
+            return (Entry::near(index, tick), tick);
+        }
+        let tick = entry_tick(tick, hand);
+        let far = Entry::near(index, tick >> FAR_UNIT_BITS).0 | 1 << FAR_SHIFT;
+        (Entry(far), tick)
+    }
+
     /// For a tick at most [`HORIZON`] ahead.
     #[inline(always)]
     pub fn near(index: u32, tick: u64) -> Self {
         Entry((tick << INDEX_BITS | u64::from(index)) & !(1 << FAR_SHIFT))
-    }
-
-    /// For a tick that an entry can have while the hand is at `hand`.
-    #[inline]
-    pub fn new(index: u32, tick: u64, hand: u64) -> Self {
-        if tick.wrapping_sub(hand) <= HORIZON {
-            Entry::near(index, tick)
-        } else {
-            Entry(Entry::near(index, tick >> FAR_UNIT_BITS).0 | 1 << FAR_SHIFT)
-        }
     }
 
     #[inline(always)]
@@ -87,7 +88,10 @@ mod tests {
                 let tick = entry_tick(hand + ahead, hand);
                 assert!(hand < tick && tick <= hand + ahead);
                 assert!(tick == hand + ahead || ahead > HORIZON);
-                let e = Entry::new(INDEX, tick, hand);
+                let (e, of) = Entry::by(INDEX, hand + ahead, hand);
+                assert_eq!(of, tick);
+                // Placed again, it is for the same tick.
+                assert_eq!(Entry::by(INDEX, tick, hand).1, tick);
                 assert_eq!(e.index(), INDEX);
                 // From the old hand, and from the new one.
                 assert_eq!(e.tick(hand), tick);

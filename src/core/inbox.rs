@@ -306,9 +306,9 @@ impl Inboxes {
         let at = head % PLACES;
         let n = (PLACES - at).min(end - head).min(BATCH as u64);
         let chunk = self.chunks.chunk(own.first.get());
-        for (to, note) in batch.iter_mut().zip(at..at + n) {
+        for (to, note) in batch.iter_mut().zip(chunk.notes(at, n)) {
             // Relaxed: the Acquire of the tail covers it.
-            *to = chunk.note(note).load(Ordering::Relaxed);
+            *to = note.load(Ordering::Relaxed);
         }
         // Release: the notes were read, and the spare chunk; pairs with `holds`.
         own.head.store(head + n, Ordering::Release);

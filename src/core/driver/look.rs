@@ -13,7 +13,6 @@
 //! note, or another high part. Then look.point reads it again.
 
 use super::words::Driver;
-use crate::core::entry::entry_tick;
 use crate::core::link::{Link, Place, Reason};
 use crate::core::record::Hot;
 use crate::core::slab::Records;
@@ -24,7 +23,7 @@ use crate::sync::Ordering;
 impl Wheel {
     /// Looks at a timer whose note at `place` was taken. It fires nothing: the timers of other
     /// notes may be due before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn look(&self, d: &mut Driver, index: u32, place: Place) {
         let node = self.slab.records(index);
         let hot = node.hot();
@@ -59,7 +58,7 @@ impl Wheel {
 
     /// Makes an entry for a timer that is due at a tick, unless it has one that is early
     /// enough. Returns the reason for a visit.
-    #[inline]
+    #[inline(always)]
     pub(super) fn place_by(&self, d: &mut Driver, node: Records<'_>, due: u64) -> Reason {
         let (slab, hand) = (&self.slab, d.hand);
         if let Some(tick) = d.buckets.tick(slab, node, hand) {
@@ -72,9 +71,7 @@ impl Wheel {
             d.buckets.place_overdue(slab, node, hand);
             return Reason::Nothing;
         }
-        let tick = entry_tick(due, hand);
-        d.buckets.place(slab, node, tick, hand);
-        Reason::Tick(tick)
+        Reason::Tick(d.buckets.place(slab, node, due, hand))
     }
 
     /// Step look.point.
@@ -95,8 +92,7 @@ impl Wheel {
     /// Makes the entry of a timer that has none, and is due after the hand.
     #[inline]
     pub(super) fn place_after_visit(&self, d: &mut Driver, node: Records<'_>, due: u64) {
-        let tick = entry_tick(due, d.hand);
-        d.buckets.place(&self.slab, node, tick, d.hand);
+        let tick = d.buckets.place(&self.slab, node, due, d.hand);
         self.point(node.hot(), Reason::Tick(tick));
     }
 }

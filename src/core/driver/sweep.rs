@@ -103,7 +103,10 @@ fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     d.buckets.fetch(slab, bucket, entries);
     while !v.stop && !entries.is_empty() {
         d.buckets.fetch_second(slab, bucket);
-        let taken = take_each(d, v, entries);
+        let taken = match d.buckets.is_of_one_tick(bucket) {
+            true => visit_each(d, v, entries),
+            false => place_each(d, v, entries),
+        };
         d.buckets.leave(slab, bucket, taken);
         entries = d.buckets.front(slab, bucket);
         // An empty bucket does not stop a sweep, so that each call makes progress.
@@ -111,9 +114,24 @@ fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     }
 }
 
-/// Takes entries, up to where the sweep stops. Returns how many.
+/// Takes entries of this tick, up to where the sweep stops. Returns how many.
 #[inline(always)]
-fn take_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
+fn visit_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
+    let slab = &v.wheel.slab;
+    for (n, entry) in entries.iter().enumerate() {
+        let node = slab.records(entry.get().index());
+        node.spot().set(0);
+        if !v.visit(d, node) {
+            v.stop = true;
+            return n + 1;
+        }
+    }
+    entries.len()
+}
+
+/// The same for a slot of several ticks: entries of a later one are placed again.
+#[inline(always)]
+fn place_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     for (n, entry) in entries.iter().enumerate() {
         let entry = entry.get();
@@ -123,7 +141,7 @@ fn take_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Ent
         if tick > hand {
             probe!(cascade, v.wheel, tick);
             d.buckets.place(slab, node, tick, hand);
-        } else if !v.visit(d, node) {
+        } else if !v.visit_slowly(d, node) {
             v.stop = true;
             return n + 1;
         }

@@ -124,7 +124,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     }
 
     #[inline(never)]
-    fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
+    pub fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
         let tick = self.tick;
         loop {
             // visit.read, again: as above.
