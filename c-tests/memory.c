@@ -26,7 +26,7 @@ static uint64_t resident(void)
 
 /*
  * What the wheel's books may show for a number of timers that were live at once. A thread
- * takes records by 64. A timer has one note at most, or one of each thread if several
+ * has up to two runs of 64 records at hand. A timer has one note at most, or one of each thread if several
  * threads arm it at the same time. A thread has three chunks of notes that are not full.
  */
 static void check_books(struct hwheel *w, uint64_t timers, uint64_t threads)
@@ -36,7 +36,7 @@ static void check_books(struct hwheel *w, uint64_t timers, uint64_t threads)
 
 	CHECK(s.entries <= s.live);
 	CHECK(s.live <= timers);
-	CHECK(s.slab_bytes <= record * (timers + run * (threads + 1)));
+	CHECK(s.slab_bytes <= record * (timers + 2 * run * (threads + 1)));
 	CHECK(s.note_bytes <= chunk * (timers * threads / notes + 3 * threads + 1));
 }
 
@@ -534,6 +534,59 @@ static void threads_that_come_and_go_leave_nothing(void)
 	CHECK_EQ(hwheel_destroy(wheel), 0);
 }
 
+enum { MANY = 4096 };
+static _Atomic hwheel_timer_t many[MANY];
+
+/* Makes timers where there is none, or frees them, at random. */
+static void *make_or_free(void *number)
+{
+	uint64_t x = (uintptr_t)number;
+	int makes = x % 2 == 1;
+
+	while (!atomic_load(&over)) {
+		uint64_t none = 0, t;
+		_Atomic uint64_t *at;
+
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		at = &many[x % MANY];
+		if (!makes) {
+			t = atomic_exchange(at, 0);
+			if (t != 0 && hwheel_timer_free(wheel, t) != 0)
+				atomic_fetch_add(&failed, 1);
+		} else if (atomic_load(at) == 0) {
+			if (hwheel_timer_setup(wheel, NULL, 0, &t) != 0)
+				atomic_fetch_add(&failed, 1);
+			else if (!atomic_compare_exchange_strong(at, &none, t) &&
+				 hwheel_timer_free(wheel, t) != 0)
+				atomic_fetch_add(&failed, 1);
+		}
+	}
+	return NULL;
+}
+
+/* Records go from the threads that free timers to those that make them, none past both. */
+static void threads_that_only_make_or_only_free_stay_bounded(void)
+{
+	enum { THREADS = 8 };
+	pthread_t threads[THREADS];
+
+	wheel = ktap_manual(MS, 0, 0, 0);
+	atomic_store(&failed, 0);
+	atomic_store(&over, 0);
+		for (uintptr_t i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, make_or_free, (void *)(i + 1)), 0);
+	for (int i = 0; i < 200; i++) {
+		ktap_sleep_ms(10);
+		check_books(wheel, MANY + THREADS, THREADS);
+	}
+	atomic_store(&over, 1);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_join(threads[i], NULL), 0);
+	CHECK_EQ(atomic_load(&failed), 0);
+	check_books(wheel, MANY, THREADS);
+	CHECK_EQ(hwheel_destroy(wheel), 0);
+}
+
 #if __GLIBC_PREREQ(2, 33)
 /* The memory that the allocator has given out. */
 static uint64_t heap(void)
@@ -659,6 +712,7 @@ static const struct ktap_test tests[] = {
 	TEST(threads_take_no_memory_for_each_slot),
 	TEST(threads_that_share_timers_stay_bounded),
 	TEST(threads_that_come_and_go_leave_nothing),
+	TEST(threads_that_only_make_or_only_free_stay_bounded),
 	TEST(keys_that_are_gone_take_no_memory),
 	TEST(a_wheel_takes_little_memory),
 	TEST(memory_that_is_locked),

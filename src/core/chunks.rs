@@ -1,22 +1,15 @@
 //! The chunks in which threads write their notes, shared by all inboxes of a wheel.
 //!
-//! A chunk belongs to one inbox, or is free. Free chunks form a stack, from which every
-//! thread takes (R. K. Treiber, *Systems Programming: Coping with Parallelism*, 1986). A
-//! thread that reads `head -> a` and `a.next -> b` may be stopped before it exchanges `a` for
-//! `b`. Meanwhile other threads can take both and put `a` back. So the head counts its
-//! changes in the 40 bits next to the number: the exchange succeeds with a wrong `b` only if the
-//! thread is stopped for exactly a multiple of 2^40 changes.
-//!
-//! Chunks stay mapped until the wheel is destroyed. So a late read of a link is no error.
+//! A chunk belongs to one inbox, or is free. Free chunks form a stack (`stack.rs`).
+//! Chunks stay mapped until the wheel is destroyed, so that their links stay readable.
 
+use super::stack::{Stack, NUMBERS};
 use super::tunables::{NOTES, NOTE_BLOCKS, NOTE_CHUNK_BITS};
-use crate::sync::{init, AtomicPtr, AtomicU32, AtomicU64, Fresh, Ordering};
+use crate::sync::{init, AtomicPtr, AtomicU32, Fresh, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 
-const NUMBER_BITS: u32 = 24;
-const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 const BLOCK: usize = 1 << NOTE_CHUNK_BITS;
-const _: () = assert!(NOTE_BLOCKS * BLOCK <= 1 << NUMBER_BITS);
+const _: () = assert!(NOTE_BLOCKS * BLOCK <= NUMBERS);
 const BYTES: usize = BLOCK * size_of::<Chunk>();
 
 /// All zero is a fresh chunk.
@@ -56,8 +49,7 @@ impl Chunk {
 
 pub(super) struct Chunks {
     blocks: [AtomicPtr<Chunk>; NOTE_BLOCKS],
-    /// The first free chunk, or 0, and the number of changes.
-    free: AtomicU64,
+    free: Stack,
     /// The next chunk that was never used.
     fresh: AtomicU32,
 }
@@ -72,7 +64,7 @@ impl Chunks {
                 (&raw mut (*at).blocks).cast::<AtomicPtr<Chunk>>(),
                 NOTE_BLOCKS,
             );
-            (&raw mut (*at).free).write(AtomicU64::new(0));
+            (&raw mut (*at).free).write(Stack::default());
             // The number 0 is no chunk.
             (&raw mut (*at).fresh).write(AtomicU32::new(1));
         }
@@ -91,18 +83,9 @@ impl Chunks {
     /// A chunk for the caller; `None` without memory. Lock-free.
     #[cold]
     pub fn take(&self) -> Option<u32> {
-        // Acquire: the chunk and its link; pairs with the Release in `give_back`.
-        let mut head = self.free.load(Ordering::Acquire);
-        while head & NUMBER != 0 {
-            let number = (head & NUMBER) as u32;
-            // Relaxed: the Acquire of the head covers it.
-            let next = self.chunk(number).next.load(Ordering::Relaxed);
-            match self.exchange(head, next) {
-                Ok(_) => return Some(number),
-                Err(seen) => head = seen,
-            }
-        }
-        self.take_fresh()
+        // Relaxed: the Acquire of the stack covers it.
+        let link = |number| self.chunk(number).next.load(Ordering::Relaxed);
+        self.free.take(link).or_else(|| self.take_fresh())
     }
 
     fn take_fresh(&self) -> Option<u32> {
@@ -149,22 +132,9 @@ impl Chunks {
     /// Makes a chunk free that is the caller's. Lock-free.
     pub fn give_back(&self, number: u32) {
         let link = &self.chunk(number).next;
-        // Relaxed: only compared; the exchange publishes.
-        let mut head = self.free.load(Ordering::Relaxed);
-        loop {
-            link.store((head & NUMBER) as u32, Ordering::Relaxed);
-            match self.exchange(head, number) {
-                Ok(_) => return,
-                Err(seen) => head = seen,
-            }
-        }
-    }
-
-    fn exchange(&self, head: u64, number: u32) -> Result<u64, u64> {
-        let next = (head & !NUMBER).wrapping_add(1 << NUMBER_BITS) | u64::from(number);
-        // Release: the link of the chunk; pairs with the Acquires of `take`.
+        // Relaxed: published by the stack.
         self.free
-            .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
+            .put(number, |below| link.store(below, Ordering::Relaxed));
     }
 
     /// Bytes of the chunks that were used so far.

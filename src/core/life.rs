@@ -85,23 +85,21 @@ impl Wheel {
 
     /// A node that was free.
     fn alloc(&self, caller: &impl Caller, thread: Thread) -> Result<u32, Error> {
-        let (slab, free) = (&self.slab, &self.inboxes.of(thread).free);
-        let steal = |t| slab.steal(Some(&self.inboxes.of(t).free), free);
+        let (slab, own) = (&self.slab, &self.inboxes.of(thread).free);
+        let steal = |t| slab.steal(&self.inboxes.of(t).free, own);
         let mut tries = TRIES;
         loop {
-            if let Some(index) = slab.pop(free) {
+            if let Some(index) = slab.take(own) {
                 return Ok(index);
             }
-            // Another thread may take the list again, and this one take it back. While a
-            // thread takes another thread's list, neither has it, and that thread may be
-            // stopped. So the search has a bound.
-            if tries != 0 && (slab.steal(None, free) || (1..caller.threads()).any(steal)) {
-                tries -= 1;
-                continue;
-            }
-            match slab.take_run(free) {
+            match slab.take_run(own) {
+                // Another thread has the node at hand. While a thread takes it, neither has it,
+                // and that thread may be stopped. So the search has a bound.
                 Err(Error::Limit) if tries != 0 && self.live(caller.threads()) < self.limit => {
                     tries -= 1;
+                    if let Some(index) = (1..caller.threads()).find_map(steal) {
+                        return Ok(index);
+                    }
                 }
                 result => return result,
             }

@@ -20,6 +20,7 @@ mod query;
 pub(crate) mod record;
 mod request;
 pub(crate) mod slab;
+mod stack;
 pub(crate) mod state;
 pub(crate) mod stats;
 pub(crate) mod ticks;

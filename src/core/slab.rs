@@ -5,28 +5,35 @@
 //! A directory of blocks leads to a node. Its entries for blocks that are not mapped
 //! lead to [`Nowhere`], whose nodes are free forever.
 //!
-//! A freed node goes to the [`FreeList`] of the thread that freed it. A thread whose list
-//! is empty takes the whole list of another thread before it takes fresh nodes. So memory
-//! follows the number of live timers even if one thread makes them and another one frees
-//! them. A thread takes fresh nodes in runs of whole cache lines, so that threads do not
-//! share lines.
+//! A thread takes fresh nodes in *runs* of whole cache lines, so that threads do not share
+//! lines.
 //!
 //! A block also has what the driver needs for the entries of its timers (`buckets.rs`): a
 //! *spot* for each timer, and chunks. There are enough chunks that the entries of all timers
 //! fit, in whichever buckets they are. So the driver never asks for memory.
 //!
-//! # The free list
+//! # Free nodes
 //!
-//! Only the owner pushes and pops; any thread may take the whole list. A thread without a
-//! list pushes to a common one, from which nobody pops. A pop reads `head -> i` and
-//! `i.next -> j`, and exchanges `i` for `j`. Meanwhile, other threads can only take the
-//! whole list. After a take, only the owner puts nodes back, and the owner is inside the
-//! pop. So the exchange cannot succeed with a wrong `j` (no ABA problem), and needs no tag.
+//! A thread has at most two runs of free nodes at hand, in a [`FreeList`]. All others are in a
+//! stack of runs, which serves every thread; a node that is freed by a thread without a number is
+//! a run of one. A thread takes fresh nodes only if it has none at hand and finds the stack
+//! empty. At that moment every free node is at some thread's hand. So memory follows the number
+//! of live timers, whichever threads make and free them, and wherever a thread is stopped. (The
+//! two runs are the magazines of J. Bonwick and J. Adams, *Magazines and Vmem*, 2001.)
+//!
+//! A node leads to the next one of its list or run. The first one of a run also leads to the
+//! next run.
+//!
+//! Only its thread pushes to a list and pops from it. At the limit on live timers another thread
+//! may take the whole list, or the whole run. A pop reads `head -> i` and `i.next -> j`, and
+//! exchanges `i` for `j`. Meanwhile, only the thread itself puts nodes into the list, and it is
+//! inside the pop. So the exchange cannot succeed with a wrong `j` (no ABA problem).
 
 use super::entry::Entry;
 use super::error::Error;
 use super::place::make_at;
 use super::record::{Fire, Hot, Rare};
+use super::stack::{Stack, NUMBERS};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
@@ -46,6 +53,7 @@ const SMALL: u32 = if BLOCK_BITS > 15 {
 const FIRST: u32 = RUN;
 /// The number of nodes that a slab has room for.
 const ROOM: u32 = (BLOCK * (BLOCKS - 1)) as u32 + SMALL - FIRST;
+const _: () = assert!(BLOCK * BLOCKS <= NUMBERS);
 /// The maximum number of live timers. It does not depend on how the blocks are laid out.
 pub(crate) const MOST: u32 = if ROOM > 67_000_000 { 67_000_000 } else { ROOM };
 
@@ -155,11 +163,28 @@ impl<'s> Records<'s> {
     }
 }
 
+/// The free nodes that a thread has at hand.
 #[derive(Default)]
-#[repr(transparent)]
 pub(crate) struct FreeList {
-    /// The first node's index, or 0.
+    /// The first node of a list that the thread pushes to and pops from, or 0.
     head: AtomicU32,
+    /// The first node of a run, or 0.
+    run: AtomicU32,
+    /// Nodes in the list, or more than that: at most a run. The thread's alone.
+    count: Cell<u32>,
+}
+
+impl FreeList {
+    /// Takes a whole list, or a run: its first node.
+    fn take_all(head: &AtomicU32) -> Option<u32> {
+        // Relaxed: spares the exchange if there is none. Acquire: pairs with the Releases of
+        // the thread whose list it is.
+        let first = match head.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => head.swap(0, Ordering::Acquire),
+        };
+        (first != 0).then_some(first)
+    }
 }
 
 #[repr(C, align(128))]
@@ -175,8 +200,8 @@ pub(crate) struct Slab {
     limit: AtomicU32,
     /// The number of nodes that were handed out so far, and FIRST.
     bump: AtomicU32,
-    /// Nodes freed by threads that have no number.
-    strays: FreeList,
+    /// Runs of free nodes.
+    runs: Stack,
 }
 
 impl Slab {
@@ -196,7 +221,7 @@ impl Slab {
                 chunks: chunks as u32,
                 limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
-                strays: FreeList::default(),
+                runs: Stack::default(),
                 ; directory
             });
             for (block, entry) in (*at).directory.iter().enumerate() {
@@ -356,51 +381,115 @@ impl Slab {
         Ok(())
     }
 
-    /// Owner of the list only.
-    pub fn pop(&self, list: &FreeList) -> Option<u32> {
+    /// A free node, if there is one at the caller's hand or in the stack. Lock-free.
+    pub fn take(&self, own: &FreeList) -> Option<u32> {
+        self.pop(own).or_else(|| {
+            let run = FreeList::take_all(&own.run);
+            run.or_else(|| self.runs.take(|run| self.next_run(run)))
+                .map(|run| self.begin_run(own, run))
+        })
+    }
+
+    /// Takes a node from the caller's own list.
+    fn pop(&self, own: &FreeList) -> Option<u32> {
         // Acquire: pairs with the Release in `push`, for the link.
-        let mut head = list.head.load(Ordering::Acquire);
+        let mut head = own.head.load(Ordering::Acquire);
         while head != 0 {
-            // Relaxed: the Acquire of `head` covers it.
-            let next = self.fire(head).cookie.load(Ordering::Relaxed) as u32;
-            match list
-                .head
-                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return Some(head),
+            match own.head.compare_exchange_weak(
+                head,
+                self.next(head),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => {
+                    own.count.set(own.count.get() - 1);
+                    return Some(head);
+                }
                 Err(seen) => head = seen,
             }
         }
         None
     }
 
-    /// Puts a free node on the caller's own list, or on that of the strays.
-    /// Lock-free.
-    pub fn push(&self, own: Option<&FreeList>, index: u32) {
-        self.push_chain(own.unwrap_or(&self.strays), index, index);
+    /// Takes the first node of a run. The others become the caller's own list, which is empty.
+    fn begin_run(&self, own: &FreeList, run: u32) -> u32 {
+        // Release: the nodes and their block; pairs with the Acquire in `steal`.
+        own.head.store(self.next(run), Ordering::Release);
+        own.count.set(RUN - 1);
+        run
     }
 
-    /// Puts free nodes on a list, from the first to the last of a chain.
-    #[inline(always)]
-    fn push_chain(&self, list: &FreeList, first: u32, last: u32) {
-        let link = &self.fire(last).cookie;
+    /// The node behind a free one.
+    fn next(&self, index: u32) -> u32 {
+        // Relaxed: the Acquire of whoever took the list covers it.
+        self.fire(index).cookie.load(Ordering::Relaxed) as u32
+    }
+
+    /// The run behind another one in the stack.
+    fn next_run(&self, run: u32) -> u32 {
+        // Relaxed: the Acquire of the stack covers it.
+        (self.fire(run).cookie.load(Ordering::Relaxed) >> u32::BITS) as u32
+    }
+
+    /// Writes what a free node leads to.
+    fn link(&self, index: u32, next: u32, next_run: u32) {
         // Release: a thread that takes the link for the cookie of the life before also
         // finds that over. Pairs with the fence in `next_pending`.
         fence(Ordering::Release);
+        let link = u64::from(next_run) << u32::BITS | u64::from(next);
+        // Relaxed: published with the list or the run.
+        self.fire(index).cookie.store(link, Ordering::Relaxed);
+    }
+
+    /// Makes a node free that is the caller's, which may have no list of its own. Lock-free.
+    pub fn push(&self, own: Option<&FreeList>, index: u32) {
+        let Some(own) = own else {
+            return self.put_run(index, 0);
+        };
+        if own.count.get() == RUN {
+            self.set_run_aside(own);
+        }
         // Relaxed: only compared; the exchange publishes.
-        let mut head = list.head.load(Ordering::Relaxed);
+        let mut head = own.head.load(Ordering::Relaxed);
         loop {
-            link.store(head.into(), Ordering::Relaxed);
-            // Release: the nodes and their block; pairs with the Acquires in `pop` and
-            // `steal`.
-            match list
+            self.link(index, head, 0);
+            // Release: the node and its block; pairs with the Acquires in `pop` and `steal`.
+            match own
                 .head
-                .compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed)
+                .compare_exchange_weak(head, index, Ordering::Release, Ordering::Relaxed)
             {
-                Ok(_) => return,
+                Ok(_) => break,
                 Err(seen) => head = seen,
             }
         }
+        own.count.set(own.count.get() + 1);
+    }
+
+    /// The list becomes the run at hand, and that one goes to the stack.
+    fn set_run_aside(&self, own: &FreeList) {
+        own.count.set(0);
+        // Unless another thread has taken the list.
+        let Some(full) = FreeList::take_all(&own.head) else {
+            return;
+        };
+        // Release: hands the nodes on; pairs with the Acquires in `take` and `steal`.
+        let run = own.run.swap(full, Ordering::AcqRel);
+        if run != 0 {
+            self.put_run(run, self.next(run));
+        }
+    }
+
+    /// Puts a run into the stack, whose first node leads to `next`.
+    fn put_run(&self, run: u32, next: u32) {
+        self.runs.put(run, |below| self.link(run, next, below));
+    }
+
+    /// Takes a node that another thread has at hand, and the rest of its list or run into one
+    /// that is empty and the caller's own.
+    pub fn steal(&self, from: &FreeList, own: &FreeList) -> Option<u32> {
+        FreeList::take_all(&from.head)
+            .or_else(|| FreeList::take_all(&from.run))
+            .map(|first| self.begin_run(own, first))
     }
 
     /// A node is never used again. Another one takes its place.
@@ -408,25 +497,6 @@ impl Slab {
     pub fn retire(&self) {
         // Relaxed: a number.
         self.limit.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Takes all nodes of another list, or of the strays, into one that is empty and the
-    /// caller's own.
-    pub fn steal(&self, from: Option<&FreeList>, into: &FreeList) -> bool {
-        let from = from.unwrap_or(&self.strays);
-        // Relaxed: spares the exchange if there are none.
-        if from.head.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        // Acquire: pairs with the Release in `push`. Release: hands it on.
-        let chain = from.head.swap(0, Ordering::AcqRel);
-        // Relaxed failure: it cannot fail, as the owner found its list empty
-        // and nobody else pushes there.
-        chain != 0
-            && into
-                .head
-                .compare_exchange(0, chain, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
     }
 
     /// Takes a run of fresh nodes, whose state words are 0: one, and the others into the
@@ -455,15 +525,11 @@ impl Slab {
             }
         };
         let index = Self::nth(nth);
-        let next = index + next;
-        if index + 1 < next {
-            for n in index + 2..next {
-                // Relaxed: published with the chain.
-                self.fire(n - 1).cookie.store(n.into(), Ordering::Relaxed);
-            }
-            self.push_chain(free, index + 1, next - 1);
+        for n in index + 1..index + next {
+            // Relaxed: published with the list.
+            self.fire(n - 1).cookie.store(n.into(), Ordering::Relaxed);
         }
-        Ok(index)
+        Ok(self.begin_run(free, index))
     }
 
     /// The index of the node that is handed out as the nth.
@@ -530,12 +596,10 @@ mod model {
             let owner = thread::spawn(move || {
                 let (slab, list) = &*theirs;
                 slab.map_block(FIRST).unwrap();
-                slab.push_chain(list, FIRST, FIRST);
+                slab.push(Some(list), FIRST);
             });
             let (slab, list) = &*world;
-            // As in `steal`.
-            let index = list.head.swap(0, Ordering::AcqRel);
-            if index != 0 {
+            if let Some(index) = slab.steal(list, &FreeList::default()) {
                 let nowhere = slab.nowhere.at().wrapping_add(index as usize);
                 assert_ne!(
                     slab.hot(index) as *const Hot,
@@ -565,13 +629,8 @@ mod tests {
     }
 
     fn alloc(slab: &Slab, own: &FreeList, other: &FreeList) -> Result<u32, Error> {
-        if let Some(index) = slab.pop(own) {
-            return Ok(index);
-        }
-        if slab.steal(Some(other), own) {
-            return Ok(slab.pop(own).unwrap());
-        }
-        slab.take_run(own)
+        let taken = slab.take(own).or_else(|| slab.steal(other, own));
+        taken.map_or_else(|| slab.take_run(own), Ok)
     }
 
     #[test]

@@ -35,11 +35,11 @@ LAYOUT = {
     "manual": 22424,
     "drive": 22804,
     "clock.id": 22420,
-    "inbox.count.arms": 24,
-    "inbox.count.moves": 32,
-    "inbox.count.cancels": 40,
-    "inbox.count.setups": 56,
-    "inbox.count.frees": 64,
+    "inbox.count.arms": 32,
+    "inbox.count.moves": 40,
+    "inbox.count.cancels": 48,
+    "inbox.count.setups": 64,
+    "inbox.count.frees": 72,
 }
 # layout }
 

@@ -3,9 +3,12 @@
 use super::{duel, duel_to, explore, marked, one, placed, report, World, NO_BOUND};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
+use crate::core::inbox::Thread;
 use crate::core::life::Spec;
 use crate::core::state::{handle_of, index_of, Handle};
 use crate::core::timer::first_generation;
+use crate::core::tunables::RUN;
+use crate::core::wheel::Config;
 use crate::tests::checker::{at, shape};
 use crate::tests::Collect;
 use crate::tests::NUMBERS;
@@ -133,53 +136,111 @@ fn fired_by(w: &World, target: u64) -> Vec<(Handle, u64)> {
     fired
 }
 
-/// A node goes from the thread that frees it to another that takes its list: the
-/// next timer has another handle, and the rest of the list is not lost.
+/// A world for at most two timers, which has both.
+fn full() -> (World, Handle, Handle) {
+    let w = World::of(Config {
+        limit: 2,
+        ..shape(2, 1, 0)
+    });
+    let t = w.timer(None);
+    let u = w.timer(None);
+    (w, t, u)
+}
+
+/// The timers that a thread makes, until the limit on live timers or that number.
+fn make(w: &World, thread: Thread, most: usize) -> Vec<Handle> {
+    let make = || w.wheel.setup(&w.own(thread), Spec::default(), None);
+    let mut made = Vec::new();
+    while made.len() < most {
+        match make() {
+            Ok(t) => made.push(t),
+            Err(e) => {
+                assert_eq!(e, Error::Limit);
+                break;
+            }
+        }
+    }
+    made
+}
+
+/// Every handle is of a timer of its own.
+fn assert_apart(w: &World, made: &[Handle]) {
+    let mut nodes: Vec<u32> = made.iter().map(|t| index_of(*t)).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), made.len(), "two timers in one node");
+    assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
+}
+
+/// At the limit nodes go from the thread that frees them to another that takes its list or its
+/// run: the next timers have other handles, and no node is lost.
 #[test]
 fn free_against_steal() {
     duel(
-        || {
-            let (w, t) = one(None);
-            let u = w.timer(None);
-            (w, t, u)
-        },
+        full,
         |(w, t, u)| {
             w.wheel.free(&w.own(0), *t).unwrap();
             w.wheel.free(&w.own(0), *u).unwrap();
         },
-        |(w, _, _)| [(); 2].map(|()| w.wheel.setup(&w.own(1), Spec::default(), None).unwrap()),
-        move |(w, t, u), (), made| {
+        |(w, _, _)| make(w, 1, 2),
+        |(w, t, u), (), mut made| {
             assert!([*t, *u].iter().all(|old| w.wheel.due(*old).is_err()));
-            assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
-            if index_of(made[0]) == index_of(*u) {
-                assert_eq!(index_of(made[1]), index_of(*t), "the rest of the list");
-            }
+            made.extend(make(w, 0, 3));
+            assert_eq!(made.len(), 2, "lost or doubled");
+            assert_apart(w, &made);
         },
     );
 }
 
-/// A thread frees a timer while a second one takes its nodes, and a third one takes those that
-/// the second has not used.
+/// A thread frees timers while a second and a third one take its nodes.
 #[test]
 fn free_against_steal_and_steal_again() {
     report(explore(None, || {
-        let (w, t) = one(None);
-        let u = w.timer(None);
-        let third = w.own(2);
-        let w = Arc::new((w, third));
-        let (v, x) = (w.clone(), w.clone());
-        let second = thread::spawn(move || {
-            let own = v.0.own(1);
-            v.0.wheel.setup(&own, Spec::default(), None).unwrap()
+        let (w, t, u) = full();
+        let w = Arc::new(w);
+        let others = [1, 2].map(|thread| {
+            let w = w.clone();
+            thread::spawn(move || make(&w, thread, 1))
         });
-        let third = thread::spawn(move || x.0.wheel.setup(&x.1, Spec::default(), None).unwrap());
-        w.0.wheel.free(&w.0.own(0), t).unwrap();
-        w.0.wheel.free(&w.0.own(0), u).unwrap();
-        let made = [second.join().unwrap(), third.join().unwrap()];
-        assert_ne!(made[0], made[1]);
-        assert!([t, u].iter().all(|old| w.0.wheel.due(*old).is_err()));
-        assert!(made.iter().all(|t| w.0.wheel.due(*t).is_ok()));
+        w.wheel.free(&w.own(0), t).unwrap();
+        w.wheel.free(&w.own(0), u).unwrap();
+        let mut made = Vec::new();
+        for other in others {
+            made.extend(other.join().unwrap());
+        }
+        made.extend(make(&w, 0, 3));
+        assert_eq!(made.len(), 2, "lost or doubled");
+        assert_apart(&w, &made);
     }));
+}
+
+/// A run goes to the stack while another thread looks for a node there. No node is lost: at
+/// most those that the other thread has at hand are out of reach.
+#[test]
+fn free_against_a_run_of_the_stack() {
+    duel(
+        || {
+            let w = World::new(2, 1, 0);
+            let all = [(); 4].map(|()| w.timer(None));
+            (w, all)
+        },
+        |(w, all)| {
+            for t in &all[..3] {
+                w.wheel.free(&w.own(0), *t).unwrap();
+            }
+            make(w, 0, 1)
+        },
+        |(w, _)| make(w, 1, 2),
+        |(w, all), mut made, theirs| {
+            made.extend(theirs);
+            made.push(all[3]);
+            assert_apart(w, &made);
+            let before = w.wheel.nodes();
+            made.extend(make(w, 0, before as usize - made.len()));
+            assert_apart(w, &made);
+            assert!(w.wheel.nodes() <= before + 2 * u64::from(RUN), "lost");
+        },
+    );
 }
 
 /// The handle of the first timer of a world.
@@ -202,22 +263,23 @@ fn setup_against_a_guessed_handle() {
     );
 }
 
-/// A free list is taken by one thread while its owner uses it, and may take it back: that
-/// ends.
+/// At the limit a list is taken by one thread while its owner uses it, and may take it back:
+/// that ends.
 #[test]
 fn steal_against_setup() {
     duel_to(
         NO_BOUND,
         || {
-            let (w, first) = one(None);
-            w.wheel.free(&w.own(0), first).unwrap();
-            w
+            let (w, t, u) = full();
+            w.wheel.free(&w.own(0), u).unwrap();
+            (w, t)
         },
-        |w| w.wheel.setup(&w.own(1), Spec::default(), None).unwrap(),
-        |w| w.timer(None),
-        |w, theirs, mine| {
-            assert_ne!(index_of(mine), index_of(theirs));
-            assert_eq!(w.wheel.live(NUMBERS), 2);
+        |(w, _)| make(w, 1, 1),
+        |(w, _)| make(w, 0, 1),
+        |(w, t), theirs, mine| {
+            let all = [vec![*t], theirs, mine].concat();
+            assert_eq!(all.len(), 2, "lost or doubled");
+            assert_apart(w, &all);
         },
     );
 }
