@@ -65,8 +65,9 @@
  *   its first wheel. The C library needs memory for later keys.
  * - At most 32767 threads of a process use timers at the same time. Calls of
  *   the next thread that make or arm a timer return -EUSERS until one of these
- *   threads ends. A thread keeps 768 bytes in each wheel that it uses, until
- *   the wheel is destroyed; the next thread reuses them.
+ *   threads ends. A thread keeps 768 bytes in each wheel that it uses, and the
+ *   memory of at most 128 timers that were freed, until the wheel is destroyed;
+ *   the next thread reuses them.
  * - In a forked child, calls on a wheel of the parent return -ESHUTDOWN, or the
  *   error for a bad argument (-EINVAL, -E2BIG). Only hwheel_destroy() works: it
  *   frees the child's copy. If a callback forks and the child returns from the
