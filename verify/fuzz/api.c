@@ -376,6 +376,9 @@ static void set_period(struct world *w)
 		/* What it says of periods that it has left out may be of either. */
 		t->queued_behind = 1;
 		t->behind |= t->passed;
+		/* The sweep that is under way may have yet to come by. */
+		if (w->driving && t->armed)
+			leave_period_out(w, t);
 		agree(w, t);
 	}
 }

@@ -312,12 +312,14 @@ void dequeue(struct world *w, struct timer *t, int in_turn)
 	t->queued = 0;
 }
 
+void leave_period_out(const struct world *w, struct timer *t)
+{
+	if (t->queued && t->period != 0 && t->deadline <= w->now)
+		t->vague = t->behind = 1;
+}
+
 void leave_periods_out(struct world *w)
 {
-	for (unsigned i = 0; i < TIMERS; i++) {
-		struct timer *t = &w->timers[i];
-
-		if (t->queued && t->period != 0 && t->deadline <= w->now)
-			t->vague = t->behind = 1;
-	}
+	for (unsigned i = 0; i < TIMERS; i++)
+		leave_period_out(w, &w->timers[i]);
 }

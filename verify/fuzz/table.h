@@ -113,6 +113,7 @@ void expected(struct world *w, const struct hwheel_event *e);
 void enqueue(struct world *w, struct timer *t);
 void dequeue(struct world *w, struct timer *t, int in_turn);
 /* What comes due while its callback waits is left out. */
+void leave_period_out(const struct world *w, struct timer *t);
 void leave_periods_out(struct world *w);
 void callback_is_over(struct world *w, struct timer *t);
 
