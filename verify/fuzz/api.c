@@ -342,12 +342,17 @@ static void move(struct world *w, unsigned op)
 			}
 		} else if (op != 3 || t->armed) {
 			uint64_t old = t->armed ? t->deadline : deadline;
+			int periodic = t->armed && t->periodic;
 
 			t->behind = 0;
 			/* A range may leave it as it was made. */
 			t->passed &= op == 4;
 			set_range(w, t, deadline, slack);
-			/* A range leaves a timer where it is that fires in it. */
+			/*
+			 * A range leaves a timer where it is that fires in it. The event
+			 * keeps the old deadline; without a period, if it gets one again.
+			 */
+			t->periodic |= op == 4 && periodic;
 			if (op == 4 && t->periodic && old < deadline)
 				t->deadline = old;
 		}
