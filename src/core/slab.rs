@@ -382,15 +382,20 @@ impl Slab {
     }
 
     /// A free node, if there is one at the caller's hand or in the stack. Lock-free.
+    #[inline]
     pub fn take(&self, own: &FreeList) -> Option<u32> {
-        self.pop(own).or_else(|| {
-            let run = FreeList::take_all(&own.run);
-            run.or_else(|| self.runs.take(|run| self.next_run(run)))
-                .map(|run| self.begin_run(own, run))
-        })
+        self.pop(own).or_else(|| self.take_of_run(own))
+    }
+
+    #[inline(never)]
+    fn take_of_run(&self, own: &FreeList) -> Option<u32> {
+        let run = FreeList::take_all(&own.run);
+        run.or_else(|| self.runs.take(|run| self.next_run(run)))
+            .map(|run| self.begin_run(own, run))
     }
 
     /// Takes a node from the caller's own list.
+    #[inline(always)]
     fn pop(&self, own: &FreeList) -> Option<u32> {
         // Acquire: pairs with the Release in `push`, for the link.
         let mut head = own.head.load(Ordering::Acquire);
@@ -432,13 +437,14 @@ impl Slab {
     }
 
     /// Writes what a free node leads to.
-    fn link(&self, index: u32, next: u32, next_run: u32) {
+    #[inline(always)]
+    fn link(node: &Fire, next: u32, next_run: u32) {
         // Release: a thread that takes the link for the cookie of the life before also
         // finds that over. Pairs with the fence in `next_pending`.
         fence(Ordering::Release);
         let link = u64::from(next_run) << u32::BITS | u64::from(next);
         // Relaxed: published with the list or the run.
-        self.fire(index).cookie.store(link, Ordering::Relaxed);
+        node.cookie.store(link, Ordering::Relaxed);
     }
 
     /// Makes a node free that is the caller's, which may have no list of its own. Lock-free.
@@ -449,10 +455,11 @@ impl Slab {
         if own.count.get() == RUN {
             self.set_run_aside(own);
         }
+        let node = self.fire(index);
         // Relaxed: only compared; the exchange publishes.
         let mut head = own.head.load(Ordering::Relaxed);
         loop {
-            self.link(index, head, 0);
+            Self::link(node, head, 0);
             // Release: the node and its block; pairs with the Acquires in `pop` and `steal`.
             match own
                 .head
@@ -466,6 +473,7 @@ impl Slab {
     }
 
     /// The list becomes the run at hand, and that one goes to the stack.
+    #[cold]
     fn set_run_aside(&self, own: &FreeList) {
         own.count.set(0);
         // Unless another thread has taken the list.
@@ -481,7 +489,8 @@ impl Slab {
 
     /// Puts a run into the stack, whose first node leads to `next`.
     fn put_run(&self, run: u32, next: u32) {
-        self.runs.put(run, |below| self.link(run, next, below));
+        let node = self.fire(run);
+        self.runs.put(run, |below| Self::link(node, next, below));
     }
 
     /// Takes a node that another thread has at hand, and the rest of its list or run into one
