@@ -26,8 +26,9 @@ static uint64_t resident(void)
 
 /*
  * What the wheel's books may show for a number of timers that were live at once. A thread
- * has up to two runs of 64 records at hand. A timer has one note at most, or one of each thread if several
- * threads arm it at the same time. A thread has three chunks of notes that are not full.
+ * has up to two runs of 64 records at hand. A timer has one note at most, or one of each
+ * thread if several threads arm it at the same time. A thread has three chunks of notes that
+ * are not full.
  */
 static void check_books(struct hwheel *w, uint64_t timers, uint64_t threads)
 {
@@ -537,7 +538,7 @@ static void threads_that_come_and_go_leave_nothing(void)
 enum { MANY = 4096 };
 static _Atomic hwheel_timer_t many[MANY];
 
-/* Makes timers where there is none, or frees them, at random. */
+/* Makes missing timers, or frees timers, at random. An odd number makes. */
 static void *make_or_free(void *number)
 {
 	uint64_t x = (uintptr_t)number;
@@ -564,7 +565,7 @@ static void *make_or_free(void *number)
 	return NULL;
 }
 
-/* Records go from the threads that free timers to those that make them, none past both. */
+/* The records that some threads free serve the threads that make timers. */
 static void threads_that_only_make_or_only_free_stay_bounded(void)
 {
 	enum { THREADS = 8 };
@@ -573,7 +574,7 @@ static void threads_that_only_make_or_only_free_stay_bounded(void)
 	wheel = ktap_manual(MS, 0, 0, 0);
 	atomic_store(&failed, 0);
 	atomic_store(&over, 0);
-		for (uintptr_t i = 0; i < THREADS; i++)
+	for (uintptr_t i = 0; i < THREADS; i++)
 		CHECK_EQ(pthread_create(&threads[i], NULL, make_or_free, (void *)(i + 1)), 0);
 	for (int i = 0; i < 200; i++) {
 		ktap_sleep_ms(10);

@@ -134,7 +134,7 @@ impl Buckets {
         self.levels.buckets
     }
 
-    /// Whether the entries of a bucket are for the tick at which it is emptied, or were.
+    /// Whether no entry of a bucket is for a later tick than the one at which a sweep empties it.
     #[inline(always)]
     pub fn is_of_one_tick(&self, bucket: u32) -> bool {
         self.levels.is_lowest(bucket) || bucket == self.overdue()

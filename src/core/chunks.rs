@@ -129,7 +129,7 @@ impl Chunks {
         Some(())
     }
 
-    /// Makes a chunk free that is the caller's. Lock-free.
+    /// Frees a chunk that the caller owns. Lock-free.
     pub fn give_back(&self, number: u32) {
         let link = &self.chunk(number).next;
         // Relaxed: published by the stack.

@@ -37,7 +37,7 @@ pub(crate) fn entry_tick(tick: u64, hand: u64) -> u64 {
 }
 
 impl Entry {
-    /// The entry of the tick that [`entry_tick`] says, and that tick.
+    /// An entry for the tick that [`entry_tick`] returns, and that tick.
     #[inline(always)]
     pub fn by(index: u32, tick: u64, hand: u64) -> (Self, u64) {
         if tick - hand <= HORIZON {
@@ -90,7 +90,7 @@ mod tests {
                 assert!(tick == hand + ahead || ahead > HORIZON);
                 let (e, of) = Entry::by(INDEX, hand + ahead, hand);
                 assert_eq!(of, tick);
-                // Placed again, it is for the same tick.
+                // An entry that is placed again keeps its tick.
                 assert_eq!(Entry::by(INDEX, tick, hand).1, tick);
                 assert_eq!(e.index(), INDEX);
                 // From the old hand, and from the new one.

@@ -93,8 +93,9 @@ impl Wheel {
                 return Ok(index);
             }
             match slab.take_run(own) {
-                // Another thread has the node at hand. While a thread takes it, neither has it,
-                // and that thread may be stopped. So the search has a bound.
+                // Other threads have free nodes at hand. A node that one thread is taking from
+                // another is in neither list, and that thread may be stopped. So the search
+                // has a bound.
                 Err(Error::Limit) if tries != 0 && self.live(caller.threads()) < self.limit => {
                     tries -= 1;
                     if let Some(index) = (1..caller.threads()).find_map(steal) {

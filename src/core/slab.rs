@@ -15,8 +15,8 @@
 //! # Free nodes
 //!
 //! A thread has at most two runs of free nodes at hand, in a [`FreeList`]. All others are in a
-//! stack of runs, which serves every thread; a node that is freed by a thread without a number is
-//! a run of one. A thread takes fresh nodes only if it has none at hand and finds the stack
+//! stack of runs, which serves every thread. A node that a thread without a number frees is a
+//! run of one node. A thread takes fresh nodes only if it has none at hand and finds the stack
 //! empty. At that moment every free node is at some thread's hand. So memory follows the number
 //! of live timers, whichever threads make and free them, and wherever a thread is stopped. (The
 //! two runs are the magazines of J. Bonwick and J. Adams, *Magazines and Vmem*, 2001.)
@@ -170,7 +170,7 @@ pub(crate) struct FreeList {
     head: AtomicU32,
     /// The first node of a run, or 0.
     run: AtomicU32,
-    /// Nodes in the list, or more than that: at most a run. The thread's alone.
+    /// The list has at most this number of nodes, and this is at most a run. The thread's alone.
     count: Cell<u32>,
 }
 
@@ -447,7 +447,8 @@ impl Slab {
         node.cookie.store(link, Ordering::Relaxed);
     }
 
-    /// Makes a node free that is the caller's, which may have no list of its own. Lock-free.
+    /// Frees a node that the caller owns. `own` is the caller's free list, if it has one.
+    /// Lock-free.
     pub fn push(&self, own: Option<&FreeList>, index: u32) {
         let Some(own) = own else {
             return self.put_run(index, 0);
@@ -472,11 +473,11 @@ impl Slab {
         own.count.set(own.count.get() + 1);
     }
 
-    /// The list becomes the run at hand, and that one goes to the stack.
+    /// The list becomes the run at hand. The run that was at hand before goes to the stack.
     #[cold]
     fn set_run_aside(&self, own: &FreeList) {
         own.count.set(0);
-        // Unless another thread has taken the list.
+        // Another thread may have taken the list.
         let Some(full) = FreeList::take_all(&own.head) else {
             return;
         };
@@ -487,14 +488,14 @@ impl Slab {
         }
     }
 
-    /// Puts a run into the stack, whose first node leads to `next`.
+    /// Puts a run into the stack. Its first node leads to the node `next`.
     fn put_run(&self, run: u32, next: u32) {
         let node = self.fire(run);
         self.runs.put(run, |below| Self::link(node, next, below));
     }
 
-    /// Takes a node that another thread has at hand, and the rest of its list or run into one
-    /// that is empty and the caller's own.
+    /// Takes the list or the run that another thread has at hand. Returns its first node. The
+    /// others become the caller's own list, which is empty.
     pub fn steal(&self, from: &FreeList, own: &FreeList) -> Option<u32> {
         FreeList::take_all(&from.head)
             .or_else(|| FreeList::take_all(&from.run))

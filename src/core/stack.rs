@@ -13,14 +13,14 @@ use crate::sync::{AtomicU64, Ordering};
 
 const NUMBER_BITS: u32 = 26;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
-/// The end of the numbers that a stack can have. 0 is none.
+/// The numbers in a stack are less than this. 0 stands for none.
 pub(super) const NUMBERS: usize = 1 << NUMBER_BITS;
 
 #[derive(Default)]
 pub(super) struct Stack(AtomicU64);
 
 impl Stack {
-    /// Takes a number; `None` if there is none. Lock-free.
+    /// Takes a number; `None` if the stack is empty. Lock-free.
     pub fn take(&self, link: impl Fn(u32) -> u32) -> Option<u32> {
         // Acquire: the number's memory and its link; pairs with the Release in `put`.
         let mut head = self.0.load(Ordering::Acquire);
@@ -34,7 +34,7 @@ impl Stack {
         None
     }
 
-    /// Puts a number that is the caller's. Lock-free.
+    /// Puts a number that the caller owns into the stack. Lock-free.
     pub fn put(&self, number: u32, set_link: impl Fn(u32)) {
         // Relaxed: only compared; the exchange publishes.
         let mut head = self.0.load(Ordering::Relaxed);

@@ -283,6 +283,15 @@ fn one(due: Option<u64>) -> (World, Handle) {
     (w, t)
 }
 
+/// All handles are valid, and no two of them share a node.
+fn assert_apart(w: &World, made: &[Handle]) {
+    let mut nodes: Vec<u32> = made.iter().map(|t| index_of(*t)).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    assert_eq!(nodes.len(), made.len(), "two timers in one node");
+    assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
+}
+
 /// The second thread has its chunks, too. Otherwise it would not arm by the short way.
 fn with_chunks((w, t): (World, Handle)) -> (World, Handle) {
     w.wheel.inboxes.reserve(w.own(1).0).unwrap();

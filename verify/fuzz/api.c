@@ -349,8 +349,9 @@ static void move(struct world *w, unsigned op)
 			t->passed &= op == 4;
 			set_range(w, t, deadline, slack);
 			/*
-			 * A range leaves a timer where it is that fires in it. The event
-			 * keeps the old deadline; without a period, if it gets one again.
+			 * A timer that fires in the range stays where it is, and its event
+			 * keeps the old deadline. A timer without a period does so as well,
+			 * once it has a period again.
 			 */
 			t->periodic |= op == 4 && periodic;
 			if (op == 4 && t->periodic && old < deadline)
@@ -381,7 +382,7 @@ static void set_period(struct world *w)
 		/* What it says of periods that it has left out may be of either. */
 		t->queued_behind = 1;
 		t->behind |= t->passed;
-		/* The sweep that is under way may have yet to come by. */
+		/* The present sweep may still come to this timer. */
 		if (w->driving && t->armed)
 			leave_period_out(w, t);
 		agree(w, t);

@@ -104,8 +104,8 @@ fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     while !v.stop && !entries.is_empty() {
         d.buckets.fetch_second(slab, bucket);
         let taken = match d.buckets.is_of_one_tick(bucket) {
-            true => visit_each(d, v, entries),
-            false => place_each(d, v, entries),
+            true => take_each::<S, true>(d, v, entries),
+            false => take_each::<S, false>(d, v, entries),
         };
         d.buckets.leave(slab, bucket, taken);
         entries = d.buckets.front(slab, bucket);
@@ -114,34 +114,24 @@ fn empty<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, bucket: u32) {
     }
 }
 
-/// Takes entries of this tick, up to where the sweep stops. Returns how many.
+/// Takes entries until the sweep stops. Returns the number that was taken. With `ONE_TICK`, no
+/// entry is for a later tick; otherwise such an entry is placed again.
 #[inline(always)]
-fn visit_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
-    let slab = &v.wheel.slab;
-    for (n, entry) in entries.iter().enumerate() {
-        let node = slab.records(entry.get().index());
-        node.spot().set(0);
-        if !v.visit(d, node) {
-            v.stop = true;
-            return n + 1;
-        }
-    }
-    entries.len()
-}
-
-/// The same for a slot of several ticks: entries of a later one are placed again.
-#[inline(always)]
-fn place_each<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, entries: &[Cell<Entry>]) -> usize {
+fn take_each<S: Sink, const ONE_TICK: bool>(
+    d: &mut Driver,
+    v: &mut Visits<'_, S>,
+    entries: &[Cell<Entry>],
+) -> usize {
     let (slab, hand) = (&v.wheel.slab, d.hand);
     for (n, entry) in entries.iter().enumerate() {
         let entry = entry.get();
         let node = slab.records(entry.index());
         node.spot().set(0);
-        let tick = entry.tick(hand);
+        let tick = if ONE_TICK { hand } else { entry.tick(hand) };
         if tick > hand {
             probe!(cascade, v.wheel, tick);
             d.buckets.place(slab, node, tick, hand);
-        } else if !v.visit_slowly(d, node) {
+        } else if !v.visit(d, node) {
             v.stop = true;
             return n + 1;
         }

@@ -124,7 +124,7 @@ impl<'a, S: Sink> Visits<'a, S> {
     }
 
     #[inline(never)]
-    pub fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
+    fn visit_slowly(&mut self, d: &mut Driver, node: Records<'_>) -> bool {
         let tick = self.tick;
         loop {
             // visit.read, again: as above.

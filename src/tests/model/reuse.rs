@@ -1,6 +1,6 @@
 //! Nodes that are freed, and used again by the same thread or by another.
 
-use super::{duel, duel_to, explore, marked, one, placed, report, World, NO_BOUND};
+use super::{assert_apart, duel, duel_to, explore, marked, one, placed, report, World, NO_BOUND};
 use crate::core::driver::Fired;
 use crate::core::error::Error;
 use crate::core::inbox::Thread;
@@ -147,7 +147,7 @@ fn full() -> (World, Handle, Handle) {
     (w, t, u)
 }
 
-/// The timers that a thread makes, until the limit on live timers or that number.
+/// A thread makes `most` timers, or as many as the limit on live timers allows.
 fn make(w: &World, thread: Thread, most: usize) -> Vec<Handle> {
     let make = || w.wheel.setup(&w.own(thread), Spec::default(), None);
     let mut made = Vec::new();
@@ -161,15 +161,6 @@ fn make(w: &World, thread: Thread, most: usize) -> Vec<Handle> {
         }
     }
     made
-}
-
-/// Every handle is of a timer of its own.
-fn assert_apart(w: &World, made: &[Handle]) {
-    let mut nodes: Vec<u32> = made.iter().map(|t| index_of(*t)).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    assert_eq!(nodes.len(), made.len(), "two timers in one node");
-    assert!(made.iter().all(|t| w.wheel.due(*t).is_ok()));
 }
 
 /// At the limit nodes go from the thread that frees them to another that takes its list or its
@@ -214,8 +205,8 @@ fn free_against_steal_and_steal_again() {
     }));
 }
 
-/// A run goes to the stack while another thread looks for a node there. No node is lost: at
-/// most those that the other thread has at hand are out of reach.
+/// A run goes to the stack while another thread looks for a node there. No node is lost: the
+/// first thread can take all free nodes but those that the other thread has at hand.
 #[test]
 fn free_against_a_run_of_the_stack() {
     duel(
@@ -263,8 +254,8 @@ fn setup_against_a_guessed_handle() {
     );
 }
 
-/// At the limit a list is taken by one thread while its owner uses it, and may take it back:
-/// that ends.
+/// At the limit one thread takes the list of another thread, which uses the list and may take
+/// it back: that ends.
 #[test]
 fn steal_against_setup() {
     duel_to(
