@@ -609,9 +609,7 @@ mod model {
                 slab.push(Some(list), FIRST);
             });
             let (slab, list) = &*world;
-            // As in `take_all`.
-            let index = list.head.swap(0, Ordering::Acquire);
-            if index != 0 {
+            if let Some(index) = slab.steal(list, &FreeList::default()) {
                 let nowhere = slab.nowhere.at().wrapping_add(index as usize);
                 assert_ne!(
                     slab.hot(index) as *const Hot,

@@ -42,4 +42,16 @@ fn hook(order: Ordering, _: usize) -> Ordering {
     order
 }
 
+/// The processors take turns by themselves.
+#[derive(Default)]
+struct Turns;
+
+impl Turns {
+    const fn new() -> Self {
+        Turns
+    }
+
+    fn take(&self) {}
+}
+
 hooked!(const);

@@ -1,16 +1,15 @@
-//! Atomics that do what those of `real` do, but ask `hook` first, with the
-//! ordering and its place among the arguments, which ordering to use. The
-//! module that says `hooked!()`, or `hooked!(const)` where statics are made of
-//! them, has both, and an `Ordering`.
+//! Atomics that do what those of `real` do, but ask `hook` first, with the ordering and its
+//! place among the arguments, which ordering to use; and before that they take their turn, by
+//! `Turns`. The module that says `hooked!()`, or `hooked!(const)` where statics are made of
+//! them, has `real`, `hook`, `Turns` and an `Ordering`.
 
 macro_rules! hooked {
     ({$($const:tt)?} $name:ident $([$t:ident])?, $value:ty $(, $fetch:ident)*) => {
-        #[repr(transparent)]
-        pub(crate) struct $name $(<$t>)? (real::$name $(<$t>)?);
+        pub(crate) struct $name $(<$t>)? (real::$name $(<$t>)?, Turns);
 
         impl $(<$t>)? Default for $name $(<$t>)? {
             fn default() -> Self {
-                Self(Default::default())
+                Self(Default::default(), Turns::default())
             }
         }
 
@@ -18,18 +17,21 @@ macro_rules! hooked {
         #[allow(dead_code)]
         impl $(<$t>)? $name $(<$t>)? {
             pub $($const)? fn new(value: $value) -> Self {
-                Self(real::$name::new(value))
+                Self(real::$name::new(value), Turns::new())
             }
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
+                self.1.take();
                 self.0.load(hook(order, 0))
             }
             #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
+                self.1.take();
                 self.0.store(value, hook(order, 0));
             }
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
+                self.1.take();
                 self.0.swap(value, hook(order, 0))
             }
             #[track_caller]
@@ -40,6 +42,7 @@ macro_rules! hooked {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                self.1.take();
                 let (success, failure) = (hook(success, 0), hook(failure, 1));
                 self.0.compare_exchange(old, new, success, failure)
             }
@@ -51,6 +54,7 @@ macro_rules! hooked {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                self.1.take();
                 let (success, failure) = (hook(success, 0), hook(failure, 1));
                 self.0.compare_exchange_weak(old, new, success, failure)
             }
@@ -61,11 +65,13 @@ macro_rules! hooked {
                 failure: Ordering,
                 f: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
+                self.1.take();
                 let (success, failure) = (hook(success, 0), hook(failure, 1));
                 self.0.fetch_update(success, failure, f)
             }
             $(#[track_caller]
             pub fn $fetch(&self, value: $value, order: Ordering) -> $value {
+                self.1.take();
                 self.0.$fetch(value, hook(order, 0))
             })*
         }

@@ -48,6 +48,23 @@ pub(crate) fn stopped_before<R>(n: u32, f: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
+/// The word beside each atomic. An access to the atomic comes behind an exchange of this word.
+/// Without the exchange the checker leaves out executions: it tries an access before the last
+/// one of the atomic only, and where a thread has read the atomic before it writes it, that is
+/// the thread's own read. The exchange is relaxed, so it orders nothing.
+#[derive(Default)]
+pub(super) struct Turns(loom::sync::atomic::AtomicU32);
+
+impl Turns {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn take(&self) {
+        self.0.swap(0, loom::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 #[cfg(not(weakened))]
 fn hook(order: Ordering, argument: usize) -> Ordering {
     if argument == 0 {

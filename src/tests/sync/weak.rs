@@ -2,6 +2,7 @@
 //! environment says which, by file, line, column and number among the
 //! arguments, and to what. A fence that becomes relaxed is left out.
 
+use super::stopping::Turns;
 use loom::sync::atomic as real;
 use std::panic::Location;
 use std::sync::{Once, OnceLock};
