@@ -7,8 +7,8 @@ usage: orderings.py all|open|check
 "all" weakens one after the other, runs the model checker's tests until one
 fails, and writes verify/orderings.txt. "open" does so only for those that no
 test has caught. PATTERN, a regular expression, leaves out the rows that it does not
-match. A row ends with the test that fails; with "=name", an argument at the top of the
-table ("# - name. ..."), if none does; with "~name", the same, if it was not tried.
+match, each as a line of words with a space between. A row ends with the test that fails; with "=name", an argument at the top of the
+table ("# - name. ..."), if none does; with "~name", the same, if not all tests were tried.
 "check" fails if the table and the sources do not name the same orderings,
 or if an argument is missing, and tries those fences again that a test has caught.
 """
@@ -215,10 +215,10 @@ def check(found, old):
     if different:
         sys.exit("not in the table, or only there, or not argued there:\n" + "\n".join(different))
     todo = [s for s in found if s.to == "AcqRel" and old[s.key][0] not in "=~"]
-    untried = sum(v[0] == "~" for v in old.values())
+    partly = sum(v[0] == "~" for v in old.values())
     names = sorted({old[s.key] for s in todo})
     missed = [k for k, verdict in run(Tests(), names, todo, old) if not verdict]
-    print(f"figures: {len(found)} orderings, {untried} of them argued and not tried")
+    print(f"figures: {len(found)} orderings, {partly} of them argued and not tried by all tests")
     print(f"figures: {len(todo)} fences weakened, {len(missed)} not caught")
     sys.exit(bool(missed))
 
@@ -244,7 +244,7 @@ def main(what, pattern=""):
     old = read_table()
     if what == "check":
         check(found, old)
-    todo = [s for s in found if re.search(pattern, s.key)]
+    todo = [s for s in found if re.search(pattern, f"{s.key} {old.get(s.key, '')}")]
     if what == "open":
         todo = [s for s in todo if old.get(s.key, "=")[0] in "=~"]
     weaken(found, old, todo)

@@ -48,10 +48,11 @@ pub(crate) fn stopped_before<R>(n: u32, f: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// The word beside each atomic. An access to the atomic comes behind an exchange of this word.
-/// Without the exchange the checker leaves out executions: it tries an access before the last
-/// one of the atomic only, and where a thread has read the atomic before it writes it, that is
-/// the thread's own read. The exchange is relaxed, so it orders nothing.
+/// The word beside each atomic. An access to the atomic comes behind a store to this word.
+/// Without the store the checker leaves out executions: it tries an access before the last one
+/// of the atomic only, and where a thread has read the atomic before it writes it, that is the
+/// thread's own read. Nobody reads the word, so it orders nothing. An exchange would: with a
+/// fence before it in one thread and behind it in another, it synchronizes them.
 #[derive(Default)]
 pub(super) struct Turns(loom::sync::atomic::AtomicU32);
 
@@ -61,7 +62,7 @@ impl Turns {
     }
 
     pub fn take(&self) {
-        self.0.swap(0, loom::sync::atomic::Ordering::Relaxed);
+        self.0.store(0, loom::sync::atomic::Ordering::Relaxed);
     }
 }
 
