@@ -7,8 +7,9 @@ usage: orderings.py all|open|check
 "all" weakens one after the other, runs the model checker's tests until one
 fails, and writes verify/orderings.txt. "open" does so only for those that no
 test has caught. PATTERN, a regular expression, leaves out the rows that it does not
-match, each as a line of words with a space between. A row ends with the test that fails; with "=name", an argument at the top of the
-table ("# - name. ..."), if none does; with "~name", the same, if not all tests were tried.
+match, each as a line of words with a space between. A row ends with the test that
+fails; with "=name", an argument at the top of the table ("# - name. ..."), if none
+does; with "~name", the same, if not all tests were tried.
 "check" fails if the table and the sources do not name the same orderings,
 or if an argument is missing, and tries those fences again that a test has caught.
 """

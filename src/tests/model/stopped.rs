@@ -214,7 +214,8 @@ fn stopped_arm_against_a_thread_that_relies_on_its_note_and_sweep() {
             move |s| s.arm(0, s.t, tick),
             |s| _ = s.world.advance(1),
             |s, _| {
-                // The stopped thread may have armed it behind that, as it has not returned.
+                // If the timer has fired, the stopped thread may have armed it again after that:
+                // its call has not returned, so nothing is promised for it.
                 if s.world.fired() == 0 {
                     s.fires(s.t, 3);
                 }

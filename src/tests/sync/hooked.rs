@@ -19,20 +19,22 @@ macro_rules! hooked {
             pub $($const)? fn new(value: $value) -> Self {
                 Self(real::$name::new(value), Turns::new())
             }
+            /// For an access, in its turn.
+            fn real(&self) -> &real::$name $(<$t>)? {
+                self.1.take();
+                &self.0
+            }
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
-                self.1.take();
-                self.0.load(hook(order, 0))
+                self.real().load(hook(order, 0))
             }
             #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
-                self.1.take();
-                self.0.store(value, hook(order, 0));
+                self.real().store(value, hook(order, 0));
             }
             #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                self.1.take();
-                self.0.swap(value, hook(order, 0))
+                self.real().swap(value, hook(order, 0))
             }
             #[track_caller]
             pub fn compare_exchange(
@@ -42,9 +44,7 @@ macro_rules! hooked {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                self.1.take();
-                let (success, failure) = (hook(success, 0), hook(failure, 1));
-                self.0.compare_exchange(old, new, success, failure)
+                self.real().compare_exchange(old, new, hook(success, 0), hook(failure, 1))
             }
             #[track_caller]
             pub fn compare_exchange_weak(
@@ -54,9 +54,7 @@ macro_rules! hooked {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                self.1.take();
-                let (success, failure) = (hook(success, 0), hook(failure, 1));
-                self.0.compare_exchange_weak(old, new, success, failure)
+                self.real().compare_exchange_weak(old, new, hook(success, 0), hook(failure, 1))
             }
             #[track_caller]
             pub fn fetch_update(
@@ -65,14 +63,11 @@ macro_rules! hooked {
                 failure: Ordering,
                 f: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
-                self.1.take();
-                let (success, failure) = (hook(success, 0), hook(failure, 1));
-                self.0.fetch_update(success, failure, f)
+                self.real().fetch_update(hook(success, 0), hook(failure, 1), f)
             }
             $(#[track_caller]
             pub fn $fetch(&self, value: $value, order: Ordering) -> $value {
-                self.1.take();
-                self.0.$fetch(value, hook(order, 0))
+                self.real().$fetch(value, hook(order, 0))
             })*
         }
     };
