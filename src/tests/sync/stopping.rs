@@ -48,7 +48,7 @@ pub(crate) fn stopped_before<R>(n: u32, f: impl FnOnce() -> R) -> Option<R> {
     }
 }
 
-/// The word beside each atomic. An access to the atomic comes behind a store to this word.
+/// The second word of each atomic. An access to the atomic comes behind a store to this word.
 /// Without the store the checker leaves out executions: it tries an access before the last one
 /// of the atomic only, and where a thread has read the atomic before it writes it, that is the
 /// thread's own read. Nobody reads the word, so it orders nothing. An exchange would: with a
