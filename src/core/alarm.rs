@@ -79,7 +79,7 @@ impl Alarm {
         self.next_visit.load(Ordering::Acquire)
     }
 
-    /// The driver has something to do at `tick`.
+    /// The driver has something to do at `tick`. Ends with a fence.
     pub fn lower(&self, tick: u64) {
         // AcqRel: what there is to do; pairs with `next_visit`.
         self.next_visit.fetch_min(tick, Ordering::AcqRel);
@@ -94,7 +94,8 @@ impl Alarm {
             return false;
         }
         // Another thread that has lowered it may be stopped before it kicks. So
-        // each thread compares with the alarm itself.
+        // each thread compares with the alarm itself. The fence also stands between
+        // the alarm and a dirty bit that another thread has set: `inbox.rs`.
         fence_between_loads();
         // Relaxed: fenced; pairs with the fences of a sleep.
         self.alarm.load(Ordering::Relaxed) <= tick

@@ -37,6 +37,10 @@
 //! A thread that finds its bit set need not set it: the driver has not taken that word yet, or
 //! the fences make the driver see the tail. Setting a bit is a read-modify-write, too, so the
 //! same holds between word and top.
+//!
+//! A bit of top may be that of another thread, which has not come to its fence. So the thread
+//! that finds it set has a fence before it reads the alarm (`Alarm::is_early`). Either the
+//! driver sees that bit when it goes to sleep, or the thread sees the alarm.
 
 use super::chunks::Chunks;
 use super::error::Error;

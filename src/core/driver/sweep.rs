@@ -19,7 +19,7 @@ use crate::core::entry::Entry;
 use crate::core::inbox::Thread;
 use crate::core::state::{NEVER, STEP};
 use crate::core::wheel::Wheel;
-use crate::sync::{fence_after_rmw, Ordering};
+use crate::sync::Ordering;
 use std::cell::Cell;
 
 /// Moves the hand to `target`, handing every timer due by then to `sink` in the order of
@@ -50,9 +50,8 @@ pub(super) fn sweep<S: Sink>(
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(goal, Ordering::Relaxed);
         }
+        // Its fence is also that of the last visit.end.
         wheel.alarm.lower(next);
-        // Also the fence of the last visit.end.
-        fence_after_rmw();
         v.stop |= !v.wake_waiters();
         if v.stop || goal >= target {
             break;

@@ -137,6 +137,21 @@ fn queue_of_the_pool_and_a_look_for_a_timer() {
     }));
 }
 
+/// A timer is taken out of the middle while the driver looks for room: the driver finds it, then
+/// or later.
+#[test]
+fn queue_of_the_pool_and_room_in_the_middle() {
+    report(explore(None, || {
+        let ring = full(2);
+        let canceller = ring.clone();
+        let canceller = thread::spawn(move || assert!(canceller.revoke(2, &mut 0)));
+        let pushed = ring.push(&one(3, 0));
+        canceller.join().unwrap();
+        assert!(pushed || ring.push(&one(3, 0)), "there is a place");
+        assert_eq!(rest(&ring), [one(1, 0), one(3, 0)]);
+    }));
+}
+
 /// A thread that is stopped in the queue keeps at most the timer that it has taken: the
 /// others get the rest, and the driver has room.
 #[test]

@@ -1,4 +1,4 @@
-//! A timer is cancelled while it fires: one of the two has it.
+//! A timer is cancelled while it fires: one of the two has it. Or it gets a period.
 
 use super::{duel, explore, one, report, World};
 use crate::core::error::Error;
@@ -103,4 +103,22 @@ fn arm_and_cancel_against_fire() {
         end(&w.0, b.join().unwrap());
     });
     report(first + second);
+}
+
+/// A timer gets a period while it fires: from this firing on, or from the next one.
+#[test]
+fn period_against_visit() {
+    duel(
+        || one(Some(1)),
+        |(w, t)| w.wheel.set_period(*t, at(2)).unwrap(),
+        |(w, _)| w.advance(1),
+        |(w, t), (), fired| {
+            assert_eq!(fired, 1);
+            if w.due(*t) == 0 {
+                w.arm(0, *t, 3);
+            }
+            assert_eq!((w.due(*t), w.advance(3)), (3, 1));
+            assert_eq!(w.due(*t), 5);
+        },
+    );
 }

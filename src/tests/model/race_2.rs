@@ -266,6 +266,30 @@ fn race_2_rely_on_a_note_against_take_and_wake() {
     }));
 }
 
+/// Race 2: another thread changes the timer behind a note, so that the exchange fails, and the
+/// arm relies on that note. The bit of the inbox is set, for another note.
+#[test]
+fn race_2_arm_whose_exchange_fails_against_take() {
+    for short in [false, true] {
+        report(explore(Some(2), move || {
+            let (w, t) = placed(3);
+            w.timer(Some(4));
+            let w = Arc::new(w);
+            let (v, x) = (w.clone(), w.clone());
+            let a = thread::spawn(move || v.arm_either_way(0, t, 2, short));
+            let b = thread::spawn(move || x.cancel(1, t));
+            w.collect();
+            a.join().unwrap();
+            let cancelled = b.join().unwrap();
+            assert_eq!(w.advance(1), 0, "early");
+            assert!(
+                w.advance(2) == 1 || cancelled && w.due(t) == 0,
+                "late or lost"
+            );
+        }));
+    }
+}
+
 /// Race 2: the thread publishes a note while the driver takes it, and another thread relies
 /// on what the link says. Afterwards the link names nothing that was taken.
 #[test]

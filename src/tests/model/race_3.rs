@@ -1,10 +1,12 @@
 //! Race 3: a timer is armed while the driver chooses its next visit, and goes to sleep.
 
-use super::{duel, one, placed, yes, Alarm, World};
+use super::{duel, explore, one, placed, report, two, yes, Alarm, World};
 use crate::core::arm::How;
 use crate::core::inbox::Thread;
 use crate::core::state::Handle;
 use crate::tests::checker::at;
+use loom::sync::Arc;
+use loom::thread;
 
 /// The driver goes to sleep while `t` is armed to `tick` by a thread. It
 /// sleeps no longer than that; and a second look says so, too.
@@ -243,4 +245,36 @@ fn race_3_next_visit_against_arm() {
             assert_eq!(w.advance(3), 1);
         },
     );
+}
+
+/// Race 3: a thread finds a bit that another one has just set, and that one has not come to
+/// its fence. The next visit is early, for a timer that was cancelled.
+#[test]
+fn race_3_arm_on_the_bit_of_another_against_sleep() {
+    for short in [false, true] {
+        report(explore(Some(2), move || {
+            let (w, t, early) = two();
+            w.arm(0, early, 1);
+            w.collect();
+            w.cancel(0, early);
+            let w = Arc::new((w, Alarm::new()));
+            let (u, v, x) = (w.clone(), w.clone(), w.clone());
+            let threads = [
+                thread::spawn(move || u.0.sleep(&u.1)),
+                thread::spawn(move || v.0.wheel.inboxes.mark_top()),
+                thread::spawn(move || {
+                    let caller = x.1.caller(0);
+                    assert!(!if short {
+                        yes(x.0.wheel.arm_at(&caller, t, at(2)))
+                    } else {
+                        x.0.wheel.arm(&caller, t, at(2), How::Always).unwrap()
+                    });
+                }),
+            ];
+            for thread in threads {
+                thread.join().unwrap();
+            }
+            assert!(w.1.get() <= 2, "asleep until {}", w.1.get());
+        }));
+    }
 }

@@ -57,6 +57,26 @@ fn free_and_reuse_against_an_arm() {
     }
 }
 
+/// A period that comes too late does not change the next user of the node, which has none. The
+/// model checker cannot judge one that has: it knows no order between the store of a new timer's
+/// period and the exchange of a call.
+#[test]
+fn free_and_reuse_against_a_stale_period() {
+    duel(
+        || one(Some(2)),
+        |(w, t)| w.wheel.set_period(*t, at(5)),
+        |(w, t)| {
+            assert!(w.wheel.free(&w.own(0), *t).is_ok());
+            w.timer(Some(2))
+        },
+        |(w, _), set, next| {
+            assert!(matches!(set, Ok(()) | Err(Error::Stale)));
+            assert_eq!(w.advance(2), 1);
+            assert_eq!(w.due(next), 0, "a stale call has set its period");
+        },
+    );
+}
+
 /// A walk over the pending timers shows each life of a node with its own cookie, not with
 /// a link of the free list.
 #[test]
