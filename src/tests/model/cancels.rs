@@ -1,4 +1,4 @@
-//! A timer is cancelled while it fires: one of the two has it. Or it gets a period.
+//! A timer is cancelled, or gets a period, while it fires: one of the two comes first.
 
 use super::{duel, explore, one, report, World};
 use crate::core::error::Error;

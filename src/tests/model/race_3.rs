@@ -8,6 +8,15 @@ use crate::tests::checker::at;
 use loom::sync::Arc;
 use loom::thread;
 
+/// The thread `n` arms a timer, by the short way or the long one, and kicks the alarm.
+fn arm(w: &World, alarm: &Alarm, n: Thread, timer: Handle, tick: u64, short: bool) -> bool {
+    let caller = alarm.caller(n);
+    if short {
+        return yes(w.wheel.arm_at(&caller, timer, at(tick)));
+    }
+    w.wheel.arm(&caller, timer, at(tick), How::Always).unwrap()
+}
+
 /// The driver goes to sleep while `t` is armed to `tick` by a thread. It
 /// sleeps no longer than that; and a second look says so, too.
 fn sleep_against_arm(
@@ -21,14 +30,7 @@ fn sleep_against_arm(
                 let (w, t) = make();
                 (w, t, Alarm::new())
             },
-            move |(w, t, alarm)| {
-                let caller = alarm.caller(n);
-                if short {
-                    yes(w.wheel.arm_at(&caller, *t, at(tick)))
-                } else {
-                    w.wheel.arm(&caller, *t, at(tick), How::Always).unwrap()
-                }
-            },
+            move |(w, t, alarm)| arm(w, alarm, n, *t, tick, short),
             |(w, _, alarm)| {
                 w.sleep(alarm);
             },
@@ -259,17 +261,12 @@ fn race_3_arm_on_the_bit_of_another_against_sleep() {
             w.cancel(0, early);
             let w = Arc::new((w, Alarm::new()));
             let (u, v, x) = (w.clone(), w.clone(), w.clone());
+            // The arm comes last: when it is interrupted, the checker goes on with the first
+            // thread, then with the second, and needs only one preemption.
             let threads = [
                 thread::spawn(move || u.0.sleep(&u.1)),
                 thread::spawn(move || v.0.wheel.inboxes.mark_top()),
-                thread::spawn(move || {
-                    let caller = x.1.caller(0);
-                    assert!(!if short {
-                        yes(x.0.wheel.arm_at(&caller, t, at(2)))
-                    } else {
-                        x.0.wheel.arm(&caller, t, at(2), How::Always).unwrap()
-                    });
-                }),
+                thread::spawn(move || assert!(!arm(&x.0, &x.1, 0, t, 2, short))),
             ];
             for thread in threads {
                 thread.join().unwrap();
