@@ -11,6 +11,6 @@
 macro_rules! probe {
     ($name:ident, $wheel:expr $(, $arg:expr)*) => {
         #[cfg(feature = "probes")]
-        ::probe::probe!(hwheel, $name, std::ptr::from_ref($wheel) $(, $arg)*);
+        ::probe::probe!(hwheel, $name, core::ptr::from_ref($wheel) $(, $arg)*);
     };
 }

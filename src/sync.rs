@@ -52,7 +52,7 @@ pub(crate) fn fence(order: Ordering) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if order == Ordering::SeqCst {
         // SAFETY: the word keeps its value.
-        return unsafe { std::arch::asm!("lock or dword ptr [rsp], 0") };
+        return unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
     }
     std::sync::atomic::fence(order);
 }
@@ -82,7 +82,7 @@ pub(crate) fn fence_between_loads() {
 /// Something that one thread at a time may open: what it must hold for that,
 /// the caller of [`Guarded::open`] says. Loom checks it by a cell of its own.
 pub(crate) struct Guarded<T> {
-    value: std::cell::UnsafeCell<T>,
+    value: core::cell::UnsafeCell<T>,
     #[cfg(loom)]
     witness: loom::cell::UnsafeCell<()>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Opened<'a, T> {
     at: *mut T,
     #[cfg(loom)]
     _witness: loom::cell::MutPtr<()>,
-    life: std::marker::PhantomData<&'a mut T>,
+    life: core::marker::PhantomData<&'a mut T>,
 }
 
 impl<T> Guarded<T> {
@@ -114,12 +114,12 @@ impl<T> Guarded<T> {
             at: self.value.get(),
             #[cfg(loom)]
             _witness: self.witness.get_mut(),
-            life: std::marker::PhantomData,
+            life: core::marker::PhantomData,
         }
     }
 }
 
-impl<T> std::ops::Deref for Opened<'_, T> {
+impl<T> core::ops::Deref for Opened<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: by `open`.
@@ -127,7 +127,7 @@ impl<T> std::ops::Deref for Opened<'_, T> {
     }
 }
 
-impl<T> std::ops::DerefMut for Opened<'_, T> {
+impl<T> core::ops::DerefMut for Opened<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: by `open`.
         unsafe { &mut *self.at }
@@ -140,7 +140,7 @@ pub(crate) fn prefetch<T>(at: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a hint; any address will do.
     unsafe {
-        std::arch::x86_64::_mm_prefetch(at.cast(), std::arch::x86_64::_MM_HINT_T0);
+        core::arch::x86_64::_mm_prefetch(at.cast(), core::arch::x86_64::_MM_HINT_T0);
     }
     _ = at;
 }
@@ -151,7 +151,7 @@ pub(crate) fn opaque(#[allow(unused_mut)] mut number: usize) -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: no instruction.
     unsafe {
-        std::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
+        core::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags));
     }
     number
 }

@@ -2,7 +2,7 @@
 
 use crate::runtime::time::time;
 use crate::runtime::{number, Errno, Host};
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// A time that never comes.
 pub const HWHEEL_NEVER: u64 = u64::MAX;
@@ -57,14 +57,14 @@ pub(super) unsafe fn size_said<T>(of: *const T) -> Result<usize, Errno> {
 /// plain integers and pointers.
 pub(super) unsafe fn extensible<T>(from: *const T) -> Result<T, Errno> {
     let ours = size_of::<T>();
-    let mut read = std::mem::MaybeUninit::<T>::zeroed();
+    let mut read = core::mem::MaybeUninit::<T>::zeroed();
     if !from.is_null() {
         // SAFETY: the caller's promise covers at least the first word.
         let size = unsafe { size_said(from) }?;
         // SAFETY: `size` bytes are readable, and at most `ours` are written.
         unsafe {
             let (from, to) = (from.cast::<u8>(), read.as_mut_ptr().cast::<u8>());
-            std::ptr::copy_nonoverlapping(from, to, size.min(ours));
+            core::ptr::copy_nonoverlapping(from, to, size.min(ours));
             for i in ours..size {
                 if *from.add(i) != 0 {
                     return Err(-libc::E2BIG);

@@ -5,7 +5,7 @@ use super::event::{fill, hwheel_event};
 use crate::runtime::drive::{Bounds, Driven, Room};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
-use std::ffi::c_int;
+use core::ffi::c_int;
 
 /// Bounds for one call that drives, and whether the call left work.
 ///
@@ -53,7 +53,7 @@ unsafe fn drive(
         // SAFETY: the caller's promise.
         let (n, driven) = unsafe { fill(events, max, |room| how(host, bounds, room)) }?;
         if !run.is_null() {
-            const END: usize = std::mem::offset_of!(hwheel_run, next_ns) + size_of::<u64>();
+            const END: usize = core::mem::offset_of!(hwheel_run, next_ns) + size_of::<u64>();
             // SAFETY: not null, and as long as its size says.
             unsafe {
                 (*run).left = u32::from(!driven.done);

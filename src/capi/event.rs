@@ -4,7 +4,7 @@ use super::args::{hwheel, EINVAL};
 use crate::core::driver::event::{Fired, DRAINED, LISTED};
 use crate::runtime::drive::Room;
 use crate::runtime::{Errno, Host};
-use std::mem::offset_of;
+use core::mem::offset_of;
 
 /// Event flag: hwheel_drain() handed the timer back; it has not fired.
 pub const HWHEEL_EVENT_DRAINED: u32 = 1 << 8;
@@ -72,7 +72,7 @@ const _: () = {
 /// The event of a timer.
 fn event(fired: &Fired) -> &hwheel_event {
     // SAFETY: it begins like an event, see above.
-    unsafe { &*std::ptr::from_ref(fired).cast() }
+    unsafe { &*core::ptr::from_ref(fired).cast() }
 }
 
 /// Calls the C function of a timer.
@@ -81,11 +81,11 @@ fn event(fired: &Fired) -> &hwheel_event {
 /// `fired.func` is a `hwheel_fn` that `hwheel_timer_setup` or a like call was
 /// given.
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
-    let func = std::ptr::with_exposed_provenance::<()>(fired.func);
+    let func = core::ptr::with_exposed_provenance::<()>(fired.func);
     // SAFETY: the caller's promise; a null one is `None`.
-    let func = unsafe { std::mem::transmute::<*const (), hwheel_fn>(func) };
+    let func = unsafe { core::mem::transmute::<*const (), hwheel_fn>(func) };
     // SAFETY: no timer without a function is called; the contract of `hwheel_fn`.
-    unsafe { func.unwrap_unchecked()(std::ptr::from_ref(host).cast_mut().cast(), event(fired)) }
+    unsafe { func.unwrap_unchecked()(core::ptr::from_ref(host).cast_mut().cast(), event(fired)) }
 }
 
 /// Has `hand_over` fill a caller's array, which has room unless it is empty. Returns the

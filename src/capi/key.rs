@@ -4,7 +4,7 @@ use super::args::{due, with, ConstWheel, Wheel, EINVAL};
 use super::event::{hwheel_fn, number_of_fn};
 use crate::runtime::keys::LENGTHS;
 use crate::runtime::Errno;
-use std::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_void};
 
 /// A caller's key.
 ///
@@ -15,7 +15,7 @@ unsafe fn key_of<'a>(key: *const c_void, len: u32) -> Result<&'a [u8], Errno> {
         return Err(EINVAL);
     }
     // SAFETY: the caller's promise.
-    Ok(unsafe { std::slice::from_raw_parts(key.cast(), len as usize) })
+    Ok(unsafe { core::slice::from_raw_parts(key.cast(), len as usize) })
 }
 
 /// hwheel_key_set() - Give a key a timer that fires once.

@@ -1,7 +1,7 @@
 //! The version of the library, and words for its errors.
 
 use crate::runtime::words;
-use std::ffi::{c_char, c_int};
+use core::ffi::{c_char, c_int};
 
 /// Major version: incremented when the binary interface breaks.
 pub const HWHEEL_VERSION_MAJOR: u32 = 0;

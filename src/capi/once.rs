@@ -6,8 +6,8 @@ use crate::core::life::Spec;
 use crate::core::period::{AUTO, BURST, DELAY};
 use crate::runtime::time::time;
 use crate::runtime::{Errno, Host};
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 /// Flag: fire every missed period, one after another, until caught up.
 pub const HWHEEL_MISSED_BURST: u32 = 1 << 4;

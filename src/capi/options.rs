@@ -3,8 +3,8 @@
 use super::args::{extensible, hwheel, EINVAL};
 use super::event::call;
 use crate::runtime::{number, Host, Options};
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 /// Clock: CLOCK_MONOTONIC. The default.
 pub const HWHEEL_CLOCK_MONOTONIC: u32 = 0;

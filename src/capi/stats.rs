@@ -4,8 +4,8 @@ use super::args::{size_said, with, ConstWheel, EINVAL};
 use super::event::{fill, hwheel_event};
 use crate::runtime::drive::Room;
 use crate::runtime::stats::{stats, Stats};
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 /// hwheel_now() - Get the time on the wheel's clock.
 /// @wheel: the wheel.
@@ -145,8 +145,8 @@ pub unsafe extern "C" fn hwheel_get_stats(wheel: ConstWheel<'_>, stats: *mut Sta
         unsafe {
             let ours = size_of::<Stats>().min(size);
             let to = stats.cast::<u8>();
-            std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
-            std::ptr::write_bytes(to.add(ours), 0, size - ours);
+            core::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), to, ours);
+            core::ptr::write_bytes(to.add(ours), 0, size - ours);
         }
         Ok(0)
     })

@@ -6,8 +6,8 @@ use super::once::make;
 use crate::core::arm::How;
 use crate::runtime::time::{time, LONGEST, NEVER};
 use crate::runtime::{number, Errno, Host};
-use std::ffi::c_int;
-use std::mem::MaybeUninit;
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 /// Flag: arm or move the timer only if that makes it fire earlier.
 pub const HWHEEL_REDUCE: u32 = 1 << 1;

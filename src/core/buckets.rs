@@ -22,7 +22,7 @@ use super::state::NEVER;
 use super::tunables::WORD;
 use crate::sync::prefetch;
 use crate::sys::maps::{map, unmap, Pages};
-use std::cell::Cell;
+use core::cell::Cell;
 
 /// All zero is an empty bucket. A bucket that has no room for one more entry, the empty one
 /// included, ends where a chunk ends.
@@ -196,7 +196,7 @@ impl Buckets {
         let number = self.take_chunk(slab);
         slab.chunk(number).bucket.set(bucket);
         let b = self.at(bucket);
-        let end = std::mem::replace(&mut b.end, first_of(number));
+        let end = core::mem::replace(&mut b.end, first_of(number));
         if end == 0 {
             (b.first, b.least) = (b.end, NEVER);
             *self.mark(bucket) |= 1 << (bucket as usize % BITS);
@@ -245,7 +245,7 @@ impl Buckets {
         } else {
             b.first = first_of(chunk.next.get());
         }
-        chunk.next.set(std::mem::replace(&mut self.free, number));
+        chunk.next.set(core::mem::replace(&mut self.free, number));
     }
 
     /// Removes the entry of a timer that has one.

@@ -26,7 +26,7 @@ struct Notes([AtomicU32; NOTES]);
 
 impl Default for Notes {
     fn default() -> Self {
-        Notes(std::array::from_fn(|_| AtomicU32::default()))
+        Notes(core::array::from_fn(|_| AtomicU32::default()))
     }
 }
 
@@ -117,7 +117,7 @@ impl Chunks {
         }
         // SAFETY: zeroed bytes, seen by nobody else yet.
         unsafe { init(fresh, BLOCK) };
-        let null = std::ptr::null_mut();
+        let null = core::ptr::null_mut();
         // Release: publishes the block; pairs with the Acquires above.
         if block
             .compare_exchange(null, fresh, Ordering::AcqRel, Ordering::Acquire)
@@ -174,7 +174,7 @@ mod model {
         unsafe impl Sync for Stack {}
         impl Stack {
             fn new() -> Stack {
-                let mut place = std::mem::MaybeUninit::zeroed();
+                let mut place = core::mem::MaybeUninit::zeroed();
                 // SAFETY: zeroed, and made before it is used.
                 let chunks = unsafe {
                     Chunks::make(place.as_mut_ptr());

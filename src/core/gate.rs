@@ -14,7 +14,7 @@
 
 use super::ticks::Ticks;
 use crate::sync::{fence_after_rmw, AtomicU64, Ordering};
-use std::cell::UnsafeCell;
+use core::cell::UnsafeCell;
 
 const WIPED: u64 = 0;
 const CLOSED: u64 = 1;

@@ -50,7 +50,7 @@ use super::stats::Count;
 use super::tunables::{BATCH, NOTES, THREADS};
 use crate::sync::{fence, fence_after_rmw, init, AtomicU32, AtomicU64, Fresh, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
-use std::cell::Cell;
+use core::cell::Cell;
 
 /// The number of a thread, as long as it uses timers: 0 is none.
 pub(crate) type Thread = u32;

@@ -38,8 +38,8 @@ use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
-use std::cell::Cell;
-use std::marker::PhantomData;
+use core::cell::Cell;
+use core::marker::PhantomData;
 
 const BLOCK: usize = 1 << BLOCK_BITS;
 /// The end of the indices that are used of the first block, which has small pages. A wheel with
@@ -99,7 +99,7 @@ impl Nowhere {
     #[cfg(not(checked))]
     fn at(&self) -> *const Hot {
         // SAFETY: all bytes zero is the default (`Fresh`).
-        static FREE: [Hot; BLOCK] = unsafe { std::mem::zeroed() };
+        static FREE: [Hot; BLOCK] = unsafe { core::mem::zeroed() };
         FREE.as_ptr()
     }
 }
@@ -316,7 +316,7 @@ impl Slab {
     #[inline(always)]
     pub(super) fn entries(&self, spot: u32, n: u32) -> &[Cell<Entry>] {
         // SAFETY: the caller's spots lie in one chunk.
-        unsafe { std::slice::from_raw_parts(self.place_of_entry(spot), n as usize) }
+        unsafe { core::slice::from_raw_parts(self.place_of_entry(spot), n as usize) }
     }
 
     #[inline(always)]
@@ -595,7 +595,7 @@ mod model {
     #[test]
     fn fresh_block_against_the_limit() {
         loom::model(|| {
-            let mut place = std::mem::MaybeUninit::zeroed();
+            let mut place = core::mem::MaybeUninit::zeroed();
             // SAFETY: zeroed, and made before it is used.
             let slab: Slab = unsafe {
                 Slab::make(place.as_mut_ptr(), MOST, 1);
@@ -630,7 +630,7 @@ mod tests {
     use super::*;
 
     fn slab(limit: u32) -> Slab {
-        let mut place = std::mem::MaybeUninit::zeroed();
+        let mut place = core::mem::MaybeUninit::zeroed();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
             Slab::make(place.as_mut_ptr(), limit, 1);

@@ -14,7 +14,7 @@ use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
 use crate::sync::{fence, AtomicU32, AtomicU64, Guarded, Ordering};
 use crate::sys::maps::PAGE;
-use std::mem::MaybeUninit;
+use core::mem::MaybeUninit;
 
 /// A shape, a limit and a start.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@
 //! `make check-exports` limits its use. Stable Rust can define such a symbol only
 //! in assembly.
 
-use std::cell::Cell;
-use std::ffi::c_void;
+use core::cell::Cell;
+use core::ffi::c_void;
 
 /// All zero: no number, and no frame.
 #[repr(C)]
@@ -29,7 +29,7 @@ mod place {
     use super::AtHand;
 
     // As the thread-local variable below.
-    std::arch::global_asm!(
+    core::arch::global_asm!(
         ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
         ".globl hwheel_at_hand",
         ".hidden hwheel_at_hand",
@@ -49,7 +49,7 @@ mod place {
         // SAFETY: computes the address of the calling thread's `hwheel_at_hand`.
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            std::arch::asm!(
+            core::arch::asm!(
                 "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
                 "add {0}, qword ptr fs:[0]",
                 out(reg) at,
@@ -59,7 +59,7 @@ mod place {
         // SAFETY: as above.
         #[cfg(target_arch = "aarch64")]
         unsafe {
-            std::arch::asm!(
+            core::arch::asm!(
                 "mrs {0}, tpidr_el0",
                 "adrp {1}, :gottprel:hwheel_at_hand",
                 "ldr {1}, [{1}, #:gottprel_lo12:hwheel_at_hand]",
@@ -88,7 +88,7 @@ mod place {
         static AT_HAND: AtHand = const {
             AtHand {
                 thread: Cell::new(0),
-                inside: Cell::new(std::ptr::null()),
+                inside: Cell::new(core::ptr::null()),
             }
         };
     }

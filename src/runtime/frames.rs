@@ -3,7 +3,7 @@
 
 use super::at_hand;
 use crate::core::state::Handle;
-use std::cell::Cell;
+use core::cell::Cell;
 
 /// A callback that a thread may be inside, or wait for: the id of a wheel, and the
 /// handle of the callback's timer, or ANY.

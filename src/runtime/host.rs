@@ -52,7 +52,7 @@ pub(crate) struct Host {
 }
 
 // The wheel is to begin a page.
-const _: () = assert!(std::mem::offset_of!(Host, wheel) == 0);
+const _: () = assert!(core::mem::offset_of!(Host, wheel) == 0);
 
 impl Host {
     /// Not a forked child.
@@ -63,7 +63,7 @@ impl Host {
 
     /// The wheel as the caller's functions know it.
     pub(super) fn in_c(&self) -> *mut WheelInC {
-        std::ptr::from_ref(self).cast_mut().cast()
+        core::ptr::from_ref(self).cast_mut().cast()
     }
 
     #[inline]

@@ -49,10 +49,10 @@ use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
 use crate::sync::{lock, Mutex, MutexGuard};
+use core::ops::RangeInclusive;
 use hashbrown::hash_table::{HashTable, OccupiedEntry};
 use name::Name;
 use std::hash::{DefaultHasher, Hasher};
-use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
@@ -291,7 +291,7 @@ impl Drop for Keys {
         for Part(part) in self.parts.get_mut().into_iter().flatten() {
             if part.try_lock().is_err() {
                 if let Ok(table) = part.get_mut() {
-                    std::mem::forget(std::mem::take(table));
+                    core::mem::forget(core::mem::take(table));
                 }
             }
         }

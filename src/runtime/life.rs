@@ -103,7 +103,7 @@ impl Host {
                 call: call,
                 wakeups: Tally::default(),
                 unclaimed: Tally::default(),
-                lateness: std::array::from_fn(|_| Tally::default()),
+                lateness: core::array::from_fn(|_| Tally::default()),
                 keys: Keys::new(seed() ^ id),
                 ; wheel
             });
@@ -130,7 +130,7 @@ impl Host {
             if fd >= 0 {
                 Alarm { fd, clock: 0 }.close();
             }
-            std::ptr::drop_in_place(at);
+            core::ptr::drop_in_place(at);
             unmap_wiped(at.cast(), size_of::<Host>());
         }
     }

@@ -23,7 +23,7 @@ pub(crate) use host::Host;
 pub(crate) use options::Options;
 
 use crate::core::error::Error;
-use std::ffi::CStr;
+use core::ffi::CStr;
 
 /// A negative errno value.
 pub(crate) type Errno = i32;

@@ -45,7 +45,7 @@ fn numbers() -> Option<&'static Numbers> {
 impl Default for Numbers {
     fn default() -> Self {
         Numbers {
-            words: std::array::from_fn(|_| AtomicU64::new(0)),
+            words: core::array::from_fn(|_| AtomicU64::new(0)),
             end: AtomicU64::new(1),
         }
     }
@@ -154,7 +154,7 @@ mod tests {
     fn a_thread_that_calls_after_its_end_takes_another_number() {
         assert!(prepare());
         let first = own().unwrap();
-        thread_ends(std::ptr::null_mut());
+        thread_ends(core::ptr::null_mut());
         assert_eq!(at_hand::thread(), 0);
         // Other threads may have taken it meanwhile.
         let others: Vec<_> = (0..4).map(|_| take_in_a_thread()).collect();

@@ -3,8 +3,8 @@
 use super::Errno;
 use crate::core::slab::MOST;
 use crate::sys::clock::Clock;
-use std::ffi::c_void;
-use std::ptr::NonNull;
+use core::ffi::c_void;
+use core::ptr::NonNull;
 
 const MOST_WORKERS: u32 = 256;
 const LONGEST_QUEUE: u32 = 1 << 20;

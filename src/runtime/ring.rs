@@ -25,7 +25,7 @@ use crate::core::driver::Fired;
 use crate::core::state::Handle;
 use crate::sync::{init, AtomicU64, Fresh, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
-use std::ptr::NonNull;
+use core::ptr::NonNull;
 
 /// A fired timer in six words, and the turn of the slot.
 #[derive(Default)]

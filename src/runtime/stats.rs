@@ -92,7 +92,7 @@ pub(crate) fn stats(host: &Host) -> Result<Stats, Errno> {
         pending: w.pending(threads),
         entries: driven.entries.get(),
         queued,
-        lateness: std::array::from_fn(|i| host.lateness[i].get()),
+        lateness: core::array::from_fn(|i| host.lateness[i].get()),
         dropped,
         note_bytes: w.inboxes.bytes(),
     })

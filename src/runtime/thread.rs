@@ -138,12 +138,12 @@ pub(super) extern "C" fn work(host: *mut libc::c_void) -> *mut libc::c_void {
             .is_some_and(|fired| host.run_queued(pool, &fired))
         {}
     }
-    std::ptr::null_mut()
+    core::ptr::null_mut()
 }
 
 /// The body of the tick thread.
 extern "C" fn tick(host: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: `start` passed its host; otherwise as above.
     unsafe { &*host.cast::<Host>() }.live();
-    std::ptr::null_mut()
+    core::ptr::null_mut()
 }

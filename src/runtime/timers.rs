@@ -14,7 +14,7 @@ use crate::core::state::{self, Handle, NEVER};
 use crate::core::wheel::Caller;
 use crate::sys::clock;
 use crate::sys::quietly;
-use std::cell::Cell;
+use core::cell::Cell;
 
 /// The number of timers of a batch that are fetched ahead.
 const AHEAD: usize = 16;

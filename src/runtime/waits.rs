@@ -9,8 +9,8 @@ use super::frames::{Frame, Target};
 use crate::sync::{self, Mutex, MutexGuard};
 use crate::sys::fork::PerProcess;
 use crate::sys::quietly;
-use std::cell::Cell;
-use std::ptr::null;
+use core::cell::Cell;
+use core::ptr::null;
 
 /// A thread that waits inside a callback. This lies on the thread's stack.
 struct Wait {
@@ -47,7 +47,7 @@ impl Waits {
     fn each_wait(&self) -> impl Iterator<Item = &Wait> {
         // SAFETY: a wait stays where it is until its thread has removed it.
         let next = |at: *const Wait| unsafe { at.as_ref() };
-        std::iter::successors(next(self.0), move |wait| next(wait.next.get()))
+        core::iter::successors(next(self.0), move |wait| next(wait.next.get()))
     }
 
     /// Whether the thread of `mine` runs `target`, or `target` waits for it. The others alone
@@ -58,7 +58,7 @@ impl Waits {
     }
 
     fn remove(&mut self, mine: &Wait) {
-        let is_before = |wait: &&Wait| std::ptr::eq(wait.next.get(), mine);
+        let is_before = |wait: &&Wait| core::ptr::eq(wait.next.get(), mine);
         let before = self.each_wait().find(is_before);
         match before {
             Some(before) => before.next.set(mine.next.get()),
@@ -93,7 +93,7 @@ pub(super) fn wait_for<R>(all: &Mutex<Waits>, target: Target, f: impl FnOnce() -
     let result = f();
     // If a callback has forked in `f`, this may be the child. There nobody gives back a
     // lock that a thread of the parent held.
-    if WAITS.get().is_some_and(|own| std::ptr::eq(own, all)) {
+    if WAITS.get().is_some_and(|own| core::ptr::eq(own, all)) {
         lock(all).remove(&mine);
     }
     Some(result)

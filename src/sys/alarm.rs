@@ -27,7 +27,7 @@ impl Alarm {
     /// forgotten. Returns the error if the system refuses.
     pub fn set(&self, at_ns: u64) -> Result<(), i32> {
         // SAFETY: plain old data.
-        let mut value: libc::itimerspec = unsafe { std::mem::zeroed() };
+        let mut value: libc::itimerspec = unsafe { core::mem::zeroed() };
         // A zero time would disarm it.
         let ns = at_ns.max(1);
         value.it_value.tv_sec = (ns / 1_000_000_000) as _;
@@ -39,7 +39,7 @@ impl Alarm {
         }
         // SAFETY: `value` is valid; the old value is not asked for.
         quietly(|| unsafe {
-            match libc::timerfd_settime(self.fd, flags, &value, std::ptr::null_mut()) {
+            match libc::timerfd_settime(self.fd, flags, &value, core::ptr::null_mut()) {
                 0 => Ok(()),
                 // The clock was set since the last read. The alarm is set nevertheless.
                 _ if errno() == libc::ECANCELED => Ok(()),
@@ -52,7 +52,7 @@ impl Alarm {
     pub fn clear(&self) {
         // SAFETY: plain old data, in which zeros disarm it; the old value is not asked for.
         quietly(|| unsafe {
-            libc::timerfd_settime(self.fd, 0, &std::mem::zeroed(), std::ptr::null_mut())
+            libc::timerfd_settime(self.fd, 0, &core::mem::zeroed(), core::ptr::null_mut())
         });
     }
 

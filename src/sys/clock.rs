@@ -35,7 +35,7 @@ pub(crate) fn now(_: libc::clockid_t) -> u64 {
 #[inline]
 pub(crate) fn now(clock: libc::clockid_t) -> u64 {
     // SAFETY: plain old data.
-    let mut t: libc::timespec = unsafe { std::mem::zeroed() };
+    let mut t: libc::timespec = unsafe { core::mem::zeroed() };
     // SAFETY: `t` is valid for the write.
     if unsafe { libc::clock_gettime(clock, &mut t) } != 0 {
         return 0;

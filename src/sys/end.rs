@@ -35,7 +35,7 @@ pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
 
 /// Makes the calling thread call the function at its end. False without memory.
 pub(crate) fn call_at_end() -> bool {
-    let value = std::ptr::dangling::<u8>().cast();
+    let value = core::ptr::dangling::<u8>().cast();
     // SAFETY: our own key. Any value but null makes the destructor run.
     key().is_some_and(|key| quietly(|| unsafe { libc::pthread_setspecific(key, value) }) == 0)
 }

@@ -61,7 +61,7 @@ pub(crate) struct PerProcess<T>(AtomicPtr<AtomicPtr<T>>);
 impl<T: Default + Sync> PerProcess<T> {
     pub const fn new() -> Self {
         const { assert!(size_of::<T>() <= PAGE) };
-        PerProcess(AtomicPtr::new(std::ptr::null_mut()))
+        PerProcess(AtomicPtr::new(core::ptr::null_mut()))
     }
 
     /// The value of the calling process; `None` without memory.
@@ -86,7 +86,7 @@ fn made<T>(pointer: &AtomicPtr<T>, make: impl FnOnce(*mut T) -> bool) -> Option<
             return None;
         }
         at = fresh.cast();
-        let null = std::ptr::null_mut();
+        let null = core::ptr::null_mut();
         let exchanged = match make(at) {
             true => pointer.compare_exchange(null, at, Ordering::AcqRel, Ordering::Acquire),
             false => Err(null),

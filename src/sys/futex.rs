@@ -15,7 +15,7 @@ pub(super) fn wake(word: *const AtomicU32, most: i32) {
 
 fn futex(word: *const AtomicU32, call: i32, number: u32) {
     let call = call | libc::FUTEX_PRIVATE_FLAG;
-    let no_limit = std::ptr::null::<libc::timespec>();
+    let no_limit = core::ptr::null::<libc::timespec>();
     // SAFETY: the kernel reads the word at most, and refuses what is not mapped.
     quietly(|| unsafe { libc::syscall(libc::SYS_futex, word, call, number, no_limit) });
 }

@@ -23,7 +23,7 @@ fn anonymous(bytes: usize) -> *mut u8 {
     // touches no existing memory.
     let p = unsafe {
         libc::mmap(
-            std::ptr::null_mut(),
+            core::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
@@ -32,7 +32,7 @@ fn anonymous(bytes: usize) -> *mut u8 {
         )
     };
     if p == libc::MAP_FAILED {
-        std::ptr::null_mut()
+        core::ptr::null_mut()
     } else {
         p.cast()
     }
@@ -42,7 +42,7 @@ fn anonymous(bytes: usize) -> *mut u8 {
 pub(crate) fn map(bytes: usize, pages: Pages) -> *mut u8 {
     #[cfg(test)]
     if crate::tests::memory::is_refused() {
-        return std::ptr::null_mut();
+        return core::ptr::null_mut();
     }
     let at = quietly(|| match pages {
         Pages::Huge if bytes % HUGE == 0 => map_huge(bytes),

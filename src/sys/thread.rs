@@ -26,7 +26,7 @@ pub(crate) type Body = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
     // SAFETY: plain old data, filled by the calls below.
     let (mut most, mut old, mut thread): (libc::sigset_t, libc::sigset_t, libc::pthread_t) =
-        unsafe { std::mem::zeroed() };
+        unsafe { core::mem::zeroed() };
     // SAFETY: valid pointers to locals; the new thread inherits the mask. A name for
     // ps and top, whose failure is nobody's trouble, and a thread that has not been
     // joined.
@@ -36,8 +36,8 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
             libc::sigdelset(&mut most, signal);
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &most, &mut old);
-        let error = libc::pthread_create(&mut thread, std::ptr::null(), body, arg);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &old, std::ptr::null_mut());
+        let error = libc::pthread_create(&mut thread, core::ptr::null(), body, arg);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &old, core::ptr::null_mut());
         if error == 0 {
             libc::pthread_setname_np(thread, c"hwheel".as_ptr());
         }
@@ -51,7 +51,7 @@ pub(crate) fn start(body: Body, arg: *mut libc::c_void) -> Result<Thread, i32> {
 
 pub(crate) fn join(thread: Thread) {
     // SAFETY: started by `start` and joined once.
-    uncancelled(|| unsafe { libc::pthread_join(thread.0, std::ptr::null_mut()) });
+    uncancelled(|| unsafe { libc::pthread_join(thread.0, core::ptr::null_mut()) });
 }
 
 /// Sleeps for a millisecond.

@@ -74,7 +74,7 @@ impl<'a> Drive<'a> {
     #[inline]
     pub fn leave(self) {
         let free = self.free;
-        std::mem::ManuallyDrop::new(self).give_back(free);
+        core::mem::ManuallyDrop::new(self).give_back(free);
     }
 
     /// Whether an advance to `now_ns` would find nothing to do.

@@ -20,7 +20,7 @@ use crate::core::inbox::Thread;
 use crate::core::state::{NEVER, STEP};
 use crate::core::wheel::Wheel;
 use crate::sync::Ordering;
-use std::cell::Cell;
+use core::cell::Cell;
 
 /// Moves the hand to `target`, handing every timer due by then to `sink` in the order of
 /// ticks, until that says stop; the next call resumes there. True if all is done.
