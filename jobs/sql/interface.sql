@@ -1,12 +1,12 @@
 -- The functions for users. Each works inside the caller's transaction: what is
--- rolled back never happened.
+-- rolled back never happened. sql/node.sql says why each pins its search_path.
 
 -- Says why a cron expression is wrong, or NULL. Five fields: minute, hour, day of
 -- the month, month, day of the week; each a list of *, N or N-N, the first and the
 -- last with /step; names of months and days. Or @hourly and the like. The nodes compute
 -- the times (src/cron.rs); a test checks that they accept what this accepts.
 CREATE OR REPLACE FUNCTION hwheel._cron_error(cron text) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	field_names constant text[] := '{minute,hour,day of the month,month,day of the week}';
 	lowest  constant int[] := '{0,0,1,1,0}';
@@ -58,7 +58,7 @@ END $$;
 -- Whether no date matches a cron expression that is right, as with 30 February. A day
 -- of the week that is not * matches in every month.
 CREATE OR REPLACE FUNCTION hwheel._cron_never(cron text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	months  constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
 	lengths constant int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
@@ -89,12 +89,14 @@ BEGIN
 END $$;
 
 -- The time zones for cron expressions. The server has others, which no node knows.
-CREATE OR REPLACE FUNCTION hwheel._zones() RETURNS SETOF text LANGUAGE sql STABLE AS $$
+CREATE OR REPLACE FUNCTION hwheel._zones() RETURNS SETOF text LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
 	SELECT name FROM pg_timezone_names WHERE name !~ '^(posix|right)/'
 		AND name NOT IN ('Factory', 'localtime', 'posixrules');
 $$;
 
-CREATE OR REPLACE FUNCTION hwheel._check_zone(zone text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hwheel._check_zone(zone text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	node text;
 BEGIN
@@ -109,7 +111,7 @@ END $$;
 
 -- Says why a request cannot have these headers, or NULL. Messages have no text of one.
 CREATE OR REPLACE FUNCTION hwheel._headers_error(headers jsonb) RETURNS text
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	header record;
 BEGIN
@@ -138,14 +140,14 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION hwheel._refuse(message text) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RAISE EXCEPTION 'hwheel: %', message USING ERRCODE = 'invalid_parameter_value';
 END $$;
 
 -- A due time has to be finite. One in the past means now: the clocks of clients differ.
 CREATE OR REPLACE FUNCTION hwheel._due_time(INOUT due timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF due IS NULL OR NOT isfinite(due) OR due > '4999-01-01' THEN
 		PERFORM hwheel._refuse(format('%s is no due time', coalesce(due::text, 'NULL')));
@@ -156,9 +158,220 @@ END $$;
 -- Tells a node that a job is no longer its own. Correctness does not need it: the
 -- fence has changed.
 CREATE OR REPLACE FUNCTION hwheel._revoke(owner bigint, id bigint, fence bigint) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT pg_notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
 $$;
+
+-- Tells the nodes of a job that is due within the window. The trigger is deferred: the window
+-- begins when the transaction commits. The payload is the due time in milliseconds, rounded
+-- down to 100, so that PostgreSQL merges the notifications of a transaction. A job that an
+-- application takes wakes the applications if it is due, and otherwise the nodes, which wake
+-- them later.
+CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF NEW.kind = 'app' AND NEW.due <= clock_timestamp() AND NEW.due > '-infinity' THEN
+		PERFORM pg_notify('hwheel:' || NEW.queue, '');
+	ELSIF NEW.due < clock_timestamp() + (SELECT window_length FROM hwheel.settings) THEN
+		PERFORM pg_notify('hwheel', CASE WHEN NEW.due = '-infinity' THEN '0'
+			ELSE (floor(extract(epoch FROM NEW.due) * 10) * 100)::bigint::text END);
+	END IF;
+	RETURN NULL;
+END $$;
+
+-- The full name of a function for jobs, so that the caller's search_path decides which one it
+-- is, and not a node's.
+CREATE OR REPLACE FUNCTION hwheel._full_name(function text) RETURNS text
+LANGUAGE plpgsql STRICT AS $$
+DECLARE
+	found_name pg_catalog.text := (SELECT pg_catalog.format('%I.%I', n.nspname, p.proname)
+		FROM pg_catalog.pg_proc p
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+		WHERE p.oid OPERATOR(pg_catalog.=) pg_catalog.to_regprocedure(pg_catalog.concat(function,
+				'(pg_catalog.text, pg_catalog.timestamptz, pg_catalog.jsonb)'))::pg_catalog.oid
+			AND p.prokind OPERATOR(pg_catalog.=) 'f');
+BEGIN
+	IF found_name IS NULL THEN
+		PERFORM hwheel._refuse(pg_catalog.format(
+			'there is no function %s(text, timestamptz, jsonb)', function));
+	END IF;
+	RETURN found_name;
+END $$;
+
+-- schedule() without the defaults. `sql` is a full name.
+CREATE OR REPLACE FUNCTION hwheel._schedule(
+	key          text,
+	due          timestamptz,
+	sql          text,
+	command      text,
+	http         text,
+	payload      jsonb,
+	every        interval,
+	cron         text,
+	zone         text,
+	missed       text,
+	grace        interval,
+	max_attempts int,
+	backoff      interval,
+	timeout      interval,
+	if_exists    text,
+	alone        boolean,
+	run_as       name,
+	headers      jsonb,
+	traceparent  text,
+	queue        text,
+	priority     int
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	first   timestamptz := _schedule.due;
+	new_due timestamptz;
+	target  text := coalesce(_schedule.sql, _schedule.command, _schedule.http, '');
+	is_app  boolean := _schedule.queue IS NOT NULL
+		AND num_nonnulls(_schedule.sql, _schedule.command, _schedule.http) = 0;
+	maximum int := (SELECT payload_limit FROM hwheel.settings);
+	problem text;
+	old     hwheel.job;
+	new_id  bigint;
+	trace   text := coalesce(_schedule.traceparent,
+		nullif(current_setting('hwheel.traceparent', true), ''));
+BEGIN
+	IF _schedule.key IS NULL OR octet_length(_schedule.key) NOT BETWEEN 1 AND 255 THEN
+		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
+	ELSIF num_nonnulls(_schedule.sql, _schedule.command, _schedule.http) <> 1 AND NOT is_app THEN
+		PERFORM hwheel._refuse('a job is one of sql, command and http, or has a queue');
+	ELSIF _schedule.priority IS NULL OR _schedule.priority NOT BETWEEN 0 AND 9 THEN
+		PERFORM hwheel._refuse('priority is from 0 to 9');
+	ELSIF is_app AND _schedule.missed = 'skip' THEN
+		PERFORM hwheel._refuse('missed => ''skip'' needs sql, command or http');
+	ELSIF num_nonnulls(_schedule.every, _schedule.cron) > 1 THEN
+		PERFORM hwheel._refuse('a job has every or cron, not both');
+	ELSIF octet_length(_schedule.payload::text) > maximum THEN
+		PERFORM hwheel._refuse(format('the payload has %s bytes, more than %s',
+			octet_length(_schedule.payload::text), maximum));
+	ELSIF _schedule.missed IS NULL OR _schedule.missed NOT IN ('skip', 'once', 'all') THEN
+		PERFORM hwheel._refuse(format('missed is "%s", not skip, once or all', _schedule.missed));
+	ELSIF _schedule.missed <> 'once' AND num_nonnulls(_schedule.every, _schedule.cron) = 0 THEN
+		PERFORM hwheel._refuse('missed needs every or cron');
+	ELSIF _schedule.grace IS NULL OR _schedule.grace NOT BETWEEN '0' AND '1 year' THEN
+		PERFORM hwheel._refuse('grace is from 0 to 1 year');
+	ELSIF _schedule.max_attempts IS NULL OR _schedule.max_attempts NOT BETWEEN 1 AND 100 THEN
+		PERFORM hwheel._refuse('max_attempts is from 1 to 100');
+	ELSIF _schedule.backoff IS NULL OR _schedule.backoff NOT BETWEEN '1 ms' AND '1 hour' THEN
+		PERFORM hwheel._refuse('backoff is from 1 ms to 1 hour');
+	ELSIF _schedule.timeout IS NULL OR _schedule.timeout NOT BETWEEN '1 ms' AND '1 day' THEN
+		PERFORM hwheel._refuse('timeout is from 1 ms to 1 day');
+	ELSIF _schedule.http !~ '^https?://[^/\s]\S*$' THEN
+		PERFORM hwheel._refuse(format('"%s" is no URL of http or https', _schedule.http));
+	ELSIF btrim(target) = '' AND NOT is_app THEN
+		PERFORM hwheel._refuse('the command is empty');
+	ELSIF _schedule.zone IS NOT NULL AND _schedule.cron IS NULL THEN
+		PERFORM hwheel._refuse('a zone needs cron');
+	ELSIF _schedule.if_exists IS NULL OR _schedule.if_exists NOT IN ('replace', 'keep', 'keep_time') THEN
+		PERFORM hwheel._refuse(format('if_exists is "%s", not replace, keep or keep_time',
+			_schedule.if_exists));
+	ELSIF _schedule.alone IS NULL OR (_schedule.alone OR _schedule.run_as IS NOT NULL)
+		AND _schedule.sql IS NULL THEN
+		PERFORM hwheel._refuse('alone and run_as need sql');
+	ELSIF _schedule.headers IS NOT NULL AND _schedule.http IS NULL THEN
+		PERFORM hwheel._refuse('headers need http');
+	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
+		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
+	END IF;
+	-- A call that has nothing to do would be a tenth of the work.
+	IF _schedule.queue IS NOT NULL THEN
+		PERFORM hwheel._check_queue(_schedule.queue);
+	END IF;
+	IF _schedule.headers IS NOT NULL THEN
+		problem := hwheel._headers_error(_schedule.headers);
+		IF problem IS NOT NULL THEN
+			PERFORM hwheel._refuse(problem);
+		END IF;
+	END IF;
+
+	IF _schedule.cron IS NOT NULL THEN
+		problem := hwheel._cron_error(_schedule.cron);
+		IF problem IS NOT NULL THEN
+			PERFORM hwheel._refuse(format('the cron expression "%s": %s', _schedule.cron, problem));
+		ELSIF hwheel._cron_never(_schedule.cron) THEN
+			PERFORM hwheel._refuse(format('the cron expression "%s": it never occurs', _schedule.cron));
+		END IF;
+		IF _schedule.zone IS NOT NULL THEN
+			PERFORM hwheel._check_zone(_schedule.zone);
+		END IF;
+		first := coalesce(first, now());
+	ELSIF _schedule.every IS NOT NULL THEN
+		IF NOT _schedule.every BETWEEN '1 ms' AND '10 years'
+			OR extract(year FROM _schedule.every) <> 0 OR extract(month FROM _schedule.every) <> 0 THEN
+			PERFORM hwheel._refuse(format(
+				'every is %s, not 1 ms or more without months and years', _schedule.every));
+		END IF;
+		first := coalesce(first, now() + make_interval(secs => extract(epoch FROM _schedule.every)::float8));
+	END IF;
+	IF first IS NULL THEN
+		PERFORM hwheel._refuse('a job needs due, every or cron');
+	END IF;
+	first := hwheel._due_time(first);
+	new_due := CASE WHEN _schedule.cron IS NULL THEN first ELSE '-infinity' END;
+
+	LOOP
+		-- To keep a job does not wait for its function.
+		IF _schedule.if_exists = 'keep' THEN
+			SELECT id INTO new_id FROM hwheel.job
+				WHERE key = _schedule.key AND state IN ('waiting', 'claimed', 'running');
+			IF FOUND THEN
+				RETURN new_id;
+			END IF;
+		END IF;
+		SELECT * INTO old FROM hwheel.job
+			WHERE key = _schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+		IF FOUND AND _schedule.if_exists = 'keep_time' AND old.every IS NOT DISTINCT FROM _schedule.every
+			AND old.cron IS NOT DISTINCT FROM _schedule.cron AND (_schedule.cron IS NULL
+				OR old.zone = coalesce(_schedule.zone, 'UTC')) THEN
+			IF old.state <> 'running' THEN
+				first := old.occurrence;
+				new_due := coalesce(old.paused_due, old.due);
+			ELSIF _schedule.every IS NOT NULL THEN
+				first := greatest(now(), old.occurrence
+					+ make_interval(secs => extract(epoch FROM _schedule.every)::float8));
+				new_due := first;
+			END IF;
+		END IF;
+		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
+			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
+			traceparent, queue, priority)
+		VALUES (_schedule.key, new_due, first, _schedule.every, _schedule.cron,
+			CASE WHEN _schedule.cron IS NOT NULL THEN coalesce(_schedule.zone, 'UTC') END,
+			_schedule.missed, _schedule.grace,
+			CASE WHEN _schedule.sql IS NOT NULL THEN 'sql'
+				WHEN _schedule.command IS NOT NULL THEN 'command'
+				WHEN _schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
+			target, _schedule.payload, _schedule.max_attempts, _schedule.backoff, _schedule.timeout,
+			_schedule.alone, _schedule.run_as, _schedule.headers, trace,
+			coalesce(_schedule.queue, 'default'), _schedule.priority)
+		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+			-- A job that is paused stays so: an application may register it at each start.
+			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
+			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
+			occurrence = excluded.occurrence, every = excluded.every,
+			cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
+			grace = excluded.grace, kind = excluded.kind, target = excluded.target,
+			payload = excluded.payload, max_attempts = excluded.max_attempts,
+			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
+			run_as = excluded.run_as, headers = excluded.headers,
+			traceparent = excluded.traceparent, queue = excluded.queue,
+			priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
+		-- Otherwise somebody else has just scheduled it: look again.
+		WHERE _schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id
+		RETURNING id INTO new_id;
+		EXIT WHEN new_id IS NOT NULL;
+	END LOOP;
+	IF old.owner IS NOT NULL THEN
+		PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+	END IF;
+	RETURN new_id;
+END $$;
 
 -- Schedules a job. Returns its id.
 --
@@ -205,169 +418,17 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 	traceparent  text        DEFAULT NULL,
 	queue        text        DEFAULT NULL,
 	priority     int         DEFAULT 0
-) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-	first   timestamptz := schedule.due;
-	new_due timestamptz;
-	target  text := coalesce(schedule.sql, schedule.command, schedule.http, '');
-	is_app  boolean := schedule.queue IS NOT NULL
-		AND num_nonnulls(schedule.sql, schedule.command, schedule.http) = 0;
-	maximum int := (SELECT payload_limit FROM hwheel.settings);
-	problem text;
-	old     hwheel.job;
-	new_id  bigint;
-	trace   text := coalesce(schedule.traceparent,
-		nullif(current_setting('hwheel.traceparent', true), ''));
-BEGIN
-	IF schedule.key IS NULL OR octet_length(schedule.key) NOT BETWEEN 1 AND 255 THEN
-		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
-	ELSIF num_nonnulls(schedule.sql, schedule.command, schedule.http) <> 1 AND NOT is_app THEN
-		PERFORM hwheel._refuse('a job is one of sql, command and http, or has a queue');
-	ELSIF schedule.priority IS NULL OR schedule.priority NOT BETWEEN 0 AND 9 THEN
-		PERFORM hwheel._refuse('priority is from 0 to 9');
-	ELSIF is_app AND schedule.missed = 'skip' THEN
-		PERFORM hwheel._refuse('missed => ''skip'' needs sql, command or http');
-	ELSIF num_nonnulls(schedule.every, schedule.cron) > 1 THEN
-		PERFORM hwheel._refuse('a job has every or cron, not both');
-	ELSIF octet_length(schedule.payload::text) > maximum THEN
-		PERFORM hwheel._refuse(format('the payload has %s bytes, more than %s',
-			octet_length(schedule.payload::text), maximum));
-	ELSIF schedule.missed IS NULL OR schedule.missed NOT IN ('skip', 'once', 'all') THEN
-		PERFORM hwheel._refuse(format('missed is "%s", not skip, once or all', schedule.missed));
-	ELSIF schedule.missed <> 'once' AND num_nonnulls(schedule.every, schedule.cron) = 0 THEN
-		PERFORM hwheel._refuse('missed needs every or cron');
-	ELSIF schedule.grace IS NULL OR schedule.grace NOT BETWEEN '0' AND '1 year' THEN
-		PERFORM hwheel._refuse('grace is from 0 to 1 year');
-	ELSIF schedule.max_attempts IS NULL OR schedule.max_attempts NOT BETWEEN 1 AND 100 THEN
-		PERFORM hwheel._refuse('max_attempts is from 1 to 100');
-	ELSIF schedule.backoff IS NULL OR schedule.backoff NOT BETWEEN '1 ms' AND '1 hour' THEN
-		PERFORM hwheel._refuse('backoff is from 1 ms to 1 hour');
-	ELSIF schedule.timeout IS NULL OR schedule.timeout NOT BETWEEN '1 ms' AND '1 day' THEN
-		PERFORM hwheel._refuse('timeout is from 1 ms to 1 day');
-	ELSIF schedule.http !~ '^https?://[^/\s]\S*$' THEN
-		PERFORM hwheel._refuse(format('"%s" is no URL of http or https', schedule.http));
-	ELSIF btrim(target) = '' AND NOT is_app THEN
-		PERFORM hwheel._refuse('the command is empty');
-	ELSIF schedule.zone IS NOT NULL AND schedule.cron IS NULL THEN
-		PERFORM hwheel._refuse('a zone needs cron');
-	ELSIF schedule.if_exists IS NULL OR schedule.if_exists NOT IN ('replace', 'keep', 'keep_time') THEN
-		PERFORM hwheel._refuse(format('if_exists is "%s", not replace, keep or keep_time',
-			schedule.if_exists));
-	ELSIF schedule.alone IS NULL OR (schedule.alone OR schedule.run_as IS NOT NULL)
-		AND schedule.sql IS NULL THEN
-		PERFORM hwheel._refuse('alone and run_as need sql');
-	ELSIF schedule.headers IS NOT NULL AND schedule.http IS NULL THEN
-		PERFORM hwheel._refuse('headers need http');
-	ELSIF trace !~ '^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$' THEN
-		PERFORM hwheel._refuse(format('"%s" is no traceparent', trace));
-	END IF;
-	PERFORM hwheel._check_queue(schedule.queue);
-	problem := hwheel._headers_error(schedule.headers);
-	IF problem IS NOT NULL THEN
-		PERFORM hwheel._refuse(problem);
-	END IF;
-
-	-- The function is stored by its full name, so that the caller's search path
-	-- decides and not a node's.
-	IF schedule.sql IS NOT NULL THEN
-		SELECT format('%I.%I', n.nspname, p.proname) INTO target
-		FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-		WHERE p.oid = to_regprocedure(schedule.sql || '(text, timestamptz, jsonb)')
-			AND p.prokind = 'f';
-		IF NOT FOUND THEN
-			PERFORM hwheel._refuse(format(
-				'there is no function %s(text, timestamptz, jsonb)', schedule.sql));
-		END IF;
-	END IF;
-
-	IF schedule.cron IS NOT NULL THEN
-		problem := hwheel._cron_error(schedule.cron);
-		IF problem IS NOT NULL THEN
-			PERFORM hwheel._refuse(format('the cron expression "%s": %s', schedule.cron, problem));
-		ELSIF hwheel._cron_never(schedule.cron) THEN
-			PERFORM hwheel._refuse(format('the cron expression "%s": it never occurs', schedule.cron));
-		END IF;
-		IF schedule.zone IS NOT NULL THEN
-			PERFORM hwheel._check_zone(schedule.zone);
-		END IF;
-		first := coalesce(first, now());
-	ELSIF schedule.every IS NOT NULL THEN
-		IF NOT schedule.every BETWEEN '1 ms' AND '10 years'
-			OR extract(year FROM schedule.every) <> 0 OR extract(month FROM schedule.every) <> 0 THEN
-			PERFORM hwheel._refuse(format(
-				'every is %s, not 1 ms or more without months and years', schedule.every));
-		END IF;
-		first := coalesce(first, now() + make_interval(secs => extract(epoch FROM schedule.every)::float8));
-	END IF;
-	IF first IS NULL THEN
-		PERFORM hwheel._refuse('a job needs due, every or cron');
-	END IF;
-	first := hwheel._due_time(first);
-	new_due := CASE WHEN schedule.cron IS NULL THEN first ELSE '-infinity' END;
-
-	LOOP
-		-- To keep a job does not wait for its function.
-		IF schedule.if_exists = 'keep' THEN
-			SELECT id INTO new_id FROM hwheel.job
-				WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running');
-			IF FOUND THEN
-				RETURN new_id;
-			END IF;
-		END IF;
-		SELECT * INTO old FROM hwheel.job
-			WHERE key = schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
-		IF FOUND AND schedule.if_exists = 'keep_time' AND old.every IS NOT DISTINCT FROM schedule.every
-			AND old.cron IS NOT DISTINCT FROM schedule.cron AND (schedule.cron IS NULL
-				OR old.zone = coalesce(schedule.zone, 'UTC')) THEN
-			IF old.state <> 'running' THEN
-				first := old.occurrence;
-				new_due := coalesce(old.paused_due, old.due);
-			ELSIF schedule.every IS NOT NULL THEN
-				first := greatest(now(), old.occurrence
-					+ make_interval(secs => extract(epoch FROM schedule.every)::float8));
-				new_due := first;
-			END IF;
-		END IF;
-		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
-			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
-			traceparent, queue, priority)
-		VALUES (schedule.key, new_due, first, schedule.every, schedule.cron,
-			CASE WHEN schedule.cron IS NOT NULL THEN coalesce(schedule.zone, 'UTC') END,
-			schedule.missed, schedule.grace,
-			CASE WHEN schedule.sql IS NOT NULL THEN 'sql'
-				WHEN schedule.command IS NOT NULL THEN 'command'
-				WHEN schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
-			target, schedule.payload, schedule.max_attempts, schedule.backoff, schedule.timeout,
-			schedule.alone, schedule.run_as, schedule.headers, trace,
-			coalesce(schedule.queue, 'default'), schedule.priority)
-		ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
-			-- A job that is paused stays so: an application may register it at each start.
-			due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
-			paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
-			occurrence = excluded.occurrence, every = excluded.every,
-			cron = excluded.cron, zone = excluded.zone, missed = excluded.missed,
-			grace = excluded.grace, kind = excluded.kind, target = excluded.target,
-			payload = excluded.payload, max_attempts = excluded.max_attempts,
-			backoff = excluded.backoff, timeout = excluded.timeout, alone = excluded.alone,
-			run_as = excluded.run_as, headers = excluded.headers,
-			traceparent = excluded.traceparent, queue = excluded.queue,
-			priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
-			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
-		-- Otherwise somebody else has just scheduled it: look again.
-		WHERE schedule.if_exists = 'replace' OR schedule.if_exists = 'keep_time' AND old.id = j.id
-		RETURNING id INTO new_id;
-		EXIT WHEN new_id IS NOT NULL;
-	END LOOP;
-	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
-	RETURN new_id;
-END $$;
+) RETURNS bigint LANGUAGE sql
+	-- The collation is that of the index. A name, as of run_as, would bring that of names.
+	RETURN hwheel._schedule(key COLLATE "default", due, hwheel._full_name(sql), command, http,
+		payload, every, cron, zone, missed, grace, max_attempts, backoff, timeout, if_exists, alone,
+		run_as, headers, traceparent, queue, priority);
 
 -- Moves a job. Returns false if no job that is still to run has the key. A
 -- recurrence goes on from the new time: an interval from there, cron after it.
 -- A command or request that has started is not stopped.
 CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	old record;
@@ -389,7 +450,7 @@ END $$;
 -- Cancels a job, which is deleted. Returns false if no job that is still to run has
 -- the key. A command or request that has started is not stopped.
 CREATE OR REPLACE FUNCTION hwheel.cancel(key text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	old record;
@@ -405,7 +466,7 @@ END $$;
 -- not stopped, and its outcome counts. Returns false if no job that is still to run has
 -- the key.
 CREATE OR REPLACE FUNCTION hwheel.pause(key text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	old hwheel.job;
@@ -429,7 +490,7 @@ END $$;
 -- Lets a paused job run again. Runs that were due meanwhile were missed. Returns false if
 -- no paused job has the key.
 CREATE OR REPLACE FUNCTION hwheel.resume(key text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	UPDATE hwheel.job SET paused_due = NULL,
@@ -442,7 +503,7 @@ END $$;
 -- Gives the last dead job of a key another life, from now. Returns false if there
 -- is none. A live job with the same key is a unique violation.
 CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	UPDATE hwheel.job SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
@@ -455,7 +516,7 @@ END $$;
 -- Deletes the jobs that ended at least this long ago. Returns their number. Nodes do this
 -- by themselves: see settings.keep_done and keep_dead.
 CREATE OR REPLACE FUNCTION hwheel.prune(older interval) RETURNS bigint
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	WITH gone AS (DELETE FROM hwheel.job WHERE state IN ('done', 'dead')
 		AND finished_at <= clock_timestamp() - older RETURNING 1
 	), past AS (DELETE FROM hwheel.history
@@ -465,7 +526,8 @@ $$;
 
 -- Queues. A queue exists by its name; set_queue() gives it limits over all nodes.
 
-CREATE OR REPLACE FUNCTION hwheel._check_queue(name text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hwheel._check_queue(name text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF name !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,49}$' THEN
 		PERFORM hwheel._refuse(format('"%s" is no name of a queue: 1 to 50 letters, digits, _ . -',
@@ -476,7 +538,7 @@ END $$;
 -- Takes the claims of a queue back and tells the nodes to look again. The caller has
 -- changed the queue.
 CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	-- What is locked has started.
 	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
@@ -487,7 +549,8 @@ END $$;
 
 -- Waits until nobody claims or takes, and makes others wait until the end of the
 -- transaction.
-CREATE OR REPLACE FUNCTION hwheel._lock_queues() RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION hwheel._lock_queues() RETURNS void LANGUAGE sql
+SET search_path = pg_catalog, pg_temp AS $$
 	SELECT pg_advisory_xact_lock(hashtext('hwheel'), hashtext('queues'));
 $$;
 
@@ -497,7 +560,7 @@ $$;
 -- nodes run count separately.
 CREATE OR REPLACE FUNCTION hwheel.set_queue(name text, max_running int DEFAULT NULL,
 	rate float8 DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	IF set_queue.name IS NULL THEN
@@ -518,7 +581,7 @@ END $$;
 -- Pauses a queue: when the transaction has committed no run of the queue starts until
 -- resume_queue(). Runs that have started go on. Returns false if the queue is paused.
 CREATE OR REPLACE FUNCTION hwheel.pause_queue(name text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	is_changed boolean;
@@ -537,7 +600,7 @@ END $$;
 
 -- Returns false if the queue is not paused. What was due meanwhile was missed.
 CREATE OR REPLACE FUNCTION hwheel.resume_queue(name text) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	PERFORM hwheel._lock_queues();
@@ -564,7 +627,8 @@ END $$;
 -- most. It is woken when the next job is due.
 
 -- Makes the session listen to a queue.
-CREATE OR REPLACE FUNCTION hwheel.listen(queue text) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hwheel.listen(queue text) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM hwheel._check_queue(queue);
 	EXECUTE format('LISTEN %I', 'hwheel:' || queue);
@@ -578,7 +642,7 @@ CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
 	lease_length interval DEFAULT NULL)
 RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
 	lease_until timestamptz, traceparent text)
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	q     hwheel.queue;
@@ -642,7 +706,8 @@ END $$;
 
 -- Says that a lease is not there any more: it ran out, its job ended, or somebody has
 -- scheduled, moved or cancelled the job meanwhile.
-CREATE OR REPLACE FUNCTION hwheel._stale(id bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION hwheel._stale(id bigint) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RAISE EXCEPTION 'hwheel: the lease of job % has ended', id USING ERRCODE = 'HW003';
 END $$;
@@ -650,7 +715,7 @@ END $$;
 -- Ends jobs, and returns those whose lease was still there. The others have not changed. An
 -- application that has effects to roll back uses done().
 CREATE OR REPLACE FUNCTION hwheel.done_many(ids bigint[], leases bigint[]) RETURNS SETOF bigint
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF cardinality(ids) <> cardinality(leases) THEN
 		PERFORM hwheel._refuse('each job has a lease');
@@ -684,7 +749,7 @@ END $$;
 -- Ends a job. If its lease is not there any more the call is an error (HW003), so that the
 -- transaction with the effect of the job is rolled back.
 CREATE OR REPLACE FUNCTION hwheel.done(id bigint, lease bigint) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM hwheel.done_many(ARRAY[id], ARRAY[lease]);
 	IF NOT FOUND THEN
@@ -696,7 +761,7 @@ END $$;
 -- backoff of the job, or after the time that is given. is_final: there is no next one.
 CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAULT NULL,
 	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	outcome text;
 BEGIN
@@ -713,7 +778,7 @@ END $$;
 
 -- Makes a lease last for this time from now on. HW003: it has ended.
 CREATE OR REPLACE FUNCTION hwheel.extend(id bigint, lease bigint, lease_length interval)
-RETURNS void LANGUAGE plpgsql AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF lease_length IS NULL OR lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
 		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
@@ -729,7 +794,7 @@ END $$;
 -- NULL if no lease is there any more.
 CREATE OR REPLACE FUNCTION hwheel._app_failed(ids bigint[], leases bigint[], error text,
 	retry_after interval, is_final boolean) RETURNS text
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	WITH plan AS (
 		SELECT j.*, num_nonnulls(j.every, j.cron) > 0 AS recurs,
 			is_final OR j.attempts >= j.max_attempts AS is_over,
@@ -764,11 +829,34 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 	SELECT CASE WHEN is_over THEN 'dead' ELSE 'retry' END FROM verdict LIMIT 1;
 $$;
 
+-- Who writes a job that names a role has to be a member of the role, or may run jobs as
+-- that role anyway, as a node does.
+CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql IMMUTABLE
+	RETURN ('as ' || role)::name;
+
+CREATE OR REPLACE FUNCTION hwheel._check_role() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	wrapper oid := to_regprocedure(
+		format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(NEW.run_as)));
+BEGIN
+	IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+		WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = NEW.run_as) THEN
+		RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', NEW.run_as
+			USING ERRCODE = 'invalid_parameter_value';
+	ELSIF NOT pg_has_role(NEW.run_as, 'MEMBER')
+		AND NOT has_function_privilege(wrapper, 'EXECUTE') THEN
+		RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, NEW.run_as
+			USING ERRCODE = 'insufficient_privilege';
+	END IF;
+	RETURN NEW;
+END $$;
+
 -- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
 -- its rights: unlike after SET ROLE, the job cannot return to the rights of the node.
 -- Only a superuser, or a member of the role that may create functions here, may call it.
 CREATE OR REPLACE FUNCTION hwheel.allow_role(role name, node name) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	wrapper text := format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(role));
 BEGIN
@@ -784,6 +872,92 @@ BEGIN
 	EXECUTE format('ALTER FUNCTION %s OWNER TO %I', wrapper, role);
 	EXECUTE format('GRANT USAGE ON SCHEMA hwheel TO %I', role);
 	EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', wrapper, node);
+END $$;
+
+-- schedule_many() without the defaults. `sql` is a full name.
+CREATE OR REPLACE FUNCTION hwheel._schedule_many(
+	keys         text[],
+	due          timestamptz[],
+	payloads     jsonb[],
+	sql          text,
+	command      text,
+	http         text,
+	max_attempts int,
+	backoff      interval,
+	timeout      interval,
+	if_exists    text,
+	alone        boolean,
+	run_as       name,
+	headers      jsonb,
+	traceparent  text,
+	queue        text,
+	priority     int
+) RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	maximum  int := (SELECT payload_limit FROM hwheel.settings);
+	count    int := cardinality(keys);
+	longest  int;
+	model    bigint;
+	t        hwheel.job;
+BEGIN
+	IF count IS NULL OR _schedule_many.due IS NULL OR cardinality(_schedule_many.due) NOT IN (1, count)
+		OR payloads IS NOT NULL AND cardinality(payloads) <> count THEN
+		PERFORM hwheel._refuse('there is a key for each job, one due time or one for each job, '
+			'and no payload or one for each job');
+	ELSIF if_exists IS NULL OR if_exists NOT IN ('replace', 'keep') THEN
+		PERFORM hwheel._refuse(format('if_exists is "%s", not replace or keep', if_exists));
+	ELSIF EXISTS (SELECT FROM unnest(keys) k WHERE k IS NULL OR octet_length(k) NOT BETWEEN 1 AND 255) THEN
+		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
+	ELSIF count <> (SELECT count(DISTINCT k) FROM unnest(keys) k) THEN
+		PERFORM hwheel._refuse('a key is there twice');
+	END IF;
+	SELECT max(octet_length(p::text)) INTO longest FROM unnest(payloads) p;
+	IF longest > maximum THEN
+		PERFORM hwheel._refuse(format('a payload has %s bytes, more than %s', longest, maximum));
+	END IF;
+	PERFORM hwheel._due_time(d) FROM unnest(_schedule_many.due) d;
+	IF count = 0 THEN
+		RETURN 0;
+	END IF;
+	-- This one is checked, and shows what the others are like.
+	model := hwheel.schedule('hwheel.schedule_many ' || gen_random_uuid(), now() + interval '1 year',
+		_schedule_many.sql, _schedule_many.command, _schedule_many.http,
+		max_attempts => _schedule_many.max_attempts, backoff => _schedule_many.backoff,
+		timeout => _schedule_many.timeout, alone => _schedule_many.alone,
+		run_as => _schedule_many.run_as, headers => _schedule_many.headers,
+		traceparent => _schedule_many.traceparent, queue => _schedule_many.queue,
+		priority => _schedule_many.priority);
+	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
+	WITH want AS (
+		SELECT k, p, greatest(coalesce(d, _schedule_many.due[1]), now()) AS d
+		FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
+	), old AS (
+		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
+		WHERE j.state IN ('claimed', 'running') AND _schedule_many.if_exists = 'replace'
+		ORDER BY j.key FOR UPDATE OF j
+	), revoked AS (
+		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
+	)
+	INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
+		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority)
+	SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
+		t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
+		t.queue, t.priority
+	FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
+	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
+		due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
+		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
+		occurrence = excluded.occurrence, every = NULL, cron = NULL, zone = NULL,
+		missed = excluded.missed, grace = excluded.grace, kind = excluded.kind,
+		target = excluded.target, payload = excluded.payload,
+		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
+		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
+		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
+		priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
+		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
+	WHERE _schedule_many.if_exists = 'replace';
+	RETURN count;
 END $$;
 
 -- Schedules many jobs that differ in their key, their due time and their payload. due is
@@ -806,73 +980,10 @@ CREATE OR REPLACE FUNCTION hwheel.schedule_many(
 	traceparent  text        DEFAULT NULL,
 	queue        text        DEFAULT NULL,
 	priority     int         DEFAULT 0
-) RETURNS bigint LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-DECLARE
-	maximum  int := (SELECT payload_limit FROM hwheel.settings);
-	count    int := cardinality(keys);
-	longest  int;
-	model    bigint;
-	t        hwheel.job;
-BEGIN
-	IF count IS NULL OR schedule_many.due IS NULL OR cardinality(schedule_many.due) NOT IN (1, count)
-		OR payloads IS NOT NULL AND cardinality(payloads) <> count THEN
-		PERFORM hwheel._refuse('there is a key for each job, one due time or one for each job, '
-			'and no payload or one for each job');
-	ELSIF if_exists IS NULL OR if_exists NOT IN ('replace', 'keep') THEN
-		PERFORM hwheel._refuse(format('if_exists is "%s", not replace or keep', if_exists));
-	ELSIF EXISTS (SELECT FROM unnest(keys) k WHERE k IS NULL OR octet_length(k) NOT BETWEEN 1 AND 255) THEN
-		PERFORM hwheel._refuse('a key has 1 to 255 bytes');
-	ELSIF count <> (SELECT count(DISTINCT k) FROM unnest(keys) k) THEN
-		PERFORM hwheel._refuse('a key is there twice');
-	END IF;
-	SELECT max(octet_length(p::text)) INTO longest FROM unnest(payloads) p;
-	IF longest > maximum THEN
-		PERFORM hwheel._refuse(format('a payload has %s bytes, more than %s', longest, maximum));
-	END IF;
-	PERFORM hwheel._due_time(d) FROM unnest(schedule_many.due) d;
-	IF count = 0 THEN
-		RETURN 0;
-	END IF;
-	-- This one is checked, and shows what the others are like.
-	model := hwheel.schedule('hwheel.schedule_many ' || gen_random_uuid(), now() + interval '1 year',
-		schedule_many.sql, schedule_many.command, schedule_many.http,
-		max_attempts => schedule_many.max_attempts, backoff => schedule_many.backoff,
-		timeout => schedule_many.timeout, alone => schedule_many.alone,
-		run_as => schedule_many.run_as, headers => schedule_many.headers,
-		traceparent => schedule_many.traceparent, queue => schedule_many.queue,
-		priority => schedule_many.priority);
-	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
-	WITH want AS (
-		SELECT k, p, greatest(coalesce(d, schedule_many.due[1]), now()) AS d
-		FROM unnest(keys, schedule_many.due, payloads) AS w (k, d, p)
-	), old AS (
-		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
-		WHERE j.state IN ('claimed', 'running') AND schedule_many.if_exists = 'replace'
-		ORDER BY j.key FOR UPDATE OF j
-	), revoked AS (
-		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
-	)
-	INSERT INTO hwheel.job AS j (key, due, occurrence, missed, grace, kind, target, payload,
-		max_attempts, backoff, timeout, alone, run_as, headers, traceparent, queue, priority)
-	SELECT w.k, w.d, w.d, t.missed, t.grace, t.kind, t.target, w.p,
-		t.max_attempts, t.backoff, t.timeout, t.alone, t.run_as, t.headers, t.traceparent,
-		t.queue, t.priority
-	FROM want w, revoked r WHERE r.n >= 0 ORDER BY w.k
-	ON CONFLICT (key) WHERE state IN ('waiting', 'claimed', 'running') DO UPDATE SET
-		due = CASE WHEN j.paused_due IS NULL THEN excluded.due ELSE 'infinity' END,
-		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN excluded.due END,
-		occurrence = excluded.occurrence, every = NULL, cron = NULL, zone = NULL,
-		missed = excluded.missed, grace = excluded.grace, kind = excluded.kind,
-		target = excluded.target, payload = excluded.payload,
-		max_attempts = excluded.max_attempts, backoff = excluded.backoff,
-		timeout = excluded.timeout, alone = excluded.alone, run_as = excluded.run_as,
-		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
-		priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
-		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
-	WHERE schedule_many.if_exists = 'replace';
-	RETURN count;
-END $$;
+) RETURNS bigint LANGUAGE sql
+	RETURN hwheel._schedule_many(keys COLLATE "default", due, payloads, hwheel._full_name(sql),
+		command, http, max_attempts, backoff, timeout, if_exists, alone, run_as, headers,
+		traceparent, queue, priority);
 
 -- Older versions of schedule() have fewer parameters. Their grants pass on.
 DO $$

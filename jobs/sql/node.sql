@@ -6,6 +6,13 @@
 -- nodes that run. One that needs others gets a new name or more parameters, and the
 -- old one stays, at the end of this file.
 --
+-- No function trusts the search_path: any owner of the database may change it, and may write
+-- functions and operators that fit a call better than those of PostgreSQL do. A function pins
+-- its search_path, or its body is read when it is created, which the planner can inline. The
+-- functions that run the functions of users can do neither. They name the schema of
+-- everything, operators and types too. A test puts a trap for each function and operator
+-- of PostgreSQL in front.
+--
 -- Some functions switch sequential scans off. They read a few jobs among many, and
 -- must not keep a plan that was made while the table was small. The switch makes
 -- queries look expensive to the planner, so the functions switch its compiler off as
@@ -14,7 +21,7 @@
 -- Returns the node's id. HW002: this program and this schema do not fit.
 CREATE OR REPLACE FUNCTION hwheel._enter(name text, version int,
 	OUT id bigint, OUT window_ms bigint, OUT lease_ms bigint)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	s hwheel.settings := (SELECT s FROM hwheel.settings s);
@@ -34,14 +41,14 @@ END $$;
 
 -- Stores which time zones of the server a node does not know.
 CREATE OR REPLACE FUNCTION hwheel._unknown_zones(node_id bigint, zones text[]) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE hwheel.node SET unknown_zones = zones WHERE id = node_id;
 $$;
 
 -- Takes jobs from nodes that have left, up to a number, so that the call is short. A
 -- job that is locked is being fired, or changed by a user; the next call looks again.
 CREATE OR REPLACE FUNCTION hwheel._release() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	lost bigint;
 	any_released boolean := false;
@@ -64,7 +71,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION hwheel._leave(node_id bigint) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE hwheel.node SET left_at = clock_timestamp() WHERE id = node_id AND left_at IS NULL;
 	SELECT hwheel._release();
 $$;
@@ -105,7 +112,7 @@ DO $$ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION hwheel._as_claim2(j hwheel.job) RETURNS hwheel.claim2
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT j.id, j.fence, j.kind, j.key, nullif(j.due, '-infinity'), j.occurrence,
 		(extract(epoch FROM j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
 		(extract(epoch FROM j.grace) * 1000000)::bigint,
@@ -115,18 +122,18 @@ $$;
 
 -- A set, so that the planner puts the columns into the query of the caller.
 CREATE OR REPLACE FUNCTION hwheel._claims3(j hwheel.job) RETURNS SETOF hwheel.claim3
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE BEGIN ATOMIC
 	SELECT 'job', j.id, j.fence, j.kind, j.key, nullif(j.due, '-infinity'), j.occurrence,
 		(date_part('epoch', j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
 		(date_part('epoch', j.grace) * 1000000)::bigint,
 		(date_part('epoch', j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
 		hashtext(j.target), j.alone, j.losses >= 2, j.queue, j.priority,
 		j.fired_at IS NOT NULL, NULL::int, NULL::float8;
-$$;
+END;
 
 -- Whether a node may claim jobs of a queue.
 CREATE OR REPLACE FUNCTION hwheel._may_claim(queue text, node_id bigint) RETURNS boolean
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT NOT EXISTS (SELECT FROM hwheel.queue q WHERE q.name = queue AND (q.paused_at IS NOT NULL
 		OR num_nonnulls(q.max_running, q.rate) > 0 AND q.holder IS DISTINCT FROM node_id));
 $$;
@@ -136,7 +143,7 @@ $$;
 -- has called _share_queues().
 CREATE OR REPLACE FUNCTION hwheel._claim_near(node_id bigint, at_most int, kinds text[],
 	zones text[], horizon timestamptz) RETURNS SETOF hwheel.job
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	room    bigint := at_most;
@@ -177,7 +184,7 @@ END $$;
 -- expelled itself. Returns the time zones that the node does not know.
 CREATE OR REPLACE FUNCTION hwheel._renew(node_id bigint, clock_offset_us bigint, failed bigint,
 	lateness bigint[]) RETURNS text[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	zones text[];
@@ -203,7 +210,7 @@ END $$;
 -- soon leaves the queue to another node.
 CREATE OR REPLACE FUNCTION hwheel._hold_queues(node_id bigint, kinds text[],
 	horizon timestamptz) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	wanted text;
 	old   bigint;
@@ -242,7 +249,7 @@ END $$;
 -- wakes them again and again.
 CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
 RETURNS TABLE (queue text, due timestamptz)
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	WITH RECURSIVE first AS (
 		(SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
 			ORDER BY j.queue, j.priority LIMIT 1)
@@ -283,7 +290,7 @@ $$;
 --              ends next
 CREATE OR REPLACE FUNCTION hwheel._turn3(node_id bigint, at_most int, kinds text[],
 	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim3
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
 	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
@@ -321,7 +328,7 @@ END $$;
 
 -- Wakes the applications that wait for jobs of some queues, and not before a time.
 CREATE OR REPLACE FUNCTION hwheel._ring(queues text[], at timestamptz) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF at > clock_timestamp() THEN
 		PERFORM pg_sleep(least(extract(epoch FROM at - clock_timestamp()), 0.1));
@@ -331,7 +338,7 @@ END $$;
 
 -- Ends the leases of applications that have run out: each is an attempt that failed.
 CREATE OR REPLACE FUNCTION hwheel._end_leases() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	ids bigint[] := ARRAY(SELECT id FROM hwheel.job WHERE state = 'running' AND kind = 'app'
 		AND lease_until < clock_timestamp() LIMIT 1000 FOR UPDATE SKIP LOCKED);
@@ -371,14 +378,15 @@ END $$;
 
 -- Makes the caller and those who change a queue wait for each other, so that what they do
 -- is seen by all that begin later.
-CREATE OR REPLACE FUNCTION hwheel._share_queues() RETURNS void LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION hwheel._share_queues() RETURNS void LANGUAGE sql
+SET search_path = pg_catalog, pg_temp AS $$
 	SELECT pg_advisory_xact_lock_shared(hashtext('hwheel'), hashtext('queues'));
 $$;
 
 -- Returns the jobs that a node has claimed. After a lost connection it may have
 -- missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._held3(node_id bigint) RETURNS SETOF hwheel.claim3
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	SELECT a.* FROM hwheel.job j, LATERAL hwheel._claims3(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
@@ -389,7 +397,7 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._take(ids bigint[], fences bigint[], states text[])
 RETURNS TABLE (n bigint, id bigint, fence bigint, outcome text, key text,
 	occurrence timestamptz, target text, payload jsonb, attempts int)
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	WITH want AS (
 		SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY AS w (id, fence, n)
 		ORDER BY id, fence DESC, n
@@ -410,9 +418,8 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
 $$;
 
 -- The partition of the history for jobs that end today.
-CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql AS $$
-	SELECT (date_part('epoch', clock_timestamp())::bigint / 86400 % 32)::int;
-$$;
+CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql
+	RETURN (date_part('epoch', clock_timestamp())::bigint / 86400 % 32)::int;
 
 -- Ends attempts. A job that is done, and has no next run, goes into the history. nexts has
 -- the times at which recurring jobs run next. A job whose next run or attempt is within the
@@ -423,7 +430,7 @@ CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors 
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
-SET plan_cache_mode = force_generic_plan AS $$
+SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY WITH want AS (
@@ -517,19 +524,19 @@ END $$;
 -- tenth of a statement, and PERFORM costs as much as any other statement.
 CREATE OR REPLACE FUNCTION hwheel._cleaned(is_bare boolean) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-	prepared text;
-	unlocked constant boolean := pg_advisory_unlock_all() IS NULL;
+	prepared pg_catalog.text;
+	unlocked constant boolean := pg_catalog.pg_advisory_unlock_all() IS NULL;
 BEGIN
 	EXECUTE 'CLOSE ALL';
-	IF pg_my_temp_schema() <> 0 THEN
+	IF pg_catalog.pg_my_temp_schema() OPERATOR(pg_catalog.<>) 0 THEN
 		DISCARD TEMP;
 	END IF;
 	DISCARD SEQUENCES;
 	IF is_bare THEN
 		DEALLOCATE ALL;
 	ELSE
-		FOR prepared IN SELECT name FROM pg_prepared_statement() WHERE from_sql LOOP
-			EXECUTE format('DEALLOCATE %I', prepared);
+		FOR prepared IN SELECT name FROM pg_catalog.pg_prepared_statement() WHERE from_sql LOOP
+			EXECUTE pg_catalog.format('DEALLOCATE %I', prepared);
 		END LOOP;
 	END IF;
 	RETURN true;
@@ -539,14 +546,15 @@ END $$;
 -- lookup of a name that is not overloaded costs less.
 CREATE OR REPLACE FUNCTION hwheel._call_of(target text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	function regproc := coalesce(to_regproc(target),
-		to_regprocedure(target || '(text, timestamptz, jsonb)')::oid);
+	function pg_catalog.regproc := coalesce(pg_catalog.to_regproc(target),
+		pg_catalog.to_regprocedure(pg_catalog.concat(target,
+			'(pg_catalog.text, pg_catalog.timestamptz, pg_catalog.jsonb)'))::pg_catalog.oid);
 BEGIN
 	IF function IS NULL THEN
-		RAISE undefined_function
-			USING MESSAGE = format('there is no function %s(text, timestamptz, jsonb)', target);
+		RAISE undefined_function USING MESSAGE = pg_catalog.format(
+			'there is no function %s(text, timestamptz, jsonb)', target);
 	END IF;
-	RETURN 'SELECT ' || function || '($1, $2, $3)';
+	RETURN pg_catalog.concat('SELECT ', function, '($1, $2, $3)');
 END $$;
 
 -- Calls the function of a job, in a role: see hwheel.allow_role().
@@ -562,30 +570,32 @@ CREATE OR REPLACE FUNCTION hwheel._run(target text, key text, due timestamptz, p
 	run_as name, traceparent text, until timestamptz, is_bare boolean)
 RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
-	problem text;
+	problem pg_catalog.text;
 	cleaned boolean;
-	my_name constant name := session_user;
+	my_name constant pg_catalog.name := session_user;
 BEGIN
-	IF clock_timestamp() > until THEN
+	IF pg_catalog.clock_timestamp() OPERATOR(pg_catalog.>) until THEN
 		RETURN 'later';
 	END IF;
 	BEGIN
 		IF traceparent IS NOT NULL THEN
-			PERFORM set_config('hwheel.traceparent', traceparent, true);
+			PERFORM pg_catalog.set_config('hwheel.traceparent', traceparent, true);
 		END IF;
 		IF run_as IS NULL THEN
 			EXECUTE hwheel._call_of(target) USING key, due, payload;
 		ELSE
-			EXECUTE format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(run_as))
+			EXECUTE pg_catalog.format('SELECT hwheel.%I($1, $2, $3, $4)', hwheel._wrapper(run_as))
 				USING target, key, due, payload;
 		END IF;
-		RESET ALL; -- First: what follows must not find functions by a search_path of the job.
+		RESET ALL;
 		-- Its own role may not call the next one.
-		IF session_user <> my_name OR current_setting('role') <> 'none' THEN
+		IF session_user OPERATOR(pg_catalog.<>) my_name
+			OR pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none' THEN
 			RESET SESSION AUTHORIZATION;
 		END IF;
 		cleaned := hwheel._cleaned(is_bare);
-		IF current_setting('transaction_read_only') = 'on' THEN -- Nothing else undoes this.
+		IF pg_catalog.current_setting('transaction_read_only') OPERATOR(pg_catalog.=) 'on' THEN
+			-- Nothing else undoes this.
 			RAISE read_only_sql_transaction USING MESSAGE = 'the job made its transaction read-only';
 		END IF;
 		RETURN NULL;
@@ -593,9 +603,10 @@ BEGIN
 		WHEN disk_full OR io_error THEN
 			RAISE;
 		WHEN query_canceled THEN
-			problem := CASE WHEN until IS NULL THEN format('%s (%s)', sqlerrm, sqlstate) ELSE 'slow' END;
+			problem := CASE WHEN until IS NULL
+				THEN pg_catalog.format('%s (%s)', sqlerrm, sqlstate) ELSE 'slow' END;
 		WHEN OTHERS OR assert_failure THEN
-			problem := format('%s (%s)', sqlerrm, sqlstate);
+			problem := pg_catalog.format('%s (%s)', sqlerrm, sqlstate);
 	END;
 	cleaned := hwheel._cleaned(is_bare);
 	RETURN problem;
@@ -606,7 +617,8 @@ CREATE OR REPLACE FUNCTION hwheel._until(budget interval, over timestamptz) RETU
 LANGUAGE plpgsql AS $$
 BEGIN
 	RESET ALL; -- What _fire() has set for itself.
-	RETURN CASE WHEN budget IS NOT NULL THEN least(clock_timestamp() + budget, over) END;
+	RETURN CASE WHEN budget IS NOT NULL
+		THEN least(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) budget, over) END;
 END $$;
 
 -- Fires SQL jobs: the effects of all and their completion are one transaction. One
@@ -627,37 +639,55 @@ RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-	wanted     constant text := CASE WHEN begun THEN 'running' ELSE 'claimed' END;
-	time_limit constant text := current_setting('statement_timeout');
-	budget     constant interval := budget_ms * interval '1 ms';
+	wanted     constant pg_catalog.text := CASE WHEN begun THEN 'running' ELSE 'claimed' END;
+	time_limit constant pg_catalog.text := pg_catalog.current_setting('statement_timeout');
+	budget     constant interval := pg_catalog.make_interval(
+		secs => budget_ms OPERATOR(pg_catalog./) 1000);
 	-- statement_timeout ends one job at most, and no other starts after that.
-	over       constant timestamptz := statement_timestamp() + nullif(time_limit, '0')::interval;
+	over       constant pg_catalog.timestamptz := CASE WHEN time_limit OPERATOR(pg_catalog.<>) '0'
+		THEN pg_catalog.statement_timestamp() OPERATOR(pg_catalog.+) time_limit::interval END;
 	-- Then it costs less to clean up. Older nodes prepare this call.
-	is_bare    constant boolean := NOT EXISTS (SELECT FROM pg_prepared_statement());
+	is_bare    constant boolean := NOT EXISTS (SELECT FROM pg_catalog.pg_prepared_statement());
 	places   bigint[]; -- in the arrays
-	outcomes text[];
-	started  timestamptz[];
+	outcomes pg_catalog.text[];
+	started  pg_catalog.timestamptz[];
 BEGIN
-	PERFORM set_config('enable_seqscan', 'off', true),
-		set_config('plan_cache_mode', 'force_generic_plan', true);
+	PERFORM pg_catalog.set_config('enable_seqscan', 'off', true),
+		pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true);
 	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
 	-- SELECT runs once, when the first job begins.
-	SELECT array_agg(r.n), array_agg(r.outcome), array_agg(r.began)
+	SELECT pg_catalog.array_agg(r.n), pg_catalog.array_agg(r.outcome), pg_catalog.array_agg(r.began)
 		INTO places, outcomes, started
-		FROM (SELECT j.n, clock_timestamp() AS began, hwheel._run(j.target, j.key, j.occurrence,
-				j.payload, j.run_as, j.traceparent, (SELECT hwheel._until(budget, over)), is_bare)
-				AS outcome
+		FROM (SELECT j.n, pg_catalog.clock_timestamp() AS began,
+				hwheel._run(j.target, j.key, j.occurrence, j.payload, j.run_as, j.traceparent,
+					(SELECT hwheel._until(budget, over)), is_bare) AS outcome
 			FROM (SELECT w.n, j.target, j.key, j.occurrence, j.payload, j.run_as, j.traceparent
-				FROM (SELECT DISTINCT ON (id) * FROM unnest(ids, fences) WITH ORDINALITY
-						AS w (id, fence, n) ORDER BY id, fence DESC, n) w
-				JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = wanted
-					AND j.due <= clock_timestamp() AND isfinite(j.due)
+				FROM (SELECT DISTINCT ON (id) *
+						FROM ROWS FROM (pg_catalog.unnest(ids), pg_catalog.unnest(fences))
+						WITH ORDINALITY AS w (id, fence, n) ORDER BY id, fence DESC, n) w
+				JOIN hwheel.job j ON j.id OPERATOR(pg_catalog.=) w.id
+					AND j.fence OPERATOR(pg_catalog.=) w.fence
+					AND j.state OPERATOR(pg_catalog.=) wanted
+					AND j.due OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+					AND pg_catalog.isfinite(j.due)
 				ORDER BY w.n FOR UPDATE OF j SKIP LOCKED) j) r;
 	UNLISTEN *; -- LISTEN takes effect at the commit, so once is enough.
 	-- The node's own settings.
 	RESET ALL;
-	PERFORM set_config('statement_timeout', time_limit, false),
-		set_config('default_transaction_isolation', 'read committed', false);
+	PERFORM pg_catalog.set_config('statement_timeout', time_limit, false),
+		pg_catalog.set_config('default_transaction_isolation', 'read committed', false);
+	RETURN QUERY SELECT * FROM hwheel._fired(ids, fences, nexts, skips, wanted, places, outcomes,
+		started);
+END $$;
+
+-- Settles what _fire() has fired, and says why it has not fired the others.
+CREATE OR REPLACE FUNCTION hwheel._fired(ids bigint[], fences bigint[], nexts timestamptz[],
+	skips int[], wanted text, places bigint[], outcomes text[], started timestamptz[])
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
+	occurrence timestamptz, late_us bigint, error text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
 	IF 'later' = ANY (outcomes) OR 'slow' = ANY (outcomes)
 		OR cardinality(places) IS DISTINCT FROM cardinality(ids) THEN
 		RETURN QUERY SELECT * FROM hwheel._unfired(ids, fences, wanted, places, outcomes);
@@ -676,7 +706,7 @@ CREATE OR REPLACE FUNCTION hwheel._unfired(ids bigint[], fences bigint[], wanted
 	places bigint[], outcomes text[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
 	RETURN QUERY SELECT DISTINCT ON (w.id) w.id, CASE WHEN r.n IS NOT NULL THEN r.outcome
@@ -693,7 +723,7 @@ END $$;
 
 -- Stores why a job waits for a server that works.
 CREATE OR REPLACE FUNCTION hwheel._note(id bigint, fence bigint, error text) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id = _note.id AND j.fence = _note.fence;
 $$;
 
@@ -702,7 +732,7 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._start(ids bigint[], fences bigint[])
 RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
 	payload text, attempt int, header_names text[], header_texts text[], traceparent text)
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	WITH taken AS MATERIALIZED (
 		SELECT * FROM hwheel._take(ids, fences, '{claimed,running}')
 	), begun AS (
@@ -722,7 +752,7 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._plan(ids bigint[], fences bigint[],
 	nexts timestamptz[], skips int[], errors text[])
 RETURNS TABLE (id bigint, fence bigint, due timestamptz)
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	SELECT hwheel._share_queues();
 	WITH want AS (
 		SELECT w.*, next < clock_timestamp() + (SELECT window_length FROM hwheel.settings) AS is_near
@@ -753,7 +783,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION hwheel._turn(node_id bigint, at_most int, kinds text[],
 	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim2
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
 	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
@@ -766,7 +796,7 @@ END $$;
 -- Returns the jobs that a node has claimed. After a lost connection it may have
 -- missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._held(node_id bigint) RETURNS SETOF hwheel.claim2
-LANGUAGE sql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim2(j) a
 	WHERE j.owner = node_id AND j.state = 'claimed';
 $$;
@@ -774,20 +804,20 @@ $$;
 -- The calls of nodes of version 1.
 
 CREATE OR REPLACE FUNCTION hwheel._as_claim(c hwheel.claim2) RETURNS hwheel.claim
-LANGUAGE sql IMMUTABLE AS $$
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 	SELECT c.id, c.fence, c.kind, c.due, c.occurrence, c.every_us, c.cron, c.zone, c.missed,
 		c.grace_us, c.timeout_ms, c.exhausted;
 $$;
 
 CREATE OR REPLACE FUNCTION hwheel._claim(node_id bigint, at_most int, kinds text[],
 	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT a.* FROM hwheel._turn(node_id, at_most, kinds, clock_offset_us, failed, lateness) c,
 		LATERAL hwheel._as_claim(c) a;
 $$;
 
 CREATE OR REPLACE FUNCTION hwheel._owned(node_id bigint) RETURNS SETOF hwheel.claim
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT a.* FROM hwheel._held(node_id) c, LATERAL hwheel._as_claim(c) a;
 $$;
 
@@ -795,7 +825,7 @@ CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors 
 	nexts timestamptz[], skips int[], started timestamptz[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT * FROM hwheel._settle(ids, fences, errors, nexts, skips, started, false, NULL);
 $$;
 
@@ -803,13 +833,13 @@ CREATE OR REPLACE FUNCTION hwheel._fire(ids bigint[], fences bigint[],
 	nexts timestamptz[], skips int[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE sql AS $$
+LANGUAGE sql BEGIN ATOMIC
 	SELECT * FROM hwheel._fire(ids, fences, nexts, skips, false, NULL);
-$$;
+END;
 
 CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
 RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
 	payload text, attempt int)
-LANGUAGE sql AS $$
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT id, outcome, key, occurrence, target, payload, attempt FROM hwheel._start(ids, fences);
 $$;

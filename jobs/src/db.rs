@@ -18,6 +18,10 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 /// this as an option of the start.
 const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
 
+/// What a statement calls is what PostgreSQL has. The owner of the database may have written
+/// functions and operators with the same names, and sets the `search_path` of its sessions.
+pub const PATH: &str = "search_path = pg_catalog, pg_temp";
+
 /// The server ends a call after this time. A function of a job has its own limit.
 const CALL: Duration = Duration::from_secs(10);
 
@@ -411,6 +415,11 @@ impl Link {
             self.session = None;
             let mut client = connect(&self.config, &self.name)?;
             client.batch_execute(ISOLATION)?;
+            // The functions of jobs have the path of the session, and the calls that run them
+            // need none.
+            if self.keeps_statements {
+                client.batch_execute(&format!("SET {PATH}"))?;
+            }
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {
                 client,

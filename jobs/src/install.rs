@@ -81,12 +81,14 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
     // A migration may take its time; waiting for a lock may not: whoever uses the
     // table after it waits as well.
     client.allow(PATIENCE);
-    client.batch_execute(
+    client.batch_execute(&format!(
         "BEGIN;
+        SET LOCAL {};
         SET LOCAL lock_timeout = '500 ms';
         SET LOCAL client_min_messages = warning;
         SELECT pg_advisory_xact_lock(hashtext('hwheel-jobs install'))",
-    )?;
+        db::PATH
+    ))?;
     let version = version(&mut client)?;
     if version > SCHEMA {
         return Ok(Some(format!(

@@ -12,8 +12,19 @@ use std::io::{ErrorKind, Write as _};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::Row;
 
+/// A connection in a transaction: a pooler keeps nothing of it. Who changes something commits.
 fn connect(config: &Config) -> Result<Client, String> {
-    db::connect(config, "hwheel-jobs").map_err(|e| explain(&e))
+    let begin = |mut client: Client| {
+        client.batch_execute(&format!("BEGIN; SET LOCAL {}", db::PATH))?;
+        Ok(client)
+    };
+    db::connect(config, "hwheel-jobs")
+        .and_then(begin)
+        .map_err(|e| explain(&e))
+}
+
+fn commit(client: &mut Client) -> Result<(), String> {
+    client.batch_execute("COMMIT").map_err(|e| explain(&e))
 }
 
 /// Writes to the standard output. A reader that has seen enough, such as `head`, is no
@@ -174,6 +185,7 @@ pub fn act(config: &Config, function: &str, options: &Key, outcome: &str) -> Res
     let sql = format!("SELECT hwheel.{function}($1)");
     let rows = client.query_once(&sql, &[(&options.key, Type::TEXT)]);
     let is_done = rows.map_err(|e| explain(&e))?[0].get(0);
+    commit(&mut client)?;
     let what = match function {
         "revive" => "dead job",
         "resume" => "paused job",
@@ -202,6 +214,7 @@ pub fn move_to(config: &Config, options: &Move) -> Result<(), String> {
         ));
     }
     let due: Timestamp = rows[0].get(1);
+    commit(&mut client)?;
     print(&format!("{:?} is due at {due:.3}\n", options.key))
 }
 
@@ -210,6 +223,7 @@ pub fn prune(config: &Config, options: &Prune) -> Result<(), String> {
     let sql = "SELECT hwheel.prune($1::interval)";
     let rows = client.query_once(sql, &[(&options.age, Type::TEXT)]);
     let count: i64 = rows.map_err(|e| explain(&e))?[0].get(0);
+    commit(&mut client)?;
     print(&format!("{count} jobs are deleted\n"))
 }
 
@@ -312,6 +326,7 @@ pub fn queue(config: &Config, options: &Queue) -> Result<(), String> {
             max_running || ' at once', rate || ' per second') FROM hwheel.queue WHERE name = $1",
         &[name],
     )?;
+    commit(&mut client)?;
     let limits = rows.first().map_or(String::new(), |row| row.get(0));
     let limits = if limits.is_empty() {
         "no limit"

@@ -125,7 +125,7 @@ fn is_shared(config: &Config, link: &mut Link) -> bool {
     let Ok(mut other) = db::connect(config, "hwheel-jobs start") else {
         return false;
     };
-    let sql = "SELECT pg_backend_pid()";
+    let sql = "SELECT pg_catalog.pg_backend_pid()";
     (0..3).any(|_| {
         let here = link.ask(|session| session.client.query_once(sql, &[]));
         let there = other.query_once(sql, &[]);

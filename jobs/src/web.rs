@@ -295,9 +295,11 @@ impl Site {
 
     fn look(&self) -> Result<Client, Error> {
         let mut client = db::connect(&self.config, "hwheel-jobs web")?;
-        client.batch_execute(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = '10 s'",
-        )?;
+        client.batch_execute(&format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+            SET LOCAL statement_timeout = '10 s'; SET LOCAL {}",
+            db::PATH
+        ))?;
         Ok(client)
     }
 
@@ -425,7 +427,10 @@ impl Site {
         let mut client = db::connect(&self.config, "hwheel-jobs web").map_err(failed)?;
         let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::INT8)];
         let asked = client
-            .batch_execute("BEGIN; SET LOCAL statement_timeout = '10 s'")
+            .batch_execute(&format!(
+                "BEGIN; SET LOCAL statement_timeout = '10 s'; SET LOCAL {}",
+                db::PATH
+            ))
             .and_then(|()| client.query_once(sql, &parameters))
             .and_then(|rows| client.batch_execute("COMMIT").map(|()| rows));
         let rows = asked.map_err(|e| match e.code() {
