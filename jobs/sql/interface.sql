@@ -829,23 +829,27 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 	SELECT CASE WHEN is_over THEN 'dead' ELSE 'retry' END FROM verdict LIMIT 1;
 $$;
 
--- Who writes a job that names a role has to be a member of the role, or may run jobs as
--- that role anyway, as a node does.
 CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql IMMUTABLE
 	RETURN ('as ' || role)::name;
 
+-- Whoever writes a job that names a role, or revives one, has to be a member of the role. A node
+-- is none, and writes one dead run of a job after the other.
 CREATE OR REPLACE FUNCTION hwheel._check_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	wrapper oid := to_regprocedure(
 		format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(NEW.run_as)));
 BEGIN
-	IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+	IF TG_OP = 'UPDATE' AND NEW.run_as = OLD.run_as AND NEW.kind = OLD.kind AND NEW.key = OLD.key
+		AND NEW.target = OLD.target AND NEW.payload IS NOT DISTINCT FROM OLD.payload
+		AND (OLD.state NOT IN ('done', 'dead') OR NEW.state = OLD.state) THEN
+		RETURN NEW;
+	ELSIF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
 		WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = NEW.run_as) THEN
 		RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', NEW.run_as
 			USING ERRCODE = 'invalid_parameter_value';
-	ELSIF NOT pg_has_role(NEW.run_as, 'MEMBER')
-		AND NOT has_function_privilege(wrapper, 'EXECUTE') THEN
+	ELSIF NOT pg_has_role(NEW.run_as, 'MEMBER') AND NOT (TG_OP = 'INSERT' AND NEW.state = 'dead'
+		AND has_function_privilege(wrapper, 'EXECUTE')) THEN
 		RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, NEW.run_as
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
@@ -853,8 +857,8 @@ BEGIN
 END $$;
 
 -- Lets a node run jobs as a role. The wrapper is a function of that role that runs with
--- its rights: unlike after SET ROLE, the job cannot return to the rights of the node.
--- Only a superuser, or a member of the role that may create functions here, may call it.
+-- its rights: unlike after SET ROLE, the job cannot return to the rights of the node. See
+-- _call(). Only a superuser, or a member of the role that may create functions here, may call it.
 CREATE OR REPLACE FUNCTION hwheel.allow_role(role name, node name) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -117,7 +117,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 		(extract(epoch FROM j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
 		(extract(epoch FROM j.grace) * 1000000)::bigint,
 		(extract(epoch FROM j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
-		hashtext(j.target), j.alone, j.losses >= 2;
+		hashtext(j.target), j.alone OR j.run_as IS NOT NULL, j.losses >= 2;
 $$;
 
 -- A set, so that the planner puts the columns into the query of the caller.
@@ -127,7 +127,8 @@ LANGUAGE sql STABLE BEGIN ATOMIC
 		(date_part('epoch', j.every) * 1000000)::bigint, j.cron, j.zone, j.missed,
 		(date_part('epoch', j.grace) * 1000000)::bigint,
 		(date_part('epoch', j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
-		hashtext(j.target), j.alone, j.losses >= 2, j.queue, j.priority,
+		-- In the role of a job, nothing of another job may be checked.
+		hashtext(j.target), j.alone OR j.run_as IS NOT NULL, j.losses >= 2, j.queue, j.priority,
 		j.fired_at IS NOT NULL, NULL::int, NULL::float8;
 END;
 
@@ -557,11 +558,55 @@ BEGIN
 	RETURN pg_catalog.concat('SELECT ', function, '($1, $2, $3)');
 END $$;
 
--- Calls the function of a job, in a role: see hwheel.allow_role().
+-- Whether a job that is under way has the rights of a role. Whoever has written such a job is a
+-- member of the role: see _check_role(). It reads the table with the rights of its owner.
+CREATE OR REPLACE FUNCTION hwheel._runs_as(role name, target text, key text, due timestamptz,
+	payload jsonb) RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+	SELECT EXISTS (SELECT FROM hwheel.job j WHERE j.key = _runs_as.key COLLATE "default"
+		AND j.state IN ('claimed', 'running') AND j.run_as = role AND j.target = _runs_as.target
+		AND j.occurrence = _runs_as.due AND j.payload IS NOT DISTINCT FROM _runs_as.payload);
+$$;
+
+-- How many rows this transaction has written to tables with constraints that may be checked at
+-- its commit.
+CREATE OR REPLACE FUNCTION hwheel._deferrable_writes() RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+	SELECT coalesce(sum(pg_stat_get_xact_tuples_inserted(tgrelid)
+		+ pg_stat_get_xact_tuples_updated(tgrelid) + pg_stat_get_xact_tuples_deleted(tgrelid)), 0)
+	FROM (SELECT DISTINCT tgrelid FROM pg_trigger
+		WHERE tgdeferrable AND tgrelid <> 'hwheel.job'::regclass) t;
+$$;
+
+-- Calls the function of a job in a role: a wrapper of hwheel.allow_role() has called this with
+-- the rights of the role, and the function must not get back to those of the node.
+--
+-- The role owns the wrapper, and may let others call it, or make it run with the rights of the
+-- caller. So this function does only what a job says that has the rights of the current user.
+--
+-- Up to version 17 PostgreSQL runs a deferred trigger with the rights of the user who commits,
+-- so none may be left. What fires now may defer again what it writes. If the last firing has
+-- written nothing, nothing is left.
 CREATE OR REPLACE FUNCTION hwheel._call(target text, key text, due timestamptz, payload jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	written bigint;
 BEGIN
+	IF pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none'
+		OR NOT hwheel._runs_as(current_user, target, key, due, payload) THEN
+		RAISE insufficient_privilege USING MESSAGE = pg_catalog.format(
+			'hwheel: no job that is under way runs this function as "%s"', current_user);
+	END IF;
 	EXECUTE hwheel._call_of(target) USING key, due, payload;
+	FOR i IN 1..10 LOOP
+		written := hwheel._deferrable_writes();
+		SET CONSTRAINTS ALL IMMEDIATE;
+		IF hwheel._deferrable_writes() OPERATOR(pg_catalog.=) written THEN
+			RETURN;
+		END IF;
+	END LOOP;
+	RAISE insufficient_privilege USING
+		MESSAGE = 'hwheel: deferred triggers of the job defer others again and again';
 END $$;
 
 -- Runs a job: NULL if that succeeds, otherwise later, slow, or the error, which ends with its

@@ -4,6 +4,9 @@
 //! runs those that the database has not seen, in order. It replaces the functions each
 //! time and drops none that is not its own, so that grants and functions of users stay.
 //!
+//! A superuser installs as the role `hwheel_owner`, which can do nothing else: whoever gets at
+//! the schema does not get at the server. Others install as themselves.
+//!
 //! A migration must suit the nodes that run meanwhile: they have another version, and
 //! they call functions while the tables change. It adds columns with defaults, and
 //! leaves what old nodes read. When old nodes cannot go on, it raises
@@ -16,11 +19,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("../sql/1.sql"),
     include_str!("../sql/2.sql"),
     include_str!("../sql/3.sql"),
     include_str!("../sql/4.sql"),
+    include_str!("../sql/5.sql"),
 ];
 
 const FUNCTIONS: [&str; 2] = [
@@ -95,13 +99,70 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
             "the schema has version {version}, newer than {SCHEMA}, which this program installs"
         )));
     }
+    client.batch_execute(OWNER)?;
     let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
     for sql in missing.iter().chain(&FUNCTIONS) {
         client.batch_execute(sql)?;
     }
+    client.batch_execute(DISOWN)?;
     client.batch_execute("COMMIT")?;
     Ok(None)
 }
+
+/// Makes the role of the schema, if the user is a superuser, and goes on as it. A schema that
+/// belongs to a superuser passes to it, with what is in it; another owner keeps the schema. 1.sql
+/// needs the right to create schemas. Functions of users that run with the rights of their owner
+/// keep their owner.
+const OWNER: &str = "
+DO $do$
+DECLARE
+    old pg_roles := (SELECT r FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
+        WHERE n.nspname = 'hwheel');
+    command text;
+BEGIN
+    IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
+        RETURN;
+    ELSIF old.rolsuper IS false THEN
+        EXECUTE format('SET LOCAL ROLE %I', old.rolname);
+        RETURN;
+    END IF;
+    BEGIN
+        CREATE ROLE hwheel_owner NOLOGIN;
+    EXCEPTION WHEN duplicate_object OR unique_violation THEN -- Another database has it.
+    END;
+    CREATE SCHEMA IF NOT EXISTS hwheel;
+    ALTER SCHEMA hwheel OWNER TO hwheel_owner;
+    FOR command IN
+        SELECT format('ALTER TABLE %s OWNER TO hwheel_owner', oid::regclass) FROM pg_class
+        WHERE relnamespace = 'hwheel'::regnamespace AND relowner = old.oid
+            AND relkind IN ('r', 'p', 'v')
+        UNION ALL
+        SELECT format('ALTER TYPE %s OWNER TO hwheel_owner', oid::regtype) FROM pg_type t
+        WHERE typnamespace = 'hwheel'::regnamespace AND typowner = old.oid AND typtype = 'c'
+            AND (SELECT relkind = 'c' FROM pg_class c WHERE c.oid = t.typrelid)
+        UNION ALL
+        SELECT format('ALTER FUNCTION %s OWNER TO hwheel_owner', oid::regprocedure) FROM pg_proc
+        WHERE pronamespace = 'hwheel'::regnamespace AND proowner = old.oid AND prokind = 'f'
+            AND (NOT prosecdef OR proname = '_tend')
+    LOOP
+        EXECUTE command;
+    END LOOP;
+    IF to_regclass('hwheel.settings') IS NULL THEN
+        EXECUTE format('GRANT CREATE ON DATABASE %I TO hwheel_owner', current_database());
+        PERFORM set_config('hwheel.may_create', 'true', true);
+    END IF;
+    SET LOCAL ROLE hwheel_owner;
+END $do$";
+
+/// Takes the right to create schemas back.
+const DISOWN: &str = "
+RESET ROLE;
+DO $do$
+BEGIN
+    IF current_setting('hwheel.may_create', true) = 'true' THEN
+        EXECUTE format('REVOKE CREATE ON DATABASE %I FROM hwheel_owner', current_database());
+    END IF;
+END $do$";
 
 /// The number of migrations that the database has seen.
 fn version(client: &mut Client) -> Result<i32, Error> {

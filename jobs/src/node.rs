@@ -65,6 +65,7 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         }
         node.link.back_off(&e);
     }
+    node.warn_of_rights();
     if is_shared(&config, &mut node.link) {
         leave(link(" leave"), &held)?;
         return Err(POOLER.to_owned());
@@ -273,6 +274,18 @@ impl Node {
             self.name
         );
         Ok(id)
+    }
+
+    /// Says that every job can do everything.
+    fn warn_of_rights(&mut self) {
+        let sql = "SELECT rolsuper FROM pg_roles WHERE rolname = session_user";
+        let rows = self.link.ask(|session| session.query(sql, &[]));
+        if rows.is_ok_and(|rows| rows[0].get(0)) {
+            log::warn!(
+                "this node is a superuser of the database, and so is each of its SQL jobs: \
+                 hwheel-jobs install --grants prints roles that may do less"
+            );
+        }
     }
 
     /// Stores which time zones this node does not know: it must not claim their jobs. The server

@@ -169,3 +169,216 @@ fn functions_of_the_owner_of_the_database_catch_no_call() {
     }
     assert!(!node.log().contains("trap"), "{}", node.log());
 }
+
+/// A database with roles: app schedules, node runs, boss is a role of jobs, mallory schedules too.
+fn with_roles(server: &Server) -> Database<'_> {
+    let db = server.database().with_functions();
+    db.execute(&String::from_utf8(db.program(&["install", "--grants"]).stdout).unwrap());
+    db.execute(
+        "CREATE ROLE node LOGIN IN ROLE hwheel_node; CREATE ROLE boss LOGIN IN ROLE hwheel_app;
+        CREATE ROLE mallory LOGIN IN ROLE hwheel_app; GRANT INSERT ON run TO PUBLIC;
+        CREATE TABLE secret (text text); INSERT INTO secret VALUES ('of the node');
+        GRANT SELECT ON secret TO node;
+        CREATE TABLE loot (name text, text text); GRANT INSERT ON loot TO PUBLIC;
+        CREATE SCHEMA boss AUTHORIZATION boss; GRANT USAGE ON SCHEMA boss TO PUBLIC;
+        CREATE SCHEMA evil AUTHORIZATION mallory; GRANT USAGE ON SCHEMA evil TO PUBLIC;
+        SELECT hwheel.allow_role('boss', node => 'hwheel_node')",
+    );
+    db
+}
+
+fn url(db: &Database, role: &str) -> String {
+    db.url.replace("user=postgres", &format!("user={role}"))
+}
+
+fn execute_as(db: &Database, role: &str, sql: &str) -> Result<(), String> {
+    let mut client = postgres::Client::connect(&url(db, role), postgres::NoTls).unwrap();
+    client
+        .batch_execute(sql)
+        .map_err(|e| e.as_db_error().unwrap().message().to_owned())
+}
+
+/// A function of boss that tries to read what only the node may read.
+const SPY: &str = "CREATE FUNCTION boss.spy() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    found text;
+BEGIN
+    BEGIN
+        SELECT text INTO found FROM public.secret;
+    EXCEPTION WHEN insufficient_privilege THEN
+    END;
+    INSERT INTO public.loot VALUES (current_user, found);
+END $$;
+CREATE FUNCTION boss.look(key text, due timestamptz, payload jsonb) RETURNS void
+LANGUAGE sql AS 'SELECT boss.spy()';";
+
+/// The role owns the wrapper, and may have it run with the rights of the node.
+#[test]
+fn the_owner_of_a_wrapper_gets_no_right_of_the_node() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    execute_as(&db, "boss", SPY).unwrap();
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    let wrapper = "ALTER FUNCTION hwheel.\"as boss\"(text, text, timestamptz, jsonb)";
+    let schedule = |key: &str| {
+        let sql = format!(
+            "SELECT hwheel.schedule('{key}', now() + interval '500 ms', sql => 'boss.look',
+                run_as => 'boss', max_attempts => 1)"
+        );
+        execute_as(&db, "boss", &sql).unwrap();
+    };
+    schedule("before");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'before'");
+    db.execute("GRANT boss TO node"); // So that the node could set this role.
+    for change in ["SECURITY INVOKER", "SET role = 'boss'"] {
+        schedule("after");
+        execute_as(&db, "boss", &format!("{wrapper} {change}")).unwrap();
+        db.wait(
+            "SELECT state IN ('done', 'dead') FROM hwheel.all_jobs WHERE key = 'after'
+            ORDER BY id DESC LIMIT 1",
+        );
+        execute_as(
+            &db,
+            "boss",
+            &format!("{wrapper} SECURITY DEFINER RESET ALL"),
+        )
+        .unwrap();
+    }
+    assert_eq!(
+        db.number("SELECT count(*) FROM loot WHERE text IS NOT NULL"),
+        0
+    );
+    assert_eq!(
+        db.number("SELECT count(*) FROM loot WHERE name = 'boss'"),
+        1
+    );
+}
+
+/// PostgreSQL up to 17 runs a deferred trigger as the user who commits.
+#[test]
+fn a_deferred_trigger_gets_no_right_of_the_node() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    execute_as(
+        &db,
+        "boss",
+        &format!(
+            "{SPY} CREATE TABLE boss.honest (x int); CREATE TABLE boss.endless (x int);
+            CREATE FUNCTION boss.bite() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM boss.spy(); RETURN NULL; END $$;
+            CREATE FUNCTION boss.again() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM boss.spy();
+                SET CONSTRAINTS ALL DEFERRED;
+                INSERT INTO boss.endless VALUES (1);
+                RETURN NULL;
+            END $$;
+            CREATE CONSTRAINT TRIGGER bite AFTER INSERT ON boss.honest DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION boss.bite();
+            CREATE CONSTRAINT TRIGGER again AFTER INSERT ON boss.endless DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION boss.again();
+            CREATE FUNCTION boss.honest(key text, due timestamptz, payload jsonb) RETURNS void
+                LANGUAGE sql AS 'INSERT INTO boss.honest VALUES (1)';
+            CREATE FUNCTION boss.endless(key text, due timestamptz, payload jsonb) RETURNS void
+                LANGUAGE sql AS 'INSERT INTO boss.endless VALUES (1)';
+            SELECT hwheel.schedule(f, now(), sql => 'boss.' || f, run_as => 'boss', max_attempts => 1)
+                FROM unnest('{{honest,endless}}'::text[]) f"
+        ),
+    )
+    .unwrap();
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    db.wait("SELECT bool_and(state IN ('done', 'dead')) FROM hwheel.all_jobs");
+    assert_eq!(
+        db.number("SELECT count(*) FROM loot WHERE text IS NOT NULL"),
+        0
+    );
+    assert_eq!(
+        db.number("SELECT count(*) FROM loot WHERE name = 'boss'"),
+        1
+    );
+    assert!(db.is("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'honest'"));
+    assert!(db.is("SELECT last_error LIKE '%defer others%' FROM hwheel.job WHERE key = 'endless'"));
+}
+
+/// Another user brings no function of his into the role: not by a search_path, not through a
+/// plain job, which may call the wrapper, and not by a dead job that somebody revives.
+#[test]
+fn only_a_member_of_a_role_runs_anything_in_it() {
+    let server = Server::start();
+    let db = with_roles(&server);
+    execute_as(
+        &db,
+        "mallory",
+        "CREATE FUNCTION evil.f(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE sql AS 'INSERT INTO public.loot VALUES (current_user, NULL)';
+        CREATE FUNCTION evil.pg_has_role(name, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE FUNCTION evil.call(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM hwheel.\"as boss\"('evil.f', key, due, payload); END $$;
+        CREATE FUNCTION evil.dead(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE plpgsql AS $$ BEGIN
+                INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
+                    max_attempts, backoff, timeout, run_as, finished_at)
+                VALUES ('zombie', 'dead', now(), now(), 'once', '1 min', 'sql', 'evil.f', 1, '1 s',
+                    '1 min', 'boss', now());
+            END $$;
+        SELECT hwheel.schedule('call', now(), sql => 'evil.call', max_attempts => 1),
+            hwheel.schedule('dead', now(), sql => 'evil.dead', max_attempts => 1)",
+    )
+    .unwrap();
+    let by_path = "SET search_path = evil, pg_catalog;
+        SELECT hwheel.schedule('path', now(), sql => 'evil.f', run_as => 'boss')";
+    let refusal = execute_as(&db, "mallory", by_path).unwrap_err();
+    assert!(refusal.contains("is no member of the role"), "{refusal}");
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url(&db, "node"))]);
+    db.wait("SELECT count(*) = 3 AND bool_and(state IN ('done', 'dead')) FROM hwheel.all_jobs");
+    let refusal = execute_as(&db, "mallory", "SELECT hwheel.revive('zombie')").unwrap_err();
+    assert!(refusal.contains("is no member of the role"), "{refusal}");
+    execute_as(&db, "boss", "SELECT hwheel.revive('zombie')").unwrap();
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'zombie'");
+    assert!(db.is("SELECT last_error LIKE '%no job that is under way%' FROM hwheel.job"));
+    assert_eq!(db.number("SELECT count(*) FROM loot"), 1);
+}
+
+/// A superuser who installs leaves nothing that runs as a superuser.
+#[test]
+fn the_schema_belongs_to_a_role_that_can_do_nothing_else() {
+    let server = Server::start();
+    let owners = "SELECT string_agg(DISTINCT o::regrole::text, ' ') FROM (
+            SELECT relowner FROM pg_class WHERE relnamespace = 'hwheel'::regnamespace
+            UNION ALL SELECT typowner FROM pg_type WHERE typnamespace = 'hwheel'::regnamespace
+            UNION ALL SELECT proowner FROM pg_proc WHERE pronamespace = 'hwheel'::regnamespace
+                AND proname <> 'mine'
+            UNION ALL SELECT nspowner FROM pg_namespace WHERE nspname = 'hwheel'
+        ) x (o)";
+    let db = server.database();
+    assert_eq!(db.text(owners), "hwheel_owner");
+    // An older program has installed as a superuser, and the superuser has a function there.
+    db.execute("DROP SCHEMA hwheel CASCADE");
+    db.execute(include_str!("../sql/1.sql"));
+    db.execute(include_str!("support/version-1.sql"));
+    db.execute(
+        "CREATE FUNCTION hwheel.mine() RETURNS text LANGUAGE sql SECURITY DEFINER
+            AS 'SELECT current_user::text'",
+    );
+    assert_eq!(db.text(owners), "postgres");
+    assert!(db.program(&["install"]).status.success());
+    assert_eq!(db.text(owners), "hwheel_owner");
+    assert_eq!(db.text("SELECT hwheel.mine()"), "postgres");
+    assert!(db.is("SELECT NOT rolsuper AND NOT rolcanlogin
+            AND NOT has_database_privilege(oid, current_database(), 'CREATE')
+        FROM pg_roles WHERE rolname = 'hwheel_owner'"));
+    let node = db.node("n");
+    node.wait_for_log("is a superuser of the database");
+    // The owner of a database, who is no superuser, installs and runs as himself.
+    db.execute("CREATE ROLE shop LOGIN");
+    db.execute("CREATE DATABASE shop OWNER shop");
+    let shop = Database {
+        server: &server,
+        url: url(&db, "shop").replace("dbname=db0", "dbname=shop"),
+    };
+    assert!(shop.program(&["install"]).status.success());
+    assert_eq!(shop.text(owners), "shop");
+    let node = shop.with_functions().node("n");
+    db.execute("SELECT pg_sleep(0.3)");
+    assert!(!node.log().contains("superuser"), "{}", node.log());
+}
