@@ -1,6 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import { isMainThread } from "node:worker_threads";
-import { Clock } from "./constants.js";
+import { Clock, NEVER } from "./constants.js";
 import * as c from "./native.js";
 import { ClosedError, bytes, check, u32, u64, words } from "./native.js";
 import {
@@ -10,6 +10,12 @@ import {
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
 const SLICE_MS = 100; // of a wait: it may delay the end of the process or a worker by that
 const EFD_CLOEXEC = 0o2000000;
+const SCAN = 16; // timers that are looked at with a call
+const HELD = 1024; // events, at least: only by their memory does V8 know what a wheel costs
+const scratch = {
+  counts: new BigUint64Array(2 + c.STATS.indexOf("pending")), // struct hwheel_stats up to there
+  events: new BigUint64Array(4 * SCAN),
+};
 
 /** A wheel of C, and those that wait for its descriptor: the last to end frees it. */
 class Handle {
@@ -117,7 +123,7 @@ export class Wheel {
     [levels, slots, maxTimers].forEach((x, i) => struct.setUint32(16 + 4 * i, u32(x), true));
     struct.setBigUint64(32, BigInt(u64(startNs)), true);
     // Before the wheel, as this may fail.
-    this.#events = new BigUint64Array(4 * batch);
+    this.#events = new BigUint64Array(new ArrayBuffer(32 * Math.max(batch, HELD)), 0, 4 * batch);
     this.#halves = new Uint32Array(this.#events.buffer);
     this.#batch = batch;
     this.#manual = clock === Clock.MANUAL;
@@ -185,7 +191,10 @@ export class Wheel {
     return this.#out[0];
   }
 
-  /** The time at which to drive the wheel next, null if no timer is pending. */
+  /**
+   * The time at which to drive the wheel next; null: nothing to wait for. It is never late. It
+   * may be early, or a time with nothing pending, after a timer was cancelled or moved.
+   */
   nextExpiry() {
     return check(c.nextExpiry(this.#c, this.#out)) ? this.#out[0] : null;
   }
@@ -402,17 +411,33 @@ export class Wheel {
     this.#planning = true;
   }
 
+  // The time of a cancelled timer may stand for the next expiry until the wheel is driven.
+  // It does not count unless there is a timer that fires.
   #plan() {
-    const next = this.nextExpiry();
+    const next = this.#fires() ? this.nextExpiry() : null;
     if (this.#timer !== null && next === this.#next) return;
     this.#clear();
     this.#next = next;
     if (next !== null) this.#scope.runInAsyncScope(this.#set, this, next - this.now());
   }
 
+  // Whether a timer is pending that is not due never.
+  #fires() {
+    const { counts, events } = scratch;
+    counts[0] = BigInt(counts.byteLength);
+    check(c.getStats(this.#c, counts));
+    if (counts[counts.length - 1] === 0n) return false;
+    this.#out[0] = 0n;
+    for (let n = SCAN; n === SCAN;) {
+      n = check(c.list(this.#wheel, this.#out, events, SCAN));
+      for (let i = 0; i < n; i++) if (events[4 * i + 2] !== NEVER) return true;
+    }
+    return false;
+  }
+
   // In the context of drive(): not in that of whoever has armed a timer.
   #set(ns) {
-    const ms = Math.min(Number((ns + 999_999n) / 1_000_000n), LONGEST_TIMEOUT_MS);
+    const ms = Math.max(Math.min(Number((ns + 999_999n) / 1_000_000n), LONGEST_TIMEOUT_MS), 0);
     const turn = () => this.#turn();
     this.#timer = setTimeout(turn, ms);
     // A timeout takes at least a millisecond. An immediate without a reference would wait

@@ -447,6 +447,15 @@ for (const [name, program, output] of [
   ["a pending timeout keeps the process alive", "timers.setTimeout(() => console.log('called'), 5)", "called\n"],
   ["after unref it does not", "timers.unref().setTimeout(() => console.log('called'), 60_000)", ""],
   ["after ref it does again", "timers.unref().ref().setTimeout(() => console.log('called'), 5)", "called\n"],
+  ["a wheel does not once its timers are cancelled or never due", `const { Wheel, NEVER } = await
+    import(${JSON.stringify(fileURLToPath(new URL("../src/index.js", import.meta.url)))});
+    const wheel = new Wheel(); wheel.drive((n) => console.log("event", n));
+    const hour = 3_600_000_000_000, kept = wheel.setup(1);
+    wheel.mod(kept, hour); wheel.once(NEVER, 2); wheel.keySet("key", hour, 3);
+    const timers2 = [wheel.once(hour, 4), wheel.every(hour, hour, 5)];
+    wheel.delete(wheel.once(hour, 6)); wheel.once(1_000_000, 7);
+    setTimeout(() => { wheel.mod(kept, NEVER); wheel.keyDelete("key");
+      wheel.deleteMany(BigUint64Array.from(timers2)); }, 20)`, "event 1\n"],
   ["nor does a cancelled one", "const t = timers.setTimeout(() => {}, 60_000); setTimeout(() => t.cancel(), 5)", ""],
   ["nor do a timeout after its unref, a promise without a reference and a signal",
     "const t = timers.setTimeout(() => console.log('called'), 5000).unref(); console.log(t.hasRef());" +
