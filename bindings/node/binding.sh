@@ -36,7 +36,7 @@ of_version() {
 
 do_test() {
 	environment
-	node --test test/ >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
+	node --test test/*.test.js >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
 	grep -o 'pass [0-9]*$' "$SCRATCH/tap"
 }
 
@@ -64,6 +64,7 @@ src/index.d.ts
 src/index.js
 src/native.js
 src/own.js
+src/signals.js
 src/timers.js
 src/wheel.js
 END
@@ -89,6 +90,8 @@ const timers = new Timers({ virtual: true });
 const timeout: Timeout = timers.setTimeout((a: number) => String(a + 1), 5, 7);
 const again: boolean = timeout.refresh(5).unref().ref().hasRef() || timeout.cancel();
 timers.setTimeout(function () { this.refresh(); });
+const { setTimeout, clearTimeout } = timers;
+clearTimeout(setTimeout((text: string) => text.length, 1, "text"));
 timers.clearTimeout(timeout[Symbol.toPrimitive]());
 const signal = timers.signal(5);
 timers.clearInterval(signal);
@@ -121,11 +124,16 @@ END
 	$tsc --lib es2022 --typeRoots none types.ts
 	$tsc --lib es2022 --types node types.ts
 	$tsc --lib es2022,esnext.disposable,dom --typeRoots none types.ts using.ts
-	$tsc --lib es2022,esnext.disposable --types node types.ts using.ts
+	cat >promised.ts <<'END'
+import { promisify } from "node:util";
+import { Timers } from "hwheel";
+export const text: Promise<string> = promisify(new Timers().setTimeout)(1, "text");
+END
+	$tsc --lib es2022,esnext.disposable --types node types.ts using.ts promised.ts
 	# The hostile calls, on what was installed.
 	mkdir node_modules/hwheel/test
 	cp "$SCRATCH/tree/test/hostile.test.js" node_modules/hwheel/test
-	node --test node_modules/hwheel/test/ >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
+	node --test node_modules/hwheel/test/*.test.js >"$SCRATCH/tap" || { cat "$SCRATCH/tap"; exit 1; }
 	package=$(echo "$SCRATCH"/dist/*.tgz)
 	packaged "$(basename "$package")" "$package"
 }

@@ -125,7 +125,11 @@ export class Timers implements Disposable {
   readonly closed: boolean;
   stats(): Stats;
   now(): number;
-  setTimeout<A extends unknown[]>(call: (this: Timeout, ...args: A) => void, ms?: number, ...args: A): Timeout;
+  readonly setTimeout: {
+    <A extends unknown[]>(call: (this: Timeout, ...args: A) => void, ms?: number, ...args: A): Timeout;
+    /** promisify() gives sleep(). */
+    __promisify__<T = void>(ms?: number, value?: T, options?: WaitOptions): Promise<T>;
+  };
   setInterval<A extends unknown[]>(call: (this: Timeout, ...args: A) => void, ms?: number, ...args: A): Timeout;
   clearTimeout(timeout: Timeout | AbortSignal | number | string | null | undefined): void;
   clearInterval(timeout: Timeout | AbortSignal | number | string | null | undefined): void;

@@ -1,13 +1,15 @@
-import { AsyncResource } from "node:async_hooks";
-import { inspect } from "node:util";
+import { AsyncResource, createHook } from "node:async_hooks";
+import events from "node:events";
+import { inspect, promisify } from "node:util";
 import { ABS, Clock } from "./constants.js";
 import { ClosedError } from "./native.js";
 import {
   clearImmediate, clearTimeout, clock, queueMicrotask, setImmediate, setTimeout,
 } from "./own.js";
+import { timedOut, timeoutOf, timeoutSignal } from "./signals.js";
 import { Wheel } from "./wheel.js";
 
-const LONGEST = 2 ** 62; // nanoseconds
+const LONGEST = 2 ** 62; // nanoseconds: 146 years, which never end
 const GATHER = 1024; // changes that cross at once
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1; // of Node's
 const CALLS = 1024; // functions that are called in a turn
@@ -23,10 +25,22 @@ class ArgumentError extends TypeError {
   toString() { return `${this.name} [${this.code}]: ${this.message}`; }
 }
 
+const warned = new Set();
+
 /** Milliseconds as setTimeout() reads them; what is no time has passed. */
 function milliseconds(ms) {
-  ms *= 1;
-  return ms > 0 ? ms : 0;
+  const number = ms * 1;
+  if (number > 0) return number;
+  if (number !== 0 && ms !== undefined) warn(number);
+  return 0;
+}
+
+// Once for each kind, as Node does.
+function warn(number) {
+  const [name, what] = number < 0 ? ["TimeoutNegativeWarning", "a negative"] : ["TimeoutNaNWarning", "not a"];
+  if (warned.has(name)) return;
+  warned.add(name);
+  process.emitWarning(`${number} is ${what} number.\nThe delay was set to 0.`, name);
 }
 
 function callable(call) {
@@ -47,6 +61,19 @@ function awaited(ms, options) {
   return { signal, ref };
 }
 
+/** Calls at the abort of a signal, if there is one. Returns what ends that. */
+function onAbort(signal, call) {
+  if (signal === undefined) return () => {};
+  // The listener of a program cannot stop it. The oldest Node lacks this, and its own
+  // promises are stopped.
+  if (events.addAbortListener) {
+    const listener = events.addAbortListener(signal, call);
+    return () => listener[Symbol.dispose]();
+  }
+  signal.addEventListener("abort", call, { once: true });
+  return () => signal.removeEventListener("abort", call);
+}
+
 // Throws if the stack is nearly full. Where it ends within Node's setTimeout(), Node counts
 // a timeout that does not exist, and the process never ends.
 function headroom(frames) {
@@ -61,8 +88,6 @@ class AbortError extends Error {
     this.name = "AbortError";
   }
 }
-
-const timedOut = () => new DOMException("The operation was aborted due to timeout", "TimeoutError");
 
 // What a class lets this file do, and nobody else.
 let run, slotOf, forget, isTimeout;
@@ -96,6 +121,9 @@ export class Timeout extends AsyncResource {
   get pending() { return this.#slot >= 0; }
 
   get _destroyed() { return this.#slot < 0; }
+
+  // Node's clearTimeout() sets it.
+  set _destroyed(destroyed) { if (destroyed) this.cancel(); }
 
   /** True if it was pending; it is not called then. */
   cancel() {
@@ -191,6 +219,7 @@ export class Timeout extends AsyncResource {
     core.due[slot] = false;
     const deadline = core.deadlines[slot], order = core.orders[slot], args = this._timerArgs;
     const once = !this._repeat || !this._onTimeout;
+    const begin = once ? 0 : core.now();
     core.plan(); // not in a context that the function enters
     if (once) this.#release(false);
     if (!this._onTimeout) return;
@@ -201,17 +230,17 @@ export class Timeout extends AsyncResource {
       // The function may have cancelled or moved it, or made an interval of a timeout.
       const own = once ? this.#slot < 0 : this.#slot === slot && core.orders[slot] === order;
       const again = this._repeat && this._onTimeout && this._idleTimeout !== -1;
-      if (own && again && !core.wheel.closed) this.#again(deadline);
+      if (own && again && !core.wheel.closed) this.#again(deadline, begin);
       else if (own && this.#slot >= 0) this.#release(false);
     }
   }
 
-  // The next period, by the deadline of this one. If several have passed, only the last
-  // of them is made up for.
-  #again(deadline) {
+  // The next period, by the deadline of the one whose call began at `begin`. That call was for
+  // all that had passed by then.
+  #again(deadline, begin) {
     const period = Math.max(milliseconds(this._repeat), 1);
-    const passed = Math.floor((this.#core.now() - deadline) / period);
-    this.#arm(deadline + Math.max(passed, 1) * period);
+    const passed = Math.max(Math.floor((begin - deadline) / period), 0);
+    this.#arm(deadline + (passed + 1) * period);
     this._idleTimeout = period;
   }
 
@@ -308,6 +337,11 @@ class Core {
     this.virtual?.watch();
   };
 
+  // Whether a timeout is pending that ends.
+  fires() {
+    return this.owners.some((owner, slot) => owner !== null && this.deadlines[slot] < Infinity);
+  }
+
   // Notes a slot that C does not know any more.
   change(slot) {
     this.plan();
@@ -325,6 +359,7 @@ class Core {
     const halves = new Uint32Array(2 * changes.length); // of nanoseconds
     const offset = this.fixed ? this.offset : this.measure();
     const low = Number(BigInt.asUintN(32, offset)), high = Number(offset >> 32n);
+    const longest = this.virtual ? 2 * LONGEST : LONGEST;
     const slots = [], now = this.now();
     let cancels = 0;
     for (const slot of changes) {
@@ -335,11 +370,11 @@ class Core {
         if (owner !== null) this.late.push(owner);
         continue;
       }
-      const ns = Math.min(Math.ceil(deadline * 1e6), LONGEST);
-      const at = slots.push(slot) - 1, sum = ns % 2 ** 32 + low;
+      const ns = Math.ceil(deadline * 1e6);
+      const at = slots.push(slot) - 1, sum = ns % 2 ** 32 + low, never = ns >= longest;
       armed[at] = this.handles[slot];
-      halves[2 * at] = deadline === Infinity ? NEVER_HALF : sum;
-      halves[2 * at + 1] = deadline === Infinity ? NEVER_HALF
+      halves[2 * at] = never ? NEVER_HALF : sum;
+      halves[2 * at + 1] = never ? NEVER_HALF
         : Math.floor(ns / 2 ** 32) + high + (sum >= 2 ** 32 ? 1 : 0);
     }
     if (cancels > 0) this.wheel.deleteMany(cancelled.subarray(0, cancels));
@@ -368,7 +403,7 @@ class Core {
 
   set(ms) {
     this.clear();
-    this.timer = setTimeout(this.turn, Math.min(Math.ceil(ms), LONGEST_TIMEOUT_MS));
+    this.timer = setTimeout(this.turn, Math.max(Math.min(Math.ceil(ms), LONGEST_TIMEOUT_MS), 0));
     this.wake = clock() + ms;
     // A timeout takes at least a millisecond. An immediate without a reference would wait
     // for what else may wake the loop.
@@ -470,6 +505,7 @@ class VirtualClock {
   constructor(core, startNs) {
     this.#core = core;
     this.ms = Number(startNs) / 1e6;
+    if (parseInt(process.versions.node, 10) >= 26) seen.enable();
   }
 
   // Looks in the next turn of the event loop.
@@ -489,7 +525,8 @@ class VirtualClock {
 
   #next() {
     const { late, wheel } = this.#core;
-    return late.length > 0 ? wheel.now() : wheel.nextExpiry();
+    if (late.length > 0) return wheel.now();
+    return this.#core.fires() ? wheel.nextExpiry() : null;
   }
 
   #look() {
@@ -499,12 +536,14 @@ class VirtualClock {
     const quiet = this.#changes === core.order && core.ready.length === 0 && !reading();
     this.#changes = core.order;
     try {
-      const next = quiet ? this.#next() : null;
-      if (next === null) return;
-      const time = next > wheel.now() ? next : wheel.now();
-      this.ms = Number(time) / 1e6;
-      this.#changes = -1; // What the functions do may take more than a turn.
-      core.fetch(() => wheel.advance(time));
+      // Until something is due: the next expiry may be the time of a cancelled timer. In
+      // between nobody reads the clock.
+      for (let next; quiet && core.ready.length === 0 && (next = this.#next()) !== null;) {
+        const time = next > wheel.now() ? next : wheel.now();
+        this.ms = Number(time) / 1e6;
+        this.#changes = -1; // What the functions do may take more than a turn.
+        core.fetch(() => wheel.advance(time));
+      }
       core.start();
     } finally {
       this.watch();
@@ -514,8 +553,21 @@ class VirtualClock {
 
 // Whether a file is read, a name is looked up or the like.
 function reading() {
-  return process.getActiveResourcesInfo().some((name) => name.includes("Req"));
+  return files.size > 0 ||
+    process.getActiveResourcesInfo().some((name) => name.includes("Req"));
 }
+
+// Node 26 leaves what readFile() does out of this list. A hook sees it.
+const files = new Set();
+const seen = createHook({
+  init(id, type) { if (type.startsWith("FSREQ")) files.add(id); },
+  before(id) { files.delete(id); },
+  destroy(id) { files.delete(id); },
+});
+
+// What a program may take out of its Timers and call by itself.
+const FREE = ["setTimeout", "setInterval", "clearTimeout", "clearInterval", "sleep", "interval",
+  "signal", "now"];
 
 /**
  * Functions and promises over a wheel, with times in milliseconds as in setTimeout().
@@ -532,7 +584,14 @@ export class Timers {
    * Options are those of Wheel, without a manual clock, and `virtual`: a clock for tests
    * that moves to the next expiry when everything waits.
    */
-  constructor(options) { this.#core = new Core(options); }
+  constructor(options) {
+    this.#core = new Core(options);
+    for (const name of FREE) {
+      const value = this[name].bind(this);
+      Object.defineProperty(this, name, { value, writable: true, configurable: true });
+    }
+    Object.defineProperty(this.setTimeout, promisify.custom, { value: this.sleep });
+  }
 
   /** The counts of the wheel. */
   stats() { return this.#core.wheel.stats(); }
@@ -564,7 +623,7 @@ export class Timers {
     if (typeof timeout === "number" || typeof timeout === "string")
       timeout = this.#core.known.get(Number(timeout));
     else if (!isTimeout(timeout))
-      timeout = signals.get(timeout);
+      timeout = timeoutOf(timeout);
     timeout?.cancel();
   }
 
@@ -580,16 +639,24 @@ export class Timers {
     const { signal, ref } = awaited(ms, options);
     if (this.closed) throw new ClosedError();
     if (signal?.aborted) throw new AbortError(signal);
+    const delay = milliseconds(ms);
     if (ms <= 0) return value;
     return new Promise((resolve, reject) => {
-      const aborted = () => {
-        if (timeout.cancel()) reject(new AbortError(signal));
-      };
+      let stop;
       const timeout = new Timeout(this.#core, () => {
-        signal?.removeEventListener("abort", aborted);
+        stop();
         resolve(value);
-      }, milliseconds(ms), undefined, null, ref);
-      signal?.addEventListener("abort", aborted, { once: true });
+      }, delay, undefined, null, ref);
+      try {
+        // Also after close(), which the timeout does not survive.
+        stop = onAbort(signal, () => {
+          timeout.cancel();
+          reject(new AbortError(signal));
+        });
+      } catch (error) {
+        timeout.cancel();
+        throw error;
+      }
     });
   }
 
@@ -607,12 +674,12 @@ export class Timers {
       passed++;
       wake();
     }, period, undefined, period, ref);
-    const aborted = () => {
-      timeout.cancel();
-      wake();
-    };
-    signal?.addEventListener("abort", aborted, { once: true });
+    let stop = () => {};
     try {
+      stop = onAbort(signal, () => {
+        timeout.cancel();
+        wake();
+      });
       while (!signal?.aborted) {
         if (passed === 0) await new Promise((wakes) => { resolve = wakes; });
         for (; passed > 0; passed--) yield value;
@@ -620,7 +687,7 @@ export class Timers {
       throw new AbortError(signal);
     } finally {
       timeout.cancel();
-      signal?.removeEventListener("abort", aborted);
+      stop();
     }
   }
 
@@ -635,15 +702,7 @@ export class Timers {
       { code: "ERR_OUT_OF_RANGE" });
     if (this.closed) throw new ClosedError();
     if (ms === 0) return AbortSignal.abort(timedOut());
-    const controller = new AbortController();
-    const timeout = new Timeout(
-      this.#core, () => controller.abort(timedOut()), ms, undefined, null, false);
-    // The timeout holds the source. The source does not hold the signal, but Node does while
-    // the signal has listeners.
-    const signal = AbortSignal.any([controller.signal]);
-    signals.set(signal, timeout);
-    collected.register(signal, { source: controller.signal, timeout });
-    return signal;
+    return timeoutSignal((call) => new Timeout(this.#core, call, ms, undefined, null, false));
   }
 
   /** Pending timeouts no longer keep the process alive. */
@@ -661,19 +720,6 @@ export class Timers {
   /** Frees the wheel. What is pending is not called, and no promise is settled. */
   close() { this.#core.close(); }
 }
-
-const signals = new WeakMap(); // the timeout of each
-
-// Cancels a timeout when its signal and all that AbortSignal.any() has made of it are gone.
-const collected = new FinalizationRegistry(({ source, timeout }) => {
-  // Only Node knows them. Where it names them otherwise, the timeout runs its course.
-  const symbol = Object.getOwnPropertySymbols(source)
-    .find(({ description }) => description === "kDependantSignals");
-  if (symbol === undefined) return;
-  const dependent = [...source[symbol]].map((reference) => reference.deref()).find((signal) => signal);
-  if (dependent === undefined) timeout.cancel();
-  else collected.register(dependent, { source, timeout });
-});
 
 // Node 18 has no Symbol.dispose.
 if (Symbol.dispose) {
