@@ -37,6 +37,8 @@ use super::stack::{Stack, NUMBERS};
 use super::state::INDEX_BITS;
 use super::tunables::{BLOCKS, BLOCK_BITS, CHECKED, ENTRIES, RUN};
 use crate::sync::{fence, init, opaque, prefetch, AtomicPtr, AtomicU32, Ordering};
+#[cfg(not(checked))]
+use crate::sys::maps::zeros;
 use crate::sys::maps::{map, unmap, Pages};
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -86,21 +88,33 @@ pub(super) struct Chunk {
 
 const _: () = assert!(CHUNK_BYTES == PLACES as usize * size_of::<Entry>());
 
-/// The hot records of every block that is not mapped. Never written. The model checkers'
-/// atomics cannot be static.
-#[derive(Default)]
-struct Nowhere(#[cfg(checked)] Box<[Hot; BLOCK]>);
+/// The hot records of every block that is not mapped. Never written: zeros that can only be
+/// read, and take no memory. The model checkers' atomics are more than bytes, so there each
+/// slab has its records.
+pub(crate) struct Nowhere(
+    #[cfg(checked)] Box<[Hot; BLOCK]>,
+    #[cfg(not(checked))] *const Hot,
+);
 
 impl Nowhere {
     #[cfg(checked)]
-    fn at(&self) -> *const Hot {
-        self.0.as_ptr()
+    pub fn get() -> Option<Self> {
+        Some(Nowhere(Box::default()))
     }
+
+    /// `None` without memory.
     #[cfg(not(checked))]
+    pub fn get() -> Option<Self> {
+        let at = zeros(BLOCK * size_of::<Hot>());
+        // All bytes zero is the default (`Fresh`).
+        (!at.is_null()).then_some(Nowhere(at.cast()))
+    }
+
     fn at(&self) -> *const Hot {
-        // SAFETY: all bytes zero is the default (`Fresh`).
-        static FREE: [Hot; BLOCK] = unsafe { core::mem::zeroed() };
-        FREE.as_ptr()
+        #[cfg(checked)]
+        return self.0.as_ptr();
+        #[cfg(not(checked))]
+        self.0
     }
 }
 
@@ -209,7 +223,7 @@ impl Slab {
     ///
     /// # Safety
     /// `at` is zeroed, and the caller's alone to write.
-    pub unsafe fn make(at: *mut Slab, limit: u32, buckets: u32) {
+    pub unsafe fn make(at: *mut Slab, nowhere: Nowhere, limit: u32, buckets: u32) {
         // Each bucket has at most two chunks that are not full, and none without an entry.
         let chunks = BLOCK.div_ceil(ENTRIES) + 1 + BLOCK.min(2 * buckets as usize);
         debug_assert!(chunks < 1 << CHUNK_BITS);
@@ -217,7 +231,7 @@ impl Slab {
         unsafe {
             init((&raw mut (*at).directory).cast::<AtomicPtr<u8>>(), BLOCKS);
             make_at!(at => Slab {
-                nowhere: Nowhere::default(),
+                nowhere: nowhere,
                 chunks: chunks as u32,
                 limit: AtomicU32::new(limit.min(MOST)),
                 bump: AtomicU32::new(FIRST),
@@ -598,7 +612,7 @@ mod model {
             let mut place = core::mem::MaybeUninit::zeroed();
             // SAFETY: zeroed, and made before it is used.
             let slab: Slab = unsafe {
-                Slab::make(place.as_mut_ptr(), MOST, 1);
+                Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), MOST, 1);
                 place.assume_init()
             };
             let mut world = Arc::new((slab, FreeList::default()));
@@ -633,7 +647,7 @@ mod tests {
         let mut place = core::mem::MaybeUninit::zeroed();
         // SAFETY: zeroed, and made before it is used.
         unsafe {
-            Slab::make(place.as_mut_ptr(), limit, 1);
+            Slab::make(place.as_mut_ptr(), Nowhere::get().unwrap(), limit, 1);
             place.assume_init()
         }
     }

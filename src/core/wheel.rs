@@ -8,7 +8,7 @@ use super::gate::Gate;
 use super::inbox::{Inboxes, Thread};
 use super::levels::Levels;
 use super::place::make_at;
-use super::slab::{Slab, MOST};
+use super::slab::{Nowhere, Slab, MOST};
 use super::state::{GEN_MASK, NEVER};
 use super::stats::{Count, Driven, Tally};
 use super::ticks::{Ticks, END_OF_TIME, LONGEST_TICK, SHORTEST_TICK};
@@ -132,6 +132,7 @@ impl Wheel {
         }
         let ticks = Ticks::new(tick_ns);
         let hand = ticks.at_or_before(config.start_ns);
+        let nowhere = Nowhere::get().ok_or(Error::Memory)?;
         let mut buckets = Buckets::new(Levels::new(levels, slot_bits))?;
         let count = Buckets::count(&buckets.levels) as u32;
         let shared = Shared {
@@ -145,7 +146,7 @@ impl Wheel {
         // SAFETY: the caller's promise.
         unsafe {
             Inboxes::make(&raw mut (*at).inboxes).inspect_err(|_| buckets.unmap())?;
-            Slab::make(&raw mut (*at).slab, config.limit, count);
+            Slab::make(&raw mut (*at).slab, nowhere, config.limit, count);
             make_at!(at => Wheel {
                 gate: Gate::new(config.id, hand, &ticks),
                 callback: callback,

@@ -30,7 +30,7 @@ LAYOUT = {
     "wheel.shared.count.periods": 17112,
     "wheel.shared.count.drained": 17128,
     "wheel.slab.directory": 18176,
-    "wheel.slab.bump": 22280,
+    "wheel.slab.bump": 22288,
     "clock": 22416,
     "manual": 22424,
     "drive": 22804,

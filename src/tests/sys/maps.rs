@@ -28,3 +28,11 @@ pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
     // SAFETY: as mapped.
     unsafe { std::alloc::dealloc(at, layout(bytes)) }
 }
+
+#[cfg(not(checked))]
+pub(crate) fn zeros(bytes: usize) -> *const u8 {
+    static ZEROS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    // SAFETY: as in `map`.
+    let make = || unsafe { std::alloc::alloc_zeroed(layout(bytes)) }.expose_provenance();
+    std::ptr::with_exposed_provenance(*ZEROS.get_or_init(make))
+}
