@@ -61,8 +61,10 @@
  * - No function is a cancellation point of pthread_cancel(). A callback that it
  *   runs may contain one; hwheel_fn says what a cancel does there.
  * - "Calls no allocator" has one exception: the first call of a thread may
- *   allocate, if the process had made 32 keys by pthread_key_create() before
- *   its first wheel. The C library needs memory for later keys.
+ *   allocate. It does so if the process had made 32 keys by
+ *   pthread_key_create() before its first wheel, as the C library needs memory
+ *   for later keys. It also does so if dlopen() has loaded the library when
+ *   other libraries had used up glibc's reserve of static thread-local memory.
  * - At most 32767 threads of a process use timers at the same time. Calls of
  *   the next thread that make or arm a timer return -EUSERS until one of these
  *   threads ends. A thread keeps 768 bytes in each wheel that it uses, and the

@@ -1,12 +1,13 @@
 //! The thread-local memory of the library: the number of the thread, which every arm and
 //! cancel reads, and the innermost frame of a callback.
 //!
-//! Where the platform allows it, these words lie in the static part of thread-local
-//! memory (the initial-exec model). A shared library then reads them with two
-//! instructions, where the usual model calls a function. The C library reserves
-//! some hundred bytes of that memory for all libraries that are loaded late, so
-//! `make check-exports` limits its use. Stable Rust can define such a symbol only
-//! in assembly.
+//! They lie in the static part of thread-local memory if it has room. glibc reserves some
+//! hundred bytes of that part for all libraries that are loaded late, and musl none. If the
+//! room is used up, a library that insists on it (the initial-exec model) is refused. This
+//! one asks for the address by a *TLS descriptor*: a call of a function that changes no
+//! register but one, and otherwise allocates the words when a thread first comes. In a program
+//! that contains the library, the linker puts the address there instead. Stable Rust can say
+//! that only in assembly.
 
 use core::cell::Cell;
 use core::ffi::c_void;
@@ -20,71 +21,24 @@ pub(super) struct AtHand {
     pub inside: Cell<*const c_void>,
 }
 
-#[cfg(all(
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(any(miri, checked))
-))]
-mod place {
-    use super::AtHand;
+#[cfg(all(target_arch = "x86_64", not(any(miri, checked))))]
+#[path = "at_hand/x86_64.rs"]
+mod place;
 
-    // As the thread-local variable below.
-    core::arch::global_asm!(
-        ".pushsection .tbss.hwheel_at_hand,\"awT\",%nobits",
-        ".globl hwheel_at_hand",
-        ".hidden hwheel_at_hand",
-        ".type hwheel_at_hand, %object",
-        ".size hwheel_at_hand, 16",
-        ".p2align 4",
-        "hwheel_at_hand:",
-        ".zero 16",
-        ".popsection",
-    );
-
-    const _: () = assert!(size_of::<AtHand>() == 16 && align_of::<AtHand>() <= 16);
-
-    #[inline(always)]
-    pub fn with<R>(f: impl FnOnce(&AtHand) -> R) -> R {
-        let at: *const AtHand;
-        // SAFETY: computes the address of the calling thread's `hwheel_at_hand`.
-        #[cfg(target_arch = "x86_64")]
-        unsafe {
-            core::arch::asm!(
-                "mov {0}, qword ptr [rip + hwheel_at_hand@GOTTPOFF]",
-                "add {0}, qword ptr fs:[0]",
-                out(reg) at,
-                options(pure, readonly, nostack),
-            );
-        }
-        // SAFETY: as above.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
-            core::arch::asm!(
-                "mrs {0}, tpidr_el0",
-                "adrp {1}, :gottprel:hwheel_at_hand",
-                "ldr {1}, [{1}, #:gottprel_lo12:hwheel_at_hand]",
-                "add {0}, {0}, {1}",
-                out(reg) at,
-                out(reg) _,
-                options(pure, readonly, nostack, preserves_flags),
-            );
-        }
-        // SAFETY: 16 bytes of this thread, which lives while this runs; at first they
-        // are zeros.
-        f(unsafe { &*at })
-    }
-}
+#[cfg(all(target_arch = "aarch64", not(any(miri, checked))))]
+#[path = "at_hand/aarch64.rs"]
+mod place;
 
 #[cfg(not(checked))]
-#[cfg(not(all(
-    target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64"),
-    not(any(miri, checked))
-)))]
+#[cfg(any(not(any(target_arch = "x86_64", target_arch = "aarch64")), miri))]
 mod place {
     use super::{AtHand, Cell};
 
-    thread_local! {
+    #[cfg(not(any(feature = "std", test)))]
+    compile_error!("without its feature std, hwheel is for x86_64 and aarch64");
+
+    #[cfg(any(feature = "std", test))]
+    std::thread_local! {
         static AT_HAND: AtHand = const {
             AtHand {
                 thread: Cell::new(0),
