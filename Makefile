@@ -45,14 +45,14 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 STATIC := $(BUILD)/libhwheel.a
 SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 
-# What the Rust standard library needs of the system; `make check-link`
-# compares it with what rustc says. The unwinder is the compiler's own, which links
-# it by itself. Only a compiler for glibc that builds for musl has none that fits:
-# there it is Rust's.
-PRIVATE := -lutil -lrt -lpthread -lm -ldl -lc
-unwind = $(if $(findstring -musl,$(1)),$(wildcard $(shell \
-	rustc --print sysroot)/lib/rustlib/$(1)/lib/self-contained/libunwind.a))
-LIBS = $(call unwind,$(CARGO_BUILD_TARGET)) $(PRIVATE)
+# What the library needs of the system: the C library, which `make check-needs` checks. With
+# Rust's standard library it needs more. STD=1 builds it so, as for processors for which
+# src/runtime/at_hand.rs has no assembly.
+PRIVATE := -lpthread -lc
+STD_PRIVATE := -lutil -lrt -lpthread -lm -ldl -lc
+STD ?= $(if $(filter x86_64 aarch64,$(firstword $(subst -, ,$(or \
+	$(CARGO_BUILD_TARGET),$(shell uname -m))))),,1)
+LIBS = $(if $(STD),$(STD_PRIVATE),$(PRIVATE))
 
 .PHONY: all lib static
 all: lib
@@ -64,7 +64,9 @@ RUST_SOURCES := $(wildcard src/*.rs src/*/*.rs src/*/*/*.rs) Cargo.toml \
 
 comma := ,
 # PROBES=1 is for tracers: docs/PROBES.md.
-FEATURES := --features capi$(if $(PROBES),$(comma)probes)
+FEATURES := $(if $(STD),,--no-default-features )--features capi$(if $(PROBES),$(comma)probes)
+# For the crate itself, and no other: src/alone.rs.
+ALONE := $(if $(STD),,-- --cfg alone)
 
 # One line says what is missing, before cargo or the linker says it in many. Cargo
 # needs a C compiler too, to link.
@@ -84,7 +86,7 @@ $(STATIC): $(RUST_SOURCES) $(BUILD)/features
 	$(need-rust)
 	$(call say,CARGO,$@)
 	$(Q)$(CARGO) rustc --release --lib --crate-type staticlib $(FEATURES) \
-		--message-format=json-render-diagnostics > $(BUILD)/cargo.json
+		--message-format=json-render-diagnostics $(ALONE) > $(BUILD)/cargo.json
 	$(Q)cp "$$(sed -n 's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' \
 		$(BUILD)/cargo.json)" $@
 
@@ -112,7 +114,7 @@ $(SHARED): $(STATIC) hwheel.map | $(BUILD)
 
 # Fills in a template.
 fill = sed -e 's|@VERSION@|$(VERSION)|' \
-	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(PRIVATE)|'
+	-e 's|@SONAME@|$(SONAME)|' -e 's|@PRIVATE@|$(LIBS)|'
 
 # The directories may have spaces in their names, where make's functions see the end of
 # a name. $(call absolute,directory) has * for each.
@@ -242,9 +244,9 @@ $(BUILD)/c-tests/static/%: $(BUILD)/c-tests/%.o $(STATIC)
 	$(Q)$(link-test) $(STAGE_STATIC)
 
 # Checks.
-CHECK_PARTS += check-header check-exports check-link check-install check-readme
+CHECK_PARTS += check-header check-exports check-needs check-install check-readme
 LONG_PARTS += check-header-long
-.PHONY: check-header check-header-long check-exports check-link check-install check-readme header
+.PHONY: check-header check-header-long check-exports check-needs check-install check-readme header
 
 header:
 	$(call say,HEADER,include/hwheel.h)
@@ -274,8 +276,7 @@ check-header-long: check-header
 
 # All of the header is exported and nothing else. A function keeps the version node
 # of the release that brought it, so that a program built against a later release is
-# refused by this one when it is loaded; no node is of a later release. The library
-# takes little of the thread-local memory that libraries loaded late share.
+# refused by this one when it is loaded; no node is of a later release.
 check-exports: $(SHARED)
 	$(call say,CHECK,exports)
 	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
@@ -291,20 +292,12 @@ check-exports: $(SHARED)
 		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
 	$(Q)c-tests/later.sh "$(CC)" $(SHARED) hwheel.map $(SONAME) '$(abspath $(BUILD)/later)'
 	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
-	$(Q)test "$$(readelf -lW $(SHARED) | awk '$$1 == "TLS" { print $$6 }' | \
-		xargs printf %d)" -le 64 || \
-		{ echo 'more than 64 bytes of thread-local memory'; exit 1; }
 
-# The private libraries are those that rustc names.
-check-link:
-	$(call say,CHECK,link)
-	$(Q)rm -rf $(BUILD)/link && mkdir -p $(BUILD)/link
-	$(Q)echo 'pub fn f() {}' > $(BUILD)/link/l.rs
-	$(Q)want="$$(rustc --crate-type staticlib --print native-static-libs \
-		-o $(BUILD)/link/l.a $(BUILD)/link/l.rs 2>&1 | \
-		sed -n 's/.*native-static-libs: //p')"; \
-	for lib in $$want; do case ' $(PRIVATE) -lgcc_s ' in *" $$lib "*) ;; \
-		*) echo "rustc also wants $$lib"; exit 1;; esac; done
+# The libraries need the C library and nothing else, and are small.
+check-needs: $(SHARED) $(STATIC)
+	$(call say,CHECK,needs)
+	$(Q)$(if $(STD),echo '    skipped: this processor has a library with all of Rust',c-tests/needs.sh \
+		"$(CC)" $(SHARED) $(STATIC) '$(LIBS)')
 
 # A program outside the tree, built against the installed header.
 check-install: all

@@ -74,7 +74,7 @@ class Hwheel(ConanFile):
         self.cpp_info.set_property(
             "cmake_target_name", "hwheel::hwheel" if self.options.shared else "hwheel::hwheel_static")
         if not self.options.shared:
-            self.cpp_info.system_libs = ["util", "rt", "pthread", "m", "dl"]
+            self.cpp_info.system_libs = ["pthread"]
             # A thread that used the library runs code of it when it ends.
             self.cpp_info.sharedlinkflags = ["-Wl,-z,nodelete"]
             self.cpp_info.exelinkflags = ["-Wl,-z,nodelete"]

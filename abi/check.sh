@@ -28,8 +28,8 @@ mkdir -p "$work"
 build() {
 	local into
 	into=$target/abi/$(basename "$2" .so)
-	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --features capi --crate-type staticlib \
-		--config 'profile.dev.package."*".debug = 0') ||
+	(cd "$1" && CARGO_TARGET_DIR=$into $cargo rustc -q --lib --no-default-features --features capi \
+		--crate-type staticlib --config 'profile.dev.package."*".debug = 0' -- --cfg alone) ||
 		return
 	# shellcheck disable=SC2086
 	$cc -shared -o "$2" -Wl,--whole-archive "$into/debug/libhwheel.a" \

@@ -2,9 +2,9 @@
 # Installs a prebuilt archive where there is no Rust, builds programs against it,
 # shared and static, runs them and the tool, and removes everything again.
 #
-#   prebuilt.sh <archive> <compiler> <unwinder> [<emulator>]
+#   prebuilt.sh <archive> <compiler> [<emulator>]
 set -eu
-archive=$1 cc=$2 unwinder=$3 emulator=${4:-}
+archive=$1 cc=$2 emulator=${3:-}
 here=$(cd "$(dirname "$0")/.." && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -45,7 +45,7 @@ version=$(sed -n 's/^Version: //p' "$root/lib/pkgconfig/hwheel.pc")
 {
 	for name in c-tests/consumer/consumer examples/hello; do
 		$cc -o "$dir/${name##*/}-shared" "$here/$name.c" $shared "-Wl,-rpath,$root/lib"
-		$cc -static -o "$dir/${name##*/}-static" "$here/$name.c" ${static/-lhwheel/-lhwheel $unwinder}
+		$cc -static -o "$dir/${name##*/}-static" "$here/$name.c" $static
 	done
 }
 if [ -n "$emulator" ] && ! command -v "${emulator%% *}" >/dev/null; then

@@ -1,6 +1,7 @@
 //! hwheel: a lock-free timing wheel.
 //!
-//! ```
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```ignore")]
 //! use hwheel::{Event, Wheel};
 //! use std::time::Duration;
 //!
@@ -182,16 +183,22 @@
 //! | sweep | a move of the hand to a goal | core/driver/sweep.rs |
 //! | tick | the unit of the wheel's time | core/ticks.rs |
 //! | visit | to look at a timer whose entry is due | core/driver/visit.rs |
+// The C library is built without the standard library; tests are not.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
 // Under the model checkers there are tests and nothing else.
 #![cfg(any(test, not(checked)))]
 #![warn(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 // The C layer uses all of it. It is a feature, and not built for the model checkers.
 #![cfg_attr(any(checked, not(feature = "capi")), allow(dead_code))]
 
+extern crate alloc;
+
 #[macro_use]
 mod probes;
 
-#[cfg(not(checked))]
+#[cfg(alone)]
+mod alone;
+#[cfg(all(feature = "std", not(checked)))]
 mod api;
 #[cfg(all(feature = "capi", not(checked)))]
 mod capi;
@@ -203,7 +210,7 @@ mod sys;
 #[cfg(test)]
 mod tests;
 
-#[cfg(not(checked))]
+#[cfg(all(feature = "std", not(checked)))]
 pub use api::{
     delay_queue::{DelayKey, DelayQueue, Expired},
     error::Error,
@@ -215,12 +222,12 @@ pub use api::{
     time::{Time, When},
     Wheel,
 };
-#[cfg(not(checked))]
+#[cfg(all(feature = "std", not(checked)))]
 pub use {
     runtime::{drive::Bounds, options::Overload, stats::Stats},
     sys::clock::Clock,
 };
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../bindings/rust/README.md")]
 struct Readme;

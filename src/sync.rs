@@ -1,7 +1,9 @@
-//! All concurrent code takes its atomics and locks from here: those of the standard
-//! library, or of a model checker, loom or shuttle. [`init`] initializes everything
+//! All concurrent code takes its atomics and locks from here: those of the language and of
+//! the C library, or of a model checker, loom or shuttle. [`init`] initializes everything
 //! in zeroed memory. `checked` is either of them.
 
+#[cfg_attr(checked, path = "tests/sync/mutex.rs")]
+mod mutex;
 // The atomics of the tests: with a hook before each access.
 #[cfg(any(chaos, loom))]
 #[macro_use]
@@ -16,10 +18,10 @@ mod atomics;
 #[cfg(loom)]
 #[path = "tests/sync/stopping.rs"]
 mod stopping;
+#[cfg(not(any(checked, chaos)))]
+use core::sync::atomic as atomics;
 #[cfg(shuttle)]
 use shuttle::sync::atomic as atomics;
-#[cfg(not(any(checked, chaos)))]
-use std::sync::atomic as atomics;
 #[cfg(all(loom, not(weakened)))]
 use stopping as atomics;
 
@@ -30,22 +32,10 @@ pub(crate) use atomics::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 #[allow(unused_imports)]
 pub(crate) use stopping::stopped_before;
 
-#[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
-#[cfg(shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard};
-#[cfg(not(checked))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
-
-/// Waits for a lock, poisoned or not: no panic leaves half done what a lock guards.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
+pub(crate) use mutex::{inner, lock, try_lock, Mutex, MutexGuard};
 
 /// A fence. On x86 a locked instruction is a full barrier, too, and takes a seventh of the
-/// time of the `mfence` that the standard library has.
+/// time of the `mfence` that the language has.
 #[cfg(not(any(checked, chaos)))]
 #[inline(always)]
 pub(crate) fn fence(order: Ordering) {
@@ -54,7 +44,7 @@ pub(crate) fn fence(order: Ordering) {
         // SAFETY: the word keeps its value.
         return unsafe { core::arch::asm!("lock or dword ptr [rsp], 0") };
     }
-    std::sync::atomic::fence(order);
+    core::sync::atomic::fence(order);
 }
 
 /// A sequentially consistent fence that directly follows a read-modify-write
@@ -66,7 +56,7 @@ pub(crate) fn fence(order: Ordering) {
 #[cfg_attr(weakened, track_caller)]
 pub(crate) fn fence_after_rmw() {
     #[cfg(all(target_arch = "x86_64", not(checked), not(miri)))]
-    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    core::sync::atomic::compiler_fence(Ordering::SeqCst);
     #[cfg(not(all(target_arch = "x86_64", not(checked), not(miri))))]
     fence(Ordering::SeqCst);
 }

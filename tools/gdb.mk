@@ -18,8 +18,8 @@ LAYOUT := $(BUILD)/gdb/layout
 $(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
 	$(Q)mkdir -p $(@D)
 	$(Q)CARGO_TARGET_DIR=$(TARGET)/layout CARGO_PROFILE_DEV_DEBUG=2 $(CARGO) rustc -q --lib \
-		--crate-type staticlib --features capi --message-format=json-render-diagnostics \
-		> $(BUILD)/gdb/cargo.json
+		--crate-type staticlib $(FEATURES) --message-format=json-render-diagnostics \
+		$(ALONE) > $(BUILD)/gdb/cargo.json
 	$(Q)$(CC) -shared -o $(BUILD)/gdb/all.so -Wl,--whole-archive "$$(sed -n \
 		's/.*"filenames":\["\([^"]*libhwheel\.a\)".*/\1/p' $(BUILD)/gdb/cargo.json)" \
 		-Wl,--no-whole-archive -Wl,--gc-sections -Wl,--version-script=hwheel.map $(LIBS)

@@ -24,7 +24,7 @@ standard = --remap-path-prefix=$(RUST_LIB)/src/rust=/rustc/$(shell rustc -vV 2>/
 # $(call licences,directory): of the library, of its crates, and of the standard library.
 licences = $(INSTALL) -d $(1)/rust && \
 	$(INSTALL) -m 644 README.md CHANGELOG.md LICENSE-* $(wildcard $(SBOM)) $(1)/ && \
-	for crate in $$($(CARGO) tree -q -e normal --features capi --prefix none | \
+	for crate in $$($(CARGO) tree -q -e normal $(FEATURES) --prefix none | \
 			sed -n '2,$$s/ .*//p' | sort -u); do \
 		$(INSTALL) -d $(1)/$$crate && \
 		$(INSTALL) -m 644 vendor/$$crate/LICENSE* $(1)/$$crate/ || exit 1; done && \
@@ -62,5 +62,5 @@ endef
 check-archive-%: force
 	$(Q)cmp $(BUILD)/$(ARCHIVE).tar.gz $(BUILD)/elsewhere/$(NAME)/other/$(ARCHIVE).tar.gz
 	$(Q)c-tests/prebuilt.sh $(BUILD)/$(ARCHIVE).tar.gz '$(call platform-cc,$*)' \
-		'$(call unwind,$(call rust-target,$*))' '$(call emulator,$*)'
+		'$(call emulator,$*)'
 	$(Q)echo '    $(ARCHIVE): the same bytes twice, installed and used without Rust'

@@ -43,8 +43,8 @@ SBOM := hwheel.cdx.json
 need-cyclonedx = $(call need,cargo cyclonedx --version,cargo-cyclonedx: cargo install \
 	--locked cargo-cyclonedx@0.5.9)
 # The crates of one processor, which are those of the other. Without time and directory.
-write-sbom = SOURCE_DATE_EPOCH=0 $(CARGO) cyclonedx -q -f json --spec-version 1.5 --features capi \
-	--no-build-deps --target x86_64-unknown-linux-gnu --override-filename $(1) && \
+write-sbom = SOURCE_DATE_EPOCH=0 $(CARGO) cyclonedx -q -f json --spec-version 1.5 \
+	--no-default-features --features capi --no-build-deps --target x86_64-unknown-linux-gnu --override-filename $(1) && \
 	sed -i 's|path+file://[^"\#]*\#\(hwheel@\)\?|hwheel@|g' $(1).json
 sbom:
 	$(call say,SBOM,$(SBOM))
@@ -61,7 +61,7 @@ ifdef AUDITABLE
 $(SHARED): $(BUILD)/crates
 $(BUILD)/crates: Cargo.lock Cargo.toml | $(BUILD)
 	$(Q)env -u CARGO_BUILD_TARGET $(CARGO) auditable rustc -q --lib --crate-type cdylib $(FEATURES) \
-		--target-dir $(TARGET)/auditable --message-format=json-render-diagnostics \
+		--target-dir $(TARGET)/auditable --message-format=json-render-diagnostics $(ALONE) \
 		> $(BUILD)/auditable.json
 	$(Q)objcopy --dump-section .dep-v0=$@ "$$(sed -n \
 		's/.*"filenames":\["\([^"]*libhwheel\.so\)".*/\1/p' $(BUILD)/auditable.json)" /dev/null

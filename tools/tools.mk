@@ -13,7 +13,7 @@ $(BUILD)/early-latency: private CFLAGS += -Dclock_gettime=clock_behind
 $(BUILD)/%-latency: $(wildcard tools/*.h) include/hwheel.h $(STATIC)
 	$(call say,CC,$@)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -Iinclude -o $@ \
-		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(LIBS)
+		$(filter %.c,$^) -Wl,--gc-sections $(STATIC) $(LIBS) -lm
 
 # Before the stage, which installs them, and not concurrently with it.
 $(STAGE)/.done: | $(TOOLS)

@@ -24,7 +24,7 @@ TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")).absolu
 RUNGS = ("std", "c", "loom", "shuttle")
 COPIED = ("Cargo.toml", "Cargo.lock", "build.rs", "src", "include", "c-tests", "bindings/rust", "tests",
           "verify/fuzz/threads.corpus")
-LIBRARIES = "-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc".split()
+LIBRARIES = "-lpthread -lc".split()
 # Seconds. A test that does not end has caught nothing, unless its checker says so.
 PATIENCE = 600
 # Seconds that the model checker explores for at most, with a fault and without. What it
@@ -150,7 +150,8 @@ def build(rung, quiet=True):
     cargo = os.environ.get("CARGO", "cargo")
     if rung == "c":
         command = [cargo, "rustc", "--release", "--lib", "--crate-type", "staticlib"]
-        command += ["--features", "capi", *["-q"] * quiet]
+        command += ["--no-default-features", "--features", "capi", *["-q"] * quiet]
+        command += ["--", "--cfg", "alone"]
         subprocess.run(command, cwd=copy_of(rung), env=env, check=True)
         return TARGET / "faults-c" / "release" / "libhwheel.a"
     command = [cargo, "test", "--lib", "--no-run", "--message-format=json", *["-q"] * quiet]

@@ -45,7 +45,7 @@ $(call sanitized-lib,$(1)): $(RUST_SOURCES)
 	$$(Q)touch -c $$@
 
 clang-$(1) = $$(Q)mkdir -p $$(@D) && $(CLANG) -std=c11 -O1 -g -fsanitize=$(1) \
-	-D_GNU_SOURCE -Iinclude -o $$@ $$< $(call sanitized-lib,$(1)) $(PRIVATE)
+	-D_GNU_SOURCE -Iinclude -o $$@ $$< $(call sanitized-lib,$(1)) $(STD_PRIVATE)
 
 $(BUILD)/sanitize/$(1)/%: c-tests/%.c $(C_TEST_HEADERS) include/hwheel.h \
 		$(call sanitized-lib,$(1))
@@ -208,7 +208,7 @@ $(BUILD)/fuzz/api: verify/fuzz/api.c verify/fuzz/table.c verify/fuzz/mappings.c 
 	$(Q)$(CLANG) -std=c11 -O2 -g $(WARN) -D_GNU_SOURCE -fsanitize=fuzzer,address \
 		-fno-sanitize-coverage=trace-cmp -fsanitize-address-use-after-return=never \
 		-Wl,--wrap=mmap,--wrap=munmap \
-		-Iinclude -o $@ $(filter %.c,$^) $(FUZZ_LIB) $(PRIVATE)
+		-Iinclude -o $@ $(filter %.c,$^) $(FUZZ_LIB) $(STD_PRIVATE)
 
 # Under the randomized model checker, which runs the threads in the order that the input
 # says. Its stacks change in a way that AddressSanitizer does not follow.
@@ -231,7 +231,7 @@ $(FUZZ_THREADS_LIB): $(FUZZ_THREADS_SOURCES) verify/instrumented.mk
 $(BUILD)/fuzz/threads/program: $(FUZZ_THREADS_LIB)
 	$(call say,CLANG,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CLANG) -fsanitize=fuzzer -o $@ $< $(PRIVATE)
+	$(Q)$(CLANG) -fsanitize=fuzzer -o $@ $< $(STD_PRIVATE)
 
 ifndef MEASURED
 fuzz:

@@ -16,7 +16,7 @@ import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
 # From the bottom up. Those of one set do not use each other.
-LAYERS = [{"sync", "probes"}, {"sys"}, {"core"}, {"runtime"}, {"api", "capi"}, {"lib"}]
+LAYERS = [{"sync", "probes", "alone"}, {"sys"}, {"core"}, {"runtime"}, {"api", "capi"}, {"lib"}]
 
 
 def sources():

@@ -41,7 +41,7 @@ $(BUILD)/verify/stress-chaos: verify/stress.c verify/verify.h $(CHAOS) $(STAGE)/
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -I$(STAGE)/include \
-		-o $@ $< $(CHAOS) $(PRIVATE)
+		-o $@ $< $(CHAOS) $(STD_PRIVATE)
 
 chaos: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,10 seconds)

@@ -74,7 +74,7 @@ package hwheel
 
 /*
 #cgo CFLAGS: -I\${SRCDIR}
-#cgo LDFLAGS: \${SRCDIR}/libhwheel_linux_$arch.a -lgcc_s -lutil -lrt -lpthread -lm -ldl
+#cgo LDFLAGS: \${SRCDIR}/libhwheel_linux_$arch.a -lpthread
 */
 import "C"
 END

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "library"
 
 # The libraries of the system that the static library needs, as in hwheel.pc.
-SYSTEM = ["util", "rt", "pthread", "m", "dl"]
+SYSTEM = ["pthread"]
 
 
 def declarations(header: str) -> str:
@@ -50,7 +50,8 @@ def built() -> Path:
     target = HERE / "build" / "cargo"
     subprocess.check_call(
         [cargo, "rustc", "--quiet", "--release", "--lib", "--crate-type", "staticlib"]
-        + ["--features", "capi", "--target-dir", str(target)],
+        + ["--no-default-features", "--features", "capi", "--target-dir", str(target)]
+        + ["--", "--cfg", "alone"],
         cwd=SOURCES,
     )
     return next(target.glob("**/release/libhwheel.a"))

@@ -1,7 +1,7 @@
 //! Statistics: each thread counts in its inbox, the driver in its own words, so no
 //! counter is a contended line. A reader adds them up.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A count. Not from [`crate::sync`]: it publishes nothing, so the model checkers
 /// need not know it. Relaxed, where one count is read or written.

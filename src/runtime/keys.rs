@@ -48,12 +48,16 @@ use crate::core::life::Spec;
 use crate::core::period::{AUTO, KEYED};
 use crate::core::state::Handle;
 use crate::core::wheel::{Caller, Wheel};
-use crate::sync::{lock, Mutex, MutexGuard};
+use crate::sync::{inner, lock, try_lock, Mutex, MutexGuard};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use core::ptr::null_mut;
+// Not those of the model checkers: the first key of a wheel orders nothing else.
+use core::sync::atomic::{AtomicPtr, Ordering};
 use hashbrown::hash_table::{HashTable, OccupiedEntry};
 use name::Name;
-use std::hash::{DefaultHasher, Hasher};
-use std::sync::OnceLock;
+use siphasher::sip::SipHasher13;
 
 const PARTS: usize = if cfg!(checked) { 1 } else { 64 };
 /// A table of at most this number of buckets does not shrink.
@@ -76,45 +80,65 @@ type Table = HashTable<Entry>;
 #[repr(align(64))]
 struct Part(Mutex<Table>);
 
+type Parts = [Part; PARTS];
+
 /// The keys of a wheel and their timers.
 pub(crate) struct Keys {
-    seed: u64,
-    /// Made when the first key is set.
-    parts: OnceLock<Vec<Part>>,
+    hasher: SipHasher13,
+    /// Null, or from a `Box`: made when the first key is set, and dropped with the keys.
+    parts: AtomicPtr<Parts>,
 }
 
 impl Keys {
     /// An empty table. The seed makes it hard to choose keys that collide.
     pub fn new(seed: u64) -> Self {
         Keys {
-            seed,
-            parts: OnceLock::new(),
+            hasher: SipHasher13::new_with_keys(seed, !seed),
+            parts: AtomicPtr::new(null_mut()),
         }
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        hasher.write_u64(self.seed);
-        hasher.write(key);
-        hasher.finish()
+        self.hasher.hash(key)
+    }
+
+    fn parts(&self) -> Option<&Parts> {
+        // Acquire: pairs with the Release in `make_parts`.
+        // SAFETY: null, or made and not dropped before `self`.
+        unsafe { self.parts.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn make_parts(&self) -> Result<(), Error> {
+        let mut parts = Vec::new();
+        let room = parts.try_reserve_exact(PARTS);
+        room.map_err(|_| Error::Memory)?;
+        parts.resize_with(PARTS, || Part(Mutex::new(Table::new())));
+        let fresh = Box::into_raw(parts.into_boxed_slice()).cast();
+        // Release: the fresh parts; pairs with the Acquire in `parts`. Relaxed otherwise:
+        // `parts` reads it again.
+        let (done, refused) = (Ordering::Release, Ordering::Relaxed);
+        let exchanged = self
+            .parts
+            .compare_exchange(null_mut(), fresh, done, refused);
+        if exchanged.is_err() {
+            // Those of another thread are first.
+            // SAFETY: from a box of PARTS parts, above, and known to nobody.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+        Ok(())
     }
 
     /// Locks the part of a hash; `None` if there is no key yet.
     fn lock(&self, hash: u64) -> Option<MutexGuard<'_, Table>> {
         // Not by the bits that the table goes by.
-        let part = &self.parts.get()?[(hash >> 40) as usize & (PARTS - 1)];
+        let part = &self.parts()?[(hash >> 40) as usize & (PARTS - 1)];
         Some(lock(&part.0))
     }
 
     /// As above, also for the first key.
     fn lock_to_set(&self, hash: u64) -> Result<MutexGuard<'_, Table>, Error> {
-        if self.parts.get().is_none() {
-            let mut parts = Vec::new();
-            let room = parts.try_reserve_exact(PARTS);
-            room.map_err(|_| Error::Memory)?;
-            parts.resize_with(PARTS, || Part(Mutex::new(Table::new())));
-            // Those of another thread may be first.
-            _ = self.parts.set(parts);
+        if self.parts().is_none() {
+            self.make_parts()?;
         }
         self.lock(hash).ok_or(Error::Memory)
     }
@@ -221,8 +245,8 @@ impl Keys {
 
     #[cfg(checked)]
     pub fn is_empty(&self) -> bool {
-        let empty = |p: &Part| p.0.lock().unwrap().is_empty();
-        self.parts.get().is_none_or(|parts| parts.iter().all(empty))
+        let empty = |p: &Part| lock(&p.0).is_empty();
+        self.parts().is_none_or(|parts| parts.iter().all(empty))
     }
 
     /// A timer as the caller knows it: without its handle, and with the caller's
@@ -288,11 +312,15 @@ impl Drop for Keys {
     /// A child may have been forked in the middle of a change: a table stays as it
     /// is if the holder of its lock does not exist in the child.
     fn drop(&mut self) {
-        for Part(part) in self.parts.get_mut().into_iter().flatten() {
-            if part.try_lock().is_err() {
-                if let Ok(table) = part.get_mut() {
-                    core::mem::forget(core::mem::take(table));
-                }
+        let parts = *self.parts.get_mut();
+        if parts.is_null() {
+            return;
+        }
+        // SAFETY: from a box, in `make_parts`, and dropped once.
+        let mut parts = unsafe { Box::from_raw(parts) };
+        for Part(part) in parts.iter_mut() {
+            if try_lock(part).is_none() {
+                core::mem::forget(core::mem::take(inner(part)));
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::sys::event::Event;
 use crate::sys::fork::{map_to_wipe, unmap_wiped, wipe_in_child};
 use crate::sys::{quietly, seed};
 // Not that of the model checkers: the number of a wheel orders nothing.
-use std::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU64;
 
 /// The number of the next wheel; 0 before the first one.
 #[cfg(not(checked))]

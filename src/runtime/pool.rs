@@ -35,6 +35,7 @@ use crate::core::stats::Tally;
 use crate::sync::{fence_after_rmw, lock, AtomicU32, AtomicU64, Mutex, Ordering};
 use crate::sys::event::Event;
 use crate::sys::thread::{self, Body, Thread};
+use alloc::vec::Vec;
 
 /// The pool's answer when the driver offers a fired timer.
 #[derive(Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use super::frames::ANY;
 use super::pool::Pool;
 use super::waits::wait_for;
 use super::{Errno, Host};
-use crate::sync::{lock, Ordering};
-use crate::sys::quietly;
+use crate::sync::{lock, try_lock, Ordering};
 use crate::sys::thread::{self, Thread};
 
 impl Host {
@@ -17,7 +16,7 @@ impl Host {
             return Err(-libc::EINVAL);
         }
         // A thread that stops the wheel, or starts it, has the lock.
-        let mut thread = self.thread.try_lock().map_err(|_| -libc::EBUSY)?;
+        let mut thread = try_lock(&self.thread).ok_or(-libc::EBUSY)?;
         if thread.is_some() {
             return Err(-libc::EBUSY);
         }
@@ -64,7 +63,7 @@ impl Host {
 
     /// Ends the tick thread, or waits for the end of another driver's call.
     fn stop_driver(&self) {
-        let mut thread = quietly(|| lock(&self.thread));
+        let mut thread = lock(&self.thread);
         let Some(running) = thread.take() else {
             drop(thread);
             return self.wait_for_driver();

@@ -6,9 +6,8 @@
 //! chains leads back to the first thread, all of them would wait forever.
 
 use super::frames::{Frame, Target};
-use crate::sync::{self, Mutex, MutexGuard};
+use crate::sync::{lock, Mutex};
 use crate::sys::fork::PerProcess;
-use crate::sys::quietly;
 use core::cell::Cell;
 use core::ptr::null;
 
@@ -67,10 +66,6 @@ impl Waits {
     }
 }
 
-fn lock(all: &Mutex<Waits>) -> MutexGuard<'_, Waits> {
-    quietly(|| sync::lock(all))
-}
-
 /// Calls `f`, in which this thread waits for `target`. `None`, without a call, if this
 /// thread runs `target`, or if `target` waits for this thread, directly or not.
 pub(super) fn wait_for<R>(all: &Mutex<Waits>, target: Target, f: impl FnOnce() -> R) -> Option<R> {
@@ -99,6 +94,6 @@ pub(super) fn wait_for<R>(all: &Mutex<Waits>, target: Target, f: impl FnOnce() -
     Some(result)
 }
 
-#[cfg(all(test, not(any(checked, miri))))]
+#[cfg(all(test, feature = "std", not(any(checked, miri))))]
 #[path = "../tests/waits.rs"]
 mod tests;

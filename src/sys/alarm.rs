@@ -2,7 +2,7 @@
 //! loop waits; and waiting for a descriptor.
 
 use super::{errno, quietly, uncancelled};
-use std::time::Duration;
+use core::time::Duration;
 
 /// The descriptor stays open until `close`.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Clocks in nanoseconds.
 
-/// The clock of a wheel.
+/// The clock of a wheel. The C functions know it by its number.
+#[cfg_attr(not(feature = "std"), allow(dead_code))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// `CLOCK_MONOTONIC`, the clock of [`Instant`](std::time::Instant).

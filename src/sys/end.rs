@@ -1,7 +1,7 @@
 //! A call at the end of each thread that has requested it.
 
 use super::quietly;
-use std::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// 1 + the key whose destructor calls; 0 before it is made.
 static KEY: AtomicU64 = AtomicU64::new(0);

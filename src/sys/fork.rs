@@ -3,7 +3,7 @@
 
 use super::maps::{map, unmap, Pages, PAGE};
 use super::{errno, quietly};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// By how much the kernel's pages are larger. What is cleared is the end of one.
 fn rest_of_page() -> usize {

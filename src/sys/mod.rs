@@ -18,9 +18,8 @@ pub(crate) mod thread;
 
 /// The error number of the call that has just failed.
 pub(crate) fn errno() -> i32 {
-    std::io::Error::last_os_error()
-        .raw_os_error()
-        .unwrap_or(libc::EIO)
+    // SAFETY: the calling thread's own `errno`.
+    unsafe { *libc::__errno_location() }
 }
 
 /// Random bits that the kernel left for this process when it began.

@@ -54,7 +54,12 @@ pub(crate) fn join(thread: Thread) {
     uncancelled(|| unsafe { libc::pthread_join(thread.0, core::ptr::null_mut()) });
 }
 
-/// Sleeps for a millisecond.
+/// Sleeps for a millisecond. A signal may end the sleep early: the callers look again.
 pub(crate) fn nap() {
-    uncancelled(|| std::thread::sleep(std::time::Duration::from_millis(1)));
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 1_000_000,
+    };
+    // SAFETY: a valid time; the rest of it is not asked for.
+    uncancelled(|| unsafe { libc::nanosleep(&time, core::ptr::null_mut()) });
 }

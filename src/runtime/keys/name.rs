@@ -1,6 +1,8 @@
 //! The bytes of a key, as the table keeps them: short ones in place, so that a
 //! number or a short name costs no allocation, and no cache miss to compare.
 
+use alloc::vec::Vec;
+
 /// With the tag and the length as large as the other variant, aligned.
 const SHORT: usize = 30;
 
