@@ -14,10 +14,17 @@
 // timer of less than two milliseconds crosses at once, and so does the first change after
 // a millisecond without any. A timer that is stopped before its crossing costs nothing in
 // C.
+//
+// One timer of package time rings when the wheel has something to do. So a timer is about as
+// late as one of package time, also when goroutines compute on every processor.
+//
+// In a bubble of testing/synctest the timers are those of package time, and follow the clock
+// of the bubble. A timer that was armed outside of a bubble leaves the wheel when a goroutine
+// of a bubble stops or resets it. As in package time, a timer that was armed in a bubble
+// belongs to it: Stop and Reset panic outside.
 package timers
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -35,19 +42,35 @@ const (
 	soon   = 2 * time.Millisecond // a timer before this crosses at once
 	batch  = 1024                 // events
 	never  = uint64(1)<<63 - 1
+
+	// No process runs for longer. The clock of a bubble begins in the year 2000. There is no
+	// monotonic time in a bubble, so that the time since a begin outside is negative, or
+	// decades.
+	longest = uint64(10 * 365 * 24 * time.Hour)
 )
+
+// began is before every bubble of testing/synctest, and outside of it.
+var began = time.Now()
 
 // Timers makes timers. Any goroutine may call it at any time, Close included.
 type Timers struct {
 	wheel   *hwheel.Wheel
-	begin   time.Time
-	beginNs uint64 // on the wheel's clock
+	once    sync.Once
+	beganNs uint64 // the time began on the wheel's clock
+	alarm   alarm
+	driving sync.Mutex
+	events  []hwheel.Event
 	closed  chan struct{}
-	crossed *time.Timer
-	planned atomic.Bool // crossed runs soon
-	limit   int64       // on pending timers, 0 for none
+	limit   int64 // on pending timers, 0 for none
 	pending atomic.Int64
 	shards  [shards]shard
+}
+
+// An alarm calls drive once. Setting it again replaces the time.
+type alarm struct {
+	sync.Mutex
+	at    atomic.Uint64 // on the wheel's clock; never if it is not set
+	timer *time.Timer
 }
 
 // A shard has a lock of its own, so that goroutines on different processors seldom meet.
@@ -58,7 +81,8 @@ type shard struct {
 	free    []uint32 // slots without an owner
 	changed []uint32 // slots that C does not know yet
 	closed  bool
-	crossed uint64 // when they did last
+	bubbles map[*Timer]*time.Timer // those that are pending in bubbles
+	crossed uint64                 // when changes last crossed
 	arm     changes
 	disarm  changes
 	_       [64]byte
@@ -105,8 +129,8 @@ func reason(err error) failure {
 	return wheelClosed
 }
 
-// New makes timers with a wheel of their own, which a goroutine drives until Close. The
-// wheel's clock is hwheel.Monotonic. MaxTimers limits the pending timers.
+// New makes timers with a wheel of their own, which they drive until Close. The wheel's clock
+// is hwheel.Monotonic. MaxTimers limits the pending timers.
 func New(options hwheel.Options) (*Timers, error) {
 	if options.Clock != hwheel.Monotonic {
 		return nil, hwheel.Error(syscall.EINVAL)
@@ -118,21 +142,21 @@ func New(options hwheel.Options) (*Timers, error) {
 		return nil, err
 	}
 	t := &Timers{wheel: wheel, limit: limit, closed: make(chan struct{})}
-	if t.begin, t.beginNs, err = together(wheel.Now); err != nil {
-		wheel.Close()
-		return nil, err
-	}
-	if _, err := wheel.Fd(); err != nil { // Run needs it.
-		wheel.Close()
-		return nil, err
-	}
 	for i := range t.shards {
 		t.shards[i].timers = t
 	}
-	t.crossed = time.AfterFunc(time.Hour, t.cross)
-	t.crossed.Stop()
-	go t.drive()
 	return t, nil
+}
+
+// begin makes what New does not: New may be called in a bubble.
+func (t *Timers) begin() {
+	t.alarm.timer = time.AfterFunc(time.Hour, t.drive)
+	t.alarm.timer.Stop()
+	t.alarm.at.Store(never)
+	t.events = make([]hwheel.Event, batch)
+	// It fails if the wheel is closed. Then no timer is armed.
+	begin, beginNs, _ := together(t.wheel.Now)
+	t.beganNs = beginNs - uint64(begin.Sub(began))
 }
 
 // together reads Go's clock and the wheel's. It reads them again if the system took the
@@ -152,11 +176,61 @@ func together(now func() (uint64, error)) (begin time.Time, beginNs uint64, err 
 	return begin, beginNs, nil
 }
 
-// drive runs the wheel until Close. It tries again if there is no descriptor for now.
+// wake has drive called at the time, or before. No goroutine of a bubble calls it.
+func (t *Timers) wake(at, now uint64) {
+	a := &t.alarm
+	if at >= a.at.Load() {
+		return
+	}
+	a.Lock()
+	defer a.Unlock()
+	if at >= a.at.Load() {
+		return
+	}
+	a.at.Store(at)
+	if at < now {
+		at = now
+	}
+	a.timer.Reset(time.Duration(at - now))
+}
+
+// drive tells C what has changed, fires what is due, and sets the alarm.
 func (t *Timers) drive() {
-	events := make([]hwheel.Event, batch)
-	for !errors.Is(t.wheel.Run(context.Background(), events, t.due), hwheel.ErrClosed) {
-		time.Sleep(later)
+	t.driving.Lock()
+	defer t.driving.Unlock()
+	// First: who arms a timer from now on sets the alarm. What was armed before is found.
+	t.alarm.Lock()
+	t.alarm.at.Store(never)
+	t.alarm.Unlock()
+	now, _ := t.now()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		s.cross(now)
+		s.Unlock()
+	}
+	for {
+		n, err := t.wheel.Poll(t.events)
+		if errors.Is(err, hwheel.ErrClosed) {
+			return
+		}
+		if err != nil { // no memory for now
+			t.wake(now+uint64(later), now)
+			return
+		}
+		t.due(t.events[:n])
+		if n < len(t.events) {
+			break
+		}
+	}
+	t.plan()
+}
+
+// plan sets the alarm for what C knows.
+func (t *Timers) plan() {
+	if next, pending, err := t.wheel.NextExpiry(); pending && err == nil {
+		now, _ := t.now()
+		t.wake(next, now)
 	}
 }
 
@@ -188,7 +262,10 @@ func (t *Timers) Close() error {
 				owner.failed = wheelClosed
 			}
 		}
-		s.slots, s.free, s.changed = nil, nil, nil
+		for timer := range s.bubbles {
+			timer.failed = wheelClosed
+		}
+		s.slots, s.free, s.changed, s.bubbles = nil, nil, nil, nil
 		if i == 0 && !s.closed {
 			close(t.closed)
 		}
@@ -233,7 +310,9 @@ func (t *Timers) Sleep(d time.Duration) {
 		return
 	}
 	end := time.Now().Add(d)
-	if timer := t.NewTimer(d); timer.Err() == nil {
+	if !t.made() || inBubble() {
+		time.Sleep(d)
+	} else if timer := t.NewTimer(d); timer.Err() == nil {
 		select {
 		case <-timer.C:
 			return
@@ -353,12 +432,17 @@ func (t *Timer) Stop() bool {
 	if !s.pending(t) {
 		return was
 	}
-	s.release(t)
-	var now uint64
-	if len(s.changed) == 0 {
-		now = s.timers.now()
+	if timer := s.bubbles[t]; timer != nil {
+		timer.Stop()
+		s.leave(t)
+		return true
 	}
-	s.change(t.slot, never, now)
+	if len(s.changed) == 0 {
+		s.disown(t)
+	} else { // Others have set the alarm: this one needs no clock.
+		s.release(t)
+		s.change(t.slot, never, 0)
+	}
 	return true
 }
 
@@ -382,7 +466,7 @@ func (t *Timer) reset(d time.Duration, period uint64) bool {
 	if d < 0 {
 		d = 0
 	}
-	now := s.timers.now()
+	now, bubble := s.timers.now()
 	deadline := now + uint64(d)
 	if deadline > never {
 		deadline = never
@@ -398,7 +482,11 @@ func (t *Timer) reset(d time.Duration, period uint64) bool {
 			return was
 		}
 	}
-	if !s.pending(t) {
+	if bubble || s.bubbles[t] != nil {
+		s.bubble(t, d, deadline)
+		return was
+	}
+	if !s.owns(t) {
 		if t.failed = s.own(t); t.failed != 0 {
 			return was
 		}
@@ -426,21 +514,38 @@ func (t *Timer) Err() error {
 	return hwheel.Error(t.failed)
 }
 
-// now is the time on the wheel's clock; at most some microseconds ahead, never behind.
-func (t *Timers) now() uint64 {
-	return t.beginNs + uint64(time.Since(t.begin))
+// now is the time on the wheel's clock; at most some microseconds ahead, never behind. In a
+// bubble it is the time of the bubble.
+func (t *Timers) now() (ns uint64, bubble bool) {
+	since := time.Since(began)
+	if uint64(since) > longest {
+		return uint64(since + 1<<62), true
+	}
+	t.once.Do(t.begin)
+	return t.beganNs + uint64(since), false
 }
 
-// pending says whether the timer has a slot.
+// inBubble says whether the goroutine is in a bubble of testing/synctest.
+func inBubble() bool {
+	return uint64(time.Since(began)) > longest
+}
+
+// pending says whether the timer has a slot, or a timer of package time in a bubble.
 func (s *shard) pending(t *Timer) bool {
+	return s.owns(t) || s.bubbles[t] != nil
+}
+
+func (s *shard) owns(t *Timer) bool {
 	return t.slot < uint32(len(s.slots)) && s.slots[t.slot].owner == t
 }
 
 // sendNow sends without the wheel.
 func (s *shard) sendNow(t *Timer) {
-	if s.pending(t) {
-		s.release(t)
-		s.change(t.slot, never, s.timers.now())
+	if timer := s.bubbles[t]; timer != nil {
+		timer.Stop()
+		s.leave(t)
+	} else if s.owns(t) {
+		s.disown(t)
 	}
 	if t.failed = 0; s.closed {
 		t.failed = wheelClosed
@@ -449,16 +554,94 @@ func (s *shard) sendNow(t *Timer) {
 	t.call()
 }
 
-// own gives the timer a slot.
-func (s *shard) own(t *Timer) failure {
-	if t.call == nil {
-		return failure(syscall.EINVAL)
+// disown takes the timer out of the wheel.
+func (s *shard) disown(t *Timer) {
+	now, bubble := s.timers.now()
+	s.release(t)
+	switch {
+	case !bubble:
+		s.change(t.slot, never, now)
+	case !s.slots[t.slot].changed:
+		// The alarm is set only outside. If other slots have changed, it is set.
+		s.slots[t.slot].changed = true
+		if s.changed = append(s.changed, t.slot); len(s.changed) == 1 {
+			s.cross(s.crossed)
+		}
 	}
-	timers := s.timers
-	if timers.limit > 0 && timers.pending.Add(1) > timers.limit {
+}
+
+// bubble arms the timer in a bubble.
+func (s *shard) bubble(t *Timer, d time.Duration, deadline uint64) {
+	if s.owns(t) {
+		s.disown(t)
+	}
+	timer := s.bubbles[t]
+	if timer == nil {
+		if t.failed = s.count(t); t.failed != 0 {
+			return
+		}
+		if s.bubbles == nil {
+			s.bubbles = make(map[*Timer]*time.Timer)
+		}
+	}
+	t.deadline = deadline
+	if timer != nil {
+		timer.Reset(d)
+	} else {
+		s.bubbles[t] = time.AfterFunc(d, func() { s.ring(t) })
+	}
+}
+
+// leave says that the timer is not pending in a bubble any more.
+func (s *shard) leave(t *Timer) {
+	s.timers.uncount()
+	delete(s.bubbles, t)
+}
+
+// ring is what a bubble calls. The timer may have been stopped, or reset, meanwhile.
+func (s *shard) ring(t *Timer) {
+	s.Lock()
+	timer := s.bubbles[t]
+	now, _ := s.timers.now()
+	if timer == nil || now < t.deadline {
+		s.Unlock()
+		return
+	}
+	if t.period != 0 {
+		t.advance(now)
+		timer.Reset(time.Duration(t.deadline - now))
+	} else {
+		s.leave(t)
+	}
+	if t.sends {
+		t.call()
+	}
+	s.Unlock()
+	if !t.sends {
+		t.call()
+	}
+}
+
+// count says that one more timer is pending, if there is room for it.
+func (s *shard) count(t *Timer) failure {
+	switch timers := s.timers; {
+	case t.call == nil:
+		return failure(syscall.EINVAL)
+	case s.closed:
+		return wheelClosed
+	case timers.limit > 0 && timers.pending.Add(1) > timers.limit:
 		timers.pending.Add(-1)
 		return failure(syscall.ENOSPC)
 	}
+	return 0
+}
+
+// own gives the timer a slot.
+func (s *shard) own(t *Timer) failure {
+	if failed := s.count(t); failed != 0 {
+		return failed
+	}
+	timers := s.timers
 	if n := len(s.free); n > 0 {
 		t.slot, s.free = s.free[n-1], s.free[:n-1]
 	} else {
@@ -489,50 +672,44 @@ func (t *Timers) uncount() {
 	}
 }
 
-// change notes a slot that C does not know any more. The delay is the time until C must.
+// change notes a slot that C does not know any more. The delay is the time until C must. The
+// time is 0 if other slots have changed and nothing else wants it.
 func (s *shard) change(i uint32, delay, now uint64) {
-	if !s.slots[i].changed {
+	isNew := !s.slots[i].changed
+	if isNew {
 		s.slots[i].changed = true
 		s.changed = append(s.changed, i)
 	}
 	n := len(s.changed)
 	quiet := n == 1 && now > s.crossed+uint64(later)
-	if delay < uint64(soon) || n >= gather || quiet {
+	switch {
+	case delay < uint64(soon) || quiet:
 		s.cross(now)
-	} else if n == 1 {
-		s.timers.plan()
-	}
-}
-
-func (t *Timers) plan() {
-	if t.planned.CompareAndSwap(false, true) {
-		t.crossed.Reset(later)
+	case n >= gather:
+		if now, bubble := s.timers.now(); !bubble {
+			s.cross(now)
+		}
+	case n == 1 && isNew:
+		s.timers.wake(now+uint64(later), now)
 	}
 }
 
 // cross tells C what has changed.
-func (t *Timers) cross() {
-	t.planned.Store(false)
-	now := t.now()
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.Lock()
-		s.cross(now)
-		s.Unlock()
-	}
-}
-
 func (s *shard) cross(now uint64) {
 	if len(s.changed) == 0 {
 		return
 	}
 	s.crossed = now
+	earliest := never
 	for _, i := range s.changed {
 		slot := &s.slots[i]
 		slot.changed = false
 		if slot.owner != nil {
 			s.arm.add(i, slot.handle)
 			s.arm.times = append(s.arm.times, hwheel.At(slot.owner.deadline))
+			if slot.owner.deadline < earliest {
+				earliest = slot.owner.deadline
+			}
 		} else {
 			s.disarm.add(i, slot.handle)
 		}
@@ -550,7 +727,10 @@ func (s *shard) cross(now uint64) {
 		}
 	}
 	if len(s.changed) > 0 {
-		s.timers.plan()
+		s.timers.wake(now+uint64(later), now)
+	}
+	if earliest < s.timers.alarm.at.Load() {
+		s.timers.plan() // C knows by how much a tick is later.
 	}
 	s.arm.clear()
 	s.disarm.clear()
@@ -569,7 +749,7 @@ func (c *changes) clear() {
 // due calls the functions of a batch, and sends times. A slot may have another owner than
 // when C took the event, or its owner another deadline: it is not called before that.
 func (t *Timers) due(events []hwheel.Event) {
-	now := t.now()
+	now, _ := t.now()
 	for i := range events {
 		s, n := &t.shards[events[i].Cookie%shards], uint32(events[i].Cookie/shards)
 		s.Lock()
@@ -582,13 +762,17 @@ func (t *Timers) due(events []hwheel.Event) {
 	}
 }
 
+// advance sets the next time of a ticker that is to come.
+func (t *Timer) advance(now uint64) {
+	t.deadline += t.period * (1 + (now-t.deadline)/t.period)
+	if t.deadline > never {
+		t.deadline = never
+	}
+}
+
 func (s *shard) fire(t *Timer, now uint64) {
 	if t.period != 0 {
-		// The next of its times that is to come.
-		t.deadline += t.period * (1 + (now-t.deadline)/t.period)
-		if t.deadline > never {
-			t.deadline = never
-		}
+		t.advance(now)
 		s.change(t.slot, t.deadline-now, now)
 		t.call()
 		return

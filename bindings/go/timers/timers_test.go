@@ -3,6 +3,8 @@ package timers
 import (
 	"context"
 	"errors"
+	"runtime"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -470,9 +472,8 @@ func TestACopyOfATimerIsNotPending(t *testing.T) {
 	}
 }
 
-func TestTheDriverOutlivesErrors(t *testing.T) {
-	called := make(chan time.Duration, 1)
-	// Its goroutine begins without a descriptor.
+// Timers take no descriptor: they work when the process has none left.
+func TestTimersTakeNoDescriptor(t *testing.T) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
@@ -486,20 +487,48 @@ func TestTheDriverOutlivesErrors(t *testing.T) {
 	for fd, err := syscall.Dup(2); err == nil; fd, err = syscall.Dup(2) {
 		taken = append(taken, fd)
 	}
-	if len(taken) == 0 {
-		t.Fatal("no descriptor to begin with")
-	}
-	syscall.Close(taken[0])
+	called := make(chan time.Duration, 1)
 	timers := create(t, hwheel.Options{})
 	timers.AfterFunc(5*time.Millisecond, func() { called <- 0 })
-	time.Sleep(20 * time.Millisecond)
-	for _, fd := range taken[1:] {
+	receive(t, called)
+	for _, fd := range taken {
 		syscall.Close(fd)
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, called)
+}
+
+// While more goroutines compute than there are processors, a timer is at most twice as late
+// as one of package time, and by a few ticks.
+func TestProcessorsThatCompute(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	timers := create(t, hwheel.Options{})
+	var stop atomic.Bool
+	for i := 0; i < 8; i++ {
+		go func() {
+			for !stop.Load() {
+				for x := 0; x < 1<<20; x++ {
+				}
+			}
+		}()
+	}
+	defer stop.Store(true)
+	var lateness [2][]time.Duration
+	for i := 0; i < 20; i++ {
+		for j, after := range []func(time.Duration) <-chan time.Time{timers.After, time.After} {
+			begin := time.Now()
+			<-after(5 * time.Millisecond)
+			lateness[j] = append(lateness[j], time.Since(begin)-5*time.Millisecond)
+		}
+	}
+	for _, late := range lateness {
+		sort.Slice(late, func(i, j int) bool { return late[i] < late[j] })
+	}
+	ours, packageTime := lateness[0][10], lateness[1][10]
+	if ours > 2*packageTime+5*time.Millisecond {
+		t.Errorf("late by %v, package time by %v", ours, packageTime)
+	}
 }
 
 func TestClose(t *testing.T) {
