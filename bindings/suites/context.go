@@ -23,8 +23,8 @@ var (
 	TODO              = std.TODO
 	WithCancel        = std.WithCancel
 	WithCancelCause   = std.WithCancelCause
-	WithDeadlineCause = std.WithDeadlineCause
-	WithTimeoutCause  = std.WithTimeoutCause
+	WithDeadlineCause = time.All.WithDeadlineCause
+	WithTimeoutCause  = time.All.WithTimeoutCause
 	WithValue         = std.WithValue
 	WithoutCancel     = std.WithoutCancel
 	AfterFunc         = std.AfterFunc

@@ -14,13 +14,23 @@ func (t *Timers) WithTimeout(parent context.Context, d time.Duration) (context.C
 // WithDeadline is as context.WithDeadline. A context whose parent never ends, such as
 // context.Background, ends by a timer of the wheel. In other cases it is
 // context.WithDeadline itself: if the parent can end, as only package context can end a
-// context inside of the call that ends its parent; if the wheel has no room; before Go 1.21.
+// context inside of the call that ends its parent; if the wheel has no room; in a bubble of
+// testing/synctest; before Go 1.21.
 func (t *Timers) WithDeadline(parent context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
-	left := time.Until(deadline)
-	if parent == nil || parent.Done() != nil || left <= 0 || !t.made() || endsBefore(parent, deadline) {
-		return context.WithDeadline(parent, deadline)
+	if c, cancel := t.expire(parent, deadline, nil); c != nil {
+		return c, cancel
 	}
-	c := &timed{expiry: expiry{Context: parent, deadline: deadline}}
+	return context.WithDeadline(parent, deadline)
+}
+
+// expire makes a context that ends by a timer of the wheel, for a cause if there is one, or
+// returns nil.
+func (t *Timers) expire(parent context.Context, deadline time.Time, cause *cause) (context.Context, context.CancelFunc) {
+	left := time.Until(deadline)
+	if parent == nil || parent.Done() != nil || left <= 0 || !t.made() || inBubble() || endsBefore(parent, deadline) {
+		return nil, nil
+	}
+	c := &timed{expiry: expiry{Context: parent, deadline: deadline, cause: cause}}
 	var cancel context.CancelFunc
 	c.Context, cancel = context.WithCancel(&c.expiry)
 	var timer *Timer
@@ -29,7 +39,7 @@ func (t *Timers) WithDeadline(parent context.Context, deadline time.Time) (conte
 	}
 	if timer == nil || timer.Err() != nil {
 		cancel()
-		return context.WithDeadline(parent, deadline)
+		return nil, nil
 	}
 	return c, func() {
 		timer.Stop()
@@ -65,6 +75,14 @@ type expiry struct {
 	deadline time.Time
 	child    func()
 	err      error
+	cause    *cause
+}
+
+// cause is a context that ends with the caller's cause. Package context asks a parent for its
+// cause by a key that only package context has.
+type cause struct {
+	context.Context
+	end func()
 }
 
 // open is the channel of every expiry: its only child waits for its function instead.
@@ -73,6 +91,15 @@ var open = make(chan struct{})
 func (e *expiry) Done() <-chan struct{}       { return open }
 func (e *expiry) Deadline() (time.Time, bool) { return e.deadline, true }
 func (e *expiry) Err() error                  { return e.err }
+
+// Value also has the cause, for package context.
+func (e *expiry) Value(key any) any {
+	value := e.Context.Value(key)
+	if value == nil && e.cause != nil {
+		value = e.cause.Value(key)
+	}
+	return value
+}
 
 // AfterFunc is what package context calls, from Go 1.21 on, in place of a goroutine. Without
 // the child to hold it, nothing holds the function either.
@@ -84,5 +111,8 @@ func (e *expiry) AfterFunc(end func()) func() bool {
 // end runs once at most, and the child reads err in it.
 func (e *expiry) end() {
 	e.err = context.DeadlineExceeded
+	if e.cause != nil {
+		e.cause.end()
+	}
 	e.child()
 }

@@ -77,6 +77,9 @@ func each(timers *Timers, check func(name string, parent context.Context, cancel
 	check("timeout in timeout", context.WithValue(parent, key{}, 2), cancel)
 }
 
+// causeOf is context.Cause where package context has it.
+var causeOf = context.Context.Err
+
 func TestCancelEndsTheChildrenBeforeItReturns(t *testing.T) {
 	timers := create(t, hwheel.Options{})
 	each(timers, func(name string, parent context.Context, cancel context.CancelFunc) {
@@ -85,7 +88,7 @@ func TestCancelEndsTheChildrenBeforeItReturns(t *testing.T) {
 		grandchild, stopGrandchild := timers.WithTimeout(child, time.Millisecond*900)
 		cancel()
 		for i, ended := range []context.Context{parent, ctx, child, grandchild} {
-			if ended.Err() != context.Canceled || context.Cause(ended) != context.Canceled {
+			if ended.Err() != context.Canceled || causeOf(ended) != context.Canceled {
 				t.Errorf("%s: context %d: %v", name, i, ended.Err())
 			}
 			select {
