@@ -3,9 +3,36 @@
 set -euo pipefail
 . ../lib.sh
 
+# The oldest that is promised, of Debian 12, and the newest of the two lines that Go supports.
+do_versions() {
+	printf '%s\n' 1.19.8 1.26.8 1.27.3
+}
+
+# From here on `go` is that of VERSION: the one that is installed, that of Debian 12, or one
+# from Go's module proxy.
+of_version() {
+	! go version 2>/dev/null | grep -qF "go$VERSION " || return 0
+	case $VERSION in
+	1.19.*)
+		debian golang-1.19-go golang-1.19-src || skip 'no golang-1.19-go, which Debian 12 has'
+		export GOROOT=$SCRATCH/debian/usr/lib/go-1.19
+		export PATH="$GOROOT/bin:$PATH"
+		;;
+	*)
+		need "no Go of version 1.21 or later, which fetches Go $VERSION" \
+			sh -c 'go version | grep -E "go(1\.(2[1-9]|[3-9][0-9])|[2-9])"'
+		GOROOT=$(GOFLAGS=-modcacherw GOPATH=$SCRATCH/path \
+			GOTOOLCHAIN=go$VERSION go env GOROOT) || skip "Go's module proxy has no Go $VERSION"
+		export GOROOT PATH="$GOROOT/bin:$PATH"
+		;;
+	esac
+	go version | grep -qF "go$VERSION "
+}
+
 # Go, with its caches kept out of the way.
 environment() {
 	library
+	[ -z "${VERSION:-}" ] || of_version
 	need 'no Go of version 1.19 or later: apt-get install golang-go' \
 		sh -c 'go version | grep -E "go(1\.(19|[2-9][0-9])|[2-9])"'
 	need 'no C compiler, which cgo wants: apt-get install gcc' "${CC:-cc}" --version
@@ -127,6 +154,11 @@ END
 	GOFLAGS=-modcacherw go mod tidy >"$SCRATCH/get" 2>&1 || { cat "$SCRATCH/get"; exit 1; }
 	grep -q "$path $version" go.mod
 	[ "$(go run .)" = "hello 42 from $HWHEEL_VERSION" ]
+	# A program without shared libraries, as for an empty container.
+	go build -o static -ldflags '-extldflags "-static"' . 2>"$SCRATCH/static" ||
+		{ cat "$SCRATCH/static"; exit 1; }
+	! ldd static >/dev/null 2>&1
+	[ "$(./static)" = "hello 42 from $HWHEEL_VERSION" ]
 	go mod vendor
 	[ "$(go run -mod=vendor .)" = "hello 42 from $HWHEEL_VERSION" ]
 	go test -count=1 "$path" "$path/timers" >"$SCRATCH/tests" || { cat "$SCRATCH/tests"; exit 1; }
