@@ -184,7 +184,7 @@ check-examples: $(EXAMPLES)
 	$(Q)$(BUILD)/several_loops_load $(BUILD)/several_loops
 
 # Tests of what the library does not do yet.
-NOT_YET := announced
+NOT_YET := announced differential
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(filter-out $(NOT_YET),$(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))) \
 	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
@@ -276,9 +276,10 @@ check-header-long: check-header
 	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
 		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
 
-# All of the header is exported and nothing else. A function keeps the version node
-# of the release that brought it, so that a program built against a later release is
-# refused by this one when it is loaded; no node is of a later release.
+# All of the header is exported and nothing else, and c-tests/differential.c calls all of it.
+# A function keeps the version node of the release that brought it, so that a program built
+# against a later release is refused by this one when it is loaded; no node is of a later
+# release.
 check-exports: $(SHARED)
 	$(call say,CHECK,exports)
 	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
@@ -289,6 +290,8 @@ check-exports: $(SHARED)
 	$(Q)grep -o '\bhwheel_[a-z_]*(' include/hwheel.h | grep -v '()' | tr -d '(' | \
 		sort -u > $(BUILD)/declared
 	$(Q)sed 's/@@.*//' $(BUILD)/mapped | diff $(BUILD)/declared -
+	$(Q)grep -o '\bX(hwheel_[a-z_]*)' c-tests/differential.c | tr -d 'X()' | sort | \
+		diff $(BUILD)/declared -
 	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
 	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
 		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
