@@ -10,4 +10,12 @@ CREATE TRIGGER check_role
 	BEFORE INSERT OR UPDATE OF kind, key, target, payload, run_as, state ON hwheel.job
 	FOR EACH ROW WHEN (NEW.run_as IS NOT NULL) EXECUTE FUNCTION hwheel._check_role();
 
+-- A publication of all tables needs a way to name a row that is deleted.
+DO $$ BEGIN
+	FOR slot IN 0..31 LOOP
+		EXECUTE format('ALTER TABLE hwheel.history_%s REPLICA IDENTITY FULL', slot);
+	END LOOP;
+	ALTER TABLE hwheel.history REPLICA IDENTITY FULL;
+END $$;
+
 UPDATE hwheel.settings SET version = 5;

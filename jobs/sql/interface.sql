@@ -1,92 +1,100 @@
 -- The functions for users. Each works inside the caller's transaction: what is
 -- rolled back never happened. sql/node.sql says why each pins its search_path.
 
+-- The numbers of a field of a cron expression, or what is wrong with it. Letters and digits are
+-- those of ASCII, whatever the locale of the database. A range that runs backwards has no
+-- number, and a step beyond the range leaves its first.
+CREATE OR REPLACE FUNCTION hwheel._cron_numbers(field text, lowest int, highest int, names text[],
+	meaning text, OUT numbers int[], OUT problem text)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	item  text COLLATE "C";
+	part  text[] COLLATE "C";
+	ends  int[];
+BEGIN
+	numbers := '{}';
+	FOREACH item IN ARRAY string_to_array(upper(field COLLATE "C"), ',') LOOP
+		part := regexp_match(item, '^(?:[*]|([0-9]+|[A-Z]{3})(?:-([0-9]+|[A-Z]{3}))?)(?:/([0-9]+))?$');
+		IF part IS NULL THEN
+			problem := format('"%s" is no %s', item, meaning);
+			RETURN;
+		END IF;
+		ends := ARRAY[lowest, highest];
+		FOR i IN 1..2 LOOP
+			CONTINUE WHEN part[i] IS NULL;
+			ends[i] := CASE
+				WHEN ltrim(part[i], '0') ~ '^[0-9]{0,4}$' THEN ('0' || ltrim(part[i], '0'))::int
+				ELSE array_position(names, part[i]) - 1 + lowest END;
+			IF ends[i] IS NULL OR ends[i] NOT BETWEEN lowest AND highest THEN
+				problem := format('"%s" is no %s', part[i], meaning);
+				RETURN;
+			END IF;
+		END LOOP;
+		IF part[1] IS NOT NULL AND part[2] IS NULL THEN
+			ends[2] := ends[1];
+			IF part[3] IS NOT NULL THEN
+				problem := format('"%s" has a step but no range', item);
+				RETURN;
+			END IF;
+		END IF;
+		part[3] := coalesce(ltrim(part[3], '0'), '1');
+		IF part[3] = '' THEN
+			problem := format('"%s" has a step out of range', item);
+			RETURN;
+		END IF;
+		numbers := numbers || ARRAY(SELECT generate_series(ends[1], ends[2], left(part[3], 4)::int));
+	END LOOP;
+END $$;
+
 -- Says why a cron expression is wrong, or NULL. Five fields: minute, hour, day of
 -- the month, month, day of the week; each a list of *, N or N-N, the first and the
 -- last with /step; names of months and days. Or @hourly and the like. The nodes compute
--- the times (src/cron.rs); a test checks that they accept what this accepts.
+-- the times (src/cron.rs); a test checks that they accept what this accepts, and that it means
+-- what it means to Debian's cron.
 CREATE OR REPLACE FUNCTION hwheel._cron_error(cron text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	field_names constant text[] := '{minute,hour,day of the month,month,day of the week}';
-	lowest  constant int[] := '{0,0,1,1,0}';
-	highest constant int[] := '{59,23,31,12,7}';
-	months  constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
-	days    constant text[] := '{SUN,MON,TUE,WED,THU,FRI,SAT}';
-	fields  text[] := regexp_split_to_array(btrim(upper(cron)), '\s+');
-	item    text;
-	part    text[];
-	numbers int[];
+	fields  text[] COLLATE "C" := hwheel._cron_fields(cron);
+	minutes record;
+	hours   record;
+	days    record;
+	months  record;
+	week    record;
+	problem text;
 BEGIN
-	IF fields[1] IN ('@YEARLY', '@ANNUALLY', '@MONTHLY', '@WEEKLY', '@DAILY', '@MIDNIGHT', '@HOURLY')
-		AND cardinality(fields) = 1 THEN
+	IF upper(fields[1]) IN ('@YEARLY', '@ANNUALLY', '@MONTHLY', '@WEEKLY', '@DAILY', '@MIDNIGHT',
+		'@HOURLY') AND cardinality(fields) = 1 THEN
 		RETURN NULL;
 	ELSIF cardinality(fields) <> 5 THEN
 		RETURN format('it has %s fields instead of five', cardinality(fields));
 	END IF;
-	FOR f IN 1..5 LOOP
-		FOREACH item IN ARRAY string_to_array(fields[f], ',') LOOP
-			part := regexp_match(item, '^(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,4}))?$');
-			IF part IS NULL THEN
-				RETURN format('"%s" is no %s', item, field_names[f]);
-			END IF;
-			FOR i IN 1..2 LOOP
-				CONTINUE WHEN part[i] IS NULL;
-				numbers[i] := CASE
-					WHEN part[i] ~ '^\d' THEN part[i]::int
-					WHEN f = 4 THEN array_position(months, part[i])
-					WHEN f = 5 THEN array_position(days, part[i]) - 1 END;
-				IF numbers[i] IS NULL OR numbers[i] NOT BETWEEN lowest[f] AND highest[f] THEN
-					RETURN format('"%s" is no %s', part[i], field_names[f]);
-				END IF;
-			END LOOP;
-			IF part[2] IS NOT NULL AND numbers[2] < numbers[1] THEN
-				RETURN format('the range "%s" runs backwards', item);
-			END IF;
-			IF part[3] IS NOT NULL THEN
-				IF part[1] IS NOT NULL AND part[2] IS NULL THEN
-					RETURN format('"%s" has a step but no range', item);
-				ELSIF part[3]::int NOT BETWEEN 1 AND highest[f] THEN
-					RETURN format('"%s" has a step out of range', item);
-				END IF;
-			END IF;
-		END LOOP;
-	END LOOP;
+	minutes := hwheel._cron_numbers(fields[1], 0, 59, '{}', 'minute');
+	hours := hwheel._cron_numbers(fields[2], 0, 23, '{}', 'hour');
+	days := hwheel._cron_numbers(fields[3], 1, 31, '{}', 'day of the month');
+	months := hwheel._cron_numbers(fields[4], 1, 12,
+		'{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}', 'month');
+	week := hwheel._cron_numbers(fields[5], 0, 7, '{SUN,MON,TUE,WED,THU,FRI,SAT}',
+		'day of the week');
+	problem := coalesce(minutes.problem, hours.problem, days.problem, months.problem, week.problem);
+	IF problem IS NOT NULL THEN
+		RETURN problem;
+	END IF;
+	-- A day of the week comes in every month, and so a date comes on each day of the week.
+	IF minutes.numbers = '{}' OR hours.numbers = '{}' OR months.numbers = '{}' OR (CASE
+		WHEN week.numbers = '{}' AND (fields[3] ~ '^[*]' OR fields[5] ~ '^[*]') THEN true
+		WHEN week.numbers <> '{}' AND fields[3] !~ '^[*]' AND fields[5] !~ '^[*]' THEN false
+		ELSE NOT EXISTS (SELECT FROM unnest(days.numbers) day, unnest(months.numbers) month
+			WHERE day <= ('{31,29,31,30,31,30,31,31,30,31,30,31}'::int[])[month]) END) THEN
+		RETURN 'it never occurs';
+	END IF;
 	RETURN NULL;
 END $$;
 
--- Whether no date matches a cron expression that is right, as with 30 February. A day
--- of the week that is not * matches in every month.
-CREATE OR REPLACE FUNCTION hwheel._cron_never(cron text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	months  constant text[] := '{JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC}';
-	lengths constant int[] := '{31,29,31,30,31,30,31,31,30,31,30,31}';
-	fields  text[] := regexp_split_to_array(btrim(upper(cron)), '\s+');
-	earliest int := 31;
-	longest  int := 0;
-	item     text;
-	part     text[];
-BEGIN
-	IF cardinality(fields) <> 5 OR fields[5] !~ '^\*' THEN
-		RETURN false;
-	END IF;
-	FOREACH item IN ARRAY string_to_array(fields[3], ',') LOOP
-		earliest := least(earliest, coalesce(substring(item FROM '^\d+')::int, 1));
-	END LOOP;
-	FOREACH item IN ARRAY string_to_array(fields[4], ',') LOOP
-		part := regexp_match(item, '^(?:\*|(\w+)(?:-(\w+))?)(?:/(\d+))?$');
-		FOR i IN 1..2 LOOP
-			part[i] := coalesce(array_position(months, part[i])::text, part[i]);
-		END LOOP;
-		FOR m IN coalesce(part[1], '1')::int .. coalesce(part[2], part[1], '12')::int
-			BY coalesce(part[3], '1')::int
-		LOOP
-			longest := greatest(longest, lengths[m]);
-		END LOOP;
-	END LOOP;
-	RETURN earliest > longest;
-END $$;
+-- The fields of a cron expression. Only the white space of ASCII divides them.
+CREATE OR REPLACE FUNCTION hwheel._cron_fields(cron text) RETURNS text[]
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+	SELECT string_to_array(btrim(regexp_replace(cron, E'[ \t\n\r\f]+', ' ', 'g')), ' ');
+$$;
 
 -- The time zones for cron expressions. The server has others, which no node knows.
 CREATE OR REPLACE FUNCTION hwheel._zones() RETURNS SETOF text LANGUAGE sql STABLE
@@ -109,7 +117,8 @@ BEGIN
 	END IF;
 END $$;
 
--- Says why a request cannot have these headers, or NULL. Messages have no text of one.
+-- Says why a request cannot have these headers, or NULL. Messages have no text of one. The names
+-- are ASCII, whatever the locale of the database.
 CREATE OR REPLACE FUNCTION hwheel._headers_error(headers jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -125,15 +134,15 @@ BEGIN
 	FOR header IN SELECT key AS name, value, value #>> '{}' AS text FROM jsonb_each(headers) LOOP
 		IF header.name !~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]+$' THEN
 			RETURN format('"%s" is no name of a header', header.name);
-		ELSIF lower(header.name) IN ('host', 'connection', 'content-length', 'transfer-encoding',
+		ELSIF lower(header.name COLLATE "C") IN ('host', 'connection', 'content-length', 'transfer-encoding',
 			'expect', 'upgrade', 'te', 'trailer', 'idempotency-key', 'traceparent', 'hwheel-due',
 			'hwheel-attempt') THEN
 			RETURN format('the header "%s" is set by the node', header.name);
-		ELSIF jsonb_typeof(header.value) <> 'string' OR header.text !~ '^[\x20-\x7e]*$' THEN
+		ELSIF jsonb_typeof(header.value) <> 'string' OR header.text !~ '^[ -~]*$' THEN
 			RETURN format('the header "%s" is no text of ASCII', header.name);
 		END IF;
 	END LOOP;
-	IF (SELECT count(*) <> count(DISTINCT lower(name)) FROM jsonb_object_keys(headers) name) THEN
+	IF (SELECT count(*) <> count(DISTINCT lower(name COLLATE "C")) FROM jsonb_object_keys(headers) name) THEN
 		RETURN 'a header has two texts';
 	END IF;
 	RETURN NULL;
@@ -261,8 +270,11 @@ BEGIN
 		PERFORM hwheel._refuse('backoff is from 1 ms to 1 hour');
 	ELSIF _schedule.timeout IS NULL OR _schedule.timeout NOT BETWEEN '1 ms' AND '1 day' THEN
 		PERFORM hwheel._refuse('timeout is from 1 ms to 1 day');
-	ELSIF _schedule.http !~ '^https?://[^/\s]\S*$' THEN
+	ELSIF _schedule.http !~ '^https?://[!-.0-~][!-~]*$' THEN
 		PERFORM hwheel._refuse(format('"%s" is no URL of http or https', _schedule.http));
+	ELSIF substring(_schedule.http FROM '^https?://[^/?#]*:([^]:@/?#]+)(?:[/?#]|$)')
+		!~ '^(?!0+$)0*([0-9]{1,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$' THEN
+		PERFORM hwheel._refuse(format('"%s" has a port that is not from 1 to 65535', _schedule.http));
 	ELSIF btrim(target) = '' AND NOT is_app THEN
 		PERFORM hwheel._refuse('the command is empty');
 	ELSIF _schedule.zone IS NOT NULL AND _schedule.cron IS NULL THEN
@@ -293,8 +305,6 @@ BEGIN
 		problem := hwheel._cron_error(_schedule.cron);
 		IF problem IS NOT NULL THEN
 			PERFORM hwheel._refuse(format('the cron expression "%s": %s', _schedule.cron, problem));
-		ELSIF hwheel._cron_never(_schedule.cron) THEN
-			PERFORM hwheel._refuse(format('the cron expression "%s": it never occurs', _schedule.cron));
 		END IF;
 		IF _schedule.zone IS NOT NULL THEN
 			PERFORM hwheel._check_zone(_schedule.zone);
@@ -500,15 +510,18 @@ BEGIN
 	RETURN FOUND;
 END $$;
 
--- Gives the last dead job of a key another life, from now. Returns false if there
--- is none. A live job with the same key is a unique violation.
+-- Gives the last dead job of a key another life, from now. Returns false if there is none. If
+-- another job with this key is still to run, as the series whose run the dead job was, the job
+-- gets a key with its number: "report (7)".
 CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	UPDATE hwheel.job SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
-		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END,
-		finished_at = NULL
+	UPDATE hwheel.job d SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
+		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END, finished_at = NULL,
+		key = CASE WHEN EXISTS (SELECT FROM hwheel.job j WHERE j.key = d.key
+				AND state IN ('waiting', 'claimed', 'running'))
+			THEN format('%s (%s)', left(d.key, 200), d.id) ELSE d.key END
 	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = revive.key AND state = 'dead');
 	RETURN FOUND;
 END $$;
@@ -657,6 +670,11 @@ BEGIN
 	ELSIF pg_current_xact_id_if_assigned() IS NOT NULL THEN
 		RAISE EXCEPTION 'hwheel: take() needs a transaction of its own'
 			USING ERRCODE = 'active_sql_transaction';
+	END IF;
+	-- Another one sees what the queue was before its limits changed.
+	IF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+		RAISE EXCEPTION 'hwheel: take() needs the isolation level "read committed"'
+			USING ERRCODE = 'active_sql_transaction', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 	END IF;
 	PERFORM hwheel._check_queue(take.queue);
 	PERFORM hwheel._share_queues();

@@ -362,6 +362,16 @@ DECLARE
 	oldest int := today - ceil(extract(epoch FROM s.keep_done) / 86400);
 	is_old boolean;
 BEGIN
+	-- The nodes may have been off for so long that a day has jobs of 32 days before. These are
+	-- its first rows.
+	FOR day IN oldest .. today LOOP
+		EXECUTE format('SELECT finished_at < to_timestamp($1) FROM hwheel.history_%s LIMIT 1', day % 32)
+			INTO is_old USING day * 86400::float8 - 86400;
+		IF is_old THEN
+			EXECUTE format('DELETE FROM hwheel.history_%s WHERE finished_at < to_timestamp($1)', day % 32)
+				USING day * 86400::float8 - 86400;
+		END IF;
+	END LOOP;
 	FOR day IN today - 31 .. oldest - 1 LOOP
 		EXECUTE format('SELECT EXISTS (SELECT FROM hwheel.history_%s)', day % 32) INTO is_old;
 		CONTINUE WHEN NOT is_old;
@@ -649,9 +659,10 @@ BEGIN
 			RAISE;
 		WHEN query_canceled THEN
 			problem := CASE WHEN until IS NULL
-				THEN pg_catalog.format('%s (%s)', sqlerrm, sqlstate) ELSE 'slow' END;
+				THEN pg_catalog.format('%s (%s)', pg_catalog.left(sqlerrm, 10000), sqlstate)
+				ELSE 'slow' END;
 		WHEN OTHERS OR assert_failure THEN
-			problem := pg_catalog.format('%s (%s)', sqlerrm, sqlstate);
+			problem := pg_catalog.format('%s (%s)', pg_catalog.left(sqlerrm, 10000), sqlstate);
 	END;
 	cleaned := hwheel._cleaned(is_bare);
 	RETURN problem;

@@ -1,5 +1,9 @@
 //! Cron expressions as Debian's cron reads them.
 //!
+//! A range that runs backwards, as `fri-sun`, has no number: Sunday is 0. A step beyond its range
+//! leaves the first number. Debian's cron ignores the rest of a field that it cannot read, as in
+//! `1-5/2-3`; here it is an error.
+//!
 //! A *fixed* expression names its hours and minutes: neither field begins with a star.
 //! Lists, ranges and steps of numbers are fixed too. When the clocks go forward, a fixed
 //! time that is skipped runs at the end of the gap. Several of them are one run, because
@@ -47,7 +51,8 @@ pub struct Cron {
 
 impl Cron {
     pub fn parse(text: &str) -> Result<Cron, String> {
-        let text = text.trim().to_lowercase();
+        // Only letters and white space of ASCII count.
+        let text = text.trim_ascii().to_ascii_lowercase();
         let text = match text.as_str() {
             "@yearly" | "@annually" => "0 0 1 1 *",
             "@monthly" => "0 0 1 * *",
@@ -56,7 +61,7 @@ impl Cron {
             "@hourly" => "0 * * * *",
             other => other,
         };
-        let fields: Vec<&str> = text.split_whitespace().collect();
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields[..] else {
             return Err(format!("it has {} fields instead of five", fields.len()));
         };
@@ -76,6 +81,9 @@ impl Cron {
 
     /// The first run after `from`, or at it. None: there is no such day.
     pub fn next(&self, zone: &TimeZone, from: Timestamp, or_at: bool) -> Option<Timestamp> {
+        if self.minutes == 0 || self.hours == 0 || self.months == 0 {
+            return None;
+        }
         let earliest = if or_at {
             from
         } else {
@@ -181,12 +189,17 @@ fn before(zone: &TimeZone, change: Timestamp) -> Offset {
     zone.to_offset(just_before)
 }
 
-/// The numbers of a field.
+/// The numbers of a field. A range that runs backwards has no number, and a step beyond the
+/// range leaves its first.
 fn set(field: &str, low: u32, high: u32, names: &[&str], first: u32) -> Result<u64, String> {
+    let digits = |text: &str| -> Option<u32> {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| text.parse().unwrap_or(u32::MAX))
+    };
     let number = |text: &str| -> Result<u32, String> {
         let name = names.iter().zip(first..).find(|(name, _)| **name == text);
         name.map(|(_, number)| number)
-            .or_else(|| text.parse().ok())
+            .or_else(|| digits(text))
             .filter(|number| (low..=high).contains(number))
             .ok_or_else(|| format!("\"{text}\" is not from {low} to {high}"))
     };
@@ -202,15 +215,12 @@ fn set(field: &str, low: u32, high: u32, names: &[&str], first: u32) -> Result<u
             None if step.is_some() => return Err(format!("\"{item}\" has a step but no range")),
             None => (number(range)?, number(range)?),
         };
-        if to < from {
-            return Err(format!("the range \"{item}\" runs backwards"));
-        }
-        let step: usize = match step {
-            Some(step) => step.parse().ok().filter(|step| *step > 0),
+        let step = match step {
+            Some(step) => digits(step).filter(|step| *step > 0),
             None => Some(1),
         }
         .ok_or_else(|| format!("\"{item}\" has a step out of range"))?;
-        for number in (from..=to).step_by(step) {
+        for number in (from..=to).step_by(step as usize) {
             set |= 1 << number;
         }
     }
@@ -438,7 +448,14 @@ mod tests {
 
     #[test]
     fn a_day_that_never_comes_is_none() {
-        for cron in ["0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 31 2 */7"] {
+        for cron in [
+            "0 0 * * fri-sun",
+            "5-1 * * * *",
+            "0 0 * dec-jan *",
+            "0 0 30 2 *",
+            "0 0 31 4,6,9,11 *",
+            "0 0 31 2 */7",
+        ] {
             let cron = Cron::parse(cron).unwrap();
             let now = "2026-01-01T00:00:00Z".parse().unwrap();
             assert_eq!(cron.next(&zone("Europe/Berlin"), now, true), None);
@@ -460,7 +477,10 @@ mod tests {
             ("* * 0 * *", "\"0\" is not from 1 to 31"),
             ("* * * foo *", "\"foo\" is not from 1 to 12"),
             ("* * * * 8", "\"8\" is not from 0 to 7"),
-            ("5-1 * * * *", "the range \"5-1\" runs backwards"),
+            ("+5 * * * *", "\"+5\" is not from 0 to 59"),
+            ("\u{663} * * * *", "\"\u{663}\" is not from 0 to 59"),
+            ("* * * * \u{17f}un", "\"\u{17f}un\" is not from 0 to 7"),
+            ("0\u{a0}0 * * *", "it has 4 fields instead of five"),
             ("5/10 * * * *", "\"5/10\" has a step but no range"),
             ("*/0 * * * *", "\"*/0\" has a step out of range"),
             ("1,,2 * * * *", "\"\" is not from 0 to 59"),

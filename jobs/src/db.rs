@@ -196,6 +196,9 @@ impl Drop for Client {
     }
 }
 
+/// The length of an error that is stored and logged, in characters. sql/node.sql has it too.
+const LONGEST_TEXT: usize = 10_000;
+
 /// An error with its causes, in one line.
 pub fn describe(error: &Error) -> String {
     let error = match error {
@@ -203,7 +206,8 @@ pub fn describe(error: &Error) -> String {
         Error::Silent(time) => return format!("the database has been silent for {time:?}"),
     };
     if let Some(db) = error.as_db_error() {
-        return format!("{}: {} ({})", db.severity(), db.message(), db.code().code());
+        let message: String = db.message().chars().take(LONGEST_TEXT).collect();
+        return format!("{}: {message} ({})", db.severity(), db.code().code());
     }
     let mut text = error.to_string();
     let mut cause = error.source();

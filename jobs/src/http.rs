@@ -7,6 +7,7 @@ use iri_string::types::{UriReferenceStr, UriStr, UriString};
 use jiff::fmt::rfc2822;
 use jiff::Timestamp;
 use rustls::crypto::ring;
+use std::io::Read as _;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response};
@@ -32,7 +33,7 @@ pub struct Failed {
 
 /// Sends the payload as JSON by POST. Any status of 2xx is a success. 307 and 308 are
 /// followed, because they keep the method and the body. The header Idempotency-Key is the
-/// same for all attempts at one run and no other.
+/// same for all attempts at one run, as long as the job stays what it is, and no other.
 pub fn run(run: &Run) -> Result<(), Failed> {
     send(run).map_err(|failed| Failed {
         error: without_secrets(failed.error, run),
@@ -42,7 +43,10 @@ pub fn run(run: &Run) -> Result<(), Failed> {
 
 fn send(run: &Run) -> Result<(), Failed> {
     let failed = |error: String| Failed { error, wait: None };
-    let target = UriStr::new(&run.target).map_err(|_| failed("this is no URL".to_owned()))?;
+    let target = UriStr::new(&run.target)
+        .ok()
+        .filter(|target| has_a_port(target))
+        .ok_or_else(|| failed("this is no URL".to_owned()))?;
     let end = Instant::now() + run.time_limit;
     let mut place: UriString = target.to_owned();
     for _ in 0..=REDIRECTS {
@@ -67,10 +71,12 @@ fn send(run: &Run) -> Result<(), Failed> {
             }
             _ => {
                 let wait = header(answer.headers(), "retry-after").and_then(wait);
-                let body = answer.body_mut().with_config().limit(QUOTED);
-                let body = body.lossy_utf8(true).read_to_string().unwrap_or_default();
+                let mut body = Vec::new();
+                let mut begin = answer.body_mut().as_reader().take(QUOTED);
+                // What came before an error counts.
+                let _ = begin.read_to_end(&mut body);
                 // PostgreSQL has no text with a zero byte.
-                let body = body.replace('\0', "\u{fffd}");
+                let body = String::from_utf8_lossy(&body).replace('\0', "\u{fffd}");
                 let body = body.trim();
                 let colon = if body.is_empty() { "" } else { ": " };
                 let error = format!("status {status}{colon}{body}");
@@ -153,7 +159,16 @@ fn resolve(place: &UriStr, location: &str) -> Option<UriString> {
         .resolve_against(place.to_absolute())
         .to_dedicated_string();
     let is_web = matches!(next.scheme_str(), "http" | "https");
-    (is_web && next.authority_str().is_some()).then_some(next)
+    (is_web && next.authority_str().is_some() && has_a_port(&next)).then_some(next)
+}
+
+/// Whether the port, if the URL names one, is one that there is. A client would take the one of
+/// the scheme instead.
+fn has_a_port(uri: &UriStr) -> bool {
+    let port = uri
+        .authority_components()
+        .and_then(|authority| authority.port());
+    port.is_none_or(|port| port.is_empty() || port.parse().is_ok_and(|port: u16| port > 0))
 }
 
 fn is_same_origin(one: &UriStr, two: &UriStr) -> bool {
@@ -238,6 +253,12 @@ mod tests {
             ("/z?r", Some("https://u:p@a.example/z?r")),
             ("z", Some("https://u:p@a.example/x/z")),
             ("../z", Some("https://u:p@a.example/z")),
+            (
+                "https://b.example:65535/z",
+                Some("https://b.example:65535/z"),
+            ),
+            ("https://b.example:65536/z", None),
+            ("https://b.example:0/z", None),
             ("ftp://a/z", None),
             ("mailto:x", None),
             ("a b", None),

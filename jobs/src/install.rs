@@ -126,10 +126,12 @@ BEGIN
         EXECUTE format('SET LOCAL ROLE %I', old.rolname);
         RETURN;
     END IF;
-    BEGIN
-        CREATE ROLE hwheel_owner NOLOGIN;
-    EXCEPTION WHEN duplicate_object OR unique_violation THEN -- Another database has it.
-    END;
+    IF to_regrole('hwheel_owner') IS NULL THEN
+        BEGIN
+            CREATE ROLE hwheel_owner NOLOGIN;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN -- At the same time.
+        END;
+    END IF;
     CREATE SCHEMA IF NOT EXISTS hwheel;
     ALTER SCHEMA hwheel OWNER TO hwheel_owner;
     FOR command IN

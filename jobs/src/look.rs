@@ -48,7 +48,7 @@ pub const JOB: &str = "SELECT j.id, j.key,
         nullif(nullif(CASE WHEN j.due = 'infinity' THEN j.paused_due ELSE j.due END,
             '-infinity'), 'infinity') AS due,
         j.kind,
-        CASE WHEN j.kind = 'http' THEN regexp_replace(j.target, '^(https?://)[^/?#]*@', '\\1***@')
+        CASE WHEN j.kind = 'http' THEN regexp_replace(j.target, '^(https?://)[^/?#]*@', E'\\\\1***@')
             ELSE j.target END AS target,
         j.every::text AS every, j.cron, j.zone, j.missed, j.attempts, j.max_attempts,
         CASE j.owner WHEN 0 THEN 'an application' ELSE n.name END AS owner, j.queue, j.priority, j.runs, j.skipped, j.created_at, j.fired_at, j.finished_at,
@@ -113,7 +113,7 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
                 text("owner"),
                 text("last_error"),
             ]
-            .map(|cell: String| cell.replace(char::is_control, " ")),
+            .map(|cell: String| in_one_line(&cell)),
         );
     }
     print(&as_table(&table))
@@ -163,12 +163,31 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
             text.push('\n');
         }
         if let Some(value) = row.get::<_, Option<String>>("value") {
-            let value = value.replace(char::is_control, " ");
+            let value = in_one_line(&value);
             let _ = writeln!(text, "{:12}  {value}", row.get::<_, &str>("key"));
         }
     }
     print(&text)?;
     found(!rows.is_empty(), &options.key)
+}
+
+/// A text for a log or a list. A terminal shows what follows a mark of the direction of writing
+/// in another order.
+pub fn in_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\u{61c}'
+            | '\u{200e}'
+            | '\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}' => line.extend(c.escape_unicode()),
+            '\u{2028}' | '\u{2029}' => line.push(' '),
+            _ if c.is_control() => line.push(' '),
+            _ => line.push(c),
+        }
+    }
+    line
 }
 
 fn found(is_there: bool, key: &str) -> Result<(), String> {

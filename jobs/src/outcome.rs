@@ -231,9 +231,9 @@ pub fn take_in<'j>(
     }
 }
 
-/// The error of a job may have lines of its own.
+/// The error of a job may have several lines.
 fn in_one_line(error: &str) -> String {
-    error.replace(char::is_control, " ")
+    crate::look::in_one_line(error)
 }
 
 /// Asks again after errors of the connection and of the server. Returns `None` if the node

@@ -7,7 +7,9 @@ use crate::outcome::{plan, settle, settle_after, steps, until_answered, SHORTLY}
 use crate::recur::LAST;
 use crate::{clock, command, http};
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::thread;
@@ -15,7 +17,6 @@ use std::time::Duration;
 
 /// One run of a command or request.
 pub struct Run {
-    pub id: i64,
     pub key: String,
     /// The time that the run is for.
     pub occurrence: Timestamp,
@@ -33,9 +34,22 @@ pub struct Run {
 }
 
 impl Run {
-    /// The same for all attempts at one run, and for no other run.
+    /// The same for all attempts at one run, and for no other run: the time that the run is for,
+    /// and the beginning of a SHA-256 of the key and the content of the job. A job that becomes
+    /// another one under the same key is another run, and one that is scheduled again after a lost
+    /// answer is not.
     pub fn name(&self) -> String {
-        format!("{}-{}", self.id, self.occurrence.as_microsecond())
+        let mut hash = Sha256::new();
+        let payload = self.payload.as_deref().unwrap_or_default();
+        for part in [&self.key, &self.target, payload] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        let mut name = self.occurrence.as_microsecond().to_string() + "-";
+        for byte in &hash.finalize()[..16] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        name
     }
 }
 
@@ -103,7 +117,6 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
         match row.get("outcome") {
             "taken" => {
                 let run = Run {
-                    id,
                     key: row.get("key"),
                     occurrence: row.get("occurrence"),
                     attempt: row.get("attempt"),

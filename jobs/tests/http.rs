@@ -143,6 +143,68 @@ fn a_request_is_retried_with_the_same_key() {
         .starts_with("hwheel-jobs/"));
 }
 
+/// The key names the run: the job, the time and the content.
+#[test]
+fn another_content_has_another_key() {
+    let db = database();
+    let _node = db.node_with("one", HTTP);
+    let web = Web::new(|_, n| answer([500, 200, 200][n], "", ""));
+    let url = web.url("/pay");
+    let schedule = |amount: i32, how: &str| {
+        format!(
+            "SELECT hwheel.schedule('pay', '2026-01-01', http => '{url}', payload => '{amount}',
+                backoff => '1 s' {how})"
+        )
+    };
+    db.execute(&schedule(10, ""));
+    db.wait("SELECT attempts = 1 AND state <> 'running' FROM hwheel.job");
+    db.execute(&schedule(99, ", if_exists => 'keep_time'"));
+    db.wait("SELECT count(*) = 1 FROM hwheel.history");
+    // The application has not seen the answer to its first call.
+    db.execute("UPDATE hwheel.history SET key = 'old'");
+    db.execute(&schedule(99, ""));
+    db.wait("SELECT count(*) = 2 FROM hwheel.history");
+    let keys: Vec<String> = web
+        .requests()
+        .iter()
+        .map(|request| header(request, "idempotency-key").unwrap().to_owned())
+        .collect();
+    assert_eq!(keys.len(), 3);
+    assert_ne!(keys[0], keys[1]);
+}
+
+/// A page that tells a person that something went wrong is longer than what is quoted.
+#[test]
+fn the_beginning_of_a_long_answer_is_quoted() {
+    let db = database();
+    let _node = db.node_with("one", HTTP);
+    let web = Web::new(|_, _| answer(502, "", &format!("no upstream{}", " ".repeat(100_000))));
+    let (state, error) = outcome(&db, &web.url("/"), "");
+    assert_eq!(
+        (state.as_str(), error.as_str()),
+        ("dead", "status 502: no upstream")
+    );
+    // A port that does not exist is not the port of the scheme.
+    for (port, is_right) in [
+        ("65536", false),
+        ("99999", false),
+        ("0", false),
+        ("x", false),
+        ("", true),
+        ("00080", true),
+    ] {
+        let sql = format!("SELECT hwheel.schedule('p', now() + interval '1 h', http => 'http://u:p@[::1]:{port}/')");
+        let answer = db.client().batch_execute(&sql);
+        assert_eq!(answer.is_ok(), is_right, "{port}");
+    }
+    let wrong = "http://127.0.0.1:1/";
+    db.execute(&format!("SELECT hwheel.cancel('p'); SELECT hwheel.schedule('q', now() + interval '500 ms', http => '{wrong}', max_attempts => 1)"));
+    db.execute("UPDATE hwheel.job SET target = 'http://127.0.0.1:65617/' WHERE key = 'q'");
+    db.wait(
+        "SELECT last_error IS NOT DISTINCT FROM 'this is no URL' FROM hwheel.job WHERE key = 'q'",
+    );
+}
+
 #[test]
 fn a_request_that_nobody_answers_is_dead() {
     let db = database();

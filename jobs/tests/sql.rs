@@ -152,7 +152,7 @@ fn bad_input_is_refused_and_changes_nothing() {
 fn a_wrong_cron_expression_is_refused_with_the_reason() {
     let db = database();
     for (cron, reason) in [
-        ("", "it has 1 fields instead of five"),
+        ("", "it has 0 fields instead of five"),
         ("* * * *", "it has 4 fields instead of five"),
         ("0 * * * * *", "it has 6 fields instead of five"),
         ("60 * * * *", "\"60\" is no minute"),
@@ -161,7 +161,12 @@ fn a_wrong_cron_expression_is_refused_with_the_reason() {
         ("* * * 13 *", "\"13\" is no month"),
         ("* * * * 8", "\"8\" is no day of the week"),
         ("* * * * MOO", "\"MOO\" is no day of the week"),
-        ("5-1 * * * *", "the range \"5-1\" runs backwards"),
+        ("5-1 * * * *", "it never occurs"),
+        ("0 0 * * fri-sun", "it never occurs"),
+        ("0 0 * 12-1 */2", "it never occurs"),
+        ("+5 * * * *", "\"+5\" is no minute"),
+        ("\u{663} * * * *", "\"\u{663}\" is no minute"),
+        ("0\u{a0}0 * * *", "it has 4 fields instead of five"),
         ("5/10 * * * *", "\"5/10\" has a step but no range"),
         ("*/0 * * * *", "\"*/0\" has a step out of range"),
         ("1,,2 * * * *", "\"\" is no minute"),
@@ -353,6 +358,15 @@ fn a_cron_expression_that_never_occurs_is_refused() {
         "0 0 30 2 1",
         "0 0 31 2-3 *",
         "0 0 */31 2 *",
+        // What Debian's cron accepts: steps beyond the range, zeros in front, white space around,
+        // and a range that runs backwards next to one that does not.
+        "0 */24 * * *",
+        "*/60 * * * *",
+        "0 0 */32 * *",
+        "007 000 * * *",
+        "\t0 0 * * *\n",
+        "0 0 * * mon,fri-sun",
+        "0 0 13 * fri-sun",
     ] {
         db.execute(&format!(
             "SELECT hwheel.schedule('a', cron => '{cron}', sql => 'note')"

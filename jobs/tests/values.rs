@@ -1,0 +1,179 @@
+//! Values, locales, settings and neighbours that a database may have.
+
+mod support;
+
+use support::{database, Database, Server};
+
+/// In Turkish the letter i has a dot as a capital, too. What is ASCII follows no locale.
+#[test]
+fn a_turkish_database_reads_ascii() {
+    let server = Server::start();
+    let db = server.database();
+    let version: i32 = db.value("SELECT current_setting('server_version_num')::int");
+    if version < 150_000 {
+        return support::skip("a database with the locale of a library needs PostgreSQL 15");
+    }
+    db.execute(
+        "CREATE DATABASE turkish TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'
+            LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'",
+    );
+    let turkish = Database {
+        server: &server,
+        url: db.url.replace("dbname=db0", "dbname=turkish"),
+    };
+    assert!(turkish.program(&["install"]).status.success());
+    let db = turkish.with_functions();
+    assert!(db.is("SELECT upper('i') <> 'I'"));
+    let _node = db.node("n");
+    for cron in ["@daily", "@midnight", "0 0 * * fri", "0 0 * apr-jul *"] {
+        db.execute(&format!(
+            "SELECT hwheel.schedule('{cron}', cron => '{cron}', sql => 'note')"
+        ));
+    }
+    db.wait("SELECT count(*) = 4 FROM hwheel.job WHERE due > now() AND isfinite(due)");
+    for (call, why) in [
+        (
+            "cron => '0 0 * * fr\u{131}', sql => 'note'",
+            "is no day of the week",
+        ),
+        (
+            "cron => '0 0 * * \u{17f}un', sql => 'note'",
+            "is no day of the week",
+        ),
+        ("cron => '\u{663} 0 * * *', sql => 'note'", "is no minute"),
+        ("cron => E'0\\x1c0 * * *', sql => 'note'", "4 fields"),
+        (
+            "now(), http => 'http://a/', headers => '{\"TRANSFER-ENCODING\": \"x\"}'",
+            "is set by the node",
+        ),
+        (
+            "now(), http => 'http://a/', headers => '{\"Idempotency-Key\": \"x\"}'",
+            "is set by the node",
+        ),
+        (
+            "now(), http => 'http://a/', headers => '{\"TRAILER\": \"x\"}'",
+            "is set by the node",
+        ),
+        (
+            "now(), http => 'http://a/', headers => '{\"via\": \"x\", \"VIA\": \"x\"}'",
+            "two texts",
+        ),
+        ("now(), http => 'http://a/\u{663}'", "no URL"),
+    ] {
+        let refusal = db.refusal(&format!("SELECT hwheel.schedule('x', {call})"));
+        assert!(refusal.contains(why), "{call}: {refusal}");
+    }
+}
+
+/// The setting of old programs changes what a backslash means in a function's text.
+#[test]
+fn no_function_depends_on_standard_conforming_strings() {
+    let db = database();
+    db.execute(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET standard_conforming_strings = off',
+            current_database()); END $$",
+    );
+    let _node = db.node("n");
+    db.execute(
+        "SELECT hwheel.schedule('a', cron => '*/5 1,2 1-7 jan mon', sql => 'note'),
+            hwheel.schedule('b', now() + interval '1 h', http => 'http://u:p@a.example:80/b',
+                headers => '{\"A\": \"b\"}')",
+    );
+    db.wait("SELECT isfinite(due) FROM hwheel.job WHERE key = 'a'");
+    let list = String::from_utf8(db.program(&["list"]).stdout).unwrap();
+    assert!(list.contains("http://***@a.example:80/b"), "{list}");
+}
+
+/// A run that failed for good can be made again while its series goes on.
+#[test]
+fn a_dead_run_lives_again_beside_its_series() {
+    let db = database();
+    let _node = db.node("n");
+    db.execute(
+        "SELECT hwheel.schedule('r', now(), every => '1 h', sql => 'fail', max_attempts => 1)",
+    );
+    db.wait("SELECT count(*) = 1 FROM hwheel.job WHERE state = 'dead'");
+    let id = db.number("SELECT id FROM hwheel.job WHERE state = 'dead'");
+    db.execute(
+        "CREATE OR REPLACE FUNCTION fail(key text, due timestamptz, payload jsonb) RETURNS void
+            LANGUAGE sql AS 'INSERT INTO run VALUES (key, due, payload)'",
+    );
+    assert!(db.program(&["revive", "r"]).status.success());
+    db.wait(&format!(
+        "SELECT count(*) = 1 FROM hwheel.history WHERE key = 'r ({id})'"
+    ));
+    assert!(db.is("SELECT key = 'r' AND due > now() FROM hwheel.job"));
+    assert!(!db.program(&["revive", "r"]).status.success());
+}
+
+/// A snapshot from before a change of the queue would break its limits.
+#[test]
+fn take_needs_the_level_read_committed() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q')");
+    for (level, is_right) in [
+        ("read committed", true),
+        ("repeatable read", false),
+        ("serializable", false),
+    ] {
+        let sql = format!("BEGIN ISOLATION LEVEL {level}; SELECT hwheel.take('q'); ROLLBACK");
+        assert_eq!(db.client().batch_execute(&sql).is_ok(), is_right, "{level}");
+    }
+}
+
+/// An error of any length is stored and logged as far as a person reads it.
+#[test]
+fn a_long_error_is_cut() {
+    let db = database();
+    db.execute(
+        "CREATE FUNCTION long(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION '%', repeat('x', 1000000); END $$;
+        SELECT hwheel.schedule('long', now(), sql => 'long', max_attempts => 1, alone => true),
+            hwheel.schedule('short', now(), sql => 'fail', max_attempts => 1)",
+    );
+    db.execute(
+        "CREATE OR REPLACE FUNCTION fail(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION USING MESSAGE = E'a\\x07\\xe2\\x80\\xaeb'; END $$",
+    );
+    let node = db.node("n");
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'dead'");
+    assert!(db
+        .is("SELECT length(last_error) BETWEEN 9999 AND 10020 FROM hwheel.job WHERE key = 'long'"));
+    node.wait_for_log("job 2 \"short\" is dead");
+    assert!(node.log().len() < 30_000, "{}", node.log().len());
+    // A mark that turns the direction of writing reorders what follows it on a terminal.
+    for text in [
+        node.log(),
+        String::from_utf8(db.program(&["list"]).stdout).unwrap(),
+    ] {
+        assert!(
+            text.contains("a \\u{202e}b") && !text.contains('\u{202e}'),
+            "{text}"
+        );
+    }
+}
+
+/// A publication of all tables refuses to delete from a table whose rows have no identity.
+#[test]
+fn a_publication_of_all_tables_does_not_keep_the_history() {
+    let server = Server::start_with(&["wal_level = logical"], &[]);
+    let db = server.database().with_functions();
+    db.execute("CREATE PUBLICATION everything FOR ALL TABLES");
+    db.execute("SELECT hwheel.schedule('a', now(), sql => 'note')");
+    let _node = db.node("n");
+    db.wait("SELECT count(*) = 1 FROM hwheel.history");
+    assert_eq!(db.number("SELECT hwheel.prune('0')"), 1);
+}
+
+/// Days of the history come round again after 32 days, also if no node ran in between.
+#[test]
+fn the_history_of_a_month_ago_does_not_stay() {
+    let db = database();
+    let fill = "INSERT INTO hwheel.history SELECT i, 'k' || i, 'default', 0, t, t, 'sql', 'note', NULL,
+            5, 0, 1, 0, t, t, t, NULL, NULL, (floor(extract(epoch FROM t) / 86400)::bigint % 32)::int
+        FROM generate_series(40, 0, -1) i, LATERAL (SELECT now() - i * interval '1 day' AS t) x";
+    db.execute(fill);
+    db.execute("SELECT hwheel._tend()");
+    let left = db.text("SELECT string_agg(id::text, ' ' ORDER BY id) FROM hwheel.history");
+    assert_eq!(left, "0 1 2 3 4 5 6 7");
+}
