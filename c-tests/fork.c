@@ -1,4 +1,5 @@
 /* fork(): the child does not use its parent's wheel, and hangs nowhere. */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -604,6 +605,42 @@ static void a_wheel_that_is_gone_wakes_nobody(void)
 	}
 }
 
+/*
+ * A daemon closes all descriptors, and opens its own. They have the numbers that the wheel's
+ * had in the parent.
+ */
+static void a_child_that_destroys_keeps_its_own_descriptors(void)
+{
+	for (int driven = 0; driven < 2; driven++) {
+		int status = 0;
+		pid_t child;
+
+		CHECK_EQ(hwheel_create(NULL, &w), 0);
+		if (driven)
+			CHECK_EQ(hwheel_start(w), 0);
+		else
+			CHECK(hwheel_fd(w) >= 0);
+		child = fork();
+		CHECK(child >= 0);
+		if (child == 0) {
+			int own[16], lost = 0;
+
+			for (int fd = 3; fd < 256; fd++)
+				close(fd);
+			for (unsigned i = 0; i < COUNT(own); i++)
+				own[i] = open("/dev/null", O_WRONLY);
+			hwheel_destroy(w);
+			for (unsigned i = 0; i < COUNT(own); i++)
+				lost += fcntl(own[i], F_GETFD) < 0;
+			_exit(lost);
+		}
+		CHECK_EQ(waitpid(child, &status, 0), child);
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static const struct ktap_test tests[] = {
 	TEST(every_call_in_a_child_is_refused),
 	TEST(a_child_may_destroy_its_copy),
@@ -613,6 +650,7 @@ static const struct ktap_test tests[] = {
 	TEST(a_fork_in_a_callback),
 	TEST(a_new_thread_of_a_child),
 	TEST(a_wheel_that_is_gone_wakes_nobody),
+	TEST(a_child_that_destroys_keeps_its_own_descriptors),
 	TEST(a_child_that_returns_from_the_callback),
 	TEST(a_child_that_returns_into_the_tick_thread),
 	TEST(a_child_that_returns_into_a_worker),

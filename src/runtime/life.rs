@@ -126,10 +126,8 @@ impl Host {
     pub(super) unsafe fn unmap(at: *mut Host) {
         // SAFETY: the caller's promise.
         unsafe {
-            let fd = (*at).fd.load(Ordering::Relaxed);
-            if fd >= 0 {
-                Alarm { fd, clock: 0 }.close();
-            }
+            // Not in a forked child, where the number may be that of another descriptor by now.
+            (*at).alarm().into_iter().for_each(Alarm::close);
             core::ptr::drop_in_place(at);
             unmap_wiped(at.cast(), size_of::<Host>());
         }
