@@ -241,6 +241,42 @@ static void wrong_bounds_are_refused_and_nothing_runs(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/*
+ * Each turn arms more new timers than its call can take. Two timers that are due fire all the
+ * same.
+ */
+static void notes_do_not_keep_a_due_timer_waiting(void)
+{
+	struct hwheel *w = wheel();
+	struct hwheel_run run = at_most(0, 1);
+	unsigned turns = 0;
+
+	CHECK_EQ(hwheel_once(w, 5 * MS, count, 0, 0, NULL), 0);
+	CHECK_EQ(hwheel_once(w, 5 * MS, count, 1, 0, NULL), 0);
+	for (uint64_t now = MS; calls < 2; now += MS) {
+		CHECK(++turns < 100);
+		for (uint64_t i = 0; i < 100; i++)
+			CHECK_EQ(hwheel_once(w, 3600 * SEC + i * SEC, NULL, 0, 0, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, now, NULL, 0, &run), 0);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+/* With a tick of a microsecond, a jump of centuries has many steps. */
+static void a_jump_of_the_clock_is_bounded_too(void)
+{
+	struct hwheel *w = ktap_manual(1000, 0, 0, 0);
+	struct hwheel_run run = at_most(0, 1);
+	unsigned turns = 0;
+
+	do {
+		CHECK_EQ(hwheel_advance(w, (UINT64_C(1) << 63) - 1, NULL, 0, &run), 0);
+		turns++;
+	} while (run.left);
+	CHECK(turns > 1000);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_call_stops_after_so_many_and_the_next_continues_in_order),
 	TEST(the_next_call_has_bounds_of_its_own),
@@ -251,6 +287,8 @@ static const struct ktap_test tests[] = {
 	TEST(what_is_due_runs_without_moving_the_clock),
 	TEST(a_system_clock_has_bounds_too),
 	TEST(wrong_bounds_are_refused_and_nothing_runs),
+	TEST(notes_do_not_keep_a_due_timer_waiting),
+	TEST(a_jump_of_the_clock_is_bounded_too),
 };
 
 KTAP_MAIN(tests)

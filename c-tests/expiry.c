@@ -450,6 +450,65 @@ static void asking_does_not_disturb_the_tick_thread(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/*
+ * A loop whose timers are mostly cancelled does not wake for each of them, also if nobody
+ * wakes it: on the caller's clock, and on the system's without a descriptor.
+ */
+static void a_drive_announces_no_cancelled_timer(void)
+{
+	enum { MANY = 1000, SETTLED = 64 };
+	static hwheel_timer_t t[MANY];
+
+	for (int manual = 0; manual < 2; manual++) {
+		struct hwheel_options o = {
+			.size = sizeof o, .clock = manual ? HWHEEL_CLOCK_MANUAL : 0,
+		};
+		struct hwheel_run run = { .size = sizeof run };
+		uint64_t begin = 0, next = 0;
+		struct hwheel *w;
+
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		CHECK_EQ(hwheel_now(w, &begin), 0);
+		for (uint64_t i = 0; i < MANY; i++)
+			CHECK_EQ(hwheel_once(w, begin + 20 * SEC + i * MS, NULL, 0, HWHEEL_ABS, &t[i]),
+				 0);
+		CHECK_EQ(hwheel_once(w, begin + 30 * SEC, NULL, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(manual ? hwheel_advance(w, 0, NULL, 0, &run)
+				: hwheel_poll(w, NULL, 0, &run), 0);
+		CHECK(run.next_ns >= begin + 20 * SEC && run.next_ns < begin + 20 * SEC + MS);
+		for (unsigned i = 0; i < MANY; i++)
+			CHECK_EQ(hwheel_timer_delete(w, t[i]), 1);
+		/* driven again and again, it becomes exact */
+		for (unsigned i = 0; i <= MANY / SETTLED; i++)
+			CHECK_EQ(manual ? hwheel_advance(w, 0, NULL, 0, &run)
+					: hwheel_poll(w, NULL, 0, &run), 0);
+		CHECK(run.next_ns >= begin + 30 * SEC && run.next_ns < begin + 30 * SEC + MS);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 1);
+		CHECK_EQ(next, run.next_ns);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+/* Near the end of time. */
+static void a_time_that_never_comes_is_not_announced(void)
+{
+	static const uint64_t ticks[] = { 1000, MS, 3600 * SEC };
+
+	for (unsigned i = 0; i < COUNT(ticks); i++) {
+		struct hwheel_run run = { .size = sizeof run };
+		struct hwheel *w = ktap_manual(ticks[i], 0, 0, (UINT64_C(1) << 63) - ticks[i] - 1);
+		uint64_t next;
+
+		CHECK_EQ(hwheel_once(w, (UINT64_C(1) << 63) - 1, NULL, 0, HWHEEL_ABS, NULL), 0);
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, &run), 0);
+		CHECK(run.next_ns < UINT64_C(1) << 63 || run.next_ns == HWHEEL_NEVER);
+		CHECK_EQ(hwheel_advance(w, (UINT64_C(1) << 63) - 1, NULL, 0, &run), 0);
+		CHECK(run.next_ns == HWHEEL_NEVER);
+		CHECK_EQ(hwheel_next_expiry(w, &next), 0);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static const struct ktap_test tests[] = {
 	TEST(without_timers_there_is_none),
 	TEST(one_timer_is_exact_to_the_tick),
@@ -467,5 +526,7 @@ static const struct ktap_test tests[] = {
 	TEST(it_is_not_late_while_another_thread_drives),
 	TEST(it_is_not_late_when_a_callback_holds_its_timer_up),
 	TEST(asking_does_not_disturb_the_tick_thread),
+	TEST(a_drive_announces_no_cancelled_timer),
+	TEST(a_time_that_never_comes_is_not_announced),
 };
 KTAP_MAIN(tests)

@@ -367,6 +367,141 @@ static void a_prefetch_takes_any_number(void)
 	CHECK_EQ(hwheel_destroy(w), 0);
 }
 
+/* However far the timer, and however short the tick. */
+static void a_loop_that_is_told_never_is_woken_by_each_arm(void)
+{
+	static const uint64_t ticks[] = { 1000, MS, SEC };
+
+	for (unsigned i = 0; i < COUNT(ticks); i++)
+		for (int bits = 0; bits < 60; bits++) {
+			struct hwheel_options o = {
+				.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL,
+				.tick_ns = ticks[i], .wake = wake,
+			};
+			struct hwheel *w;
+
+			if (UINT64_C(1) << bits > (UINT64_C(1) << 62) / ticks[i])
+				break;
+			atomic_store(&woken, 0);
+			CHECK_EQ(hwheel_create(&o, &w), 0);
+			CHECK(advance(w, MS) == HWHEEL_NEVER);
+			CHECK_EQ(hwheel_once(w, ticks[i] << bits, fire, 0, 0, NULL), 0);
+			CHECK_EQ(atomic_load(&woken), 1);
+			CHECK_EQ(hwheel_destroy(w), 0);
+		}
+}
+
+static unsigned depth, deepest;
+
+static void wake_and_arm(struct hwheel *w, void *delay)
+{
+	atomic_fetch_add(&woken, 1);
+	if (++depth > deepest)
+		deepest = depth;
+	if (depth < 10) {
+		CHECK_EQ(hwheel_once(w, *(uint64_t *)delay, fire, 0, 0, NULL), 0);
+		CHECK(hwheel_key_set(w, "k", 1, 2 * *(uint64_t *)delay, fire, 0, 0) >= 0);
+		CHECK_EQ(hwheel_advance(w, 0, NULL, 0, NULL), -EBUSY);
+		CHECK_EQ(hwheel_stop(w), -EDEADLK);
+		CHECK_EQ(hwheel_destroy(w), -EDEADLK);
+	}
+	depth--;
+}
+
+static void a_wake_function_that_arms_is_not_called_by_that_arm(void)
+{
+	static uint64_t delays[] = { 2 * MS, 50 * MS, 3600 * SEC };
+
+	for (unsigned i = 0; i < COUNT(delays); i++) {
+		struct hwheel_options o = {
+			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake_and_arm,
+			.wake_arg = &delays[i],
+		};
+		struct hwheel *w;
+
+		atomic_store(&woken, 0);
+		atomic_store(&fired, 0);
+		deepest = 0;
+		CHECK_EQ(hwheel_create(&o, &w), 0);
+		CHECK(advance(w, 0) == HWHEEL_NEVER);
+		CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
+		CHECK_EQ(deepest, 1);
+		CHECK_EQ(atomic_load(&woken), 1);
+		/* the loop that was woken finds what the function has armed */
+		CHECK_EQ(advance(w, 0), delays[i] < 10 * MS ? delays[i] : 10 * MS);
+		CHECK(advance(w, 2 * 3600 * SEC) == HWHEEL_NEVER);
+		CHECK_EQ(atomic_load(&fired), 3);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
+static void *drive_once(void *w)
+{
+	struct hwheel_run run = { .size = sizeof run };
+
+	return hwheel_advance(w, 0, NULL, 0, &run) < 0 ? w : NULL;
+}
+
+/* The loop polls while it is being woken, before the function arms a timer. */
+static void wake_drive_and_arm(struct hwheel *w, void *thread)
+{
+	(void)thread;
+	if (atomic_fetch_add(&woken, 1) == 0) {
+		pthread_t loop;
+		uint64_t none = 0;
+
+		CHECK_EQ(pthread_create(&loop, NULL, drive_once, w), 0);
+		CHECK_EQ(pthread_join(loop, NULL), 0);
+		CHECK_EQ(hwheel_next_expiry(w, &none), 1);
+		CHECK_EQ(hwheel_once(w, MS, fire, 0, 0, NULL), 0);
+	}
+}
+
+static void a_loop_that_polls_while_it_is_woken_is_woken_again(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake_drive_and_arm,
+	};
+	struct hwheel *w;
+
+	atomic_store(&woken, 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK(advance(w, 0) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_once(w, 10 * MS, fire, 0, 0, NULL), 0);
+	CHECK_EQ(atomic_load(&woken), 2);
+	CHECK_EQ(advance(w, 0), MS);
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void ignore(struct hwheel *w, void *arg)
+{
+	(void)w;
+	(void)arg;
+}
+
+static void once_more(struct hwheel *w, const struct hwheel_event *e)
+{
+	fire(w, e);
+	CHECK_EQ(hwheel_once(w, 0, fire, 0, 0, NULL), 0);
+}
+
+static void destroy_does_not_call_it(void)
+{
+	struct hwheel_options o = {
+		.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .wake = wake, .executor = ignore,
+	};
+	struct hwheel *w;
+
+	atomic_store(&woken, 0);
+	atomic_store(&fired, 0);
+	CHECK_EQ(hwheel_create(&o, &w), 0);
+	CHECK_EQ(hwheel_once(w, MS, once_more, 0, 0, NULL), 0);
+	CHECK(advance(w, MS) == HWHEEL_NEVER);
+	CHECK_EQ(hwheel_destroy(w), 0);
+	CHECK_EQ(atomic_load(&fired), 1);
+	CHECK_EQ(atomic_load(&woken), 0);
+}
+
 static const struct ktap_test tests[] = {
 	TEST(a_call_says_when_to_call_again),
 	TEST(without_it_a_call_says_so_too),
@@ -379,5 +514,9 @@ static const struct ktap_test tests[] = {
 	TEST(a_loop_on_a_condition_variable_misses_nothing),
 	TEST(a_thousand_timers_need_no_system_call),
 	TEST(a_prefetch_takes_any_number),
+	TEST(a_loop_that_is_told_never_is_woken_by_each_arm),
+	TEST(a_wake_function_that_arms_is_not_called_by_that_arm),
+	TEST(a_loop_that_polls_while_it_is_woken_is_woken_again),
+	TEST(destroy_does_not_call_it),
 };
 KTAP_MAIN(tests)

@@ -54,7 +54,8 @@
  *   2^36 ticks away or more may be late by at most one part in a hundred
  *   million of its delay. Both numbers count from the last tick that the wheel
  *   has reached. That tick may be far behind the clock while a thread catches
- *   up after a jump, or if nobody advances the wheel while it has no timers.
+ *   up after a jump. It may be so, too, if nobody drives the wheel while it has
+ *   no timers.
  * - Callbacks run on the wheel's own threads, and on the caller's stack in
  *   hwheel_poll(), hwheel_advance(), hwheel_run_queued(), hwheel_stop() and
  *   hwheel_destroy(). No other function runs callbacks.
@@ -76,6 +77,27 @@
  *   callback, no other timer fires in the child. A call that ran the callback
  *   returns. If the tick thread or a worker ran it, that thread ends, and the
  *   child process with it.
+ *
+ * The wheel calls three kinds of functions of the caller:
+ *
+ *	function	called by			the library's state
+ *	callback	the thread that drives, a	its timer has fired: it is
+ *	(hwheel_fn)	worker, hwheel_run_queued(),	pending again if it has a
+ *			hwheel_stop() and		period, and otherwise not
+ *			hwheel_destroy()
+ *	executor	the thread that drives		the callback is queued:
+ *							hwheel_run_queued() finds it
+ *	wake		a call that arms a timer, and	the timer is pending; the
+ *			the end of a callback on	caller's handle may not be
+ *			a worker			set yet
+ *
+ * Each of the three may call every function of the wheel except
+ * hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
+ * hwheel_destroy(). These return -EBUSY or -EDEADLK there and change nothing.
+ * No lock of the wheel is held. An arm inside of the wake function does not
+ * call the function again: the call that is under way serves it. An arm inside
+ * of a callback on the thread that drives does not call it either, since that
+ * thread looks at all timers before it announces a time.
  *
  * make header writes this file from src/capi. Do not edit it.
  */
@@ -186,8 +208,11 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
  * when the clock is set, because no function announces that.
  *
+ * A loop that is told HWHEEL_NEVER is woken by each arm of a timer that ever
+ * fires, however far its time, and however long the loop has slept.
+ *
  * The function must not block, and no exception may leave it. It may call the
- * functions that a callback may call.
+ * functions that a callback may call, and may arm timers.
  */
 typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
 
@@ -208,8 +233,8 @@ typedef void (*hwheel_wake_fn)(struct hwheel *wheel, void *wake_arg);
  *   A timer is live from its creation until it is freed. A timer that frees
  *   itself is live until its callback has returned. A thread that is stopped
  *   inside a call may hold freed timers back. A call that makes a timer may
- *   then return -ENOSPC early: below the limit by up to the number of timers
- *   that one thread has freed.
+ *   then return -ENOSPC early: below the limit by up to 64 timers for each
+ *   thread that is stopped.
  * @workers: number of threads that run callbacks, 0 to 256; default 0, which
  *   means that the driving thread runs them. hwheel_create() starts the
  *   threads.
@@ -801,6 +826,7 @@ void hwheel_timer_prefetch(const struct hwheel *wheel, hwheel_timer_t timer);
  * * -EBUSY - the tick thread is started already, or another thread drives.
  * * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
  *   left; hwheel_poll() still works.
+ * * -EPERM, -ENOSYS - a filter of system calls refuses a thread or a timerfd.
  * * -ESHUTDOWN - the wheel was drained, or this is a forked child.
  *
  * Context: any thread, also in a callback, but in one on the driving thread it
@@ -858,6 +884,17 @@ int hwheel_stop(struct hwheel *wheel);
  *   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
  *   due timers are left. It is never later than the next timer, unless an arm
  *   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
+ *   It is at most 2^35 ticks after the last tick that the wheel has reached. It
+ *   may be early after timers were cancelled or moved to a later time: each
+ *   call drops at least 64 of those that come next.
+ *
+ * The wheel works in rounds. A round first takes the timers that each thread has
+ * armed since the last round. Then it fires what was due when the round began. A
+ * call that stops at a bound has taken at least 32 timers, or has fired one, or
+ * has come to a later slot. The next call goes on there. A timer that is armed
+ * after the round has come to its thread waits for the next round. So if every
+ * call is bounded, a timer that comes due fires in the round that is under way
+ * or in the next one, however fast other threads arm timers.
  */
 struct hwheel_run {
 	uint32_t size;
@@ -945,6 +982,11 @@ int hwheel_poll(struct hwheel *wheel,
  * their callbacks, and writes an event for each timer without one. Stops when
  * @events is full or a bound of @run is reached. The next call continues there.
  *
+ * The time that a call takes follows the timers that are due, those that were
+ * armed since the last call, and those that were armed for about this time and
+ * then cancelled or moved: a million of these take some 25 ms. @run bounds all
+ * of it.
+ *
  * Return:
  * * n - the number of events written. Without @run, fewer than @max means that
  *   no due timer is left. With @run, see @left.
@@ -976,7 +1018,9 @@ int hwheel_advance(struct hwheel *wheel,
  * after a call that stopped at a bound; in a callback; and while another thread
  * drives. In these cases the time may be past, and the call may return 1 even
  * if no timer is pending. A timer that is due while its own callback still runs
- * does not count: the end of the callback wakes the driver.
+ * does not count: the end of the callback wakes the driver. Once hwheel_drain()
+ * has begun, the time may also be later than a timer that was not handed back
+ * yet.
  *
  * Return:
  * * 1 - @time_ns is set.

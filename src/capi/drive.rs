@@ -21,6 +21,17 @@ use core::ffi::c_int;
 ///   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
 ///   due timers are left. It is never later than the next timer, unless an arm
 ///   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
+///   It is at most 2^35 ticks after the last tick that the wheel has reached. It
+///   may be early after timers were cancelled or moved to a later time: each
+///   call drops at least 64 of those that come next.
+///
+/// The wheel works in rounds. A round first takes the timers that each thread has
+/// armed since the last round. Then it fires what was due when the round began. A
+/// call that stops at a bound has taken at least 32 timers, or has fired one, or
+/// has come to a later slot. The next call goes on there. A timer that is armed
+/// after the round has come to its thread waits for the next round. So if every
+/// call is bounded, a timer that comes due fires in the round that is under way
+/// or in the next one, however fast other threads arm timers.
 #[repr(C)]
 pub struct hwheel_run {
     pub size: u32,
@@ -79,6 +90,11 @@ unsafe fn drive(
 /// Fires every timer that is due at @now_ns, in the order of their ticks. Calls
 /// their callbacks, and writes an event for each timer without one. Stops when
 /// @events is full or a bound of @run is reached. The next call continues there.
+///
+/// The time that a call takes follows the timers that are due, those that were
+/// armed since the last call, and those that were armed for about this time and
+/// then cancelled or moved: a million of these take some 25 ms. @run bounds all
+/// of it.
 ///
 /// Return:
 /// * n - the number of events written. Without @run, fewer than @max means that
@@ -199,6 +215,7 @@ pub extern "C" fn hwheel_fd(wheel: Wheel<'_>) -> c_int {
 /// * -EBUSY - the tick thread is started already, or another thread drives.
 /// * -EAGAIN, -EMFILE, -ENFILE, -ENOMEM - the system has no thread or descriptor
 ///   left; hwheel_poll() still works.
+/// * -EPERM, -ENOSYS - a filter of system calls refuses a thread or a timerfd.
 /// * -ESHUTDOWN - the wheel was drained, or this is a forked child.
 ///
 /// Context: any thread, also in a callback, but in one on the driving thread it

@@ -43,7 +43,9 @@ pub extern "C" fn hwheel_now(
 /// after a call that stopped at a bound; in a callback; and while another thread
 /// drives. In these cases the time may be past, and the call may return 1 even
 /// if no timer is pending. A timer that is due while its own callback still runs
-/// does not count: the end of the callback wakes the driver.
+/// does not count: the end of the callback wakes the driver. Once hwheel_drain()
+/// has begun, the time may also be later than a timer that was not handed back
+/// yet.
 ///
 /// Return:
 /// * 1 - @time_ns is set.

@@ -48,6 +48,12 @@
 //! set the timer since kick.look. A thread that finds a kick spare has lowered
 //! `next_visit`, or found it lower, before. The driver sees that after its next fence. A
 //! thread that is stopped before kick.mark blocks no other: they kick as well.
+//!
+//! The caller's function that wakes the driver may arm a timer itself. That arm must not call
+//! the function again, or the two would call each other without an end. So the arm leaves the
+//! kick to its own thread, which is in kick.now ([`Kick::Again`]). If kick.mark succeeds, the
+//! driver has not begun to sleep since kick.look, and sees what the arm has lowered. Otherwise
+//! the thread goes back to kick.look.
 
 use super::state::NEVER;
 use crate::sync::{fence, fence_after_rmw, fence_between_loads, AtomicU64, Ordering};
@@ -56,6 +62,26 @@ const SPARE: u64 = 1;
 /// The rest of the word counts how often the system's timer was set, so that a mark for an
 /// earlier setting fails.
 const ONCE: u64 = 2;
+
+/// What came of step kick.now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kick {
+    /// The system refuses, or this thread is inside another kick.now, which sees to it.
+    No,
+    Yes,
+    /// Yes, and meanwhile this thread has wanted to kick once more.
+    Again,
+}
+
+/// Who sleeps until the alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleeper {
+    /// A timer of the system. It goes off at least every 2^35 ticks, so that the hand stays near
+    /// to the clock.
+    System,
+    /// A loop that the caller's function wakes. With nothing to wait for, it sleeps until that.
+    Loop,
+}
 
 #[derive(Default)]
 #[repr(C, align(128))]
@@ -104,32 +130,42 @@ impl Alarm {
     /// Step arm.wake: the driver looks by `tick`. `kick` sets the system's timer to now. True if
     /// it did. Follows a fence.
     #[inline(always)]
-    pub fn wake_by(&self, tick: u64, kick: impl FnOnce() -> bool) -> bool {
+    pub fn wake_by(&self, tick: u64, kick: impl FnMut() -> Kick) -> bool {
         !self.is_early(tick) && self.wake(tick, kick)
     }
 
     #[cold]
-    fn wake(&self, tick: u64, kick: impl FnOnce() -> bool) -> bool {
+    fn wake(&self, tick: u64, kick: impl FnMut() -> Kick) -> bool {
         self.lower(tick);
         // Relaxed: as in `is_early`.
         self.alarm.load(Ordering::Relaxed) > tick && self.kick_once(kick)
     }
 
     /// Steps kick.look, kick.now and kick.mark.
-    pub fn kick_once(&self, kick: impl FnOnce() -> bool) -> bool {
-        // Acquire: pairs with `was_set`, so `kick` comes after that.
-        let seen = self.kick.load(Ordering::Acquire);
-        let kicked = seen & SPARE == 0 && kick();
-        if kicked {
+    pub fn kick_once(&self, mut kick: impl FnMut() -> Kick) -> bool {
+        let mut kicked = false;
+        loop {
+            // Acquire: pairs with `was_set`, so `kick` comes after that.
+            let seen = self.kick.load(Ordering::Acquire);
+            if seen & SPARE != 0 {
+                return kicked;
+            }
+            let came = kick();
+            if came == Kick::No {
+                return kicked;
+            }
+            kicked = true;
             // Release: pairs with `begin_to_set`, so `kick` comes before that.
-            _ = self.kick.compare_exchange(
+            let marked = self.kick.compare_exchange(
                 seen,
                 seen | SPARE,
                 Ordering::Release,
                 Ordering::Relaxed,
             );
+            if marked.is_ok() || came == Kick::Yes {
+                return kicked;
+            }
         }
-        kicked
     }
 
     /// The driver is awake, and looks at everything from here on. Driver only. Followed by a
@@ -153,12 +189,15 @@ impl Alarm {
     }
 
     /// Steps sleep.set and sleep.again: sleeps until the next visit, at most until `longest`.
-    /// `set` sets the system's timer to a tick; again if an earlier one comes meanwhile. Driver
-    /// only.
-    pub fn sleep(&self, longest: u64, mut set: impl FnMut(u64)) {
+    /// `set` sets the sleeper's timer to a tick, which is what threads compare with; again if an
+    /// earlier one comes meanwhile. Driver only.
+    pub fn sleep(&self, sleeper: Sleeper, longest: u64, mut set: impl FnMut(u64)) {
         loop {
             let next = self.next_visit();
-            let tick = next.min(longest);
+            let tick = match (sleeper, next) {
+                (Sleeper::Loop, NEVER) => NEVER,
+                _ => next.min(longest),
+            };
             // Relaxed: a thread that sees it late makes a kick that is not needed.
             self.alarm.store(tick, Ordering::Relaxed);
             set(tick);

@@ -337,17 +337,19 @@ impl Buckets {
         self.at(bucket).least
     }
 
-    /// The earliest entry of a bucket that is not empty: its node and tick. `None` if that
-    /// is not known after `most` entries.
+    /// The earliest entry of a bucket that is not empty: its node and tick. If that is not known
+    /// after `most` entries, the first one is the error.
     pub fn earliest(
         &mut self,
         slab: &Slab,
         bucket: u32,
         hand: u64,
         most: usize,
-    ) -> Option<(u32, u64)> {
+    ) -> Result<(u32, u64), (u32, u64)> {
         let b = self.at(bucket);
-        let (mut spot, mut earliest) = (b.first, (0, NEVER));
+        let mut spot = b.first;
+        let first = slab.entry(spot).get();
+        let mut earliest = (first.index(), first.tick(hand));
         for _ in 0..most {
             let entry = slab.entry(spot).get();
             let tick = entry.tick(hand);
@@ -355,17 +357,17 @@ impl Buckets {
                 earliest = (entry.index(), tick);
             }
             if tick <= b.least {
-                return Some(earliest);
+                return Ok(earliest);
             }
             spot += 1;
             if spot == b.end {
                 b.least = earliest.1;
-                return Some(earliest);
+                return Ok(earliest);
             }
             if spot % PLACES == 0 {
                 spot = first_of(slab.chunk(chunk_before(spot)).next.get());
             }
         }
-        None
+        Err((first.index(), first.tick(hand)))
     }
 }

@@ -51,6 +51,7 @@ use super::tunables::{BATCH, NOTES, THREADS};
 use crate::sync::{fence, fence_after_rmw, init, AtomicU32, AtomicU64, Fresh, Ordering};
 use crate::sys::maps::{map, unmap, Pages};
 use core::cell::Cell;
+use core::ops::Range;
 
 /// The number of a thread, as long as it uses timers: 0 is none.
 pub(crate) type Thread = u32;
@@ -84,6 +85,22 @@ struct End {
 }
 
 impl Fresh for Inbox {}
+
+/// A pass over the inboxes that are dirty: where the driver goes on, also in its next call. It
+/// comes to each inbox once, and takes the notes that are there then. So it ends, however many
+/// notes threads append meanwhile.
+#[derive(Default)]
+pub(crate) struct Pass {
+    /// The bits of `top` that are left.
+    top: u64,
+    /// The words that are left of the last one of these bits.
+    words: Range<usize>,
+    /// The bits that are left of the word before these.
+    bits: u64,
+    /// The inbox that the driver is at, and the place behind the last note to take.
+    pub thread: Thread,
+    pub end: u64,
+}
 
 /// On another cache line than what comes before.
 #[repr(align(128))]
@@ -249,48 +266,41 @@ impl Inboxes {
         self.top.0.load(Ordering::Acquire) != 0
     }
 
-    /// Step take.dirty: shows each inbox that may have notes, until `see` returns false.
-    /// The bits of those that are left are set again. False if there are some. Driver only.
-    pub fn each_dirty(&self, mut see: impl FnMut(Thread) -> bool) -> bool {
-        // Acquire: pairs with the Release of note.dirty.
-        let mut top = self.top.0.swap(0, Ordering::AcqRel);
-        fence_after_rmw();
-        while top != 0 {
-            let first = top.trailing_zeros() as usize * OF_TOP;
-            for (n, word) in self.words.iter().enumerate().skip(first).take(OF_TOP) {
-                if !Self::each_of_word(word, (n * BITS) as Thread, &mut see) {
-                    // Release: pairs with the swap of the next collection.
-                    self.top.0.fetch_or(top, Ordering::Release);
+    /// Step take.dirty: begins a pass. Driver only.
+    pub fn begin(&self, pass: &mut Pass) {
+        if self.are_dirty() {
+            // Acquire: pairs with the Release of note.dirty.
+            pass.top = self.top.0.swap(0, Ordering::AcqRel);
+            fence_after_rmw();
+        }
+    }
+
+    /// Steps take.dirty and take.tail: the pass comes to its next inbox. False at its end. Driver
+    /// only.
+    pub fn go_to_next(&self, pass: &mut Pass) -> bool {
+        while pass.bits == 0 {
+            let Some(word) = pass.words.next() else {
+                if pass.top == 0 {
                     return false;
                 }
+                let first = pass.top.trailing_zeros() as usize * OF_TOP;
+                pass.words = first..WORDS.min(first + OF_TOP);
+                pass.top &= pass.top - 1;
+                continue;
+            };
+            // Acquire: pairs with the Release of note.dirty. Without the exchange: the thread that
+            // sets a bit of this word later sets that of the top as well.
+            if self.words[word].load(Ordering::Acquire) != 0 {
+                pass.bits = self.words[word].swap(0, Ordering::AcqRel);
+                fence_after_rmw();
             }
-            top &= top - 1;
         }
+        let word = pass.words.start - 1;
+        pass.thread = (word * BITS) as Thread + pass.bits.trailing_zeros();
+        pass.bits &= pass.bits - 1;
+        // take.tail. Acquire: pairs with note.append.
+        pass.end = self.of(pass.thread).tail.load(Ordering::Acquire);
         true
-    }
-
-    fn each_of_word(word: &AtomicU64, first: Thread, see: &mut impl FnMut(Thread) -> bool) -> bool {
-        // Acquire: pairs with the Release of note.dirty. Without the exchange: the thread that
-        // sets a bit of this word later sets that of the top as well.
-        if word.load(Ordering::Acquire) == 0 {
-            return true;
-        }
-        let mut bits = word.swap(0, Ordering::AcqRel);
-        fence_after_rmw();
-        while bits != 0 {
-            if !see(first + bits.trailing_zeros()) {
-                word.fetch_or(bits, Ordering::Release);
-                return false;
-            }
-            bits &= bits - 1;
-        }
-        true
-    }
-
-    /// Step take.tail: the place behind the last note. Driver only.
-    pub fn written(&self, thread: Thread) -> u64 {
-        // Acquire: pairs with note.append.
-        self.of(thread).tail.load(Ordering::Acquire)
     }
 
     /// Step take.head: takes notes, at most those before place `end`, and at most a batch.

@@ -1,7 +1,7 @@
 //! The core: timers, and the driver that fires them. It makes no system call but for memory. The
 //! model checkers run it unchanged.
 
-mod alarm;
+pub(crate) mod alarm;
 pub(crate) mod arm;
 mod buckets;
 mod cancel;

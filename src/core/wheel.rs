@@ -1,6 +1,6 @@
 //! The wheel: the words that all threads share.
 
-use super::alarm::Alarm;
+use super::alarm::{Alarm, Kick};
 use super::buckets::Buckets;
 use super::driver::words::Driver;
 use super::error::Error;
@@ -47,9 +47,8 @@ pub(crate) trait Caller {
     fn first_ns(&self) -> u64 {
         0
     }
-    /// Wakes the driver, which is asleep: it looks again, however late it is. False if
-    /// the system refuses.
-    fn wake_driver(&self) -> bool;
+    /// Step kick.now: wakes the driver, which is asleep. It looks again, however late it is.
+    fn wake_driver(&self) -> Kick;
 }
 
 #[repr(C)]

@@ -2,7 +2,9 @@
 
 use super::frames::{Frame, ANY};
 use super::host::LATENESS;
+use super::time::NEVER;
 use super::{at_hand, time, Errno, Host};
+use crate::core::alarm::Sleeper;
 use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::period::KEYED;
 use crate::core::stats::Tally;
@@ -44,6 +46,39 @@ pub struct Bounds {
     pub(crate) ns: u64,
 }
 
+impl Bounds {
+    /// The bounds of a call that begins now.
+    fn begin(self) -> Until {
+        let end = match self.ns {
+            0 => u64::MAX,
+            ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
+        };
+        Until {
+            items: self.items,
+            end,
+        }
+    }
+}
+
+/// Bounds of a call that has begun: the number of items, or 0, and when the time is up.
+#[derive(Clone, Copy)]
+pub(super) struct Until {
+    items: u32,
+    end: u64,
+}
+
+impl Until {
+    pub const NEVER: Until = Until {
+        items: 0,
+        end: u64::MAX,
+    };
+
+    #[inline]
+    fn is_over(end: u64) -> bool {
+        end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= end
+    }
+}
+
 /// A function that gets each event of a call that drives. It returns false if it has no
 /// room for another.
 pub(crate) type Room<'e> = Option<&'e mut dyn FnMut(&Fired) -> bool>;
@@ -57,13 +92,9 @@ impl Host {
         &self,
         drive: &mut Drive<'_>,
         now: u64,
-        bounds: Bounds,
+        bounds: Until,
         event: Room<'_>,
     ) -> bool {
-        let end = match bounds.ns {
-            0 => u64::MAX,
-            ns => clock::now(libc::CLOCK_MONOTONIC).saturating_add(ns),
-        };
         Frame::enter(self.id, |frame| {
             drive.advance(
                 now,
@@ -75,11 +106,11 @@ impl Host {
                     last: (u64::MAX, &self.lateness[LATENESS - 1]),
                     // Relaxed: the tick thread's own, or under the lock.
                     bounded: bounds.items != 0
-                        || bounds.ns != 0
+                        || bounds.end != u64::MAX
                         || self.drive.load(Ordering::Relaxed) != IDLE,
                     // 0, for no limit, wraps.
                     items: bounds.items,
-                    end,
+                    end: bounds.end,
                 },
             )
         })
@@ -97,6 +128,12 @@ impl Host {
         Ok(self.wheel.drive(at_hand::thread())?)
     }
 
+    /// Whether a thread that does not drive may be inside one of the caller's functions.
+    #[inline]
+    fn calls_outside(&self) -> bool {
+        self.pool.is_some() || self.options.wake.is_some()
+    }
+
     /// The driver's lock, for a call that is right for the wheel's clock. Fails in a
     /// callback, concurrently with another driver, and while a tick thread is being started: either
     /// this call sees the start, or `start` sees that the lock is taken.
@@ -109,7 +146,7 @@ impl Host {
         // Relaxed: an early refusal; the second look decides. In a callback that the
         // driver runs itself, the lock is taken.
         if self.drive.load(Ordering::Relaxed) != IDLE
-            || (self.pool.is_some() && self.is_inside(ANY))
+            || (self.calls_outside() && self.is_inside(ANY))
         {
             return Err(-libc::EBUSY);
         }
@@ -136,20 +173,32 @@ impl Host {
                 next_ns,
             });
         }
+        let bounds = bounds.begin();
         let done = self.sweep(&mut drive, now, bounds, event);
-        if self.options.wake.is_some() && done {
-            self.sleep(&mut drive);
-        }
-        Ok(self.driven(&drive, done))
+        Ok(self.end_drive(&mut drive, done, bounds).0)
     }
 
+    /// The end of a call that drives, the same in each way to drive: finds the next visit, and
+    /// announces it. Returns how to sleep until then.
     #[inline(always)]
-    fn driven(&self, drive: &Drive<'_>, done: bool) -> Driven {
-        let next_ns = match done {
-            true => drive.next_ns(),
-            false => self.now(),
+    fn end_drive(&self, drive: &mut Drive<'_>, done: bool, bounds: Until) -> (Driven, Sleep) {
+        let (driven, sleep) = match (done, self.sleeper()) {
+            (false, _) => (None, Sleep::Not),
+            (true, None) => (Some(drive.next_ns()), Sleep::Not),
+            (true, Some(sleeper)) => self.sleep(drive, sleeper, bounds),
         };
-        Driven { done, next_ns }
+        let next_ns = driven.unwrap_or_else(|| self.now());
+        let done = driven.is_some();
+        (Driven { done, next_ns }, sleep)
+    }
+
+    /// Who sleeps until the next visit, if a thread can wake that sleeper.
+    #[inline]
+    fn sleeper(&self) -> Option<Sleeper> {
+        match self.options.wake {
+            Some(_) => Some(Sleeper::Loop),
+            None => self.alarm().map(|_| Sleeper::System),
+        }
     }
 
     /// Fires the timers that are due on the wheel's clock, and sets the alarm for
@@ -169,15 +218,12 @@ impl Host {
             }
             taken => taken?,
         };
+        let bounds = bounds.begin();
         let done = self.sweep(&mut drive, self.now(), bounds, event);
         let mut driven;
         loop {
-            let can_sleep = self.options.wake.is_some() || self.alarm().is_some();
-            let sleep = match can_sleep && done {
-                true => self.sleep(&mut drive),
-                false => Sleep::Not,
-            };
-            driven = self.driven(&drive, done);
+            let sleep;
+            (driven, sleep) = self.end_drive(&mut drive, done, bounds);
             drop(drive);
             if sleep == Sleep::Not {
                 self.alarm_now();
@@ -198,17 +244,29 @@ impl Host {
         Ok(driven)
     }
 
-    /// Sets the alarm for the next visit, unless that is due.
-    pub(super) fn sleep(&self, drive: &mut Drive<'_>) -> Sleep {
-        let (now, mut sleep) = (self.now(), Sleep::Alarm);
-        drive.sleep(|ns| {
+    /// Sets the alarm for the next visit, unless that is due. Returns the time of that visit, or
+    /// nothing if the call was to stop before.
+    pub(super) fn sleep(
+        &self,
+        drive: &mut Drive<'_>,
+        sleeper: Sleeper,
+        bounds: Until,
+    ) -> (Option<u64>, Sleep) {
+        let (now, mut sleep, mut next_ns) = (self.now(), Sleep::Alarm, NEVER);
+        let is_enough = || Until::is_over(bounds.end);
+        let done = drive.sleep(sleeper, is_enough, |ns| {
+            next_ns = ns;
             sleep = match self.alarm() {
                 _ if ns <= now => Sleep::Not,
                 Some(alarm) if alarm.set(ns).is_err() => Sleep::Nap,
                 _ => Sleep::Alarm,
             };
         });
-        sleep
+        if drive.next_ns() == NEVER {
+            // The system's timer goes off all the same, with nothing to do.
+            next_ns = NEVER;
+        }
+        (done.then(|| next_ns.max(self.wheel.hand_ns())), sleep)
     }
 
     /// Wakes the thread that sleeps on the alarm; false if the system refuses. Safe
@@ -313,7 +371,11 @@ impl Sink for Firing<'_, '_> {
     }
 
     fn is_enough(&mut self) -> bool {
-        self.end != u64::MAX && clock::now(libc::CLOCK_MONOTONIC) >= self.end
+        Until::is_over(self.end)
+    }
+
+    fn settles(&self) -> bool {
+        self.host.sleeper().is_none()
     }
 
     fn wake(&self) {

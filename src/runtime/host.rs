@@ -38,6 +38,8 @@ pub(crate) struct Host {
     pub(super) refused: AtomicU32,
     /// 1 while a thread stops the wheel.
     pub(super) stopping: AtomicU32,
+    /// 1 while a thread destroys the wheel: nobody wakes its driver any more.
+    pub(super) ending: AtomicU32,
     /// The driver's callback is over, in a wheel without a pool.
     pub(super) end: Event,
     /// Locked by a thread that starts or ends the tick thread.

@@ -98,6 +98,7 @@ impl Host {
                 drive: AtomicU32::new(IDLE),
                 refused: AtomicU32::new(0),
                 stopping: AtomicU32::new(0),
+                ending: AtomicU32::new(0),
                 end: Event::default(),
                 thread: Mutex::new(None),
                 call: call,
@@ -143,10 +144,15 @@ impl Host {
         if host.is_inside(ANY) {
             return Err(-libc::EDEADLK);
         }
+        // Relaxed: a worker that still sees the old value began its arm before this call.
+        host.ending.store(1, Ordering::Relaxed);
         while host.is_ours() {
             match host.stop() {
                 // Not in the child of a callback that the stop has run.
-                Err(e) if host.is_ours() => return Err(e),
+                Err(e) if host.is_ours() => {
+                    host.ending.store(0, Ordering::Relaxed);
+                    return Err(e);
+                }
                 // Until the last callback has ended, one may start the tick thread again.
                 // Relaxed: the stop has seen what callbacks did.
                 _ if host.drive.load(Ordering::Relaxed) == IDLE => break,

@@ -39,8 +39,11 @@ pub(crate) type WheelInC = c_void;
 /// drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
 /// when the clock is set, because no function announces that.
 ///
+/// A loop that is told HWHEEL_NEVER is woken by each arm of a timer that ever
+/// fires, however far its time, and however long the loop has slept.
+///
 /// The function must not block, and no exception may leave it. It may call the
-/// functions that a callback may call.
+/// functions that a callback may call, and may arm timers.
 pub(crate) type WakeFn =
     Option<unsafe extern "C-unwind" fn(wheel: *mut WheelInC, wake_arg: Option<NonNull<c_void>>)>;
 
@@ -76,8 +79,8 @@ pub(crate) type ExecutorFn = Option<
 ///   A timer is live from its creation until it is freed. A timer that frees
 ///   itself is live until its callback has returned. A thread that is stopped
 ///   inside a call may hold freed timers back. A call that makes a timer may
-///   then return -ENOSPC early: below the limit by up to the number of timers
-///   that one thread has freed.
+///   then return -ENOSPC early: below the limit by up to 64 timers for each
+///   thread that is stopped.
 /// @workers: number of threads that run callbacks, 0 to 256; default 0, which
 ///   means that the driving thread runs them. hwheel_create() starts the
 ///   threads.

@@ -1,10 +1,11 @@
 //! The tick thread: start and stop; the body of a worker.
 
-use super::drive::{Bounds, Sleep, DRIVEN, IDLE, STOPPING};
+use super::drive::{Sleep, Until, DRIVEN, IDLE, STOPPING};
 use super::frames::ANY;
 use super::pool::Pool;
 use super::waits::wait_for;
 use super::{Errno, Host};
+use crate::core::alarm::Sleeper;
 use crate::sync::{lock, try_lock, Ordering};
 use crate::sys::thread::{self, Thread};
 
@@ -103,10 +104,10 @@ impl Host {
                 thread::nap();
                 continue;
             };
-            if !self.sweep(&mut drive, self.now(), Bounds::default(), None) {
+            if !self.sweep(&mut drive, self.now(), Until::NEVER, None) {
                 continue;
             }
-            let sleep = self.sleep(&mut drive);
+            let (_, sleep) = self.sleep(&mut drive, Sleeper::System, Until::NEVER);
             drop(drive);
             if sleep == Sleep::Not {
                 continue;

@@ -1,8 +1,9 @@
 //! The calls on timers and keys: convert the time, call the core. In a forked child the
 //! core refuses calls on a timer; the others check the process.
 
-use super::frames::guarded;
+use super::frames::{Frame, WAKE};
 use super::{at_hand, numbers, Errno, Host, Options};
+use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -12,6 +13,7 @@ use crate::core::period::{self, decode_period, encode_period, DELAY, KEYED};
 use crate::core::record::VALUE;
 use crate::core::state::{self, Handle, NEVER};
 use crate::core::wheel::Caller;
+use crate::sync::Ordering;
 use crate::sys::clock;
 use crate::sys::quietly;
 use core::cell::Cell;
@@ -41,9 +43,10 @@ impl Caller for Host {
         self.manual.now() + 1
     }
 
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         match self.options.wake {
-            None => self.alarm_now(),
+            None if self.alarm_now() => Kick::Yes,
+            None => Kick::No,
             Some(_) => self.call_to_wake(),
         }
     }
@@ -68,21 +71,39 @@ impl Caller for Unwoken<'_> {
     fn first_ns(&self) -> u64 {
         self.host.first_ns()
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         self.is_wanted.set(true);
         // Another thread does not rely on it.
-        false
+        Kick::No
     }
 }
 
 impl Host {
-    /// Calls the caller's function that wakes the driver. It may change `errno`.
+    /// Calls the caller's function that wakes the driver, unless this thread is inside it, or
+    /// destroys the wheel. The function may change `errno`.
     #[cold]
-    fn call_to_wake(&self) -> bool {
-        let Options { wake, wake_arg, .. } = self.options;
-        // SAFETY: the function came with its argument.
-        let call = || wake.map(|wake| unsafe { wake(self.in_c(), wake_arg) });
-        quietly(|| guarded(call)).is_some()
+    fn call_to_wake(&self) -> Kick {
+        // SAFETY: this thread's own.
+        let outer = unsafe { Frame::find(Frame::innermost(), (self.id, WAKE)) };
+        if let Some(outer) = outer {
+            outer.again.set(true);
+            return Kick::No;
+        }
+        // Relaxed: see `destroy`.
+        if self.ending.load(Ordering::Relaxed) != 0 {
+            return Kick::No;
+        }
+        let call = |frame: &Frame| {
+            frame.timer.set(WAKE);
+            let Options { wake, wake_arg, .. } = self.options;
+            // SAFETY: the function came with its argument.
+            wake.map(|wake| unsafe { wake(self.in_c(), wake_arg) });
+            frame.again.get()
+        };
+        match quietly(|| Frame::enter(self.id, call)) {
+            true => Kick::Again,
+            false => Kick::Yes,
+        }
     }
 
     /// The wheel's time. If the clock steps back, it stays at the hand.

@@ -3,6 +3,7 @@
 
 use super::memory::scarce;
 use super::{at, most_note_bytes, shape, Collect, Own, Stranger, Waking, NUMBERS};
+use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::{Fired, Sink};
 use crate::core::error::Error;
@@ -70,7 +71,7 @@ fn drained(w: &Wheel, most: usize) -> Vec<Handle> {
 /// The driver falls asleep; when it set its alarm to.
 fn asleep(w: &Wheel) -> u64 {
     let alarm = Cell::new(0);
-    w.drive(0).unwrap().sleep(|ns| alarm.set(ns));
+    w.drive(0).unwrap().fall_asleep(|ns| alarm.set(ns));
     alarm.get()
 }
 
@@ -124,7 +125,7 @@ fn an_arm_in_the_middle_of_falling_asleep() {
     let woken = Cell::new(0);
     let wakes = Waking(1, || woken.set(woken.get() + 1));
     let mut alarms = Vec::new();
-    w.drive(0).unwrap().sleep(|ns| {
+    w.drive(0).unwrap().fall_asleep(|ns| {
         if alarms.is_empty() {
             assert_eq!(w.arm(&wakes, h, at(10), How::Always), Ok(false));
         }
@@ -341,9 +342,9 @@ impl<F: FnOnce(), G: Fn()> Caller for Interrupted<F, G> {
         }
         0
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         self.1();
-        true
+        Kick::Yes
     }
 }
 
@@ -842,8 +843,8 @@ impl<F: Fn()> Caller for Stopped<F> {
     fn threads(&self) -> Thread {
         NUMBERS
     }
-    fn wake_driver(&self) -> bool {
-        true
+    fn wake_driver(&self) -> Kick {
+        Kick::Yes
     }
 }
 

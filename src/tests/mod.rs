@@ -20,7 +20,8 @@ mod stress;
 #[cfg(checked)]
 pub(crate) mod system;
 
-use crate::core::driver::{Fired, Sink};
+use crate::core::alarm::{Kick, Sleeper};
+use crate::core::driver::{Drive, Fired, Sink};
 use crate::core::error::Error;
 use crate::core::inbox::Thread;
 use crate::core::wheel::{Caller, Config, Wheel};
@@ -47,6 +48,13 @@ pub(crate) fn shape(levels: u32, slot_bits: u32, start: u64) -> Config {
     }
 }
 
+impl Drive<'_> {
+    /// Sleeps on a timer of the system, without a bound.
+    pub fn fall_asleep(&mut self, set: impl FnMut(u64)) {
+        self.sleep(Sleeper::System, || false, set);
+    }
+}
+
 /// Functions of a wheel that only tests call.
 impl Wheel {
     /// As [`Wheel::make`]. In a box: the stacks of the model checkers' threads are small.
@@ -62,7 +70,7 @@ impl Wheel {
 
     /// Whether an advance would find nothing to do.
     pub fn nothing_due(&self, now_ns: u64) -> bool {
-        self.drive(0).is_ok_and(|drive| {
+        self.drive(0).is_ok_and(|mut drive| {
             let nothing = drive.nothing_due(now_ns);
             drive.leave();
             nothing
@@ -137,8 +145,8 @@ impl Caller for Own {
     fn threads(&self) -> Thread {
         NUMBERS
     }
-    fn wake_driver(&self) -> bool {
-        true
+    fn wake_driver(&self) -> Kick {
+        Kick::Yes
     }
 }
 
@@ -155,9 +163,9 @@ impl<F: Fn()> Caller for Waking<F> {
     fn threads(&self) -> Thread {
         NUMBERS
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         self.1();
-        true
+        Kick::Yes
     }
 }
 
@@ -176,9 +184,9 @@ impl<F: Fn()> Caller for Stranger<F> {
     fn threads(&self) -> Thread {
         NUMBERS
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         self.1();
-        true
+        Kick::Yes
     }
 }
 

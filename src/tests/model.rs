@@ -165,7 +165,7 @@ impl World {
 
     /// The driver goes to sleep.
     fn sleep(&self, alarm: &Alarm) {
-        self.wheel.drive(0).unwrap().sleep(|ns| alarm.set(ns));
+        self.wheel.drive(0).unwrap().fall_asleep(|ns| alarm.set(ns));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every operation against an ordered map.
 
 use super::{at, may_be_late, most_note_bytes, shape, Collect, Own, Rng};
+use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -68,10 +69,10 @@ impl Caller for Pair {
     fn threads(&self) -> Thread {
         2
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         assert!(self.alarm.get().is_some(), "it is awake");
         self.alarm.set(Some(0));
-        true
+        Kick::Yes
     }
 }
 
@@ -218,7 +219,7 @@ impl Pair {
         };
         is_early(self.wheel.next_expiry());
         let alarm = Cell::new(0);
-        self.wheel.drive(0).unwrap().sleep(|ns| alarm.set(ns));
+        self.wheel.drive(0).unwrap().fall_asleep(|ns| alarm.set(ns));
         let alarm = alarm.get();
         let next = self.wheel.next_expiry();
         self.alarm.set(Some(alarm));
@@ -551,7 +552,7 @@ fn c14_the_generations_of_a_node_are_used_up() {
     assert_eq!(w.due(last), Ok(Some(at(5))));
     // One note and one entry for all of them.
     assert_eq!(w.total(2, |c| &c.notes), 1);
-    w.drive(0).unwrap().sleep(|_| ());
+    w.drive(0).unwrap().fall_asleep(|_| ());
     assert_eq!(w.entries(), 1);
 }
 

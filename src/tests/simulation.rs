@@ -10,6 +10,7 @@
 
 use super::memory::{mapped, scarce};
 use super::{may_be_late, most_note_bytes, shape, Collect, Rng};
+use crate::core::alarm::Kick;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::error::Error;
@@ -55,9 +56,9 @@ impl Caller for Thread<'_> {
     fn threads(&self) -> inbox::Thread {
         THREADS as inbox::Thread + 1
     }
-    fn wake_driver(&self) -> bool {
+    fn wake_driver(&self) -> Kick {
         self.machine.alarm_ns.set(0);
-        true
+        Kick::Yes
     }
 }
 
@@ -495,7 +496,7 @@ impl<'m> Machine<'m> {
         if !done {
             return self.alarm_ns.set(0);
         }
-        drive.sleep(|ns| self.alarm_ns.set(ns));
+        drive.fall_asleep(|ns| self.alarm_ns.set(ns));
         drop(drive);
         let first = self.first();
         let late = first.filter(|&t| t <= target);

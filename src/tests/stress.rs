@@ -101,7 +101,7 @@ fn storm(levels: u32, bits: u32, threads: u64, each: u64, spread: u64, drives: D
                 add(&t.fired, n);
                 // It does not stay asleep, but arms must see the alarm.
                 if done && now / at(1) % 16 == 0 {
-                    drive.sleep(|_| ());
+                    drive.fall_asleep(|_| ());
                 }
             }
             now

@@ -1,11 +1,14 @@
 //! The driver takes the notes out of the inboxes. `core/inbox.rs` has the steps.
 //!
-//! A collection makes entries and fires nothing. A sweep begins only when all notes have been
-//! taken that were there when it announced its goal. So timers fire in the order of their ticks,
-//! also if a collection stops in the middle.
+//! A collection makes entries and fires nothing. A sweep to a goal begins only when the notes have
+//! been taken that were there when the goal was announced. So timers fire in the order of their
+//! ticks.
+//!
+//! A call with a bound may stop in the middle. The next call goes on there, with the same goal: so
+//! a collection ends after a number of calls, also if threads append notes faster than one call
+//! takes them. Notes that come later are for ticks after the goal.
 
 use super::words::Driver;
-use crate::core::inbox::Thread;
 use crate::core::link::Place;
 use crate::core::tunables::BATCH;
 use crate::core::wheel::Wheel;
@@ -18,27 +21,42 @@ const NO_PLACE: Place = Place {
 };
 
 impl Wheel {
-    /// Takes all notes that are there now, until `is_enough`, which is asked after each batch.
-    /// False if some are left. Follows a fence.
+    /// Takes all notes that are there now, or goes on with that where the last call has stopped,
+    /// until `is_enough`, which is asked after each batch. False if some are left. Follows a
+    /// fence.
+    #[inline]
     pub(super) fn collect(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        if self.inboxes.are_dirty()
-            && !self
-                .inboxes
-                .each_dirty(|thread| self.take_notes(d, thread, is_enough))
-        {
-            return false;
+        // Relaxed: exchanged below. A request without a note is rare.
+        let is_requested = self.shared.look_at_all.load(Ordering::Relaxed) != 0;
+        if !d.collects && !is_requested && !self.inboxes.are_dirty() {
+            return true;
         }
-        self.look_at_all(d, is_enough)
+        self.collect_rest(d, is_enough)
     }
 
-    /// Takes the notes of one inbox. False if some may be left.
-    fn take_notes(
-        &self,
-        d: &mut Driver,
-        thread: Thread,
-        is_enough: &mut impl FnMut() -> bool,
-    ) -> bool {
-        let end = self.inboxes.written(thread);
+    fn collect_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
+        if !d.collects {
+            d.collects = true;
+            self.inboxes.begin(&mut d.pass);
+            // Acquire: pairs with the Release in `request_look_at_all`.
+            d.looks_at_all = self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0;
+        }
+        while d.pass.thread != 0 || self.inboxes.go_to_next(&mut d.pass) {
+            if !self.take_notes(d, is_enough) {
+                return false;
+            }
+            d.pass.thread = 0;
+        }
+        if d.looks_at_all && !self.look_at_rest(d, is_enough) {
+            return false;
+        }
+        d.collects = false;
+        true
+    }
+
+    /// Takes the notes of the inbox at which the pass is. False if some may be left.
+    fn take_notes(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
+        let (thread, end) = (d.pass.thread, d.pass.end);
         let mut batch = [0; BATCH];
         loop {
             let (first, n) = self.inboxes.take(thread, end, &mut batch);
@@ -59,23 +77,9 @@ impl Wheel {
         }
     }
 
-    /// Looks at every timer, if a thread has requested a look without a note.
-    #[inline]
-    fn look_at_all(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        let request = &self.shared.look_at_all;
-        // Relaxed: read again below. A request without a note is rare.
-        if request.load(Ordering::Relaxed) == 0 && d.looked_at == 0 {
-            return true;
-        }
-        self.look_at_rest(d, is_enough)
-    }
-
+    /// Looks at every timer: a thread has requested a look without a note.
     #[cold]
     fn look_at_rest(&self, d: &mut Driver, is_enough: &mut impl FnMut() -> bool) -> bool {
-        // Acquire: pairs with the Release in `request_look_at_all`.
-        if self.shared.look_at_all.swap(0, Ordering::AcqRel) != 0 {
-            d.looked_at = 0;
-        }
         for index in self.slab.indices(d.looked_at) {
             self.look(d, index, NO_PLACE);
             d.looked_at = index + 1;
@@ -83,7 +87,7 @@ impl Wheel {
                 return false;
             }
         }
-        d.looked_at = 0;
+        (d.looked_at, d.looks_at_all) = (0, false);
         fence(Ordering::SeqCst);
         true
     }

@@ -85,6 +85,11 @@ pub(crate) trait Sink {
         false
     }
 
+    /// Whether nobody sleeps until the alarm. Then the sweep itself finds the next visit.
+    fn settles(&self) -> bool {
+        false
+    }
+
     /// Wakes the threads that wait for the end of a callback.
     fn wake(&self);
 }

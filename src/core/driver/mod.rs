@@ -10,6 +10,7 @@ mod sweep;
 mod visit;
 pub(super) mod words;
 
+use super::alarm::Sleeper;
 use super::error::Error;
 use super::inbox::Thread;
 use super::state::{NEVER, STEP};
@@ -79,23 +80,25 @@ impl<'a> Drive<'a> {
 
     /// Whether an advance to `now_ns` would find nothing to do.
     #[inline]
-    pub fn nothing_due(&self, now_ns: u64) -> bool {
+    pub fn nothing_due(&mut self, now_ns: u64) -> bool {
         let wheel = self.wheel;
         // Relaxed: the hand moves under the lock.
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
         let next = wheel.alarm.next_visit().min(hand + STEP);
-        now_ns < wheel.ticks.ns_or_end(next) && !wheel.inboxes.are_dirty()
+        now_ns < wheel.ticks.ns_or_end(next)
+            && !wheel.inboxes.are_dirty()
+            && wheel.is_settled(&self.words())
     }
 
     /// When the driver has something to do next, in nanoseconds; [`NEVER`] if nothing is armed
-    /// that is ever due.
+    /// that is ever due. For a caller whom nobody wakes: an arm may have come since.
     pub fn next_ns(&self) -> u64 {
         let wheel = self.wheel;
         // Relaxed: the hand moves under the lock.
         let hand = wheel.shared.hand.load(Ordering::Relaxed);
         match wheel.alarm.next_visit() {
             NEVER => NEVER,
-            next => wheel.ticks.ns_or_end(next.max(hand).min(hand + STEP)),
+            next => wheel.ticks.ns(next.max(hand).min(hand + STEP)),
         }
     }
 
@@ -108,9 +111,17 @@ impl<'a> Drive<'a> {
         sweep::sweep(wheel, &mut self.words(), sink, target, thread)
     }
 
-    /// Finds the time at which the driver must wake; see `sleep.rs`.
-    pub fn sleep(&mut self, set: impl FnMut(u64)) {
-        self.wheel.sleep(&mut self.words(), set);
+    /// Finds the time at which the driver must wake; see `sleep.rs`. True if all is done: false if
+    /// it was to stop before.
+    pub fn sleep(
+        &mut self,
+        sleeper: Sleeper,
+        mut is_enough: impl FnMut() -> bool,
+        set: impl FnMut(u64),
+    ) -> bool {
+        let mut d = self.words();
+        self.wheel.sleep(&mut d, sleeper, &mut is_enough, set);
+        !d.collects
     }
 
     /// Hands back every pending timer; see `drain.rs`.

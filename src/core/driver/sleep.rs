@@ -17,7 +17,8 @@
 //! sees the new state, and the entry stays. If a note is in the link, no thread relies on the
 //! entry.
 
-use super::words::Driver;
+use super::words::{Driver, Settled};
+use crate::core::alarm::Sleeper;
 use crate::core::entry::entry_tick;
 use crate::core::link::{Link, Reason};
 use crate::core::record::Hot;
@@ -28,21 +29,30 @@ use crate::sync::{fence_after_rmw, Ordering};
 
 impl Wheel {
     /// Finds the time at which the driver must wake, and calls `set` with that time
-    /// in nanoseconds, or 0 for at once; again if an earlier deadline comes meanwhile.
-    /// From now on an arm for an earlier time wakes the driver, until it sweeps again.
+    /// in nanoseconds, or 0 for at once; again if an earlier deadline comes meanwhile. An arm for
+    /// an earlier time than the last one that was set wakes the driver, until it sweeps again.
     ///
-    /// It wakes at least every 2^35 ticks, so that the hand stays near to the clock: with ticks
-    /// of 1 us every 9 hours, with ticks of 1 ms every 1.1 years.
-    pub(super) fn sleep(&self, d: &mut Driver, mut set: impl FnMut(u64)) {
+    /// While a timer is pending, the driver wakes at least every 2^35 ticks, so that the hand stays
+    /// near to the clock: with ticks of 1 us every 9 hours, with ticks of 1 ms every 1.1 years. So
+    /// does a timer of the system while nothing is pending. A loop may sleep without an end then,
+    /// since each arm wakes it.
+    pub(super) fn sleep(
+        &self,
+        d: &mut Driver,
+        sleeper: Sleeper,
+        is_enough: &mut impl FnMut() -> bool,
+        mut set: impl FnMut(u64),
+    ) {
         // sleep.begin
         self.alarm.begin_to_sleep();
         // sleep.look
-        self.collect(d, &mut || false);
+        self.collect(d, is_enough);
         let next = self.settle(d);
         self.shared.count.entries.set(d.buckets.entries);
         self.alarm.lower(next);
         let hand = self.gate.hand();
-        self.alarm.sleep(d.goal.saturating_add(STEP), |tick| {
+        let longest = d.goal.saturating_add(STEP);
+        self.alarm.sleep(sleeper, longest, |tick| {
             // At once if the hand is there: the clock may have stepped back behind the hand.
             set(match tick <= hand {
                 true => 0,
@@ -52,25 +62,51 @@ impl Wheel {
     }
 
     /// The first tick at which a visit is wanted. Never later than the truth, and as exact as
-    /// a bounded amount of work allows.
-    fn settle(&self, d: &mut Driver) -> u64 {
+    /// a bounded amount of work allows. The next call goes on with that work.
+    pub(super) fn settle(&self, d: &mut Driver) -> u64 {
         let hand = d.hand;
-        if d.hand != d.goal || d.levels_left != 0 || d.buckets.has_overdue() {
-            // A sweep has stopped in the middle, or a timer is due.
+        d.settled = Settled::Enough;
+        if d.is_interrupted() {
             return hand;
         }
         let mut left = SETTLE;
         while let Some((bucket, entered)) = d.buckets.first(hand) {
-            let entry = d.buckets.earliest(&self.slab, bucket, hand, SETTLE);
-            let Some((index, tick)) = entry.filter(|_| left != 0) else {
+            if left == 0 {
+                d.settled = Settled::Unknown;
                 return entered.max(d.buckets.least(bucket));
-            };
-            if !self.settle_entry(d, index, tick) {
-                return tick;
             }
             left -= 1;
+            match d.buckets.earliest(&self.slab, bucket, hand, SETTLE) {
+                Ok((index, tick)) => {
+                    if !self.settle_entry(d, index, tick) {
+                        d.settled = Settled::Timer(index, tick);
+                        return tick;
+                    }
+                }
+                // One of too many. It may go nevertheless.
+                Err((index, tick)) => {
+                    if !self.settle_entry(d, index, tick) {
+                        return entered.max(d.buckets.least(bucket));
+                    }
+                }
+            }
         }
         NEVER
+    }
+
+    /// Whether another settling would find what the last one has found, while no entry has
+    /// changed.
+    #[inline]
+    pub(super) fn is_settled(&self, d: &Driver) -> bool {
+        match d.settled {
+            Settled::Unknown => false,
+            Settled::Enough => true,
+            Settled::Timer(index, tick) => {
+                // Relaxed: with an old value the driver comes early, or settles in vain.
+                let state = self.slab.hot(index).state.load(Ordering::Relaxed);
+                StateWord(state).due(d.hand) <= tick
+            }
+        }
     }
 
     /// Drops the entry of a timer that rests, or moves it if the timer is due later. False if

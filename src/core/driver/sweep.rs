@@ -10,11 +10,12 @@
 //!   sweep.end       next_visit: lowered to the tick of the next entry
 //! ```
 //! A call that stops in the middle leaves the rest to the next call, and `next_visit` at the
-//! hand.
+//! hand. The next call goes on with the same goal, and then sweeps to its own: so each call comes
+//! nearer to the end of each part, whatever threads arm meanwhile.
 
 use super::event::Sink;
 use super::visit::Visits;
-use super::words::Driver;
+use super::words::{Driver, Settled};
 use crate::core::entry::Entry;
 use crate::core::inbox::Thread;
 use crate::core::state::{NEVER, STEP};
@@ -36,24 +37,33 @@ pub(super) fn sweep<S: Sink>(
     let target = target.max(d.goal);
     let mut v = Visits::new(wheel, sink, target, thread);
     loop {
-        // At or after the last goal, which is at most as far from the hand.
-        let goal = target.min(d.hand + STEP);
-        wheel.alarm.begin_to_look();
-        wheel.gate.announce(goal, &wheel.ticks);
-        d.goal = goal;
+        let goes_on = d.is_interrupted();
+        if !goes_on {
+            // At or after the last goal.
+            d.goal = target.min(d.hand + STEP);
+            wheel.alarm.begin_to_look();
+            wheel.gate.announce(d.goal, &wheel.ticks);
+        }
         v.stop = !wheel.collect(d, &mut || v.sink.is_enough());
-        let next = match v.stop {
-            true => d.hand,
-            false => sweep_to(d, &mut v, goal),
-        };
+        let mut next = d.hand;
+        if !v.stop {
+            next = sweep_to(d, &mut v);
+        }
+        // What has come since the goal was announced is still to be looked at.
+        let is_last = !goes_on && d.goal >= target;
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
-            shared.hand.store(goal, Ordering::Relaxed);
+            shared.hand.store(d.goal, Ordering::Relaxed);
+            d.settled = Settled::Enough;
+            if is_last && v.sink.settles() {
+                next = wheel.settle(d);
+            }
         }
         // Its fence is also that of the last visit.end.
         wheel.alarm.lower(next);
         v.stop |= !v.wake_waiters();
-        if v.stop || goal >= target {
+        v.stop = v.stop || !is_last && v.sink.is_enough();
+        if v.stop || is_last {
             break;
         }
     }
@@ -62,7 +72,8 @@ pub(super) fn sweep<S: Sink>(
 }
 
 /// Moves the hand to the goal. Returns a tick before which no entry wants a visit.
-fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>, goal: u64) -> u64 {
+fn sweep_to<S: Sink>(d: &mut Driver, v: &mut Visits<'_, S>) -> u64 {
+    let goal = d.goal;
     // The timers whose tick had passed when their notes were taken.
     if d.buckets.has_overdue() {
         empty(d, v, d.buckets.overdue());

@@ -220,7 +220,7 @@ impl Scene {
         let Ok(mut drive) = self.wheel.drive(0) else {
             return self.alarm.set(0);
         };
-        drive.sleep(|ns| self.alarm.set(ns));
+        drive.fall_asleep(|ns| self.alarm.set(ns));
     }
 
     fn act(&self, op: Op, n: Thread) -> Books {

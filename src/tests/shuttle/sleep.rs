@@ -91,7 +91,7 @@ fn arms_against_a_driver_that_sleeps() {
             w.wheel
                 .drive(0)
                 .unwrap()
-                .sleep(|ns| alarm.set(ns >> TICK_BITS));
+                .fall_asleep(|ns| alarm.set(ns >> TICK_BITS));
             if *busy.lock().unwrap() == 0 {
                 break;
             }

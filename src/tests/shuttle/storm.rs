@@ -21,7 +21,7 @@ fn storm(rng: &mut Rng, tally: &Tally, lives: u64, calls: u64) {
                 });
                 if rng.below(4) == 0 {
                     // What it finds, it tells nobody: the next sweep wakes.
-                    w.wheel.drive(0).unwrap().sleep(|_| ());
+                    w.wheel.drive(0).unwrap().fall_asleep(|_| ());
                 }
             }
         },
