@@ -380,11 +380,6 @@ static void destroy_gives_everything_back(void)
 	in_a_child(a_thousand_wheels);
 }
 
-/*
- * The C library runs the destructors of a thread in several rounds. A thread that uses timers
- * in each round keeps its number when it ends. A process that starts such threads one after
- * another can use up all numbers.
- */
 static pthread_key_t last_key;
 static struct hwheel *of_all;
 
@@ -400,17 +395,50 @@ static int use_a_timer(void)
 	return got;
 }
 
-static void use_one_again(void *value)
+/*
+ * The C library runs the destructors of a thread in four rounds. A thread that uses timers in
+ * each of them gives its number back all the same: in the last round it gets none.
+ */
+enum { ROUNDS = 4 };
+
+static void use_one_again(void *left)
 {
-	use_a_timer();
-	EXPECT(pthread_setspecific(last_key, value), 0);
+	int got = use_a_timer();
+
+	EXPECT(got == 0 || ((intptr_t)left == 1 && got == -EUSERS), 1);
+	if ((intptr_t)left > 1)
+		EXPECT(pthread_setspecific(last_key, (void *)((intptr_t)left - 1)), 0);
 }
 
-static void *keep_a_number(void *unused)
+static void *use_to_the_end(void *rounds)
 {
-	(void)unused;
-	EXPECT(pthread_setspecific(last_key, &last_key), 0);
-	return (void *)(intptr_t)use_a_timer();
+	EXPECT(use_a_timer(), 0);
+	EXPECT(pthread_setspecific(last_key, rounds), 0);
+	return NULL;
+}
+
+static void more_threads_than_numbers(void)
+{
+	pthread_t thread;
+
+	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
+	alarm(2 * PATIENCE_S);
+	of_all = wheel();
+	EXPECT(pthread_key_create(&last_key, use_one_again), 0);
+	for (intptr_t n = 0; n < 33000; n++) {
+		EXPECT(pthread_create(&thread, NULL, use_to_the_end,
+				      (void *)(n % 8 ? ROUNDS : n / 8 % ROUNDS + 1)), 0);
+		EXPECT(pthread_join(thread, NULL), 0);
+	}
+	EXPECT(use_a_timer(), 0);
+	EXPECT(hwheel_destroy(of_all), 0);
+}
+
+static void a_thread_that_ends_keeps_no_number(void)
+{
+	if (KTAP_SLOW)
+		SKIP("33,000 threads take too long here");
+	in_a_child(more_threads_than_numbers);
 }
 
 static hwheel_timer_t of_main;
@@ -451,38 +479,89 @@ static void *without_a_number(void *unused)
 	return unused;
 }
 
-static void threads_without_end(void)
+static void *use_in_a_thread(void *unused)
 {
-	int got = 0, n = 0;
+	EXPECT(use_a_timer(), 0);
+	return unused;
+}
+
+static atomic_uint with_number;
+
+static void *keep_a_number(void *end)
+{
+	char c;
+
+	EXPECT(use_a_timer(), 0);
+	atomic_fetch_add(&with_number, 1);
+	/* until the other end is closed */
+	EXPECT(read((int)(intptr_t)end, &c, 1), 0);
+	return NULL;
+}
+
+enum { NUMBERS = 32767, STACK = 32768 };
+
+/* The threads that have a number, apart from this one; 1 if the system has not that many. */
+static int threads_for_all_numbers(pthread_t *threads, intptr_t end)
+{
+	/* One mapping: a process may have 65530. */
+	char *stacks = mmap(NULL, (size_t)NUMBERS * STACK, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	pthread_attr_t attr;
+
+	EXPECT(stacks != MAP_FAILED, 1);
+	EXPECT(pthread_attr_init(&attr), 0);
+	for (int i = 1; i < NUMBERS; i++) {
+		EXPECT(pthread_attr_setstack(&attr, stacks + (size_t)i * STACK, STACK), 0);
+		if (pthread_create(&threads[i], &attr, keep_a_number, (void *)end) != 0)
+			return 1;
+	}
+	while (atomic_load(&with_number) < NUMBERS - 1)
+		ktap_sleep_ms(1);
+	return 0;
+}
+
+enum { TOO_FEW_THREADS = 9 };
+
+static void a_thread_for_each_number(void)
+{
+	static pthread_t threads[NUMBERS];
 	pthread_t thread;
-	void *answer;
+	int ends[2];
 
 	/* This number of threads takes seconds of the processor, and minutes of a busy one. */
 	alarm(2 * PATIENCE_S);
 	of_all = wheel();
 	EXPECT(hwheel_once(of_all, 3600 * SEC, NULL, 0, 0, &of_main), 0);
 	EXPECT(hwheel_key_set(of_all, NUMBER(7), 3600 * SEC, NULL, 0, 0), 0);
-	EXPECT(pthread_key_create(&last_key, use_one_again), 0);
-	while (got == 0 && n++ < 40000) {
-		EXPECT(pthread_create(&thread, NULL, keep_a_number, NULL), 0);
-		EXPECT(pthread_join(thread, &answer), 0);
-		got = (int)(intptr_t)answer;
-	}
-	/* this thread has the first number */
-	EXPECT(got, -EUSERS);
-	EXPECT(n, 32767);
+	EXPECT(pipe(ends), 0);
+	if (threads_for_all_numbers(threads, ends[0]) != 0)
+		_exit(TOO_FEW_THREADS);
 	EXPECT(pthread_create(&thread, NULL, without_a_number, NULL), 0);
 	EXPECT(pthread_join(thread, NULL), 0);
 	/* one that has a number goes on */
 	EXPECT(use_a_timer(), 0);
 	EXPECT(hwheel_once(of_all, 0, count, 0, 0, NULL), 0);
 	poll_until_called(of_all, 1);
+	EXPECT(close(ends[1]), 0);
+	for (int i = 1; i < NUMBERS; i++)
+		EXPECT(pthread_join(threads[i], NULL), 0);
+	/* and the numbers are there again */
+	EXPECT(pthread_create(&thread, NULL, use_in_a_thread, NULL), 0);
+	EXPECT(pthread_join(thread, NULL), 0);
 	EXPECT(hwheel_destroy(of_all), 0);
 }
 
 static void the_32768th_thread_is_refused(void)
 {
-	in_a_child(threads_without_end);
+	int status;
+
+	if (KTAP_SLOW)
+		SKIP("32,767 threads at the same time are too many here");
+	status = status_of(start_child(a_thread_for_each_number));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == TOO_FEW_THREADS)
+		SKIP("the system has not that many threads");
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
 }
 
 static const struct ktap_test tests[] = {
@@ -496,6 +575,7 @@ static const struct ktap_test tests[] = {
 	TEST(every_armed_timer_fires_without_memory),
 	TEST(without_a_thread_it_is_driven_by_hand),
 	TEST(destroy_gives_everything_back),
+	TEST(a_thread_that_ends_keeps_no_number),
 	TEST(the_32768th_thread_is_refused),
 };
 KTAP_MAIN(tests)

@@ -4,7 +4,8 @@
 //! A number goes to the next thread with all that its thread has left in the inboxes: the
 //! bit map hands it over. So it is given back after the thread's last call. A call after that,
 //! in the destructor of another key of the thread, takes a number again, and the system calls
-//! the end hook again, four times at most (`PTHREAD_DESTRUCTOR_ITERATIONS`).
+//! the end hook again. After the hook's last round such a call would keep its number when the
+//! thread is gone. So it gets none.
 //!
 //! A forked child has one thread, which keeps its number. A handler of pthread_atfork() makes
 //! the other numbers free. In a child that was made without it they stay taken.
@@ -80,6 +81,9 @@ impl Numbers {
     }
 }
 
+/// In place of a number: the thread has ended. As a number it reads 0.
+const ENDED: u64 = 1 << 32;
+
 /// The number of the calling thread.
 #[inline]
 pub(super) fn own() -> Result<Thread, Error> {
@@ -92,6 +96,9 @@ pub(super) fn own() -> Result<Thread, Error> {
 #[cold]
 fn take() -> Result<Thread, Error> {
     let numbers = numbers().ok_or(Error::Memory)?;
+    if at_hand::with(|mine| mine.thread.get()) == ENDED {
+        return Err(Error::Threads);
+    }
     if !end::call_at_end() {
         return Err(Error::Memory);
     }
@@ -112,8 +119,9 @@ pub(super) fn prepare() -> bool {
 }
 
 /// A thread ends.
-extern "C" fn thread_ends(_: *mut libc::c_void) {
-    let number = at_hand::with(|mine| mine.thread.replace(0)) as Thread;
+extern "C" fn thread_ends(round: *mut libc::c_void) {
+    let then = if end::call_again(round) { 0 } else { ENDED };
+    let number = at_hand::with(|mine| mine.thread.replace(then)) as Thread;
     if let (1.., Some(numbers)) = (number, numbers()) {
         numbers.give_back(number);
     }

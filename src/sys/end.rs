@@ -33,9 +33,27 @@ pub(crate) fn prepare(f: extern "C" fn(*mut libc::c_void)) -> bool {
     key().is_some()
 }
 
+/// The rounds in which the system calls the destructors of a thread's keys
+/// (`PTHREAD_DESTRUCTOR_ITERATIONS` of glibc and musl). The value of the key counts them.
+const ROUNDS: usize = 4;
+
 /// Makes the calling thread call the function at its end. False without memory.
 pub(crate) fn call_at_end() -> bool {
-    let value = core::ptr::dangling::<u8>().cast();
+    let Some(key) = key() else { return false };
+    // SAFETY: our own key.
+    let is_set = unsafe { !libc::pthread_getspecific(key).is_null() };
+    is_set || call_in_round(key, 1)
+}
+
+fn call_in_round(key: libc::pthread_key_t, round: usize) -> bool {
+    let value = core::ptr::without_provenance::<libc::c_void>(round);
     // SAFETY: our own key. Any value but null makes the destructor run.
-    key().is_some_and(|key| quietly(|| unsafe { libc::pthread_setspecific(key, value) }) == 0)
+    quietly(|| unsafe { libc::pthread_setspecific(key, value) }) == 0
+}
+
+/// Makes the function be called in the next round, too; it has got this value in this one.
+/// False if no round follows.
+pub(crate) fn call_again(value: *mut libc::c_void) -> bool {
+    let round = value.addr() + 1;
+    round <= ROUNDS && key().is_some_and(|key| call_in_round(key, round))
 }

@@ -30,6 +30,10 @@ pub(crate) fn call_at_end() -> bool {
     true
 }
 
+pub(crate) fn call_again(_: *mut libc::c_void) -> bool {
+    true
+}
+
 /// Here the thread itself ends by [`now`]: a thread can be joined before its values are
 /// dropped.
 #[cfg(loom)]
