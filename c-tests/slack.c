@@ -199,6 +199,41 @@ static uint64_t wakeups(uint64_t slack_ns)
 	return n;
 }
 
+/* Whether the period was the longer one when the timer was made, or not. */
+static void a_shorter_period_has_less_slack(void)
+{
+	struct hwheel *w = ktap_manual(0, 0, 0, 0);
+	struct hwheel_event e;
+	hwheel_timer_t t;
+	uint64_t left = 0;
+
+	CHECK_EQ(hwheel_every(w, 3600 * SEC, 3600 * SEC, 3600 * SEC, NULL, 0, 0, &t), 0);
+	CHECK_EQ(hwheel_timer_mod(w, t, SEC, 0), 1);
+	CHECK_EQ(hwheel_timer_set_period(w, t, SEC), 0);
+	for (uint64_t n = 1, now = SEC; n < 60; n++, now += left) {
+		CHECK(now >= n * SEC && now < (n + 1) * SEC);
+		CHECK_EQ(hwheel_advance(w, now, &e, 1, NULL), 1);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+	}
+	CHECK_EQ(hwheel_destroy(w), 0);
+}
+
+static void a_first_time_that_has_passed_has_none(void)
+{
+	static const uint64_t ago_h[] = { 0, 1, 38, 40, 4000 };
+
+	for (unsigned i = 0; i < COUNT(ago_h); i++) {
+		uint64_t first = 9000 * 3600 * SEC, left = 0;
+		struct hwheel *w = ktap_manual(0, 0, 0, first + ago_h[i] * 3600 * SEC);
+		hwheel_timer_t t;
+
+		CHECK_EQ(hwheel_every(w, first, 1800 * SEC, 1800 * SEC, NULL, 0, HWHEEL_ABS, &t), 0);
+		CHECK_EQ(hwheel_timer_remaining(w, t, &left), 1);
+		CHECK(left <= MS);
+		CHECK_EQ(hwheel_destroy(w), 0);
+	}
+}
+
 static void ten_thousand_wake_the_thread_a_tenth_as_often(void)
 {
 	uint64_t with = wakeups(100 * MS), without = wakeups(0);
@@ -216,6 +251,8 @@ static const struct ktap_test tests[] = {
 	TEST(a_period_with_slack_does_not_drift),
 	TEST(a_period_with_days_of_slack_does_not_drift),
 	TEST(slack_beyond_the_period_loses_none),
+	TEST(a_shorter_period_has_less_slack),
+	TEST(a_first_time_that_has_passed_has_none),
 	TEST(ten_thousand_wake_the_thread_a_tenth_as_often),
 };
 

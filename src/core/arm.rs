@@ -224,8 +224,11 @@ impl Wheel {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
-            // Counted from the time that was asked for, even if that has passed.
-            How::Periodic(kind) => last_tick(self.ticks.at_or_after(ns), kind).max(asked),
+            // A time that has passed means the next tick: it has no slack.
+            How::Periodic(kind) => match self.ticks.at_or_after(ns) {
+                due if due < asked => asked,
+                due => last_tick(due, kind),
+            },
             _ => asked,
         };
         (asked, latest)

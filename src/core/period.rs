@@ -53,6 +53,15 @@ pub(crate) fn last_tick(due: u64, kind: u16) -> u64 {
     due.saturating_add((1 << (kind >> SLACK_SHIFT)) - 1)
 }
 
+/// As `last_tick`, for a period that may have become shorter than the slack.
+#[inline]
+pub(crate) fn last_tick_in(due: u64, kind: u16, period: u64, tick_ns: u64) -> u64 {
+    match kind >> SLACK_SHIFT {
+        0 => due,
+        _ => last_tick(due, kind).min(due.saturating_add((period / tick_ns).saturating_sub(1))),
+    }
+}
+
 #[cfg(all(test, not(checked)))]
 mod tests {
     use super::*;

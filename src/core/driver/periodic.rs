@@ -5,7 +5,7 @@
 
 use super::event::{shown, Fired};
 use super::words::Driver;
-use crate::core::period::{decode_period, last_tick, shared_tick, BURST, DELAY};
+use crate::core::period::{decode_period, last_tick_in, shared_tick, BURST, DELAY};
 use crate::core::record;
 use crate::core::slab::Records;
 use crate::core::state::{high_of, StateWord, NEVER};
@@ -166,7 +166,8 @@ impl Wheel {
         let (mut word, mut early) = (state.armed(NEVER, hand), 0);
         if ns < END_OF_TIME {
             let tick = ticks.at_or_after(ns);
-            word = state.armed(shared_tick(tick, last_tick(tick, extra.kind)), hand);
+            let last = last_tick_in(tick, extra.kind, extra.period, ticks.tick_ns);
+            word = state.armed(shared_tick(tick, last), hand);
             (word, early) = self.exactly(word, ns, hand);
         }
         Next {
