@@ -21,7 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{LoadBalanceHosts, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The variables of libpq, and the words for which they stand.
@@ -61,7 +61,10 @@ type Words = BTreeMap<String, String>;
 /// Where the database is, who calls, and what makes a connection safe.
 #[derive(Clone)]
 pub struct Config {
-    pub postgres: tokio_postgres::Config,
+    /// One for each host, in the order in which they are tried.
+    places: Vec<tokio_postgres::Config>,
+    /// How long a host may take to let a user in.
+    pub patience: Option<Duration>,
     pub tls: MakeRustlsConnect,
     /// Has the password, unless it was given.
     passfile: Option<PathBuf>,
@@ -95,38 +98,105 @@ impl Config {
         let (mode, tls) = tls(&mut words, directory.as_deref())?;
         refuse_what_is_not_supported(&mut words)?;
 
-        let mut config = parse(&words)?;
-        config.ssl_mode(mode);
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(Duration::from_secs(5));
+        // A mistake anywhere is named before the hosts are told apart.
+        let patience = parse(&words)?.get_connect_timeout().copied();
+        let mut places = Vec::new();
+        for words in each_host(&words)? {
+            let mut config = parse(&words)?;
+            config.ssl_mode(mode);
+            config.connect_timeout(patience.unwrap_or(Duration::from_secs(5)));
+            // A connection that leads nowhere ends within seconds.
+            config.keepalives_idle(Duration::from_secs(5));
+            config.keepalives_interval(Duration::from_secs(2));
+            config.keepalives_retries(3);
+            config.tcp_user_timeout(Duration::from_secs(10));
+            places.push(config);
         }
-        // A connection that leads nowhere ends within seconds.
-        config.keepalives_idle(Duration::from_secs(5));
-        config.keepalives_interval(Duration::from_secs(2));
-        config.keepalives_retries(3);
-        config.tcp_user_timeout(Duration::from_secs(10));
         Ok(Config {
-            postgres: config,
+            places,
+            patience,
             tls: MakeRustlsConnect::new(tls),
             passfile,
         })
     }
 
-    /// For one connection: with its name, and the password that the file has now.
-    pub fn named(&self, name: &str) -> tokio_postgres::Config {
-        let mut config = self.postgres.clone();
-        config.application_name(name);
-        if config.get_password().is_none() {
-            let password = self
-                .passfile
-                .as_deref()
-                .and_then(|file| password(file, &config));
-            if let Some(password) = password {
-                config.password(password);
+    /// For one connection: a configuration for each host, with a name, and with the password that
+    /// the file has now.
+    pub fn named(&self, name: &str) -> Vec<tokio_postgres::Config> {
+        let mut places = self.places.clone();
+        for config in &mut places {
+            config.application_name(name);
+            if config.get_password().is_none() {
+                let password = self
+                    .passfile
+                    .as_deref()
+                    .and_then(|file| password(file, config));
+                if let Some(password) = password {
+                    config.password(password);
+                }
             }
         }
-        config
+        let is_random = |config: &tokio_postgres::Config| {
+            config.get_load_balance_hosts() == LoadBalanceHosts::Random
+        };
+        if places.first().is_some_and(is_random) {
+            let mut seed = [0; 8];
+            getrandom::fill(&mut seed).expect("the system has random numbers");
+            let mut seed = u64::from_ne_bytes(seed) >> 8;
+            for n in (1..places.len()).rev() {
+                places.swap(n, (seed % (n as u64 + 1)) as usize);
+                seed /= n as u64 + 1;
+            }
+        }
+        places
     }
+
+    /// A node writes. Among several servers it looks for one that lets it.
+    pub fn for_writes(mut self) -> Config {
+        if self.places.len() > 1 {
+            for place in &mut self.places {
+                if place.get_target_session_attrs() == TargetSessionAttrs::Any {
+                    place.target_session_attrs(TargetSessionAttrs::ReadWrite);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The words for each of the hosts.
+fn each_host(words: &Words) -> Result<Vec<Words>, String> {
+    let list = |word: &str| -> Vec<&str> {
+        let text = words.get(word).map(String::as_str);
+        text.map_or(Vec::new(), |text| text.split(',').collect())
+    };
+    let (hosts, addresses, ports) = (list("host"), list("hostaddr"), list("port"));
+    if !addresses.is_empty() && addresses.len() != hosts.len() {
+        return Err(format!(
+            "there are {} of \"host\" and {} of \"hostaddr\"",
+            hosts.len(),
+            addresses.len()
+        ));
+    }
+    if ports.len() > 1 && ports.len() != hosts.len() {
+        return Err(format!(
+            "there are {} of \"host\" and {} of \"port\"",
+            hosts.len(),
+            ports.len()
+        ));
+    }
+    Ok((0..hosts.len())
+        .map(|n| {
+            let mut one = words.clone();
+            let lists = [("host", &hosts), ("hostaddr", &addresses), ("port", &ports)];
+            for (word, list) in lists {
+                if let Some(value) = list.get(n).or(list.last()) {
+                    one.insert(word.to_owned(), (*value).to_owned());
+                }
+            }
+            one
+        })
+        .collect())
 }
 
 fn take(words: &mut Words, word: &str) -> Option<String> {
@@ -672,20 +742,22 @@ mod tests {
 
     /// host, port, database, user, password
     fn summary(config: &Config) -> String {
-        let config = config.named("test");
-        let hosts: Vec<String> = config
-            .get_hosts()
+        let places = config.named("test");
+        let hosts: Vec<String> = places
             .iter()
+            .flat_map(tokio_postgres::Config::get_hosts)
             .map(|host| match host {
                 Host::Tcp(name) => name.clone(),
                 Host::Unix(path) => path.display().to_string(),
             })
             .collect();
+        let ports: Vec<u16> = places.iter().flat_map(|p| p.get_ports().to_vec()).collect();
+        let config = &places[0];
         let password = String::from_utf8_lossy(config.get_password().unwrap_or(b"-")).into_owned();
         format!(
             "{} {:?} {} {} {password}",
             hosts.join(","),
-            config.get_ports(),
+            ports,
             config.get_dbname().unwrap(),
             config.get_user().unwrap()
         )

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
 use tokio::task::JoinHandle;
+use tokio_postgres::config::Host;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
@@ -31,6 +32,11 @@ const LONGEST_CALL: Duration = Duration::from_secs(160);
 /// A server that should have ended a call, and has been silent for this time since, is
 /// not there any more.
 const SILENCE: Duration = Duration::from_secs(5);
+
+/// How long one of several hosts may take to let a user in, if `connect_timeout` is not given, and
+/// the least that this may be, as in libpq.
+const WAIT_FOR_ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
+const SHORTEST_WAIT: Duration = Duration::from_secs(2);
 
 /// How many connections have become silent. Each one casts doubt on all that were made
 /// before: what lies between has perhaps forgotten them all. No other memory depends on
@@ -71,21 +77,41 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
         .enable_all()
         .build()
         .expect("a runtime needs an epoll instance and memory");
-    let (named, tls) = (config.named(name), config.tls.clone());
-    let deadline = CALL + SILENCE;
-    let connected =
-        runtime.block_on(async { tokio::time::timeout(deadline, named.connect(tls)).await });
-    let (client, mut connection) = match connected {
-        Ok(Ok(both)) => both,
-        failed => {
+    let places = runtime.block_on(async {
+        let mut places = Vec::new();
+        for place in config.named(name) {
+            places.extend(addresses(place).await);
+        }
+        places
+    });
+    let several = places.len() > 1;
+    let mut last = None;
+    for place in places {
+        // One that accepts connections and never answers must not keep the others out.
+        let deadline = match config.patience {
+            Some(patience) if !patience.is_zero() => patience.max(SHORTEST_WAIT),
+            _ if several => WAIT_FOR_ONE_OF_SEVERAL,
+            _ => CALL + SILENCE,
+        };
+        let tls = config.tls.clone();
+        match runtime.block_on(async { tokio::time::timeout(deadline, place.connect(tls)).await }) {
+            Ok(Ok(both)) => {
+                last = Some(Ok(both));
+                break;
+            }
+            Ok(Err(e)) => last = Some(Err(Error::Postgres(e))),
+            Err(_) => last = Some(Err(Error::Silent(deadline))),
+        }
+    }
+    let (client, mut connection) = match last.expect("there is a host") {
+        Ok(both) => both,
+        Err(e) => {
             // A resolver that hangs is not waited for.
             runtime.shutdown_background();
-            return Err(match failed {
-                Ok(Err(e)) => Error::Postgres(e),
-                _ => Error::Silent(deadline),
-            });
+            return Err(e);
         }
     };
+    let deadline = CALL + SILENCE;
     let (send, notifications) = unbounded_channel();
     let reader = runtime.spawn(std::future::poll_fn(move |context| loop {
         match std::task::ready!(connection.poll_message(context)) {
@@ -105,6 +131,27 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
         notifications,
         deadline,
     })
+}
+
+/// A configuration for each address of a host.
+async fn addresses(place: tokio_postgres::Config) -> Vec<tokio_postgres::Config> {
+    if let ([Host::Tcp(name)], []) = (place.get_hosts(), place.get_hostaddrs()) {
+        let port = place.get_ports().first().copied().unwrap_or(5432);
+        let found = tokio::net::lookup_host((name.as_str(), port));
+        if let Ok(Ok(found)) = tokio::time::timeout(WAIT_FOR_ONE_OF_SEVERAL, found).await {
+            let each: Vec<_> = found
+                .map(|address| {
+                    let mut one = place.clone();
+                    one.hostaddr(address.ip());
+                    one
+                })
+                .collect();
+            if !each.is_empty() {
+                return each;
+            }
+        }
+    }
+    vec![place]
 }
 
 impl Client {
@@ -438,6 +485,8 @@ impl Link {
             // The connection was the trouble, and it works again.
             Ok(_) if is_new => self.backoff.reset(),
             Err(e) if failure(e) == Failure::Connection => self.session = None,
+            // Another server may be the one that accepts writes now.
+            Err(e) if e.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => self.session = None,
             _ => {}
         }
         answer

@@ -42,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs jobs until a signal ends the node.
 pub fn run(config: Config, options: Run) -> Result<(), String> {
+    let config = config.for_writes();
     let name = options.name.clone().unwrap_or_else(default_name);
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|e| format!("signals: {e}"))?;
     let held = Held::new();

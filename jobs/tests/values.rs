@@ -2,7 +2,9 @@
 
 mod support;
 
-use support::{database, Database, Server};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+use support::{database, program_in, Database, Server};
 
 /// In Turkish the letter i has a dot as a capital, too. What is ASCII follows no locale.
 #[test]
@@ -176,4 +178,58 @@ fn the_history_of_a_month_ago_does_not_stay() {
     db.execute("SELECT hwheel._tend()");
     let left = db.text("SELECT string_agg(id::text, ' ' ORDER BY id) FROM hwheel.history");
     assert_eq!(left, "0 1 2 3 4 5 6 7");
+}
+
+/// A machine that is frozen accepts connections, and nobody answers.
+#[test]
+fn a_host_that_never_answers_is_left_for_the_next() {
+    let db = database();
+    let frozen = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = frozen.local_addr().unwrap().port();
+    let (host, name) = (
+        db.server.dir().display(),
+        db.text("SELECT current_database()::text"),
+    );
+    for (wait, least, most) in [("connect_timeout=2", 2, 5), ("", 5, 9)] {
+        let url = format!(
+            "host=127.0.0.1,{host} port={port},{} user=postgres dbname={name} {wait}",
+            db.server.port
+        );
+        let begin = Instant::now();
+        let output = program_in(&["list"], &[("DATABASE_URL", &url)]);
+        let time = begin.elapsed();
+        assert!(output.status.success(), "{output:?}");
+        let range = Duration::from_secs(least)..Duration::from_secs(most);
+        assert!(range.contains(&time), "{wait}: {time:?}");
+    }
+    let url = format!(
+        "host=127.0.0.1,{host} port={port},{} user=postgres dbname={name} connect_timeout=2",
+        db.server.port
+    );
+    db.execute("SELECT hwheel.schedule('a', now(), sql => 'note')");
+    let _node = db.spawn_in("n", &[], &[("DATABASE_URL", &url)]);
+    db.wait("SELECT count(*) = 1 FROM run");
+}
+
+/// The server that a node has is still there, and accepts writes no more.
+#[test]
+fn a_server_that_becomes_read_only_is_left_for_another() {
+    let (first, second) = (Server::start(), Server::start());
+    let (old, new) = (
+        first.database().with_functions(),
+        second.database().with_functions(),
+    );
+    let url = format!(
+        "host={},{} port={},{} user=postgres dbname=db0",
+        first.dir().display(),
+        second.dir().display(),
+        first.port,
+        second.port
+    );
+    let _node = old.spawn_in("n", &[], &[("DATABASE_URL", &url)]);
+    old.wait("SELECT EXISTS (SELECT FROM hwheel.node)");
+    new.execute("SELECT hwheel.schedule('a', now(), sql => 'note')");
+    old.execute("ALTER SYSTEM SET default_transaction_read_only = on");
+    old.execute("SELECT pg_reload_conf()");
+    new.wait("SELECT count(*) = 1 FROM run");
 }
