@@ -50,7 +50,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     // SAFETY: initialized.
     let error = unsafe { libc::pthread_mutex_trylock(mutex.lock.get()) };
-    (error == 0).then_some(MutexGuard(mutex, PhantomData))
+    (error == 0).then(|| MutexGuard(mutex, PhantomData))
 }
 
 /// The value of a lock that no other thread uses any more.
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn a_held_lock_is_refused() {
+    fn a_held_lock_is_refused_and_stays_held() {
         let mut mutex = Mutex::new(1);
         let mut held = lock(&mutex);
         *held = 2;
-        std::thread::scope(|s| {
-            let tried = s.spawn(|| try_lock(&mutex).is_none());
-            assert!(tried.join().unwrap());
-        });
+        for _ in 0..2 {
+            let refused = || try_lock(&mutex).is_none();
+            assert!(std::thread::scope(|s| s.spawn(refused).join().unwrap()));
+        }
         drop(held);
         assert_eq!(try_lock(&mutex).as_deref(), Some(&2));
         assert_eq!(*inner(&mut mutex), 2);
