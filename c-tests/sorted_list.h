@@ -59,13 +59,14 @@ struct list {
 	struct timer *head;
 	uint64_t tick_ns;
 	unsigned pending;
-	/* The last tick that the wheel has reached lies between these. */
+	/* The last tick that the wheel has reached lies between these. The last call has stopped. */
 	uint64_t hand_least, hand_most;
+	int stopped;
 	/* While the wheel is driven: the time and its tick, and the tick of the last timer. */
 	int driving;
 	uint64_t now, goal, reached;
-	/* Timers that were cancelled or moved later since the wheel was driven. */
-	unsigned outdated;
+	/* Timers that were cancelled or moved later, and those before the call under way. */
+	unsigned outdated, outdated_before;
 	uint64_t fired, skipped;
 	/* The wheel was drained. A due timer may fire, or the next drain hands it back. */
 	int closed;
@@ -156,7 +157,7 @@ static inline void list_arm(struct list *l, struct timer *t, uint64_t time, uint
 
 	ticks_of(l, time, slack, l->hand_least, l->hand_most, &first, &last);
 	if (t->pending) {
-		l->outdated += first > t->first;
+		l->outdated += first > t->first || time > t->deadline;
 		list_remove(l, t);
 	}
 	t->first = first;
@@ -176,8 +177,11 @@ static inline void list_reduce(struct list *l, struct timer *t, uint64_t time)
 		return;
 	}
 	ticks_of(l, time, 0, l->hand_least, l->hand_most, &first, &last);
-	if (first >= t->last)
+	if (first >= t->last) {
+		if (t->first == NEVER)
+			t->deadline = earlier(t->deadline, time);
 		return;
+	}
 	if (last >= t->first)
 		t->vague = 1;
 	else
@@ -228,6 +232,7 @@ static inline uint64_t kept_period(uint64_t ns)
 static inline void list_begin(struct list *l, uint64_t now)
 {
 	l->driving = 1;
+	l->outdated_before = l->outdated;
 	l->now = now;
 	l->goal = later(now / l->tick_ns, l->hand_most);
 	l->reached = l->hand_least;
@@ -299,8 +304,9 @@ static inline void list_fire(struct list *l, struct timer *t, const struct hwhee
 		next = add_time(at, (skipped + 1) * t->period);
 	list_remove(l, t);
 	until = earlier(until, l->goal);
-	ticks_of(l, next, t->slack, until, until, &t->first, &t->last);
-	t->deadline = next;
+	/* The period may have become shorter than the slack. */
+	ticks_of(l, next, earlier(t->slack, t->period), until, until, &t->first, &t->last);
+	t->deadline = t->period == NEVER ? END_OF_TIME - 1 : next;
 	t->exact = 1;
 	if (t->vague && t->period != NEVER) {
 		/* What was skipped is not known exactly. */
@@ -314,16 +320,18 @@ static inline void list_fire(struct list *l, struct timer *t, const struct hwhee
 static inline void list_end(struct list *l, int is_complete)
 {
 	l->driving = 0;
+	l->stopped = !is_complete;
 	if (!is_complete)
 		return;
 	l->hand_least = l->hand_most = l->goal;
-	l->outdated = l->outdated > 64 ? l->outdated - 64 : 0;
+	/* Each call drops at least 64 of them. */
+	l->outdated -= l->outdated_before < 64 ? l->outdated_before : 64;
 	/* None is lost. */
 	for (const struct timer *t = l->head; t != NULL && t->last <= l->goal; t = t->next)
 		EXPECT(t->queued || t->running || l->closed);
 }
 
-/* The time of the timer that comes first: at least, and at most. */
+/* The time of the timer that comes first: at most, and at least. */
 static inline uint64_t list_next_most(const struct list *l)
 {
 	for (const struct timer *t = l->head; t != NULL; t = t->next)
@@ -336,8 +344,12 @@ static inline uint64_t list_next_least(const struct list *l)
 {
 	uint64_t least = NEVER;
 
-	for (const struct timer *t = l->head; t != NULL; t = t->next)
+	for (const struct timer *t = l->head; t != NULL; t = t->next) {
+		/* A time that is rounded up to the end of time counts for the library. */
+		if (t->first == NEVER && t->deadline != NEVER)
+			least = earlier(least, (END_OF_TIME - 1) / l->tick_ns);
 		least = earlier(least, t->first);
+	}
 	return time_of(l, least);
 }
 
