@@ -366,7 +366,7 @@ static void see_arm(const struct timer *t, uint64_t point)
 		w.list.outdated++;
 	if (!w.asleep || w.woken || w.call == NULL)
 		return;
-	/* The end of its callback wakes the loop for one that is held up by its callback. */
+	/* For a due timer whose callback still runs, the end of that callback wakes the loop. */
 	w.call->must |= time_of(&w.list, t->last) < w.announced &&
 			!((t->queued || t->running) && t->first <= w.list.hand_most);
 	w.call->may |= time_of(&w.list, t->first) < w.announced;

@@ -59,8 +59,9 @@ struct list {
 	struct timer *head;
 	uint64_t tick_ns;
 	unsigned pending;
-	/* The last tick that the wheel has reached lies between these. The last call has stopped. */
+	/* The last tick that the wheel has reached lies between these. */
 	uint64_t hand_least, hand_most;
+	/* The last call that drives has stopped at a bound. */
 	int stopped;
 	/* While the wheel is driven: the time and its tick, and the tick of the last timer. */
 	int driving;
