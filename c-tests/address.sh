@@ -14,6 +14,14 @@ for to in example.org/Some_one/a.wheel gitlab.com/someone/wheel; do
 	! grep -rn -e 'github\.com/hwheel' -e 'io\.github' $named || exit 1
 	grep -q "^module $to/bindings/go$" bindings/go/go.mod
 	grep -q "https://$to" bindings/luajit/*.rockspec
+	# The sources of Java are where their package says, and C defines its functions.
+	find bindings/java/src -name '*.java' | while read -r file; do
+		package=$(sed -n 's/^package \(.*\);$/\1/p' "$file")
+		[ "$(dirname "$file")" = "bindings/java/src/${package//./\/}" ]
+	done
+	package=$(sed -n 's/^package \(.*\);$/\1/p' "$(find bindings/java/src -name Library.java)")
+	jni=${package//_/_1}
+	grep -q "Java_${jni//./_}_Library_version(" bindings/java/jni/hwheel_jni.c
 done
 grep -q '<groupId>io.gitlab.someone<' bindings/java/pom.xml
 "$OLDPWD/tools/address.sh" "$now"

@@ -18,8 +18,21 @@ group() {
 	*) echo "$(tr . '\n' <<<"$host" | tac | paste -sd .).$owner" ;;
 	esac
 }
-from_group=$(group "$now")
-grep -rlF -e "$now" -e "$from_group" bindings Cargo.toml conanfile.py debian/watch \
-	hwheel.cdx.json verify/fuzz/oss-fuzz | while read -r file; do
-	sed -i -e "s|${now//./\\.}|$to|g" -e "s|${from_group//./\\.}\b|$(group "$to")|g" "$file"
+from_group=$(group "$now") to_group=$(group "$to")
+# The package of Java, its directory, and its name in the functions of C.
+from_package=${from_group//-/_} to_package=${to_group//-/_}
+from_jni=${from_package//_/_1} to_jni=${to_package//_/_1}
+from_path=${from_package//./\/} to_path=${to_package//./\/}
+grep -rlF -e "$now" -e "$from_group" -e "$from_package" -e "$from_path" bindings Cargo.toml \
+	conanfile.py debian/watch hwheel.cdx.json verify/fuzz/oss-fuzz | while read -r file; do
+	sed -i -e "s|${now//./\\.}|$to|g" \
+		-e "s|\(<groupId>\|META-INF/maven/\)${from_group//./\\.}\b|\1$to_group|g" \
+		-e "s|${from_package//./\\.}\b|$to_package|g" -e "s|$from_path\b|$to_path|g" \
+		-e "s|Java_${from_jni//./_}_|Java_${to_jni//./_}_|g" "$file"
 done
+src=bindings/java/src
+[ "$from_path" = "$to_path" ] || {
+	mkdir -p "$src/$to_path"
+	mv "$src/$from_path"/* "$src/$to_path/"
+	(cd "$src" && rmdir -p --ignore-fail-on-non-empty "$from_path")
+}

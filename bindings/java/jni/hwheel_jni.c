@@ -1,4 +1,4 @@
-/* The native methods of hwheel.Library and hwheel.Descriptor. */
+/* The native methods of io.github.hwheel.Library and io.github.hwheel.Descriptor. */
 #include <errno.h>
 #include <jni.h>
 #include <poll.h>
@@ -9,9 +9,9 @@
 #include <hwheel.h>
 
 #define LIBRARY(type, name, ...) \
-	JNIEXPORT type JNICALL Java_hwheel_Library_##name(JNIEnv *env, jclass class, __VA_ARGS__)
+	JNIEXPORT type JNICALL Java_io_github_hwheel_Library_##name(JNIEnv *env, jclass class, __VA_ARGS__)
 #define DESCRIPTOR(type, name, ...) \
-	JNIEXPORT type JNICALL Java_hwheel_Descriptor_##name(JNIEnv *env, jclass class, __VA_ARGS__)
+	JNIEXPORT type JNICALL Java_io_github_hwheel_Descriptor_##name(JNIEnv *env, jclass class, __VA_ARGS__)
 
 #define UNUSED ((void)env, (void)class)
 #define WHEEL ((struct hwheel *)(intptr_t)wheel)
@@ -26,7 +26,7 @@ static jlong checked(JNIEnv *env, int result, uint64_t value)
 
 	if (result >= 0)
 		return (jlong)value;
-	type = (*env)->FindClass(env, "hwheel/HwheelException");
+	type = (*env)->FindClass(env, "io/github/hwheel/HwheelException");
 	init = type ? (*env)->GetMethodID(env, type, "<init>", "(I)V") : NULL;
 	thrown = init ? (*env)->NewObject(env, type, init, -result) : NULL;
 	if (thrown)
@@ -306,7 +306,7 @@ LIBRARY(jstring, strerror, jint error)
 	return (*env)->NewStringUTF(env, hwheel_strerror(error));
 }
 
-JNIEXPORT jstring JNICALL Java_hwheel_Library_version(JNIEnv *env, jclass class)
+JNIEXPORT jstring JNICALL Java_io_github_hwheel_Library_version(JNIEnv *env, jclass class)
 {
 	(void)class;
 	return (*env)->NewStringUTF(env, hwheel_version_string());

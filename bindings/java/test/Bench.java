@@ -1,5 +1,5 @@
-import hwheel.Events;
-import hwheel.Wheel;
+import io.github.hwheel.Events;
+import io.github.hwheel.Wheel;
 import java.util.function.LongSupplier;
 
 /**
@@ -25,7 +25,7 @@ class Bench {
     static long batch() {
         try (Wheel wheel = new Wheel(new Wheel.Options(Wheel.Clock.MANUAL))) {
             for (int cookie = 0; cookie < TIMERS; cookie++) {
-                wheel.once(cookie % 1000 * TICK, cookie, Wheel.ABS);
+                wheel.once(cookie % 1000 * TICK, cookie, Wheel.Flag.ABS);
             }
             Events events = new Events(1024);
             long begin = System.nanoTime();

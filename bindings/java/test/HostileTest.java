@@ -1,6 +1,6 @@
-import hwheel.Events;
-import hwheel.HwheelException;
-import hwheel.Wheel;
+import io.github.hwheel.Events;
+import io.github.hwheel.HwheelException;
+import io.github.hwheel.Wheel;
 import java.io.File;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -17,16 +17,16 @@ class HostileTest {
         byte[] key = Wheel.keyOf(7);
         return List.of(
                 () -> w.once(MS, 1), () -> w.every(MS, 2), () -> w.setup(3),
-                () -> w.mod(timer, MS), () -> w.modRange(timer, 0, 1000, 0),
+                () -> w.mod(timer, MS), () -> w.modRange(timer, 0, 1000),
                 () -> w.setPeriod(timer, 0),
-                () -> w.modMany(new long[] {timer}, new long[] {0}, 0, new int[1]),
+                () -> w.modMany(new long[] {timer}, new long[] {0}, new int[1]),
                 () -> w.deleteMany(new long[] {timer}, null),
                 () -> w.pending(timer), () -> w.remaining(timer), () -> w.delete(timer),
                 () -> w.shutdown(timer), () -> w.free(timer), () -> w.keySet(key, MS, 4),
                 () -> w.keyMod(key, MS), () -> w.keyPending(key), () -> w.keyDelete(key),
                 w::now, w::nextExpiry, w::stats, () -> w.poll(events),
                 () -> w.advance(1, events), () -> w.list(new long[1], events), w::fd,
-                () -> w.await(0));
+                () -> w.await(Duration.ZERO));
     }
 
     static void oneClosesWhileOthersUseIt() throws Exception {
@@ -100,7 +100,7 @@ class HostileTest {
                 waiting[i] = new Thread(() -> {
                     try {
                         while (true) {
-                            wheel.await(-1);
+                            wheel.await();
                         }
                     } catch (Throwable e) {
                         thrown[0] = e;
@@ -124,7 +124,7 @@ class HostileTest {
         int before = descriptors();
         for (int i = 0; i < 50; i++) {
             Wheel wheel = new Wheel();
-            wheel.await(0);
+            wheel.await(Duration.ZERO);
             wheel.once(Duration.ofHours(1), 1);
         }
         for (int i = 0; i < 200 && descriptors() > before + 10; i++) {
@@ -144,7 +144,7 @@ class HostileTest {
                 WheelTest.fails(HwheelException.ESTALE, () -> wheel.remaining(timer));
             }
             long timer = wheel.setup(1);
-            WheelTest.fails(HwheelException.EINVAL, () -> wheel.mod(timer, 1, -1));
+            WheelTest.fails(HwheelException.EINVAL, () -> wheel.mod(timer, 1, Wheel.Flag.REDUCE, Wheel.Flag.IF_PENDING));
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[256], MS, 1));
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[0], MS, 1));
             WheelTest.fails(HwheelException.EINVAL, () -> wheel.keySet(new byte[1000], MS, 1));
@@ -152,7 +152,7 @@ class HostileTest {
                     () -> wheel.keySet(null, MS, 1), () -> wheel.keyMod(null, MS),
                     () -> wheel.keyDelete(null), () -> wheel.keyPending(null),
                     () -> wheel.poll(null), () -> wheel.list(null, new Events(1)),
-                    () -> wheel.modMany(null, new long[1], 0, null),
+                    () -> wheel.modMany(null, new long[1], null),
                     () -> wheel.deleteMany(null, null), () -> wheel.once(null, 1))) {
                 try {
                     call.run();
@@ -161,16 +161,14 @@ class HostileTest {
                     // As it should be.
                 }
             }
-            WheelTest.equal(wheel.modMany(new long[0], new long[0], 0, new int[0]), 0);
+            WheelTest.equal(wheel.modMany(new long[0], new long[0], new int[0]), 0);
             WheelTest.refuses(() -> wheel.setPeriod(timer, -1));
-            WheelTest.refuses(() -> wheel.await(-2));
-            WheelTest.refuses(() -> wheel.await(Integer.MIN_VALUE));
-            WheelTest.refuses(() -> wheel.modMany(new long[2], new long[1], 0, null));
-            WheelTest.refuses(() -> wheel.modMany(new long[1], new long[] {-1}, 0, null));
+            WheelTest.refuses(() -> wheel.modMany(new long[2], new long[1], null));
+            WheelTest.refuses(() -> wheel.modMany(new long[1], new long[] {-1}, null));
             WheelTest.refuses(() -> wheel.deleteMany(new long[1], new int[2]));
             int[] results = new int[2];
             WheelTest.equal(
-                    wheel.modMany(new long[] {timer, 5}, new long[] {5, 5}, 0, results), 1);
+                    wheel.modMany(new long[] {timer, 5}, new long[] {5, 5}, results), 1);
             WheelTest.equal(results[1], -HwheelException.ESTALE);
         }
     }
@@ -210,7 +208,7 @@ class HostileTest {
         for (int i : new int[] {-1, 2, 1 << 27, 1 << 28, -1 << 27, Integer.MIN_VALUE}) {
             for (Runnable call : List.<Runnable>of(
                     () -> events.timer(i), () -> events.cookie(i), () -> events.deadlineNs(i),
-                    () -> events.missed(i), () -> events.flags(i))) {
+                    () -> events.missed(i), () -> events.drained(i), () -> events.listed(i))) {
                 try {
                     call.run();
                     throw new AssertionError("there is an event " + i);
@@ -243,7 +241,7 @@ class HostileTest {
                         }
                         while (System.nanoTime() < end && failed.get() == null) {
                             if (arms) {
-                                wheel.modMany(timers, times, 0, null);
+                                wheel.modMany(timers, times, null);
                             } else {
                                 Arrays.setAll(garbage, g -> new byte[20_000]);
                             }

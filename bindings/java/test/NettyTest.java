@@ -1,6 +1,6 @@
-import hwheel.Wheel.Clock;
-import hwheel.Wheel.Options;
-import hwheel.netty.WheelTimer;
+import io.github.hwheel.Wheel.Clock;
+import io.github.hwheel.Wheel.Options;
+import io.github.hwheel.netty.WheelTimer;
 import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import io.netty.util.TimerTask;

@@ -1,7 +1,7 @@
 import com.sun.management.OperatingSystemMXBean;
-import hwheel.Events;
-import hwheel.Timers;
-import hwheel.Wheel;
+import io.github.hwheel.Events;
+import io.github.hwheel.Timers;
+import io.github.hwheel.Wheel;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.Arrays;
@@ -51,7 +51,7 @@ class OwnBench {
         try {
             while (true) {
                 wheel.poll(events);
-                wheel.await(-1);
+                wheel.await();
             }
         } catch (IllegalStateException e) {
             // The wheel is closed.
@@ -87,7 +87,7 @@ class OwnBench {
                 if (timers[i] != 0) {
                     wheel.delete(timers[i]);
                 }
-                timers[i] = wheel.once(delay(i), i, 0);
+                timers[i] = wheel.once(delay(i), i);
             });
             for (long timer : timers) {
                 wheel.delete(timer);
@@ -99,7 +99,7 @@ class OwnBench {
             ring("many", i -> {
                 if (i % MANY == 0) {
                     wheel.deleteMany(many, null);
-                    wheel.modMany(many, times, 0, null);
+                    wheel.modMany(many, times, null);
                 }
             });
         }

@@ -1,27 +1,32 @@
-import hwheel.Events;
-import hwheel.HwheelException;
-import hwheel.Timers;
-import hwheel.Wheel;
-import hwheel.Wheel.Clock;
-import hwheel.Wheel.Options;
-import hwheel.WheelExecutor;
+import io.github.hwheel.Events;
+import io.github.hwheel.HwheelException;
+import io.github.hwheel.Timers;
+import io.github.hwheel.Wheel;
+import io.github.hwheel.Wheel.Clock;
+import io.github.hwheel.Wheel.Options;
+import io.github.hwheel.WheelExecutor;
 import java.io.FileInputStream;
 import java.io.IOException;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Delayed;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.RunnableScheduledFuture;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -351,6 +356,132 @@ class TimersTest {
     }
 
     /** Two policies, two kinds of tasks. */
+    /** A task that a subclass puts around each task of the pool, as a wrapper for metrics does. */
+    static final class Around<V> implements RunnableScheduledFuture<V> {
+        final RunnableScheduledFuture<V> inner;
+        final AtomicInteger runs = new AtomicInteger();
+
+        Around(RunnableScheduledFuture<V> inner) {
+            this.inner = inner;
+        }
+
+        @Override
+        public void run() {
+            runs.incrementAndGet();
+            inner.run();
+        }
+
+        @Override
+        public boolean isPeriodic() {
+            return inner.isPeriodic();
+        }
+
+        @Override
+        public boolean cancel(boolean mayInterrupt) {
+            return inner.cancel(mayInterrupt);
+        }
+
+        @Override
+        public boolean isCancelled() {
+            return inner.isCancelled();
+        }
+
+        @Override
+        public boolean isDone() {
+            return inner.isDone();
+        }
+
+        @Override
+        public V get() throws InterruptedException, ExecutionException {
+            return inner.get();
+        }
+
+        @Override
+        public V get(long time, TimeUnit unit)
+                throws InterruptedException, ExecutionException, TimeoutException {
+            return inner.get(time, unit);
+        }
+
+        @Override
+        public long getDelay(TimeUnit unit) {
+            return inner.getDelay(unit);
+        }
+
+        @Override
+        public int compareTo(Delayed other) {
+            return inner.compareTo(other instanceof Around<?> task ? task.inner : other);
+        }
+    }
+
+    static void aSubclassDecoratesTasks() throws Exception {
+        AtomicInteger calls = new AtomicInteger();
+        WheelExecutor pool = new WheelExecutor(1) {
+            @Override
+            protected <V> RunnableScheduledFuture<V> decorateTask(
+                    Runnable run, RunnableScheduledFuture<V> task) {
+                return new Around<>(task);
+            }
+
+            @Override
+            protected <V> RunnableScheduledFuture<V> decorateTask(
+                    Callable<V> call, RunnableScheduledFuture<V> task) {
+                calls.incrementAndGet();
+                return new Around<>(task);
+            }
+        };
+        ScheduledFuture<String> called = pool.schedule(() -> "a", 3, TimeUnit.MILLISECONDS);
+        WheelTest.equal(called.get(20, TimeUnit.SECONDS), "a");
+        WheelTest.equal(((Around<?>) called).runs.get(), 1);
+        WheelTest.equal(calls.get(), 1);
+        pool.submit(() -> { }).get(20, TimeUnit.SECONDS);
+        Around<?> rate = (Around<?>) pool.scheduleAtFixedRate(
+                () -> { }, 1, 1, TimeUnit.MILLISECONDS);
+        until(() -> rate.runs.get() >= 5);
+        check(rate.cancel(false));
+        // What waits is in the queue as it was decorated, and leaves it.
+        List<Around<?>> wait = new ArrayList<>();
+        for (int hour = 3; hour > 0; hour--) {
+            wait.add((Around<?>) pool.schedule(() -> { }, hour, TimeUnit.HOURS));
+        }
+        until(() -> pool.getQueue().size() == 3);
+        WheelTest.equal(new ArrayList<>(pool.getQueue()),
+                List.of(wait.get(2), wait.get(1), wait.get(0)));
+        check(pool.getQueue().contains(wait.get(1)));
+        check(wait.get(1).cancel(false) && pool.getQueue().size() == 2);
+        check(pool.remove(wait.get(0)) && !pool.remove(wait.get(0)));
+        ScheduledFuture<?> last = pool.schedule(() -> { }, 5, TimeUnit.MILLISECONDS);
+        pool.shutdown();
+        last.get(20, TimeUnit.SECONDS);
+        WheelTest.equal(pool.shutdownNow(), List.of(wait.get(2)));
+        check(!wait.get(2).isCancelled() && pool.awaitTermination(20, TimeUnit.SECONDS));
+        AtomicInteger rejected = new AtomicInteger();
+        pool.setRejectedExecutionHandler((task, from) -> rejected.addAndGet(
+                task instanceof Around<?> ? 1 : 100));
+        pool.execute(() -> { });
+        WheelTest.equal(rejected.get(), 1);
+    }
+
+    /** It would keep an application that made the timers, and all of its classes. */
+    static void theDriverKeepsNoClassLoader() throws Exception {
+        InheritableThreadLocal<Object> local = new InheritableThreadLocal<>();
+        local.set(new Object());
+        Thread caller = Thread.currentThread();
+        ClassLoader before = caller.getContextClassLoader();
+        try (URLClassLoader application = new URLClassLoader(new URL[0])) {
+            caller.setContextClassLoader(application);
+            try (Timers timers = new Timers(new Options(Clock.MONOTONIC), Runnable::run)) {
+                check(timers.driver().getContextClassLoader()
+                        == ClassLoader.getSystemClassLoader());
+                AtomicReference<Object> seen = new AtomicReference<>(local);
+                timers.schedule(() -> seen.set(local.get()), Duration.ZERO);
+                until(() -> seen.get() != local);
+                check(seen.get() == null);
+            }
+        } finally {
+            caller.setContextClassLoader(before);
+        }
+    }
+
     static void theEndOfAPool() throws Exception {
         long delay = 60;
         for (int i = 0; i < 8; i++) {
@@ -939,6 +1070,8 @@ class TimersTest {
         aPoolRunsTasksAtARateAndWithADelay();
         aPoolKeepsTheOrderOfTimes();
         threadsUseAPoolThatEnds();
-        System.out.println("tasks, futures and pools: 22 tests passed");
+        aSubclassDecoratesTasks();
+        theDriverKeepsNoClassLoader();
+        System.out.println("tasks, futures and pools: 24 tests passed");
     }
 }

@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 import java.time.Duration;
 import java.util.ArrayList;
@@ -56,34 +56,55 @@ public final class Timers implements AutoCloseable {
         long deadlineNs;
         int place;
 
+        /** A task that no timers have armed yet. */
+        protected Task() {}
+
         /** Called by the executor of the timers. */
         protected abstract void run();
 
         /**
          * Gives an exception to the handler that gets those of tasks. The task was armed
          * before.
+         *
+         * @param e the exception
          */
         protected final void report(Throwable e) {
             shard.timers.report(e);
         }
 
-        /** True if the task was pending; it does not run then. */
+        /**
+         * Cancels the task.
+         *
+         * @return whether it was pending; it does not run then
+         */
         public boolean cancel() {
             Shard in = shard;
             return in != null && in.cancel(this);
         }
 
-        /** Whether the task is still to run. */
+        /**
+         * Whether the task is still to run.
+         *
+         * @return whether it is
+         */
         public boolean isPending() {
             return state == State.PENDING;
         }
 
-        /** Whether the task has run, or is about to. */
+        /**
+         * Whether the task has run, or is about to.
+         *
+         * @return whether it has
+         */
         public boolean isExpired() {
             return state == State.EXPIRED;
         }
 
-        /** Whether the task was cancelled. */
+        /**
+         * Whether the task was cancelled.
+         *
+         * @return whether it was
+         */
         public boolean isCancelled() {
             return state == State.CANCELLED;
         }
@@ -108,18 +129,29 @@ public final class Timers implements AutoCloseable {
      * Timers on a wheel that is made with these options, whose clock must be MONOTONIC.
      * With {@code Runnable::run} as the executor the driving thread runs the tasks, which
      * must then be short. More pending tasks than {@code maxTimers} are ENOSPC.
+     *
+     * @param options the options of the wheel
+     * @param executor runs the tasks
      */
     public Timers(Wheel.Options options, Executor executor) {
         this(options, executor, Timers::daemon);
     }
 
+    /** A thread that keeps nothing of the thread that makes it. */
     static Thread daemon(Runnable run) {
-        Thread thread = new Thread(run, "hwheel-timers");
+        Thread thread = new Thread(null, run, "hwheel-timers", 0, false);
         thread.setDaemon(true);
+        thread.setContextClassLoader(ClassLoader.getSystemClassLoader());
         return thread;
     }
 
-    /** The same, with a driver of another factory. */
+    /**
+     * The same, with a driver of another factory.
+     *
+     * @param options the options of the wheel
+     * @param executor runs the tasks
+     * @param threads makes the thread that drives the wheel
+     */
     public Timers(Wheel.Options options, Executor executor, ThreadFactory threads) {
         this(options, executor, threads, false);
     }
@@ -170,12 +202,20 @@ public final class Timers implements AutoCloseable {
         return wheel;
     }
 
-    /** The counts of the wheel. */
+    /**
+     * The counts of the wheel.
+     *
+     * @return the counts
+     */
     public Wheel.Stats stats() {
         return wheel.stats();
     }
 
-    /** The number of tasks that are pending. */
+    /**
+     * The number of tasks that are pending.
+     *
+     * @return the number
+     */
     public long pending() {
         long sum = 0;
         for (Shard shard : shards) {
@@ -198,17 +238,35 @@ public final class Timers implements AutoCloseable {
         return moves;
     }
 
-    /** The thread that drives the wheel. */
+    /**
+     * The thread that drives the wheel.
+     *
+     * @return the thread
+     */
     public Thread driver() {
         return driver;
     }
 
-    /** Runs a task once, after a delay, and returns it; it may be armed again afterwards. */
+    /**
+     * Runs a task once, after a delay. It may be armed again afterwards.
+     *
+     * @param task the task
+     * @param delay the delay
+     * @param <T> its type
+     * @return the task
+     */
     public <T extends Task> T arm(T task, Duration delay) {
         return arm(task, nanoseconds(delay));
     }
 
-    /** The same, in nanoseconds. */
+    /**
+     * Runs a task once, after a delay. It may be armed again afterwards.
+     *
+     * @param task the task
+     * @param delayNs the delay in nanoseconds
+     * @param <T> its type
+     * @return the task
+     */
     public <T extends Task> T arm(T task, long delayNs) {
         long ns = Math.max(0, delayNs);
         synchronized (task) {
@@ -224,7 +282,13 @@ public final class Timers implements AutoCloseable {
         return task;
     }
 
-    /** Runs a function once, after a delay. */
+    /**
+     * Runs a function once, after a delay.
+     *
+     * @param run the function
+     * @param delay the delay
+     * @return a task, to cancel it
+     */
     public Task schedule(Runnable run, Duration delay) {
         Objects.requireNonNull(run);
         return arm(new Task() {
@@ -238,6 +302,9 @@ public final class Timers implements AutoCloseable {
     /**
      * A future that is completed with null after a delay, and is cancelled by
      * {@link #close}. To complete or to cancel it earlier frees its timer.
+     *
+     * @param delay the delay
+     * @return the future
      */
     public CompletableFuture<Void> delay(Duration delay) {
         long ns = nanoseconds(delay);
@@ -269,15 +336,26 @@ public final class Timers implements AutoCloseable {
 
     /**
      * Completes a future with a {@link TimeoutException} if it is not completed before the
-     * delay is over, and returns that future, as {@link CompletableFuture#orTimeout}.
+     * delay is over, as {@link CompletableFuture#orTimeout}.
+     *
+     * @param future the future
+     * @param delay the delay
+     * @param <T> the type of its value
+     * @return the future
      */
     public <T> CompletableFuture<T> orTimeout(CompletableFuture<T> future, Duration delay) {
         return end(future, delay, () -> future.completeExceptionally(new TimeoutException()));
     }
 
     /**
-     * Completes a future with a value if it is not completed before the delay is over, and
-     * returns that future, as {@link CompletableFuture#completeOnTimeout}.
+     * Completes a future with a value if it is not completed before the delay is over, as
+     * {@link CompletableFuture#completeOnTimeout}.
+     *
+     * @param future the future
+     * @param value the value
+     * @param delay the delay
+     * @param <T> the type of its value
+     * @return the future
      */
     public <T> CompletableFuture<T> completeOnTimeout(
             CompletableFuture<T> future, T value, Duration delay) {
@@ -308,12 +386,21 @@ public final class Timers implements AutoCloseable {
     /**
      * An executor that passes each function on after a delay, as
      * {@link CompletableFuture#delayedExecutor}. The executor of these timers runs it.
+     *
+     * @param delay the delay
+     * @return the executor
      */
     public Executor delayedExecutor(Duration delay) {
         return delayedExecutor(delay, executor);
     }
 
-    /** The same, for another executor. */
+    /**
+     * The same, for another executor.
+     *
+     * @param delay the delay
+     * @param executor runs the functions
+     * @return the executor
+     */
     public Executor delayedExecutor(Duration delay, Executor executor) {
         long ns = nanoseconds(delay);
         Objects.requireNonNull(executor);
@@ -365,7 +452,11 @@ public final class Timers implements AutoCloseable {
         }
     }
 
-    /** As close, and returns the tasks that were pending. */
+    /**
+     * As close, and returns the tasks that were pending.
+     *
+     * @return the tasks
+     */
     public List<Task> stop() {
         List<Task> pending = new ArrayList<>();
         for (Shard shard : shards) {
@@ -403,7 +494,7 @@ public final class Timers implements AutoCloseable {
         if (!planned) {
             planned = true;
             try {
-                wheel.mod(crossing, 1_000_000, 0);
+                wheel.mod(crossing, 1_000_000);
             } catch (Throwable e) {
                 planned = false;
                 throw e;
@@ -422,7 +513,7 @@ public final class Timers implements AutoCloseable {
                 int n = wheel.poll(events);
                 changed = fire(events, n);
                 if (n < events.room() && !changed) {
-                    wheel.await(-1);
+                    wheel.await();
                 }
             } catch (HwheelException | OutOfMemoryError e) {
                 // No descriptor or no memory for now.

@@ -1,13 +1,15 @@
-package hwheel;
+package io.github.hwheel;
 
 import java.util.AbstractQueue;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Delayed;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -44,28 +46,55 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
     private volatile boolean keepPeriodic;
     private volatile boolean stopped;
 
-    /** As many threads as this, on a wheel with the library's defaults. */
+    /**
+     * A pool on a wheel with the library's defaults.
+     *
+     * @param corePoolSize the number of threads
+     */
     public WheelExecutor(int corePoolSize) {
         this(corePoolSize, Executors.defaultThreadFactory());
     }
 
-    /** The same, with the threads of a factory. */
+    /**
+     * The same, with the threads of a factory.
+     *
+     * @param corePoolSize the number of threads
+     * @param threads makes them
+     */
     public WheelExecutor(int corePoolSize, ThreadFactory threads) {
         this(corePoolSize, threads, new AbortPolicy());
     }
 
-    /** The same, with a handler of the tasks that come after {@link #shutdown}. */
+    /**
+     * The same, with a handler of the tasks that come after {@link #shutdown}.
+     *
+     * @param corePoolSize the number of threads
+     * @param handler the handler
+     */
     public WheelExecutor(int corePoolSize, RejectedExecutionHandler handler) {
         this(corePoolSize, Executors.defaultThreadFactory(), handler);
     }
 
-    /** The same, with the threads of a factory and a handler. */
+    /**
+     * The same, with the threads of a factory and a handler.
+     *
+     * @param corePoolSize the number of threads
+     * @param threads makes them
+     * @param handler gets the tasks that come after {@link #shutdown}
+     */
     public WheelExecutor(
             int corePoolSize, ThreadFactory threads, RejectedExecutionHandler handler) {
         this(corePoolSize, threads, handler, new Wheel.Options(Wheel.Clock.MONOTONIC));
     }
 
-    /** The same, on a wheel that is made with these options, as those of {@link Timers}. */
+    /**
+     * The same, on a wheel that is made with options.
+     *
+     * @param corePoolSize the number of threads
+     * @param threads makes them
+     * @param handler gets the tasks that come after {@link #shutdown}
+     * @param options the options, as those of {@link Timers}
+     */
     public WheelExecutor(int corePoolSize, ThreadFactory threads,
             RejectedExecutionHandler handler, Wheel.Options options) {
         this(atLeastOne(corePoolSize), threads, handler, options, new Queue());
@@ -94,38 +123,65 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
     // Tasks.
 
+    /**
+     * Modifies or replaces the task of a {@link Runnable}, as the method of
+     * {@link java.util.concurrent.ScheduledThreadPoolExecutor} does. This one returns the task.
+     *
+     * @param run the function that was submitted
+     * @param task the task that runs it
+     * @param <V> the type of its result
+     * @return the task that the pool runs
+     */
+    protected <V> RunnableScheduledFuture<V> decorateTask(
+            Runnable run, RunnableScheduledFuture<V> task) {
+        return task;
+    }
+
+    /**
+     * Modifies or replaces the task of a {@link Callable}, as the method of
+     * {@link java.util.concurrent.ScheduledThreadPoolExecutor} does. This one returns the task.
+     *
+     * @param call the function that was submitted
+     * @param task the task that calls it
+     * @param <V> the type of its result
+     * @return the task that the pool runs
+     */
+    protected <V> RunnableScheduledFuture<V> decorateTask(
+            Callable<V> call, RunnableScheduledFuture<V> task) {
+        return task;
+    }
+
     @Override
     public ScheduledFuture<?> schedule(Runnable task, long delay, TimeUnit unit) {
         Objects.requireNonNull(task);
-        return later(new Scheduled<>(Executors.callable(task, (Void) null), delay, unit, 0));
+        return later(task, null, delay, unit, 0);
     }
 
     @Override
     public <V> ScheduledFuture<V> schedule(Callable<V> task, long delay, TimeUnit unit) {
         Objects.requireNonNull(task);
-        return later(new Scheduled<>(task, delay, unit, 0));
+        Scheduled<V> inner = new Scheduled<>(task, delay, unit, 0);
+        return later(inner, decorateTask(task, inner));
     }
 
     @Override
     public ScheduledFuture<?> scheduleAtFixedRate(
             Runnable task, long initialDelay, long period, TimeUnit unit) {
-        return later(new Scheduled<>(periodic(task, period), initialDelay, unit,
-                unit.toNanos(period)));
+        return later(periodic(task, period), null, initialDelay, unit, unit.toNanos(period));
     }
 
     @Override
     public ScheduledFuture<?> scheduleWithFixedDelay(
             Runnable task, long initialDelay, long delay, TimeUnit unit) {
-        return later(new Scheduled<>(periodic(task, delay), initialDelay, unit,
-                -unit.toNanos(delay)));
+        return later(periodic(task, delay), null, initialDelay, unit, -unit.toNanos(delay));
     }
 
-    private static Callable<Void> periodic(Runnable task, long period) {
+    private static Runnable periodic(Runnable task, long period) {
         Objects.requireNonNull(task);
         if (period <= 0) {
             throw new IllegalArgumentException("not a period: " + period);
         }
-        return Executors.callable(task, null);
+        return task;
     }
 
     @Override
@@ -140,7 +196,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
     @Override
     public <T> Future<T> submit(Runnable task, T result) {
-        return schedule(Executors.callable(task, result), 0, TimeUnit.NANOSECONDS);
+        Objects.requireNonNull(task);
+        return later(task, result, 0, TimeUnit.NANOSECONDS, 0);
     }
 
     @Override
@@ -148,10 +205,23 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
         return schedule(task, 0, TimeUnit.NANOSECONDS);
     }
 
-    private <V> Scheduled<V> later(Scheduled<V> task) {
+    private <V> RunnableScheduledFuture<V> later(
+            Runnable task, V result, long delay, TimeUnit unit, long periodNs) {
+        Scheduled<V> inner =
+                new Scheduled<>(Executors.callable(task, result), delay, unit, periodNs);
+        return later(inner, decorateTask(task, inner));
+    }
+
+    /** The task is what decorateTask has made of the inner one, which it calls. */
+    private <V> RunnableScheduledFuture<V> later(
+            Scheduled<V> inner, RunnableScheduledFuture<V> task) {
+        if (task != inner) {
+            inner.outer = Objects.requireNonNull(task);
+            queue.decorated.put(task, inner);
+        }
         if (!isShutdown()) {
             try {
-                enqueue(task);
+                enqueue(inner);
                 return task;
             } catch (IllegalStateException e) {
                 if (!isShutdown()) {
@@ -159,15 +229,16 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
                 } // or the pool has ended meanwhile, and closed the wheel
             }
         }
+        queue.decorated.remove(task, inner);
         getRejectedExecutionHandler().rejectedExecution(task, this);
         return task;
     }
 
     /** The pool may be shut down meanwhile, or the task cancelled: then it goes as it came. */
     private void enqueue(Scheduled<?> task) {
-        queue.put(task);
-        if ((task.isCancelled() || !mayRun(task)) && remove(task)) {
-            task.cancel(false);
+        queue.put(task.outer);
+        if ((task.outer.isCancelled() || !mayRun(task)) && remove(task.outer)) {
+            task.outer.cancel(false);
         } else {
             prestartCoreThread();
         }
@@ -180,7 +251,11 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
 
     // The end.
 
-    /** Whether periodic tasks go on after {@link #shutdown}; by default they do not. */
+    /**
+     * Says whether periodic tasks go on after {@link #shutdown}; by default they do not.
+     *
+     * @param keep whether they do
+     */
     public void setContinueExistingPeriodicTasksAfterShutdownPolicy(boolean keep) {
         keepPeriodic = keep;
         if (!keep && isShutdown()) {
@@ -188,12 +263,21 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
         }
     }
 
-    /** Whether periodic tasks go on after {@link #shutdown}. */
+    /**
+     * Whether periodic tasks go on after {@link #shutdown}.
+     *
+     * @return whether they do
+     */
     public boolean getContinueExistingPeriodicTasksAfterShutdownPolicy() {
         return keepPeriodic;
     }
 
-    /** Whether other tasks still run at their times after {@link #shutdown}; by default so. */
+    /**
+     * Says whether other tasks still run at their times after {@link #shutdown}; by default
+     * they do.
+     *
+     * @param keep whether they do
+     */
     public void setExecuteExistingDelayedTasksAfterShutdownPolicy(boolean keep) {
         keepDelayed = keep;
         if (!keep && isShutdown()) {
@@ -201,7 +285,11 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
         }
     }
 
-    /** Whether other tasks still run at their times after {@link #shutdown}. */
+    /**
+     * Whether other tasks still run at their times after {@link #shutdown}.
+     *
+     * @return whether they do
+     */
     public boolean getExecuteExistingDelayedTasksAfterShutdownPolicy() {
         return keepDelayed;
     }
@@ -219,9 +307,10 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
     /** Cancels what may not run after shutdown, and ends the pool if nothing is left. */
     private void clear() {
         for (Runnable each : queue) {
-            if (each instanceof Scheduled<?> task && (task.isCancelled() || !mayRun(task))
-                    && queue.remove(task)) {
-                task.cancel(false);
+            Scheduled<?> task = queue.inner(each);
+            if (task != null && (task.outer.isCancelled() || !mayRun(task))
+                    && queue.remove(each)) {
+                task.outer.cancel(false);
             }
         }
         super.shutdown(); // it looks again whether the queue is empty
@@ -257,6 +346,8 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
         private volatile long timeNs;
         /** Waits in the wheel for the task. Null for a task that never had to wait. */
         private volatile Wait wait;
+        /** What runs: this, or what decorateTask has made of it. */
+        private RunnableScheduledFuture<V> outer = this;
 
         Scheduled(Callable<V> task, long delay, TimeUnit unit, long periodNs) {
             super(task);
@@ -297,9 +388,16 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
             boolean cancelled = super.cancel(mayInterruptIfRunning);
             Wait waiting = wait;
             if (cancelled && waiting != null && waiting.cancel() && isShutdown()) {
-                WheelExecutor.this.remove(this); // it looks whether the queue is empty
+                WheelExecutor.this.remove(outer); // it looks whether the queue is empty
             }
             return cancelled;
+        }
+
+        @Override
+        protected void done() {
+            if (outer != this) {
+                queue.decorated.remove(outer, this);
+            }
         }
 
         @Override
@@ -354,7 +452,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
         @Override
         protected void run() {
             try {
-                queue.due.add(task);
+                queue.due.add(task.outer);
             } catch (OutOfMemoryError e) {
                 queue.timers.arm(this, 1_000_000); // it has a place there
             }
@@ -365,12 +463,21 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
     private static final class Queue extends AbstractQueue<Runnable>
             implements BlockingQueue<Runnable> {
         private final LinkedBlockingQueue<Runnable> due = new LinkedBlockingQueue<>();
+        /** The tasks that decorateTask has made, and those inside of them. */
+        private final Map<Object, WheelExecutor.Scheduled<?>> decorated =
+                new ConcurrentHashMap<>();
         private Timers timers;
+
+        /** The task of the pool that a task of the queue is or runs. Null for another one. */
+        private WheelExecutor.Scheduled<?> inner(Object task) {
+            return task instanceof WheelExecutor.Scheduled<?> itself ? itself
+                    : task == null ? null : decorated.get(task);
+        }
 
         @Override
         public boolean offer(Runnable task) {
-            return task instanceof WheelExecutor.Scheduled<?> later && later.await()
-                    || due.offer(task);
+            WheelExecutor.Scheduled<?> later = inner(task);
+            return later != null && later.await() || due.offer(task);
         }
 
         @Override
@@ -449,8 +556,9 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
                     removed -> removed);
         }
 
-        private static Wait waitOf(Object task) {
-            return task instanceof WheelExecutor.Scheduled<?> later ? later.wait : null;
+        private Wait waitOf(Object task) {
+            WheelExecutor.Scheduled<?> later = inner(task);
+            return later != null ? later.wait : null;
         }
 
         @Override
@@ -463,7 +571,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
             int n = 0;
             for (Timers.Task each : timers.tasks()) {
                 if (n < max && each.cancel()) {
-                    tasks.add(((Wait) each).task);
+                    tasks.add(((Wait) each).task.outer);
                     n++;
                 }
             }
@@ -477,7 +585,7 @@ public class WheelExecutor extends ThreadPoolExecutor implements ScheduledExecut
             List<Runnable> tasks = still(() -> {
                 List<Runnable> waiting = new ArrayList<>();
                 for (Timers.Task each : timers.tasks()) {
-                    waiting.add(((Wait) each).task);
+                    waiting.add(((Wait) each).task.outer);
                 }
                 waiting.sort((a, b) -> ((Delayed) a).compareTo((Delayed) b));
                 List<Runnable> all = new ArrayList<>(due);

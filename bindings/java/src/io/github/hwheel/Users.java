@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLongArray;

@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 import java.util.Arrays;
 import java.util.List;

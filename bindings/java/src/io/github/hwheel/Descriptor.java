@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 /** Waits for descriptors, which java.nio cannot do for those it has not made. */
 final class Descriptor {

@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 /** An error of the library, in its words. {@link #errno()} tells errors apart. */
 public final class HwheelException extends RuntimeException {
@@ -17,6 +17,7 @@ public final class HwheelException extends RuntimeException {
     /** The timer no longer exists. */
     public static final int ESTALE = 116;
 
+    /** The number of the error. */
     private final int errno;
 
     HwheelException(int errno) {
@@ -24,7 +25,11 @@ public final class HwheelException extends RuntimeException {
         this.errno = errno;
     }
 
-    /** The system's number of the error, above 0. */
+    /**
+     * The system's number of the error.
+     *
+     * @return the number, above 0
+     */
     public int errno() {
         return errno;
     }

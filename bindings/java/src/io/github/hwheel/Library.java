@@ -1,4 +1,4 @@
-package hwheel;
+package io.github.hwheel;
 
 import java.io.IOException;
 import java.io.InputStream;
@@ -34,25 +34,48 @@ final class Library {
                     loadCopy(library);
                 }
             }
+        } catch (Failed e) {
+            throw e;
         } catch (UnsatisfiedLinkError | IOException e) {
-            String where = named != null ? "the library " + named + " of -Dhwheel.library"
+            throw failed(named != null ? "the library " + named + " of -Dhwheel.library"
                     : "a library: neither " + inside + " in the jar nor lib" + NAME
-                            + ".so in -Djava.library.path";
-            UnsatisfiedLinkError error = new UnsatisfiedLinkError(
-                    "hwheel cannot load " + where + ": " + e.getMessage());
-            error.initCause(e);
-            throw error;
+                            + ".so in -Djava.library.path", e);
+        } catch (IllegalCallerException e) {
+            String module = Library.class.getModule().getName();
+            throw failed("its library: run java with --enable-native-access="
+                    + (module == null ? "ALL-UNNAMED" : module), e);
+        }
+    }
+
+    private static Failed failed(String what, Throwable cause) {
+        return new Failed("hwheel cannot load " + what + ": " + cause.getMessage(), cause);
+    }
+
+    /** The constructor of its superclass takes no cause. */
+    private static final class Failed extends UnsatisfiedLinkError {
+        private static final long serialVersionUID = 1;
+
+        Failed(String message, Throwable cause) {
+            super(message);
+            initCause(cause);
         }
     }
 
     /** Loads from a file, which the process needs no longer once it is loaded. */
-    private static void loadCopy(InputStream library) throws IOException {
-        Path copy = Files.createTempFile("lib" + NAME, ".so");
+    private static void loadCopy(InputStream library) {
+        String directory = System.getProperty("java.io.tmpdir");
         try {
-            Files.copy(library, copy, StandardCopyOption.REPLACE_EXISTING);
-            System.load(copy.toString());
-        } finally {
-            Files.delete(copy);
+            Path copy = Files.createTempFile("lib" + NAME, ".so");
+            try {
+                Files.copy(library, copy, StandardCopyOption.REPLACE_EXISTING);
+                System.load(copy.toString());
+            } finally {
+                Files.delete(copy);
+            }
+        } catch (UnsatisfiedLinkError | IOException e) {
+            throw failed("the copy that it makes of the jar's library in " + directory
+                    + ". Name a directory that permits execution with -Djava.io.tmpdir, or a"
+                    + " library with -Dhwheel.library", e);
         }
     }
 

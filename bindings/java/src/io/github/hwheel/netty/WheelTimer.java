@@ -1,8 +1,8 @@
-package hwheel.netty;
+package io.github.hwheel.netty;
 
-import hwheel.HwheelException;
-import hwheel.Timers;
-import hwheel.Wheel;
+import io.github.hwheel.HwheelException;
+import io.github.hwheel.Timers;
+import io.github.hwheel.Wheel;
 import io.netty.util.Timeout;
 import io.netty.util.Timer;
 import io.netty.util.TimerTask;
@@ -46,12 +46,20 @@ public final class WheelTimer implements Timer {
     /**
      * A timer on a wheel that is made with these options. More pending timeouts than their
      * {@code maxTimers} are a {@link RejectedExecutionException}.
+     *
+     * @param options the options of the wheel
      */
     public WheelTimer(Wheel.Options options) {
         timers = new Timers(options, Runnable::run);
     }
 
-    /** The same, with a thread of this factory, and an executor that runs the tasks. */
+    /**
+     * The same, with a thread of a factory, and an executor that runs the tasks.
+     *
+     * @param options the options of the wheel
+     * @param threads makes the thread that drives the wheel
+     * @param executor runs the tasks
+     */
     public WheelTimer(Wheel.Options options, ThreadFactory threads, Executor executor) {
         timers = new Timers(options, executor, threads);
     }
@@ -98,7 +106,11 @@ public final class WheelTimer implements Timer {
         return unprocessed;
     }
 
-    /** The number of timeouts that are pending. */
+    /**
+     * The number of timeouts that are pending.
+     *
+     * @return the number
+     */
     public long pendingTimeouts() {
         return timers.pending();
     }
