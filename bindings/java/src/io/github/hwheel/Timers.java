@@ -575,12 +575,17 @@ public final class Timers implements AutoCloseable {
         }
     }
 
-    /** With classes that are loaded: without memory no other can be. */
+    /**
+     * With classes that are loaded: without memory no other can be. Since Java 21 sleeping
+     * itself takes memory.
+     */
     private static void rest() {
         try {
             Thread.sleep(1);
         } catch (InterruptedException e) {
             // Nothing waits for the driver to end but close.
+        } catch (OutOfMemoryError e) {
+            Thread.yield();
         }
     }
 
