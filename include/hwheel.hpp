@@ -219,33 +219,66 @@ constexpr Time Time::never() noexcept
 }
 
 /**
+ * The wheels that a clock fits: @value is the clock of such a wheel, or any. steady_clock is
+ * CLOCK_MONOTONIC in libstdc++ and libc++. The clock of a program fits any wheel, as the
+ * program knows what it reads; a specialization says otherwise.
+ */
+template <class Any>
+struct Fits {
+	static constexpr std::uint32_t any = UINT32_MAX;
+	static constexpr std::uint32_t value = any;
+};
+
+template <>
+struct Fits<std::chrono::steady_clock> {
+	static constexpr std::uint32_t value = HWHEEL_CLOCK_MONOTONIC;
+};
+
+template <>
+struct Fits<std::chrono::system_clock> {
+	static constexpr std::uint32_t value = HWHEEL_CLOCK_REALTIME;
+};
+
+/**
  * When a timer fires: after a duration, or at a time point. A time point of
- * std::chrono::steady_clock fits a monotonic wheel, where that clock is
- * CLOCK_MONOTONIC as in libstdc++ and libc++; one of system_clock fits a realtime
- * wheel; a TimePoint fits every wheel.
+ * std::chrono::steady_clock fits a monotonic wheel, one of system_clock fits a realtime
+ * wheel, and a TimePoint fits every wheel. One that does not fit is EINVAL in the call that
+ * takes it.
  */
 class When {
 public:
 	template <class Rep, class Period>
 	constexpr When(std::chrono::duration<Rep, Period> delay) noexcept
-		: time_(delay), flags_(0)
+		: When(Time(delay))
 	{
 	}
 
 	template <class Any, class Duration>
 	constexpr When(std::chrono::time_point<Any, Duration> deadline) noexcept
-		: time_(deadline), flags_(HWHEEL_ABS)
+		: time_(deadline), flags_(HWHEEL_ABS), fits_(Fits<Any>::value)
 	{
 	}
 
-	constexpr When(Time delay) noexcept : time_(delay), flags_(0) {}
+	constexpr When(Time delay) noexcept
+		: time_(delay), flags_(0), fits_(Fits<Clock>::any)
+	{
+	}
 
 	constexpr std::uint64_t ns() const noexcept { return time_.ns(); }
+
+	/** For C, and a number that it refuses if the clock is not the one of the wheel. */
+	constexpr std::uint64_t ns(std::uint32_t clock) const noexcept
+	{
+		return fits_ == Fits<Clock>::any || clock == Fits<Clock>::any || fits_ == clock ?
+			time_.ns() : Time(std::chrono::nanoseconds(-1)).ns();
+	}
+
 	constexpr std::uint32_t flags() const noexcept { return flags_; }
 
 private:
 	Time time_;
 	std::uint32_t flags_;
+	std::uint32_t fits_;
 };
 
 /** The time of an event's timer; see @deadline_ns of struct hwheel_event. */
@@ -304,13 +337,15 @@ private:
 
 /**
  * The handle of a timer, which it does not own. Copy it freely: once the timer is
- * gone, every call gives ESTALE. An empty one gives EINVAL.
+ * gone, every call gives ESTALE. An empty one gives EINVAL. One that is made of a wheel of C
+ * does not know which clocks fit.
  */
 class TimerRef {
 public:
-	constexpr TimerRef() noexcept : wheel_(nullptr), handle_(0) {}
-	constexpr TimerRef(::hwheel *wheel, ::hwheel_timer_t handle) noexcept
-		: wheel_(handle ? wheel : nullptr), handle_(handle)
+	constexpr TimerRef() noexcept : TimerRef(nullptr, 0) {}
+	constexpr TimerRef(::hwheel *wheel, ::hwheel_timer_t handle,
+			   std::uint32_t clock = Fits<Clock>::any) noexcept
+		: wheel_(handle ? wheel : nullptr), handle_(handle), clock_(clock)
 	{
 	}
 
@@ -332,7 +367,7 @@ public:
 	/** Arm it, or move it, to any time up to @slack after @when. */
 	Result mod_range(When when, Time slack) const noexcept
 	{
-		return Result(::hwheel_timer_mod_range(wheel_, handle_, when.ns(),
+		return Result(::hwheel_timer_mod_range(wheel_, handle_, when.ns(clock_),
 			slack.ns(), when.flags()));
 	}
 
@@ -391,13 +426,14 @@ public:
 private:
 	Result mod(When when, std::uint32_t flags) const noexcept
 	{
-		return Result(::hwheel_timer_mod(wheel_, handle_, when.ns(),
+		return Result(::hwheel_timer_mod(wheel_, handle_, when.ns(clock_),
 			when.flags() | flags));
 	}
 
 protected:
 	::hwheel *wheel_;
 	::hwheel_timer_t handle_;
+	std::uint32_t clock_;
 };
 
 /**
@@ -514,8 +550,8 @@ class Sleep;
  */
 class Wheel {
 public:
-	Wheel() noexcept : wheel_(nullptr) {}
-	Wheel(Wheel &&other) noexcept : wheel_(other.release()) {}
+	Wheel() noexcept : wheel_(nullptr), clock_(Fits<Clock>::any) {}
+	Wheel(Wheel &&other) noexcept : wheel_(other.release()), clock_(other.clock_) {}
 	Wheel &operator=(Wheel &&other) noexcept
 	{
 		Wheel(std::move(other)).swap(*this);
@@ -527,7 +563,11 @@ public:
 	/** As close(). When that fails, which is a mistake of the caller, it leaks. */
 	~Wheel() { close(); }
 
-	void swap(Wheel &other) noexcept { std::swap(wheel_, other.wheel_); }
+	void swap(Wheel &other) noexcept
+	{
+		std::swap(wheel_, other.wheel_);
+		std::swap(clock_, other.clock_);
+	}
 
 	/** The wheel for calls of C. This object still owns it. */
 	::hwheel *get() const noexcept { return wheel_; }
@@ -562,6 +602,7 @@ public:
 		o.executor_arg = options.executor_arg;
 		o.wake = options.wake;
 		o.wake_arg = options.wake_arg;
+		clock_ = o.clock;
 		return Result(::hwheel_create(&o, &wheel_));
 	}
 
@@ -578,15 +619,19 @@ public:
 		return result;
 	}
 
-	/** Get the time on its clock. */
-	Result now(TimePoint &now) const noexcept
+	/** The clock that the wheel was opened with, for TimerRef. */
+	std::uint32_t clock() const noexcept { return clock_; }
+
+	/**
+	 * The time on its clock. TimePoint::min() if the wheel is closed or belongs to the
+	 * parent of a forked child: a deadline that is made of it is EINVAL.
+	 */
+	TimePoint now() const noexcept
 	{
 		std::uint64_t ns = 0;
-		Result result = of(::hwheel_now(wheel_, &ns));
 
-		if (result.ok())
-			now = TimePoint(Time::from(ns));
-		return result;
+		return ::hwheel_now(wheel_, &ns) < 0 ? TimePoint::min() :
+			TimePoint(Time::from(ns));
 	}
 
 	/** Get the time to drive it next; value() is 0 if there is none. */
@@ -628,7 +673,7 @@ public:
 	{
 		::hwheel_timer_t handle = 0;
 
-		return put(timer, handle, ::hwheel_once(wheel_, when.ns(), target.fn(),
+		return put(timer, handle, ::hwheel_once(wheel_, when.ns(clock_), target.fn(),
 			target.cookie(), when.flags(), &handle));
 	}
 
@@ -638,7 +683,7 @@ public:
 	{
 		::hwheel_timer_t handle = 0;
 
-		return put(timer, handle, ::hwheel_every(wheel_, first.ns(),
+		return put(timer, handle, ::hwheel_every(wheel_, first.ns(clock_),
 			period.length.ns(), period.slack.ns(), target.fn(),
 			target.cookie(),
 			first.flags() | static_cast<std::uint32_t>(period.missed),
@@ -681,14 +726,14 @@ public:
 	 */
 	HWHEEL_NODISCARD Result set(const Key &key, When when, Target target) noexcept
 	{
-		return of(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(),
+		return of(::hwheel_key_set(wheel_, key.data(), key.size(), when.ns(clock_),
 			target.fn(), target.cookie(), when.flags()));
 	}
 
 	/** Move the pending timer of a key. value() is 0 if the key has none. */
 	Result move(const Key &key, When when) noexcept
 	{
-		return of(::hwheel_key_mod(wheel_, key.data(), key.size(), when.ns(),
+		return of(::hwheel_key_mod(wheel_, key.data(), key.size(), when.ns(clock_),
 			when.flags()));
 	}
 
@@ -769,11 +814,12 @@ private:
 	Result put(TimerRef *timer, const ::hwheel_timer_t &handle, int code) noexcept
 	{
 		if (timer && code >= 0)
-			*timer = TimerRef(wheel_, handle);
+			*timer = TimerRef(wheel_, handle, clock_);
 		return of(code);
 	}
 
 	::hwheel *wheel_;
+	std::uint32_t clock_;
 };
 
 /** Owns a timer that is armed again and again. */
@@ -794,6 +840,7 @@ public:
 	{
 		std::swap(wheel_, other.wheel_);
 		std::swap(handle_, other.handle_);
+		std::swap(clock_, other.clock_);
 	}
 
 	/** Make the timer, not pending; EBUSY if there is one already. */
@@ -807,8 +854,10 @@ public:
 		Result result(::hwheel_timer_setup(wheel.get(), target.fn(), target.cookie(),
 			&handle_));
 
-		if (result.ok())
+		if (result.ok()) {
 			wheel_ = wheel.get();
+			clock_ = wheel.clock();
+		}
 		return result;
 	}
 
@@ -836,8 +885,9 @@ private:
 #ifdef HWHEEL_COROUTINES
 /**
  * Result of Wheel::sleep(), to co_await: a Result, which is an error if no timer could be
- * armed, and then the coroutine continues at once. Otherwise it continues when the timer
- * fires, in the callback. After a drain it stays suspended, and so it does if its
+ * armed, and then the coroutine continues at once. It also does if the time has passed: a
+ * delay of zero, or a deadline that is not after Wheel::now(). Otherwise it continues when
+ * the timer fires, in the callback. After a drain it stays suspended, and so it does if its
  * callback is dropped because the queue is full (Overload::drop).
  *
  * A suspended coroutine may be destroyed, which cancels its timer, if no callback of the
@@ -848,7 +898,14 @@ class Sleep {
 public:
 	Sleep(Wheel &wheel, When when) noexcept : wheel_(wheel), when_(when), result_(0) {}
 
-	bool await_ready() const noexcept { return false; }
+	bool await_ready() noexcept
+	{
+		const std::uint64_t ns = when_.ns(wheel_.clock());
+		const TimePoint now = when_.flags() & HWHEEL_ABS ? wheel_.now() : TimePoint();
+
+		result_ = wheel_.get() ? Result(0) : Result::closed();
+		return result_.ok() && Time::from(ns) <= now.time_since_epoch();
+	}
 
 	bool await_suspend(std::coroutine_handle<> coroutine) noexcept
 	{

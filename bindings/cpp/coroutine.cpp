@@ -139,6 +139,41 @@ static void one_sleep_can_be_awaited_again()
 	CHECK(task.done() && live(wheel) == 0);
 }
 
+static Task has_no_time_to_wait(Wheel &wheel)
+{
+	Result zero = co_await wheel.sleep(milliseconds(0));
+	CHECK(zero.ok());
+	Result now = co_await wheel.sleep(wheel.now());
+	CHECK(now.ok());
+	Result passed = co_await wheel.sleep(wheel.now() - milliseconds(1));
+	CHECK(passed.ok());
+}
+
+/* What a program waits for is over at once. */
+static void a_time_that_has_passed_is_over()
+{
+	Wheel wheel = manual(), none;
+
+	CHECK(wheel.advance(milliseconds(5)).ok());
+	CHECK(has_no_time_to_wait(wheel).done() && live(wheel) == 0);
+	CHECK(wheel.advance(milliseconds(6)).value() == 0);
+
+	Task closed = [](Wheel &empty) -> Task {
+		Result refused = co_await empty.sleep(milliseconds(0));
+		CHECK(refused.is_closed());
+		Result negative = co_await empty.sleep(empty.now() + hours(1));
+		CHECK(negative.is_closed());
+	}(none);
+	CHECK(closed.done());
+	Task early = [](Wheel &manual) -> Task {
+		Result negative = co_await manual.sleep(milliseconds(-1));
+		CHECK(negative.value() == -EINVAL);
+		Result other = co_await manual.sleep(system_clock::now());
+		CHECK(other.value() == -EINVAL);
+	}(wheel);
+	CHECK(early.done());
+}
+
 static Task sleeps_often(Wheel &wheel, std::atomic<int> &ended)
 {
 	for (int i = 0; i < 100; i++) {
@@ -173,6 +208,7 @@ int main()
 	continues_at_once_with_an_error();
 	cancels_when_it_is_destroyed();
 	one_sleep_can_be_awaited_again();
+	a_time_that_has_passed_is_over();
 	continues_in_the_tick_thread();
 }
 #endif

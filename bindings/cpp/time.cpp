@@ -4,6 +4,7 @@
 
 using hwheelpp::Cookie;
 using hwheelpp::Missed;
+using hwheelpp::Options;
 using hwheelpp::Period;
 using hwheelpp::Time;
 using hwheelpp::TimePoint;
@@ -75,6 +76,45 @@ static void refuses_negative_times()
 	CHECK(timer.pending().value() == 0);
 }
 
+/* A deadline counts on the clock of the wheel, which refuses those of others. */
+static void refuses_another_clock()
+{
+	const steady_clock::time_point steady = steady_clock::now() + hours(1);
+	const system_clock::time_point system = system_clock::now() + hours(1);
+	const Options::Clock clocks[] = { Options::Clock::monotonic, Options::Clock::boottime,
+		Options::Clock::realtime, Options::Clock::manual };
+
+	for (Options::Clock clock : clocks) {
+		const bool fits_steady = clock == Options::Clock::monotonic;
+		const bool fits_system = clock == Options::Clock::realtime;
+		Options options;
+		hwheelpp::Wheel opened;
+		hwheelpp::Timer made;
+		hwheelpp::TimerRef ref;
+
+		options.clock = clock;
+		CHECK(opened.open(options).ok() && made.setup(opened, Cookie(1)).ok());
+
+		/* Also when they have moved. */
+		hwheelpp::Wheel wheel(std::move(opened));
+		hwheelpp::Timer timer;
+		timer = std::move(made);
+		CHECK(timer.mod(steady).value() == (fits_steady ? 0 : -EINVAL));
+		CHECK(timer.mod(system).ok() == fits_system);
+		CHECK(timer.reduce(system).ok() == fits_system);
+		CHECK(timer.mod_range(steady, seconds(1)).ok() == fits_steady);
+		CHECK(timer.mod(wheel.now() + hours(1)).ok() && timer.pending().value() == 1);
+		CHECK(wheel.once(system, Cookie(2)).ok() == fits_system);
+		CHECK(wheel.every(steady, seconds(1), Cookie(3)).ok() == fits_steady);
+		CHECK(wheel.set("key", system, Cookie(4)).ok() == fits_system);
+		CHECK(wheel.set("key", wheel.now() + hours(1), Cookie(4)).ok());
+		CHECK(wheel.move("key", steady).ok() == fits_steady);
+		CHECK(wheel.once(hours(1), Cookie(5), &ref).ok());
+		CHECK(ref.mod(system).ok() == fits_system);
+		timer.reset();
+	}
+}
+
 int main()
 {
 	typedef std::numeric_limits<double> Double;
@@ -84,4 +124,5 @@ int main()
 	CHECK(Time(duration<double, std::nano>(Double::denorm_min())).ns() == 1);
 	CHECK(Time(steady_clock::now().time_since_epoch()).ns() > 0);
 	refuses_negative_times();
+	refuses_another_clock();
 }
