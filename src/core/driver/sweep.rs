@@ -44,19 +44,22 @@ pub(super) fn sweep<S: Sink>(
             wheel.alarm.begin_to_look();
             wheel.gate.announce(d.goal, &wheel.ticks);
         }
-        v.stop = !wheel.collect(d, &mut || v.sink.is_enough());
+        // A sweep that was interrupted has its notes.
+        v.stop = (!goes_on || d.collects) && !wheel.collect(d, &mut || v.sink.is_enough());
         let mut next = d.hand;
         if !v.stop {
             next = sweep_to(d, &mut v);
         }
         // What has come since the goal was announced is still to be looked at.
-        let is_last = !goes_on && d.goal >= target;
+        let mut is_last = !goes_on && d.goal >= target;
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal, Ordering::Relaxed);
             d.settled = Settled::Enough;
             if is_last && v.sink.settles() {
                 next = wheel.settle(d);
+                // A callback has asked for a visit that this sweep has made since.
+                is_last = wheel.alarm.next_visit() > d.goal;
             }
         }
         // Its fence is also that of the last visit.end.
