@@ -336,6 +336,7 @@ CHECK_PARTS += check-words
 check-words:
 	$(call say,CHECK,words)
 	$(Q)tools/words.sh
+	$(Q)tools/guarantees.sh
 
 # The commands of the documents.
 check-readme: all

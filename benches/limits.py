@@ -67,7 +67,7 @@ def rows(pattern=""):
 def table(runs, pattern=""):
     """The table of the rows, and whether all limits are kept."""
     kept = True
-    lines = [("limit", "over", "under", "ratio", "wanted", "")]
+    lines = [("limit", "measured", "compared with", "ratio", "wanted", "")]
     for row in rows(pattern):
         values = [number(median(runs, s)) for s in row.sides()] + [""]
         value = row.value(runs)

@@ -159,6 +159,8 @@ TABLES = {
         "2 MiB is counted whole.",
         EVERY, {"one of 100,000": ("memory 100000", "bytes"),
                 "of 1,000,000": ("memory 1000000", "bytes"),
+                "driven": ("memory 1000000", "driven"),
+                "after a minute of use": ("memory 1000000", "worn"),
                 "a wheel with one": ("memory 1", "bytes")}),
     "lateness": Table(
         "Lateness of 1,000 timers within a second", "Microseconds after the deadline; below zero "

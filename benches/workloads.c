@@ -276,12 +276,16 @@ static void heartbeat(uint64_t n, uint64_t moves, int fifo)
 	check(bad);
 }
 
-/* Resident bytes for each of n timers, with all that the wheel needs. */
+/*
+ * Resident bytes for each of n timers, with all that the wheel needs: when they are armed, when
+ * the wheel has been driven, and when it has been used.
+ */
 static void memory(uint64_t n)
 {
 	struct timer *t = (struct timer *)pages(n * sizeof *t);
 	struct rng r = { SEED };
 	uint64_t before;
+	int bad = 0;
 
 #ifdef HAS_HANDLES
 	/* What the caller keeps is no memory of the library's. */
@@ -291,6 +295,16 @@ static void memory(uint64_t n)
 	begin(1, MS);
 	armed_in(t, n, &r);
 	figure("bytes", (double)(resident() - before) / (double)n);
+	/* The first tick, and a minute in which a timer in ten thousand moves at each tick. */
+	bad |= sweep(1);
+	figure("driven", (double)(resident() - before) / (double)n);
+	for (unsigned tick = 0; tick < 60000; tick++) {
+		for (uint64_t i = 0; i < n / 10000; i++)
+			bad |= arm(nth(t, below(&r, n)), ticks(&r));
+		bad |= sweep(1);
+	}
+	figure("worn", (double)(resident() - before) / (double)n);
+	check(bad);
 }
 
 static unsigned waiting;

@@ -61,11 +61,8 @@
  *   hwheel_destroy(). No other function runs callbacks.
  * - No function is a cancellation point of pthread_cancel(). A callback that it
  *   runs may contain one; hwheel_fn says what a cancel does there.
- * - "Calls no allocator" has one exception: the first call of a thread may
- *   allocate. It does so if the process had made 32 keys by
- *   pthread_key_create() before its first wheel, as the C library needs memory
- *   for later keys. It also does so if dlopen() has loaded the library when
- *   other libraries had used up glibc's reserve of static thread-local memory.
+ * - "Calls no allocator" has an exception for the first call of a thread in a
+ *   process with many keys or libraries: hwheel(7), guarantee 10.
  * - At most 32767 threads of a process use timers at the same time. Calls of
  *   the next thread that make or arm a timer return -EUSERS until one of these
  *   threads ends. A thread keeps 768 bytes in each wheel that it uses, and the
@@ -315,8 +312,9 @@ int hwheel_create(const struct hwheel_options *options,
  *
  * Return:
  * * 0 - the wheel is gone.
- * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that another callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from a callback, the executor or the wake
+ *   function of this wheel, or from a callback that another callback waits for;
+ *   nothing has changed.
  * * -EBUSY - another thread is in hwheel_stop().
  *
  * Context: no other thread may use the wheel during or after this call. May run
@@ -454,9 +452,9 @@ int hwheel_once(struct hwheel *wheel,
  *
  * If @first_ns has passed, the timer fires at the next tick, and the periods
  * since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
- * of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
- * begins at that tick instead. With HWHEEL_MISSED_DELAY the time before the
- * last one decides.
+ * missed time is still 2^48 ns (78 hours) or more before that tick, the periods
+ * count from that tick. With HWHEEL_MISSED_DELAY they do so if the last but one
+ * missed time is that long before it.
  *
  * A timer whose callback takes longer than its period runs again at once, one
  * time, and reports the rest as missed.
@@ -575,8 +573,8 @@ int hwheel_timer_mod(struct hwheel *wheel,
  * The wheel picks a tick in the range that other timers with slack also use, so
  * that they share a wake-up. A timer that is already due in the range stays
  * where it is, which costs no more than a move. Its event and its rhythm then
- * keep the old deadline, which may be before the range. The timer never fires
- * after the range, unless no tick of the range is still to come.
+ * show the deadline of the earlier call, which may lie before the range. If all
+ * ticks of the range have passed, the timer fires at the next tick.
  *
  * Return:
  * * 1 - the timer was pending; it fires in the range.
@@ -684,8 +682,8 @@ int hwheel_timer_delete(struct hwheel *wheel, hwheel_timer_t timer);
  * When this call returns 1 or 0, the callback is not running on any thread. It
  * does not start again, unless a thread arms the timer again. A queued callback
  * is taken out of the queue and does not run. This call runs no callback. The
- * timer may be armed again while this call waits. The call then ends each of
- * these arms, and returns 1 once for all of them.
+ * timer may be armed again while this call waits. The call then cancels the
+ * timer each time, and still returns 1.
  *
  * Callbacks may wait for each other's timers as long as they form no cycle. The
  * call that would close a cycle fails, even across wheels.
@@ -840,14 +838,16 @@ int hwheel_start(struct hwheel *wheel);
  * @wheel: the wheel.
  *
  * When this call returns, no callback is running, and none starts until a
- * thread drives the wheel again. An hwheel_poll(), hwheel_advance() or
- * hwheel_run_queued() of another thread has ended. Queued callbacks run first,
- * some on the caller's stack, because their timers have fired. Meanwhile
- * nothing more is queued: the driving thread runs callbacks itself. All of this
- * holds without a tick thread, too. If callbacks return, this call returns in
- * bounded time, whatever the executor does. But an hwheel_poll() or
- * hwheel_advance() of another thread first fires all timers that are due,
- * within its own bounds.
+ * thread drives the wheel again. This holds with and without a tick thread.
+ *
+ * The call waits for running callbacks, and for an hwheel_poll(),
+ * hwheel_advance() or hwheel_run_queued() of another thread. Such a poll or
+ * advance first fires all timers that are due, within its own bounds.
+ *
+ * The call runs queued callbacks, some on the caller's stack, because their
+ * timers have fired. Meanwhile the driving thread queues no others: it runs
+ * callbacks itself. So this call returns in bounded time if callbacks return,
+ * whatever the executor does.
  *
  * Timers stay pending, also those that are due when the tick thread ends, and
  * arming works as before: hwheel_start() continues, and so does hwheel_poll().
@@ -856,8 +856,9 @@ int hwheel_start(struct hwheel *wheel);
  * * 0 - no thread drives the wheel, unless a callback that ran in this call has
  *   started it again.
  * * -EINVAL - @wheel is NULL.
- * * -EDEADLK - the caller is a callback or the executor of this wheel, or a
- *   callback that another callback waits for; nothing has changed.
+ * * -EDEADLK - the call comes from a callback, the executor or the wake
+ *   function of this wheel, or from a callback that another callback waits for;
+ *   nothing has changed.
  * * -EBUSY - another thread is stopping the wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
@@ -882,8 +883,8 @@ int hwheel_stop(struct hwheel *wheel);
  *   no limit. A running callback is not interrupted.
  * @next_ns: receives the time on the wheel's clock at which to call again, or
  *   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
- *   due timers are left. It is never later than the next timer, unless an arm
- *   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
+ *   due timers are left. It is never later than the next timer at the end of
+ *   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
  *   It is at most 2^35 ticks after the last tick that the wheel has reached. It
  *   may be early after timers were cancelled or moved to a later time: each
  *   call drops at least 64 of those that come next.
@@ -913,8 +914,8 @@ struct hwheel_run {
  * belongs to the wheel: the caller neither reads nor closes it.
  *
  * The descriptor may be readable with nothing due. Edge-triggered epoll works,
- * too: an hwheel_poll() that leaves due timers makes a new edge, even if
- * another thread got -EBUSY meanwhile. If several threads wait in one epoll
+ * too: if hwheel_poll() leaves due timers, epoll reports the descriptor again.
+ * This also holds if another thread got -EBUSY. If several threads wait in one epoll
  * instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
  * hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
  * instance, give each its own wheel.
@@ -954,8 +955,8 @@ int hwheel_fd(struct hwheel *wheel);
  *   2147483647, the clock is manual, or a bound is not valid.
  * * -E2BIG - @run has members that this version does not know, or its @size is
  *   above 4096.
- * * -EBUSY - another thread drives, the tick thread is started, or the caller
- *   is a callback of the wheel.
+ * * -EBUSY - another thread drives, the tick thread is started, or the call
+ *   comes from a callback, the executor or the wake function of this wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, but not in a callback of this wheel; one thread drives
@@ -995,7 +996,8 @@ int hwheel_poll(struct hwheel *wheel,
  *   is not valid.
  * * -E2BIG - @run has members that this version does not know, or its @size is
  *   above 4096.
- * * -EBUSY - another thread drives, or the caller is a callback of the wheel.
+ * * -EBUSY - another thread drives, or the call comes from a callback, the
+ *   executor or the wake function of this wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, but not in a callback of this wheel; one thread drives
@@ -1013,14 +1015,15 @@ int hwheel_advance(struct hwheel *wheel,
  * @wheel: the wheel.
  * @time_ns: receives the time in nanoseconds on the wheel's clock.
  *
- * The time is never later than the next timer. It may be earlier: after a
- * timer was cancelled or moved to a later time, until the wheel is driven;
- * after a call that stopped at a bound; in a callback; and while another thread
- * drives. In these cases the time may be past, and the call may return 1 even
- * if no timer is pending. A timer that is due while its own callback still runs
- * does not count: the end of the callback wakes the driver. Once hwheel_drain()
- * has begun, the time may also be later than a timer that was not handed back
- * yet.
+ * The time is never later than the next timer. It may be past, and the call may
+ * return 1 although no timer is pending: after a timer was cancelled or moved
+ * to a later time, until the wheel is driven; after a call that stopped at a
+ * bound; in a callback; and while another thread drives. The number of pending
+ * timers is in hwheel_stats.pending.
+ *
+ * A timer that is due while its own callback still runs does not count: the end
+ * of the callback wakes the driver. Once hwheel_drain() has begun, the time may
+ * also be later than a timer that was not handed back yet.
  *
  * Return:
  * * 1 - @time_ns is set.
@@ -1095,7 +1098,8 @@ int hwheel_run_queued(struct hwheel *wheel);
  * * n - the number of timers written. Fewer than @max means that none is left.
  * * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
  * * -EBUSY - the tick thread is started, or another thread drives.
- * * -EDEADLK - the caller is a callback or the executor of this wheel.
+ * * -EDEADLK - the call comes from a callback, the executor or the wake
+ *   function of this wheel.
  * * -ESHUTDOWN - this is a forked child.
  *
  * Context: any thread, but not in a callback of this wheel; one thread drives
@@ -1294,9 +1298,9 @@ int hwheel_key_pending(const struct hwheel *wheel,
  *
  * A timer that is pending during the whole walk is listed exactly once. A timer
  * that is armed, fires or is cancelled during the walk may or may not be
- * listed. A listed timer may have fired when this call returns. Timers that are
- * made faster than the walk lists them lengthen it, up to the limit on live
- * timers.
+ * listed. A listed timer may have fired when this call returns. The walk may
+ * take longer while other threads create timers. It ends at the latest after
+ * @max_timers timers.
  *
  * Return:
  * * n - the number of timers written. Fewer than @max means that the walk is

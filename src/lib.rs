@@ -40,8 +40,8 @@
 //! # Theory of operation
 //!
 //! The truth about a timer is one 64-bit word, its *state*. A thread changes it by
-//! compare-exchange. If the driver would not look at the timer in time anyway, the thread that
-//! arms it drops a *note* in its own *inbox*. One thread at a time drives: it takes the notes out
+//! compare-exchange. If the driver has no entry that is early enough, the thread that arms the
+//! timer leaves a *note* in its own *inbox*. One thread at a time drives: it takes the notes out
 //! of the inboxes, and keeps *buckets*, plain data that no other thread reads, with at most one
 //! *entry* for each timer. The timer's second word, the *link*, says why the driver will look at
 //! the timer in time: a note that it has not taken yet, or an entry.
@@ -111,7 +111,7 @@
 //! - Ticks in order: the hand goes from slot to slot, and starts only when all notes are taken that
 //!   were there when the goal was announced.
 //! - A move is atomic: old and new deadline are never both in the state.
-//! - A stale handle acts on nothing: 18 bits of the generation are in the state
+//! - A stale handle is an error: 18 bits of the generation are in the state
 //!   and 10 in the link, and a node ends after 2^28 lives.
 //! - A failure changes nothing: an arm reserves its note before its exchange, and the driver needs
 //!   no memory.

@@ -19,8 +19,8 @@ use core::ffi::c_int;
 ///   no limit. A running callback is not interrupted.
 /// @next_ns: receives the time on the wheel's clock at which to call again, or
 ///   HWHEEL_NEVER if no timer is pending that ever fires. It is a past time if
-///   due timers are left. It is never later than the next timer, unless an arm
-///   comes after the call: hwheel_options.wake and hwheel_fd() announce that.
+///   due timers are left. It is never later than the next timer at the end of
+///   the call. Later arms are announced by hwheel_options.wake or hwheel_fd().
 ///   It is at most 2^35 ticks after the last tick that the wheel has reached. It
 ///   may be early after timers were cancelled or moved to a later time: each
 ///   call drops at least 64 of those that come next.
@@ -104,7 +104,8 @@ unsafe fn drive(
 ///   is not valid.
 /// * -E2BIG - @run has members that this version does not know, or its @size is
 ///   above 4096.
-/// * -EBUSY - another thread drives, or the caller is a callback of the wheel.
+/// * -EBUSY - another thread drives, or the call comes from a callback, the
+///   executor or the wake function of this wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
@@ -150,8 +151,8 @@ pub unsafe extern "C" fn hwheel_advance(
 ///   2147483647, the clock is manual, or a bound is not valid.
 /// * -E2BIG - @run has members that this version does not know, or its @size is
 ///   above 4096.
-/// * -EBUSY - another thread drives, the tick thread is started, or the caller
-///   is a callback of the wheel.
+/// * -EBUSY - another thread drives, the tick thread is started, or the call
+///   comes from a callback, the executor or the wake function of this wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives
@@ -176,8 +177,8 @@ pub unsafe extern "C" fn hwheel_poll(
 /// belongs to the wheel: the caller neither reads nor closes it.
 ///
 /// The descriptor may be readable with nothing due. Edge-triggered epoll works,
-/// too: an hwheel_poll() that leaves due timers makes a new edge, even if
-/// another thread got -EBUSY meanwhile. If several threads wait in one epoll
+/// too: if hwheel_poll() leaves due timers, epoll reports the descriptor again.
+/// This also holds if another thread got -EBUSY. If several threads wait in one epoll
 /// instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
 /// hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
 /// instance, give each its own wheel.
@@ -230,14 +231,16 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// @wheel: the wheel.
 ///
 /// When this call returns, no callback is running, and none starts until a
-/// thread drives the wheel again. An hwheel_poll(), hwheel_advance() or
-/// hwheel_run_queued() of another thread has ended. Queued callbacks run first,
-/// some on the caller's stack, because their timers have fired. Meanwhile
-/// nothing more is queued: the driving thread runs callbacks itself. All of this
-/// holds without a tick thread, too. If callbacks return, this call returns in
-/// bounded time, whatever the executor does. But an hwheel_poll() or
-/// hwheel_advance() of another thread first fires all timers that are due,
-/// within its own bounds.
+/// thread drives the wheel again. This holds with and without a tick thread.
+///
+/// The call waits for running callbacks, and for an hwheel_poll(),
+/// hwheel_advance() or hwheel_run_queued() of another thread. Such a poll or
+/// advance first fires all timers that are due, within its own bounds.
+///
+/// The call runs queued callbacks, some on the caller's stack, because their
+/// timers have fired. Meanwhile the driving thread queues no others: it runs
+/// callbacks itself. So this call returns in bounded time if callbacks return,
+/// whatever the executor does.
 ///
 /// Timers stay pending, also those that are due when the tick thread ends, and
 /// arming works as before: hwheel_start() continues, and so does hwheel_poll().
@@ -246,8 +249,9 @@ pub extern "C" fn hwheel_start(wheel: Wheel<'_>) -> c_int {
 /// * 0 - no thread drives the wheel, unless a callback that ran in this call has
 ///   started it again.
 /// * -EINVAL - @wheel is NULL.
-/// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that another callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from a callback, the executor or the wake
+///   function of this wheel, or from a callback that another callback waits for;
+///   nothing has changed.
 /// * -EBUSY - another thread is stopping the wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
@@ -296,7 +300,8 @@ pub extern "C" fn hwheel_run_queued(wheel: Wheel<'_>) -> c_int {
 /// * n - the number of timers written. Fewer than @max means that none is left.
 /// * -EINVAL - @wheel or @events is NULL, or @max is 0 or above 2147483647.
 /// * -EBUSY - the tick thread is started, or another thread drives.
-/// * -EDEADLK - the caller is a callback or the executor of this wheel.
+/// * -EDEADLK - the call comes from a callback, the executor or the wake
+///   function of this wheel.
 /// * -ESHUTDOWN - this is a forked child.
 ///
 /// Context: any thread, but not in a callback of this wheel; one thread drives

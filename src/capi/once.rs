@@ -103,9 +103,9 @@ pub extern "C" fn hwheel_once(
 ///
 /// If @first_ns has passed, the timer fires at the next tick, and the periods
 /// since @first_ns count as missed, even with HWHEEL_MISSED_BURST. If the last
-/// of their times is 2^48 ns (78 hours) or more before that tick, the rhythm
-/// begins at that tick instead. With HWHEEL_MISSED_DELAY the time before the
-/// last one decides.
+/// missed time is still 2^48 ns (78 hours) or more before that tick, the periods
+/// count from that tick. With HWHEEL_MISSED_DELAY they do so if the last but one
+/// missed time is that long before it.
 ///
 /// A timer whose callback takes longer than its period runs again at once, one
 /// time, and reports the rest as missed.

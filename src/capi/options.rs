@@ -66,8 +66,9 @@ pub unsafe extern "C" fn hwheel_create(
 ///
 /// Return:
 /// * 0 - the wheel is gone.
-/// * -EDEADLK - the caller is a callback or the executor of this wheel, or a
-///   callback that another callback waits for; nothing has changed.
+/// * -EDEADLK - the call comes from a callback, the executor or the wake
+///   function of this wheel, or from a callback that another callback waits for;
+///   nothing has changed.
 /// * -EBUSY - another thread is in hwheel_stop().
 ///
 /// Context: no other thread may use the wheel during or after this call. May run

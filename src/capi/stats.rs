@@ -38,14 +38,15 @@ pub extern "C" fn hwheel_now(
 /// @wheel: the wheel.
 /// @time_ns: receives the time in nanoseconds on the wheel's clock.
 ///
-/// The time is never later than the next timer. It may be earlier: after a
-/// timer was cancelled or moved to a later time, until the wheel is driven;
-/// after a call that stopped at a bound; in a callback; and while another thread
-/// drives. In these cases the time may be past, and the call may return 1 even
-/// if no timer is pending. A timer that is due while its own callback still runs
-/// does not count: the end of the callback wakes the driver. Once hwheel_drain()
-/// has begun, the time may also be later than a timer that was not handed back
-/// yet.
+/// The time is never later than the next timer. It may be past, and the call may
+/// return 1 although no timer is pending: after a timer was cancelled or moved
+/// to a later time, until the wheel is driven; after a call that stopped at a
+/// bound; in a callback; and while another thread drives. The number of pending
+/// timers is in hwheel_stats.pending.
+///
+/// A timer that is due while its own callback still runs does not count: the end
+/// of the callback wakes the driver. Once hwheel_drain() has begun, the time may
+/// also be later than a timer that was not handed back yet.
 ///
 /// Return:
 /// * 1 - @time_ns is set.
@@ -82,9 +83,9 @@ pub extern "C" fn hwheel_next_expiry(
 ///
 /// A timer that is pending during the whole walk is listed exactly once. A timer
 /// that is armed, fires or is cancelled during the walk may or may not be
-/// listed. A listed timer may have fired when this call returns. Timers that are
-/// made faster than the walk lists them lengthen it, up to the limit on live
-/// timers.
+/// listed. A listed timer may have fired when this call returns. The walk may
+/// take longer while other threads create timers. It ends at the latest after
+/// @max_timers timers.
 ///
 /// Return:
 /// * n - the number of timers written. Fewer than @max means that the walk is

@@ -127,8 +127,8 @@ pub extern "C" fn hwheel_timer_mod(
 /// The wheel picks a tick in the range that other timers with slack also use, so
 /// that they share a wake-up. A timer that is already due in the range stays
 /// where it is, which costs no more than a move. Its event and its rhythm then
-/// keep the old deadline, which may be before the range. The timer never fires
-/// after the range, unless no tick of the range is still to come.
+/// show the deadline of the earlier call, which may lie before the range. If all
+/// ticks of the range have passed, the timer fires at the next tick.
 ///
 /// Return:
 /// * 1 - the timer was pending; it fires in the range.
@@ -223,8 +223,8 @@ pub extern "C" fn hwheel_timer_delete(wheel: Wheel<'_>, timer: hwheel_timer_t) -
 /// When this call returns 1 or 0, the callback is not running on any thread. It
 /// does not start again, unless a thread arms the timer again. A queued callback
 /// is taken out of the queue and does not run. This call runs no callback. The
-/// timer may be armed again while this call waits. The call then ends each of
-/// these arms, and returns 1 once for all of them.
+/// timer may be armed again while this call waits. The call then cancels the
+/// timer each time, and still returns 1.
 ///
 /// Callbacks may wait for each other's timers as long as they form no cycle. The
 /// call that would close a cycle fails, even across wheels.

@@ -15,6 +15,7 @@
 //!   --- fence ---                        --- fence ---
 //!   arm.check     link as it was?        arm.wake      lower next_visit; alarm later? kick
 //!                 gate as it was?        arm.check     link as it was? note not taken?
+//!                                                      hand still near? (gate)
 //!
 //!   with a note
 //!   arm.read      gate, state, link
@@ -26,6 +27,7 @@
 //!   arm.check     note not taken?
 //!   arm.publish   link: as it was -> note  (RMW)
 //!   arm.again     note taken? then link: note -> nothing  (RMW)
+//!   arm.check     hand still near? (gate)
 //! ```
 //! If a check fails, the arm goes on with gate and link as they are now, without another exchange
 //! of the state. It appends a note if it has none, or if the driver has taken its note. A driver
