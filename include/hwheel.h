@@ -205,7 +205,7 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
  * when the clock is set, because no function announces that.
  *
- * A loop that is told HWHEEL_NEVER is woken by each arm of a timer that ever
+ * A loop that sleeps until HWHEEL_NEVER is woken by each arm of a timer that ever
  * fires, however far its time, and however long the loop has slept.
  *
  * The function must not block, and no exception may leave it. It may call the
