@@ -226,9 +226,10 @@ impl Wheel {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
-            // A time that has passed means the next tick: it has no slack.
+            // A time that has passed means the next tick, without slack. So does one that is
+            // rounded up to the next tick: it may have passed, too.
             How::Periodic(kind) => match self.ticks.at_or_after(ns) {
-                due if due < asked => asked,
+                due if due <= asked => asked,
                 due => last_tick(due, kind),
             },
             _ => asked,
