@@ -504,6 +504,58 @@ fn a_queue_gives_each_item_once_and_none_early() {
     assert_none_left(&wheel, &[]);
 }
 
+/// A cancelled timer, a thousand of them, and one more that never fires.
+#[test]
+fn virtual_time_stands_still_for_cancelled_timers() {
+    let hour = Duration::from_secs(3600);
+    for (cancelled, never) in [(1, false), (1000, false), (1, true), (1000, true)] {
+        let wheel = manual();
+        if never {
+            wheel.once(Time::NEVER, 7).unwrap();
+        }
+        for i in 0..cancelled {
+            let timer = wheel.once(hour + i * 7 * MS, 0).unwrap();
+            assert!(wheel.delete(timer).unwrap());
+        }
+        assert_eq!(wheel.advance_to_next(&mut []), Ok(None));
+        assert_eq!(
+            wheel.now(),
+            Ok(START),
+            "{cancelled} cancelled, one never: {never}"
+        );
+
+        // A timeout that was not needed. Then a reply of another thread.
+        let replied = wheel.block_on(async {
+            let slept = wheel.timeout(hour, wheel.sleep(1000 * MS)).await;
+            assert_eq!(slept, Ok(Ok(())));
+            assert_eq!(wheel.now(), Ok(START + 1000 * MS));
+            let (replied, mut asked) = (Arc::new(AtomicU64::new(0)), false);
+            std::future::poll_fn(|context| {
+                if !std::mem::replace(&mut asked, true) {
+                    let (waker, replied) = (context.waker().clone(), replied.clone());
+                    thread::spawn(move || {
+                        thread::sleep(50 * MS);
+                        replied.store(1, SeqCst);
+                        waker.wake();
+                    });
+                }
+                match replied.load(SeqCst) {
+                    0 => Poll::Pending,
+                    _ => Poll::Ready(()),
+                }
+            })
+            .await;
+        });
+        assert_eq!(replied, Ok(()));
+        assert_eq!(wheel.now(), Ok(START + 1000 * MS));
+
+        // Those that are left fire at their times.
+        wheel.once(2 * hour, 1).unwrap();
+        assert!(wheel.advance_to_next(&mut []).unwrap().is_some());
+        assert_eq!(wheel.now(), Ok(START + 2 * hour + 1000 * MS));
+    }
+}
+
 #[test]
 fn virtual_time_moves_when_everything_waits() {
     let hour = Duration::from_secs(3600);

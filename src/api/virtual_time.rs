@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::event::Event;
+use super::time::Time;
 use super::wheel::Wheel;
 use std::future::Future;
 use std::pin::pin;
@@ -31,7 +32,8 @@ impl Wake for Woken {
 /// Virtual time, for tests: on a manual clock a sleep of an hour takes no time.
 impl Wheel {
     /// Moves a manual clock until a timer fires, and fires all that are due then, as
-    /// [`advance`](Wheel::advance). `None` if no timer is pending.
+    /// [`advance`](Wheel::advance). `None` if no timer is pending that ever fires: the clock
+    /// stands still then, also where timers were cancelled.
     ///
     /// An executor calls this when all of its tasks wait, as
     /// [`block_on`](Wheel::block_on) does. For tokio's current-thread runtime,
@@ -48,16 +50,31 @@ impl Wheel {
         events: &'e mut [Event],
     ) -> Result<Option<&'e [Event]>, Error> {
         let before = self.stats()?.fired;
-        // Where timers were cancelled or moved, the next expiry may be too early.
-        while let Some(next) = self.next_expiry()? {
+        loop {
+            // Where timers were cancelled or moved, the next expiry may be too early. So this
+            // drives where the clock stands, until nothing is left to drop.
+            let (mut next, mut entries) = (Some(Time::default()), u64::MAX);
+            while next.is_some() {
+                let filled = self.advance(self.now()?, events)?.len();
+                let stats = self.stats()?;
+                if stats.fired != before {
+                    return Ok(Some(&events[..filled]));
+                }
+                let seen = next;
+                next = self.next_expiry()?.filter(|_| stats.pending > 0);
+                if next == seen && stats.entries >= entries {
+                    break;
+                }
+                entries = stats.entries;
+            }
+            let Some(next) = next else {
+                return Ok(None);
+            };
             let filled = self.advance(next, events)?.len();
             if self.stats()?.fired != before {
                 return Ok(Some(&events[..filled]));
             }
         }
-        // Or the error of a clock that is not manual.
-        self.advance(self.now()?, &mut [])?;
-        Ok(None)
     }
 
     /// Runs a future to its end on the calling thread. Whenever the future waits, the manual
