@@ -207,6 +207,42 @@ BEGIN
 	RETURN found_name;
 END $$;
 
+-- A run has ended, and its job was scheduled or moved meanwhile: it becomes what it was scheduled
+-- as. What the run left of it, as a dead job, stays. It runs as the owner of the schema:
+-- _check_role() has looked at `next` when that was written.
+CREATE OR REPLACE FUNCTION hwheel._follow() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	plan hwheel.job := jsonb_populate_record(OLD, OLD.next - '{id,key,next}'::text[]);
+BEGIN
+	IF OLD.paused_due IS NOT NULL THEN
+		plan.paused_due := plan.due;
+		plan.due := 'infinity';
+	END IF;
+	IF TG_OP = 'UPDATE' AND NEW.state NOT IN ('done', 'dead') THEN
+		UPDATE hwheel.job SET due = plan.due, paused_due = plan.paused_due,
+			occurrence = plan.occurrence, every = plan.every, cron = plan.cron, zone = plan.zone,
+			missed = plan.missed, grace = plan.grace, kind = plan.kind, target = plan.target,
+			payload = plan.payload, max_attempts = plan.max_attempts, backoff = plan.backoff,
+			timeout = plan.timeout, alone = plan.alone, run_as = plan.run_as, headers = plan.headers,
+			traceparent = plan.traceparent, queue = plan.queue, priority = plan.priority,
+			state = 'waiting', owner = NULL, fence = fence + 1, attempts = 0, losses = 0,
+			fired_at = NULL, lease_until = NULL, last_error = NULL, next = NULL
+		WHERE id = OLD.id;
+		PERFORM hwheel._revoke(NEW.owner, NEW.id, NEW.fence);
+		RETURN NULL;
+	ELSIF TG_OP = 'UPDATE' THEN
+		UPDATE hwheel.job SET next = NULL WHERE id = OLD.id;
+	END IF;
+	INSERT INTO hwheel.job (key, due, paused_due, occurrence, every, cron, zone, missed, grace,
+		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
+		traceparent, queue, priority)
+	VALUES (OLD.key, plan.due, plan.paused_due, plan.occurrence, plan.every, plan.cron, plan.zone,
+		plan.missed, plan.grace, plan.kind, plan.target, plan.payload, plan.max_attempts, plan.backoff,
+		plan.timeout, plan.alone, plan.run_as, plan.headers, plan.traceparent, plan.queue, plan.priority);
+	RETURN NULL;
+END $$;
+
 -- schedule() without the defaults. `sql` is a full name.
 CREATE OR REPLACE FUNCTION hwheel._schedule(
 	key          text,
@@ -241,6 +277,7 @@ DECLARE
 	maximum int := (SELECT payload_limit FROM hwheel.settings);
 	problem text;
 	old     hwheel.job;
+	becomes jsonb;
 	new_id  bigint;
 	trace   text := coalesce(_schedule.traceparent,
 		nullif(current_setting('hwheel.traceparent', true), ''));
@@ -345,7 +382,26 @@ BEGIN
 				first := greatest(now(), old.occurrence
 					+ make_interval(secs => extract(epoch FROM _schedule.every)::float8));
 				new_due := first;
+			ELSIF _schedule.cron IS NULL THEN
+				-- Its time is that of the run.
+				RETURN old.id;
 			END IF;
+		END IF;
+		IF old.state = 'running' AND _schedule.if_exists <> 'keep' THEN
+			becomes := jsonb_build_object('due', new_due, 'occurrence', first,
+				'every', _schedule.every, 'cron', _schedule.cron,
+				'zone', CASE WHEN _schedule.cron IS NOT NULL THEN coalesce(_schedule.zone, 'UTC') END,
+				'missed', _schedule.missed, 'grace', _schedule.grace,
+				'kind', CASE WHEN _schedule.sql IS NOT NULL THEN 'sql'
+					WHEN _schedule.command IS NOT NULL THEN 'command'
+					WHEN _schedule.http IS NOT NULL THEN 'http' ELSE 'app' END,
+				'target', target, 'payload', _schedule.payload,
+				'max_attempts', _schedule.max_attempts, 'backoff', _schedule.backoff,
+				'timeout', _schedule.timeout, 'alone', _schedule.alone, 'run_as', _schedule.run_as,
+				'headers', _schedule.headers, 'traceparent', trace,
+				'queue', coalesce(_schedule.queue, 'default'), 'priority', _schedule.priority);
+			UPDATE hwheel.job SET next = becomes WHERE id = old.id;
+			RETURN old.id;
 		END IF;
 		INSERT INTO hwheel.job AS j (key, due, occurrence, every, cron, zone, missed, grace,
 			kind, target, payload, max_attempts, backoff, timeout, alone, run_as, headers,
@@ -373,7 +429,8 @@ BEGIN
 			priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
 			attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
 		-- Otherwise somebody else has just scheduled it: look again.
-		WHERE _schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id
+		WHERE (_schedule.if_exists = 'replace' OR _schedule.if_exists = 'keep_time' AND old.id = j.id)
+			AND j.state <> 'running'
 		RETURNING id INTO new_id;
 		EXIT WHEN new_id IS NOT NULL;
 	END LOOP;
@@ -390,6 +447,8 @@ END $$;
 -- keep       it stays as it is
 -- keep_time  it becomes the new job, but its time stays, unless every, cron or zone
 --            change. A run that has started counts as made.
+-- While a run of the job is under way it is not stopped: the job becomes the new one when the
+-- run has ended, and the new time counts from then on. So a key has one run at a time.
 --
 -- when:  due                    once
 --        every [, due]          at due (by default after one interval), and so on
@@ -436,7 +495,7 @@ CREATE OR REPLACE FUNCTION hwheel.schedule(
 
 -- Moves a job. Returns false if no job that is still to run has the key. A
 -- recurrence goes on from the new time: an interval from there, cron after it.
--- A command or request that has started is not stopped.
+-- A run that is under way is not stopped: the new time counts after its end.
 CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
@@ -444,10 +503,14 @@ DECLARE
 	old record;
 BEGIN
 	move.due := hwheel._due_time(move.due);
-	SELECT id, owner, fence INTO old FROM hwheel.job
+	SELECT id, owner, fence, state INTO old FROM hwheel.job
 		WHERE key = move.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
 	IF NOT FOUND THEN
 		RETURN false;
+	ELSIF old.state = 'running' THEN
+		UPDATE hwheel.job SET next = coalesce(next, '{}')
+			|| jsonb_build_object('due', move.due, 'occurrence', move.due) WHERE id = old.id;
+		RETURN true;
 	END IF;
 	UPDATE hwheel.job SET occurrence = move.due, state = 'waiting',
 		due = CASE WHEN paused_due IS NULL THEN move.due ELSE 'infinity' END,
@@ -465,6 +528,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	old record;
 BEGIN
+	UPDATE hwheel.job SET next = NULL
+		WHERE key = cancel.key AND state = 'running' AND next IS NOT NULL;
 	DELETE FROM hwheel.job
 		WHERE key = cancel.key AND state IN ('waiting', 'claimed', 'running')
 		RETURNING id, owner, fence INTO old;
@@ -722,8 +787,8 @@ BEGIN
 	END IF;
 END $$;
 
--- Says that a lease is not there any more: it ran out, its job ended, or somebody has
--- scheduled, moved or cancelled the job meanwhile.
+-- Says that a lease is not there any more: it ran out, its job ended, or somebody has cancelled
+-- the job meanwhile.
 CREATE OR REPLACE FUNCTION hwheel._stale(id bigint) RETURNS void LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -855,20 +920,30 @@ CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql 
 CREATE OR REPLACE FUNCTION hwheel._check_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	wrapper oid := to_regprocedure(
-		format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(NEW.run_as)));
+	-- What the row says, or what it is to become.
+	job hwheel.job := NEW;
+	wrapper oid;
 BEGIN
-	IF TG_OP = 'UPDATE' AND NEW.run_as = OLD.run_as AND NEW.kind = OLD.kind AND NEW.key = OLD.key
-		AND NEW.target = OLD.target AND NEW.payload IS NOT DISTINCT FROM OLD.payload
+	IF NEW.next IS NOT NULL AND (TG_OP = 'INSERT' OR NEW.next IS DISTINCT FROM OLD.next) THEN
+		job := jsonb_populate_record(NEW, NEW.next);
+	END IF;
+	IF job.run_as IS NULL OR TG_OP = 'UPDATE' AND job.run_as = OLD.run_as AND job.kind = OLD.kind
+		AND NEW.key = OLD.key AND job.target = OLD.target
+		AND job.payload IS NOT DISTINCT FROM OLD.payload
 		AND (OLD.state NOT IN ('done', 'dead') OR NEW.state = OLD.state) THEN
 		RETURN NEW;
-	ELSIF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
-		WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = NEW.run_as) THEN
-		RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', NEW.run_as
+	END IF;
+	wrapper := to_regprocedure(
+		format('hwheel.%I(text, text, timestamptz, jsonb)', hwheel._wrapper(job.run_as)));
+	IF wrapper IS NULL OR NOT EXISTS (SELECT FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+		WHERE p.oid = wrapper AND p.prosecdef AND r.rolname = job.run_as) THEN
+		RAISE EXCEPTION 'hwheel: no node may run jobs as "%": see hwheel.allow_role()', job.run_as
 			USING ERRCODE = 'invalid_parameter_value';
-	ELSIF NOT pg_has_role(NEW.run_as, 'MEMBER') AND NOT (TG_OP = 'INSERT' AND NEW.state = 'dead'
-		AND has_function_privilege(wrapper, 'EXECUTE')) THEN
-		RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, NEW.run_as
+	-- The owner of the table is _follow(), or may do everything.
+	ELSIF NOT pg_has_role(job.run_as, 'MEMBER') AND NOT (TG_OP = 'INSERT' AND NEW.state = 'dead'
+		AND has_function_privilege(wrapper, 'EXECUTE'))
+		AND current_user <> (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = TG_RELID) THEN
+		RAISE EXCEPTION 'hwheel: % is no member of the role "%"', current_user, job.run_as
 			USING ERRCODE = 'insufficient_privilege';
 	END IF;
 	RETURN NEW;
@@ -921,6 +996,7 @@ DECLARE
 	count    int := cardinality(keys);
 	longest  int;
 	model    bigint;
+	begun    text[];
 	t        hwheel.job;
 BEGIN
 	IF count IS NULL OR _schedule_many.due IS NULL OR cardinality(_schedule_many.due) NOT IN (1, count)
@@ -951,12 +1027,26 @@ BEGIN
 		traceparent => _schedule_many.traceparent, queue => _schedule_many.queue,
 		priority => _schedule_many.priority);
 	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
+	IF _schedule_many.if_exists = 'replace' THEN
+		-- A job whose run is under way becomes the new one when that has ended.
+		WITH under_way AS (
+			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, _schedule_many.due[1]), now()) AS d
+			FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p) JOIN hwheel.job j ON j.key = w.k
+			WHERE j.state = 'running' ORDER BY j.key FOR UPDATE OF j
+		), later AS (
+			UPDATE hwheel.job j SET next = to_jsonb(t) - '{id,key,state,owner,fence,attempts,runs,skipped,created_at,fired_at,finished_at,last_error,losses,paused_due,lease_until,next}'::text[]
+				|| jsonb_build_object('due', u.d, 'occurrence', u.d, 'payload', u.p)
+			FROM under_way u WHERE j.id = u.id RETURNING j.key
+		)
+		SELECT array_agg(key) INTO begun FROM later;
+	END IF;
 	WITH want AS (
 		SELECT k, p, greatest(coalesce(d, _schedule_many.due[1]), now()) AS d
 		FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p)
+		WHERE (k = ANY (begun)) IS NOT true
 	), old AS (
 		SELECT id, owner, fence FROM hwheel.job j JOIN want w ON j.key = w.k
-		WHERE j.state IN ('claimed', 'running') AND _schedule_many.if_exists = 'replace'
+		WHERE j.state = 'claimed' AND _schedule_many.if_exists = 'replace'
 		ORDER BY j.key FOR UPDATE OF j
 	), revoked AS (
 		SELECT count(hwheel._revoke(owner, id, fence)) AS n FROM old
@@ -978,7 +1068,7 @@ BEGIN
 		headers = excluded.headers, traceparent = excluded.traceparent, queue = excluded.queue,
 		priority = excluded.priority, state = 'waiting', owner = NULL, fence = j.fence + 1,
 		attempts = 0, losses = 0, last_error = NULL, fired_at = NULL, lease_until = NULL
-	WHERE _schedule_many.if_exists = 'replace';
+	WHERE _schedule_many.if_exists = 'replace' AND j.state <> 'running';
 	RETURN count;
 END $$;
 

@@ -182,8 +182,6 @@ fn a_lease_that_somebody_has_ended_ends_nothing() {
     let db = database();
     let mut client = db.client();
     for change in [
-        "SELECT hwheel.schedule('a', now(), queue => 'q')",
-        "SELECT hwheel.move('a', now())",
         "SELECT hwheel.cancel('a')",
         "UPDATE hwheel.job SET lease_until = now() - interval '1 s'; SELECT hwheel._end_leases()",
     ] {
@@ -210,6 +208,60 @@ fn a_lease_that_somebody_has_ended_ends_nothing() {
     let (id, lease, ..) = take(&mut client, "q", 1)[0];
     db.execute("UPDATE hwheel.job SET lease_until = now() - interval '1 s'");
     done(&mut client, id, lease).unwrap();
+}
+
+/// The application ends what it has taken, and then the job is what it was scheduled as.
+#[test]
+fn a_job_that_is_scheduled_while_it_is_taken_follows() {
+    let db = database();
+    let mut client = db.client();
+    for (change, payload) in [
+        (
+            "SELECT hwheel.schedule('a', now(), queue => 'q', payload => '2')",
+            "2",
+        ),
+        ("SELECT hwheel.move('a', now())", "1"),
+        (
+            "SELECT hwheel.schedule_many('{a}', ARRAY[now()], '{2}', queue => 'q')",
+            "2",
+        ),
+    ] {
+        for end in [
+            "done($1, $2)",
+            "fail($1, $2, 'no')",
+            "fail($1, $2, 'no', is_final => true)",
+        ] {
+            db.execute(
+                "DELETE FROM hwheel.job; DELETE FROM hwheel.history;
+                SELECT hwheel.schedule('a', now(), queue => 'q', payload => '1')",
+            );
+            let (id, lease, ..) = take(&mut client, "q", 1)[0];
+            for _ in 0..3 {
+                db.execute(change);
+                assert_eq!(take(&mut client, "q", 5).len(), 0);
+            }
+            client
+                .query_one(&format!("SELECT hwheel.{end}"), &[&id, &lease])
+                .unwrap();
+            // The run that has ended, and one that follows.
+            assert!(db.is(&format!(
+                "SELECT count(*) = 1 AND bool_and(attempts = 0 AND payload = '{payload}' AND next IS NULL)
+                FROM hwheel.job WHERE state = 'waiting'"
+            )), "{change}: {end}");
+            assert_eq!(take(&mut client, "q", 5).len(), 1);
+            let others = db.number("SELECT count(*) FROM hwheel.all_jobs WHERE state IN ('done', 'dead') AND payload = '1'");
+            assert_eq!(
+                others,
+                i64::from(!end.ends_with("'no')")),
+                "{change}: {end}"
+            );
+        }
+    }
+    // To cancel it forgets the run, and what was to follow.
+    db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
+    take(&mut client, "q", 1);
+    db.execute("SELECT hwheel.move('a', now()); SELECT hwheel.cancel('a')");
+    assert!(db.is("SELECT count(*) = 0 FROM hwheel.job"));
 }
 
 #[test]

@@ -309,6 +309,8 @@ fn a_job_that_is_registered_again_may_keep_its_time() {
         "UPDATE hwheel.job SET state = 'running', owner = 1, due = now(), occurrence = now()",
     );
     schedule("every => '1 h', command => 'true'", "keep_time");
+    assert!(db.is("SELECT state = 'running' AND due <= now() FROM hwheel.all_jobs"));
+    db.execute("UPDATE hwheel.job SET state = 'waiting', owner = NULL");
     assert!(
         db.is("SELECT due > now() + interval '50 min' AND state = 'waiting' FROM hwheel.all_jobs")
     );

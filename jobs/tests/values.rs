@@ -233,3 +233,79 @@ fn a_server_that_becomes_read_only_is_left_for_another() {
     old.execute("SELECT pg_reload_conf()");
     new.wait("SELECT count(*) = 1 FROM run");
 }
+
+/// A command that runs is not stopped. The job becomes what it is scheduled as when it ends.
+#[test]
+fn a_key_has_one_run_at_a_time() {
+    let db = database();
+    let _node = db.node("n");
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let command = |word: &str, code: i32| {
+        format!(
+            "command => 'echo begin {word} >> {0}; sleep 0.7; echo end {word} >> {0}; exit {code}', max_attempts => 1",
+            log.display()
+        )
+    };
+    for (code, change, runs) in [
+        (
+            0,
+            format!("schedule('k', now(), {})", command("b", 0)),
+            "aabb",
+        ),
+        (
+            1,
+            format!("schedule('k', now(), {})", command("b", 0)),
+            "aabb",
+        ),
+        (0, "move('k', now())".to_owned(), "aaaa"),
+        (
+            0,
+            format!(
+                "schedule('k', now(), {}, if_exists => 'keep_time')",
+                command("b", 0)
+            ),
+            "aa",
+        ),
+        (
+            0,
+            format!(
+                "schedule('k', now(), {}, if_exists => 'keep')",
+                command("b", 0)
+            ),
+            "aa",
+        ),
+    ] {
+        let _ = std::fs::remove_file(&log);
+        db.execute(&format!(
+            "SELECT hwheel.schedule('k', now(), {})",
+            command("a", code)
+        ));
+        db.wait("SELECT state = 'running' FROM hwheel.job");
+        for _ in 0..3 {
+            db.execute(&format!("SELECT hwheel.{change}"));
+        }
+        db.wait("SELECT count(*) = 0 FROM hwheel.job WHERE state <> 'dead'");
+        let text = std::fs::read_to_string(&log).unwrap();
+        let (mut seen, mut under_way) = (String::new(), 0);
+        for line in text.lines() {
+            under_way += if line.starts_with("begin") { 1 } else { -1 };
+            assert!(under_way < 2, "{change}: {text}");
+            seen.push_str(&line[line.len() - 1..]);
+        }
+        assert_eq!(seen, runs, "{change}");
+        // Each run has left its end: in the history, or as a dead job.
+        assert_eq!(
+            db.number("SELECT count(*) FROM hwheel.all_jobs WHERE state IN ('done', 'dead')"),
+            runs.len() as i64 / 2,
+            "{change}"
+        );
+        assert_eq!(
+            db.number(
+                "SELECT count(*) FROM hwheel.all_jobs WHERE last_error LIKE 'exit status 1%'"
+            ),
+            i64::from(code)
+        );
+        db.execute("DELETE FROM hwheel.job; DELETE FROM hwheel.history");
+    }
+}
