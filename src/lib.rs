@@ -22,7 +22,8 @@
 //!
 //! The caller of [`Wheel::poll`] drives this wheel. [`Wheel::start`] starts a thread that
 //! calls a closure instead, an event loop can watch [`Wheel::fd`], and
-//! [`Wheel::advance`] takes the time from the caller.
+//! [`Wheel::advance`] takes the time from the caller. The crate hwheel-async has futures, a delay
+//! queue and virtual time on a wheel.
 //!
 //! # Why it is built this way
 //!
@@ -212,12 +213,12 @@ mod tests;
 
 #[cfg(all(feature = "std", not(checked)))]
 pub use api::{
-    delay_queue::{DelayKey, DelayQueue, Expired},
     error::Error,
     event::{Event, Timer},
-    futures::{Interval, Sleep, Timeout},
     options::Options,
     period::{Missed, Period},
+    place::Wake,
+    prompt::Prompt,
     run::Run,
     time::{Time, When},
     Wheel,
@@ -227,7 +228,3 @@ pub use {
     runtime::{drive::Bounds, options::Overload, stats::Stats},
     sys::clock::Clock,
 };
-
-#[cfg(all(doctest, feature = "std"))]
-#[doc = include_str!("../bindings/rust/README.md")]
-struct Readme;

@@ -8,7 +8,7 @@
 #:   make test-upgrade  programs of this release with a later one
 
 # Licences, sources and duplicates of all crates; a copyright and a licence for every file.
-CRATES := Cargo.toml jobs/Cargo.toml bindings/rust/tokio/Cargo.toml benches/peers/rust/Cargo.toml
+CRATES := Cargo.toml jobs/Cargo.toml bindings/rust/async/Cargo.toml bindings/rust/tokio/Cargo.toml benches/peers/rust/Cargo.toml
 .PHONY: check-deny check-reuse check-github check-sbom
 LONG_PARTS += check-deny check-reuse check-github check-sbom
 check-deny:

@@ -14,7 +14,7 @@ version)
 		grep -qF -- "$2" "$1" || { echo "$1 does not name $version"; wrong=1; }
 	}
 	named Makefile "VERSION := $version"
-	for manifest in Cargo.toml jobs/Cargo.toml; do named $manifest "version = \"$version\""; done
+	for manifest in Cargo.toml jobs/Cargo.toml bindings/rust/async/Cargo.toml; do named $manifest "version = \"$version\""; done
 	named meson.build "version: '$version'"
 	named debian/changelog "hwheel ($version-"
 	named bindings/python/pyproject.toml "version = \"$version\""
@@ -69,6 +69,7 @@ collect)
 	done
 	take 'packages for Debian' "$build/deb/*_$version-*.deb"
 	take 'the crate' "$build/packages/rust/target/package/hwheel-$version.crate"
+	take 'the crate of futures' "$build/packages/rust/target/package/hwheel-async-$version.crate"
 	take 'the wheel for Python' "$build/packages/python/dist/*.whl"
 	# PyPI wants the name that the source of the library has.
 	take 'the source for Python' "$build/packages/python/dist/*.tar.gz" \

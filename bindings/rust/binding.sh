@@ -16,13 +16,16 @@ do_test() {
 	# A link to nothing is a mistake.
 	RUSTDOCFLAGS='-D warnings' "$CARGO" doc -q --no-deps
 	"$CARGO" test -q --doc
-	"$CARGO" test -q --test api --test futures
+	"$CARGO" test -q --test api
+	RUSTDOCFLAGS='-D warnings' "$CARGO" doc -q --no-deps --manifest-path bindings/rust/async/Cargo.toml \
+		--target-dir "$SCRATCH/async"
+	"$CARGO" test -q --manifest-path bindings/rust/async/Cargo.toml --target-dir "$SCRATCH/async"
 	"$CARGO" test -q --manifest-path bindings/rust/tokio/Cargo.toml --target-dir "$SCRATCH/tokio"
-	echo "the documentation, README.md, tests/api.rs, tests/futures.rs, futures on tokio and" \
+	echo "the documentation, README.md, tests/api.rs, hwheel-async, futures on tokio and" \
 		"smol, and hostile calls"
 }
 
-# The crate as its users get it: the package holds what it needs and builds, a
+# The crates as their users get them: a package holds what it needs and builds, a
 # dependent builds no static library and defines no C function, its first timer fires
 # while another thread drops the wheel's last owner, and cargo refuses two versions of
 # the crate in one program, which would share memory.
@@ -40,6 +43,11 @@ do_package() {
 	"$CARGO" package -q --allow-dirty --no-verify 2>/dev/null
 	tar -xzf "$dir/target/package/hwheel-$version.crate" -C "$dir"
 	mv "$dir/hwheel-$version" "$dir/program/hwheel"
+	# Of hwheel this one names the version, which is not published yet.
+	"$CARGO" package -q --allow-dirty --no-verify --manifest-path bindings/rust/async/Cargo.toml \
+		--config "patch.crates-io.hwheel.path=\"$dir/program/hwheel\"" 2>/dev/null
+	tar -xzf "$dir/target/package/hwheel-async-$version.crate" -C "$dir"
+	mv "$dir/hwheel-async-$version" "$dir/program/hwheel-async"
 
 	cat >"$dir/program/Cargo.toml" <<END
 [package]
@@ -49,7 +57,10 @@ edition = "2021"
 [dependencies]
 hwheel = { path = "hwheel" }
 [dev-dependencies]
+hwheel-async = { path = "hwheel-async" }
 libc = "0.2"
+[patch.crates-io]
+hwheel = { path = "hwheel" }
 [workspace]
 END
 	cat >"$dir/program/src/main.rs" <<'END'
@@ -111,7 +122,8 @@ END
 	! "$CARGO" build -q --manifest-path "$dir/program/Cargo.toml" 2>"$dir/log" ||
 		{ echo 'cargo takes two versions'; exit 1; }
 	grep -q 'links.*hwheel' "$dir/log" || { cat "$dir/log"; exit 1; }
-	echo "hwheel-$version.crate, $(du -k "$dir/target/package/hwheel-$version.crate" | cut -f 1) kB:" \
+	echo "hwheel-$version.crate, $(du -k "$dir/target/package/hwheel-$version.crate" | cut -f 1) kB," \
+		"hwheel-async-$version.crate:" \
 		'used by a program, first timer fired, hostile calls passed'
 }
 
@@ -144,6 +156,7 @@ path = "lib.rs"
 [dependencies]
 futures-core = "0.3"
 hwheel = { path = "$PWD" }
+hwheel-async = { path = "$PWD/bindings/rust/async" }
 real = { package = "tokio", version = "1", features = ["full"] }
 END
 	cat >"$SCRATCH/Cargo.toml" <<END

@@ -54,6 +54,7 @@ pub mod runtime {
 
 pub mod time {
     use hwheel::{Clock, Missed, Options, Period, Time, Wheel};
+    use hwheel_async::{VirtualTime, WheelExt};
     use std::cell::RefCell;
     use std::future::{Future, IntoFuture};
     use std::ops::{Add, AddAssign, Sub};
@@ -167,7 +168,7 @@ pub mod time {
 
     /// tokio's must be pinned, and has no errors.
     #[derive(Debug)]
-    pub struct Sleep(hwheel::Sleep, std::marker::PhantomPinned);
+    pub struct Sleep(hwheel_async::Sleep, std::marker::PhantomPinned);
 
     impl Sleep {
         pub fn deadline(&self) -> Instant {
@@ -178,7 +179,7 @@ pub mod time {
             self.0.is_elapsed()
         }
 
-        fn inner(self: Pin<&mut Self>) -> &mut hwheel::Sleep {
+        fn inner(self: Pin<&mut Self>) -> &mut hwheel_async::Sleep {
             // SAFETY: the sleep inside may move.
             unsafe { &mut self.get_unchecked_mut().0 }
         }
@@ -214,7 +215,7 @@ pub mod time {
     }
 
     #[derive(Debug)]
-    pub struct Timeout<F>(hwheel::Timeout<F>);
+    pub struct Timeout<F>(hwheel_async::Timeout<F>);
 
     impl<F: Future> Future for Timeout<F> {
         type Output = Result<F::Output, error::Elapsed>;
@@ -256,7 +257,7 @@ pub mod time {
 
     /// An interval of ours chooses what happens to missed ticks when it is made.
     #[derive(Debug)]
-    pub struct Interval(hwheel::Interval, Duration);
+    pub struct Interval(hwheel_async::Interval, Duration);
 
     pub fn interval(period: Duration) -> Interval {
         interval_at(Instant::now(), period)
@@ -309,12 +310,12 @@ pub mod time {
 
     /// tokio's panics where ours has an error, or none.
     #[derive(Debug)]
-    pub struct DelayQueue<T>(hwheel::DelayQueue<T>);
+    pub struct DelayQueue<T>(hwheel_async::DelayQueue<T>);
 
-    pub type Key = hwheel::DelayKey;
+    pub type Key = hwheel_async::DelayKey;
 
     #[derive(Debug)]
-    pub struct Expired<T>(hwheel::Expired<T>);
+    pub struct Expired<T>(hwheel_async::Expired<T>);
 
     impl<T> Expired<T> {
         pub fn get_ref(&self) -> &T {
@@ -333,7 +334,7 @@ pub mod time {
     impl<T> DelayQueue<T> {
         #[allow(clippy::new_without_default)]
         pub fn new() -> Self {
-            DelayQueue(hwheel::DelayQueue::new(&wheel()))
+            DelayQueue(hwheel_async::DelayQueue::new(&wheel()))
         }
 
         pub fn insert(&mut self, value: T, delay: Duration) -> Key {

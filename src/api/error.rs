@@ -22,8 +22,8 @@ pub enum Error {
     Shutdown,
     /// The call would wait for itself.
     Deadlock,
-    /// The time has passed, and the future is not ready:
-    /// [`Wheel::timeout`](crate::Wheel::timeout).
+    /// The time has passed, and the future is not ready: `timeout` of the crate
+    /// hwheel-async.
     TimedOut,
     /// An error of the system: its number, as in `EMFILE`.
     System(i32),

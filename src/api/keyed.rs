@@ -37,7 +37,7 @@ impl Wheel {
     /// drained.
     pub fn key_set(&self, bytes: &[u8], when: impl Into<When>, cookie: u64) -> Result<bool, Error> {
         let func = self.handler.expose_provenance();
-        let due = self.due(when)?;
+        let due = self.due_ns(when)?;
         Ok(self.host().key_set(key(bytes)?, func, cookie, due)?)
     }
 
@@ -47,7 +47,7 @@ impl Wheel {
     /// # Errors
     /// As [`key_set`](Wheel::key_set), except [`Error::Limit`].
     pub fn key_mod(&self, bytes: &[u8], when: impl Into<When>) -> Result<bool, Error> {
-        Ok(self.host().key_move(key(bytes)?, self.due(when)?)?)
+        Ok(self.host().key_move(key(bytes)?, self.due_ns(when)?)?)
     }
 
     /// Cancels the pending timer of a key. False if the key has no pending timer.

@@ -28,10 +28,14 @@ impl Missed {
 /// How a periodic timer repeats. A [`Duration`] is a period without slack that skips
 /// missed periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Period {
-    pub(crate) length: Duration,
-    pub(crate) slack: Duration,
-    pub(crate) missed: Missed,
+    /// The time from each deadline to the next.
+    pub length: Duration,
+    /// How long after each deadline the timer may fire.
+    pub slack: Duration,
+    /// How the wheel treats periods that pass while no thread drives it.
+    pub missed: Missed,
 }
 
 impl Period {

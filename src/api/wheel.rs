@@ -4,9 +4,9 @@ use super::error::Error;
 use super::event::{Event, Timer};
 use super::handler::Handler;
 use super::period::Period;
+use super::place;
 use super::run::Run;
 use super::time::{nanos, Time, When};
-use super::waker;
 use crate::core::arm::How;
 use crate::core::driver::Fired;
 use crate::core::life::Spec;
@@ -17,6 +17,7 @@ use crate::runtime::stats::{stats, Stats};
 use crate::runtime::time::{time, NEVER};
 use crate::runtime::{Errno, Host};
 use crate::sys::alarm::ready;
+use crate::sys::clock;
 use std::mem::ManuallyDrop;
 use std::os::fd::BorrowedFd;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -81,7 +82,7 @@ impl Wheel {
 
     /// The deadline in nanoseconds.
     #[inline]
-    pub(super) fn due(&self, when: impl Into<When>) -> Result<u64, Error> {
+    pub(super) fn due_ns(&self, when: impl Into<When>) -> Result<u64, Error> {
         self.deadline_of(when.into(), || self.host().now())
     }
 
@@ -130,6 +131,38 @@ impl Wheel {
         // The wheel's clock is read last: whatever passes in between is added.
         let ahead = instant.saturating_duration_since(Instant::now());
         Ok(self.now()? + ahead)
+    }
+
+    /// The time on the wheel's clock at which a timer is due that is armed now.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a [`Time`] out of range.
+    #[inline]
+    pub fn due(&self, when: impl Into<When>) -> Result<Time, Error> {
+        Ok(Time::from_nanos(self.due_ns(when)?))
+    }
+
+    /// Whether a time on the wheel's clock has passed. It costs less than a look at the
+    /// clock if that time is far.
+    pub fn has_passed(&self, time: Time) -> bool {
+        // The coarse clock is cheap. It is at most one tick of the system behind, and never
+        // ahead. If it is further behind, this looks at the other one.
+        const BEHIND: u64 = 10_000_000;
+        let due = time.as_nanos();
+        let is_monotonic = self.host().clock == Some(libc::CLOCK_MONOTONIC);
+        let coarse = || clock::now(libc::CLOCK_MONOTONIC_COARSE);
+        if is_monotonic && due > BEHIND.saturating_add(coarse()) {
+            return false;
+        }
+        self.host().now() >= due
+    }
+
+    /// Whether timers can be armed.
+    ///
+    /// # Errors
+    /// [`Error::Shutdown`] if the wheel was drained, and in a forked child.
+    pub fn check_open(&self) -> Result<(), Error> {
+        Ok(self.host().check_open()?)
     }
 
     /// The time at which to drive the wheel next, if a timer is pending. Never later
@@ -181,7 +214,7 @@ impl Wheel {
     /// range; [`Error::Shutdown`] if the wheel was drained.
     pub fn once(&self, when: impl Into<When>, cookie: u64) -> Result<Timer, Error> {
         let spec = self.spec(cookie, Duration::ZERO, AUTO);
-        self.make(spec, Some(self.due(when)?))
+        self.make(spec, Some(self.due_ns(when)?))
     }
 
     /// Makes a timer that fires at `first`, and then once per period. Deadlines do
@@ -212,7 +245,7 @@ impl Wheel {
         }
         let slack = self.host().slack(nanos(period.slack), nanos(period.length));
         let spec = self.spec(cookie, period.length, AUTO | period.missed.kind() | slack);
-        self.make(spec, Some(self.due(first)?))
+        self.make(spec, Some(self.due_ns(first)?))
     }
 
     // Timers to arm again and again.
@@ -248,7 +281,7 @@ impl Wheel {
     /// range; [`Error::Shutdown`] if the timer was shut down or the wheel drained.
     #[inline]
     pub fn arm(&self, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        truth(self.host().arm_at(self.handle(timer), self.due(when)?))
+        truth(self.host().arm_at(self.handle(timer), self.due_ns(when)?))
     }
 
     /// Does [`arm`](Wheel::arm) for each timer, in order, but faster: it prefetches
@@ -300,7 +333,7 @@ impl Wheel {
     }
 
     fn arm_as(&self, how: How, timer: Timer, when: impl Into<When>) -> Result<bool, Error> {
-        let due = self.due(when)?;
+        let due = self.due_ns(when)?;
         Ok(self.host().arm(self.handle(timer), due, how)?)
     }
 
@@ -576,7 +609,7 @@ impl Wheel {
                     return put(fired);
                 }
                 // SAFETY: the drain has ended it.
-                unsafe { waker::end(fired.cookie) };
+                unsafe { place::end(fired.cookie) };
                 true
             })?;
             Ok(Driven {
@@ -595,7 +628,7 @@ impl Wheel {
 pub(super) unsafe fn call(host: &Host, fired: &Fired) {
     if fired.func == PROMPT {
         // SAFETY: it has fired.
-        return unsafe { waker::end(fired.cookie) };
+        return unsafe { place::end(fired.cookie) };
     }
     let handler = std::ptr::with_exposed_provenance::<Handler<Wheel>>(fired.func);
     // Another name for the wheel, which its owner drops.

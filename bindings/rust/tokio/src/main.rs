@@ -4,6 +4,7 @@
 //! processor time of the whole process: the best of ten rounds.
 
 use hwheel::{Timer, Wheel, When};
+use hwheel_async::WheelExt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;

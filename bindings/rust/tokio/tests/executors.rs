@@ -1,6 +1,7 @@
 //! The futures of a wheel on tokio and on smol, and virtual time there.
 
-use hwheel::{Clock, DelayQueue, Error, Options, Time, Wheel};
+use hwheel::{Clock, Error, Options, Time, Wheel};
+use hwheel_async::{DelayQueue, VirtualTime, WheelExt};
 use std::future::pending;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

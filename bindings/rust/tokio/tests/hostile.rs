@@ -1,7 +1,8 @@
 //! Calls in every order and from every thread: none of them ends the process, and none
 //! hangs.
 
-use hwheel::{Bounds, Clock, DelayQueue, Error, Event, Options, Period, Time, Timer, Wheel, When};
+use hwheel::{Bounds, Clock, Error, Event, Options, Period, Time, Timer, Wheel, When};
+use hwheel_async::{DelayQueue, VirtualTime, WheelExt};
 use std::future::{pending, Future};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

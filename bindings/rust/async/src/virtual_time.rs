@@ -1,9 +1,6 @@
 //! Virtual time: a manual clock that moves to the next timer when everything waits.
 
-use super::error::Error;
-use super::event::Event;
-use super::time::Time;
-use super::wheel::Wheel;
+use hwheel::{Error, Event, Time, Wheel};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,13 +27,13 @@ impl Wake for Woken {
 }
 
 /// Virtual time, for tests: on a manual clock a sleep of an hour takes no time.
-impl Wheel {
+pub trait VirtualTime: crate::sealed::Sealed {
     /// Moves a manual clock until a timer fires, and fires all that are due then, as
     /// [`advance`](Wheel::advance). `None` if no timer is pending that ever fires: the clock
     /// stands still then, also where timers were cancelled.
     ///
     /// An executor calls this when all of its tasks wait, as
-    /// [`block_on`](Wheel::block_on) does. For tokio's current-thread runtime,
+    /// [`block_on`](VirtualTime::block_on) does. For tokio's current-thread runtime,
     /// `on_thread_park` of its builder is the place. If a timer has fired there, spawn an
     /// empty task, so that the runtime looks again instead of parking.
     ///
@@ -45,10 +42,43 @@ impl Wheel {
     ///
     /// # Panics
     /// As [`advance`](Wheel::advance).
-    pub fn advance_to_next<'e>(
-        &self,
-        events: &'e mut [Event],
-    ) -> Result<Option<&'e [Event]>, Error> {
+    fn advance_to_next<'e>(&self, events: &'e mut [Event]) -> Result<Option<&'e [Event]>, Error>;
+
+    /// Runs a future to its end on the calling thread. Whenever the future waits, the manual
+    /// clock of the wheel moves to the next expiry. With no timer pending, the thread waits
+    /// until the future is woken. Timers without a handler and without a future are dropped
+    /// and counted as unclaimed.
+    ///
+    /// ```
+    /// use hwheel::{Clock, Error, Options, Time};
+    /// use hwheel_async::{VirtualTime, WheelExt};
+    /// use std::{future::pending, sync::Arc, time::Duration};
+    ///
+    /// let hour = Duration::from_secs(3600);
+    /// let wheel = Arc::new(Options::new().clock(Clock::Manual).create()?);
+    /// let late = wheel.block_on(async {
+    ///     wheel.sleep(hour).await?;
+    ///     wheel.timeout(hour, pending::<()>()).await
+    /// })?;
+    /// assert_eq!(late, Err(Error::TimedOut));
+    /// assert_eq!(wheel.now()?, Time::default() + 2 * hour);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// The future may be an executor, such as the `run` of smol's `LocalExecutor`. A reply
+    /// from another thread or process takes no virtual time: a timeout for it may expire
+    /// first.
+    ///
+    /// # Errors
+    /// As [`advance`](Wheel::advance).
+    ///
+    /// # Panics
+    /// As [`advance`](Wheel::advance).
+    fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Error>;
+}
+
+impl VirtualTime for Wheel {
+    fn advance_to_next<'e>(&self, events: &'e mut [Event]) -> Result<Option<&'e [Event]>, Error> {
         let before = self.stats()?.fired;
         loop {
             // Where timers were cancelled or moved, the next expiry may be too early. So this
@@ -77,36 +107,7 @@ impl Wheel {
         }
     }
 
-    /// Runs a future to its end on the calling thread. Whenever the future waits, the manual
-    /// clock of the wheel moves to the next expiry. With no timer pending, the thread waits
-    /// until the future is woken. Timers without a handler and without a future are dropped
-    /// and counted as unclaimed.
-    ///
-    /// ```
-    /// use hwheel::{Clock, Error, Options, Time};
-    /// use std::{future::pending, sync::Arc, time::Duration};
-    ///
-    /// let hour = Duration::from_secs(3600);
-    /// let wheel = Arc::new(Options::new().clock(Clock::Manual).create()?);
-    /// let late = wheel.block_on(async {
-    ///     wheel.sleep(hour).await?;
-    ///     wheel.timeout(hour, pending::<()>()).await
-    /// })?;
-    /// assert_eq!(late, Err(Error::TimedOut));
-    /// assert_eq!(wheel.now()?, Time::default() + 2 * hour);
-    /// # Ok::<(), Error>(())
-    /// ```
-    ///
-    /// The future may be an executor, such as the `run` of smol's `LocalExecutor`. A reply
-    /// from another thread or process takes no virtual time: a timeout for it may expire
-    /// first.
-    ///
-    /// # Errors
-    /// As [`advance`](Wheel::advance).
-    ///
-    /// # Panics
-    /// As [`advance`](Wheel::advance).
-    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Error> {
+    fn block_on<F: Future>(&self, future: F) -> Result<F::Output, Error> {
         let woken = Arc::new(Woken {
             is_woken: AtomicBool::new(true),
             thread: thread::current(),

@@ -1,11 +1,7 @@
 //! Futures of a wheel, polled by hand and by a small executor.
 
-#![cfg(not(checked))]
-
-use hwheel::{
-    Clock, DelayQueue, Error, Event, Interval, Missed, Options, Overload, Period, Sleep, Time,
-    Wheel, When,
-};
+use hwheel::{Clock, Error, Event, Missed, Options, Overload, Period, Time, Wheel, When};
+use hwheel_async::{DelayQueue, Interval, Sleep, VirtualTime, WheelExt};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::future::{pending, ready, Future};

@@ -7,10 +7,9 @@
 //!
 //! The reader sleeps until the time of the entry at the top. Whatever comes before that wakes it.
 
-use super::error::Error;
-use super::futures::Sleep;
-use super::time::{Time, When};
-use super::wheel::Wheel;
+use crate::futures::Sleep;
+use crate::WheelExt;
+use hwheel::{Error, Time, Wheel, When};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, HashMap};
@@ -51,7 +50,8 @@ struct Item<T> {
 /// any executor.
 ///
 /// ```
-/// use hwheel::{Clock, DelayQueue, Error, Options};
+/// use hwheel::{Clock, Error, Options};
+/// use hwheel_async::{DelayQueue, VirtualTime};
 /// use std::{sync::Arc, time::Duration};
 ///
 /// let second = Duration::from_secs(1);
@@ -101,8 +101,8 @@ impl<T> DelayQueue<T> {
     /// [`Error::Invalid`] for a [`Time`] out of range; [`Error::Shutdown`] if the wheel was
     /// drained, or in a forked child. Then the value is dropped.
     pub fn insert(&mut self, value: T, when: impl Into<When>) -> Result<DelayKey, Error> {
-        let due = self.wheel.due(when)?;
-        self.wheel.host().check_open()?;
+        let due = self.wheel.due(when)?.as_nanos();
+        self.wheel.check_open()?;
         self.last += 1;
         let (key, entry) = (self.last, due);
         self.items.insert(key, Item { value, due, entry });
@@ -115,11 +115,11 @@ impl<T> DelayQueue<T> {
     /// # Errors
     /// As [`insert`](DelayQueue::insert). Then the item stays where it was.
     pub fn reset(&mut self, key: DelayKey, when: impl Into<When>) -> Result<bool, Error> {
-        let due = self.wheel.due(when)?;
+        let due = self.wheel.due(when)?.as_nanos();
         let Some(item) = self.items.get_mut(&key.0) else {
             return Ok(false);
         };
-        self.wheel.host().check_open()?;
+        self.wheel.check_open()?;
         item.due = due;
         if due < item.entry {
             item.entry = due;
@@ -164,13 +164,13 @@ impl<T> DelayQueue<T> {
         let Some((due, key)) = self.first() else {
             return Poll::Ready(Ok(None));
         };
-        if !self.wheel.has_passed(due) {
+        if !self.wheel.has_passed(Time::from_nanos(due)) {
             if self.sleep.deadline() != Ok(Time::from_nanos(due)) {
                 self.sleep.reset(Time::from_nanos(due));
             }
             ready!(Pin::new(&mut self.sleep).poll(context))?;
         }
-        self.wheel.host().check()?;
+        self.wheel.now()?; // Or the error of a forked child.
         self.entries.pop();
         let item = self.items.remove(&key);
         Poll::Ready(Ok(item.map(|item| expired(key, item))))
