@@ -3,6 +3,11 @@
 set -euo pipefail
 . ../lib.sh
 
+# Of each compiler an old one and a new one, as Debian 12 has them.
+do_versions() {
+	printf '%s\n' g++-12 clang++-14 clang++-19
+}
+
 # The tests of include/hwheel.hpp, under each standard and compiler, with
 # exceptions and RTTI and without, and once as GNU C++ with the sanitizers of addresses
 # and of undefined behaviour; then what the compiler must refuse.
@@ -12,7 +17,12 @@ do_test() {
 	libs="-L$HWHEEL_PREFIX/lib -lhwheel -pthread"
 	programs='hello time timer target wheel key hostile'
 	compilers=
-	for cxx in "$CXX" clang++; do
+	case ${VERSION:-} in
+	'') ;;
+	clang*) need "no $VERSION: apt-get install ${VERSION/++/}" "$VERSION" --version ;;
+	*) need "no $VERSION: apt-get install $VERSION" "$VERSION" --version ;;
+	esac
+	for cxx in ${VERSION:-"$CXX" clang++}; do
 		if command -v "$cxx" >/dev/null; then
 			compilers="$compilers $cxx"
 		else

@@ -167,9 +167,53 @@ END
 
 # The tests of Go's packages time (sleep_test.go, tick_test.go) and context on package
 # timers, from GO, the source tree of Go: that of the go command here is the one that fits.
+# And the tests of golang.org/x/time/rate, from XTIME, a checkout of golang.org/x/time.
 do_suite() {
-	[ -n "${GO:-}" ] || skip 'GO names no source tree of Go'
+	[ -n "${GO:-}${XTIME:-}" ] || skip 'GO names no source tree of Go, and XTIME no checkout'
 	environment
+	[ -z "${GO:-}" ] || go_suites
+	[ -z "${XTIME:-}" ] || rate_suite
+}
+
+# A module of suites in $SCRATCH/suites, with the names of packages time and context.
+suites() {
+	mkdir -p "$SCRATCH/suites/time" "$SCRATCH/suites/context"
+	cp ../suites/time.go "$SCRATCH/suites/time"
+	cp ../suites/context.go "$SCRATCH/suites/context"
+	cat >"$SCRATCH/suites/go.mod" <<END
+module suites
+
+go $(go env GOVERSION | sed 's/^go\([0-9]*\.[0-9]*\).*/\1/')
+
+require github.com/hwheel/hwheel/bindings/go v0.0.0
+
+replace github.com/hwheel/hwheel/bindings/go => $PWD
+END
+}
+
+rate_suite() {
+	suites
+	rm -rf "$SCRATCH/suites/rate" "$SCRATCH/suites/original"
+	mkdir -p "$SCRATCH/suites/rate" "$SCRATCH/suites/original"
+	for file in "$XTIME"/rate/*.go; do
+		cp "$file" "$SCRATCH/suites/original"
+		sed -e 's,^\t"time"$,\t"suites/time",' -e 's,^\t"context"$,\t"suites/context",' \
+			-e 's,^import "time"$,import "suites/time",' \
+			-e 's,"golang.org/x/time/rate","suites/rate",' "$file" \
+			>"$SCRATCH/suites/rate/${file##*/}"
+	done
+	sed -i 's,"golang.org/x/time/rate","suites/original",' "$SCRATCH"/suites/original/*.go
+	for on in rate original; do
+		(cd "$SCRATCH/suites" && go test -count=1 -v -vet=off -ldflags=-checklinkname=0 \
+			"./$on") >"$SCRATCH/$on.log" 2>&1 || :
+		cat "$SCRATCH/$on.log"
+	done
+	tests=$(cat "$XTIME"/rate/*_test.go | grep -cE '^func (Test|Example)')
+	echo "golang.org/x/time/rate | $(revision "$XTIME") | $tests | $(grep -cE \
+		'^--- PASS: ' "$SCRATCH/rate.log") | 0 | $(grep -cE '^--- PASS: ' "$SCRATCH/original.log")"
+}
+
+go_suites() {
 	of=$(head -n 1 "$GO/VERSION" 2>/dev/null) || of=$(revision "$GO")
 
 	# What is not applicable: suite, test, reason.
@@ -182,18 +226,8 @@ context TestCancelRemoves it looks into the types of package context
 END
 
 	rm -rf "$SCRATCH/suites"
+	suites
 	for suite in time context none; do mkdir -p "$SCRATCH/suites/$suite/test"; done
-	cp ../suites/time.go "$SCRATCH/suites/time"
-	cp ../suites/context.go "$SCRATCH/suites/context"
-	cat >"$SCRATCH/suites/go.mod" <<END
-module suites
-
-go $(go env GOVERSION | sed 's/^go\([0-9]*\.[0-9]*\).*/\1/')
-
-require github.com/hwheel/hwheel/bindings/go v0.0.0
-
-replace github.com/hwheel/hwheel/bindings/go => $PWD
-END
 	# What the tests use of Go's own internal packages.
 	cat >"$SCRATCH/suites/none/none.go" <<'END'
 package none

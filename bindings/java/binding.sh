@@ -212,7 +212,8 @@ END
 # Netty's HashedWheelTimerTest on WheelTimer, from NETTY, a checkout of netty; and the
 # JSR-166 tests of ScheduledThreadPoolExecutor on WheelExecutor and of the timeouts of
 # CompletableFuture on Timers, from JDK, a checkout of the JDK or of jsr166. No test is
-# listed as not applicable. JUNIT names the console of JUnit, which Maven fetches otherwise.
+# listed as not applicable. Two programs of jtreg want a pool without a core thread, which
+# WheelExecutor refuses: they are no part of the suite. JUNIT names the console of JUnit, which Maven fetches otherwise.
 do_suite() {
 	NETTY=${NETTY:-} JDK=${JDK:-}
 	[ -n "$NETTY$JDK" ] || skip 'NETTY and JDK name no checkouts'
@@ -271,6 +272,54 @@ do_suite() {
 		compile tck "$tck" "$SCRATCH"/tck.src/*.java "$suites/Jdk.java"
 		run tck 'JSR-166 ScheduledExecutorTest' "$(revision "$JDK")" \
 			--select-class ScheduledExecutorTest
+		# A subclass of the executor, and the original.
+		for on in ours original; do
+			rm -rf "$SCRATCH/subclass.$on" "$SCRATCH/subclass.src"
+			mkdir -p "$SCRATCH/subclass.$on" "$SCRATCH/subclass.src"
+			cp "$tck/ScheduledExecutorSubclassTest.java" "$SCRATCH/subclass.src"
+			others=
+			if [ $on = ours ]; then
+				others=$suites/Jdk.java
+				sed -i '/^import java.util.concurrent.ScheduledThreadPoolExecutor;$/d' \
+					"$SCRATCH/subclass.src/ScheduledExecutorSubclassTest.java"
+			fi
+			compile subclass.$on "$tck" "$SCRATCH"/subclass.src/*.java $others
+			run subclass.$on "of $on" "$(revision "$JDK")" \
+				--select-class ScheduledExecutorSubclassTest >"$SCRATCH/$on"
+			cat "$SCRATCH/$on"
+		done
+		awk -F ' [|] ' '/^of ours / { tests = $3; passed = $4; of = $2 }
+		/^of original / { print "JSR-166 ScheduledExecutorSubclassTest | " of " | " tests \
+			" | " passed " | 0 | " $4 }' "$SCRATCH/ours" "$SCRATCH/original"
+
+		# Programs of jtreg, each with its options of Java.
+		jtreg=$JDK/test/jdk/java/util/concurrent/ScheduledThreadPoolExecutor
+		[ -d "$jtreg" ] || jtreg=$JDK/src/test/jtreg/util/concurrent/ScheduledThreadPoolExecutor
+		tests=0 ours=0 original=0
+		for program in BasicCancelTest DecorateTask DelayOverflow GCRetention Stress; do
+			options=$(sed -n "s|.* @run main/othervm\\(.*\\) $program.*|\\1|p" "$jtreg/$program.java")
+			tests=$((tests + 1))
+			for on in ours original; do
+				rm -rf "$SCRATCH/jtreg" "$SCRATCH/jtreg.src"
+				mkdir -p "$SCRATCH/jtreg" "$SCRATCH/jtreg.src"
+				sed '/^import jdk\.test.*\.Utils;$/d' "$jtreg/$program.java" \
+					>"$SCRATCH/jtreg.src/$program.java"
+				cp "$suites/Jdk.java" "$SCRATCH/jtreg.src"
+				if [ $on = ours ]; then
+					sed -i '/^import java.util.concurrent.ScheduledThreadPoolExecutor;$/d' \
+						"$SCRATCH/jtreg.src/$program.java"
+				fi
+				compile jtreg /nowhere "$SCRATCH"/jtreg.src/*.java
+				# shellcheck disable=SC2086
+				if timeout 300 java $options -cp "$SCRATCH/jtreg" \
+					-Djava.library.path="$SCRATCH/native" "$program"; then
+					eval "$on=\$(($on + 1))"
+				else
+					echo "$program failed on $on"
+				fi
+			done
+		done
+		echo "jtreg ScheduledThreadPoolExecutor | $(revision "$JDK") | $tests | $ours | 0 | $original"
 		timeouts=$(sed -n 's/.* void \(test\(OrTimeout\|CompleteOnTimeout\|DelayedExecutor\)[A-Za-z_]*\)().*/--select-method CompletableFutureTest#\1/p' \
 			"$tck/CompletableFutureTest.java")
 		run tck 'JSR-166 CompletableFutureTest, timeouts' "$(revision "$JDK")" $timeouts

@@ -3,6 +3,7 @@ import io.github.hwheel.WheelExecutor;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionHandler;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 
@@ -18,6 +19,15 @@ class ScheduledThreadPoolExecutor extends WheelExecutor {
         super(corePoolSize, threads);
     }
 
+    public ScheduledThreadPoolExecutor(int corePoolSize, RejectedExecutionHandler handler) {
+        super(corePoolSize, handler);
+    }
+
+    public ScheduledThreadPoolExecutor(
+            int corePoolSize, ThreadFactory threads, RejectedExecutionHandler handler) {
+        super(corePoolSize, threads, handler);
+    }
+
     /** The executor always removes what is cancelled, which this policy allows. */
     public void setRemoveOnCancelPolicy(boolean remove) {
         this.remove = remove;
@@ -26,6 +36,15 @@ class ScheduledThreadPoolExecutor extends WheelExecutor {
     public boolean getRemoveOnCancelPolicy() {
         return remove;
     }
+}
+
+/** A class of the library of jtreg's tests. */
+final class Utils {
+    static long adjustTimeout(long ms) {
+        return ms;
+    }
+
+    private Utils() {}
 }
 
 /** The timeouts of CompletableFuture, by {@link Timers}. */
