@@ -64,7 +64,28 @@ do_test() {
 	grep -q 'hwheel: no library. Install it' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
 	LD_LIBRARY_PATH= "$python" -c 'import hwheel' 2>"$SCRATCH/missing" ||
 		grep -q 'libhwheel.so.0' "$SCRATCH/missing" || { cat "$SCRATCH/missing"; exit 1; }
-	"$python" -m mypy --no-error-summary
+	"$python" -m mypy --cache-dir=/dev/null --no-error-summary
+	# What a checker of types must refuse; an ignore that it does not need is an error.
+	cat >"$SCRATCH/checked.py" <<'END'
+import hwheel
+
+
+def takes(number: int) -> None: ...
+
+
+wheel = hwheel.Wheel(tick=0.001, batch=8)
+wheel.call_later(1, takes, 1).cancel()
+wheel.call_every(1, takes, 1, first=0.5, missed=hwheel.Missed.BURST)
+wheel.call_later(1, takes, "text")  # type: ignore[arg-type]
+wheel.call_at(1, takes)  # type: ignore[arg-type]
+hwheel.Wheel(bogus=1)  # type: ignore[call-arg]
+
+
+async def text(wheel: hwheel.AsyncioWheel) -> str:
+    await wheel.sleep(1)
+    return await wheel.sleep(1, "text")
+END
+	(cd "$SCRATCH" && "$python" -m mypy --cache-dir=/dev/null --strict --warn-unused-ignores --no-error-summary checked.py)
 	"$python" -m pytest -q
 }
 

@@ -26,6 +26,23 @@ def test_sleep_and_calls_in_order():
     asyncio.run(main())
 
 
+def test_a_context_may_be_given():
+    variable = contextvars.ContextVar("variable", default="none")
+
+    async def main():
+        with AsyncioWheel() as wheel:
+            context, seen = contextvars.copy_context(), []
+            context.run(variable.set, "given")
+            variable.set("current")
+            wheel.call_later(0.001, lambda: seen.append(variable.get()), context=context)
+            wheel.call_at(wheel.time(), lambda: seen.append(variable.get()), context=context)
+            wheel.call_later(0.001, lambda: seen.append(variable.get()))
+            await wheel.sleep(0.02)
+            assert sorted(seen) == ["current", "given", "given"]
+
+    asyncio.run(main())
+
+
 def test_one_crossing_fetches_many():
     async def main():
         with AsyncioWheel() as wheel:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 import time
 
 import pytest
@@ -192,9 +193,25 @@ def test_a_wheel_is_made_once():
         assert wheel.batch == 4 and wheel.poll() == []
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 10), reason="a signal leaves nothing behind")
+def test_a_call_that_has_ended_without_giving_the_wheel_back_has_an_heir():
+    def ended():
+        return sys._getframe()
+
+    with EventWheel(clock=Clock.MANUAL) as wheel:
+        wheel._driver = first = hwheel.events._Driver.__new__(hwheel.events._Driver)
+        first._frame = ended()
+        first._heir = hwheel.events._Driver.__new__(hwheel.events._Driver)
+        first._heir._frame = ended()
+        wheel.once(1, 7)
+        assert [event[1] for event in wheel.advance(10**9)] == [7]
+        assert wheel.advance(10**9) == []
+
+
 def test_the_child_of_a_fork_is_told_so_while_another_thread_drives():
     with EventWheel() as wheel:
-        wheel._driver = wheel  # As if a thread was in the middle of a call.
+        # As if a thread was in the middle of a call.
+        wheel._driver = hwheel.events._Driver()
         child = os.fork()
         if child == 0:
             try:
@@ -204,6 +221,17 @@ def test_the_child_of_a_fork_is_told_so_while_another_thread_drives():
             os._exit(0)
         del wheel._driver
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESHUTDOWN
+
+
+def test_flags_and_events_have_names():
+    with EventWheel(clock=Clock.MANUAL, tick_ns=1000) as wheel:
+        wheel.once(5000, 7, hwheel.Flags.ABS)
+        wheel.every(1000, 10000, 8, hwheel.Missed.BURST)
+        listed = sorted(hwheel.Event(*event).cookie for event in wheel.list())
+        event = hwheel.Event(*wheel.advance(6000)[-1])
+        assert listed == [7, 8] and (event.cookie, event.deadline_ns, event.flags) == (7, 5000, 0)
+        assert hwheel.Flags(next(wheel.list())[4]) == hwheel.Flags.LISTED
+        assert hwheel.ABS is hwheel.Flags.ABS and hwheel.MISSED_DELAY is hwheel.Missed.DELAY
 
 
 def test_a_key_of_text_is_refused_in_words():

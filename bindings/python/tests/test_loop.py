@@ -64,6 +64,61 @@ def test_calls_come_in_the_order_of_their_times_and_none_early(base):
 
 
 @each_loop
+def test_a_clock_that_is_frozen_later_stops_no_timer(base, monkeypatch):
+    async def main():
+        loop = asyncio.get_running_loop()
+        wheel = AsyncioWheel()
+        real, begin = time.perf_counter, time.perf_counter()
+        frozen = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: frozen)
+        # As freezegun does: each module that has the function itself.
+        for module in [*sys.modules.values()]:
+            if module.__name__.startswith("hwheel"):
+                assert not [name for name, value in vars(module).items() if value is clock]
+        await asyncio.sleep(0.02)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(asyncio.sleep(60), 0.02)
+        await wheel.sleep(0.02)
+        with pytest.raises(asyncio.TimeoutError):
+            async with wheel.timeout(0.02):
+                await asyncio.sleep(60)
+        assert 0.08 <= real() - begin < 30 and loop.time() != frozen
+        wheel.close()
+
+    clock = time.monotonic
+    run(main, loop_factory(base))
+
+
+def test_virtual_time_stands_still_while_nothing_is_pending():
+    async def main():
+        loop = asyncio.get_running_loop()
+        wheel = AsyncioWheel()
+        never = loop.create_task(asyncio.sleep(float("inf")))
+        wheel.call_later(float("inf"), pytest.fail)
+        await asyncio.wait_for(asyncio.sleep(1), HOUR)
+        wheel.call_later(HOUR, pytest.fail).cancel()
+        async with wheel.timeout(2 * HOUR):
+            await wheel.sleep(1)
+        reply, answer = loop.create_future(), threading.Timer(
+            0.1, lambda: loop.call_soon_threadsafe(reply.set_result, "answer"))
+        answer.start()
+        assert await reply == "answer"
+        answer.join()
+        assert loop.time() == wheel.time() == 2
+        # Nor does anybody see the time of a cancelled timer on the way.
+        for hours in 1, 2, 3:
+            loop.call_later(hours * HOUR, pytest.fail).cancel()
+        seen = []
+        loop.call_later(10 * HOUR, lambda: seen.append(loop.time()))
+        await wheel.sleep(11 * HOUR)
+        assert seen == [2 + 10 * HOUR] and loop.time() == 2 + 11 * HOUR
+        never.cancel()
+        wheel.close()
+
+    run(main, loop_factory(virtual_time=True))
+
+
+@each_loop
 def test_a_time_that_has_passed_comes_with_the_next_turn(base):
     async def main():
         loop, seen = asyncio.get_running_loop(), []

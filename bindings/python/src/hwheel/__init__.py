@@ -25,6 +25,8 @@ from .events import (
     Clock,
     Event,
     EventWheel,
+    Flags,
+    Missed,
     version,
 )
 from .loop import loop_factory
@@ -44,6 +46,8 @@ __all__ = [
     "Clock",
     "Event",
     "EventWheel",
+    "Flags",
+    "Missed",
     "Timeout",
     "Timer",
     "Wheel",

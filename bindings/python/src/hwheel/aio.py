@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import enum
 import math
 import sys
-import time
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Type, TypeVar, Union, overload
 
-from .events import Clock
+from .events import Clock, monotonic
 from .loop import clock_of
 from .unraisable import name
-from .wheel import Timer, Wheel, nanoseconds
+from .wheel import ABS, Timer, Wheel, nanoseconds
 
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    Ts = TypeVarTuple("Ts")
 
 Self = TypeVar("Self", bound="AsyncioWheel")
+T = TypeVar("T")
 
 
 def _wake(future: "asyncio.Future[None]") -> None:
@@ -157,21 +163,25 @@ class AsyncioWheel(Wheel):
         *,
         clock: Clock = Clock.MONOTONIC,
         tick: float = 0.0,
-        **options: int,
+        levels: int = 0,
+        slots: int = 0,
+        max_timers: int = 0,
+        batch: int = 1024,
     ) -> None:
         loop = asyncio.get_running_loop() if loop is None else loop
         followers = clock_of(loop)
+        shape = {"levels": levels, "slots": slots, "max_timers": max_timers, "batch": batch}
         if followers is None:
-            super().__init__(clock=clock, tick=tick, **options)
+            super().__init__(clock=clock, tick=tick, **shape)
             loop.add_reader(self.fileno(), self._ready)
         else:
-            super().__init__(clock=Clock.MANUAL, tick=tick, start=loop.time(), **options)
+            super().__init__(clock=Clock.MANUAL, tick=tick, start=loop.time(), **shape)
             followers.append(self)
         self._followers = followers
         self._loop = loop
         # The same clock, for less.
         is_cheap = followers is None and clock == Clock.MONOTONIC
-        self._now = time.monotonic if is_cheap else self.time
+        self._now = monotonic if is_cheap else self.time
 
     def close(self) -> None:
         """Leaves the loop and frees the wheel; what is armed is not called. A `sleep`
@@ -232,6 +242,49 @@ class AsyncioWheel(Wheel):
     ) -> None:
         self.close()
 
+    # Arm, in a context of the caller's.
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Optional[contextvars.Context] = None,
+    ) -> Timer:
+        """Calls once, `delay` seconds from now, in a context, which is a copy of the current
+        one if not given."""
+        return self._arm(callback, args, context, nanoseconds(delay), 0)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
+        context: Optional[contextvars.Context] = None,
+    ) -> Timer:
+        """As `call_later`, at `when` on the wheel's clock."""
+        return self._arm(callback, args, context, nanoseconds(when), ABS)
+
+    def _arm(
+        self,
+        callback: Callable[..., object],
+        args: "tuple[Any, ...]",
+        context: Optional[contextvars.Context],
+        time_ns: int,
+        flags: int,
+    ) -> Timer:
+        timer = Timer(self, callback, args)
+        if context is not None:
+            timer.context = context
+        timer._arm(time_ns, flags)
+        return timer
+
+    @overload
+    async def sleep(self, delay: float) -> None: ...
+
+    @overload
+    async def sleep(self, delay: float, result: T) -> T: ...
+
     async def sleep(self, delay: float, result: Any = None) -> Any:
         """Returns `result` after `delay` seconds, as asyncio.sleep(). Zero or less lets the
         other tasks of the loop run once."""
@@ -274,8 +327,13 @@ class AsyncioWheel(Wheel):
 
     def _next(self) -> Optional[int]:
         with contextlib.suppress(ValueError):  # Closed; the loop leaves it soon.
-            return self._events.next_expiry()
+            if self._fires():
+                return self._events.next_expiry()
         return None
+
+    def _fires(self) -> bool:
+        """Whether a timer is armed that is not due never."""
+        return any(timer.remaining() != math.inf for timer in [*self._armed.values()])
 
     def _move(self, now_ns: int) -> None:
         with contextlib.suppress(ValueError):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import enum
 import errno
+import functools
 import os
 import select
 import struct
 import sys
+import time
 from operator import index
 from types import TracebackType
 from typing import (
     Any,
+    Callable,
     Dict,
     Iterable,
     Iterator,
     List,
+    NamedTuple,
     NoReturn,
     Optional,
     Sequence,
@@ -33,19 +37,50 @@ USEC: int = lib.HWHEEL_USEC
 MSEC: int = lib.HWHEEL_MSEC
 SEC: int = lib.HWHEEL_SEC
 """Nanoseconds in a microsecond, a millisecond and a second."""
-ABS: int = lib.HWHEEL_ABS
-"""Flag: the time is a point on the wheel's clock, not a delay."""
-REDUCE: int = lib.HWHEEL_REDUCE
-"""Flag of `mod`: only to an earlier time."""
-IF_PENDING: int = lib.HWHEEL_IF_PENDING
-"""Flag of `mod`: only if the timer is pending."""
-MISSED_BURST: int = lib.HWHEEL_MISSED_BURST
-"""Flag of `every`: fire each missed period, one after another, until caught up."""
-MISSED_DELAY: int = lib.HWHEEL_MISSED_DELAY
-"""Flag of `every`: after a miss, count the next period from now."""
 
-Event = Tuple[int, int, int, int, int]
-"""timer, cookie, deadline_ns, missed, flags"""
+
+class Flags(enum.IntFlag):
+    """How a time is meant, and what an event is of. `|` joins them."""
+
+    ABS = lib.HWHEEL_ABS
+    """The time is a point on the wheel's clock, not a delay."""
+    REDUCE = lib.HWHEEL_REDUCE
+    """Of `mod`: only to an earlier time."""
+    IF_PENDING = lib.HWHEEL_IF_PENDING
+    """Of `mod`: only if the timer is pending."""
+    DRAINED = lib.HWHEEL_EVENT_DRAINED
+    """Of an event: `drain` has handed it back."""
+    LISTED = lib.HWHEEL_EVENT_LISTED
+    """Of an event: `list` shows it."""
+
+
+class Missed(enum.IntFlag):
+    """What to do with periods that have passed as well. For `every` it is one of the flags."""
+
+    SKIP = 0
+    """Leaves them out, and counts them."""
+    BURST = lib.HWHEEL_MISSED_BURST
+    """Fires for each of them, one after another, until caught up."""
+    DELAY = lib.HWHEEL_MISSED_DELAY
+    """Starts the rhythm anew."""
+
+
+ABS, REDUCE, IF_PENDING = Flags.ABS, Flags.REDUCE, Flags.IF_PENDING
+MISSED_BURST, MISSED_DELAY = Missed.BURST, Missed.DELAY
+
+
+class Event(NamedTuple):
+    """An event by name: `Event(*event).deadline_ns`. The wheel hands out plain tuples in this
+    order, which cost half."""
+
+    timer: int
+    cookie: int
+    deadline_ns: int
+    missed: int
+    flags: int
+
+
+EventTuple = Tuple[int, int, int, int, int]
 
 Key = Union[bytes, int]
 """1 to 255 bytes, or an integer from 0 to 2^64 - 1."""
@@ -57,6 +92,10 @@ _WHEEL = ffi.typeof("struct hwheel **")
 _U64 = ffi.typeof("uint64_t *")
 _NULL = ffi.NULL
 _LONGEST = 2**31 - 1  # milliseconds of poll(2)
+
+monotonic: Callable[[], float] = functools.partial(time.monotonic)
+"""The clock as it is when this is imported. A frozen clock of tests that is put in the place
+of `time.monotonic` later on must not be mixed with the clock of the library."""
 
 assert _EVENT.size == ffi.sizeof("struct hwheel_event")
 
@@ -141,6 +180,28 @@ class Bell:
         for end in self._pipe.get("ends", ()):
             os.close(end)
 
+
+class _Driver:
+    """The call that drives a wheel. Before Python 3.10 a signal's exception may end a call before
+    it has given the wheel back: then the next call is its heir."""
+
+    def __init__(self) -> None:
+        self._frame = sys._getframe(1)
+
+    def inherits(self, wheel: "EventWheel") -> bool:
+        """Whether the calls that had the wheel have ended; from then on this one has it."""
+        driver = wheel._driver
+        while isinstance(driver, _Driver) and driver is not self:
+            try:
+                driver._frame.clear()
+            except RuntimeError:  # It runs.
+                return False
+            driver = driver.__dict__.setdefault("_heir", self)
+        wheel._driver = self
+        return True
+
+
+_driver: Callable[[], object] = object if sys.version_info >= (3, 10) else _Driver
 
 Self = TypeVar("Self", bound="EventWheel")
 
@@ -230,7 +291,9 @@ class EventWheel:
         return int(out[0])
 
     def next_expiry(self) -> Optional[int]:
-        """The time at which to drive the wheel next, None if no timer is pending."""
+        """The time at which to drive the wheel next; None: nothing to wait for. It is never
+        late. It may be early, or a time with nothing pending, after a timer was cancelled or
+        moved."""
         out = ffi.new(_U64)
         return int(out[0]) if check(lib.hwheel_next_expiry(self._wheel, out)) else None
 
@@ -355,7 +418,7 @@ class EventWheel:
 
     # Inspect.
 
-    def list(self) -> Iterator[Event]:
+    def list(self) -> Iterator[EventTuple]:
         """The pending timers, which stay pending. A timer that is pending all the time
         comes exactly once."""
         _, batch = self._room
@@ -390,23 +453,23 @@ class EventWheel:
         self._wheel  # Or the error of a closed wheel.
         return any(which == descriptor for which, _ in ready)
 
-    def poll(self) -> List[Event]:
+    def poll(self) -> List[EventTuple]:
         """The events that are due now, with one call of the library. As many as
         `batch` mean that there may be more."""
-        events: List[Event] = []
+        events: List[EventTuple] = []
         self._poll(events)
         return events
 
-    def advance(self, now_ns: int) -> List[Event]:
+    def advance(self, now_ns: int) -> List[EventTuple]:
         """As `poll`, for a manual clock that moves to `now_ns`."""
-        events: List[Event] = []
+        events: List[EventTuple] = []
         self._advance(events, now_ns)
         return events
 
-    def drain(self) -> List[Event]:
+    def drain(self) -> List[EventTuple]:
         """Shuts the wheel down and hands its pending timers back. An empty list means
         that none is left."""
-        events: List[Event] = []
+        events: List[EventTuple] = []
         self._drive(events, lib.hwheel_drain, *self._room)
         return events
 
@@ -423,11 +486,13 @@ class EventWheel:
     def _drive(self, out: Any, call: Any, *arguments: Any) -> int:
         # The library lets one thread in at a time; the events must also be out of the
         # buffer before the next comes. A signal's function may raise after each call of a
-        # function. So each step is one: to become the driver, to make the call and keep
-        # its result, and to take the events out. The end has none.
-        me = object()
+        # function, before Python 3.10 after each step. So each step is one: to become the
+        # driver, to make the call and keep its result, and to take the events out.
+        me = _driver()
         try:
-            if self.__dict__.setdefault("_driver", me) is not me:
+            if self.__dict__.setdefault("_driver", me) is not me and not (
+                isinstance(me, _Driver) and me.inherits(self)
+            ):
                 self.now()  # In the child of a fork, where nobody drives: ESHUTDOWN.
                 raise error(-errno.EBUSY)
             while True:

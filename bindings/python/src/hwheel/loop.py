@@ -8,16 +8,16 @@ import functools
 import heapq
 import itertools
 import selectors
-import time
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Protocol, Type
 
 from ._native import ffi, lib
-from .events import ABS, Clock, Event, EventWheel, check
+from .events import NEVER, Clock, EventTuple, EventWheel, check, monotonic
 from .wheel import nanoseconds
 
 
 _U64 = ffi.typeof("uint64_t *")
+_ABS = int(lib.HWHEEL_ABS)
 _FAR = 9e9  # seconds; 2^63 ns are a little more
 
 
@@ -51,11 +51,11 @@ class _Timers:
         self._timers = wheel
         self._cookies = itertools.count(1)
         self._armed: Dict[int, _Handle] = {}
-        self._due: List[Event] = []
+        self._due: List[EventTuple] = []
         super().__init__(*args)
 
     def time(self) -> float:
-        return time.monotonic()
+        return monotonic()
 
     def call_later(
         self,
@@ -99,7 +99,7 @@ class _Timers:
         self._armed[cookie] = handle
         try:
             out = ffi.new(_U64)
-            check(lib.hwheel_once(self._timers._wheel, time_ns, ffi.NULL, cookie, ABS, out))
+            check(lib.hwheel_once(self._timers._wheel, time_ns, ffi.NULL, cookie, _ABS, out))
             handle._timer = out[0]
         except BaseException:
             self._armed.pop(cookie, None)
@@ -167,7 +167,7 @@ class _OnAsyncio(_Timers):
         self._timers.close()
 
     def time(self) -> float:
-        return time.monotonic() if self._now_ns is None else self._now_ns / 1e9
+        return monotonic() if self._now_ns is None else self._now_ns / 1e9
 
     def _check(self, callback: Callable[..., object]) -> None:
         loop: Any = self
@@ -223,6 +223,8 @@ class _OnAsyncio(_Timers):
         loop: Any = self
         loop._process_events(self._selector.select(0))
         scheduled = loop._scheduled  # Those of them that had passed.
+        # Until something is due: the next expiry may be the time of a cancelled timer. In
+        # between nobody reads the clock.
         while not self._ready and not scheduled and not self._elsewhere:
             wheels: List[Follower] = [self, *self._followers]
             times = [time for wheel in wheels if (time := wheel._next()) is not None]
@@ -233,7 +235,9 @@ class _OnAsyncio(_Timers):
                 wheel._move(now_ns)
 
     def _next(self) -> Optional[int]:
-        return self._timers.next_expiry()
+        # Not once those that are left never fire.
+        fires = any(nanoseconds(handle._when) < NEVER for handle in self._armed.values())  # type: ignore[attr-defined]
+        return self._timers.next_expiry() if fires else None
 
     def _move(self, now_ns: int) -> None:
         while self._timers._advance(self._due, now_ns) == self._timers.batch:

@@ -8,24 +8,26 @@ import errno
 import itertools
 import math
 import os
+import sys
 import weakref
 from collections import deque
 from types import TracebackType
-from typing import Any, Callable, Deque, Dict, List, NoReturn, Optional, Type, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, Iterator, List, NoReturn, Optional, Type, TypeVar
 
 from ._native import lib
-from .events import (
-    ABS,
-    IF_PENDING,
-    MISSED_BURST,
-    MISSED_DELAY,
-    NEVER,
-    Bell,
-    Clock,
-    Event,
-    EventWheel,
-)
+from .events import NEVER, Bell, Clock, EventTuple, EventWheel, Missed
 from .unraisable import unraisable
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    Ts = TypeVarTuple("Ts")
+
+ABS, IF_PENDING = int(lib.HWHEEL_ABS), int(lib.HWHEEL_IF_PENDING)
+
+# Where a signal's function may raise: before Python 3.10 also before a variable has what a call
+# has returned.
+_SIGNALS_AT_EACH_STEP = sys.version_info < (3, 10)
 
 _LONGEST = (1 << 63) / 1e9  # seconds
 
@@ -69,7 +71,7 @@ class Timer:
         self._handle = 0
         self._period_ns = 0
         self._flags = 0
-        self.context: Any = wheel._context() if wheel._contexts else None
+        self.context: Any = contextvars.copy_context() if wheel._contexts else None
         self.missed = 0
         """Periods left out before the call that runs now or ran last."""
 
@@ -167,7 +169,7 @@ Self = TypeVar("Self", bound="Wheel")
 class Wheel:
     """A timing wheel that calls Python functions.
 
-    `options` are those of `EventWheel`, with `tick` and `start` in seconds.
+    The options are those of `EventWheel`, with `tick` and `start` in seconds.
     Functions are called by the thread that drives the wheel, with `run`,
     `poll` or `advance`. Any thread may arm and cancel.
 
@@ -183,16 +185,20 @@ class Wheel:
         clock: Clock = Clock.MONOTONIC,
         tick: float = 0.0,
         start: float = 0.0,
-        **options: int,
+        levels: int = 0,
+        slots: int = 0,
+        max_timers: int = 0,
+        batch: int = 1024,
     ) -> None:
         if "_events" in self.__dict__:
             raise RuntimeError("a wheel is made once")
         self._events = EventWheel(
-            clock=clock, tick_ns=nanoseconds(tick), start_ns=nanoseconds(start), **options
+            clock=clock, tick_ns=nanoseconds(tick), start_ns=nanoseconds(start), levels=levels,
+            slots=slots, max_timers=max_timers, batch=batch,
         )
         self._cookies = itertools.count(1)
         self._armed: Dict[int, Timer] = {}
-        self._due: Deque[Event] = deque()
+        self._due: Deque[EventTuple] = deque()
         self._running: List[Bell] = []  # One for each run.
         self._closed = False
         _wheels[id(self)] = self
@@ -233,13 +239,13 @@ class Wheel:
 
     # Arm.
 
-    def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> Timer:
+    def call_later(self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts]) -> Timer:
         """Calls once, `delay` seconds from now."""
         timer = Timer(self, callback, args)
         timer._arm(nanoseconds(delay), 0)
         return timer
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> Timer:
+    def call_at(self, when: float, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts]) -> Timer:
         """Calls once, at `when` on the wheel's clock."""
         timer = Timer(self, callback, args)
         timer._arm(nanoseconds(when), ABS)
@@ -248,26 +254,26 @@ class Wheel:
     def call_every(
         self,
         period: float,
-        callback: Callable[..., object],
-        *args: Any,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: Unpack[Ts],
         first: Optional[float] = None,
-        missed: int = 0,
+        missed: int = Missed.SKIP,
     ) -> Timer:
         """Calls every `period` seconds, from `first` seconds from now, which
         is `period` if not given. `missed` is what to do with periods that have
-        passed as well: 0 leaves them out and counts them in `Timer.missed`,
-        MISSED_BURST calls for each, MISSED_DELAY starts the rhythm anew."""
+        passed as well: `Missed.SKIP` leaves them out and counts them in `Timer.missed`,
+        `Missed.BURST` calls for each, `Missed.DELAY` starts the rhythm anew."""
         if period <= 0:
             raise ValueError("period must be above 0")
-        if missed not in (0, MISSED_BURST, MISSED_DELAY):
+        if missed not in (Missed.SKIP, Missed.BURST, Missed.DELAY):
             raise ValueError(f"not a way to treat what was missed: {missed}")
         timer = Timer(self, callback, args)
         timer._period_ns = nanoseconds(period)
-        timer._flags = missed
+        timer._flags = int(missed)
         timer._arm(nanoseconds(period if first is None else first), 0)
         return timer
 
-    def timer(self, callback: Callable[..., object], *args: Any) -> Timer:
+    def timer(self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts]) -> Timer:
         """A timer that is not armed; `Timer.arm` arms it again and again."""
         return Timer(self, callback, args)
 
@@ -336,7 +342,7 @@ class Wheel:
         self.stop()
         return timers
 
-    def _drive(self, fetch: Callable[[Deque[Event]], int]) -> int:
+    def _drive(self, fetch: Callable[[Deque[EventTuple]], int]) -> int:
         calls = self._call_due()
         while True:
             count = fetch(self._due)
@@ -346,16 +352,22 @@ class Wheel:
 
     def _call_due(self) -> int:
         due, armed, calls = self._due, self._armed, 0
-        event: Optional[Event] = None
+        event: Optional[EventTuple] = None
+        taken: Iterator[EventTuple] = iter(due.popleft, None)
+        hand: Dict[None, EventTuple] = {}
+        if _SIGNALS_AT_EACH_STEP:  # What is taken is in the hand in the same step.
+            taken = map(hand.setdefault, itertools.repeat(None), taken)
         try:
-            for event in iter(due.popleft, None):
+            for event in taken:
                 _, cookie, _, missed, _ = event
                 timer = armed.get(cookie)
-                if timer is None:
-                    continue  # Cancelled or moved since it was collected.
-                if not timer._period_ns and armed.pop(cookie, None) is None:
-                    continue  # Another thread has cancelled it just now.
+                if timer is not None and not timer._period_ns:
+                    timer = armed.pop(cookie, None)
                 event = None
+                if hand:
+                    hand.clear()
+                if timer is None:
+                    continue  # Cancelled or moved since it was collected, or just now.
                 timer.missed = missed
                 calls += 1
                 try:
@@ -365,7 +377,9 @@ class Wheel:
         except IndexError:
             pass  # That was the last one, or another thread has taken it.
         except BaseException:
-            if event is not None:  # From a signal: it was not called yet.
+            if hand:  # From a signal: it was not called yet.
+                due.extendleft(hand.values())
+            elif event is not None:
                 due.appendleft(event)
             if due:
                 self._nudge()  # The descriptor does not show what is left.
@@ -375,7 +389,6 @@ class Wheel:
     # What a wheel inside an event loop overrides.
 
     _contexts = False
-    _context: Callable[[], Any] = staticmethod(contextvars.copy_context)
 
     def _call(self, timer: Timer) -> None:
         timer._callback(*timer._args)
