@@ -96,8 +96,10 @@ impl Host {
         let call = |frame: &Frame| {
             frame.timer.set(WAKE);
             let Options { wake, wake_arg, .. } = self.options;
-            // SAFETY: the function came with its argument.
-            wake.map(|wake| unsafe { wake(self.in_c(), wake_arg) });
+            if let Some(wake) = wake {
+                // SAFETY: the function came with its argument.
+                unsafe { wake(self.in_c(), wake_arg) };
+            }
             frame.again.get()
         };
         match quietly(|| Frame::enter(self.id, call)) {

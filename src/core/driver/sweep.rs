@@ -55,7 +55,10 @@ pub(super) fn sweep<S: Sink>(
         if !v.stop {
             // Relaxed: read as a bound, which may be old.
             shared.hand.store(d.goal, Ordering::Relaxed);
-            d.settled = Settled::Enough;
+            d.settled = match is_last {
+                true => Settled::Enough,
+                false => Settled::Unknown,
+            };
             if is_last && v.sink.settles() {
                 next = wheel.settle(d);
                 // A callback has asked for a visit that this sweep has made since.
