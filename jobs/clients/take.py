@@ -5,18 +5,28 @@ As a program: DATABASE_URL=... python take.py QUEUE
 import logging
 import os
 import sys
+import time
 
 import psycopg
 from psycopg.rows import namedtuple_row
 
 
 def work(url, queue, handle, at_most=10):
-    """Calls handle(connection, job) for each job of the queue that is due.
+    """Calls handle(connection, job) for each job of the queue that is due, for good.
 
-    The statements of the handler and the end of the job are one transaction. An exception
+    A connection that is lost is made again. The statements of the handler and the end of the job are one transaction. An exception
     rolls it back, and the job is tried again. A job has id, key, due, payload and attempt.
     All that are taken together have to end within their leases.
     """
+    while True:
+        try:
+            serve(url, queue, handle, at_most)
+        except psycopg.OperationalError as error:
+            logging.warning("no connection: %s", error)
+            time.sleep(1)
+
+
+def serve(url, queue, handle, at_most):
     take = psycopg.connect(url, autocommit=True, row_factory=namedtuple_row)
     effect = psycopg.connect(url, autocommit=True)
     take.execute("SELECT hwheel.listen(%s)", [queue])
@@ -36,6 +46,8 @@ def run(effect, job, handle):
             handle(effect, job)
             effect.execute("SELECT hwheel.done(%s, %s)", [job.id, job.lease])
     except Exception as error:
+        if effect.closed:
+            raise
         logging.warning("job %s has failed: %s", job.key, error)
         try:
             effect.execute("SELECT hwheel.fail(%s, %s, %s)", [job.id, job.lease, str(error)])

@@ -98,7 +98,7 @@ impl Config {
         let (mode, tls) = tls(&mut words, directory.as_deref())?;
         refuse_what_is_not_supported(&mut words)?;
 
-        // A mistake anywhere is named before the hosts are told apart.
+        // A mistake anywhere is named before each host has its words.
         let patience = parse(&words)?.get_connect_timeout().copied();
         let mut places = Vec::new();
         for words in each_host(&words)? {

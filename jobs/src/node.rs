@@ -157,10 +157,15 @@ pub fn explain(error: &Error) -> String {
             POOLER.to_owned()
         }
         _ if db::is_refused(error) => {
-            format!(
-                "the database refuses the connection: {}",
-                db::describe(error)
-            )
+            let why = db::describe(error);
+            // Debian's servers ask this of those who come through the socket.
+            let hint = if why.contains("eer authentication failed") {
+                ": through its socket the server lets a user of the system in as the role of the \
+                 same name"
+            } else {
+                ""
+            };
+            format!("the database refuses the connection: {why}{hint}")
         }
         _ => db::describe(error),
     }

@@ -41,7 +41,7 @@ pub fn skip(why: &str) {
 }
 
 /// The directory with initdb and pg_ctl.
-fn server_programs() -> &'static Path {
+pub fn server_programs() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
         let paths = std::env::var_os("PATH").unwrap_or_default();
