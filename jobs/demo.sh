@@ -54,7 +54,7 @@ esac
 echo '* A database server, with TLS and the schema of hwheel-jobs'
 cd "$dir"
 port=$((20000 + $$ % 10000))
-server "$(command -v initdb)" -D data -U postgres -A trust -N >/dev/null
+server "$(command -v initdb)" -D data -U postgres -A trust -N -E UTF8 >/dev/null
 where="host=$dir port=$port dbname=postgres"
 tls=off
 if has openssl; then

@@ -7,12 +7,13 @@
 #:   make demo-jobs   a first day: TLS, a queue, Python, a killed node, the page
 #:   make check-jobs  some of the tests, as part of `make check`
 #:   make test-jobs   all of them, against real servers; 6 minutes
+#:   make storm-jobs  all failures at once, and a neighbour; half an hour, or STORM seconds
 #:   make bench-jobs  a million jobs, and three peers; writes the end of README.md; 25 minutes
 # In its directory, so that cargo finds the crates that `make deb` has put there.
 JOBS_CARGO = env -C jobs $(CARGO) $(1) --locked --target-dir '$(abspath $(TARGET))/jobs'
 JOBS_PROGRAM = $(TARGET)/jobs/$(CARGO_BUILD_TARGET)/release/hwheel-jobs
 
-.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs check-jobs test-jobs bench-jobs
+.PHONY: jobs jobs-clients install-jobs uninstall-jobs demo-jobs check-jobs test-jobs storm-jobs bench-jobs
 jobs: | $(BUILD)
 	$(need-rust)
 	$(call say,CARGO,hwheel-jobs)
@@ -70,6 +71,13 @@ test-jobs: jobs-clients
 	$(call say,TEST,jobs)
 	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' $(call JOBS_CARGO,test) -- --include-ignored $(JOBS_THREADS)
 	$(Q)$(MAKE) --no-print-directory demo-jobs
+
+STORM = 1800
+storm-jobs: jobs-clients
+	$(need-postgres)
+	$(call say,STORM,jobs for $(STORM) s)
+	$(Q)HWHEEL_CLIENTS='$(abspath $(CLIENTS))' HWHEEL_STORM_SECONDS=$(STORM) \
+		$(call JOBS_CARGO,test) --test storm --example take -- --nocapture
 
 # The tests in which nothing fails are part of `make check`.
 LONG_PARTS += check-jobs

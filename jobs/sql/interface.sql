@@ -515,7 +515,8 @@ BEGIN
 	UPDATE hwheel.job SET occurrence = move.due, state = 'waiting',
 		due = CASE WHEN paused_due IS NULL THEN move.due ELSE 'infinity' END,
 		paused_due = CASE WHEN paused_due IS NOT NULL THEN move.due END,
-		owner = NULL, fence = fence + 1, attempts = 0, losses = 0 WHERE id = old.id;
+		owner = NULL, fence = fence + 1, attempts = 0, losses = 0, lease_until = NULL
+	WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
 	RETURN true;
 END $$;
@@ -613,8 +614,8 @@ BEGIN
 	END IF;
 END $$;
 
--- Takes the claims of a queue back and tells the nodes to look again. The caller has
--- changed the queue.
+-- Takes the claims of a queue back and tells the nodes to look again. The caller holds the gate
+-- of the queue, and has changed it.
 CREATE OR REPLACE FUNCTION hwheel._requeue(name text) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -624,13 +625,6 @@ BEGIN
 			AND queue = name FOR UPDATE SKIP LOCKED);
 	PERFORM pg_notify('hwheel', '0');
 END $$;
-
--- Waits until nobody claims or takes, and makes others wait until the end of the
--- transaction.
-CREATE OR REPLACE FUNCTION hwheel._lock_queues() RETURNS void LANGUAGE sql
-SET search_path = pg_catalog, pg_temp AS $$
-	SELECT pg_advisory_xact_lock(hashtext('hwheel'), hashtext('queues'));
-$$;
 
 -- Sets the limits of a queue: the number of runs at once, and the number of starts per
 -- second, each over all nodes; NULL is no limit. Runs that have started go on. One node at
@@ -649,7 +643,7 @@ BEGIN
 		PERFORM hwheel._refuse('rate is from 0.001 to 100000 per second');
 	END IF;
 	PERFORM hwheel._check_queue(set_queue.name);
-	PERFORM hwheel._lock_queues();
+	PERFORM hwheel._hold_gate(set_queue.name);
 	INSERT INTO hwheel.queue (name, max_running, rate)
 		VALUES (set_queue.name, set_queue.max_running, set_queue.rate)
 	ON CONFLICT (name) DO UPDATE SET max_running = excluded.max_running, rate = excluded.rate;
@@ -668,7 +662,7 @@ BEGIN
 		PERFORM hwheel._refuse('a queue has a name');
 	END IF;
 	PERFORM hwheel._check_queue(pause_queue.name);
-	PERFORM hwheel._lock_queues();
+	PERFORM hwheel._hold_gate(pause_queue.name);
 	INSERT INTO hwheel.queue AS q (name, paused_at) VALUES (pause_queue.name, clock_timestamp())
 	ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE q.paused_at IS NULL;
 	is_changed := FOUND;
@@ -681,7 +675,10 @@ CREATE OR REPLACE FUNCTION hwheel.resume_queue(name text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-	PERFORM hwheel._lock_queues();
+	IF NOT EXISTS (SELECT FROM hwheel.gate WHERE queue = resume_queue.name) THEN
+		RETURN false;
+	END IF;
+	PERFORM hwheel._hold_gate(resume_queue.name);
 	UPDATE hwheel.queue SET paused_at = NULL
 		WHERE name = resume_queue.name AND paused_at IS NOT NULL;
 	IF NOT FOUND THEN
@@ -710,6 +707,19 @@ SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM hwheel._check_queue(queue);
 	EXECUTE format('LISTEN %I', 'hwheel:' || queue);
+END $$;
+
+-- Locks the limits of a queue for a short call. NULL: somebody holds them for long.
+CREATE OR REPLACE FUNCTION hwheel._lock_queue(name text) RETURNS hwheel.queue
+LANGUAGE plpgsql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	q hwheel.queue;
+BEGIN
+	SELECT * INTO q FROM hwheel.queue WHERE name = _lock_queue.name FOR UPDATE;
+	RETURN q;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN NULL;
 END $$;
 
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
@@ -742,14 +752,20 @@ BEGIN
 			USING ERRCODE = 'active_sql_transaction', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
 	END IF;
 	PERFORM hwheel._check_queue(take.queue);
-	PERFORM hwheel._share_queues();
+	IF NOT hwheel._pass(take.queue) THEN
+		RETURN; -- Somebody is changing the queue.
+	END IF;
 	SELECT * INTO q FROM hwheel.queue WHERE name = take.queue;
 	IF num_nonnulls(q.max_running, q.rate) > 0 THEN
-		SELECT * INTO q FROM hwheel.queue WHERE name = take.queue FOR UPDATE;
+		q := hwheel._lock_queue(take.queue);
+		IF q.name IS NULL THEN
+			RETURN; -- Somebody has taken jobs, and has not committed that.
+		END IF;
 	END IF;
 	IF q.max_running IS NOT NULL THEN
 		room := least(room, q.max_running - (SELECT count(*) FROM hwheel.job j
-			WHERE j.state = 'running' AND j.kind = 'app' AND j.queue = take.queue));
+			WHERE j.lease_until IS NOT NULL AND j.state = 'running' AND j.kind = 'app'
+				AND j.queue = take.queue));
 	END IF;
 	-- After the count: a job begins after those that made room for it have ended.
 	time := clock_timestamp();

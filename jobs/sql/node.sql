@@ -45,35 +45,19 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	UPDATE hwheel.node SET unknown_zones = zones WHERE id = node_id;
 $$;
 
--- Takes jobs from nodes that have left, up to a number, so that the call is short. A
--- job that is locked is being fired, or changed by a user; the next call looks again.
-CREATE OR REPLACE FUNCTION hwheel._release() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	lost bigint;
-	any_released boolean := false;
-BEGIN
-	FOR lost IN SELECT id FROM hwheel.node WHERE left_at IS NOT NULL LOOP
-		UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1,
-			attempts = attempts + (state = 'running')::int,
-			losses = losses + (kind = 'sql' AND due <= clock_timestamp())::int,
-			due = CASE WHEN paused_due IS NULL THEN due ELSE 'infinity' END,
-			paused_due = CASE WHEN paused_due IS NOT NULL THEN due END,
-			last_error = CASE WHEN state = 'running'
-				THEN 'the node was lost while the job ran' ELSE last_error END
-		WHERE id IN (SELECT id FROM hwheel.job WHERE owner = lost
-			LIMIT 10000 FOR UPDATE SKIP LOCKED);
-		any_released := any_released OR FOUND;
-	END LOOP;
-	IF any_released THEN
-		PERFORM pg_notify('hwheel', '0');
-	END IF;
-END $$;
-
-CREATE OR REPLACE FUNCTION hwheel._leave(node_id bigint) RETURNS void
+-- Says that jobs wait. If that fails, the nodes see them with their next turns.
+CREATE OR REPLACE FUNCTION hwheel._hint() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	UPDATE hwheel.node SET left_at = clock_timestamp() WHERE id = node_id AND left_at IS NULL;
-	SELECT hwheel._release();
+	SELECT pg_notify('hwheel', '0');
+$$;
+
+-- Which of these claims are no longer a node's.
+CREATE OR REPLACE FUNCTION hwheel._not_mine(node_id bigint, ids bigint[], fences bigint[])
+RETURNS TABLE (id bigint, fence bigint)
+LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+	SELECT w.id, w.fence FROM unnest(ids, fences) AS w (id, fence)
+	WHERE NOT EXISTS (SELECT FROM hwheel.job j
+		WHERE j.id = w.id AND j.fence = w.fence AND j.owner = node_id);
 $$;
 
 -- What a node has to know of a job in order to arm it.
@@ -128,7 +112,7 @@ LANGUAGE sql STABLE BEGIN ATOMIC
 		(date_part('epoch', j.grace) * 1000000)::bigint,
 		(date_part('epoch', j.timeout) * 1000)::bigint, j.attempts >= j.max_attempts,
 		-- In the role of a job, nothing of another job may be checked.
-		hashtext(j.target), j.alone OR j.run_as IS NOT NULL, j.losses >= 2, j.queue, j.priority,
+		hashtext(j.target), j.alone OR j.run_as IS NOT NULL, j.losses >= 2 OR j.state = 'running', j.queue, j.priority,
 		j.fired_at IS NOT NULL, NULL::int, NULL::float8;
 END;
 
@@ -139,137 +123,38 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 		OR num_nonnulls(q.max_running, q.rate) > 0 AND q.holder IS DISTINCT FROM node_id));
 $$;
 
--- Claims jobs that are due before the horizon: queue by queue, so that what a node must
--- not claim costs nothing. The queue whose first job is due first comes first. The caller
--- has called _share_queues().
-CREATE OR REPLACE FUNCTION hwheel._claim_near(node_id bigint, at_most int, kinds text[],
-	zones text[], horizon timestamptz) RETURNS SETOF hwheel.job
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-	room    bigint := at_most;
-	count   bigint;
-	name    text;
-BEGIN
-	FOR name IN
-		WITH RECURSIVE first AS (
-			(SELECT queue, due FROM hwheel.job
-				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
-				ORDER BY queue, due LIMIT 1)
-			UNION ALL
-			SELECT n.queue, n.due FROM first, LATERAL (SELECT j.queue, j.due FROM hwheel.job j
-				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
-					AND j.queue > first.queue
-				ORDER BY j.queue, j.due LIMIT 1) n
-		)
-		SELECT queue FROM first WHERE due < horizon AND hwheel._may_claim(queue, node_id)
-		ORDER BY due
-	LOOP
-		EXIT WHEN room <= 0;
-		RETURN QUERY
-			WITH near AS (
-				SELECT id FROM hwheel.job
-				WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity')
-					AND queue = name AND due < horizon
-					AND kind = ANY (kinds) AND (zone = ANY (zones)) IS NOT true
-				ORDER BY due LIMIT room FOR UPDATE SKIP LOCKED
-			)
-			UPDATE hwheel.job j SET state = 'claimed', owner = node_id, fence = j.fence + 1
-			FROM near WHERE j.id = near.id RETURNING j.*;
-		GET DIAGNOSTICS count = ROW_COUNT;
-		room := room - count;
-	END LOOP;
-END $$;
-
--- Renews the lease, and expels nodes whose lease has run out. HW001: this node was
--- expelled itself. Returns the time zones that the node does not know.
-CREATE OR REPLACE FUNCTION hwheel._renew(node_id bigint, clock_offset_us bigint, failed bigint,
-	lateness bigint[]) RETURNS text[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-	zones text[];
-BEGIN
-	UPDATE hwheel.node SET
-		lease_until = clock_timestamp() + (SELECT lease_length FROM hwheel.settings),
-		clock_offset = make_interval(secs => clock_offset_us / 1e6),
-		failed = _renew.failed, lateness = _renew.lateness
-	WHERE id = node_id AND left_at IS NULL RETURNING unknown_zones INTO zones;
-	IF NOT FOUND THEN
-		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out', node_id
-			USING ERRCODE = 'HW001';
-	END IF;
-
-	UPDATE hwheel.node SET left_at = clock_timestamp() WHERE id IN (
-		SELECT id FROM hwheel.node WHERE left_at IS NULL
-			AND lease_until < clock_timestamp() FOR UPDATE SKIP LOCKED);
-	PERFORM hwheel._release();
-	RETURN zones;
-END $$;
-
--- Leases the limits of queues to a node. One that does not run a kind of job that is due
--- soon leaves the queue to another node.
-CREATE OR REPLACE FUNCTION hwheel._hold_queues(node_id bigint, kinds text[],
-	horizon timestamptz) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	wanted text;
-	old   bigint;
-BEGIN
-	IF NOT EXISTS (SELECT FROM hwheel.queue WHERE num_nonnulls(max_running, rate) > 0) THEN
-		RETURN;
-	END IF;
-	UPDATE hwheel.queue q SET holder = NULL WHERE q.holder = node_id
-		AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
-			AND (kind <> 'app' OR due = '-infinity')
-			AND j.queue = q.name AND due < horizon AND kind <> ALL (kinds))
-		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = node_id AND j.queue = q.name);
-	FOR wanted IN SELECT q.name FROM hwheel.queue q
-		WHERE num_nonnulls(max_running, rate) > 0 AND paused_at IS NULL
-			AND q.holder IS DISTINCT FROM node_id
-			AND EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
-				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon)
-			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE state = 'waiting'
-				AND (kind <> 'app' OR due = '-infinity') AND j.queue = q.name AND due < horizon
-				AND kind <> ALL (kinds))
-	LOOP
-		-- What decides is read when the row is locked, by a statement that begins then.
-		SELECT q.holder INTO old FROM hwheel.queue q WHERE q.name = wanted
-			FOR UPDATE SKIP LOCKED;
-		CONTINUE WHEN NOT FOUND;
-		UPDATE hwheel.queue q SET holder = node_id WHERE q.name = wanted
-			AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = old AND n.left_at IS NULL)
-			-- The runs of a node that was lost count until they are given back.
-			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = old
-				AND j.queue = wanted);
-	END LOOP;
-END $$;
-
 -- When applications have to be woken: the due times of their jobs up to the horizon. Of
 -- those within 10 ms only the first and the last. A queue whose rate has left jobs behind
 -- wakes them again and again.
 CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
 RETURNS TABLE (queue text, due timestamptz)
 LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-	WITH RECURSIVE first AS (
+	WITH RECURSIVE sample AS MATERIALIZED (
+		SELECT j.queue FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+			AND j.due > '-infinity' AND j.due <= clock_timestamp() ORDER BY j.due LIMIT 1001
+	), first AS (
+		-- If more are late than these, their queues are found one by one.
 		(SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+				AND (SELECT count(*) > 1000 FROM sample)
 			ORDER BY j.queue, j.priority LIMIT 1)
 		UNION ALL
 		SELECT n.queue, n.priority FROM first, LATERAL (
 			SELECT j.queue, j.priority FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
 				AND (j.queue, j.priority) > (first.queue, first.priority)
 			ORDER BY j.queue, j.priority LIMIT 1) n
-	), open AS (
-		SELECT f.*, q.rate FROM first f LEFT JOIN hwheel.queue q ON q.name = f.queue
-		WHERE q.paused_at IS NULL
 	), near AS (
-		SELECT f.queue, j.due FROM open f, LATERAL (SELECT j.due FROM hwheel.job j
-			WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
-				AND j.priority = f.priority AND j.due > clock_timestamp() AND j.due < horizon) j
+		SELECT j.queue, j.due FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+			AND j.due > clock_timestamp() AND j.due < horizon
+			AND NOT EXISTS (SELECT FROM hwheel.queue q
+				WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
 	), late AS (
-		SELECT DISTINCT f.queue, f.rate FROM open f WHERE EXISTS (SELECT FROM hwheel.job j
-			WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
-				AND j.priority = f.priority AND j.due > '-infinity' AND j.due <= clock_timestamp())
+		SELECT l.queue, q.rate FROM (
+			SELECT queue FROM sample WHERE (SELECT count(*) <= 1000 FROM sample)
+			UNION
+			SELECT f.queue FROM first f WHERE EXISTS (SELECT FROM hwheel.job j
+				WHERE state = 'waiting' AND kind = 'app' AND j.queue = f.queue
+					AND j.priority = f.priority AND j.due > '-infinity' AND j.due <= clock_timestamp())
+		) l LEFT JOIN hwheel.queue q ON q.name = l.queue WHERE q.paused_at IS NULL
 	)
 	SELECT queue, unnest(ARRAY[min(due), max(due)]) FROM near
 		GROUP BY queue, floor(extract(epoch FROM due) * 100)
@@ -280,53 +165,6 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 		make_interval(secs => greatest(1 / l.rate, 0.05))) t WHERE l.rate IS NOT NULL;
 $$;
 
--- One turn of a node: it renews its lease, expels nodes, ends leases of applications that
--- have run out, and claims jobs that are due within the window.
---
--- what: job    as in the type
---       limit  of the queue `key`, which is leased to this node
---       bell   at `due` the applications of the queue `key` have to be woken. One node
---              gets these.
---       turn   the last row: `due` is the time, `occurrence` when the lease of another node
---              ends next
-CREATE OR REPLACE FUNCTION hwheel._turn3(node_id bigint, at_most int, kinds text[],
-	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim3
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
-	-- Read once: an index is no help with a clock that moves while it is scanned.
-	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
-	answer hwheel.claim3;
-BEGIN
-	PERFORM hwheel._end_leases();
-	PERFORM hwheel._share_queues();
-	PERFORM hwheel._hold_queues(node_id, kinds, horizon);
-	answer.what := 'limit';
-	FOR answer.key, answer.max_running, answer.rate IN
-		SELECT name, max_running, rate FROM hwheel.queue
-		WHERE holder = node_id AND num_nonnulls(max_running, rate) > 0
-	LOOP
-		RETURN NEXT answer;
-	END LOOP;
-	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
-		LATERAL hwheel._claims3(j) a;
-	IF EXISTS (SELECT FROM hwheel.job WHERE state = 'waiting' AND kind = 'app')
-		AND node_id = (SELECT min(id) FROM hwheel.node WHERE left_at IS NULL AND version >= 4) THEN
-		answer := NULL;
-		answer.what := 'bell';
-		FOR answer.key, answer.due IN SELECT * FROM hwheel._bells(horizon) LOOP
-			RETURN NEXT answer;
-		END LOOP;
-	END IF;
-	answer := NULL;
-	answer.what := 'turn';
-	SELECT min(lease_until) INTO answer.occurrence FROM hwheel.node
-		WHERE left_at IS NULL AND id <> node_id;
-	answer.due := clock_timestamp();
-	RETURN NEXT answer;
-END $$;
-
 -- Wakes the applications that wait for jobs of some queues, and not before a time.
 CREATE OR REPLACE FUNCTION hwheel._ring(queues text[], at timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -335,20 +173,6 @@ BEGIN
 		PERFORM pg_sleep(least(extract(epoch FROM at - clock_timestamp()), 0.1));
 	END IF;
 	PERFORM pg_notify('hwheel:' || name, '') FROM unnest(queues) name;
-END $$;
-
--- Ends the leases of applications that have run out: each is an attempt that failed.
-CREATE OR REPLACE FUNCTION hwheel._end_leases() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	ids bigint[] := ARRAY(SELECT id FROM hwheel.job WHERE state = 'running' AND kind = 'app'
-		AND lease_until < clock_timestamp() LIMIT 1000 FOR UPDATE SKIP LOCKED);
-BEGIN
-	IF cardinality(ids) > 0 THEN
-		PERFORM hwheel._app_failed(ids, ARRAY(SELECT j.fence FROM unnest(ids) WITH ORDINALITY
-			AS w (id, n) JOIN hwheel.job j ON j.id = w.id ORDER BY n),
-			'the lease ran out', NULL, false);
-	END IF;
 END $$;
 
 -- Empties the days of the history that are too old, and deletes dead jobs that are. A
@@ -377,9 +201,18 @@ BEGIN
 		CONTINUE WHEN NOT is_old;
 		BEGIN
 			EXECUTE format('TRUNCATE hwheel.history_%s', day % 32);
-		EXCEPTION WHEN lock_not_available THEN -- The next call tries again.
+		EXCEPTION WHEN lock_not_available THEN
+			EXIT; -- The next call tries again.
 		END;
 	END LOOP;
+	-- Whoever needs a gate makes it again.
+	DELETE FROM hwheel.gate WHERE queue IN (SELECT g.queue FROM hwheel.gate g
+		WHERE NOT EXISTS (SELECT FROM hwheel.queue q WHERE q.name = g.queue)
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
+				AND (kind <> 'app' OR due = '-infinity'))
+			AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.queue = g.queue AND state = 'waiting'
+				AND kind = 'app')
+		LIMIT 10000 FOR UPDATE SKIP LOCKED);
 	-- Jobs that were done before there was a history are in the table of jobs.
 	DELETE FROM hwheel.job WHERE id IN (SELECT id FROM hwheel.job
 		WHERE state IN ('done', 'dead') AND finished_at < clock_timestamp()
@@ -387,19 +220,12 @@ BEGIN
 		LIMIT 10000 FOR UPDATE SKIP LOCKED);
 END $$;
 
--- Makes the caller and those who change a queue wait for each other, so that what they do
--- is seen by all that begin later.
-CREATE OR REPLACE FUNCTION hwheel._share_queues() RETURNS void LANGUAGE sql
-SET search_path = pg_catalog, pg_temp AS $$
-	SELECT pg_advisory_xact_lock_shared(hashtext('hwheel'), hashtext('queues'));
-$$;
-
--- Returns the jobs that a node has claimed. After a lost connection it may have
--- missed an answer.
+-- Returns the jobs that a node has claimed, and the SQL jobs under suspicion that it has begun.
+-- After a lost connection it may have missed an answer.
 CREATE OR REPLACE FUNCTION hwheel._held3(node_id bigint) RETURNS SETOF hwheel.claim3
 LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	SELECT a.* FROM hwheel.job j, LATERAL hwheel._claims3(j) a
-	WHERE j.owner = node_id AND j.state = 'claimed';
+	WHERE j.owner = node_id AND (j.state = 'claimed' OR j.state = 'running' AND j.kind = 'sql');
 $$;
 
 -- Locks the jobs that are due and whose fence is as claimed. Waits for nobody, and
@@ -432,17 +258,52 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._today() RETURNS int LANGUAGE sql
 	RETURN (date_part('epoch', clock_timestamp())::bigint / 86400 % 32)::int;
 
--- Ends attempts. A job that is done, and has no next run, goes into the history. nexts has
--- the times at which recurring jobs run next. A job whose next run or attempt is within the
--- window stays claimed by its owner, and is returned with its new fence. lost: the
--- connection ended while they ran. waits_ms: how long the next attempt waits at least.
+-- Ends attempts: see _settle_mine(). A job that somebody has locked stays as it is, and is busy.
 CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
+	nexts timestamptz[], skips int[], started timestamptz[], lost boolean, waits_ms bigint[])
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
+	occurrence timestamptz, late_us bigint, error text)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	mine bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)
+		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
+		FOR UPDATE OF j SKIP LOCKED);
+	busy bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)
+		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
+		WHERE j.id <> ALL (mine));
+BEGIN
+	IF busy = '{}' THEN
+		RETURN QUERY SELECT * FROM hwheel._settle_mine(ids, fences, errors, nexts, skips, started,
+			lost, waits_ms);
+		RETURN;
+	END IF;
+	RETURN QUERY SELECT DISTINCT b, 'busy', NULL::bigint, NULL::timestamptz, NULL::timestamptz,
+		NULL::bigint, NULL FROM unnest(busy) b;
+	RETURN QUERY SELECT s.* FROM (SELECT array_agg(w.id) AS ids, array_agg(w.fence) AS fences,
+			array_agg(w.error) AS errors, array_agg(w.next) AS nexts, array_agg(w.skip) AS skips,
+			array_agg(w.started) AS started, array_agg(w.wait) AS waits
+		FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
+			AS w (id, fence, error, next, skip, started, wait) WHERE w.id <> ALL (busy)) r,
+		hwheel._settle_mine(r.ids, r.fences, r.errors, r.nexts, r.skips, r.started, lost, r.waits) s
+		WHERE r.ids IS NOT NULL;
+END $$;
+
+-- Ends attempts at jobs that the transaction has locked. A job that is done, and has no next
+-- run, goes into the history. nexts has the times at which recurring jobs run next. A job whose
+-- next run or attempt is within the window stays claimed by its owner, and is returned with its
+-- new fence. lost: the connection ended while they ran. waits_ms: how long the next attempt
+-- waits at least.
+CREATE OR REPLACE FUNCTION hwheel._settle_mine(ids bigint[], fences bigint[], errors text[],
 	nexts timestamptz[], skips int[], started timestamptz[], lost boolean, waits_ms bigint[])
 RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
 	occurrence timestamptz, late_us bigint, error text)
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+	open text[];
 BEGIN
 	RETURN QUERY WITH want AS (
 		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started)
@@ -468,7 +329,8 @@ BEGIN
 		RETURN;
 	END IF;
 
-	PERFORM hwheel._share_queues(); -- The next statement sees what they are then.
+	-- The next statement sees what the queues are then.
+	open := hwheel._passed(ARRAY(SELECT j.queue FROM unnest(ids) w JOIN hwheel.job j ON j.id = w));
 	RETURN QUERY WITH want AS (
 		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
 			AS w (id, fence, error, next, skip, started, wait_ms)
@@ -490,7 +352,7 @@ BEGIN
 				AS new_due,
 			CASE WHEN NOT is_paused
 				AND planned < clock_timestamp() + (SELECT window_length FROM hwheel.settings)
-				THEN hwheel._may_claim(queue, owner) END AS is_near
+				THEN queue = ANY (open) AND hwheel._may_claim(queue, owner) END AS is_near
 		FROM plan
 	), settled AS (
 		UPDATE hwheel.job j SET
@@ -753,7 +615,7 @@ BEGIN
 				array_agg(began) AS started
 			FROM unnest(places, outcomes, started) AS r (n, o, began)
 			WHERE o IS NULL OR o NOT IN ('later', 'slow')) r,
-		hwheel._settle(r.ids, r.fences, r.errors, r.nexts, r.skips, r.started, false, NULL) s
+		hwheel._settle_mine(r.ids, r.fences, r.errors, r.nexts, r.skips, r.started, false, NULL) s
 		WHERE r.ids IS NOT NULL OR ids = '{}'; -- So a call without jobs plans all.
 END $$;
 
@@ -780,7 +642,8 @@ END $$;
 -- Stores why a job waits for a server that works.
 CREATE OR REPLACE FUNCTION hwheel._note(id bigint, fence bigint, error text) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id = _note.id AND j.fence = _note.fence;
+	UPDATE hwheel.job j SET last_error = _note.error WHERE j.id IN (SELECT m.id FROM hwheel.job m
+		WHERE m.id = _note.id AND m.fence = _note.fence FOR UPDATE SKIP LOCKED);
 $$;
 
 -- Marks jobs as running: commands, requests, and SQL jobs under suspicion. To ask again
@@ -798,26 +661,40 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 	)
 	SELECT t.id, t.outcome, t.key, t.occurrence, t.target, t.payload::text, t.attempts + 1,
 		ARRAY(SELECT h.key FROM jsonb_each_text(b.headers) h ORDER BY h.key),
-		ARRAY(SELECT h.value FROM jsonb_each_text(b.headers) h ORDER BY h.key), b.traceparent
+		ARRAY(SELECT coalesce(h.value, '') FROM jsonb_each_text(b.headers) h ORDER BY h.key),
+		b.traceparent
 	FROM taken t LEFT JOIN begun b ON b.id = t.id;
 $$;
 
 -- Gives claimed jobs another run without an attempt at this one: the first run of
 -- a cron expression, or one that was missed and is skipped. With an error the job
 -- is dead; with neither time nor error its recurrence is over.
-CREATE OR REPLACE FUNCTION hwheel._plan(ids bigint[], fences bigint[],
+-- kept: the job stays claimed by its owner, with a new fence. planned: it does not. busy: somebody
+-- has locked it, and it stays as it is. gone: not the node's.
+CREATE OR REPLACE FUNCTION hwheel._plan5(ids bigint[], fences bigint[],
 	nexts timestamptz[], skips int[], errors text[])
-RETURNS TABLE (id bigint, fence bigint, due timestamptz)
-LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-	SELECT hwheel._share_queues();
-	WITH want AS (
-		SELECT w.*, next < clock_timestamp() + (SELECT window_length FROM hwheel.settings) AS is_near
+RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	mine bigint[] := ARRAY(SELECT j.id FROM unnest(ids, fences) AS w (id, fence)
+		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
+		FOR UPDATE OF j SKIP LOCKED);
+	open text[] := hwheel._passed(ARRAY(SELECT j.queue FROM unnest(mine) m
+		JOIN hwheel.job j ON j.id = m));
+BEGIN
+	RETURN QUERY WITH want AS (
+		SELECT w.*, w.next < clock_timestamp() + (SELECT window_length FROM hwheel.settings) AS is_near
 		FROM unnest(ids, fences, nexts, skips, errors) AS w (id, fence, next, skip, error)
+	), seen AS (
+		SELECT w.id, bool_or(j.id IS NOT NULL) AS is_there FROM want w LEFT JOIN hwheel.job j
+			ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed' GROUP BY w.id
 	), verdict AS (
-		SELECT w.*, w.error IS NULL AND w.is_near AND j.kind <> 'app'
+		SELECT w.*, w.error IS NULL AND w.is_near AND j.kind <> 'app' AND j.queue = ANY (open)
 			AND hwheel._may_claim(j.queue, j.owner) AS keeps
 		FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.fence AND j.state = 'claimed'
-		FOR UPDATE OF j
+			AND j.id = ANY (mine)
 	), planned AS (
 		UPDATE hwheel.job j SET
 			state = CASE WHEN w.error IS NOT NULL THEN 'dead' WHEN w.next IS NULL THEN 'done'
@@ -832,70 +709,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 		FROM verdict w WHERE j.id = w.id
 		RETURNING j.id, j.fence, j.due, j.state
 	)
-	SELECT id, fence, due FROM planned WHERE state = 'claimed';
-$$;
-
--- The calls of nodes of version 2 and 3.
-
-CREATE OR REPLACE FUNCTION hwheel._turn(node_id bigint, at_most int, kinds text[],
-	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim2
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-	zones text[] := hwheel._renew(node_id, clock_offset_us, failed, lateness);
-	horizon timestamptz := clock_timestamp() + (SELECT window_length FROM hwheel.settings);
-BEGIN
-	PERFORM hwheel._share_queues();
-	RETURN QUERY SELECT a.* FROM hwheel._claim_near(node_id, at_most, kinds, zones, horizon) j,
-		LATERAL hwheel._as_claim2(j) a;
+	SELECT s.id, CASE WHEN p.state = 'claimed' THEN 'kept' WHEN p.id IS NOT NULL THEN 'planned'
+			WHEN s.is_there THEN 'busy' ELSE 'gone' END, p.fence, p.due
+	FROM seen s LEFT JOIN planned p ON p.id = s.id;
 END $$;
-
--- Returns the jobs that a node has claimed. After a lost connection it may have
--- missed an answer.
-CREATE OR REPLACE FUNCTION hwheel._held(node_id bigint) RETURNS SETOF hwheel.claim2
-LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
-	SELECT a.* FROM hwheel.job j, LATERAL hwheel._as_claim2(j) a
-	WHERE j.owner = node_id AND j.state = 'claimed';
-$$;
-
--- The calls of nodes of version 1.
-
-CREATE OR REPLACE FUNCTION hwheel._as_claim(c hwheel.claim2) RETURNS hwheel.claim
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-	SELECT c.id, c.fence, c.kind, c.due, c.occurrence, c.every_us, c.cron, c.zone, c.missed,
-		c.grace_us, c.timeout_ms, c.exhausted;
-$$;
-
-CREATE OR REPLACE FUNCTION hwheel._claim(node_id bigint, at_most int, kinds text[],
-	clock_offset_us bigint, failed bigint, lateness bigint[]) RETURNS SETOF hwheel.claim
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT a.* FROM hwheel._turn(node_id, at_most, kinds, clock_offset_us, failed, lateness) c,
-		LATERAL hwheel._as_claim(c) a;
-$$;
-
-CREATE OR REPLACE FUNCTION hwheel._owned(node_id bigint) RETURNS SETOF hwheel.claim
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT a.* FROM hwheel._held(node_id) c, LATERAL hwheel._as_claim(c) a;
-$$;
-
-CREATE OR REPLACE FUNCTION hwheel._settle(ids bigint[], fences bigint[], errors text[],
-	nexts timestamptz[], skips int[], started timestamptz[])
-RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
-	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT * FROM hwheel._settle(ids, fences, errors, nexts, skips, started, false, NULL);
-$$;
-
-CREATE OR REPLACE FUNCTION hwheel._fire(ids bigint[], fences bigint[],
-	nexts timestamptz[], skips int[])
-RETURNS TABLE (id bigint, outcome text, fence bigint, due timestamptz,
-	occurrence timestamptz, late_us bigint, error text)
-LANGUAGE sql BEGIN ATOMIC
-	SELECT * FROM hwheel._fire(ids, fences, nexts, skips, false, NULL);
-END;
-
-CREATE OR REPLACE FUNCTION hwheel._begin(ids bigint[], fences bigint[])
-RETURNS TABLE (id bigint, outcome text, key text, occurrence timestamptz, target text,
-	payload text, attempt int)
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT id, outcome, key, occurrence, target, payload, attempt FROM hwheel._start(ids, fences);
-$$;

@@ -148,6 +148,11 @@ pub struct Run {
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub runs: u16,
 
+    /// Seconds that the end of the node waits for commands and requests. Commands that run then
+    /// are killed, and their attempts have failed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub grace: u32,
+
     /// Jobs that the node holds at most.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub capacity: u32,

@@ -1,11 +1,14 @@
 //! One run of a command.
 
 use crate::outside::Run;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How much of the output goes into the error of a command that fails.
@@ -17,9 +20,11 @@ const QUOTED: u64 = 500;
 /// if the job has a trace.
 pub fn run(run: &Run) -> Result<(), String> {
     let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
+    let group = Group::of(&child);
     if !ended_within(&child, run.time_limit).map_err(|e| format!("cannot wait: {e}"))? {
         // SAFETY: the group is the child's, which has not been waited for.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
+        drop(group);
         let _ = child.wait();
         return Err(format!(
             "killed after {:?}{}",
@@ -27,9 +32,13 @@ pub fn run(run: &Run) -> Result<(), String> {
             quote(&mut output)
         ));
     }
+    drop(group);
     let status = child.wait().map_err(|e| format!("cannot wait: {e}"))?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
+        (None, Some(libc::SIGKILL)) if ARE_KILLED.load(Relaxed) => {
+            Err(format!("killed: its node ended{}", quote(&mut output)))
+        }
         (Some(code), _) => Err(format!("exit status {code}{}", quote(&mut output))),
         (None, signal) => Err(format!(
             "signal {}{}",
@@ -39,13 +48,69 @@ pub fn run(run: &Run) -> Result<(), String> {
     }
 }
 
+/// The process groups of the commands that run. A group is the number of its first process, which
+/// has not been waited for as long as the group is here.
+static GROUPS: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+/// The node ends. No other memory depends on it.
+static ARE_KILLED: AtomicBool = AtomicBool::new(false);
+
+struct Group(i32);
+
+impl Group {
+    fn of(child: &Child) -> Group {
+        let group = child.id() as i32;
+        groups().insert(group);
+        Group(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        groups().remove(&self.0);
+    }
+}
+
+fn groups() -> MutexGuard<'static, BTreeSet<i32>> {
+    GROUPS.lock().expect("no code panics with the lock")
+}
+
+/// Kills the commands that run, with their children, and returns their number.
+pub fn kill_all() -> usize {
+    ARE_KILLED.store(true, Relaxed);
+    let groups = groups();
+    for group in groups.iter() {
+        // SAFETY: no memory is passed.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    groups.len()
+}
+
 /// The input and the output are files, so that neither side waits for the other.
 fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     let mut input = tempfile::tempfile()?;
     input.write_all(run.payload.as_deref().unwrap_or("").as_bytes())?;
     input.seek(SeekFrom::Start(0))?;
     let output = tempfile::tempfile()?;
-    let child = Command::new("/bin/sh")
+    let parent = std::process::id();
+    // If the node is killed the shell is, too: the job runs again elsewhere. What the shell has
+    // started lives on.
+    let with_node = move || {
+        // SAFETY: no memory is passed.
+        unsafe {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            if libc::getppid() as u32 != parent {
+                libc::_exit(1);
+            }
+        }
+        Ok(())
+    };
+    let mut command = Command::new("/bin/sh");
+    // SAFETY: the closure makes two system calls, takes no lock and needs no memory.
+    unsafe { command.pre_exec(with_node) };
+    let child = command
         .args(["-c", &run.target])
         // The output of a command may be stored as the error of its job, so a command that
         // prints its environment must not find a password there.

@@ -4,11 +4,16 @@ use crate::connect::Config;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::future::{poll_fn, Future as _};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver};
+use tokio::sync::mpsc::{channel, error::TrySendError, Receiver};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::{DbError, Severity, SqlState};
@@ -60,6 +65,17 @@ impl Error {
     }
 }
 
+/// How many notifications wait at most. Anybody may send them.
+const NOTIFICATIONS: usize = 1024;
+
+/// What has come while a client waited.
+pub enum Heard {
+    Nothing,
+    One(Notification),
+    /// More than there was room for.
+    Many,
+}
+
 /// A connection. Each call has a deadline.
 pub struct Client {
     /// None only while it is dropped.
@@ -67,7 +83,9 @@ pub struct Client {
     client: tokio_postgres::Client,
     /// Ends with the connection, and returns why that ended. None: a call has said why.
     reader: Option<JoinHandle<Option<tokio_postgres::Error>>>,
-    notifications: UnboundedReceiver<Notification>,
+    notifications: Receiver<Notification>,
+    /// There was no room for a notification. Nothing else depends on it.
+    were_many: Arc<AtomicBool>,
     /// How long a call may take.
     deadline: Duration,
 }
@@ -112,12 +130,16 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
         }
     };
     let deadline = CALL + SILENCE;
-    let (send, notifications) = unbounded_channel();
-    let reader = runtime.spawn(std::future::poll_fn(move |context| loop {
+    let (send, notifications) = channel(NOTIFICATIONS);
+    let were_many = Arc::new(AtomicBool::new(false));
+    let overflow = were_many.clone();
+    let reader = runtime.spawn(poll_fn(move |context| loop {
         match std::task::ready!(connection.poll_message(context)) {
             // Nobody listens any more if the client is dropped.
             Some(Ok(AsyncMessage::Notification(notification))) => {
-                let _ = send.send(notification);
+                if let Err(TrySendError::Full(_)) = send.try_send(notification) {
+                    overflow.store(true, Relaxed);
+                }
             }
             Some(Ok(_)) => {}
             Some(Err(e)) => return Some(e).into(),
@@ -129,6 +151,7 @@ pub fn connect(config: &Config, name: &str) -> Result<Client, Error> {
         client,
         reader: Some(reader),
         notifications,
+        were_many,
         deadline,
     })
 }
@@ -219,17 +242,26 @@ impl Client {
         self.wait(async |client| client.query_typed(statement, parameters).await)
     }
 
-    /// Waits for one notification.
-    pub fn notification(&mut self, time: Duration) -> Result<Option<Notification>, Error> {
+    /// Waits for a notification, a call of `wake`, or the end of the time.
+    pub fn heard(&mut self, time: Duration, wake: &Notify) -> Result<Heard, Error> {
+        if self.were_many.swap(false, Relaxed) {
+            return Ok(Heard::Many);
+        }
         let runtime = self.runtime.as_ref().expect("not dropped yet");
         let notifications = &mut self.notifications;
-        let next =
-            runtime.block_on(async { tokio::time::timeout(time, notifications.recv()).await });
-        match next {
-            Ok(Some(notification)) => Ok(Some(notification)),
-            Err(_) => Ok(None),
+        let heard = runtime.block_on(async {
+            let mut woken = pin!(wake.notified());
+            let next = poll_fn(|context| match notifications.poll_recv(context) {
+                Poll::Ready(next) => Poll::Ready(next.map(Heard::One)),
+                Poll::Pending => woken.as_mut().poll(context).map(|()| Some(Heard::Nothing)),
+            });
+            tokio::time::timeout(time, next).await
+        });
+        match heard {
+            Ok(Some(heard)) => Ok(heard),
+            Err(_) => Ok(Heard::Nothing),
             // The connection has ended. The next call says why.
-            Ok(None) => self.batch_execute("").map(|()| None),
+            Ok(None) => self.batch_execute("").map(|()| Heard::Nothing),
         }
     }
 }
@@ -299,6 +331,7 @@ pub fn failure(error: &Error) -> Failure {
         "53" | "58" | "25" | "40" => Failure::Server,
         // The call took too long, as one that waits for a lock.
         "57" => Failure::Server,
+        "55" if db.code() == &SqlState::LOCK_NOT_AVAILABLE => Failure::Server,
         _ => Failure::Statement,
     }
 }

@@ -7,16 +7,23 @@
 use crate::clock::Bounds;
 use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
-use crate::queues::{Bells, Limits, Pace, Ready};
+use crate::queues::{Bells, Limits, Pace, Ready, PRIORITIES};
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::Notify;
 
 /// A change of the offset by more than this arms everything anew.
 const TOLERANCE: SignedDuration = SignedDuration::from_millis(1);
+
+/// The jobs of a queue and a priority that are due here are this many at most.
+const LARGEST_SHARE: usize = 2000;
+
+/// How long the end of a job waits at first that could not be written down. It doubles.
+const LATER: Duration = Duration::from_millis(10);
 
 /// How long a job waits at least and at most that could not be fired.
 pub type Pause = RangeInclusive<SignedDuration>;
@@ -27,6 +34,28 @@ pub struct Ended {
     pub error: Option<String>,
     /// How long the next attempt has to wait at least.
     pub wait: Option<Duration>,
+    /// How often the end could not be written down, because somebody has locked the job.
+    pub tries: u32,
+}
+
+impl Ended {
+    pub fn failed(job: Job, error: String) -> Ended {
+        Ended {
+            job,
+            error: Some(error),
+            wait: None,
+            tries: 0,
+        }
+    }
+}
+
+/// What a node may claim: see hwheel._turn5().
+pub struct Rooms {
+    pub at_most: i64,
+    pub cap: i64,
+    pub ahead: i64,
+    pub queues: Vec<String>,
+    pub counts: Vec<i64>,
 }
 
 pub struct Held {
@@ -37,6 +66,8 @@ pub struct Held {
     outside_due: Condvar,
     /// Applications are to be woken, or the node closes.
     bell_due: Condvar,
+    /// The thread that claims has something to do.
+    pub wake: Notify,
     /// For the closures of the wheel.
     me: Weak<Held>,
     pub metrics: Metrics,
@@ -60,13 +91,29 @@ struct State {
     /// batch was not.
     were_quick: HashMap<i32, bool>,
     ended: Vec<Ended>,
+    /// Those that are to be written down later, and when.
+    unwritten: Vec<(Instant, Ended)>,
+    /// Jobs whose first run was computed, and could not be written down.
+    unplanned: Vec<Job>,
+    /// How many jobs of each queue are armed.
+    armed_of: HashMap<Arc<str>, usize>,
+    /// Queues that have more jobs than this node holds, and the number of jobs that are due here
+    /// below which it claims again.
+    hungry: HashMap<Arc<str>, usize>,
     /// The database's clock less this machine's.
     offset: SignedDuration,
     /// An answer of the database was lost, so the node may own more than it knows.
     is_unsure: bool,
     is_closing: bool,
-    /// When the node last renewed its lease, and how long that is.
-    lease: Option<(Instant, Duration)>,
+    lease: Option<Lease>,
+}
+
+/// The lease of the node.
+struct Lease {
+    renewed: Instant,
+    length: Duration,
+    /// The time between two renewals.
+    turn: Duration,
 }
 
 impl Held {
@@ -84,6 +131,10 @@ impl Held {
                 bells: Bells::default(),
                 were_quick: HashMap::new(),
                 ended: Vec::new(),
+                unwritten: Vec::new(),
+                unplanned: Vec::new(),
+                armed_of: HashMap::new(),
+                hungry: HashMap::new(),
                 offset: SignedDuration::ZERO,
                 is_unsure: false,
                 is_closing: false,
@@ -92,6 +143,7 @@ impl Held {
             sql_due: Condvar::new(),
             outside_due: Condvar::new(),
             bell_due: Condvar::new(),
+            wake: Notify::new(),
             me: me.clone(),
             metrics: Metrics::new(),
         })
@@ -105,11 +157,26 @@ impl Held {
 
     // Arming.
 
-    /// Arms jobs. One that is armed with the same fence, or a later one, stays.
+    /// Arms jobs. One that is armed with the same fence, or a later one, stays. One that is due
+    /// needs no timer.
     pub fn arm(&self, jobs: impl IntoIterator<Item = Job>) {
         let mut state = self.lock();
+        let now = state.now();
+        let (mut any_sql, mut any_outside) = (false, false);
         for job in jobs {
-            state.arm(job, None, self);
+            if job.due.is_none_or(|due| due > now) {
+                state.arm(job, None, self);
+            } else if state.disarm(job.id, Some(&job)) {
+                any_sql |= job.kind == Kind::Sql;
+                any_outside |= job.kind != Kind::Sql;
+                state.ready(job);
+            }
+        }
+        if any_sql && state.idle > 0 {
+            self.sql_due.notify_all();
+        }
+        if any_outside {
+            self.outside_due.notify_one();
         }
     }
 
@@ -122,21 +189,41 @@ impl Held {
         state.arm(job, Some(now + wait), self);
     }
 
+    /// Whether a job is armed with this fence.
+    pub fn is_armed(&self, id: i64, fence: i64) -> bool {
+        let state = self.lock();
+        state.armed.get(&id).is_some_and(|job| job.fence == fence)
+    }
+
     /// The job is no longer this node's.
     pub fn revoke(&self, id: i64, fence: i64) {
         let mut state = self.lock();
         if state.armed.get(&id).is_some_and(|job| job.fence == fence) {
-            state.armed.remove(&id);
-            if let Some(alarms) = &state.alarms {
-                alarms.cancel(id);
-            }
+            state.disarm(id, None);
         }
+    }
+
+    /// Keeps jobs whose next run could not be written down.
+    pub fn plan_later(&self, jobs: impl IntoIterator<Item = Job>) {
+        self.lock().unplanned.extend(jobs);
+    }
+
+    pub fn take_unplanned(&self) -> Vec<Job> {
+        std::mem::take(&mut self.lock().unplanned)
+    }
+
+    pub fn has_unplanned(&self) -> bool {
+        !self.lock().unplanned.is_empty()
     }
 
     /// None of the jobs is this node's any more.
     pub fn forget(&self) {
         let mut state = self.lock();
         state.armed.clear();
+        state.armed_of.clear();
+        state.unplanned.clear();
+        state.unwritten.clear();
+        state.hungry.clear();
         state.sql = Ready::default();
         state.outside = Ready::default();
         state.bells = Bells::default();
@@ -157,18 +244,16 @@ impl Held {
             return;
         }
         // A job that was revoked or forgotten just now is not there.
-        let Some(job) = state.armed.remove(&id) else {
+        let Some(job) = state.remove(id) else {
             return;
         };
-        if job.kind == Kind::Sql {
-            state.sql.push(job);
-            // notify_one() makes a system call even if no thread waits.
-            if state.idle > 0 {
-                self.sql_due.notify_one();
-            }
-        } else {
-            state.outside.push(job);
+        let is_sql = job.kind == Kind::Sql;
+        state.ready(job);
+        if !is_sql {
             self.outside_due.notify_one();
+        } else if state.idle > 0 {
+            // notify_one() makes a system call even if no thread waits.
+            self.sql_due.notify_one();
         }
     }
 
@@ -209,11 +294,78 @@ impl Held {
 
     // Queues.
 
-    /// Takes in the limits that are leased to this node.
-    pub fn set_limits(&self, limits: impl Iterator<Item = (String, Option<i32>, Option<f64>)>) {
-        self.lock().limits.set(limits, Instant::now());
+    /// Takes in the limits that are leased to this node: see Limits::set(). The time is when the
+    /// queue had no start left.
+    pub fn set_limits(
+        &self,
+        limits: impl Iterator<Item = (String, Option<i32>, Option<f64>, Option<Timestamp>)>,
+    ) {
+        let mut state = self.lock();
+        let now = state.now();
+        let limits = limits.map(|(queue, max, rate, at)| {
+            let rested = at.map(|at| now.duration_since(at).as_secs_f64());
+            (queue, max, rate, rested)
+        });
+        state.limits.set(limits, Instant::now());
+        drop(state);
         self.sql_due.notify_all();
         self.outside_due.notify_all();
+    }
+
+    /// The queues whose rate this node keeps, and when each had no start left.
+    pub fn paced(&self) -> (Vec<String>, Vec<Timestamp>) {
+        let mut state = self.lock();
+        let now = state.now();
+        let at = |rested: f64| {
+            let rested = SignedDuration::try_from_secs_f64(rested).unwrap_or_default();
+            now.saturating_sub(rested).unwrap_or(now)
+        };
+        let paced = state.limits.paced(Instant::now());
+        paced
+            .map(|(queue, rested)| (queue.to_string(), at(rested)))
+            .unzip()
+    }
+
+    /// What may be claimed if the node holds no more than `capacity` jobs. A queue gets a share
+    /// that depends on the number of queues: so the jobs of one leave room for all others.
+    pub fn rooms(&self, capacity: usize) -> Rooms {
+        let state = self.lock();
+        let mut queues: HashMap<&Arc<str>, [i64; PRIORITIES + 1]> = HashMap::new();
+        for ready in [&state.sql, &state.outside] {
+            for (queue, counts) in ready.counts() {
+                let all = queues.entry(queue).or_default();
+                for (sum, count) in all.iter_mut().zip(counts) {
+                    *sum += count as i64;
+                }
+            }
+        }
+        for (queue, count) in &state.armed_of {
+            queues.entry(queue).or_default()[PRIORITIES] += *count as i64;
+        }
+        let share = capacity / (PRIORITIES * queues.len().max(2));
+        let cap = share.clamp(1, LARGEST_SHARE) as i64;
+        // The others count as none: the share is that much larger.
+        let many = if queues.len() > 1000 { cap / 2 } else { 0 };
+        queues.retain(|_, counts| counts[0] + counts[PRIORITIES] > many);
+        let counts = queues.values().flatten().copied().collect();
+        Rooms {
+            at_most: capacity.saturating_sub(state.len()) as i64,
+            cap,
+            ahead: (capacity / 2).saturating_sub(state.armed.len()).max(1) as i64,
+            queues: queues.keys().map(|queue| queue.to_string()).collect(),
+            counts,
+        }
+    }
+
+    /// Takes in which queues have more, and what the node holds of each at most. True if the node
+    /// has room for them at once. Otherwise it wakes the thread that claims when it has.
+    pub fn set_hungry(&self, more: impl Iterator<Item = (String, i64)>) -> bool {
+        let mut state = self.lock();
+        let enough = |most: i64| usize::try_from(most).unwrap_or(1).div_ceil(2);
+        state.hungry = more
+            .map(|(queue, most)| (queue.into(), enough(most)))
+            .collect();
+        state.is_hungry()
     }
 
     /// A batch, or a run, with jobs of these queues has ended.
@@ -226,11 +378,14 @@ impl Held {
 
     /// Takes in when applications are to be woken: queues and times. Times that were known
     /// before and are not here are forgotten.
-    pub fn set_bells(&self, bells: impl Iterator<Item = (String, Timestamp)>) {
+    /// True if there is a new one.
+    pub fn set_bells(&self, bells: impl Iterator<Item = (String, Timestamp)>) -> bool {
         let mut state = self.lock();
-        for id in state.bells.set(bells) {
+        let (ids, is_new) = state.bells.set(bells);
+        for id in ids {
             state.set_bell(id, self);
         }
+        is_new
     }
 
     /// Waits until applications are to be woken. Returns the queues, and the time before
@@ -275,6 +430,10 @@ impl Held {
                 if let Some(first) = batch.0.first() {
                     if !is_single(first) {
                         pace.started(now);
+                    }
+                    if state.is_hungry() {
+                        state.hungry.clear();
+                        self.wake.notify_one();
                     }
                     return Some(batch);
                 }
@@ -323,18 +482,27 @@ impl Held {
             let State {
                 outside, limits, ..
             } = &mut *state;
-            let due = outside.take_each(limits, free, Instant::now());
+            let now = Instant::now();
+            let due = outside.take_each(limits, free, now);
+            let again = state.unwritten.extract_due(now);
+            state.ended.extend(again);
+            if !due.is_empty() && state.is_hungry() {
+                state.hungry.clear();
+                self.wake.notify_one();
+            }
             if !due.is_empty() || !state.ended.is_empty() {
                 return Some((std::mem::take(&mut state.ended), due));
             }
-            if state.is_closing && running == 0 {
+            if state.is_closing && running == 0 && state.unwritten.is_empty() {
                 return None;
             }
-            let wait = if free == 0 {
+            let start = if free == 0 {
                 None
             } else {
-                state.limits.next(&state.outside, Instant::now())
+                state.limits.next(&state.outside, now)
             };
+            let again = state.unwritten.iter().map(|(at, _)| *at - now).min();
+            let wait = start.into_iter().chain(again).min();
             state = wait_for(&self.outside_due, state, wait);
         }
     }
@@ -344,10 +512,20 @@ impl Held {
         self.outside_due.notify_one();
     }
 
-    /// The number of jobs armed or due.
+    /// Keeps ends that could not be written down, because somebody has locked the jobs.
+    pub fn end_later(&self, ended: impl IntoIterator<Item = Ended>) {
+        let now = Instant::now();
+        let later = ended.into_iter().map(|mut ended| {
+            let wait = LATER * 2u32.pow(ended.tries.min(7));
+            ended.tries += 1;
+            (now + wait, ended)
+        });
+        self.lock().unwritten.extend(later);
+    }
+
+    /// The number of jobs armed or due, and of those that are not written down.
     pub fn len(&self) -> usize {
-        let state = self.lock();
-        state.armed.len() + state.sql.len() + state.outside.len()
+        self.lock().len()
     }
 
     // The state of the node.
@@ -357,13 +535,44 @@ impl Held {
         self.lock().node
     }
 
-    pub fn set_node(&self, id: Option<i64>) {
-        self.lock().node = id;
+    /// The node has entered, and has a lease, which it renews once per turn.
+    pub fn entered(&self, id: i64, lease: Duration, turn: Duration) {
+        let mut state = self.lock();
+        state.node = Some(id);
+        state.lease = Some(Lease {
+            renewed: Instant::now(),
+            length: lease,
+            turn,
+        });
     }
 
-    /// The lease was renewed just now.
-    pub fn renewed(&self, lease: Duration) {
-        self.lock().lease = Some((Instant::now(), lease));
+    /// The number of the node, the length of its lease, and its turn. None: it has not entered.
+    pub fn lease(&self) -> Option<(i64, Duration, Duration)> {
+        let state = self.lock();
+        let lease = state.lease.as_ref()?;
+        Some((state.node?, lease.length, lease.turn))
+    }
+
+    /// The lease was renewed at this time, or later.
+    pub fn renewed(&self, id: i64, at: Instant) {
+        let mut state = self.lock();
+        if state.node == Some(id) {
+            if let Some(lease) = &mut state.lease {
+                lease.renewed = at;
+            }
+        }
+    }
+
+    /// The node is no longer there. False: that was known.
+    pub fn expelled(&self, id: i64) -> bool {
+        let mut state = self.lock();
+        if state.node != Some(id) {
+            return false;
+        }
+        state.node = None;
+        drop(state);
+        self.wake.notify_one();
+        true
     }
 
     /// Whether the node can run jobs, in a line. The error says why not.
@@ -372,17 +581,18 @@ impl Held {
         if state.is_closing {
             return Err("the node is closing".to_owned());
         }
-        let (Some(id), Some((renewed, lease))) = (state.node, state.lease) else {
+        let (Some(id), Some(lease)) = (state.node, &state.lease) else {
             return Err("the node has not entered".to_owned());
         };
-        let silent = renewed.elapsed();
-        if silent >= lease {
+        let silent = lease.renewed.elapsed();
+        if silent >= lease.length {
             return Err(format!(
-                "node {id} last renewed its lease of {lease:?} {:.1} s ago",
+                "node {id} last renewed its lease of {:?} {:.1} s ago",
+                lease.length,
                 silent.as_secs_f64()
             ));
         }
-        let held = state.armed.len() + state.sql.len() + state.outside.len();
+        let held = state.len();
         Ok(format!("node {id} holds {held} jobs"))
     }
 
@@ -419,18 +629,82 @@ fn wait_for<'s>(
     }
 }
 
+/// Ends that are written down again.
+trait ExtractDue {
+    fn extract_due(&mut self, now: Instant) -> Vec<Ended>;
+}
+
+impl ExtractDue for Vec<(Instant, Ended)> {
+    fn extract_due(&mut self, now: Instant) -> Vec<Ended> {
+        let (due, later) = std::mem::take(self)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        *self = later;
+        due.into_iter()
+            .map(|(_, ended): (_, Ended)| ended)
+            .collect()
+    }
+}
+
 impl State {
     fn now(&self) -> Timestamp {
         Timestamp::now() + self.offset
+    }
+
+    fn len(&self) -> usize {
+        let later = self.unwritten.len() + self.unplanned.len();
+        self.armed.len() + self.sql.len() + self.outside.len() + later
+    }
+
+    /// Whether a queue has more jobs than this node holds, and the node has room for them.
+    fn is_hungry(&self) -> bool {
+        let (sql, outside) = (&self.sql, &self.outside);
+        let mut hungry = self.hungry.iter();
+        hungry.any(|(queue, enough)| sql.count(queue) + outside.count(queue) < *enough)
+    }
+
+    fn ready(&mut self, job: Job) {
+        if job.kind == Kind::Sql {
+            self.sql.push(job);
+        } else {
+            self.outside.push(job);
+        }
+    }
+
+    fn remove(&mut self, id: i64) -> Option<Job> {
+        let job = self.armed.remove(&id)?;
+        if let Some(count) = self.armed_of.get_mut(&job.queue) {
+            *count -= 1;
+            if *count == 0 {
+                self.armed_of.remove(&job.queue);
+            }
+        }
+        Some(job)
+    }
+
+    /// Drops the timer of a job, unless another one does not replace it. False: it does not.
+    fn disarm(&mut self, id: i64, by: Option<&Job>) -> bool {
+        let armed = self.armed.get(&id);
+        if armed.is_some_and(|armed| by.is_some_and(|job| !job.replaces(armed))) {
+            return false;
+        }
+        if self.remove(id).is_some() {
+            if let Some(alarms) = &self.alarms {
+                alarms.cancel(id);
+            }
+        }
+        true
     }
 
     fn arm(&mut self, job: Job, not_before: Option<Timestamp>, held: &Held) {
         if self
             .armed
             .get(&job.id)
-            .is_none_or(|armed| armed.fence < job.fence)
+            .is_none_or(|armed| job.replaces(armed))
         {
             self.set(&job, not_before, held);
+            self.remove(job.id);
+            *self.armed_of.entry(job.queue.clone()).or_default() += 1;
             self.armed.insert(job.id, job);
         }
     }

@@ -27,9 +27,10 @@ const MIGRATIONS: [&str; 5] = [
     include_str!("../sql/5.sql"),
 ];
 
-const FUNCTIONS: [&str; 2] = [
+const FUNCTIONS: [&str; 3] = [
     include_str!("../sql/interface.sql"),
     include_str!("../sql/node.sql"),
+    include_str!("../sql/turn.sql"),
 ];
 
 /// The version of the schema that this program works with.
@@ -100,6 +101,9 @@ fn attempt(config: &Config) -> Result<Option<String>, Error> {
         )));
     }
     client.batch_execute(OWNER)?;
+    if any_bytes(&mut client)? {
+        return Ok(Some(ANY_BYTES.to_owned()));
+    }
     let missing = &MIGRATIONS[usize::try_from(version).unwrap_or(0)..];
     for sql in missing.iter().chain(&FUNCTIONS) {
         client.batch_execute(sql)?;
@@ -165,6 +169,17 @@ BEGIN
         EXECUTE format('REVOKE CREATE ON DATABASE %I FROM hwheel_owner', current_database());
     END IF;
 END $do$";
+/// Why a database is refused.
+pub const ANY_BYTES: &str =
+    "the database has the encoding SQL_ASCII, which stores any bytes, also \
+    some that nobody can read again: create it with ENCODING 'UTF8' TEMPLATE template0";
+
+/// Whether the database takes any bytes for text.
+pub fn any_bytes(client: &mut Client) -> Result<bool, Error> {
+    let sql =
+        "SELECT pg_catalog.current_setting('server_encoding') OPERATOR(pg_catalog.=) 'SQL_ASCII'";
+    Ok(client.query_once(sql, &[])?[0].get(0))
+}
 
 /// The number of migrations that the database has seen.
 fn version(client: &mut Client) -> Result<i32, Error> {
@@ -188,7 +203,7 @@ CREATE ROLE hwheel_app NOLOGIN;
 CREATE ROLE hwheel_node NOLOGIN;
 CREATE ROLE hwheel_reader NOLOGIN;
 GRANT USAGE ON SCHEMA hwheel TO hwheel_app, hwheel_node, hwheel_reader;
-GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.queue, hwheel.history, hwheel.all_jobs
+GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.queue, hwheel.gate, hwheel.history, hwheel.all_jobs
 	TO hwheel_app, hwheel_node, hwheel_reader;
 GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
 -- Not headers, which may be secrets.
@@ -197,7 +212,7 @@ GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace,
 	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due,
 	queue, priority, lease_until)
 	ON hwheel.job TO hwheel_reader;
-GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.queue, hwheel.history
+GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.queue, hwheel.gate, hwheel.history
 	TO hwheel_app, hwheel_node;
 GRANT EXECUTE ON FUNCTION hwheel._tend() TO hwheel_node;
 GRANT INSERT, UPDATE, DELETE ON hwheel.node TO hwheel_node;

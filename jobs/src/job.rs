@@ -57,31 +57,69 @@ pub struct Job {
     pub ran: bool,
 }
 
-/// From a row of the SQL type `hwheel.claim3`.
-impl From<&Row> for Job {
-    fn from(row: &Row) -> Job {
-        let kind = match row.get("kind") {
+/// From rows of the SQL type `hwheel.claim3`: jobs, and those that cannot be read, with the
+/// reason. Of these only the number, the key and the fence are right.
+pub fn read(rows: &[Row]) -> (Vec<Job>, Vec<(Job, String)>) {
+    let (mut jobs, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        match Job::read(row) {
+            Ok(job) => jobs.push(job),
+            Err(e) => {
+                let job = Job::named(row.get("id"), row.get("fence"), row.try_get("key").ok());
+                let cause =
+                    std::error::Error::source(&e).map_or(String::new(), |e| format!(": {e}"));
+                unreadable.push((job, format!("the row cannot be read: {e}{cause}")));
+            }
+        }
+    }
+    (jobs, unreadable)
+}
+
+impl Job {
+    fn read(row: &Row) -> Result<Job, tokio_postgres::Error> {
+        let kind = match row.try_get("kind")? {
             "sql" => Kind::Sql,
             "command" => Kind::Command,
             "app" => Kind::App,
             _ => Kind::Http,
         };
-        Job {
-            id: row.get("id"),
-            key: row.get::<_, &str>("key").into(),
-            fence: row.get("fence"),
+        Ok(Job {
+            id: row.try_get("id")?,
+            key: row.try_get::<_, &str>("key")?.into(),
+            fence: row.try_get("fence")?,
             kind,
-            due: row.get("due"),
-            occurrence: row.get("occurrence"),
-            recurrence: Recurrence::of(row).map(Arc::new),
-            timeout_ms: row.get("timeout_ms"),
-            is_exhausted: row.get("exhausted"),
-            function: row.get("function"),
-            alone: row.get("alone"),
-            is_suspect: row.get("suspect"),
-            queue: row.get::<_, &str>("queue").into(),
-            priority: row.get("priority"),
-            ran: row.get("ran"),
+            due: row.try_get("due")?,
+            occurrence: row.try_get("occurrence")?,
+            recurrence: Recurrence::of(row)?.map(Arc::new),
+            timeout_ms: row.try_get("timeout_ms")?,
+            is_exhausted: row.try_get("exhausted")?,
+            function: row.try_get("function")?,
+            alone: row.try_get("alone")?,
+            is_suspect: row.try_get("suspect")?,
+            queue: row.try_get::<_, &str>("queue")?.into(),
+            priority: row.try_get("priority")?,
+            ran: row.try_get("ran")?,
+        })
+    }
+
+    /// A job of which nothing else is known.
+    fn named(id: i64, fence: i64, key: Option<&str>) -> Job {
+        Job {
+            id,
+            key: key.unwrap_or("?").into(),
+            fence,
+            kind: Kind::Sql,
+            due: None,
+            occurrence: Timestamp::UNIX_EPOCH,
+            recurrence: None,
+            timeout_ms: 0,
+            is_exhausted: false,
+            function: 0,
+            alone: false,
+            is_suspect: false,
+            queue: "default".into(),
+            priority: 0,
+            ran: false,
         }
     }
 }
@@ -94,6 +132,12 @@ impl fmt::Display for Job {
 }
 
 impl Job {
+    /// Whether what is known of it here is newer than what another copy says. One under suspicion
+    /// is marked as running, and the other copies are not.
+    pub fn replaces(&self, other: &Job) -> bool {
+        (self.fence, self.is_suspect) > (other.fence, other.is_suspect)
+    }
+
     /// Whether it is never in a batch with others.
     pub fn runs_alone(&self) -> bool {
         self.alone || self.is_suspect

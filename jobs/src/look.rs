@@ -94,7 +94,11 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
     ]
     .map(str::to_owned)];
     for row in &rows {
-        let due: Option<Timestamp> = row.get("due");
+        let due = match row.try_get::<_, Option<Timestamp>>("due") {
+            Ok(Some(due)) => format!("{due:.3}"),
+            Ok(None) => "to be computed".to_owned(),
+            Err(_) => "cannot be read".to_owned(),
+        };
         let attempts: (i32, i32) = (row.get("attempts"), row.get("max_attempts"));
         let text = |column: &str| row.get::<_, Option<String>>(column).unwrap_or_default();
         let recurrence = match (text("every"), text("cron")) {
@@ -106,7 +110,7 @@ pub fn list(config: &Config, options: &List) -> Result<(), String> {
             [
                 text("key"),
                 text("state"),
-                due.map_or("to be computed".to_owned(), |due| format!("{due:.3}")),
+                due,
                 format!("{} {}", text("kind"), text("target")),
                 recurrence,
                 format!("{} of {}", attempts.0, attempts.1),
@@ -252,7 +256,11 @@ pub const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_runni
         q.paused_at, n.name AS holder, j.latest_s, coalesce(waiting, 0) AS waiting,
         coalesce(soon, 0) AS soon, coalesce(late, 0) AS late,
         coalesce(running, 0) AS running, coalesce(paused, 0) AS paused,
-        coalesce(dead, 0) AS dead
+        coalesce(dead, 0) AS dead,
+        CASE WHEN (q.max_running IS NOT NULL OR q.rate IS NOT NULL) AND j.kinds IS NOT NULL
+            AND NOT EXISTS (SELECT FROM hwheel.node m WHERE m.left_at IS NULL
+                AND (m.kinds IS NULL OR j.kinds <@ m.kinds))
+            THEN array_to_string(j.kinds, ', ') END AS lacks
     FROM hwheel.queue q FULL JOIN (
         SELECT j.queue, count(*) FILTER (WHERE is_next AND NOT is_late) AS waiting,
             count(*) FILTER (WHERE is_next AND due >= now()
@@ -261,7 +269,9 @@ pub const QUEUES: &str = "SELECT coalesce(q.name, j.queue) AS queue, q.max_runni
             extract(epoch FROM now() - min(due) FILTER (WHERE is_late))::float8 AS latest_s,
             count(*) FILTER (WHERE state = 'running') AS running,
             count(*) FILTER (WHERE state = 'waiting' AND paused_due IS NOT NULL) AS paused,
-            count(*) FILTER (WHERE state = 'dead') AS dead
+            count(*) FILTER (WHERE state = 'dead') AS dead,
+            array_agg(DISTINCT kind) FILTER (WHERE state = 'waiting' AND is_next AND kind <> 'app'
+                AND due < now() + window_length) AS kinds
         FROM hwheel.job j, hwheel.settings s,
             LATERAL (SELECT state IN ('waiting', 'claimed') AND paused_due IS NULL AS is_next) n,
             LATERAL (SELECT is_next AND due < now() AND isfinite(due) AS is_late) l
@@ -273,7 +283,7 @@ pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
     let mut client = connect(config)?;
     let sql = format!(
         "SELECT queue, max_running, rate, paused_at, holder, waiting + late + paused AS waiting,
-            late, running, dead FROM ({QUEUES}) q"
+            late, running, dead, lacks FROM ({QUEUES}) q"
     );
     if options.json {
         let sql = format!("SELECT to_json(v)::text FROM ({sql}) v");
@@ -296,7 +306,10 @@ pub fn queues(config: &Config, options: &Queues) -> Result<(), String> {
             max.map_or(String::new(), |max| max.to_string()),
             rate.map_or(String::new(), |rate| format!("{rate}/s")),
             paused.map_or(String::new(), |at| format!("{at:.0}")),
-            row.get::<_, Option<String>>("holder").unwrap_or_default(),
+            match row.get::<_, Option<&str>>("lacks") {
+                Some(kinds) => format!("no node runs {kinds}"),
+                None => row.get::<_, Option<String>>("holder").unwrap_or_default(),
+            },
             count("waiting"),
             count("late"),
             count("running"),

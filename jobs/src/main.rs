@@ -31,19 +31,22 @@
 //! transaction of one statement, so a node that stops between two calls holds no lock.
 //!
 //! 1. *Enter.* A node gets a number that is never used again, and a lease.
-//! 2. *Claim.* A few times per window, in one call: the node renews its lease, expels
-//!    the nodes whose lease has run out, releases the jobs of nodes that have left, and
-//!    claims what is due within the window with `FOR UPDATE SKIP LOCKED`. It arms what
-//!    it gets in its wheel.
-//! 3. *Listen.* A trigger notifies all nodes when a transaction commits that leaves a
+//! 2. *Renew.* A few times per window, in a thread and on a connection that do nothing else,
+//!    the node renews its lease, and expels the nodes whose lease has run out.
+//! 3. *Claim.* A few times per window the node claims what is due within the window with
+//!    `FOR UPDATE SKIP LOCKED`, and arms what it gets in its wheel. Behind that, in other
+//!    calls, it gives back the jobs of nodes that have left, and ends leases of applications.
+//!    If much is due the node goes from queue to queue. What it holds of a queue and a
+//!    priority is limited, and it claims again when it has run half of that.
+//! 4. *Listen.* A trigger notifies all nodes when a transaction commits that leaves a
 //!    waiting job due within the window; they claim again. A user who moves or cancels
-//!    a claimed job notifies its owner, which drops the timer.
-//! 4. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the row of
+//!    a claimed job notifies its owner, which looks whether that is so, and drops the timer.
+//! 5. *Fire.* SQL jobs: one call for a batch of those that are due. It locks the row of
 //!    each whose fence is as claimed, runs its function, and settles them all. If the
 //!    connection is lost with a batch, each job is marked as running and fired alone.
 //!    Commands and requests: one call marks a batch as running, the node runs them, and
 //!    one call settles those that have ended.
-//! 5. *Settle.* A job is done, or dead, or gets the time of its next run or attempt.
+//! 6. *Settle.* A job is done, or dead, or gets the time of its next run or attempt.
 //!    Its fence grows. If that time is within the window its owner keeps the claim.
 //!
 //! # Why no job is lost
@@ -52,7 +55,17 @@
 //! stays silent for a lease is expelled by the next claim of any node, and its jobs
 //! become `waiting`. An owner that lives may have missed the answer of a call: after
 //! every lost connection it asks for all that it owns and arms what it does not know.
-//! The notifications only make a node look earlier than at its next turn.
+//! The notifications only make a node look earlier than at its next turn: whoever may connect
+//! can send them, so a node believes none.
+//!
+//! # Why nobody waits
+//!
+//! Whoever uses the database may lock a job and keep the transaction open. No call of a node
+//! waits for that. It passes by a row that is locked, and the job is claimed, planned or settled
+//! by a later call. The end of a command waits in the memory of its node (`held.rs`), and the
+//! job stays `running`. Locks are rows of the schema, which need a right; an advisory lock needs
+//! none. A lock of a whole table ends a call after half a second, and the lease is renewed
+//! meanwhile. A call that is wrong is asked again for each job alone, so it costs one job.
 //!
 //! # Why no SQL job runs twice
 //!
@@ -81,8 +94,12 @@
 //! A queue is a name, and perhaps limits. The claim of a node takes no job of a queue that
 //! is paused. The limits of a queue are leased to one node with the node's own lease: no
 //! other node claims its jobs, and that node keeps them without a further query
-//! (`queues.rs`). Who pauses a queue or changes its limits waits until no claim is under way
-//! (an advisory lock that claims share), and takes the claims of the queue back.
+//! (`queues.rs`). Each queue has a gate, a row that claims share. A user who pauses the queue or
+//! changes its limits holds the row until the transaction ends, and takes the claims of the queue
+//! back. A claim passes by a queue whose gate is held.
+//!
+//! The holder of a rate writes down when the queue had no start left, with each turn and when it
+//! leaves. So a rate goes on where it was.
 //!
 //! # Jobs that applications take
 //!

@@ -3,30 +3,32 @@
 use crate::args::Run;
 use crate::clock::{self, Bounds};
 use crate::connect::Config;
-use crate::db::{self, Error, Failure, Link};
+use crate::db::{self, Error, Failure, Heard, Link};
 use crate::held::Held;
-use crate::install::SCHEMA;
-use crate::job::{word, Job, Kind};
+use crate::install::{any_bytes, ANY_BYTES, SCHEMA};
+use crate::job::{self, word, Job, Kind};
 use crate::outcome::plan;
 use crate::recur::Step;
 use crate::serve::{self, of_type, plain, Request};
-use crate::{outside, sql_jobs};
+use crate::{command, outside, sql_jobs};
 use hyper::StatusCode;
 use jiff::tz::TimeZone;
 use jiff::Timestamp;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::{HashMap, HashSet};
 use std::net::TcpListener;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
+use tokio_postgres::Row;
 
 /// Jobs claimed by one call.
-const BATCH: usize = 1000;
+const BATCH: i64 = 1000;
 
 /// Jobs claimed by the first call of a node that holds none. They fire while it claims the others.
-const FIRST_BATCH: usize = 100;
+const FIRST_BATCH: i64 = 100;
 
 /// Time between two claims that notifications ask for.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -34,11 +36,28 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Time between two notifications to applications.
 const GATHER: Duration = Duration::from_millis(10);
 
+/// Time between two lines in the log about a queue that waits for a node.
+const SAY_AGAIN: Duration = Duration::from_secs(600);
+
+/// How long a node that ends waits until it has written down what became of the commands that it
+/// has killed.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// Time between two looks at what is too old.
 const TEND: Duration = Duration::from_secs(3600);
 
-/// How long the end of a node waits for commands and requests.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks at claims that somebody says are no longer this node's.
+const DOUBT: Duration = Duration::from_millis(50);
+
+/// Claims that notifications ask for, and that find nothing, take this much longer at most.
+const DULL: u32 = 4;
+
+/// Time until a node plans jobs again that somebody had locked.
+const REPLAN: Duration = Duration::from_millis(250);
+
+/// Leases of applications that have run out are ended in this many calls at most between two
+/// claims.
+const TIDY: usize = 10;
 
 /// Runs jobs until a signal ends the node.
 pub fn run(config: Config, options: Run) -> Result<(), String> {
@@ -67,9 +86,19 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
         node.link.back_off(&e);
     }
     node.warn_of_rights();
+    let any_bytes = node.link.ask(|session| any_bytes(&mut session.client));
+    if matches!(any_bytes, Ok(true)) {
+        leave(link(" leave"), &held)?;
+        return Err(ANY_BYTES.to_owned());
+    }
     if is_shared(&config, &mut node.link) {
         leave(link(" leave"), &held)?;
         return Err(POOLER.to_owned());
+    }
+    {
+        let (held, link) = (held.clone(), link(" lease"));
+        let kinds = node.kinds.clone();
+        thread::spawn(move || keep(&held, link, &kinds));
     }
     let mut workers = Vec::new();
     for n in 1..=options.connections {
@@ -87,15 +116,25 @@ pub fn run(config: Config, options: Run) -> Result<(), String> {
     let control = thread::spawn(move || node.work());
 
     signals.forever().next();
-    log::info!("closing: running jobs may end within {PATIENCE:?}");
+    let grace = Duration::from_secs(options.grace.into());
+    log::info!("closing: running jobs may end within {grace:?}");
     held.close();
     thread::spawn(move || {
         signals.forever().next();
         std::process::exit(1);
     });
-    let end = Instant::now() + PATIENCE;
-    while workers.iter().any(|worker| !worker.is_finished()) && Instant::now() < end {
-        thread::sleep(Duration::from_millis(10));
+    let wait = |time: Duration| {
+        let end = Instant::now() + time;
+        while workers.iter().any(|worker| !worker.is_finished()) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(grace);
+    // Whoever gets the jobs next may run them at once.
+    let killed = command::kill_all();
+    if killed > 0 {
+        log::warn!("{killed} commands are killed: they did not end within {grace:?}");
+        wait(LAST_WORDS);
     }
     // That thread ends at its next turn. The node leaves before.
     drop(control);
@@ -206,14 +245,68 @@ fn ring(held: &Held, mut link: Link) {
     }
 }
 
+/// Renews the lease, whatever else the node waits for.
+fn keep(held: &Held, mut link: Link, kinds: &[String]) {
+    let mut is_again = false;
+    loop {
+        let Some((id, lease, turn)) = held.lease() else {
+            thread::sleep(PAUSE); // The node enters.
+            continue;
+        };
+        let metrics = &held.metrics;
+        let offset = held.offset().as_micros() as i64;
+        let (failed, lateness) = (metrics.failed(), metrics.lateness());
+        let sql = "SELECT * FROM hwheel._renew5($1, $2, $3, $4, $5)";
+        let asked = Instant::now();
+        let answer =
+            link.ask(|session| session.query(sql, &[&id, &kinds, &offset, &failed, &lateness]));
+        match answer {
+            Ok(rows) => {
+                link.works();
+                is_again = false;
+                let row = &rows[0];
+                let renewed: bool = row.get("renewed");
+                if renewed {
+                    held.renewed(id, asked);
+                }
+                if row.get::<_, i64>("expelled") > 0 {
+                    held.wake.notify_one();
+                }
+                // The jobs of a node that is lost are taken at once when its lease ends.
+                let ends: Option<Timestamp> = row.get("until");
+                let left = ends.map_or(turn, |end| {
+                    let left = end.duration_since(row.get("at"));
+                    Duration::try_from(left).unwrap_or_default() + PAUSE
+                });
+                let longest = if renewed { turn } else { lease / 10 };
+                thread::sleep(left.min(longest));
+            }
+            Err(e) if e.code().is_some_and(|code| code.code() == "HW001") => {
+                if held.expelled(id) {
+                    log::warn!("{}; it enters again", db::describe(&e));
+                }
+            }
+            // A connection that has ended since the last call costs no time.
+            Err(e) if !is_again && db::failure(&e) == Failure::Connection => is_again = true,
+            Err(e) => link.back_off(&e),
+        }
+    }
+}
+
 /// Gives the jobs back.
 fn leave(mut link: Link, held: &Held) -> Result<(), String> {
     let Some(id) = held.node() else {
         return Ok(());
     };
-    let answer = link.ask(|session| session.query("SELECT hwheel._leave($1)", &[&id]));
+    let (paced, at) = held.paced();
+    let sql = "SELECT hwheel._leave5($1, $2, $3)";
+    let answer = link.ask(|session| session.query(sql, &[&id, &paced, &at]));
     match answer {
-        Ok(_) => log::info!("node {id} has left"),
+        Ok(_) => {
+            log::info!("node {id} has left");
+            // Without it others see the jobs with their next turns.
+            let _ = link.ask(|session| session.query("SELECT hwheel._hint()", &[]));
+        }
         Err(e) => log::warn!(
             "node {id} leaves its jobs to its lease: {}",
             db::describe(&e)
@@ -231,9 +324,21 @@ struct Node {
     kinds: Vec<String>,
     capacity: usize,
     window: Duration,
-    lease: Duration,
     /// Time between two claims without notifications.
     turn: Duration,
+    /// Claims that somebody says are no longer this node's.
+    doubted: HashSet<(i64, i64)>,
+    /// The claims in a row that notifications asked for, and that found nothing.
+    dull: u32,
+    /// Queues with jobs that no node runs, which the log has named, and when.
+    stuck: HashMap<String, Instant>,
+}
+
+/// When a node claims next.
+struct Next {
+    at: Instant,
+    /// A notification has asked for it.
+    is_hinted: bool,
 }
 
 impl Node {
@@ -242,7 +347,7 @@ impl Node {
         kinds.dedup();
         kinds.push("app".to_owned()); // Only to compute their runs.
         let capacity = options.capacity as usize;
-        let [window, lease, turn] = [Duration::ZERO; 3];
+        let [window, turn] = [Duration::ZERO; 2];
         Node {
             held,
             link,
@@ -251,8 +356,10 @@ impl Node {
             kinds,
             capacity,
             window,
-            lease,
             turn,
+            doubted: HashSet::new(),
+            dull: 0,
+            stuck: HashMap::new(),
         }
     }
 
@@ -266,15 +373,14 @@ impl Node {
         let (window, lease) = (ms("window_ms"), ms("lease_ms"));
         let id: i64 = rows[0].get("id");
         self.window = window;
-        self.lease = lease;
         // So it can miss one turn, and looks at the database less than ten times a minute.
         self.turn = window.min(lease * 2 / 3) * 13 / 20;
         self.link
             .prepare(format!("UNLISTEN *; LISTEN hwheel; LISTEN hwheel_{id}"))?;
         self.is_new = true;
+        self.doubted.clear();
         self.held.forget();
-        self.held.set_node(Some(id));
-        self.held.renewed(lease);
+        self.held.entered(id, lease, self.turn);
         log::info!(
             "node {id} ({}): window {window:?}, lease {lease:?}",
             self.name
@@ -316,14 +422,15 @@ impl Node {
     fn work(&mut self) {
         while !self.held.is_closing() {
             let Err(e) = self.turns() else {
-                return;
+                continue; // The node was expelled, or it closes.
             };
             if self.held.is_closing() {
                 return;
             }
             if e.code().is_some_and(|code| code.code() == "HW001") {
-                log::warn!("{}; it enters again", db::describe(&e));
-                self.held.set_node(None);
+                if self.held.node().is_some_and(|id| self.held.expelled(id)) {
+                    log::warn!("{}; it enters again", db::describe(&e));
+                }
                 continue;
             }
             // The node cannot know what a call that failed has claimed.
@@ -332,7 +439,8 @@ impl Node {
         }
     }
 
-    /// Claims once per turn, and earlier when a notification asks for it.
+    /// Claims once per turn, and earlier when a notification asks for it. Returns when the node
+    /// is no longer the same.
     fn turns(&mut self) -> Result<(), Error> {
         let id = match self.held.node() {
             Some(id) => id,
@@ -341,22 +449,49 @@ impl Node {
         if self.is_new {
             self.compare_zones(id)?;
         }
-        let mut next_claim = Instant::now();
-        let mut next_tend = next_claim;
-        while !self.held.is_closing() {
+        let now = Instant::now();
+        let mut next = Next {
+            at: now,
+            is_hinted: false,
+        };
+        let (mut next_tend, mut next_look) = (now, now);
+        while !self.held.is_closing() && self.held.node() == Some(id) {
             let now = Instant::now();
-            if now >= next_claim {
-                let (is_full, turn) = self.claim(id)?;
+            if now >= next.at {
+                let (found, wait) = self.claim(id)?;
                 self.link.works();
-                next_claim = now + if is_full { self.turn / 20 } else { turn };
+                self.dull = match (found, next.is_hinted) {
+                    (true, _) => 0,
+                    (false, true) => self.dull.saturating_add(1),
+                    (false, false) => self.dull,
+                };
+                next = Next {
+                    at: now + wait,
+                    is_hinted: false,
+                };
             }
-            // Behind the claim, which renews the lease of a node that has lost its connection.
+            // Behind the claim: what is due comes first.
             if now >= next_tend {
                 self.tend();
                 next_tend = now + TEND;
             }
-            if let Some(near) = self.listen(next_claim)? {
-                next_claim = next_claim.min(near.max(now + PAUSE));
+            if !self.doubted.is_empty() && now >= next_look {
+                self.look(id)?;
+                next_look = Instant::now() + DOUBT;
+            }
+            let until = if self.doubted.is_empty() {
+                next.at
+            } else {
+                next.at.min(next_look)
+            };
+            if let Some(near) = self.listen(until)? {
+                // Anybody may notify. If nothing comes of it the node looks less often.
+                let pause = PAUSE * (1 + (self.dull / 4).min(DULL));
+                let at = near.max(now + pause);
+                if at < next.at {
+                    let is_hinted = true;
+                    next = Next { at, is_hinted };
+                }
             }
         }
         Ok(())
@@ -372,108 +507,215 @@ impl Node {
         }
     }
 
-    /// Claims what is due within the window. True if the node had room for no more. The time
-    /// is the longest until the next claim.
+    /// Drops the claims that are in fact no longer this node's.
+    fn look(&mut self, id: i64) -> Result<(), Error> {
+        let (ids, fences): (Vec<i64>, Vec<i64>) = self.doubted.drain().unzip();
+        let sql = "SELECT * FROM hwheel._not_mine($1, $2, $3)";
+        let rows = self
+            .link
+            .ask(|session| session.query(sql, &[&id, &ids, &fences]))?;
+        for row in rows {
+            self.held.revoke(row.get("id"), row.get("fence"));
+        }
+        Ok(())
+    }
+
+    /// Claims what is due within the window, in one round through the queues. Returns whether
+    /// there was anything, and the longest time until the next claim.
     fn claim(&mut self, id: i64) -> Result<(bool, Duration), Error> {
         if self.held.was_unsure() {
             let sql = "SELECT * FROM hwheel._held3($1)";
             let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
-            self.arm(rows.iter().map(Job::from));
+            self.arm(&rows);
         }
-        let sql = "SELECT * FROM hwheel._turn3($1, $2, $3, $4, $5, $6)";
+        let unplanned = self.held.take_unplanned();
+        self.first_runs(unplanned);
+        let sql = "SELECT * FROM hwheel._turn5($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
         let mut batch = if self.held.len() == 0 {
             FIRST_BATCH
         } else {
             BATCH
         };
-        loop {
-            let room = self.capacity.saturating_sub(self.held.len());
-            let at_most = room.min(batch) as i32;
-            let metrics = &self.held.metrics;
-            let offset = self.held.offset().as_micros() as i64;
-            let (failed, lateness) = (metrics.failed(), metrics.lateness());
+        let mut after: Option<String> = None;
+        let mut more: Vec<(String, i64)> = Vec::new();
+        let (mut count, mut found) = (0, false);
+        let (are_lost, have_expired, is_full) = loop {
+            let rooms = self.held.rooms(self.capacity);
+            let at_most = rooms.at_most.min(batch);
+            let (paced, paced_at) = self.held.paced();
             let asked = Timestamp::now();
             let rows = self.link.ask(|session| {
                 session.query(
                     sql,
-                    &[&id, &at_most, &self.kinds, &offset, &failed, &lateness],
+                    &[
+                        &id,
+                        &at_most,
+                        &self.kinds,
+                        &after,
+                        &rooms.cap,
+                        &rooms.ahead,
+                        &rooms.queues,
+                        &rooms.counts,
+                        &paced,
+                        &paced_at,
+                    ],
                 )
             })?;
             let answered = Timestamp::now();
-            self.held.renewed(self.lease);
-            let what = |what: &'static str| {
+            let of = |what: &'static str| {
                 rows.iter()
                     .filter(move |row| row.get::<_, &str>("what") == what)
             };
-            let turn = what("turn").next().expect("the last row");
-            let time: Timestamp = turn.get("due");
+            let turn = of("turn").next().expect("the last row");
             // That call may have taken long. So it does not correct the clock itself.
-            if !Bounds::new(asked, time, answered).contains(self.held.offset()) {
+            if !Bounds::new(asked, turn.get("due"), answered).contains(self.held.offset()) {
                 let bounds = self.link.ask(clock::measure)?;
                 self.held.measured(bounds);
             }
-            self.held.set_limits(what("limit").map(|row| {
-                let (max, rate) = (row.get("max_running"), row.get("rate"));
-                (row.get("key"), max, rate)
-            }));
-            self.held
-                .set_bells(what("bell").map(|row| (row.get("key"), row.get("due"))));
-            let jobs: Vec<Job> = what("job").map(Job::from).collect();
-            let count = jobs.len();
-            metrics.claimed.fetch_add(count as u64, Relaxed);
-            self.arm(jobs.into_iter());
-            if count < batch {
-                // The jobs of a node that is lost are taken at once when its lease ends.
-                let lease_ends: Option<Timestamp> = turn.get("occurrence");
-                let left = lease_ends.map_or(self.turn, |end| {
-                    Duration::try_from(end.duration_since(time)).unwrap_or_default() + PAUSE
-                });
-                return Ok((count == room, left.min(self.turn)));
+            if after.is_none() {
+                self.held.set_limits(of("limit").map(|row| {
+                    let (max, rate) = (row.get("max_running"), row.get("rate"));
+                    (row.get("key"), max, rate, row.get("due"))
+                }));
+                found |= self
+                    .held
+                    .set_bells(of("bell").map(|row| (row.get("key"), row.get("due"))));
+                self.say_stuck(of("stuck"));
             }
+            more.extend(of("more").map(|row| (row.get("key"), row.get("id"))));
+            let (are_lost, have_expired) = (turn.get("ran"), turn.get("alone"));
+            after = turn.get("key");
+            let jobs: Vec<Row> = rows
+                .into_iter()
+                .filter(|row| row.get::<_, &str>("what") == "job")
+                .collect();
+            count += jobs.len();
+            let metrics = &self.held.metrics;
+            metrics.claimed.fetch_add(jobs.len() as u64, Relaxed);
+            self.arm(&jobs);
+            let is_full = at_most <= jobs.len() as i64 && rooms.at_most <= at_most;
             batch = BATCH;
+            if after.is_none() || is_full || self.held.is_closing() {
+                break (are_lost, have_expired, is_full);
+            }
+        };
+        // Behind the claim, and alone: what is due does not wait for them.
+        let is_tidy = self.tidy(are_lost, have_expired);
+        let is_hungry = self.held.set_hungry(more.into_iter());
+        let wait = if !is_tidy || is_hungry && count > 0 {
+            Duration::ZERO
+        } else if is_full || is_hungry {
+            self.turn / 20
+        } else if self.held.has_unplanned() {
+            REPLAN.min(self.turn)
+        } else {
+            self.turn
+        };
+        Ok((found || count > 0, wait))
+    }
+
+    /// Gives back what lost nodes had, and ends leases of applications. False: there is more.
+    fn tidy(&mut self, are_lost: bool, have_expired: bool) -> bool {
+        let mut call = |sql| {
+            let rows = self.link.ask(|session| session.query(sql, &[]));
+            rows.map(|rows| rows[0].get::<_, i64>(0))
+                .unwrap_or_else(|e| {
+                    log::error!("{sql}: {}", db::describe(&e));
+                    0
+                })
+        };
+        let released = if are_lost {
+            call("SELECT hwheel._give_back()")
+        } else {
+            0
+        };
+        let calls = if have_expired { TIDY } else { 0 };
+        let expired = (0..calls).take_while(|_| call("SELECT hwheel._expire()") > 0);
+        let is_tidy = expired.count() < TIDY;
+        if released > 0 {
+            // Other nodes may have room, or other kinds.
+            let _ = self
+                .link
+                .ask(|session| session.query("SELECT hwheel._hint()", &[]));
+        }
+        is_tidy && released == 0
+    }
+
+    /// Names queues whose jobs no node can run, now and then.
+    fn say_stuck<'r>(&mut self, rows: impl Iterator<Item = &'r Row>) {
+        let now = Instant::now();
+        self.stuck.retain(|_, at| now - *at < SAY_AGAIN);
+        for row in rows {
+            let queue: String = row.get("key");
+            let kinds: &str = row.get("kind");
+            self.stuck.entry(queue).or_insert_with_key(|queue| {
+                log::warn!(
+                    "the queue {queue:?} waits: it has a limit, so one node runs all of its jobs, \
+                     and no node runs all their kinds: {kinds}"
+                );
+                now
+            });
         }
     }
 
-    /// Arms claimed jobs. Those without a due time get their first run.
-    fn arm(&mut self, jobs: impl Iterator<Item = Job>) {
-        let (planned, new): (Vec<Job>, Vec<Job>) = jobs.partition(|job| job.due.is_some());
+    /// Arms claimed jobs. Those without a due time get their first run. One that cannot be read
+    /// is dead.
+    fn arm(&mut self, rows: &[Row]) {
+        let (jobs, unreadable) = job::read(rows);
+        let (planned, new): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| job.due.is_some());
         self.held.arm(planned);
+        self.first_runs(new);
+        let unreadable: Vec<_> = unreadable
+            .into_iter()
+            .map(|(job, why)| (job, Err(why)))
+            .collect();
+        plan(&self.held, &mut self.link, &unreadable);
+    }
+
+    /// Gives jobs their first run, or their next.
+    fn first_runs(&mut self, jobs: Vec<Job>) {
         let now = self.held.now();
         let first = |job: Job| {
-            let recurrence = job
-                .recurrence
-                .clone()
-                .expect("only jobs that recur have no due time");
-            let step = if job.ran && job.kind == Kind::App {
-                recurrence.step(job.occurrence, now)
-            } else {
-                recurrence.first(job.occurrence).map(|next| Step {
+            let step = match &job.recurrence {
+                None => Err("it has neither a due time nor a recurrence".to_owned()),
+                Some(recurrence) if job.ran && job.kind == Kind::App => {
+                    recurrence.step(job.occurrence, now)
+                }
+                Some(recurrence) => recurrence.first(job.occurrence).map(|next| Step {
                     next: Some(next),
                     skipped: 0,
-                })
+                }),
             };
             (job, step)
         };
-        let new: Vec<_> = new.into_iter().map(first).collect();
+        let new: Vec<_> = jobs.into_iter().map(first).collect();
         plan(&self.held, &mut self.link, &new);
     }
 
-    /// Waits for one notification. Returns when it asks for a claim.
+    /// Waits for a notification. Returns when it asks for a claim.
     fn listen(&mut self, until: Instant) -> Result<Option<Instant>, Error> {
         let timeout = until.saturating_duration_since(Instant::now());
-        let notification = self
+        let wake = &self.held.wake;
+        let notification = match self
             .link
-            .ask(|session| session.client.notification(timeout))?;
-        let Some(notification) = notification else {
-            return Ok(None);
+            .ask(|session| session.client.heard(timeout, wake))?
+        {
+            Heard::Nothing if Instant::now() < until => return Ok(Some(Instant::now())),
+            Heard::Nothing => return Ok(None),
+            Heard::Many => return Ok(Some(Instant::now())),
+            Heard::One(notification) => notification,
         };
         let text = notification.payload();
         if notification.channel() != "hwheel" {
             let numbers = text
                 .split_once(' ')
                 .map(|(id, fence)| (id.parse(), fence.parse()));
+            // Anybody may send this. So it only makes the node look.
             if let Some((Ok(id), Ok(fence))) = numbers {
-                self.held.revoke(id, fence);
+                if self.held.is_armed(id, fence) {
+                    self.doubted.insert((id, fence));
+                }
             }
             return Ok(None);
         }

@@ -7,6 +7,7 @@ use crate::held::{Held, Pause};
 use crate::job::{Job, Kind};
 use crate::recur::{Step, LAST};
 use jiff::{SignedDuration, Timestamp};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio_postgres::Row;
@@ -46,71 +47,90 @@ pub fn steps(held: &Held, jobs: Vec<Job>) -> (Vec<(Job, Step)>, Vec<Planned>) {
     (running, skipping)
 }
 
-/// Gives jobs their next run without an attempt.
+/// Gives jobs their next run without an attempt. One that somebody has locked is planned later.
 pub fn plan(held: &Held, link: &mut Link, jobs: &[Planned]) {
-    if jobs.is_empty() {
-        return;
-    }
-    let ids: Vec<i64> = jobs.iter().map(|(job, _)| job.id).collect();
-    let fences: Vec<i64> = jobs.iter().map(|(job, _)| job.fence).collect();
     let step = |step: &Result<Step, String>| {
         step.as_ref()
             .ok()
             .map_or((None, 0), |s| (s.next, s.skipped))
     };
-    let nexts: Vec<Option<Timestamp>> = jobs.iter().map(|(_, s)| step(s).0).collect();
-    let skips: Vec<i32> = jobs.iter().map(|(_, s)| step(s).1).collect();
-    let errors: Vec<Option<&str>> = jobs
-        .iter()
-        .map(|(_, s)| s.as_ref().err().map(String::as_str))
-        .collect();
-    let sql = "SELECT * FROM hwheel._plan($1, $2, $3, $4, $5)";
-    let rows = until_answered(held, link, |session| {
+    let sql = "SELECT * FROM hwheel._plan5($1, $2, $3, $4, $5)";
+    let answers = each_answered(held, link, jobs, |session, jobs, is_plain| {
+        let ids: Vec<i64> = jobs.iter().map(|(job, _)| job.id).collect();
+        let fences: Vec<i64> = jobs.iter().map(|(job, _)| job.fence).collect();
+        let nexts: Vec<Option<Timestamp>> = jobs.iter().map(|(_, s)| step(s).0).collect();
+        let skips: Vec<i32> = jobs.iter().map(|(_, s)| step(s).1).collect();
+        let errors: Vec<Option<String>> = jobs
+            .iter()
+            .map(|(_, s)| s.as_ref().err().map(|why| storable(why, is_plain)))
+            .collect();
         session.query(sql, &[&ids, &fences, &nexts, &skips, &errors])
     });
-    if rows.is_some() {
-        for (job, step) in jobs {
-            match step {
-                Err(why) => {
-                    held.metrics.dead.fetch_add(1, Relaxed);
-                    log::error!("{job} is dead: {}", in_one_line(why));
-                }
-                Ok(step) if step.skipped > 0 => {
+    let (mut rearmed, mut later) = (Vec::new(), Vec::new());
+    for (job, step) in jobs {
+        let row = answers
+            .rows
+            .iter()
+            .find(|row| row.get::<_, i64>("id") == job.id);
+        let outcome = row.map(|row| row.get::<_, &str>("outcome"));
+        match (outcome, step) {
+            (Some("gone"), _) => {
+                held.metrics.gone.fetch_add(1, Relaxed);
+                continue;
+            }
+            (Some("kept" | "planned"), Err(why)) => {
+                held.metrics.dead.fetch_add(1, Relaxed);
+                log::error!("{job} is dead: {}", in_one_line(why));
+            }
+            (Some("kept" | "planned"), Ok(step)) => {
+                if step.skipped > 0 {
                     log::warn!("{job} skips {} runs that were missed", step.skipped);
                 }
-                Ok(_) => {}
+            }
+            // The node asks for what it owns.
+            (None, _) if !answers.unsettled.contains(&job.id) => continue,
+            _ => later.push(job.clone()),
+        }
+        if let Some(due) = row.and_then(|row| row.get("due")) {
+            let fence: Option<i64> = row.and_then(|row| row.get("fence"));
+            if let (Some("kept"), Some(fence)) = (outcome, fence) {
+                rearmed.push(job.again(fence, due, due));
             }
         }
     }
-    let rearmed = rows.iter().flatten().filter_map(|row| {
-        let (job, _) = jobs
-            .iter()
-            .find(|(job, _)| job.id == row.get::<_, i64>("id"))?;
-        let due = row.get("due");
-        Some(job.again(row.get("fence"), due, due))
-    });
     held.arm(rearmed);
+    let (due, new): (Vec<Job>, Vec<Job>) = later.into_iter().partition(|job| job.due.is_some());
+    for job in due {
+        held.arm_later(job, SHORTLY);
+    }
+    held.plan_later(new);
 }
 
 /// Ends attempts, each with an error or none. The start of a command or request was
-/// recorded when it began.
+/// recorded when it began. A job that somebody has locked is fired again.
 pub fn settle(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
-    end(held, link, ended, &[], false);
+    for place in end(held, link, ended, &[], false) {
+        held.arm_later(ended[place].0.clone(), SHORTLY);
+    }
 }
 
-/// Ends attempts, some of them with the time that the next attempt has to wait.
+/// Ends attempts, some of them with the time that the next attempt has to wait. Returns the places
+/// of those that are to be ended later.
+#[must_use]
 pub fn settle_after(
     held: &Held,
     link: &mut Link,
     ended: &[(Job, Step, Option<String>)],
     waits: &[Option<Duration>],
-) {
-    end(held, link, ended, waits, false);
+) -> Vec<usize> {
+    end(held, link, ended, waits, false)
 }
 
-/// Ends attempts with which a connection was lost.
+/// Ends attempts with which a connection was lost. A job that somebody has locked is fired again.
 pub fn settle_lost(held: &Held, link: &mut Link, ended: &[(Job, Step, Option<String>)]) {
-    end(held, link, ended, &[], true);
+    for place in end(held, link, ended, &[], true) {
+        held.arm_later(ended[place].0.clone(), SHORTLY);
+    }
 }
 
 fn end(
@@ -119,38 +139,134 @@ fn end(
     ended: &[(Job, Step, Option<String>)],
     waits: &[Option<Duration>],
     is_lost: bool,
-) {
-    if ended.is_empty() {
-        return;
-    }
-    let ids: Vec<i64> = ended.iter().map(|(job, ..)| job.id).collect();
-    let fences: Vec<i64> = ended.iter().map(|(job, ..)| job.fence).collect();
-    let errors: Vec<Option<&str>> = ended.iter().map(|(.., error)| error.as_deref()).collect();
-    let nexts: Vec<Option<Timestamp>> = ended.iter().map(|(_, step, _)| step.next).collect();
-    let skips: Vec<i32> = ended.iter().map(|(_, step, _)| step.skipped).collect();
+) -> Vec<usize> {
     let now = held.now();
-    let started: Vec<Option<Timestamp>> = ended
-        .iter()
-        .map(|(job, ..)| (job.kind == Kind::Sql).then_some(now))
-        .collect();
-    let waits: Vec<Option<i64>> = waits
-        .iter()
-        .map(|wait| wait.map(|time| time.as_millis() as i64))
-        .collect();
+    let waits = waits.iter().copied().chain(std::iter::repeat(None));
+    let all: Vec<_> = ended.iter().zip(waits).collect();
     let sql = "SELECT * FROM hwheel._settle($1, $2, $3, $4, $5, $6, $7, $8)";
-    let rows = until_answered(held, link, |session| {
-        let lost = &is_lost;
+    let answers = each_answered(held, link, &all, |session, some, is_plain| {
+        let ids: Vec<i64> = some.iter().map(|((job, ..), _)| job.id).collect();
+        let fences: Vec<i64> = some.iter().map(|((job, ..), _)| job.fence).collect();
+        let errors: Vec<Option<String>> = some
+            .iter()
+            .map(|((.., error), _)| error.as_deref().map(|error| storable(error, is_plain)))
+            .collect();
+        let nexts: Vec<Option<Timestamp>> = some.iter().map(|((_, s, _), _)| s.next).collect();
+        let skips: Vec<i32> = some.iter().map(|((_, s, _), _)| s.skipped).collect();
+        let started: Vec<Option<Timestamp>> = some
+            .iter()
+            .map(|((job, ..), _)| (job.kind == Kind::Sql).then_some(now))
+            .collect();
+        let waits: Vec<Option<i64>> = some
+            .iter()
+            .map(|(_, wait)| wait.map(|time| time.as_millis() as i64))
+            .collect();
         session.query(
             sql,
             &[
-                &ids, &fences, &errors, &nexts, &skips, &started, lost, &waits,
+                &ids, &fences, &errors, &nexts, &skips, &started, &is_lost, &waits,
             ],
         )
     });
-    if let Some(rows) = rows {
-        let jobs = ended.iter().map(|(job, ..)| job);
-        take_in(held, link, jobs, &rows, is_lost);
+    let mut later = answers.unsettled;
+    let rows: Vec<Row> = answers
+        .rows
+        .into_iter()
+        .filter(|row| {
+            let is_busy = row.get::<_, &str>("outcome") == "busy";
+            if is_busy {
+                later.insert(row.get("id"));
+            }
+            !is_busy
+        })
+        .collect();
+    let jobs = ended.iter().map(|(job, ..)| job);
+    take_in(held, link, jobs, &rows, is_lost);
+    let places = ended.iter().enumerate();
+    places
+        .filter(|(_, (job, ..))| later.contains(&job.id))
+        .map(|(place, _)| place)
+        .collect()
+}
+
+/// What the database has answered for each of several jobs.
+struct Answers {
+    rows: Vec<Row>,
+    /// The jobs whose call is wrong.
+    unsettled: HashSet<i64>,
+}
+
+/// A thing that is about a job.
+trait About {
+    fn job(&self) -> &Job;
+}
+
+impl About for Planned {
+    fn job(&self) -> &Job {
+        &self.0
     }
+}
+
+impl About for (&(Job, Step, Option<String>), Option<Duration>) {
+    fn job(&self) -> &Job {
+        &self.0 .0
+    }
+}
+
+/// Asks about all of these, and if that is wrong about each alone, at last with texts that every
+/// database can store: so one job costs no other.
+fn each_answered<T: About>(
+    held: &Held,
+    link: &mut Link,
+    all: &[T],
+    mut ask: impl FnMut(&mut Session, &[T], bool) -> Result<Vec<Row>, Error>,
+) -> Answers {
+    let mut answers = Answers {
+        rows: Vec::new(),
+        unsettled: HashSet::new(),
+    };
+    if all.is_empty() {
+        return answers;
+    }
+    match try_until_answered(held, link, |session| ask(session, all, false)) {
+        Answer::Rows(rows) => answers.rows = rows,
+        Answer::Closing => {}
+        Answer::Wrong(_) => {
+            for one in all.chunks(1) {
+                let mut is_plain = false;
+                loop {
+                    match try_until_answered(held, link, |session| ask(session, one, is_plain)) {
+                        Answer::Rows(rows) => answers.rows.extend(rows),
+                        Answer::Closing => {}
+                        Answer::Wrong(_) if !is_plain => {
+                            is_plain = true;
+                            continue;
+                        }
+                        Answer::Wrong(e) => {
+                            let job = one[0].job();
+                            log::error!("{job} stays as it is: {}", db::describe(&e));
+                            answers.unsettled.insert(job.id);
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    answers
+}
+
+/// A text that the database can store. Plain: whatever its encoding is.
+fn storable(text: &str, is_plain: bool) -> String {
+    let mut stored = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\0' => stored.push(' '),
+            c if is_plain && !c.is_ascii() => stored.extend(c.escape_unicode()),
+            c => stored.push(c),
+        }
+    }
+    stored
 }
 
 /// Takes in the outcome of each job. Lost: the connection was lost while they ran.
@@ -236,32 +352,63 @@ fn in_one_line(error: &str) -> String {
     crate::look::in_one_line(error)
 }
 
+/// What became of a call.
+enum Answer {
+    Rows(Vec<Row>),
+    /// The statement is wrong.
+    Wrong(Error),
+    /// The node closes, and the call has failed.
+    Closing,
+}
+
 /// Asks again after errors of the connection and of the server. Returns `None` if the node
 /// closes, or if the statement is wrong.
 pub fn until_answered(
     held: &Held,
     link: &mut Link,
-    mut ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
+    ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
 ) -> Option<Vec<Row>> {
+    match try_until_answered(held, link, ask) {
+        Answer::Rows(rows) => Some(rows),
+        Answer::Closing => None,
+        Answer::Wrong(e) => {
+            log::error!("{}", db::describe(&e));
+            held.unsure();
+            None
+        }
+    }
+}
+
+fn try_until_answered(
+    held: &Held,
+    link: &mut Link,
+    mut ask: impl FnMut(&mut Session) -> Result<Vec<Row>, Error>,
+) -> Answer {
     loop {
-        let answer = link.ask(&mut ask);
-        match answer {
+        match link.ask(&mut ask) {
             Ok(rows) => {
                 link.works();
-                return Some(rows);
+                return Answer::Rows(rows);
             }
-            Err(e) if db::failure(&e) == Failure::Statement => {
-                log::error!("{}", db::describe(&e));
-                held.unsure();
-                return None;
-            }
+            Err(e) if db::failure(&e) == Failure::Statement => return Answer::Wrong(e),
             Err(e) => {
                 held.unsure();
                 link.back_off(&e);
             }
         }
         if held.is_closing() {
-            return None;
+            return Answer::Closing;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_database_can_store_a_plain_text() {
+        assert_eq!(storable("5 €\0", false), "5 € ");
+        assert_eq!(storable("5 €\0", true), "5 \\u{20ac} ");
     }
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio_postgres::Row;
 
 /// One run of a command or request.
 pub struct Run {
@@ -34,6 +35,21 @@ pub struct Run {
 }
 
 impl Run {
+    fn read(row: &Row, job: &Job) -> Result<Run, tokio_postgres::Error> {
+        let names: Vec<String> = row.try_get("header_names")?;
+        let texts: Vec<String> = row.try_get("header_texts")?;
+        Ok(Run {
+            key: row.try_get("key")?,
+            occurrence: row.try_get("occurrence")?,
+            attempt: row.try_get("attempt")?,
+            target: row.try_get("target")?,
+            payload: row.try_get("payload")?,
+            headers: names.into_iter().zip(texts).collect(),
+            traceparent: row.try_get("traceparent")?,
+            time_limit: Duration::from_millis(job.timeout_ms.unsigned_abs()),
+        })
+    }
+
     /// The same for all attempts at one run, and for no other run: the time that the run is for,
     /// and the beginning of a SHA-256 of the key and the content of the job. A job that becomes
     /// another one under the same key is another run, and one that is scheduled again after a lost
@@ -58,10 +74,12 @@ pub fn work(held: &Arc<Held>, mut link: Link, slots: usize) {
     // By id and fence. After a lost answer a job may be due twice here.
     let mut running = HashSet::new();
     while let Some((ended, mut due)) = held.take_outside(slots - running.len(), running.len()) {
-        for Ended { job, .. } in &ended {
-            running.remove(&(job.id, job.fence));
-        }
-        let queues: Vec<_> = ended.iter().map(|ended| ended.job.queue.clone()).collect();
+        // One whose end is written down late ended before.
+        let queues: Vec<_> = ended
+            .iter()
+            .filter(|ended| running.remove(&(ended.job.id, ended.job.fence)))
+            .map(|ended| ended.job.queue.clone())
+            .collect();
         end(held, &mut link, ended);
         held.finished(&queues);
         let taken: Vec<_> = due
@@ -116,22 +134,13 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
             .clone();
         match row.get("outcome") {
             "taken" => {
-                let run = Run {
-                    key: row.get("key"),
-                    occurrence: row.get("occurrence"),
-                    attempt: row.get("attempt"),
-                    target: row.get("target"),
-                    payload: row.get("payload"),
-                    headers: row
-                        .get::<_, Vec<String>>("header_names")
-                        .into_iter()
-                        .zip(row.get::<_, Vec<String>>("header_texts"))
-                        .collect(),
-                    traceparent: row.get("traceparent"),
-                    time_limit: Duration::from_millis(job.timeout_ms.unsigned_abs()),
-                };
                 started.push((id, job.fence));
-                start(held, job, run);
+                match Run::read(row, &job) {
+                    Ok(run) => start(held, job, run),
+                    Err(e) => {
+                        held.ended(Ended::failed(job, format!("the row cannot be read: {e}")))
+                    }
+                }
             }
             "gone" => {
                 held.metrics.gone.fetch_add(1, Relaxed);
@@ -163,35 +172,43 @@ fn start(held: &Arc<Held>, job: Job, run: Run) {
                 },
                 _ => (command::run(&run).err(), None),
             };
-            report.ended(Ended { job, error, wait });
+            report.ended(Ended {
+                job,
+                error,
+                wait,
+                tries: 0,
+            });
         }
     };
     if let Err(why) = thread::Builder::new()
         .name(format!("job {}", job.id))
         .spawn(body)
     {
-        held.ended(Ended {
-            job,
-            error: Some(format!("no thread: {why}")),
-            wait: None,
-        });
+        held.ended(Ended::failed(job, format!("no thread: {why}")));
     }
 }
 
+/// Writes down what has ended. If somebody has locked a job, its end waits.
 fn end(held: &Held, link: &mut Link, ended: Vec<Ended>) {
     // The next run counts from now on: what passed during this one was missed.
     let now = held.now();
     let waits: Vec<Option<Duration>> = ended.iter().map(|ended| ended.wait).collect();
-    let settled = ended.into_iter().map(|Ended { job, error, .. }| {
-        match job
+    let settled = ended.iter().map(|Ended { job, error, .. }| {
+        let step = job
             .recurrence
             .as_ref()
-            .map_or(Ok(LAST), |r| r.step(job.occurrence, now))
-        {
-            Ok(step) => (job, step, error),
-            Err(why) => (job, LAST, error.or(Some(why))),
+            .map_or(Ok(LAST), |r| r.step(job.occurrence, now));
+        match step {
+            Ok(step) => (job.clone(), step, error.clone()),
+            Err(why) => (job.clone(), LAST, error.clone().or(Some(why))),
         }
     });
     let settled: Vec<_> = settled.collect();
-    settle_after(held, link, &settled, &waits);
+    let busy = settle_after(held, link, &settled, &waits);
+    let later = ended.into_iter().enumerate();
+    held.end_later(
+        later
+            .filter(|(place, _)| busy.contains(place))
+            .map(|(_, ended)| ended),
+    );
 }

@@ -14,10 +14,25 @@ use std::time::{Duration, Instant};
 /// The highest priority first, then the one that was due first.
 type Place = (Reverse<i32>, Option<Timestamp>, i64);
 
+/// Priorities are from 0 to 9.
+pub const PRIORITIES: usize = 10;
+
+fn level(priority: i32) -> usize {
+    usize::try_from(priority).map_or(0, |level| level.min(PRIORITIES - 1))
+}
+
+/// The jobs of a queue that are due.
+#[derive(Default)]
+struct Line {
+    jobs: BTreeMap<Place, Job>,
+    /// How many of each priority.
+    counts: [usize; PRIORITIES],
+}
+
 /// Jobs that are due. The queues take turns.
 #[derive(Default)]
 pub struct Ready {
-    queues: HashMap<Arc<str>, BTreeMap<Place, Job>>,
+    queues: HashMap<Arc<str>, Line>,
     turns: VecDeque<Arc<str>>,
     len: usize,
 }
@@ -29,24 +44,44 @@ impl Ready {
 
     pub fn push(&mut self, job: Job) {
         let place = (Reverse(job.priority), job.due, job.id);
-        let jobs = self.queues.entry(job.queue.clone()).or_insert_with(|| {
+        let line = self.queues.entry(job.queue.clone()).or_insert_with(|| {
             self.turns.push_back(job.queue.clone());
-            BTreeMap::new()
+            Line::default()
         });
         // After a lost answer a job may be due twice here. The later fence counts.
-        match jobs.get(&place) {
-            Some(same) if same.fence >= job.fence => {}
-            Some(_) => drop(jobs.insert(place, job)),
+        match line.jobs.get(&place) {
+            Some(same) if !job.replaces(same) => {}
+            Some(_) => drop(line.jobs.insert(place, job)),
             None => {
-                jobs.insert(place, job);
+                line.counts[level(job.priority)] += 1;
+                line.jobs.insert(place, job);
                 self.len += 1;
             }
         }
     }
 
+    /// The queues, and how many of their jobs have a priority of 0 or more, 1 or more, and so on.
+    pub fn counts(&self) -> impl Iterator<Item = (&Arc<str>, [usize; PRIORITIES])> {
+        self.queues.iter().map(|(queue, line)| {
+            let mut counts = line.counts;
+            for level in (1..PRIORITIES).rev() {
+                counts[level - 1] += counts[level];
+            }
+            (queue, counts)
+        })
+    }
+
+    /// How many jobs of a queue are due.
+    pub fn count(&self, queue: &str) -> usize {
+        self.queues.get(queue).map_or(0, |line| line.jobs.len())
+    }
+
     /// Whether a single job is the first of its queue.
     pub fn has_single(&self, is_single: impl Fn(&Job) -> bool) -> bool {
-        let mut firsts = self.queues.values().filter_map(|jobs| jobs.values().next());
+        let mut firsts = self
+            .queues
+            .values()
+            .filter_map(|line| line.jobs.values().next());
         firsts.any(is_single)
     }
 
@@ -103,19 +138,21 @@ impl Ready {
         into: &mut Vec<Job>,
     ) -> Option<(Arc<str>, usize)> {
         let queue = self.turns.pop_front()?;
-        let jobs = self.queues.get_mut(&queue).expect("it has a turn");
+        let line = self.queues.get_mut(&queue).expect("it has a turn");
         let mut count = 0;
         while count < room {
-            let next = jobs.first_key_value().map(|(_, job)| job);
-            let is_fit = |job| into.first().is_none_or(|first| suits(first, job));
-            if !next.is_some_and(is_fit) {
+            let Some((_, next)) = line.jobs.first_key_value() else {
+                break;
+            };
+            if into.first().is_some_and(|first| !suits(first, next)) {
                 break;
             }
-            into.extend(jobs.pop_first().map(|(_, job)| job));
+            line.counts[level(next.priority)] -= 1;
+            into.extend(line.jobs.pop_first().map(|(_, job)| job));
             count += 1;
         }
         self.len -= count;
-        if jobs.is_empty() {
+        if line.jobs.is_empty() {
             self.queues.remove(&queue);
         } else {
             self.turns.push_back(queue.clone());
@@ -190,19 +227,23 @@ impl Limit {
 }
 
 impl Limits {
+    /// Takes in the limits of all queues that are leased to this node: how many runs at once,
+    /// the rate, and how long ago the queue had no start left. None: it never had none.
     pub fn set(
         &mut self,
-        limits: impl Iterator<Item = (String, Option<i32>, Option<f64>)>,
+        limits: impl Iterator<Item = (String, Option<i32>, Option<f64>, Option<f64>)>,
         now: Instant,
     ) {
         let mut kept = HashSet::new();
-        for (queue, max_running, rate) in limits {
+        for (queue, max_running, rate, rested_s) in limits {
             let queue: Arc<str> = queue.into();
             let limit = self.0.entry(queue.clone()).or_insert(Limit {
                 max_running: None,
                 rate: None,
                 running: 0,
-                tokens: 1.0,
+                tokens: rate.map_or(1.0, |rate| {
+                    rested_s.map_or(1.0, |s| (s * rate).min((rate / 20.0).max(1.0)))
+                }),
                 refilled: now,
             });
             limit.max_running = max_running.map(|count| usize::try_from(count).unwrap_or(0));
@@ -214,6 +255,15 @@ impl Limits {
             .retain(|queue, limit| kept.contains(queue) || limit.running > 0);
     }
 
+    /// The queues with a rate, and how many seconds ago each had no start left. Below 0: it has
+    /// started more than it had.
+    pub fn paced(&mut self, now: Instant) -> impl Iterator<Item = (&Arc<str>, f64)> {
+        self.0.iter_mut().filter_map(move |(queue, limit)| {
+            limit.refill(now);
+            limit.rate.map(|rate| (queue, limit.tokens / rate))
+        })
+    }
+
     /// How many jobs may start now.
     fn starts(&mut self, queue: &str, now: Instant) -> usize {
         let Some(limit) = self.0.get_mut(queue) else {
@@ -223,7 +273,9 @@ impl Limits {
         if limit.free() == 0 {
             return 0;
         }
-        limit.rate.map_or(usize::MAX, |_| limit.tokens as usize)
+        limit
+            .rate
+            .map_or(usize::MAX, |_| limit.tokens.max(0.0) as usize)
     }
 
     /// How many runs may begin now.
@@ -287,11 +339,14 @@ fn index(id: i64) -> usize {
 }
 
 impl Bells {
-    /// Takes in all times to come. Returns the numbers of the queues that have one.
-    pub fn set(&mut self, bells: impl Iterator<Item = (String, Timestamp)>) -> Vec<i64> {
-        for (_, times) in &mut self.queues {
-            times.clear();
-        }
+    /// Takes in all times to come. Returns the numbers of the queues that have one, and whether
+    /// one of the times is new.
+    pub fn set(&mut self, bells: impl Iterator<Item = (String, Timestamp)>) -> (Vec<i64>, bool) {
+        let old: Vec<_> = self
+            .queues
+            .iter_mut()
+            .map(|(_, times)| std::mem::take(times))
+            .collect();
         for (queue, at) in bells {
             let index = *self.indices.entry(queue).or_insert_with_key(|queue| {
                 self.queues.push((queue.clone(), BTreeSet::new()));
@@ -299,7 +354,11 @@ impl Bells {
             });
             self.queues[index].1.insert(at);
         }
-        self.ids()
+        let is_new = self.queues.iter().enumerate().any(|(index, (_, times))| {
+            old.get(index)
+                .map_or(!times.is_empty(), |old| !times.is_subset(old))
+        });
+        (self.ids(), is_new)
     }
 
     /// The numbers of the queues that have a time.

@@ -47,28 +47,29 @@ pub const LAST: Step = Step {
 };
 
 impl Recurrence {
-    pub fn of(row: &Row) -> Option<Recurrence> {
-        let every: Option<i64> = row.get("every_us");
-        let cron: Option<String> = row.get("cron");
+    pub fn of(row: &Row) -> Result<Option<Recurrence>, tokio_postgres::Error> {
+        let every: Option<i64> = row.try_get("every_us")?;
+        let cron: Option<String> = row.try_get("cron")?;
         let rhythm = match (every, cron) {
-            (Some(us), _) => Rhythm::Every(SignedDuration::from_micros(us)),
+            // No function stores an interval below 1 ms.
+            (Some(us), _) => Rhythm::Every(SignedDuration::from_micros(us.max(1000))),
             (None, Some(expression)) => Rhythm::Cron {
                 expression,
-                zone: row.get("zone"),
+                zone: row.try_get("zone")?,
             },
-            (None, None) => return None,
+            (None, None) => return Ok(None),
         };
-        let missed = match row.get("missed") {
+        let missed = match row.try_get("missed")? {
             "skip" => Missed::Skip,
             "all" => Missed::All,
             _ => Missed::Once,
         };
-        let grace = SignedDuration::from_micros(row.get("grace_us"));
-        Some(Recurrence {
+        let grace = SignedDuration::from_micros(row.try_get("grace_us")?);
+        Ok(Some(Recurrence {
             rhythm,
             missed,
             grace,
-        })
+        }))
     }
 
     /// The first run at `from` or later.

@@ -1,5 +1,5 @@
 //! Nodes, connections, disks and servers that fail. A test that stops or fills its
-//! server has one of its own.
+//! server has one of its own. Most have a neighbour, too, who locks jobs and sends notifications.
 
 mod support;
 
@@ -17,6 +17,7 @@ use support::{database, skip, Database, Server};
 #[test]
 fn a_node_that_is_killed_passes_its_jobs_on() {
     let db = database();
+    let _neighbour = db.neighbour();
     let mut a = db.node("a");
     db.spread(400, 4.0);
     db.wait("SELECT count(*) > 20 FROM hwheel.all_jobs WHERE state = 'claimed'");
@@ -31,6 +32,7 @@ fn a_node_that_is_killed_passes_its_jobs_on() {
 #[test]
 fn a_command_whose_node_is_killed_runs_again_and_the_attempt_counts() {
     let db = database();
+    let _neighbour = db.neighbour();
     let mut a = db.node("a");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().display();
@@ -61,6 +63,7 @@ fn a_command_whose_node_is_killed_runs_again_and_the_attempt_counts() {
 #[test]
 fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passed_on() {
     let db = database();
+    let _neighbour = db.neighbour();
     let a = db.node("a");
     let dir = tempfile::tempdir().unwrap();
     // The command ends while its node is stopped.
@@ -102,6 +105,7 @@ fn a_node_that_is_stopped_for_longer_than_its_lease_completes_nothing_that_passe
 #[ignore = "it takes 80 s"]
 fn a_node_that_is_stopped_for_a_minute_loses_no_job_and_doubles_none() {
     let db = database();
+    let _neighbour = db.neighbour();
     db.execute("UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT");
     let a = db.node("a");
     let dir = tempfile::tempdir().unwrap();
@@ -135,6 +139,7 @@ fn a_node_that_is_stopped_for_a_minute_loses_no_job_and_doubles_none() {
 #[test]
 fn a_batch_whose_node_is_stopped_or_killed_is_committed_once() {
     let db = database();
+    let _neighbour = db.neighbour();
     db.execute(
         "CREATE FUNCTION slow(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql
         AS 'SELECT note(key, due, payload), pg_sleep(3)'",
@@ -155,6 +160,7 @@ fn a_batch_whose_node_is_stopped_or_killed_is_committed_once() {
 #[test]
 fn a_lost_connection_loses_no_job_and_doubles_none() {
     let db = database();
+    let _neighbour = db.neighbour();
     let (a, _b) = (db.node("a"), db.node("b"));
     db.spread(600, 4.0);
     db.execute("SELECT hwheel.schedule('tick', every => '100 ms', sql => 'note', missed => 'all')");
@@ -208,14 +214,14 @@ fn a_refused_connection_costs_no_attempt_and_no_job() {
     assert_eq!(db.number(erred), 0);
 }
 
-/// A user locks two jobs in the order that is opposite to the node's.
+/// Two users lock two jobs in opposite orders. A node waits for none of them, so that its call is
+/// no part of the deadlock.
 #[test]
-fn a_deadlock_loses_no_end_of_a_command() {
+fn users_that_deadlock_delay_the_end_of_their_jobs_alone() {
     let db = database();
     let node = db.node("a");
     db.execute(
-        "SELECT hwheel.schedule(key, now(), command => 'sleep ' || s)
-        FROM (VALUES ('first', 1.0), ('second', 1.3), ('third', 1.6)) AS j (key, s)",
+        "SELECT hwheel.schedule(key, now(), command => 'sleep 1') FROM unnest('{first,second,third}'::text[]) key",
     );
     db.wait("SELECT bool_and(state = 'running') FROM hwheel.all_jobs");
     let lock = |key: &str| format!("SELECT FROM hwheel.job WHERE key = '{key}' FOR UPDATE");
@@ -224,27 +230,28 @@ fn a_deadlock_loses_no_end_of_a_command() {
         .unwrap();
     two.batch_execute(&format!(
         "SET deadlock_timeout = '1 min'; BEGIN; {}",
-        lock("third")
+        lock("second")
     ))
     .unwrap();
-    // The first end waits for one user, so that the others become a batch.
-    let is_waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%_settle%'
-        AND wait_event_type = 'Lock' AND datname = current_database())";
-    db.wait(is_waiting);
-    sleep(Duration::from_secs(2));
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'third'");
+    let waiter = lock("first");
+    let two = spawn(move || {
+        two.batch_execute(&waiter).unwrap();
+        two.batch_execute("ROLLBACK").unwrap();
+    });
+    sleep(Duration::from_millis(300));
+    assert!(one.batch_execute(&lock("second")).is_err(), "no deadlock");
     one.batch_execute("ROLLBACK").unwrap();
-    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'first'");
-    db.wait(is_waiting);
-    two.batch_execute(&lock("second")).unwrap();
-    node.wait_for_log("deadlock detected");
-    two.batch_execute("ROLLBACK").unwrap();
-    db.wait("SELECT bool_and(state = 'done' AND runs = 1) FROM hwheel.all_jobs");
+    two.join().unwrap();
+    db.wait("SELECT bool_and(state = 'done' AND runs = 1 AND attempts = 0) FROM hwheel.all_jobs");
+    assert!(!node.log().contains("deadlock"), "{}", node.log());
 }
 
 /// It goes with a batch of good jobs, and again when it is fired alone.
 #[test]
 fn a_job_that_ends_its_connection_is_dead_in_the_end_and_stops_no_other() {
     let db = database();
+    let _neighbour = db.neighbour();
     db.execute(
         "CREATE FUNCTION ends(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); END $$",
@@ -282,6 +289,7 @@ fn a_job_that_ends_its_connection_is_dead_in_the_end_and_stops_no_other() {
 fn a_job_that_crashes_the_server_is_dead_in_the_end() {
     let server = Server::start();
     let db = server.database().with_functions();
+    let _neighbour = db.neighbour();
     db.execute(
         "CREATE FUNCTION crash(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE plpgsql AS $$ BEGIN
             EXECUTE format('COPY (SELECT 1) TO PROGRAM %L', 'kill -9 ' || pg_backend_pid());
@@ -310,6 +318,7 @@ fn a_job_that_crashes_the_server_is_dead_in_the_end() {
 #[test]
 fn a_job_that_takes_its_nodes_down_is_dead_in_the_end() {
     let db = database();
+    let _neighbour = db.neighbour();
     db.execute(
         "CREATE FUNCTION hang(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql AS
         'SELECT pg_sleep(60)'; SELECT hwheel.schedule('bad', now(), sql => 'hang', max_attempts => 1)",
@@ -452,6 +461,7 @@ fn a_job_that_a_node_fires_twice_runs_once() {
 fn the_server_may_restart_or_crash() {
     let server = Server::start();
     let db = server.database().with_functions();
+    let _neighbour = db.neighbour();
     let (a, _b) = (db.node("a"), db.node("b"));
     db.spread(600, 6.0);
     for mode in ["fast", "immediate"] {

@@ -183,7 +183,7 @@ fn a_lease_that_somebody_has_ended_ends_nothing() {
     let mut client = db.client();
     for change in [
         "SELECT hwheel.cancel('a')",
-        "UPDATE hwheel.job SET lease_until = now() - interval '1 s'; SELECT hwheel._end_leases()",
+        "UPDATE hwheel.job SET lease_until = now() - interval '1 s'; SELECT hwheel._expire()",
     ] {
         db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
         let (id, lease, ..) = take(&mut client, "q", 1)[0];

@@ -8,8 +8,8 @@ use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -67,9 +67,9 @@ impl Server {
         Server::start_with(&[], &[])
     }
 
-    /// With lines for postgresql.conf, and variables of the environment.
+    /// A directory for a server, which is stopped when this process ends.
     #[allow(clippy::zombie_processes)] // The shell outlives this process.
-    pub fn start_with(settings: &[&str], env: &[(&str, &str)]) -> Server {
+    fn place(port: u16, env: &[(String, String)]) -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("hwheel-jobs-{}-{count}", std::process::id()));
@@ -89,22 +89,29 @@ impl Server {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         let mut watcher = watcher.process_group(0).spawn().expect("a shell");
-        let env = env
+        let pipe = watcher.stdin.take().expect("piped");
+        Server {
+            dir,
+            port,
+            env: env.to_vec(),
+            databases: AtomicU32::new(0),
+            _pipe: pipe,
+        }
+    }
+
+    /// With lines for postgresql.conf, and variables of the environment.
+    pub fn start_with(settings: &[&str], env: &[(&str, &str)]) -> Server {
+        let env: Vec<_> = env
             .iter()
             .map(|(name, value)| (name.to_string(), value.to_string()))
             .collect();
-        let pipe = watcher.stdin.take().expect("piped");
         let port = settings
             .iter()
             .find_map(|line| line.strip_prefix("port = "));
-        let server = Server {
-            dir,
-            port: port.map_or(5432, |port| port.parse().expect("a port")),
-            env,
-            databases: AtomicU32::new(0),
-            _pipe: pipe,
-        };
-
+        let server = Server::place(
+            port.map_or(5432, |port| port.parse().expect("a port")),
+            &env,
+        );
         let data = server.dir.join("data");
         let data = data.to_str().expect("UTF-8");
         server.command(
@@ -117,6 +124,8 @@ impl Server {
                 "-A",
                 "trust",
                 "-N",
+                "-E",
+                "UTF8",
                 "--no-instructions",
             ],
         );
@@ -137,7 +146,10 @@ impl Server {
     fn command(&self, program: &str, arguments: &[&str]) {
         let log = self.dir.join("command");
         let output = fs::File::create(&log).expect("a log");
-        let mut command = as_server_user(server_programs().join(program).to_str().expect("UTF-8"));
+        // The programs of a client may be elsewhere.
+        let path = server_programs().join(program);
+        let path = if path.exists() { path } else { program.into() };
+        let mut command = as_server_user(path.to_str().expect("UTF-8"));
         command
             .args(arguments)
             .current_dir(&self.dir)
@@ -180,6 +192,45 @@ impl Server {
 
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// A server that follows this one, as a standby, and has the same settings.
+    pub fn standby(&self) -> Server {
+        let standby = Server::place(self.port, &self.env);
+        standby.follow(self);
+        standby
+    }
+
+    /// Makes this server a standby of another one, with a copy of its data.
+    pub fn follow(&self, primary: &Server) {
+        let data = self.dir.join("data");
+        let _ = fs::remove_dir_all(&data);
+        let (host, port) = (primary.dir.display().to_string(), primary.port.to_string());
+        let copy = [
+            "-D", "data", "-h", &host, "-p", &port, "-U", "postgres", "-R", "-c", "fast",
+        ];
+        self.command("pg_basebackup", &copy);
+        // The last line of a setting counts.
+        let conf = data.join("postgresql.auto.conf");
+        let text = fs::read_to_string(&conf).expect("settings");
+        let mine = format!(
+            "{text}unix_socket_directories = '{}'\nsynchronous_standby_names = ''\n",
+            self.dir.display()
+        );
+        fs::write(conf, mine).expect("settings");
+        self.up();
+    }
+
+    pub fn promote(&self) {
+        self.command("pg_ctl", &["-D", "data", "-w", "promote"]);
+    }
+
+    /// A database of this server by its name.
+    pub fn database_named(&self, name: &str) -> Database<'_> {
+        Database {
+            server: self,
+            url: self.url(name),
+        }
     }
 
     /// A client of the database postgres.
@@ -415,6 +466,145 @@ impl Database<'_> {
             .spawn()
             .expect(PROGRAM);
         Node { child, log }
+    }
+}
+
+/// Somebody who uses the same database, carelessly and with bad intent, until it is dropped:
+///
+/// - transactions that lock jobs at random, or change them by the functions for users, stay open
+///   for a while, and are rolled back
+/// - a transaction that pauses a queue stays open
+/// - a role without any grant takes advisory locks, and notifies all channels of nodes
+///
+/// It holds a job for 150 ms at most, so that tests may say how late the job is.
+pub struct Neighbour {
+    ends: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Database<'_> {
+    pub fn neighbour(&self) -> Neighbour {
+        self.neighbour_for("true", Duration::from_millis(150))
+    }
+
+    /// One who holds jobs for seconds, and only those that a condition names.
+    pub fn neighbour_of(&self, jobs: &'static str) -> Neighbour {
+        self.neighbour_for(jobs, Duration::from_secs(3))
+    }
+
+    fn neighbour_for(&self, jobs: &'static str, longest: Duration) -> Neighbour {
+        self.execute(
+            "DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$",
+        );
+        let ends = Arc::new(AtomicBool::new(false));
+        let stranger = self.url.replace("user=postgres", "user=stranger");
+        let urls = [&self.url, &self.url, &self.url, &stranger, &stranger];
+        let threads = urls.into_iter().cloned().zip(0u64..);
+        let threads = threads.map(|(url, kind)| {
+            let ends = ends.clone();
+            thread::spawn(move || {
+                let mut dice = Dice(kind + 1);
+                while !ends.load(Ordering::Relaxed) {
+                    // Servers of tests stop and break connections.
+                    let _ = Client::connect(&url, NoTls).and_then(|mut client| {
+                        client.batch_execute("SET lock_timeout = '1 s'")?;
+                        while !ends.load(Ordering::Relaxed) {
+                            match kind {
+                                0 | 1 => hold_jobs(&mut client, &mut dice, jobs, longest)?,
+                                2 => hold_queue(&mut client, longest)?,
+                                3 => notify(&mut client, &mut dice)?,
+                                _ => take_locks(&mut client, longest)?,
+                            }
+                        }
+                        Ok(())
+                    });
+                    thread::sleep(Duration::from_millis(20));
+                }
+            })
+        });
+        Neighbour {
+            threads: threads.collect(),
+            ends,
+        }
+    }
+}
+
+/// Small random numbers. Each thread has others.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+type Outcome = Result<(), postgres::Error>;
+
+/// An error of a statement is none of the neighbour: the transaction is rolled back anyway.
+fn rolled_back(client: &mut Client, statements: &str, time: Duration) -> Outcome {
+    client.batch_execute("BEGIN")?;
+    let done = client.batch_execute(statements);
+    if done.is_ok() {
+        thread::sleep(time);
+    }
+    client.batch_execute("ROLLBACK")
+}
+
+fn hold_jobs(client: &mut Client, dice: &mut Dice, jobs: &str, longest: Duration) -> Outcome {
+    let some = format!("(SELECT id FROM hwheel.job WHERE {jobs} ORDER BY random() LIMIT 3)");
+    let key = format!(
+        "(SELECT key FROM hwheel.job WHERE {jobs} AND state IN ('waiting', 'claimed', 'running')
+        ORDER BY random() LIMIT 1)"
+    );
+    let what = match dice.below(6) {
+        0 | 1 => format!("SELECT FROM hwheel.job WHERE id IN {some} FOR UPDATE SKIP LOCKED"),
+        2 => format!("SELECT FROM hwheel.job WHERE id IN {some} FOR KEY SHARE SKIP LOCKED"),
+        3 => format!("SELECT hwheel.move({key}, now() + interval '1 h')"),
+        4 => format!("SELECT hwheel.cancel({key})"),
+        _ => format!("SELECT hwheel.pause({key})"),
+    };
+    let time = longest.mul_f64(dice.below(100) as f64 / 100.0);
+    rolled_back(client, &what, time)?;
+    // If there is one job, it has some time for itself.
+    thread::sleep(time * 3 + Duration::from_millis(20));
+    Ok(())
+}
+
+fn hold_queue(client: &mut Client, longest: Duration) -> Outcome {
+    let what = "SELECT hwheel.pause_queue('of-the-neighbour'), hwheel.set_queue('new-' || gen_random_uuid())";
+    rolled_back(client, what, longest * 10)
+}
+
+fn notify(client: &mut Client, dice: &mut Dice) -> Outcome {
+    let mut text = String::new();
+    for _ in 0..20 {
+        let (node, id, fence) = (dice.below(9), dice.below(500), dice.below(4));
+        text += &format!(
+            "NOTIFY hwheel, '{}'; NOTIFY hwheel_{node}, '{id} {fence}';",
+            dice.below(9)
+        );
+    }
+    client.batch_execute(&text)?;
+    thread::sleep(Duration::from_millis(5));
+    Ok(())
+}
+
+fn take_locks(client: &mut Client, longest: Duration) -> Outcome {
+    let what = "SELECT pg_advisory_lock(hashtext('hwheel'), hashtext('queues')),
+        pg_advisory_lock(hashtext('hwheel')), pg_advisory_lock(1), pg_advisory_lock(1, 1)";
+    rolled_back(client, what, longest * 10)?;
+    client.batch_execute("SELECT pg_advisory_unlock_all()")
+}
+
+impl Drop for Neighbour {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
     }
 }
 

@@ -1,0 +1,425 @@
+//! Others who use the same database: what they leave open, lock, send and write stops no job
+//! but their own.
+
+mod support;
+
+use postgres::{Client, NoTls};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use support::{database, Database};
+
+/// A connection of a role without any grant.
+fn stranger(db: &Database) -> Client {
+    db.execute(
+        "DO $$ BEGIN CREATE ROLE stranger LOGIN; EXCEPTION WHEN duplicate_object OR unique_violation THEN END $$",
+    );
+    Client::connect(&db.url.replace("user=postgres", "user=stranger"), NoTls).unwrap()
+}
+
+/// The usual window and lease: turns are rare.
+fn with_long_turns(db: &Database) {
+    db.execute("UPDATE hwheel.settings SET window_length = DEFAULT, lease_length = DEFAULT");
+}
+
+#[test]
+fn a_command_whose_job_is_locked_delays_the_end_of_no_other() {
+    let db = database();
+    let node = db.node("one");
+    db.execute("SELECT hwheel.schedule('held', now(), command => 'sleep 1')");
+    db.wait("SELECT state = 'running' FROM hwheel.job WHERE key = 'held'");
+    let mut other = db.client();
+    other
+        .batch_execute("BEGIN; SELECT hwheel.move('held', now() + interval '1 h')")
+        .unwrap();
+    sleep(Duration::from_millis(1500));
+    db.execute(
+        "SELECT hwheel.schedule('c' || i, now(), command => 'true') FROM generate_series(1, 10) i",
+    );
+    db.wait("SELECT count(*) = 10 FROM hwheel.history WHERE kind = 'command'");
+    other.batch_execute("ROLLBACK").unwrap();
+    db.wait("SELECT count(*) = 11 FROM hwheel.history WHERE runs = 1");
+    assert!(!node.log().contains("ERROR"), "{}", node.log());
+}
+
+#[test]
+fn a_run_that_is_skipped_waits_alone_for_its_lock() {
+    let db = database();
+    let _node = db.node_with("one", &["--connections", "1"]);
+    db.execute(
+        "SELECT hwheel.schedule('skip' || i, now() + interval '1500 ms', sql => 'note', every => '1 h',
+            missed => 'skip', grace => '500 ms') FROM generate_series(1, 3) i",
+    );
+    let mut other = db.client();
+    sleep(Duration::from_millis(500));
+    other
+        .batch_execute("BEGIN; SELECT FROM hwheel.job FOR UPDATE")
+        .unwrap();
+    sleep(Duration::from_secs(3));
+    db.execute("SELECT hwheel.schedule('free', now(), sql => 'note')");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'free'");
+    other.batch_execute("ROLLBACK").unwrap();
+    db.wait("SELECT bool_and(skipped = 1 AND due > now()) FROM hwheel.job");
+}
+
+#[test]
+fn a_queue_that_somebody_is_changing_delays_no_other() {
+    let db = database();
+    let _node = db.node("one");
+    let mut other = db.client();
+    // One of the queues has jobs already, and the other is new.
+    db.execute("SELECT hwheel.schedule('before', now(), sql => 'note', queue => 'old')");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'before'");
+    other
+        .batch_execute("BEGIN; SELECT hwheel.pause_queue('old'), hwheel.pause_queue('new')")
+        .unwrap();
+    db.execute(
+        "SELECT hwheel.schedule('free', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'mail'),
+            hwheel.schedule(q, now(), sql => 'note', queue => q), hwheel.schedule(q || '-app', now(), queue => q)
+        FROM unnest('{old,new}'::text[]) q",
+    );
+    let begin = Instant::now();
+    let taken = |queue: &str| {
+        db.rows(&format!("SELECT id FROM hwheel.take('{queue}')"))
+            .len()
+    };
+    assert_eq!((taken("mail"), taken("old"), taken("new")), (1, 0, 0));
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'free'");
+    assert!(begin.elapsed() < Duration::from_secs(3));
+    let waiting =
+        "SELECT count(*) FROM hwheel.job WHERE state = 'waiting' AND queue IN ('old', 'new')";
+    assert_eq!(db.number(waiting), 4);
+    other.batch_execute("ROLLBACK").unwrap();
+    db.wait("SELECT count(*) = 2 FROM hwheel.history WHERE key IN ('old', 'new')");
+    assert_eq!((taken("old"), taken("new")), (1, 1));
+}
+
+#[test]
+fn a_lease_is_renewed_while_the_table_of_jobs_is_locked() {
+    let db = database();
+    let node = db.node("one");
+    db.all_claim();
+    let mut other = db.client();
+    other
+        .batch_execute("BEGIN; LOCK TABLE hwheel.job IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    sleep(Duration::from_secs(4)); // The lease is 1.5 s.
+    other.batch_execute("ROLLBACK").unwrap();
+    db.execute("SELECT hwheel.schedule('after', now(), sql => 'note')");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'after'");
+    assert!(db.is("SELECT count(*) = 1 AND bool_and(left_at IS NULL) FROM hwheel.node"));
+    assert!(!node.log().contains("expelled"), "{}", node.log());
+}
+
+#[test]
+fn a_notification_of_a_stranger_drops_no_claim_and_costs_few_calls() {
+    let db = database();
+    with_long_turns(&db);
+    let _node = db.node("one");
+    db.execute(
+        "SELECT hwheel.schedule('k' || i, now() + interval '6 s', sql => 'note') FROM generate_series(1, 5) i",
+    );
+    db.wait("SELECT count(*) = 5 FROM hwheel.job WHERE state = 'claimed'");
+    let mut stranger = stranger(&db);
+    assert!(stranger.execute("SELECT FROM hwheel.job", &[]).is_err());
+    for id in 1..9 {
+        for fence in 0..4 {
+            let text = format!("NOTIFY hwheel_1, '{id} {fence}'; NOTIFY hwheel_1, 'x'");
+            stranger.batch_execute(&text).unwrap();
+        }
+    }
+    db.wait("SELECT count(*) = 5 FROM hwheel.history");
+    db.none_later_than(1.0);
+
+    let calls = "SELECT calls::bigint FROM pg_stat_user_functions WHERE funcname = '_turn5'";
+    db.execute("ALTER ROLE postgres SET track_functions = 'pl'");
+    let _two = db.node("two"); // Its calls are counted, and it is as new to all this.
+    db.all_claim();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(6) {
+        stranger.batch_execute("NOTIFY hwheel, '0'").unwrap();
+        sleep(Duration::from_millis(10));
+    }
+    db.execute("ALTER ROLE postgres RESET track_functions");
+    sleep(Duration::from_millis(1500)); // The server counts with a delay.
+    db.wait("SELECT EXISTS (SELECT FROM pg_stat_user_functions WHERE funcname = '_turn5')");
+    let calls = db.number(calls);
+    assert!((10..130).contains(&calls), "{calls} calls in 6 s");
+}
+
+#[test]
+fn a_lock_of_a_stranger_stops_nobody() {
+    let db = database();
+    let _node = db.node("one");
+    let mut stranger = stranger(&db);
+    stranger
+        .batch_execute(
+            "SELECT pg_advisory_lock(hashtext('hwheel'), hashtext('queues'));
+            SELECT pg_advisory_lock(hashtext('hwheel')), pg_advisory_lock(hashtext('queues'))",
+        )
+        .unwrap();
+    db.execute(
+        "SELECT hwheel.schedule('k', now(), sql => 'note'), hwheel.schedule('a', now(), queue => 'q')",
+    );
+    assert_eq!(db.rows("SELECT FROM hwheel.take('q')").len(), 1);
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'k'");
+    db.execute("SELECT hwheel.pause_queue('q')");
+}
+
+#[test]
+fn a_backlog_delays_no_other_queue_and_no_higher_priority() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('slow', rate => 1);
+        SELECT hwheel.schedule_many(ARRAY(SELECT 's' || i FROM generate_series(1, 3000) i), ARRAY[now()],
+            sql => 'note', queue => 'slow');
+        CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void LANGUAGE sql
+        AS 'SELECT pg_sleep(0.02)';
+        SELECT hwheel.schedule_many(ARRAY(SELECT 'n' || i FROM generate_series(1, 3000) i), ARRAY[now()],
+            sql => 'nap', queue => 'naps')",
+    );
+    let _node = db.node_with("one", &["--capacity", "1000"]);
+    db.wait("SELECT count(*) > 20 FROM hwheel.history WHERE queue = 'naps'");
+    sleep(Duration::from_secs(2));
+    db.execute(
+        "SELECT hwheel.schedule('other', now(), sql => 'note'),
+            hwheel.schedule('high', now(), sql => 'note', queue => 'naps', priority => 9),
+            hwheel.schedule('next', now(), sql => 'note', queue => 'slow', priority => 5)",
+    );
+    db.wait("SELECT count(*) = 3 FROM run WHERE key IN ('other', 'high', 'next')");
+    let late: f64 = db.value(
+        "SELECT max(extract(epoch FROM at - due))::float8 FROM run WHERE key IN ('other', 'high', 'next')",
+    );
+    assert!(late < 4.0, "late by {late} s"); // Two windows.
+    let left = "SELECT count(*) > 500 FROM hwheel.job WHERE queue = 'naps'";
+    assert!(db.is(left), "the backlog was too short");
+    let held = "SELECT count(*) < 100 FROM hwheel.job WHERE queue = 'slow' AND state = 'claimed'";
+    assert!(db.is(held), "a node holds what its rate lets run");
+}
+
+#[test]
+fn a_rate_survives_the_restart_of_its_node() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.set_queue('slow', rate => 0.02);
+        SELECT hwheel.schedule('s' || i, now(), sql => 'note', queue => 'slow') FROM generate_series(1, 9) i",
+    );
+    let mut node = db.node("one");
+    db.wait("SELECT count(*) = 1 FROM hwheel.history");
+    sleep(Duration::from_millis(1500)); // It is written down with a turn.
+    for kill in [false, true, false] {
+        if kill {
+            node.kill();
+        } else {
+            node.end();
+        }
+        node = db.node("one");
+        sleep(Duration::from_secs(3));
+    }
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.history"), 1);
+}
+
+#[test]
+fn a_queue_whose_kinds_no_node_runs_is_named() {
+    let db = database();
+    let sql = db.node_with("sql", &["--kinds", "sql"]);
+    let _command = db.node_with("command", &["--kinds", "command"]);
+    db.execute(
+        "SELECT hwheel.set_queue('both', max_running => 2);
+        SELECT hwheel.schedule('s', now(), sql => 'note', queue => 'both'),
+            hwheel.schedule('c', now(), command => 'true', queue => 'both')",
+    );
+    let line =
+        "the queue \"both\" waits: it has a limit, so one node runs all of its jobs, and no \
+        node runs all their kinds: command, sql";
+    sql.wait_for_log(line);
+    let output = db.program(&["queues"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("no node runs command, sql"), "{text}");
+    let _both = db.node("both");
+    db.wait("SELECT count(*) = 2 FROM hwheel.history");
+}
+
+/// A database in another encoding. The server is shared.
+fn encoded(db: &Database, encoding: &str) -> (String, std::process::Output) {
+    let name = format!(
+        "{}_{}",
+        db.text("SELECT current_database()::text"),
+        encoding.to_lowercase()
+    );
+    db.execute(&format!(
+        "CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'"
+    ));
+    let (words, _) = db.url.rsplit_once(" dbname=").unwrap();
+    let url = format!("{words} dbname={name}");
+    let output = support::program_in(&["install"], &[("DATABASE_URL", &url)]);
+    (url, output)
+}
+
+#[test]
+fn a_text_that_the_database_cannot_store_costs_no_attempt_and_no_other_job() {
+    let shared = database();
+    let (url, output) = encoded(&shared, "LATIN1");
+    assert!(output.status.success(), "{output:?}");
+    let db = Database {
+        server: shared.server,
+        url,
+    };
+    let _node = db.node("one");
+    db.execute(
+        r"SELECT hwheel.schedule('euro', now(), command => $$printf '\342\202\254'; exit 1$$, max_attempts => 2, backoff => '50 ms'),
+            hwheel.schedule('bytes', now(), command => $$printf '\377\001\000'; exit 1$$, max_attempts => 2, backoff => '50 ms'),
+            hwheel.schedule('plain', now(), command => 'echo no; exit 1', max_attempts => 2, backoff => '50 ms')",
+    );
+    db.wait("SELECT count(*) = 3 FROM hwheel.job WHERE state = 'dead' AND attempts = 2");
+    let error = |key: &str| {
+        db.text(&format!(
+            "SELECT last_error FROM hwheel.job WHERE key = '{key}'"
+        ))
+    };
+    assert_eq!(error("euro"), r"exit status 1: \u{20ac}");
+    assert_eq!(error("plain"), "exit status 1: no");
+}
+
+#[test]
+fn a_database_that_stores_any_bytes_is_refused() {
+    let (_, output) = encoded(&database(), "SQL_ASCII");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("SQL_ASCII"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_table_refuses_rows_that_no_function_writes() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('k', now() + interval '1 h', sql => 'note')");
+    for what in [
+        "key = ''",
+        "due = '9999-12-31'",
+        "due = '-infinity'",
+        "occurrence = 'infinity'",
+        "occurrence = '-infinity'",
+        "paused_due = '200000-01-01'",
+        "every = '0'",
+        "every = '-1 s'",
+        "every = '1 month'",
+        "cron = '* * * * *', zone = NULL",
+        "zone = 'UTC'",
+        "grace = '178000000 years'",
+        "timeout = '100000000 years'",
+        "backoff = '-1 s'",
+        "max_attempts = -1",
+        "attempts = 101",
+        "queue = E'a\"\\n'",
+        "priority = 2147483647",
+        "headers = '[]'",
+    ] {
+        let why = db.refusal(&format!("UPDATE hwheel.job SET {what}"));
+        assert!(why.contains("violates check constraint"), "{what}: {why}");
+    }
+}
+
+#[test]
+fn a_row_that_a_node_cannot_read_is_dead_and_stops_no_other() {
+    let db = database();
+    let node = db.node("one");
+    // As if somebody had switched the checks off.
+    db.execute(
+        "ALTER TABLE hwheel.job DROP CONSTRAINT job_occurrence_fits;
+        SELECT hwheel.schedule('bad', now() + interval '1 s', sql => 'note'),
+            hwheel.schedule('good', now() + interval '1 s', sql => 'note');
+        UPDATE hwheel.job SET occurrence = 'infinity', state = 'waiting', owner = NULL, fence = fence + 1,
+            due = now() + interval '1 s' WHERE key = 'bad'",
+    );
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs WHERE key = 'good'");
+    db.wait("SELECT state = 'dead' FROM hwheel.job WHERE key = 'bad'");
+    node.wait_for_log("\"bad\" is dead: the row cannot be read");
+    let output = db.program(&["list", "--state", "dead"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the row cannot be read"), "{text}");
+}
+
+#[test]
+fn a_job_of_a_node_that_never_was_runs() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule('k', now(), sql => 'note');
+        UPDATE hwheel.job SET state = 'claimed', owner = 99",
+    );
+    let _node = db.node("one");
+    db.wait("SELECT state = 'done' FROM hwheel.all_jobs");
+}
+
+#[test]
+fn a_node_that_ends_kills_commands_after_its_grace() {
+    let db = database();
+    let mut one = db.node_with("one", &["--grace", "1"]);
+    db.execute(
+        "SELECT hwheel.schedule('once', now(), command => 'sleep 77', max_attempts => 1),
+            hwheel.schedule('twice', now(), command => 'test $HWHEEL_ATTEMPT = 2 || sleep 77', max_attempts => 2)",
+    );
+    db.wait("SELECT count(*) = 2 FROM hwheel.job WHERE state = 'running'");
+    let begin = Instant::now();
+    assert!(one.end());
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert!(one.log().contains("2 commands are killed"), "{}", one.log());
+    let once = "SELECT state || ': ' || last_error FROM hwheel.job WHERE key = 'once'";
+    assert_eq!(db.text(once), "dead: killed: its node ended");
+    let _two = db.node("two");
+    db.wait("SELECT EXISTS (SELECT FROM hwheel.history WHERE key = 'twice' AND attempts = 1)");
+}
+
+#[test]
+fn a_node_that_ends_keeps_its_lease_during_its_grace() {
+    let db = database();
+    let mut one = db.node("one");
+    let _two = db.node("two");
+    db.execute("SELECT hwheel.schedule('long', now(), command => 'sleep 4', max_attempts => 1)");
+    db.wait("SELECT state = 'running' FROM hwheel.job");
+    let owner = db.text("SELECT n.name FROM hwheel.job j JOIN hwheel.node n ON n.id = j.owner");
+    if owner == "one" {
+        assert!(one.end()); // The lease is 1.5 s.
+        assert!(db.is("SELECT state = 'done' AND attempts = 0 FROM hwheel.all_jobs"));
+    }
+}
+
+#[test]
+fn a_command_ends_with_its_node() {
+    let db = database();
+    let mut node = db.node("one");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().display();
+    db.execute(&format!(
+        "SELECT hwheel.schedule('k', now(), command => 'echo begin >> {path}; sleep 2; echo end >> {path}')"
+    ));
+    let text = || std::fs::read_to_string(file.path()).unwrap();
+    while text() != "begin\n" {
+        sleep(Duration::from_millis(10));
+    }
+    node.kill();
+    sleep(Duration::from_secs(3));
+    assert_eq!(text(), "begin\n");
+}
+
+#[test]
+fn many_leases_end_at_once_and_no_call_is_slow() {
+    let db = database();
+    db.execute(
+        "SELECT hwheel.schedule_many(ARRAY(SELECT 'k' || i FROM generate_series(1, 10000) i), ARRAY[now()], queue => 'q')",
+    );
+    assert_eq!(
+        db.rows("SELECT FROM hwheel.take('q', 10000, '2 s')").len(),
+        10000
+    );
+    let node = db.node("one");
+    sleep(Duration::from_secs(2));
+    let begin = Instant::now();
+    db.wait("SELECT count(*) = 10000 FROM hwheel.job WHERE state = 'waiting' AND attempts = 1");
+    assert!(
+        begin.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        begin.elapsed()
+    );
+    assert!(!node.log().contains("ERROR"), "{}", node.log());
+}
