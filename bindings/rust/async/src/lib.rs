@@ -45,6 +45,7 @@
 
 mod delay_queue;
 mod futures;
+mod stream;
 mod virtual_time;
 
 pub use delay_queue::{DelayKey, DelayQueue, Expired};
