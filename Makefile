@@ -304,6 +304,13 @@ check-needs: $(SHARED) $(STATIC)
 	$(Q)$(if $(STD),echo '    skipped: this processor has a library with all of Rust',c-tests/needs.sh \
 		"$(CC)" $(SHARED) $(STATIC) '$(LIBS)')
 
+# Loading the library late, again, and into a namespace.
+.PHONY: check-loading
+CHECK_PARTS += check-loading
+check-loading: $(SHARED)
+	$(call say,CHECK,loading)
+	$(Q)c-tests/loading.sh '$(CC)' $(SHARED) include '$(KTAP_RUN)'
+
 # A program outside the tree, built against the installed header.
 check-install: all
 	$(call say,CHECK,install)

@@ -75,6 +75,7 @@ class Hwheel(ConanFile):
             "cmake_target_name", "hwheel::hwheel" if self.options.shared else "hwheel::hwheel_static")
         if not self.options.shared:
             self.cpp_info.system_libs = ["pthread"]
-            # A thread that used the library runs code of it when it ends.
-            self.cpp_info.sharedlinkflags = ["-Wl,-z,nodelete"]
-            self.cpp_info.exelinkflags = ["-Wl,-z,nodelete"]
+            # A thread that used the library runs code of it when it ends. Its functions are
+            # nobody else's.
+            flags = ["-Wl,-z,nodelete", "-Wl,--exclude-libs,libhwheel.a"]
+            self.cpp_info.sharedlinkflags = self.cpp_info.exelinkflags = flags

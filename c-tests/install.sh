@@ -49,6 +49,31 @@ $cc -o "$dir/loader" "$here/loader.c" -lpthread -ldl
 # shellcheck disable=SC2086
 $cc -shared -fPIC -o "$dir/plugin.so" "$here/plugin.c" ${static/-lhwheel/-l:libhwheel.a}
 "$dir/loader" "$dir/plugin.so" >/dev/null || { echo 'a plug-in crashes when closed'; exit 1; }
+# Its functions are those of the plug-in alone.
+exported() {
+	nm -D --defined-only "$1" | grep -E ' (hwheel_|rust_)' || true
+}
+left=$(exported "$dir/plugin.so")
+[ -z "$left" ] || { echo "a plug-in exports $left"; exit 1; }
+# A program that contains the library, and a plug-in with the shared one.
+# shellcheck disable=SC2086
+{
+	$cc -rdynamic -o "$dir/host" "$here/host.c" ${static/-lhwheel/-l:libhwheel.a} -ldl
+	$cc -shared -fPIC -o "$dir/guest.so" "$here/guest.c" $shared
+}
+[ "$(LD_LIBRARY_PATH="$lib" "$dir/host" "$dir/guest.so")" = 'its own' ] ||
+	{ echo 'a plug-in gets the functions of the program'; exit 1; }
+# A program with another static library of Rust, in both orders.
+if command -v rustc >/dev/null; then
+	rustc -O --crate-type staticlib --crate-name other -o "$dir/libother.a" "$here/other.rs"
+	for order in "$dir/libother.a $lib/libhwheel.a" "$lib/libhwheel.a $dir/libother.a"; do
+		# shellcheck disable=SC2086
+		$cc -o "$dir/both" "$here/both.c" ${static/-lhwheel/$order} -lm -ldl
+		"$dir/both" 2>/dev/null || { echo "a program with $order fails"; exit 1; }
+	done
+else
+	echo '    skipped: a program with another library of Rust, there is no rustc'
+fi
 programs='shared shared++ static static++'
 # All of the program static, the C library too.
 if echo 'int main(void) { return 0; }' | $cc -static -x c -o "$dir/none" - 2>/dev/null; then
@@ -82,6 +107,8 @@ if command -v cmake >/dev/null; then
 	done
 	"$dir/loader" "$dir/cmake/libplugin.so" >/dev/null ||
 		{ echo 'a plug-in of CMake crashes when closed'; exit 1; }
+	left=$(exported "$dir/cmake/libplugin.so")
+	[ -z "$left" ] || { echo "a plug-in of CMake exports $left"; exit 1; }
 	! configure future 99.0 || { echo 'CMake takes this version for 99.0'; exit 1; }
 else
 	echo '    skipped: the CMake package, cmake is not installed (apt-get install cmake)'

@@ -1,9 +1,11 @@
 // An exception that leaves a callback ends the process, wherever that runs, and
-// whatever the caller would catch.
+// whatever the caller would catch. So does the end of the thread. A line says why.
 #include <cstdlib>
 #include <csignal>
 #include <cstdio>
 #include <stdexcept>
+#include <string>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <hwheel.h>
@@ -17,6 +19,17 @@ static void must(int result)
 static void thrower(hwheel *, const hwheel_event *)
 {
 	throw std::runtime_error("from the callback");
+}
+
+static void leaver(hwheel *, const hwheel_event *)
+{
+	pthread_exit(nullptr);
+}
+
+static void cancelled(hwheel *, const hwheel_event *)
+{
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
 }
 
 static void throwing_executor(hwheel *, void *)
@@ -35,14 +48,14 @@ static hwheel *make(hwheel_options o)
 }
 
 /* A manual wheel: what the caller of hwheel_advance() would catch. */
-static void advance_with(hwheel_executor_fn executor)
+static void advance_with(hwheel_executor_fn executor, hwheel_fn callback = thrower)
 {
 	hwheel_options o = {};
 
 	o.clock = HWHEEL_CLOCK_MANUAL;
 	o.executor = executor;
 	hwheel *w = make(o);
-	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
+	must(hwheel_once(w, 1, callback, 0, 0, nullptr));
 	try {
 		hwheel_advance(w, 2000000, nullptr, 0, NULL);
 	} catch (const std::exception &) {
@@ -50,13 +63,13 @@ static void advance_with(hwheel_executor_fn executor)
 	}
 }
 
-static void start_with(uint32_t workers)
+static void start_with(uint32_t workers, hwheel_fn callback = thrower)
 {
 	hwheel_options o = {};
 
 	o.workers = workers;
 	hwheel *w = make(o);
-	must(hwheel_once(w, 1, thrower, 0, 0, nullptr));
+	must(hwheel_once(w, 1, callback, 0, 0, nullptr));
 	must(hwheel_start(w));
 	sleep(5);
 }
@@ -65,34 +78,68 @@ static void advance() { advance_with(nullptr); }
 static void executor() { advance_with(throwing_executor); }
 static void tick_thread() { start_with(0); }
 static void worker() { start_with(1); }
+static void exit_in_advance() { advance_with(nullptr, leaver); }
+static void exit_in_tick_thread() { start_with(0, leaver); }
+static void exit_in_worker() { start_with(1, leaver); }
+static void cancel_in_advance() { advance_with(nullptr, cancelled); }
+static void cancel_in_tick_thread() { start_with(0, cancelled); }
+
+// What the process prints to standard error before it ends by a signal, or in another way.
+static std::string last_words(void (*run)(), int *status)
+{
+	std::string words;
+	char some[512];
+	int fds[2];
+	ssize_t n;
+
+	if (pipe(fds) != 0)
+		abort();
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(fds[1], 2);
+		close(fds[0]);
+		close(fds[1]);
+		run();
+		_exit(1);
+	}
+	close(fds[1]);
+	while ((n = read(fds[0], some, sizeof some)) > 0)
+		words.append(some, n);
+	close(fds[0]);
+	waitpid(child, status, 0);
+	return words;
+}
 
 int main()
 {
+	static const char thrown[] = "from the callback";
+	static const char left[] = "hwheel: pthread_exit() or pthread_cancel() in a callback\n";
 	static const struct {
 		const char *name;
 		void (*run)();
+		const char *says;
 	} tests[] = {
-		{ "an_exception_in_advance_ends_the_process", advance },
-		{ "an_exception_in_the_tick_thread_ends_the_process", tick_thread },
-		{ "an_exception_in_a_worker_ends_the_process", worker },
-		{ "an_exception_in_the_executor_ends_the_process", executor },
+		{ "an_exception_in_advance_ends_the_process", advance, thrown },
+		{ "an_exception_in_the_tick_thread_ends_the_process", tick_thread, thrown },
+		{ "an_exception_in_a_worker_ends_the_process", worker, thrown },
+		{ "an_exception_in_the_executor_ends_the_process", executor, "from the executor" },
+		{ "pthread_exit_in_advance_ends_the_process", exit_in_advance, left },
+		{ "pthread_exit_in_the_tick_thread_ends_the_process", exit_in_tick_thread, left },
+		{ "pthread_exit_in_a_worker_ends_the_process", exit_in_worker, left },
+		{ "pthread_cancel_in_advance_ends_the_process", cancel_in_advance, left },
+		{ "pthread_cancel_in_the_tick_thread_ends_the_process", cancel_in_tick_thread, left },
 	};
 	int number = 0, failed = 0;
 
 	std::setvbuf(stdout, nullptr, _IOLBF, 0);
-	std::printf("KTAP version 1\n1..4\n");
+	std::printf("KTAP version 1\n1..%zu\n", sizeof tests / sizeof *tests);
 	for (const auto &test : tests) {
 		int status = 0;
-		pid_t child = fork();
-
-		if (child == 0) {
-			test.run();
-			_exit(1);
-		}
-		waitpid(child, &status, 0);
-		bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+		std::string words = last_words(test.run, &status);
+		bool ended = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT &&
+			     words.find(test.says) != std::string::npos;
 		if (!ended)
-			std::printf("# status %x\n", status);
+			std::printf("# status %x, said %s\n", status, words.c_str());
 		failed += !ended;
 		std::printf("%sok %d %s\n", ended ? "" : "not ", ++number, test.name);
 	}

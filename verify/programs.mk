@@ -164,4 +164,4 @@ test-c-%: force
 		$(if $(call emulator,$*),KTAP_TIMEOUT=600 KTAP_RUN='$(call emulator,$*)') \
 		$(MAKE) --no-print-directory $(call platform,$*) \
 		CPPFLAGS='$(CPPFLAGS)$(call kernel-headers,$*)' C_TESTS='$(filter-out $(call \
-			left-out,$*),$(C_TESTS))' test-c
+			left-out,$*),$(C_TESTS))' check-needs check-loading test-c

@@ -1,0 +1,188 @@
+/*
+ * Loads the library as plug-ins and language runtimes do: after threads have started, again
+ * after a dlclose(), and into a namespace.
+ *
+ * late <library> [<directory>]	with a directory it first loads 1.so, 2.so, ... from there, until
+ *				static thread-local memory is used up
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include "../ktap.h"
+
+#define LIBRARIES 80
+
+static const char *library, *directory;
+static __typeof__(hwheel_create) *create;
+static __typeof__(hwheel_timer_setup) *timer_setup;
+static __typeof__(hwheel_timer_mod) *timer_mod;
+static __typeof__(hwheel_timer_delete) *timer_cancel;
+static __typeof__(hwheel_start) *start;
+static __typeof__(hwheel_once) *once;
+static __typeof__(hwheel_destroy) *destroy;
+
+/* the way that POSIX shows to make a function of an object pointer */
+#define FIND(handle, name) \
+	CHECK((*(void **)&(name) = dlsym(handle, "hwheel_" #name)) != NULL)
+
+static void find(void *handle)
+{
+	if (handle == NULL)
+		printf("# %s\n", dlerror());
+	CHECK(handle != NULL);
+	FIND(handle, create);
+	FIND(handle, timer_setup);
+	FIND(handle, timer_mod);
+	CHECK((*(void **)&timer_cancel = dlsym(handle, "hwheel_timer_delete")) != NULL);
+	FIND(handle, start);
+	FIND(handle, once);
+	FIND(handle, destroy);
+}
+
+static void *wheel;
+
+/* each thread has its words: it arms and cancels a thousand times; what is not null failed */
+static void *use(void *unused)
+{
+	hwheel_timer_t timer;
+
+	(void)unused;
+	if (timer_setup(wheel, NULL, 0, &timer) != 0)
+		return "setup";
+	for (int i = 0; i < 1000; i++)
+		if (timer_mod(wheel, timer, (1 + i) * MS * 1000, 0) != 0 ||
+		    timer_cancel(wheel, timer) != 1)
+			return "mod or delete";
+	return NULL;
+}
+
+static void ends_well(pthread_t thread)
+{
+	void *result = "none";
+
+	CHECK_EQ(pthread_join(thread, &result), 0);
+	CHECK(result == NULL);
+}
+
+static atomic_int calls;
+
+static void count(struct hwheel *w, const struct hwheel_event *e)
+{
+	(void)w;
+	(void)e;
+	atomic_fetch_add(&calls, 1);
+}
+
+static void works(void)
+{
+	struct hwheel *w = NULL;
+	pthread_t threads[4];
+	int before = atomic_load(&calls);
+
+	CHECK_EQ(create(NULL, &w), 0);
+	wheel = w;
+	CHECK(use(NULL) == NULL);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, use, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		ends_well(threads[i]);
+	CHECK_EQ(start(w), 0);
+	CHECK_EQ(once(w, 0, count, 0, 0, NULL), 0);
+	for (int i = 0; i < 20000 && atomic_load(&calls) == before; i++)
+		ktap_sleep_ms(1);
+	CHECK_EQ(atomic_load(&calls), before + 1);
+	CHECK_EQ(destroy(w), 0);
+}
+
+/* A thread that is there before the library. */
+static pthread_barrier_t loaded;
+
+static void *use_when_loaded(void *unused)
+{
+	pthread_barrier_wait(&loaded);
+	return use(unused);
+}
+
+static void threads_that_came_first_use_it(void)
+{
+	struct hwheel *w = NULL;
+	pthread_t thread;
+
+	pthread_barrier_init(&loaded, NULL, 2);
+	CHECK_EQ(pthread_create(&thread, NULL, use_when_loaded, NULL), 0);
+	find(dlopen(library, RTLD_NOW | RTLD_LOCAL));
+	CHECK_EQ(create(NULL, &w), 0);
+	wheel = w;
+	pthread_barrier_wait(&loaded);
+	ends_well(thread);
+	CHECK_EQ(destroy(w), 0);
+	works();
+}
+
+static void it_is_closed_and_loaded_again(void)
+{
+	void *handle = dlopen(library, RTLD_LAZY | RTLD_GLOBAL);
+
+	for (int i = 0; i < 3; i++) {
+		find(handle);
+		works();
+		CHECK_EQ(dlclose(handle), 0);
+		handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	}
+	works();
+}
+
+/* The last libraries take 8 bytes each: less than the library. */
+static int uses_up_static_memory(void)
+{
+	char path[4096];
+	int found = 0, last = 0;
+
+	for (int i = 1; i <= LIBRARIES; i++) {
+		snprintf(path, sizeof path, "%s/%d.so", directory, i);
+		last = dlopen(path, RTLD_NOW) != NULL;
+		found += last;
+	}
+	printf("# %d of %d libraries found static thread-local memory\n", found, LIBRARIES);
+	return !last;
+}
+
+static void it_works_in_a_namespace(void)
+{
+#ifdef LM_ID_NEWLM
+	void *first = dlopen(library, RTLD_NOW | RTLD_LOCAL), *second, *created;
+
+	if (directory != NULL)
+		SKIP("the C library of a namespace needs static thread-local memory");
+	find(first);
+	works();
+	created = *(void **)&create;
+	second = dlmopen(LM_ID_NEWLM, library, RTLD_NOW | RTLD_LOCAL);
+	find(second);
+	works();
+	CHECK(created != *(void **)&create);
+	CHECK_EQ(dlclose(second), 0);
+	works();
+#else
+	SKIP("this C library has no dlmopen()");
+#endif
+}
+
+static const struct ktap_test tests[] = {
+	TEST(threads_that_came_first_use_it),
+	TEST(it_is_closed_and_loaded_again),
+	TEST(it_works_in_a_namespace),
+};
+
+int main(int argc, char **argv)
+{
+	if (argc < 2)
+		return 2;
+	library = argv[1];
+	directory = argc > 2 ? argv[2] : NULL;
+	if (directory != NULL && !uses_up_static_memory()) {
+		puts("not ok: static thread-local memory is not used up");
+		return 1;
+	}
+	return ktap_main(tests, sizeof tests / sizeof *tests);
+}
