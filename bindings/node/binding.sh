@@ -138,12 +138,72 @@ END
 	packaged "$(basename "$package")" "$package"
 }
 
-# The tests of Node's timers on Timers: test/parallel/test-timers* and
-# test/sequential/test-timers*. NODE is a checkout of nodejs/node, of the major version of
-# the node that runs: another version tests another behaviour. A file in which our functions
-# make no timeout is no part of the suite: it tests setImmediate() or the inside of Node.
+# The tests of p-timeout, whose setTimeout is ours. P_TIMEOUT is a checkout.
+p_timeout() {
+	of=$(revision "$P_TIMEOUT")
+	rm -rf "$SCRATCH/p-timeout"
+	mkdir -p "$SCRATCH/p-timeout"
+	cp "$P_TIMEOUT"/*.js "$SCRATCH/p-timeout"
+	cd "$SCRATCH/p-timeout"
+	echo '{ "private": true, "type": "module" }' >package.json
+	need 'npm cannot install what p-timeout tests with: set the registry, as in npm_config_registry' \
+		npm install --no-audit --no-fund ava@6.4.1 delay@6.0.0 in-range@3.0.0 p-cancelable@4.0.1 \
+		time-span@5.1.0 sinon@21.0.0
+	npx ava --no-worker-threads --tap >original.tap || :
+	rm -f "$HWHEEL_SUITE_CALLS"
+	NODE_OPTIONS="--require \"$adapter\"" npx ava --no-worker-threads --tap >ours.tap || :
+	[ -s "$HWHEEL_SUITE_CALLS" ] || { echo 'p-timeout made no timeout of ours'; exit 1; }
+	grep '^not ok' ours.tap || :
+	echo "p-timeout | $of | $(grep -Ec '^(not )?ok' original.tap) | $(grep -c '^ok' ours.tap) | 0 | $(grep -c '^ok' original.tap)"
+	cd "$SCRATCH/tree"
+}
+
+# Runs a test of Node: on, file. On "ours" our functions stand for Node's.
+node_test() {
+	# The flags of the test, in words.
+	flags=$(sed -n 's,^// Flags: ,,p' "$2")
+	preload=
+	[ "$1" = original ] || preload="--require \"$adapter\""
+	(cd "$(dirname "$2")" && NODE_OPTIONS=$preload timeout 60 node $flags "$2")
+}
+
+# Node's tests of its timers on Timers, from a checkout: test/parallel/test-timers* and
+# test/sequential/test-timers*. A file in which our functions make no timeout is no part of
+# the suite: it tests setImmediate() or the inside of Node.
+node_suite() {
+	of=$(revision "$1")
+	tests=0 passed=0 listed=0 others=0 original=0 failed=''
+	for file in "$1"/test/parallel/test-timers*.js "$1"/test/sequential/test-timers*.js; do
+		name=$(basename "$file")
+		if grep -q "^$name:" "$SCRATCH/not_applicable"; then
+			tests=$((tests + 1)) listed=$((listed + 1))
+			! node_test original "$file" || original=$((original + 1))
+			continue
+		fi
+		rm -f "$HWHEEL_SUITE_CALLS"
+		code=0
+		node_test ours "$file" || code=$?
+		if [ ! -s "$HWHEEL_SUITE_CALLS" ] && [ $code -eq 0 ]; then
+			others=$((others + 1))
+			continue
+		fi
+		tests=$((tests + 1))
+		! node_test original "$file" || original=$((original + 1))
+		if [ $code -eq 0 ]; then
+			passed=$((passed + 1))
+		else
+			failed="$failed $name"
+		fi
+	done
+	echo "$others files make no timeout of ours"
+	[ -z "$failed" ] || echo "failed:$failed"
+	echo "Node test-timers* | $of | $tests | $passed | $listed | $original"
+}
+
+# NODE names checkouts of nodejs/node. The tests of a version run on that version, from npm,
+# since another one tests another behaviour.
 do_suite() {
-	[ -n "${NODE:-}" ] || skip 'NODE names no checkout of Node'
+	[ -n "${NODE:-}${P_TIMEOUT:-}" ] || skip 'NODE and P_TIMEOUT name no checkout'
 	# The adapter is CommonJS, as most of the tests are, and requires a module.
 	need 'no Node of version 20.19 or later: apt-get install nodejs' \
 		node -e 'process.exit(process.features.require_module ? 0 : 1)'
@@ -158,33 +218,15 @@ test-timers-max-duration-warning.js: a delay above 2^31-1 ms is a delay here, in
 test-timers-non-integer-delay.js: a fraction of a millisecond counts here, Node cuts it
 test-timers.js: a delay above 2^31-1 ms is a delay here, in Node 1 ms
 END
-	tests=0 passed=0 listed=0 others=0 failed=''
-	for file in "$NODE"/test/parallel/test-timers*.js "$NODE"/test/sequential/test-timers*.js; do
-		name=$(basename "$file")
-		if grep -q "^$name:" "$SCRATCH/not_applicable"; then
-			tests=$((tests + 1)) listed=$((listed + 1))
-			continue
-		fi
-		# The flags of the test, in words.
-		flags=$(sed -n 's,^// Flags: ,,p' "$file")
-		rm -f "$HWHEEL_SUITE_CALLS"
-		code=0
-		(cd "$(dirname "$file")" &&
-			NODE_OPTIONS="--require \"$adapter\"" timeout 60 node $flags "$file") || code=$?
-		if [ ! -s "$HWHEEL_SUITE_CALLS" ] && [ $code -eq 0 ]; then
-			others=$((others + 1))
-			continue
-		fi
-		tests=$((tests + 1))
-		if [ $code -eq 0 ]; then
-			passed=$((passed + 1))
-		else
-			failed="$failed $name"
-		fi
+	[ -z "${P_TIMEOUT:-}" ] || p_timeout
+	before=$PATH
+	for checkout in ${NODE:-}; do
+		PATH=$before VERSION=$(revision "$checkout")
+		case $VERSION in v[0-9]*.*.*) VERSION=${VERSION#v} ;; *) VERSION='' ;; esac
+		# The adapter requires a module.
+		case $VERSION in '' | 1?.* | 20.?.* | 20.1?.*) ;; *) of_version ;; esac
+		node_suite "$checkout"
 	done
-	echo "$others files make no timeout of ours"
-	[ -z "$failed" ] || echo "failed:$failed"
-	echo "Node test-timers* | $(revision "$NODE") | $tests | $passed | $listed"
 }
 
 do_bench() {
