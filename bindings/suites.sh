@@ -5,7 +5,7 @@
 #
 # The language's part is `binding.sh suite`, with adapters in bindings/suites. It runs in the
 # environment of run.sh, and finds each checkout in a variable: NODE, CPYTHON, NETTY, JDK,
-# GO, TOKIO. The checkouts are the user's; nothing of them is in this repository. For each
+# GO, XTIME, TOKIO. The checkouts are the user's; nothing of them is in this repository. For each
 # suite whose checkout is named it prints one line to its standard output:
 #
 #   suite | revision | tests | passed | not applicable | passed on the original

@@ -3,8 +3,25 @@
 set -euo pipefail
 . ../lib.sh
 
+# The oldest, which Debian 13 has, and the one that is found.
+do_versions() {
+	printf '%s\n' 1.85 stable
+}
+
+# Sets $CARGO to that of VERSION: the one that is found, or that of rustup.
+of_version() {
+	[ "$VERSION" != stable ] || return 0
+	! "${CARGO:=cargo}" --version 2>/dev/null | grep -qF "cargo $VERSION." || return 0
+	rustup run "$VERSION" cargo --version >/dev/null 2>&1 ||
+		skip "no Rust $VERSION: on Debian 13 apt-get install cargo, elsewhere rustup install $VERSION"
+	CARGO=$(rustup which --toolchain "$VERSION" cargo)
+	PATH=$(dirname "$CARGO"):$PATH
+	export PATH
+}
+
 # cargo, in the root of the tree.
 environment() {
+	[ -z "${VERSION:-}" ] || of_version
 	need 'no Rust of version 1.85 or later: rustup install stable' "${CARGO:=cargo}" --version
 	cd ../..
 }
