@@ -9,7 +9,7 @@ if ! $cargo cinstall --version >/dev/null 2>&1; then
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-$cargo cinstall --release --prefix=/usr --libdir=lib --destdir="$dir/cargo" >"$dir/log" 2>&1 ||
+$cargo cinstall --no-default-features --release --prefix=/usr --libdir=lib --destdir="$dir/cargo" >"$dir/log" 2>&1 ||
 	{ cat "$dir/log"; exit 1; }
 $make --no-print-directory install DESTDIR="$dir/make" PREFIX=/usr >/dev/null
 

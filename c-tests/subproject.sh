@@ -1,10 +1,11 @@
 #!/bin/bash
 # Builds a program that has the source of the library in its tree: with CMake by
 # add_subdirectory() and by FetchContent, with Meson as a subproject.
+#
+#   subproject.sh <compiler> <directory> [<source, all of it>]
 set -eu
-cc=$1 dir=$2
-root=$PWD
-here=$root/c-tests/consumer
+cc=$1 dir=$2 root=${3:-$PWD}
+here=$PWD/c-tests/consumer
 unset MAKEFLAGS MAKELEVEL MFLAGS
 rm -rf "$dir"
 mkdir -p "$dir/meson/subprojects"
@@ -55,8 +56,12 @@ fi
 
 if command -v meson >/dev/null && command -v ninja >/dev/null; then
 	mkdir "$dir/meson/subprojects/hwheel"
-	cp -r Cargo.toml Cargo.lock build.rs src Makefile meson.build hwheel.map include \
-		"$dir/meson/subprojects/hwheel/"
+	if [ "$root" = "$PWD" ]; then
+		cp -r Cargo.toml Cargo.lock build.rs src Makefile meson.build hwheel.map include \
+			"$dir/meson/subprojects/hwheel/"
+	else
+		cp -r "$root/." "$dir/meson/subprojects/hwheel/"
+	fi
 	cp "$here/consumer.c" "$dir/meson/"
 	cat > "$dir/meson/meson.build" <<-END
 		project('consumer', 'c')

@@ -197,7 +197,7 @@ extern crate alloc;
 #[macro_use]
 mod probes;
 
-#[cfg(alone)]
+#[cfg(all(alone, not(feature = "std")))]
 mod alone;
 #[cfg(all(feature = "std", not(checked)))]
 mod api;

@@ -1,6 +1,7 @@
 #: Package. docs/PACKAGING.md says what they need.
 #:   make dist          the source with its crates, which builds offline
 #:   make dist-bin      prebuilt archives for the platforms that can be built here
+#:   make dist-vendor   a directory that a C project checks in
 #:   make deb           packages for Debian
 #:   make check-dist    builds both twice, compares, installs and uses them
 #:   make check-cargo-c compares what cargo-c installs with `make install`
@@ -55,6 +56,21 @@ check-dist: dist dist-bin
 	$(Q)cmp $(BUILD)/dist/first $(DIST)
 	$(Q)rm -rf $(BUILD)/dist $(BUILD)/again
 	$(check-dist-bin)
+
+# A directory to check in, which CMake and Meson build a program with, offline.
+.PHONY: dist-vendor check-vendor
+VENDOR := $(BUILD)/$(NAME)-vendor
+LONG_PARTS += check-vendor
+dist-vendor: | $(BUILD)
+	$(call say,VENDOR,$(VENDOR))
+	$(Q)tools/vendor.sh '$(abspath $(VENDOR))' '$(CARGO)'
+check-vendor:
+	$(Q)[ -d .git ] || [ -f .git ] || { echo '    skipped: make dist-vendor, this is no clone'; exit 0; }; \
+		$(again) -s dist-vendor && \
+		mkdir -p $(BUILD)/vendor/empty && \
+		CARGO_HOME='$(abspath $(BUILD))/vendor/empty' CARGO_NET_OFFLINE=true c-tests/subproject.sh \
+			"$(CC)" '$(abspath $(BUILD))/vendor/programs' '$(abspath $(VENDOR))'
+	$(Q)rm -rf $(BUILD)/vendor
 
 # cargo-c installs the same.
 .PHONY: check-cargo-c
