@@ -183,10 +183,8 @@ check-examples: $(EXAMPLES)
 	$(Q)c-tests/echo.sh $(BUILD)/echo_server
 	$(Q)$(BUILD)/several_loops_load $(BUILD)/several_loops
 
-# Tests of what the library does not do yet.
-NOT_YET := differential
 # C tests: each file a program, linked shared and static.
-C_TESTS := $(filter-out $(NOT_YET),$(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c))) \
+C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
 	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
 .PHONY: test-rust test-c loom loom-three

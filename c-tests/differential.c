@@ -978,6 +978,19 @@ static void look_at_next(void)
 	EXPECT(got == 0 || next < END_OF_TIME);
 }
 
+/*
+ * Memory follows the number of timers, whatever the calls were: up to two runs of 64 records at
+ * hand, an entry for each record, and one note of it in chunks of 256 bytes.
+ */
+static void check_memory(const struct hwheel_stats *s)
+{
+	const uint64_t records = s->slab_bytes / 32;
+
+	EXPECT(records <= ALL + 4 * 64);
+	EXPECT(s->entries <= records);
+	EXPECT(s->note_bytes <= 256 * (records / 63 + 4));
+}
+
 static void look_at_stats(void)
 {
 	struct hwheel_stats s = { .size = sizeof s };
@@ -992,6 +1005,7 @@ static void look_at_stats(void)
 		EXPECT(s.live == live());
 	EXPECT(s.queued == w.queued);
 	EXPECT(s.dropped == w.dropped);
+	check_memory(&s);
 	EXPECT(w.unseen || s.unclaimed == w.unclaimed);
 	EXPECT(w.unseen || s.fired == w.list.fired - w.revoked);
 	EXPECT(w.unseen || s.missed == w.list.skipped);
@@ -1710,7 +1724,7 @@ static void random_calls_agree_with_a_sorted_list(void)
 	}
 	CHECK(child > 0);
 	waitpid(child, &status, 0);
-	printf("# %" PRIu64 " episodes, %" PRIu64 " calls, %" PRIu64 " timers fired\n",
+	printf("# figures: %" PRIu64 " episodes, %" PRIu64 " calls, %" PRIu64 " timers fired\n",
 	       shared->episodes, shared->calls, shared->fired);
 	if (status != 0) {
 		char why[sizeof shared->why];

@@ -23,6 +23,7 @@ sum() { # sum <program> <file with its output>
 	bad=$(printf '%s\n' "$out" | grep -c '^not ok ')
 	[ -n "${V:-}" ] && printf '%s\n' "$out"
 	printf '%s\n' "$out" | sed -n 's/^ok [0-9]* \(.*\) # SKIP \(.*\)/    skipped: \1: \2/p'
+	printf '%s\n' "$out" | sed -n "s/^# \(seed [0-9]*\)$/    ${1##*/}: \1/p"
 	pass=$((pass + ok - skipped)) skip=$((skip + skipped)) fail=$((fail + bad))
 	if { [ "$code" -ne 0 ] && [ "$code" -ne 4 ]; } || [ "$((ok + bad))" != "${plan:-x}" ]; then
 		[ "$bad" -gt 0 ] || fail=$((fail + 1))

@@ -1,5 +1,5 @@
-# The core by itself: under the model checkers, against an ordered map, in a simulated
-# machine, and with weaker orderings.
+# The core by itself: under the model checkers, in a simulated machine, and with weaker
+# orderings. And the library against a sorted list.
 
 # How many executions each test of the model checker has. `make loom-table` runs them
 # to the bounds of `make loom-three`, each exploration for at most LOOM_TABLE_SECONDS; a test has
@@ -65,34 +65,37 @@ shuttle shuttle-long:
 	$(Q)$(SHUTTLE_BUILD) SHUTTLE_ITERATIONS=$(SHUTTLE_ITERATIONS) \
 		$(record) $(CARGO) test -q --profile checked --lib $(SHUTTLE_TEST) -- --nocapture
 
-# The core against an ordered map, and a simulated machine of one thread. Their
-# short forms are part of `cargo test`; these are longer.
-.PHONY: oracle oracle-long simulation simulation-long
-VERIFY_SHORT += oracle simulation
-VERIFY_LONG += oracle-long simulation-long
+# The library against a sorted list, by random calls: c-tests/differential.c. `make test-c` runs it
+# for ten seconds. HWHEEL_SEED= runs one seed.
+.PHONY: differential differential-long
+VERIFY_SHORT += differential
+VERIFY_LONG += differential-long
 
-# How long the long forms are.
-ORACLE_OPERATIONS ?= 1000000000
+# How long the long form is, in seconds.
+DIFFERENTIAL ?= 3600
+
+differential: DIFFERENTIAL := 60
+differential differential-long: $(BUILD)/c-tests/static/differential
+	$(call say,COMPARE,$(DIFFERENTIAL) seconds)
+	$(Q)HWHEEL_SECONDS=$(DIFFERENTIAL) $(record) $<
+
+# A simulated machine of one thread. Its short form is part of `cargo test`; these are longer.
+.PHONY: simulation simulation-long
+VERIFY_SHORT += simulation
+VERIFY_LONG += simulation-long
+
+# How long the long form is.
 SIMULATION_SEEDS ?= 1000000
 
-# $(call oracle-run,operations,profile)
-define oracle-run
-$(call say,ORACLE,$(1) operations)
-$(Q)HWHEEL_OPERATIONS=$(1) $(record) $(CARGO) test -q $(2) --lib at_length -- --ignored --nocapture
-endef
 define simulation-run
 $(call say,SIMULATE,$(1) seeds)
 $(Q)HWHEEL_SEEDS=$(1) $(record) $(CARGO) test -q $(2) --lib simulat -- --nocapture
 endef
 
-oracle:
-	$(call oracle-run,4050000)
 simulation:
 	$(call simulation-run,5000)
 
 # As released, so without debug assertions.
-oracle-long:
-	$(call oracle-run,$(ORACLE_OPERATIONS),--release)
 simulation-long:
 	$(call simulation-run,$(SIMULATION_SEEDS),--release)
 

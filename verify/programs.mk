@@ -47,7 +47,7 @@ chaos: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,10 seconds)
 	$(Q)$(record) $< -r -s 10
 
-# The oracle and the simulation are of one thread, which nobody can overtake.
+# The simulation is of one thread, which nobody can overtake.
 ifndef MEASURED
 chaos-long:
 	$(Q)$(measure)
@@ -55,7 +55,7 @@ else
 chaos-long: $(BUILD)/verify/stress-chaos
 	$(call say,CHAOS,$(CHAOS_OPERATIONS) operations and the Rust tests)
 	$(Q)$< -r -n $(CHAOS_OPERATIONS)
-	$(Q)$(IN_CHAOS) $(CARGO) test -q -- --skip oracle:: --skip simulation::
+	$(Q)$(IN_CHAOS) $(CARGO) test -q -- --skip simulation::
 endif
 
 # The freeze probe: a thread stopped anywhere blocks no other; and the

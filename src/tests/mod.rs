@@ -5,12 +5,12 @@ pub(crate) mod checker;
 #[cfg(not(checked))]
 mod limits;
 #[cfg(not(checked))]
+mod lives;
+#[cfg(not(checked))]
 mod meanwhile;
 pub(crate) mod memory;
 #[cfg(loom)]
 mod model;
-#[cfg(not(checked))]
-mod oracle;
 #[cfg(shuttle)]
 pub(crate) mod shuttle;
 #[cfg(not(checked))]
