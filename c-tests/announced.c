@@ -75,19 +75,6 @@ static void move_clock(uint64_t to)
 		set_clock(on, to);
 }
 
-/* Waits until the tick thread has set its alarm to a later time. */
-static int tick_thread_sleeps(void)
-{
-	for (int i = 0; i < 10000; i++) {
-		struct alarm_fd a = alarm_seen(descriptor);
-
-		if (a.at > now && !a.has_gone_off)
-			return 1;
-		nanosleep(&(struct timespec){ 0, i < 50 ? 20000 : 1000000 }, NULL);
-	}
-	return 0;
-}
-
 /* One turn of the loop. */
 static const char *drive(const struct cell *c)
 {
@@ -95,7 +82,7 @@ static const char *drive(const struct cell *c)
 
 	woken = 0;
 	if (c->way == TICK_THREAD)
-		return tick_thread_sleeps() ? NULL : "the tick thread does not sleep";
+		return alarm_sleeps(descriptor, now, 0) ? NULL : "the tick thread does not sleep";
 	if ((c->clock == HWHEEL_CLOCK_MANUAL ? hwheel_advance(wheel, now, NULL, 0, &run) :
 					       hwheel_poll(wheel, NULL, 0, &run)) != 0)
 		return "the call that drives fails";

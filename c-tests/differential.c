@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -78,6 +79,8 @@ static struct world {
 	int inside, waking, ending;
 	/* A call is under way of which the list already has all, and the library not yet. */
 	int ahead;
+	/* How many threads have made calls. */
+	unsigned threads;
 	int drained;
 	/* The events of a call that drives, and those of which the list knows. */
 	struct hwheel_event events[EVENTS];
@@ -528,6 +531,9 @@ static void callback(struct hwheel *wheel, const struct hwheel_event *e)
 {
 	struct timer *t = &w.timers[e->cookie % ALL];
 
+	/* What another thread has written before it moved the clock. */
+	pthread_mutex_lock(&alarms_lock);
+	pthread_mutex_unlock(&alarms_lock);
 	EXPECT(wheel == w.wheel && t->calls && e->cookie == t->cookie);
 	deliver();
 	w.inside++;
@@ -801,6 +807,43 @@ static void cancel_timer(void)
 	t->shut |= t->exists && (how == 2 || how == 3);
 }
 
+/* No timer of this wheel: 0, a number, and the timer of another wheel. */
+static void strange_handle(void)
+{
+	static struct hwheel *other;
+	static hwheel_timer_t foreign;
+	const uint64_t dice = below(3);
+	hwheel_timer_t t;
+	uint64_t left = 77, time = 1;
+	int32_t was = 77;
+
+	if (other == NULL) {
+		const struct hwheel_options o = {
+			.size = sizeof o, .clock = HWHEEL_CLOCK_MANUAL, .start_ns = 12345,
+		};
+
+		EXPECT(hwheel_create(&o, &other) == 0);
+		EXPECT(hwheel_once(other, SEC, NULL, 0, 0, &foreign) == 0);
+	}
+	t = dice == 0 ? 0 : dice == 1 ? NEVER : foreign;
+	say_call("calls with the handle %s", dice == 0 ? "0" : dice == 1 ? "2^64-1" :
+		 "of another wheel");
+	EXPECT(CALL(hwheel_timer_mod, w.wheel, t, SEC, 0) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_mod, w.wheel, t, SEC, HWHEEL_REDUCE) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_mod_range, w.wheel, t, SEC, SEC, 0) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_mod_many, w.wheel, &t, &time, 1, 0, &was) == 0 && was == -ESTALE);
+	EXPECT(CALL(hwheel_timer_set_period, w.wheel, t, SEC) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_delete, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_delete_many, w.wheel, &t, 1, &was) == 0 && was == -ESTALE);
+	EXPECT(CALL(hwheel_timer_delete_sync, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_shutdown, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_shutdown_sync, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_free, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_pending, w.wheel, t) == -ESTALE);
+	EXPECT(CALL(hwheel_timer_remaining, w.wheel, t, &left) == -ESTALE && left == 77);
+	EXPECT(hwheel_timer_pending(other, foreign) == 1);
+}
+
 static void many(void)
 {
 	hwheel_timer_t handles[MANY];
@@ -980,15 +1023,16 @@ static void look_at_next(void)
 
 /*
  * Memory follows the number of timers, whatever the calls were: up to two runs of 64 records at
- * hand, an entry for each record, and one note of it in chunks of 256 bytes.
+ * hand for each thread, an entry for each record, and a note of each thread, in chunks of 256
+ * bytes.
  */
 static void check_memory(const struct hwheel_stats *s)
 {
 	const uint64_t records = s->slab_bytes / 32;
 
-	EXPECT(records <= ALL + 4 * 64);
+	EXPECT(records <= ALL + 2 * 64 * (w.threads + 1));
 	EXPECT(s->entries <= records);
-	EXPECT(s->note_bytes <= 256 * (records / 63 + 4));
+	EXPECT(s->note_bytes <= 256 * (records * w.threads / 63 + 3 * w.threads + 1));
 }
 
 static void look_at_stats(void)
@@ -1254,7 +1298,7 @@ static void look_for_unclaimed(int is_complete)
 static void drive(void)
 {
 	struct hwheel_run run = { .size = sizeof run, .left = 77, .next_ns = 77 };
-	int manual = w.clock < 0, got, bounded, is_complete, with_run = !one_in(5);
+	int manual = w.clock < 0, got, bounded, is_complete, with_run = !one_in(5), knows_next;
 	uint64_t to;
 
 	if (w.inside > 0 || w.waking > 0) {
@@ -1283,6 +1327,10 @@ static void drive(void)
 	/* Each look at the clock takes time, so that a bound in time is reached. */
 	if (w.clock != CLOCK_MONOTONIC && with_run && run.max_ns != 0)
 		look_ns = below(4);
+	/* A caller of an earlier version knows fewer members. */
+	knows_next = !with_run || !one_in(12);
+	if (!knows_next)
+		run.size = offsetof(struct hwheel_run, next_ns);
 	bounded = with_run && (run.max_fired != 0 || (run.max_ns != 0 && look_ns != 0));
 	if (!manual)
 		move_clock(to);
@@ -1310,6 +1358,7 @@ static void drive(void)
 	if (with_run) {
 		say_more("left %u, next_ns %" PRIu64, run.left, run.next_ns);
 		EXPECT(run.left <= 1);
+		EXPECT((run.next_ns == 77) == !knows_next);
 	}
 	is_complete = with_run ? !run.left : w.max == 0 || (uint32_t)got < w.max;
 	if (w.room != 0 && look_for_queued(1) > 0)
@@ -1327,14 +1376,14 @@ static void drive(void)
 	list_end(&w.list, is_complete);
 	end_call(&call);
 	w.woken = 0;
-	if (with_run) {
+	if (with_run && knows_next) {
 		check_announced(&run, is_complete);
 		w.announced = run.next_ns;
 		w.asleep = is_complete && w.o.wake != NULL;
 	} else {
 		w.asleep = 0;
 	}
-	w.blind = !with_run;
+	w.blind = !with_run || !knows_next;
 	w.max = 0;
 	for (const struct timer *t = w.list.head; t != NULL; t = t->next)
 		EXPECT(t->waited < 1000);
@@ -1354,20 +1403,88 @@ static void get_descriptor(void)
 	}
 }
 
-/* Starting the tick thread, where that is refused. */
-static void start_and_stop(void)
+/* The tick thread has fired what is due, and sleeps. */
+static void end_tick(unsigned sets)
 {
-	int can = w.clock >= 0 && w.o.wake == NULL, want, got;
+	EXPECT(alarm_sleeps(w.fd, w.now, sets));
+	if (w.room != 0 && look_for_queued(1) > 0)
+		EXPECT(w.o.overload == HWHEEL_OVERLOAD_DROP && w.queued == w.room);
+	look_for_unclaimed(1);
+	for (unsigned i = 0; i < ALL; i++)
+		after_arm(&w.timers[i]);
+	list_end(&w.list, 1);
+	w.lively = 0;
+}
 
-	/* Where it would start, the list does not know when timers fire. */
-	if ((w.inside > 0 || w.waking > 0) && !w.list.driving && can)
+static void begin_tick(void)
+{
+	w.lively = w.o.overload == HWHEEL_OVERLOAD_DROP ? 0 : 4;
+	w.fired_in_call = 0;
+	list_begin(&w.list, wheel_now());
+}
+
+/*
+ * The tick thread drives for a while, and then is stopped. While it makes calls, in callbacks,
+ * this thread waits.
+ */
+static void tick_thread(void)
+{
+	unsigned sets;
+
+	w.threads = 2;
+	get_descriptor();
+	sets = alarm_seen(w.fd).sets;
+	begin_tick();
+	say_call("hwheel_start(w)");
+	EXPECT(CALL(hwheel_start, w.wheel) == 0);
+	end_tick(sets);
+	for (uint64_t n = below(4); n > 0; n--) {
+		uint64_t to;
+
+		sets = alarm_seen(w.fd).sets - 1;
+		/* Where nothing is due at once. */
+		if (one_in(2) && wheel_now() / w.o.tick_ns == w.list.hand_least) {
+			make_timer();
+			move_timer();
+			/* An arm for an earlier time has woken it. */
+			EXPECT(alarm_sleeps(w.fd, w.now, sets));
+			check_alarm();
+		}
+		to = some_goal();
+		if (alarm_seen(w.fd).at > to && w.clock != CLOCK_REALTIME) {
+			move_clock(to);
+			continue;
+		}
+		sets = alarm_seen(w.fd).sets;
+		w.now = to;
+		begin_tick();
+		move_clock(to);
+		end_tick(sets);
+	}
+	say_call("hwheel_poll(w, NULL, 0, NULL)");
+	EXPECT(CALL(hwheel_poll, w.wheel, NULL, 0, NULL) == -EBUSY);
+	EXPECT(CALL(hwheel_start, w.wheel) == -EBUSY);
+	w.lively = 4;
+	say_call("hwheel_stop(w)");
+	EXPECT(CALL(hwheel_stop, w.wheel) == 0);
+	EXPECT(w.queued == 0);
+}
+
+static void start(void)
+{
+	const int can = w.clock >= 0 && w.o.wake == NULL;
+
+	if (can && w.inside == 0 && w.waking == 0 && !w.drained) {
+		if (one_in(3))
+			tick_thread();
 		return;
-	want = !can ? -EINVAL : w.drained && w.inside == 0 ? -ESHUTDOWN : -EBUSY;
-	if (want == -EBUSY && w.inside == 0)
+	}
+	/* Where it would start, the list does not know when timers fire. */
+	if (can && !w.drained && !w.list.driving)
 		return;
 	say_call("hwheel_start(w)");
-	got = CALL(hwheel_start, w.wheel);
-	EXPECT(got == want || (w.drained && got == -ESHUTDOWN));
+	EXPECT(CALL(hwheel_start, w.wheel) ==
+	       (!can ? -EINVAL : w.list.driving ? -EBUSY : -ESHUTDOWN));
 }
 
 static void stop(void)
@@ -1471,7 +1588,7 @@ static void random_call(void)
 	else if (op < 74)
 		get_descriptor();
 	else if (op < 75)
-		start_and_stop();
+		start();
 	else if (op < 76)
 		stop();
 	else if (op < 78)
@@ -1481,7 +1598,7 @@ static void random_call(void)
 	else if (op < 80)
 		destroy_too_early();
 	else if (op < 81)
-		one_in(8) ? make_another() : look_at_library();
+		one_in(8) ? make_another() : one_in(4) ? strange_handle() : look_at_library();
 	else
 		drive();
 	check_alarm();
@@ -1505,6 +1622,7 @@ static void begin(uint64_t seed)
 	};
 	w.clock = system_clock(w.o.clock);
 	w.fd = -1;
+	w.threads = 1;
 	for (unsigned i = 0; i < 16; i++)
 		clock_of[i] = i == CLOCK_MONOTONIC || i == CLOCK_BOOTTIME || i == CLOCK_REALTIME ?
 			      1 + below(UINT64_C(1) << (20 + below(40))) : 0;

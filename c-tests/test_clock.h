@@ -25,8 +25,9 @@ static struct alarm_fd {
 	int fd, clock, in_use;
 	/* The time for which it is set, in ns; 0 if it is not set. */
 	uint64_t at;
-	/* It has gone off, and was not set again. */
+	/* It has gone off, and was not set again; and how often it was set. */
 	int has_gone_off;
+	unsigned sets;
 } alarms[64];
 static pthread_mutex_t alarms_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -88,6 +89,7 @@ int timerfd_settime(int fd, int flags, const struct itimerspec *to, struct itime
 	} else {
 		a->at = (uint64_t)to->it_value.tv_sec * 1000000000 +
 			(uint64_t)to->it_value.tv_nsec;
+		a->sets++;
 		result = alarm_system(a, a->at != 0 && a->at <= clock_of[a->clock]);
 	}
 	pthread_mutex_unlock(&alarms_lock);
@@ -118,6 +120,22 @@ static inline struct alarm_fd alarm_seen(int fd)
 	seen = a != NULL ? *a : (struct alarm_fd){ .fd = -1 };
 	pthread_mutex_unlock(&alarms_lock);
 	return seen;
+}
+
+/*
+ * Waits until a thread has set its alarm to a later time than @now, behind its first @sets
+ * settings, and so sleeps. False if that takes long.
+ */
+static inline int alarm_sleeps(int fd, uint64_t now, unsigned sets)
+{
+	for (int i = 0; i < 10000; i++) {
+		struct alarm_fd a = alarm_seen(fd);
+
+		if (a.at > now && !a.has_gone_off && a.sets != sets)
+			return 1;
+		nanosleep(&(struct timespec){ 0, i < 50 ? 20000 : 1000000 }, NULL);
+	}
+	return 0;
 }
 
 /* The system's clock of the wheel's one; -1 of a manual one. */
