@@ -48,7 +48,6 @@ struct timer {
 	/* The number of its callbacks that run; its callback is in the queue, for this event. */
 	int running, queued;
 	uint64_t queued_first, queued_last;
-	int queued_period;
 	/* It was due when this number of calls to drive began. */
 	unsigned waited;
 	struct timer *next;
