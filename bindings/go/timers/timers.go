@@ -15,8 +15,9 @@
 // a millisecond without any. A timer that is stopped before its crossing costs nothing in
 // C.
 //
-// One timer of package time rings when the wheel has something to do. So a timer is about as
-// late as one of package time, also when goroutines compute on every processor.
+// Two things drive the wheel, whichever comes first: a goroutine in the network poller, which
+// is exact while a processor is idle, and one timer of package time, which is on time when
+// goroutines compute on every processor.
 //
 // In a bubble of testing/synctest the timers are those of package time, and follow the clock
 // of the bubble. A timer that was armed outside of a bubble leaves the wheel when a goroutine
@@ -26,6 +27,7 @@ package timers
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -154,9 +156,48 @@ func (t *Timers) begin() {
 	t.alarm.timer.Stop()
 	t.alarm.at.Store(never)
 	t.events = make([]hwheel.Event, batch)
+	go t.watch()
 	// It fails if the wheel is closed. Then no timer is armed.
 	begin, beginNs, _ := together(t.wheel.Now)
 	t.beganNs = beginNs - uint64(begin.Sub(began))
+}
+
+// watch drives the wheel when its descriptor says so, until Close. Without a descriptor the
+// alarm does it alone.
+func (t *Timers) watch() {
+	file := t.file()
+	if file == nil {
+		return
+	}
+	defer file.Close()
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return
+	}
+	go func() {
+		<-t.closed
+		file.SetReadDeadline(time.Unix(1, 0)) // wakes the sleeper
+	}()
+	conn.Read(func(uintptr) bool {
+		t.drive()
+		return false // sleep until it is readable
+	})
+}
+
+// file is a file of our own on the wheel's descriptor, or nil.
+func (t *Timers) file() *os.File {
+	t.alarm.Lock() // Close does not close the descriptor meanwhile.
+	defer t.alarm.Unlock()
+	fd, err := t.wheel.Fd()
+	if err != nil {
+		return nil
+	}
+	own, _, failed := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if failed != 0 {
+		return nil
+	}
+	syscall.SetNonblock(int(own), true)
+	return os.NewFile(own, "hwheel")
 }
 
 // together reads Go's clock and the wheel's. It reads them again if the system took the
@@ -253,7 +294,9 @@ func (t *Timers) Close() error {
 	if !t.made() {
 		return nil
 	}
+	t.alarm.Lock() // The driver may be about to use the descriptor.
 	err := t.wheel.Close()
+	t.alarm.Unlock()
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()

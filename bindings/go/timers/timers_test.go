@@ -472,8 +472,8 @@ func TestACopyOfATimerIsNotPending(t *testing.T) {
 	}
 }
 
-// Timers take no descriptor: they work when the process has none left.
-func TestTimersTakeNoDescriptor(t *testing.T) {
+// Timers need no descriptor: they work when the process has none left.
+func TestTimersNeedNoDescriptor(t *testing.T) {
 	var before syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 		t.Fatal(err)
