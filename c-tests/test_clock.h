@@ -38,7 +38,7 @@ int clock_gettime(clockid_t clock, struct timespec *t)
 	if (ns == 0)
 		return (int)syscall(SYS_clock_gettime, clock, t);
 	if (clock == CLOCK_MONOTONIC && look_ns != 0)
-		ns = clock_of[clock] += look_ns;
+		ns = atomic_fetch_add(&clock_of[clock], look_ns) + look_ns;
 	t->tv_sec = (time_t)(ns / 1000000000);
 	t->tv_nsec = (long)(ns % 1000000000);
 	return 0;
