@@ -505,6 +505,9 @@ BEGIN
 				USING target, key, due, payload;
 		END IF;
 		RESET ALL;
+		IF pg_catalog.current_setting('transaction_timeout', true) OPERATOR(pg_catalog.<>) '0' THEN
+			PERFORM hwheel._no_transaction_timeout();
+		END IF;
 		-- Its own role may not call the next one.
 		IF session_user OPERATOR(pg_catalog.<>) my_name
 			OR pg_catalog.current_setting('role') OPERATOR(pg_catalog.<>) 'none' THEN
@@ -530,11 +533,21 @@ BEGIN
 	RETURN problem;
 END $$;
 
+-- Lets a transaction last as long as the timeouts of its jobs say. The database may have a limit
+-- for the transactions of others, from PostgreSQL 17 on.
+CREATE OR REPLACE FUNCTION hwheel._no_transaction_timeout() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	IF pg_catalog.current_setting('transaction_timeout', true) OPERATOR(pg_catalog.<>) '0' THEN
+		PERFORM pg_catalog.set_config('transaction_timeout', '0', false);
+	END IF;
+END $$;
+
 -- Begins a batch, and returns the time until which its jobs may start.
 CREATE OR REPLACE FUNCTION hwheel._until(budget interval, over timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql AS $$
 BEGIN
 	RESET ALL; -- What _fire() has set for itself.
+	PERFORM hwheel._no_transaction_timeout();
 	RETURN CASE WHEN budget IS NOT NULL
 		THEN least(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+) budget, over) END;
 END $$;
@@ -571,7 +584,8 @@ DECLARE
 	started  pg_catalog.timestamptz[];
 BEGIN
 	PERFORM pg_catalog.set_config('enable_seqscan', 'off', true),
-		pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true);
+		pg_catalog.set_config('plan_cache_mode', 'force_generic_plan', true),
+		hwheel._no_transaction_timeout();
 	-- Each row is locked when it is its turn, unless a job before it has changed it. The inner
 	-- SELECT runs once, when the first job begins.
 	SELECT pg_catalog.array_agg(r.n), pg_catalog.array_agg(r.outcome), pg_catalog.array_agg(r.began)
@@ -593,7 +607,8 @@ BEGIN
 	-- The node's own settings.
 	RESET ALL;
 	PERFORM pg_catalog.set_config('statement_timeout', time_limit, false),
-		pg_catalog.set_config('default_transaction_isolation', 'read committed', false);
+		pg_catalog.set_config('default_transaction_isolation', 'read committed', false),
+		hwheel._no_transaction_timeout();
 	RETURN QUERY SELECT * FROM hwheel._fired(ids, fences, nexts, skips, wanted, places, outcomes,
 		started);
 END $$;

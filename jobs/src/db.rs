@@ -22,7 +22,10 @@ use tokio_postgres::{AsyncMessage, Notification, Row, Statement, ToStatement};
 
 /// The protocol needs statements that see what others have committed. A pooler refuses
 /// this as an option of the start.
-const ISOLATION: &str = "SET default_transaction_isolation = 'read committed'";
+/// The second setting is one of PostgreSQL 17: each call has a limit, and the node knows it.
+const ISOLATION: &str = "SET default_transaction_isolation = 'read committed';
+    SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
+    WHERE name OPERATOR(pg_catalog.=) 'transaction_timeout'";
 
 /// What a statement calls is what PostgreSQL has. The owner of the database may have written
 /// functions and operators with the same names, and sets the `search_path` of its sessions.

@@ -19,7 +19,7 @@ fn every_function_pins_its_search_path() {
     );
     assert_eq!(
         loose,
-        "_call _call_of _cleaned _fire _full_name _run _until as pinned"
+        "_call _call_of _cleaned _fire _full_name _no_transaction_timeout _run _until as pinned"
     );
 }
 

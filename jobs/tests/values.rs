@@ -309,3 +309,26 @@ fn a_key_has_one_run_at_a_time() {
         db.execute("DELETE FROM hwheel.job; DELETE FROM hwheel.history");
     }
 }
+
+/// A limit of the database for the transactions of others is none for jobs, which have their own.
+#[test]
+fn a_job_outlives_the_transaction_timeout_of_the_database() {
+    let db = database();
+    if db.value::<i32>("SELECT current_setting('server_version_num')::int") < 170_000 {
+        return support::skip("transaction_timeout needs PostgreSQL 17");
+    }
+    db.execute(
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET transaction_timeout = 700',
+            current_database()); END $$",
+    );
+    db.execute(
+        "CREATE FUNCTION nap(key text, due timestamptz, payload jsonb) RETURNS void
+        LANGUAGE sql AS 'SELECT pg_sleep(1.5); INSERT INTO run VALUES (key)'",
+    );
+    let _node = db.node("n");
+    db.execute(
+        "SELECT hwheel.schedule('alone', now(), sql => 'nap', alone => true, max_attempts => 1),
+            hwheel.schedule('batch', now(), sql => 'note')",
+    );
+    db.wait("SELECT count(*) = 2 FROM hwheel.history");
+}
