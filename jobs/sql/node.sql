@@ -18,6 +18,10 @@
 -- queries look expensive to the planner, so the functions switch its compiler off as
 -- well. _fire() does neither, because it runs the user's functions.
 
+-- The word of the process that calls, which nobody else has. NULL: its program is older.
+CREATE OR REPLACE FUNCTION hwheel._word() RETURNS text LANGUAGE sql STABLE
+	RETURN nullif(current_setting('hwheel.word', true), '');
+
 -- Returns the node's id. HW002: this program and this schema do not fit.
 CREATE OR REPLACE FUNCTION hwheel._enter(name text, version int,
 	OUT id bigint, OUT window_ms bigint, OUT lease_ms bigint)
@@ -32,8 +36,8 @@ BEGIN
 	END IF;
 	DELETE FROM hwheel.node n WHERE n.left_at < clock_timestamp() - interval '1 day'
 		AND NOT EXISTS (SELECT FROM hwheel.job j WHERE j.owner = n.id);
-	INSERT INTO hwheel.node AS n (name, lease_until, version)
-		VALUES (_enter.name, clock_timestamp() + s.lease_length, _enter.version)
+	INSERT INTO hwheel.node AS n (name, lease_until, version, word)
+		VALUES (_enter.name, clock_timestamp() + s.lease_length, _enter.version, hwheel._word())
 		RETURNING n.id INTO _enter.id;
 	window_ms := extract(epoch FROM s.window_length) * 1000;
 	lease_ms := extract(epoch FROM s.lease_length) * 1000;

@@ -43,6 +43,22 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	ON CONFLICT (queue) DO UPDATE SET changed_at = excluded.changed_at;
 $$;
 
+-- The clock of the server went back: a lease ends later than any that begins now. It lasts as long
+-- as if it began now, and so the jobs of nodes and applications that are lost do not wait until
+-- the clock is there again.
+CREATE OR REPLACE FUNCTION hwheel._shorten_leases() RETURNS void
+LANGUAGE plpgsql SET lock_timeout = '500 ms' SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	UPDATE hwheel.node n SET lease_until = clock_timestamp() + s.lease_length FROM hwheel.settings s
+		WHERE n.id IN (SELECT m.id FROM hwheel.node m WHERE m.left_at IS NULL
+			AND m.lease_until > clock_timestamp() + s.lease_length FOR NO KEY UPDATE SKIP LOCKED);
+	UPDATE hwheel.job j SET fired_at = clock_timestamp(),
+			lease_until = j.lease_until - (j.fired_at - clock_timestamp())
+		WHERE j.id IN (SELECT i.id FROM hwheel.job i WHERE i.lease_until IS NOT NULL
+			AND i.state = 'running' AND i.fired_at > clock_timestamp() + interval '1 s'
+			FOR NO KEY UPDATE SKIP LOCKED);
+END $$;
+
 -- Renews the lease, and expels nodes whose lease has run out. HW001: this node was expelled
 -- itself. renewed is false if somebody has locked the node's row: nobody else can expel it then.
 CREATE OR REPLACE FUNCTION hwheel._renew5(node_id bigint, kinds text[], clock_offset_us bigint,
@@ -55,13 +71,18 @@ BEGIN
 		lease_until = clock_timestamp() + (SELECT lease_length FROM hwheel.settings),
 		clock_offset = make_interval(secs => clock_offset_us / 1e6),
 		failed = _renew5.failed, lateness = _renew5.lateness, kinds = _renew5.kinds
+	-- After a backup was restored under nodes that run, another process may have this number.
 	WHERE n.id = (SELECT m.id FROM hwheel.node m WHERE m.id = node_id AND m.left_at IS NULL
-		FOR NO KEY UPDATE SKIP LOCKED);
+		AND m.word IS NOT DISTINCT FROM hwheel._word() FOR NO KEY UPDATE SKIP LOCKED);
 	renewed := FOUND;
-	IF NOT renewed AND NOT EXISTS (SELECT FROM hwheel.node n
-		WHERE n.id = node_id AND n.left_at IS NULL) THEN
-		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out', node_id
-			USING ERRCODE = 'HW001';
+	IF NOT renewed AND NOT EXISTS (SELECT FROM hwheel.node n WHERE n.id = node_id
+		AND n.left_at IS NULL AND n.word IS NOT DISTINCT FROM hwheel._word()) THEN
+		RAISE EXCEPTION 'hwheel: node % was expelled: its lease ran out, or another process has its number',
+			node_id USING ERRCODE = 'HW001';
+	END IF;
+	IF EXISTS (SELECT FROM hwheel.node n, hwheel.settings s WHERE n.left_at IS NULL
+		AND n.lease_until > clock_timestamp() + s.lease_length + interval '1 s') THEN
+		PERFORM hwheel._shorten_leases();
 	END IF;
 	UPDATE hwheel.node n SET left_at = clock_timestamp() WHERE n.id IN (
 		SELECT m.id FROM hwheel.node m WHERE m.left_at IS NULL AND m.id <> node_id
@@ -382,7 +403,8 @@ END $$;
 
 CREATE OR REPLACE FUNCTION hwheel._leave(node_id bigint) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	UPDATE hwheel.node SET left_at = clock_timestamp() WHERE id = node_id AND left_at IS NULL;
+	UPDATE hwheel.node SET left_at = clock_timestamp() WHERE id = node_id AND left_at IS NULL
+		AND word IS NOT DISTINCT FROM hwheel._word();
 	SELECT hwheel._give_back();
 $$;
 

@@ -8,6 +8,7 @@ use std::future::{poll_fn, Future as _};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -437,6 +438,16 @@ impl Session {
     }
 }
 
+/// A word that no other process has. With it a node proves that its number is its own.
+fn word() -> &'static str {
+    static WORD: OnceLock<String> = OnceLock::new();
+    WORD.get_or_init(|| {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the system has random numbers");
+        format!("{:032x}", u128::from_ne_bytes(bytes))
+    })
+}
+
 /// A connection that is made when it is needed, and again when it is lost.
 pub struct Link {
     config: Config,
@@ -505,7 +516,7 @@ impl Link {
             // The functions of jobs have the path of the session, and the calls that run them
             // need none.
             if self.keeps_statements {
-                client.batch_execute(&format!("SET {PATH}"))?;
+                client.batch_execute(&format!("SET {PATH}; SET hwheel.word = '{}'", word()))?;
             }
             client.batch_execute(&self.preparation)?;
             self.session = Some(Session {

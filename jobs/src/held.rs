@@ -279,7 +279,15 @@ impl Held {
         if change <= TOLERANCE {
             return;
         }
-        log::info!("the database's clock is {offset:?} ahead of this one's");
+        let side = if offset.is_negative() {
+            "behind"
+        } else {
+            "ahead of"
+        };
+        log::info!(
+            "the database's clock is {:?} {side} this one's",
+            offset.unsigned_abs()
+        );
         let old = state.alarms.take();
         let jobs: Vec<Job> = state.armed.values().cloned().collect();
         for job in jobs {

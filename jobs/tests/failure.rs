@@ -611,3 +611,49 @@ impl Drop for SmallDisk {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
+
+/// A backup was restored under nodes that run, and the sequence of their numbers went back: a
+/// process that enters gets the number of another one.
+#[test]
+fn a_number_belongs_to_one_process() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let first = db.node("first");
+    db.all_claim();
+    // The numbers begin again, and the first row is gone.
+    db.execute("DELETE FROM hwheel.node; ALTER TABLE hwheel.node ALTER id RESTART");
+    let second = db.node("second");
+    // Whose number it was enters anew.
+    first.wait_for_log("another process has its number");
+    db.wait("SELECT count(*) = 2 FROM hwheel.node WHERE left_at IS NULL AND lease_until > now()");
+    assert!(
+        !second.log().contains("another process"),
+        "{}",
+        second.log()
+    );
+    db.spread(100, 2.0);
+    db.all_done_once();
+}
+
+/// The clock of the server went back by an hour after a node and an application were lost.
+#[test]
+fn leases_that_the_clock_has_left_behind_end() {
+    let server = Server::start();
+    let db = server.database().with_functions();
+    let mut lost = db.node("lost");
+    db.execute(
+        "SELECT hwheel.schedule('a', now() + interval '1 s', sql => 'note');
+        SELECT hwheel.schedule('b', now(), queue => 'q', timeout => '1 s', max_attempts => 1)",
+    );
+    db.execute("SELECT hwheel.take('q')");
+    db.wait("SELECT state = 'claimed' FROM hwheel.job WHERE key = 'a'");
+    lost.kill();
+    db.execute(
+        "UPDATE hwheel.node SET lease_until = lease_until + interval '1 h';
+        UPDATE hwheel.job SET lease_until = lease_until + interval '1 h',
+            fired_at = fired_at + interval '1 h' WHERE key = 'b'",
+    );
+    let _node = db.node("n");
+    db.wait("SELECT count(*) = 1 FROM run");
+    db.wait("SELECT last_error = 'the lease ran out' FROM hwheel.job WHERE key = 'b' AND state = 'dead'");
+}
