@@ -195,6 +195,14 @@ test-rust:
 	$(call say,TEST,rust)
 	$(Q)$(CARGO) test --no-run --features capi
 	$(Q)$(CARGO) test -q --features capi
+	$(Q)$(CARGO) test -q --manifest-path bindings/rust/async/Cargo.toml --target-dir $(TARGET)/async
+
+# As the C library is built.
+.PHONY: test-rust-alone
+LONG_PARTS += test-rust-alone
+test-rust-alone:
+	$(call say,TEST,rust without its standard library)
+	$(Q)$(CARGO) test -q --no-default-features --features capi
 
 # The core under the model checker: races to LOOM_BOUND preemptions, or as far as each
 # comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
