@@ -142,21 +142,64 @@ with hwheel.Wheel() as wheel:
 	packaged "$(basename "$wheel")" "$wheel" ', and a source distribution'
 }
 
-# CPython's own tests of asyncio. CPYTHON is an installation with its tests, such as pyenv
-# or `make install` makes, or a checkout that was built in place.
+# A suite of another package: its title, its version, and arguments of pytest. What passes on
+# asyncio's own loops passes on those of loop_factory.
+other() {
+	title=$1 of=$2
+	shift 2
+	rm -f "$SCRATCH/original" "$SCRATCH/ours"
+	for on in original ours; do
+		timeout 1200 "$python" "$suite" other $on "$SCRATCH/$on" "$@" || :
+		[ -s "$SCRATCH/$on" ] || { echo "$title: no test ran on $on"; exit 1; }
+	done
+	lost=$(sed -n 's/^passed //p' "$SCRATCH/original" | grep -Fxvf <(sed -n 's/^passed //p' "$SCRATCH/ours")) || :
+	[ -z "$lost" ] || echo "$title: on ours these fail: $lost"
+	echo "$title | $of | $(grep -c . "$SCRATCH/original") | $(grep -c ^passed "$SCRATCH/ours") | 0 | $(grep -c ^passed "$SCRATCH/original")"
+}
+
+# The tests of packages that use asyncio's timers, as PyPI has them, and CPython's own tests
+# of asyncio. CPYTHON is an installation with its tests, such as pyenv or `make install` makes,
+# or a checkout that was built in place; without it only the packages are tested.
 do_suite() {
 	suite=$(cd ../suites && pwd)/suite.py
-	[ -n "${CPYTHON:-}" ] || skip 'CPYTHON names no installation'
-	for PYTHON in "$CPYTHON/bin/python3" "$CPYTHON/python" ''; do
-		[ ! -x "$PYTHON" ] || break
-	done
-	[ -n "$PYTHON" ] || { echo "no Python in $CPYTHON"; exit 1; }
+	if [ -n "${CPYTHON:-}" ]; then
+		for PYTHON in "$CPYTHON/bin/python3" "$CPYTHON/python" ''; do
+			[ ! -x "$PYTHON" ] || break
+		done
+		[ -n "$PYTHON" ] || { echo "no Python in $CPYTHON"; exit 1; }
+	fi
+	[ -n "${CPYTHON:-}" ] || VERSION=3.13.5
 	environment
 	cd "$SCRATCH"
-	for part in timeouts loop uvloop; do
-		[ "$part" != uvloop ] || "$python" -c 'import uvloop' || continue
-		"$python" "$suite" $part
+	if [ -n "${CPYTHON:-}" ]; then
+		for part in timeouts loop uvloop; do
+			[ "$part" != uvloop ] || "$python" -c 'import uvloop' || continue
+			"$python" "$suite" $part
+		done
+	fi
+
+	need 'pip cannot install anyio, tornado and async-timeout: set PIP_INDEX_URL to a mirror of PyPI' \
+		$pip anyio==4.11.0 tornado==6.5.2 async-timeout==5.0.1 'pytest<9' pytest-asyncio psutil \
+		pytest-mock blockbuster exceptiongroup trustme truststore trio hypothesis
+	mkdir -p "$SCRATCH/sdist"
+	cd "$SCRATCH/sdist"
+	for sdist in anyio==4.11.0 async_timeout==5.0.1; do
+		[ -e "$(echo $sdist | sed 's/==/-/').tar.gz" ] ||
+			"$python" -m pip download -q --no-deps --no-binary :all: "$sdist"
 	done
+	for file in *.tar.gz; do tar -xzf "$file"; done
+	(cd async_timeout-5.0.1 && other async-timeout 5.0.1 -o addopts= -o asyncio_mode=auto tests)
+	(cd anyio-4.11.0 && other 'anyio, asyncio backend' 4.11.0 -o 'addopts=-p no:asyncio' -k 'asyncio and not uvloop' \
+		tests/test_taskgroups.py tests/test_synchronization.py tests/test_eventloop.py \
+		tests/test_from_thread.py tests/test_to_thread.py tests/test_sockets.py \
+		tests/test_subprocesses.py tests/streams)
+	cd "$SCRATCH"
+	other tornado 6.5.2 --pyargs tornado.test.ioloop_test tornado.test.gen_test \
+		tornado.test.locks_test tornado.test.queues_test tornado.test.concurrent_test \
+		tornado.test.iostream_test tornado.test.httpserver_test tornado.test.httpclient_test \
+		tornado.test.simple_httpclient_test tornado.test.websocket_test tornado.test.web_test \
+		tornado.test.asyncio_test tornado.test.testing_test tornado.test.tcpserver_test \
+		tornado.test.tcpclient_test
 }
 
 do_bench() {

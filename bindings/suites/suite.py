@@ -4,7 +4,12 @@
     suite.py loop       all tests of asyncio, on loops of loop_factory
     suite.py uvloop     the tests of what sleeps and times out, on uvloop with loop_factory
 
-Prints a line for the table of bindings/suites.sh.
+Prints a line for the table of bindings/suites.sh. And of another package:
+
+    suite.py other original|ours <file> <argument of pytest>...
+
+runs its tests on asyncio's own loops or on those of loop_factory, and writes a line for each
+that was not skipped: its name, and whether it passed.
 """
 
 import asyncio
@@ -104,8 +109,40 @@ def names(suite):
 counts = {"loops": 0, "timers": 0}
 
 
+class Results:
+    """A plugin of pytest: the names of the tests, and whether each passed."""
+
+    def __init__(self):
+        self.passed = {}
+
+    def pytest_runtest_logreport(self, report):
+        if report.skipped:
+            self.passed.pop(report.nodeid, None)
+        elif report.when == "call" or report.failed:
+            self.passed[report.nodeid] = report.passed and self.passed.get(report.nodeid, True)
+
+
+def other(on, file, *arguments):
+    import pytest
+
+    if on == "ours":
+        loop()
+    results = Results()
+    try:
+        pytest.main([*arguments, "-q", "-p", "no:cacheprovider", "--tb=short"], plugins=[results])
+    finally:  # What a test leaves may raise at the end.
+        with open(file, "w") as out:
+            for name, passed in sorted(results.passed.items()):
+                print("passed" if passed else "failed", name, file=out)
+    print(f"{counts['loops']} loops, {counts['timers']} timers of ours")
+    sys.stdout.flush()
+    return not results.passed or on == "ours" and not counts["timers"]
+
+
 def main():
     part = sys.argv[1]
+    if part == "other":
+        return other(*sys.argv[2:])
     modules = {"timeouts": timeouts, "loop": loop, "uvloop": uvloop}[part]()
     listed, chosen = [], unittest.TestSuite()
     for module in modules:
