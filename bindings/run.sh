@@ -66,7 +66,7 @@ while read -r language VERSION <&3; do
 	fi
 	case $code in
 	0) pass=$((pass + 1)); [ -z "$last" ] || echo "# $last"; echo "ok $n $title" ;;
-	77) skip=$((skip + 1)); echo "ok $n $title # SKIP $last" ;;
+	77) skip=$((skip + 1)); echo "ok $n $title # SKIP $last"; echo "  skipped: $title: $last" ;;
 	*) fail=$((fail + 1)); echo "not ok $n $title # exit $code" ;;
 	esac
 done 3<"$runs"
