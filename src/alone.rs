@@ -60,11 +60,12 @@ impl Line {
 
 impl Write for Line {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // One byte is for the end of the line.
+        // One byte is for the end of the line, which a message of several lines does not have.
         let room = &mut self.text[self.len..511];
-        let n = room.len().min(text.len());
-        room[..n].copy_from_slice(&text.as_bytes()[..n]);
-        self.len += n;
+        for (place, byte) in room.iter_mut().zip(text.bytes()) {
+            *place = if byte == b'\n' { b' ' } else { byte };
+            self.len += 1;
+        }
         Ok(())
     }
 }
