@@ -77,16 +77,21 @@
  *
  * The wheel calls three kinds of functions of the caller:
  *
- *	function	called by			the library's state
- *	callback	the thread that drives, a	its timer has fired: it is
- *	(hwheel_fn)	worker, hwheel_run_queued(),	pending again if it has a
- *			hwheel_stop() and		period, and otherwise not
- *			hwheel_destroy()
- *	executor	the thread that drives		the callback is queued:
- *							hwheel_run_queued() finds it
- *	wake		a call that arms a timer, and	the timer is pending; the
- *			the end of a callback on	caller's handle may not be
- *			a worker			set yet
+ *	callback (hwheel_fn)
+ *		called by	the thread that drives, a worker,
+ *				hwheel_run_queued(), hwheel_stop() and
+ *				hwheel_destroy()
+ *		state		its timer has fired: it is pending again if it
+ *				has a period, and otherwise not
+ *	executor
+ *		called by	the thread that drives
+ *		state		the callback is queued, and
+ *				hwheel_run_queued() finds it
+ *	wake
+ *		called by	a call that arms a timer, and the end of a
+ *				callback on a worker
+ *		state		the timer is pending; the caller's handle may
+ *				not be set yet
  *
  * Each of the three may call every function of the wheel except
  * hwheel_poll(), hwheel_advance(), hwheel_stop(), hwheel_drain() and
@@ -205,8 +210,8 @@ typedef void (*hwheel_executor_fn)(struct hwheel *wheel, void *executor_arg);
  * drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
  * when the clock is set, because no function announces that.
  *
- * A loop that sleeps until HWHEEL_NEVER is woken by each arm of a timer that ever
- * fires, however far its time, and however long the loop has slept.
+ * A loop that sleeps until HWHEEL_NEVER is woken by each arm of a timer that
+ * ever fires, however far its time, and however long the loop has slept.
  *
  * The function must not block, and no exception may leave it. It may call the
  * functions that a callback may call, and may arm timers.
@@ -889,13 +894,14 @@ int hwheel_stop(struct hwheel *wheel);
  *   may be early after timers were cancelled or moved to a later time: each
  *   call drops at least 64 of those that come next.
  *
- * The wheel works in rounds. A round first takes the timers that each thread has
- * armed since the last round. Then it fires what was due when the round began. A
- * call that stops at a bound has taken at least 32 timers, or has fired one, or
- * has come to a later slot. The next call goes on there. A timer that is armed
- * after the round has come to its thread waits for the next round. So if every
- * call is bounded, a timer that comes due fires in the round that is under way
- * or in the next one, however fast other threads arm timers.
+ * The wheel works in rounds. A round first takes the timers that each thread
+ * has armed since the last round. Then it fires what was due when the round
+ * began. A call that stops at a bound has taken at least 32 timers, or has
+ * fired one, or has come to a later slot. The next call goes on there. A
+ * timer that is armed after the round has come to its thread waits for the
+ * next round. So if every call is bounded, a timer that comes due fires in
+ * the round that is under way or in the next one, however fast other threads
+ * arm timers.
  */
 struct hwheel_run {
 	uint32_t size;
@@ -913,12 +919,12 @@ struct hwheel_run {
  * hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
  * belongs to the wheel: the caller neither reads nor closes it.
  *
- * The descriptor may be readable with nothing due. Edge-triggered epoll works,
- * too: if hwheel_poll() leaves due timers, epoll reports the descriptor again.
- * This also holds if another thread got -EBUSY. If several threads wait in one epoll
- * instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
- * hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
- * instance, give each its own wheel.
+ * The descriptor may be readable with nothing due. Edge-triggered epoll
+ * works, too: if hwheel_poll() leaves due timers, epoll reports the
+ * descriptor again. This also holds if another thread got -EBUSY. If several
+ * threads wait in one epoll instance, use EPOLLONESHOT to avoid the error:
+ * the thread that wakes up calls hwheel_poll(), then re-arms the descriptor.
+ * If each thread has its own epoll instance, give each its own wheel.
  *
  * Return:
  * * n - the descriptor, 0 or above.

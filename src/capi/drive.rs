@@ -25,13 +25,14 @@ use core::ffi::c_int;
 ///   may be early after timers were cancelled or moved to a later time: each
 ///   call drops at least 64 of those that come next.
 ///
-/// The wheel works in rounds. A round first takes the timers that each thread has
-/// armed since the last round. Then it fires what was due when the round began. A
-/// call that stops at a bound has taken at least 32 timers, or has fired one, or
-/// has come to a later slot. The next call goes on there. A timer that is armed
-/// after the round has come to its thread waits for the next round. So if every
-/// call is bounded, a timer that comes due fires in the round that is under way
-/// or in the next one, however fast other threads arm timers.
+/// The wheel works in rounds. A round first takes the timers that each thread
+/// has armed since the last round. Then it fires what was due when the round
+/// began. A call that stops at a bound has taken at least 32 timers, or has
+/// fired one, or has come to a later slot. The next call goes on there. A
+/// timer that is armed after the round has come to its thread waits for the
+/// next round. So if every call is bounded, a timer that comes due fires in
+/// the round that is under way or in the next one, however fast other threads
+/// arm timers.
 #[repr(C)]
 pub struct hwheel_run {
     pub size: u32,
@@ -176,12 +177,12 @@ pub unsafe extern "C" fn hwheel_poll(
 /// hwheel_poll(). The first call makes the descriptor. It is close-on-exec and
 /// belongs to the wheel: the caller neither reads nor closes it.
 ///
-/// The descriptor may be readable with nothing due. Edge-triggered epoll works,
-/// too: if hwheel_poll() leaves due timers, epoll reports the descriptor again.
-/// This also holds if another thread got -EBUSY. If several threads wait in one epoll
-/// instance, use EPOLLONESHOT to avoid the error: the thread that wakes up calls
-/// hwheel_poll(), then re-arms the descriptor. If each thread has its own epoll
-/// instance, give each its own wheel.
+/// The descriptor may be readable with nothing due. Edge-triggered epoll
+/// works, too: if hwheel_poll() leaves due timers, epoll reports the
+/// descriptor again. This also holds if another thread got -EBUSY. If several
+/// threads wait in one epoll instance, use EPOLLONESHOT to avoid the error:
+/// the thread that wakes up calls hwheel_poll(), then re-arms the descriptor.
+/// If each thread has its own epoll instance, give each its own wheel.
 ///
 /// Return:
 /// * n - the descriptor, 0 or above.

@@ -39,8 +39,8 @@ pub(crate) type WheelInC = c_void;
 /// drives a wheel with HWHEEL_CLOCK_REALTIME sleeps on the same clock, or polls
 /// when the clock is set, because no function announces that.
 ///
-/// A loop that sleeps until HWHEEL_NEVER is woken by each arm of a timer that ever
-/// fires, however far its time, and however long the loop has slept.
+/// A loop that sleeps until HWHEEL_NEVER is woken by each arm of a timer that
+/// ever fires, however far its time, and however long the loop has slept.
 ///
 /// The function must not block, and no exception may leave it. It may call the
 /// functions that a callback may call, and may arm timers.
