@@ -164,11 +164,20 @@ BEGIN
 	due := greatest(due, now());
 END $$;
 
+-- Notifies, if there is room. The server has one queue of notifications for all databases, and
+-- keeps it while somebody who listens has a transaction open. If it is full each commit fails
+-- that notifies. Nodes and applications look by themselves, too, so a notification may be
+-- missing.
+CREATE OR REPLACE FUNCTION hwheel._notify(channel text, payload text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+	SELECT pg_notify(channel, payload) WHERE pg_notification_queue_usage() <= 0.5;
+$$;
+
 -- Tells a node that a job is no longer its own. Correctness does not need it: the
 -- fence has changed.
 CREATE OR REPLACE FUNCTION hwheel._revoke(owner bigint, id bigint, fence bigint) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT pg_notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
+	SELECT hwheel._notify('hwheel_' || owner, id || ' ' || fence) WHERE owner IS NOT NULL;
 $$;
 
 -- Tells the nodes of a job that is due within the window. The trigger is deferred: the window
@@ -179,7 +188,8 @@ $$;
 CREATE OR REPLACE FUNCTION hwheel._announce() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF NEW.kind = 'app' AND NEW.due <= clock_timestamp() AND NEW.due > '-infinity' THEN
+	IF pg_notification_queue_usage() > 0.5 THEN -- See _notify().
+	ELSIF NEW.kind = 'app' AND NEW.due <= clock_timestamp() AND NEW.due > '-infinity' THEN
 		PERFORM pg_notify('hwheel:' || NEW.queue, '');
 	ELSIF NEW.due < clock_timestamp() + (SELECT window_length FROM hwheel.settings) THEN
 		PERFORM pg_notify('hwheel', CASE WHEN NEW.due = '-infinity' THEN '0'
@@ -623,7 +633,7 @@ BEGIN
 	UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1
 		WHERE id IN (SELECT id FROM hwheel.job WHERE owner > 0 AND state = 'claimed'
 			AND queue = name FOR UPDATE SKIP LOCKED);
-	PERFORM pg_notify('hwheel', '0');
+	PERFORM hwheel._notify('hwheel', '0');
 END $$;
 
 -- Sets the limits of a queue: the number of runs at once, and the number of starts per
@@ -684,7 +694,7 @@ BEGIN
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
-	PERFORM pg_notify('hwheel', '0'), pg_notify('hwheel:' || resume_queue.name, '');
+	PERFORM hwheel._notify('hwheel', '0'), hwheel._notify('hwheel:' || resume_queue.name, '');
 	RETURN true;
 END $$;
 

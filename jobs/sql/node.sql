@@ -52,7 +52,7 @@ $$;
 -- Says that jobs wait. If that fails, the nodes see them with their next turns.
 CREATE OR REPLACE FUNCTION hwheel._hint() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-	SELECT pg_notify('hwheel', '0');
+	SELECT hwheel._notify('hwheel', '0');
 $$;
 
 -- Which of these claims are no longer a node's.
@@ -148,7 +148,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			ORDER BY j.queue, j.priority LIMIT 1) n
 	), near AS (
 		SELECT j.queue, j.due FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
-			AND j.due > clock_timestamp() AND j.due < horizon
+			AND j.due > '-infinity' AND j.due > clock_timestamp() AND j.due < horizon
 			AND NOT EXISTS (SELECT FROM hwheel.queue q
 				WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
 	), late AS (
@@ -176,7 +176,7 @@ BEGIN
 	IF at > clock_timestamp() THEN
 		PERFORM pg_sleep(least(extract(epoch FROM at - clock_timestamp()), 0.1));
 	END IF;
-	PERFORM pg_notify('hwheel:' || name, '') FROM unnest(queues) name;
+	PERFORM hwheel._notify('hwheel:' || name, '') FROM unnest(queues) name;
 END $$;
 
 -- Empties the days of the history that are too old, and deletes dead jobs that are. A

@@ -6,7 +6,7 @@ mod support;
 use postgres::{Client, NoTls};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use support::{database, Database};
+use support::{database, skip, Database, Server};
 
 /// A connection of a role without any grant.
 fn stranger(db: &Database) -> Client {
@@ -237,6 +237,41 @@ fn a_queue_whose_kinds_no_node_runs_is_named() {
     assert!(text.contains("no node runs command, sql"), "{text}");
     let _both = db.node("both");
     db.wait("SELECT count(*) = 2 FROM hwheel.history");
+}
+
+/// Somebody listens in a transaction that stays open, so that the server keeps all notifications.
+#[test]
+fn a_full_queue_of_notifications_fails_no_commit() {
+    let full = "max_notify_queue_pages = 64";
+    let version = database().number("SELECT current_setting('server_version_num')::bigint");
+    if version < 170_000 {
+        return skip(&format!("{full} needs PostgreSQL 17"));
+    }
+    let server = Server::start_with(&[full], &[]);
+    let db = server.database().with_functions();
+    let (mut one, _two) = (db.node("one"), db.node("two"));
+    db.execute(
+        "SELECT hwheel.schedule('rec', now() + interval '1 s', every => '1 s', sql => 'note')",
+    );
+    let mut listener = db.client();
+    listener.batch_execute("LISTEN other").unwrap();
+    listener.batch_execute("BEGIN; SELECT 1").unwrap();
+    let mut flood = db.client();
+    let send = "SELECT pg_notify('flood', repeat('x', 7000) || g) FROM generate_series(1, 20) g";
+    while flood.execute(send, &[]).is_ok() {}
+    db.execute(
+        "SELECT hwheel.schedule('now', now(), sql => 'note'), hwheel.schedule('app', now(), queue => 'q', every => '1 h'),
+            hwheel.pause_queue('other'), hwheel.resume_queue('other')",
+    );
+    db.execute("SELECT hwheel.move('rec', now() + interval '1 s')");
+    let taken = &db.rows("SELECT id, lease FROM hwheel.take('q')")[0];
+    let (id, lease): (i64, i64) = (taken.get(0), taken.get(1));
+    db.execute(&format!("SELECT hwheel.done({id}, {lease})"));
+    one.kill();
+    db.wait("SELECT count(*) = 1 FROM run WHERE key = 'now'");
+    db.wait("SELECT count(*) > 5 FROM run WHERE key = 'rec'");
+    db.wait("SELECT due > now() FROM hwheel.job WHERE key = 'app'");
+    db.wait("SELECT count(*) = 1 FROM hwheel.node WHERE left_at IS NULL");
 }
 
 /// A database in another encoding. The server is shared.

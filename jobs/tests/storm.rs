@@ -79,7 +79,7 @@ fn schedule(url: &str, round: u32, log: &Path) -> Result<(), postgres::Error> {
 #[test]
 fn a_storm_loses_no_job_and_doubles_none() {
     let seconds = std::env::var("HWHEEL_STORM_SECONDS");
-    let seconds: u64 = seconds.map_or(40, |text| text.parse().expect("a number of seconds"));
+    let seconds: u64 = seconds.map_or(45, |text| text.parse().expect("a number of seconds"));
     let settings = [
         "wal_level = replica",
         "max_wal_senders = 5",
@@ -162,7 +162,7 @@ fn a_storm_loses_no_job_and_doubles_none() {
     let (mut round, mut kills, mut crashes, mut failovers) = (0, 0, 0, 0);
     let begin = Instant::now();
     let mut next_kill = begin + Duration::from_secs(3);
-    let mut next_crash = begin + Duration::from_secs(12);
+    let mut next_crash = begin + Duration::from_secs(6);
     let mut neighbour = Some(at(primary).neighbour_of("queue <> 'quiet'"));
     while begin.elapsed() < Duration::from_secs(seconds) {
         round += 1;
@@ -184,7 +184,7 @@ fn a_storm_loses_no_job_and_doubles_none() {
         if Instant::now() > next_crash {
             // In a transaction whose commit was answered, so it is never in doubt.
             let began = at(primary).text("SELECT clock_timestamp()::text");
-            if (crashes + failovers) % 2 == 0 {
+            if (crashes + failovers) % 2 == 1 {
                 crashes += 1;
                 servers[primary].down("immediate");
                 servers[primary].up();
@@ -275,5 +275,5 @@ left {}, dead {}, late starts of attempts {}",
         between < 10.0,
         "a job of the quiet queue was late by {between} s"
     );
-    assert!(crashes + failovers > 0 && kills > 0);
+    assert!(failovers > 0 && kills > 0, "the storm was too short");
 }
