@@ -121,8 +121,9 @@ BEGIN
 	END LOOP;
 END $$;
 
--- What nothing calls any more.
-DROP FUNCTION IF EXISTS hwheel._release(), hwheel._end_leases(), hwheel._share_queues(),
+-- What nothing calls any more. A call of an older node that is under way may fail, and is made
+-- again.
+DROP FUNCTION IF EXISTS hwheel._end_leases(), hwheel._share_queues(),
 	hwheel._lock_queues(), hwheel._hold_queues(bigint, text[], timestamptz),
 	hwheel._claim_near(bigint, int, text[], text[], timestamptz);
 

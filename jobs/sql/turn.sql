@@ -420,6 +420,12 @@ RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	SELECT hwheel._leave(node_id);
 $$;
 
+-- What calls of older versions call that are under way during an upgrade.
+CREATE OR REPLACE FUNCTION hwheel._release() RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+	SELECT hwheel._give_back();
+$$;
+
 -- The calls of nodes of version 4.
 
 CREATE OR REPLACE FUNCTION hwheel._plan(ids bigint[], fences bigint[],
