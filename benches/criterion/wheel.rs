@@ -10,6 +10,7 @@ use criterion_benches::{
     hwheel_once, hwheel_timer_delete, hwheel_timer_mod, hwheel_timer_mod_many, hwheel_timer_setup,
     CEvent, COptions, ABS, MANUAL,
 };
+use hwheel_async::WheelExt;
 use std::ffi::{c_int, c_void};
 use std::future::Future;
 use std::hint::black_box;
