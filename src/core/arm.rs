@@ -220,18 +220,17 @@ impl Wheel {
         }
         // A deadline that has passed is the next tick, so that a timer which arms
         // itself in its callback does not fire again and again at one time.
-        let asked = self.ticks.at_or_after(ns.max(first_ns)).max(hand + 1);
+        let soonest = self.ticks.at_or_after(first_ns).max(hand + 1);
+        let asked = self.ticks.at_or_after(ns).max(soonest);
         let latest = match how {
             How::Within(slack) => {
                 let end = ns.saturating_add(slack).min(END_OF_TIME - 1);
                 self.ticks.at_or_before(end).max(asked)
             }
-            // A time that has passed means the next tick, without slack. So does one that is
-            // rounded up to the next tick: it may have passed, too.
-            How::Periodic(kind) => match self.ticks.at_or_after(ns) {
-                due if due <= asked => asked,
-                due => last_tick(due, kind),
-            },
+            // A time that has passed means the next tick, without slack. One that is rounded up
+            // to the next tick may have passed, too.
+            How::Periodic(_) if asked == soonest => asked,
+            How::Periodic(kind) => last_tick(asked, kind),
             _ => asked,
         };
         (asked, latest)
