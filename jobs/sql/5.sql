@@ -93,15 +93,16 @@ BEGIN
 END $$;
 
 -- By job_next a node finds the jobs that are due soon, whatever their queues. If there are many,
--- it goes from queue to queue by job_turn.
+-- it goes from queue to queue by job_turn. id > 0 says nothing of a job: it keeps statements that
+-- do not say it, and look at one queue, from this index and from job_bell.
 DROP INDEX hwheel.job_due;
 CREATE INDEX job_next ON hwheel.job (due)
-	WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity');
+	WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity') AND id > 0;
 CREATE INDEX job_turn ON hwheel.job (queue, priority, due)
 	WHERE state = 'waiting' AND (kind <> 'app' OR due = '-infinity');
 -- When applications have to be woken.
 CREATE INDEX job_bell ON hwheel.job (due)
-	WHERE state = 'waiting' AND kind = 'app' AND due > '-infinity';
+	WHERE state = 'waiting' AND kind = 'app' AND due > '-infinity' AND id > 0;
 -- No statement that looks for a job by its number can use this one, however empty the
 -- statistics say that it is.
 DROP INDEX hwheel.job_lease;

@@ -134,7 +134,7 @@ CREATE OR REPLACE FUNCTION hwheel._bells(horizon timestamptz)
 RETURNS TABLE (queue text, due timestamptz)
 LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
 	WITH RECURSIVE sample AS MATERIALIZED (
-		SELECT j.queue FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+		SELECT j.queue FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app' AND j.id > 0
 			AND j.due > '-infinity' AND j.due <= clock_timestamp() ORDER BY j.due LIMIT 1001
 	), first AS (
 		-- If more are late than these, their queues are found one by one.
@@ -147,7 +147,7 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 				AND (j.queue, j.priority) > (first.queue, first.priority)
 			ORDER BY j.queue, j.priority LIMIT 1) n
 	), near AS (
-		SELECT j.queue, j.due FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app'
+		SELECT j.queue, j.due FROM hwheel.job j WHERE state = 'waiting' AND kind = 'app' AND j.id > 0
 			AND j.due > '-infinity' AND j.due > clock_timestamp() AND j.due < horizon
 			AND NOT EXISTS (SELECT FROM hwheel.queue q
 				WHERE q.name = j.queue AND q.paused_at IS NOT NULL)

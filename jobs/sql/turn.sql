@@ -20,7 +20,7 @@ END $$;
 
 -- Makes the gate of a queue, and passes it. False: a transaction that is open has made it.
 CREATE OR REPLACE FUNCTION hwheel._make_gate(name text) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '20 ms' SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET lock_timeout = '200 ms' SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	INSERT INTO hwheel.gate (queue) VALUES (name) ON CONFLICT DO NOTHING;
 	PERFORM FROM hwheel.gate g WHERE g.queue = name FOR SHARE SKIP LOCKED;
@@ -239,7 +239,8 @@ END $$;
 -- the size of its backlog: so no queue delays another, and a high priority does not wait for
 -- what was due before.
 --
--- after    NULL, or the `key` of the last row of the call before: the queue to go on after
+-- after    NULL; '' if the round before left jobs behind; or the `key` of the last row of the call
+--          before: the queue to go on after
 -- cap      how many jobs that are due the node holds of a queue and a priority, at most
 -- ahead    how many jobs that will be due it takes from a queue, at most
 -- held     queues of which it holds jobs. counts has eleven numbers for each: of the jobs that
@@ -266,7 +267,7 @@ DECLARE
 	-- Read once: an index is no help with a clock that moves while it is scanned.
 	start    timestamptz := clock_timestamp();
 	horizon  timestamptz := start + s.window_length;
-	is_first boolean := after IS NULL;
+	is_first boolean := coalesce(after, '') = '';
 	zones    text[];
 	room     bigint := at_most;
 	looked   int := 0;
@@ -274,6 +275,7 @@ DECLARE
 	names    text[];
 	found_   bigint[];
 	this     text;
+	soonest  timestamptz; -- of its lowest priority
 	place    int;
 	rooms    bigint[];
 	limit_   bigint;
@@ -307,10 +309,10 @@ BEGIN
 		END LOOP;
 	END IF;
 
-	IF room > 0 AND is_first THEN
+	IF room > 0 AND after IS NULL THEN
 		SELECT array_agg(DISTINCT n.queue), count(*) INTO names, next FROM (
 			SELECT j.queue FROM hwheel.job j WHERE j.state = 'waiting'
-				AND (j.kind <> 'app' OR j.due = '-infinity') AND j.due < horizon
+				AND (j.kind <> 'app' OR j.due = '-infinity') AND j.id > 0 AND j.due < horizon
 			ORDER BY j.due LIMIT at_most + 1) n;
 		IF next > at_most THEN
 			names := NULL;
@@ -322,7 +324,7 @@ BEGIN
 			-- The next statement sees what the queues are now.
 			names := ARRAY(SELECT n FROM unnest(names) n WHERE hwheel._may_claim(n, node_id));
 			ids := ARRAY(SELECT j.id FROM hwheel.job j WHERE j.state = 'waiting'
-					AND (j.kind <> 'app' OR j.due = '-infinity') AND j.due < horizon
+					AND (j.kind <> 'app' OR j.due = '-infinity') AND j.id > 0 AND j.due < horizon
 					AND j.queue = ANY (names) AND j.kind = ANY (kinds)
 					AND (j.zone = ANY (zones)) IS NOT true
 				ORDER BY j.due LIMIT room FOR UPDATE SKIP LOCKED);
@@ -342,14 +344,15 @@ BEGIN
 				WHERE counts[11 * n - 10] >= cap AND (after IS NULL OR h > after COLLATE "C");
 		ELSE
 			looked := looked + 1;
-			SELECT j.queue INTO this FROM hwheel.job j WHERE j.state = 'waiting'
+			SELECT j.queue, j.due INTO this, soonest FROM hwheel.job j WHERE j.state = 'waiting'
 					AND (j.kind <> 'app' OR j.due = '-infinity') AND j.queue > coalesce(after, '')
 				ORDER BY j.queue, j.priority, j.due LIMIT 1;
 		END IF;
 		after := this;
 		EXIT WHEN this IS NULL;
 		CONTINUE WHEN NOT hwheel._may_claim(this, node_id);
-		CONTINUE WHEN NOT EXISTS (SELECT FROM generate_series(0, 9) p, LATERAL (
+		CONTINUE WHEN coalesce(soonest >= horizon, true)
+			AND NOT EXISTS (SELECT FROM generate_series(0, 9) p, LATERAL (
 			SELECT FROM hwheel.job j WHERE j.state = 'waiting'
 				AND (j.kind <> 'app' OR j.due = '-infinity')
 				AND j.queue = this AND j.priority = p AND j.due < horizon LIMIT 1) n);

@@ -330,6 +330,8 @@ struct Node {
     doubted: HashSet<(i64, i64)>,
     /// The claims in a row that notifications asked for, and that found nothing.
     dull: u32,
+    /// The last claim has left jobs behind for which there is room.
+    is_hungry: bool,
     /// Queues with jobs that no node runs, which the log has named, and when.
     stuck: HashMap<String, Instant>,
 }
@@ -359,6 +361,7 @@ impl Node {
             turn,
             doubted: HashSet::new(),
             dull: 0,
+            is_hungry: false,
             stuck: HashMap::new(),
         }
     }
@@ -531,12 +534,14 @@ impl Node {
         let unplanned = self.held.take_unplanned();
         self.first_runs(unplanned);
         let sql = "SELECT * FROM hwheel._turn5($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let mut batch = if self.held.len() == 0 {
+        let mut batch = if self.held.len() == 0 && !self.is_hungry {
             FIRST_BATCH
         } else {
             BATCH
         };
-        let mut after: Option<String> = None;
+        // If the round before has left jobs behind there are many.
+        let mut after = self.is_hungry.then(String::new);
+        let mut is_first = true;
         let mut more: Vec<(String, i64)> = Vec::new();
         let (mut count, mut found) = (0, false);
         let (are_lost, have_expired, is_full) = loop {
@@ -572,7 +577,7 @@ impl Node {
                 let bounds = self.link.ask(clock::measure)?;
                 self.held.measured(bounds);
             }
-            if after.is_none() {
+            if std::mem::take(&mut is_first) {
                 self.held.set_limits(of("limit").map(|row| {
                     let (max, rate) = (row.get("max_running"), row.get("rate"));
                     (row.get("key"), max, rate, row.get("due"))
@@ -602,6 +607,7 @@ impl Node {
         // Behind the claim, and alone: what is due does not wait for them.
         let is_tidy = self.tidy(are_lost, have_expired);
         let is_hungry = self.held.set_hungry(more.into_iter());
+        self.is_hungry = is_hungry;
         let wait = if !is_tidy || is_hungry && count > 0 {
             Duration::ZERO
         } else if is_full || is_hungry {
