@@ -620,9 +620,13 @@ fn a_number_belongs_to_one_process() {
     let db = server.database().with_functions();
     let first = db.node("first");
     db.all_claim();
-    // The numbers begin again, and the first row is gone.
+    // The numbers begin again, and the first row is gone. The first node does not enter again
+    // before the second one has its number.
+    first.signal(libc::SIGSTOP);
     db.execute("DELETE FROM hwheel.node; ALTER TABLE hwheel.node ALTER id RESTART");
     let second = db.node("second");
+    db.wait("SELECT id = 1 FROM hwheel.node WHERE name = 'second'");
+    first.signal(libc::SIGCONT);
     // Whose number it was enters anew.
     first.wait_for_log("another process has its number");
     db.wait("SELECT count(*) = 2 FROM hwheel.node WHERE left_at IS NULL AND lease_until > now()");
