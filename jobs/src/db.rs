@@ -42,8 +42,8 @@ const LONGEST_CALL: Duration = Duration::from_secs(160);
 /// not there any more.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// How long one of several hosts may take to let a user in, if `connect_timeout` is not given, and
-/// the least that this may be, as in libpq.
+/// How long one of several hosts may take to let a user in, if `connect_timeout` is not given. The
+/// minimum of that time is as in libpq.
 const WAIT_FOR_ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
 const SHORTEST_WAIT: Duration = Duration::from_secs(2);
 
@@ -72,7 +72,7 @@ impl Error {
 /// How many notifications wait at most. Anybody may send them.
 const NOTIFICATIONS: usize = 1024;
 
-/// What has come while a client waited.
+/// The messages that have come while a client waited.
 pub enum Heard {
     Nothing,
     One(Notification),

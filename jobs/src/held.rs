@@ -49,7 +49,7 @@ impl Ended {
     }
 }
 
-/// What a node may claim: see hwheel._turn5().
+/// The room that a node has for claims: see hwheel._turn5().
 pub struct Rooms {
     pub at_most: i64,
     pub cap: i64,

@@ -73,7 +73,7 @@ fn send(run: &Run) -> Result<(), Failed> {
                 let wait = header(answer.headers(), "retry-after").and_then(wait);
                 let mut body = Vec::new();
                 let mut begin = answer.body_mut().as_reader().take(QUOTED);
-                // What came before an error counts.
+                // The bytes before an error count.
                 let _ = begin.read_to_end(&mut body);
                 // PostgreSQL has no text with a zero byte.
                 let body = String::from_utf8_lossy(&body).replace('\0', "\u{fffd}");

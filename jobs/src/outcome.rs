@@ -189,7 +189,7 @@ fn end(
         .collect()
 }
 
-/// What the database has answered for each of several jobs.
+/// The answers of the database for several jobs.
 struct Answers {
     rows: Vec<Row>,
     /// The jobs whose call is wrong.
@@ -352,7 +352,7 @@ fn in_one_line(error: &str) -> String {
     crate::look::in_one_line(error)
 }
 
-/// What became of a call.
+/// The outcome of a call.
 enum Answer {
     Rows(Vec<Row>),
     /// The statement is wrong.

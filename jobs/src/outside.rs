@@ -50,7 +50,7 @@ impl Run {
         })
     }
 
-    /// The same for all attempts at one run, and for no other run: the time that the run is for,
+    /// All attempts at one run share it, and no other run has it: the time that the run is for,
     /// and the beginning of a SHA-256 of the key and the content of the job. A job that becomes
     /// another one under the same key is another run, and one that is scheduled again after a lost
     /// answer is not.

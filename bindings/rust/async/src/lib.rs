@@ -62,7 +62,7 @@ mod sealed {
     impl Sealed for std::sync::Arc<hwheel::Wheel> {}
 }
 
-/// What a wheel in an `Arc` can do with futures.
+/// The functions for futures of a wheel in an `Arc`.
 pub trait WheelExt: sealed::Sealed {
     /// A future that is ready at a time, or after a delay from now. If that time has
     /// passed when the future is first polled, the future is ready at once. Otherwise it
