@@ -253,6 +253,11 @@ BEGIN
 	RETURN NULL;
 END $$;
 
+-- Whether a job ends with its run, because somebody has cancelled it, and nobody has scheduled it
+-- again since. A job that does not run is deleted soon.
+CREATE OR REPLACE FUNCTION hwheel._is_over(job hwheel.job) RETURNS boolean LANGUAGE sql STABLE
+	RETURN (job).next IS NULL AND EXISTS (SELECT FROM hwheel.stop s WHERE s.id = (job).id);
+
 -- schedule() without the defaults. `sql` is a full name.
 CREATE OR REPLACE FUNCTION hwheel._schedule(
 	key          text,
@@ -287,6 +292,7 @@ DECLARE
 	maximum int := (SELECT payload_limit FROM hwheel.settings);
 	problem text;
 	old     hwheel.job;
+	is_over boolean;
 	becomes jsonb;
 	new_id  bigint;
 	trace   text := coalesce(_schedule.traceparent,
@@ -374,15 +380,22 @@ BEGIN
 	LOOP
 		-- To keep a job does not wait for its function.
 		IF _schedule.if_exists = 'keep' THEN
-			SELECT id INTO new_id FROM hwheel.job
-				WHERE key = _schedule.key AND state IN ('waiting', 'claimed', 'running');
+			SELECT id INTO new_id FROM hwheel.job j
+				WHERE key = _schedule.key AND state IN ('waiting', 'claimed', 'running')
+					AND NOT hwheel._is_over(j);
 			IF FOUND THEN
 				RETURN new_id;
 			END IF;
 		END IF;
 		SELECT * INTO old FROM hwheel.job
 			WHERE key = _schedule.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
-		IF FOUND AND _schedule.if_exists = 'keep_time' AND old.every IS NOT DISTINCT FROM _schedule.every
+		is_over := old.id IS NOT NULL AND hwheel._is_over(old);
+		IF is_over AND old.state <> 'running' THEN
+			DELETE FROM hwheel.job WHERE id = old.id;
+			PERFORM hwheel._revoke(old.owner, old.id, old.fence);
+			old := NULL;
+		END IF;
+		IF old.id IS NOT NULL AND NOT is_over AND _schedule.if_exists = 'keep_time' AND old.every IS NOT DISTINCT FROM _schedule.every
 			AND old.cron IS NOT DISTINCT FROM _schedule.cron AND (_schedule.cron IS NULL
 				OR old.zone = coalesce(_schedule.zone, 'UTC')) THEN
 			IF old.state <> 'running' THEN
@@ -397,7 +410,7 @@ BEGIN
 				RETURN old.id;
 			END IF;
 		END IF;
-		IF old.state = 'running' AND _schedule.if_exists <> 'keep' THEN
+		IF old.state = 'running' AND (is_over OR _schedule.if_exists <> 'keep') THEN
 			becomes := jsonb_build_object('due', new_due, 'occurrence', first,
 				'every', _schedule.every, 'cron', _schedule.cron,
 				'zone', CASE WHEN _schedule.cron IS NOT NULL THEN coalesce(_schedule.zone, 'UTC') END,
@@ -510,12 +523,13 @@ CREATE OR REPLACE FUNCTION hwheel.move(key text, due timestamptz) RETURNS boolea
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	old record;
+	wanted constant text COLLATE "default" := move.key; -- The collation is that of the index.
+	old hwheel.job;
 BEGIN
 	move.due := hwheel._due_time(move.due);
-	SELECT id, owner, fence, state INTO old FROM hwheel.job
-		WHERE key = move.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
-	IF NOT FOUND THEN
+	SELECT * INTO old FROM hwheel.job
+		WHERE key = wanted AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	IF NOT FOUND OR hwheel._is_over(old) THEN
 		RETURN false;
 	ELSIF old.state = 'running' THEN
 		UPDATE hwheel.job SET next = coalesce(next, '{}')
@@ -531,21 +545,75 @@ BEGIN
 	RETURN true;
 END $$;
 
--- Cancels a job, which is deleted. Returns false if no job that is still to run has
--- the key. A command or request that has started is not stopped.
-CREATE OR REPLACE FUNCTION hwheel.cancel(key text) RETURNS boolean
+-- Locks a job, if that is possible within the time of a batch of SQL jobs.
+CREATE OR REPLACE FUNCTION hwheel._lock_soon(id bigint) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '1 s' SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM FROM hwheel.job j WHERE j.id = _lock_soon.id FOR UPDATE;
+	RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+	RETURN false;
+END $$;
+
+-- Asks the run of a job to end. The transaction has locked the job, or its function runs.
+CREATE OR REPLACE FUNCTION hwheel._ask_to_end(job hwheel.job) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	INSERT INTO hwheel.stop (id)
+		SELECT job.id WHERE NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = job.id);
+	IF job.kind = 'app' THEN
+		PERFORM hwheel._notify('hwheel:' || job.queue, 'cancel ' || job.id);
+	ELSE
+		PERFORM hwheel._revoke(job.owner, job.id, job.fence);
+	END IF;
+END $$;
+
+-- Cancels a job, and says what it did:
+-- cancelled  no run is under way, and there will be none. The job is deleted.
+-- stopping   a run is under way. It is asked to end, and the job is deleted when it has ended. If
+--            the run ends well before it is stopped, it counts. A command and its children get
+--            SIGTERM, and SIGKILL 5 s later; a function is cancelled by the server; the connection
+--            of a request is closed; an application is notified: see extend_many().
+-- NULL       no job that is still to run has the key.
+-- A job that is scheduled under the key meanwhile begins when that run has ended.
+CREATE OR REPLACE FUNCTION hwheel.cancel(key text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	old record;
+	wanted constant text COLLATE "default" := cancel.key; -- The collation is that of the index.
 BEGIN
-	UPDATE hwheel.job SET next = NULL
-		WHERE key = cancel.key AND state = 'running' AND next IS NOT NULL;
-	DELETE FROM hwheel.job
-		WHERE key = cancel.key AND state IN ('waiting', 'claimed', 'running')
-		RETURNING id, owner, fence INTO old;
+	RETURN (SELECT hwheel._cancel(id) FROM hwheel.job
+		WHERE key = wanted AND state IN ('waiting', 'claimed', 'running'));
+END $$;
+
+-- Cancels the job with this number.
+CREATE OR REPLACE FUNCTION hwheel._cancel(id bigint) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+	old hwheel.job;
+BEGIN
+	SELECT * INTO old FROM hwheel.job j WHERE j.id = _cancel.id;
+	IF old.kind = 'sql' AND old.owner IS NOT NULL AND NOT hwheel._lock_soon(old.id) THEN
+		PERFORM hwheel._ask_to_end(old);
+		RETURN 'stopping';
+	END IF;
+	SELECT * INTO old FROM hwheel.job j WHERE j.id = _cancel.id
+		AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	IF NOT FOUND THEN
+		RETURN NULL;
+	ELSIF old.state = 'running' THEN
+		UPDATE hwheel.job SET next = NULL, paused_due = NULL
+			WHERE id = old.id AND num_nonnulls(next, paused_due) > 0;
+		-- The function of an SQL job whose row is not locked does not run.
+		IF old.kind <> 'sql' THEN
+			PERFORM hwheel._ask_to_end(old);
+			RETURN 'stopping';
+		END IF;
+	END IF;
+	DELETE FROM hwheel.job WHERE id = old.id;
 	PERFORM hwheel._revoke(old.owner, old.id, old.fence);
-	RETURN old.id IS NOT NULL;
+	RETURN 'cancelled';
 END $$;
 
 -- Pauses a job: no run starts until resume(). A command or request that has started is
@@ -555,11 +623,12 @@ CREATE OR REPLACE FUNCTION hwheel.pause(key text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
+	wanted constant text COLLATE "default" := pause.key; -- The collation is that of the index.
 	old hwheel.job;
 BEGIN
 	SELECT * INTO old FROM hwheel.job
-		WHERE key = pause.key AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
-	IF NOT FOUND THEN
+		WHERE key = wanted AND state IN ('waiting', 'claimed', 'running') FOR UPDATE;
+	IF NOT FOUND OR hwheel._is_over(old) THEN
 		RETURN false;
 	ELSIF old.paused_due IS NOT NULL THEN
 		RETURN true;
@@ -578,10 +647,12 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel.resume(key text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+	wanted constant text COLLATE "default" := resume.key; -- The collation is that of the index.
 BEGIN
 	UPDATE hwheel.job SET paused_due = NULL,
 		due = CASE WHEN state = 'running' THEN due ELSE paused_due END
-	WHERE key = resume.key AND state IN ('waiting', 'claimed', 'running')
+	WHERE key = wanted AND state IN ('waiting', 'claimed', 'running')
 		AND paused_due IS NOT NULL;
 	RETURN FOUND;
 END $$;
@@ -592,13 +663,15 @@ END $$;
 CREATE OR REPLACE FUNCTION hwheel.revive(key text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
+DECLARE
+	wanted constant text COLLATE "default" := revive.key; -- The collation is that of the index.
 BEGIN
 	UPDATE hwheel.job d SET state = 'waiting', fence = fence + 1, attempts = 0, losses = 0,
 		due = CASE WHEN due = '-infinity' THEN due ELSE clock_timestamp() END, finished_at = NULL,
 		key = CASE WHEN EXISTS (SELECT FROM hwheel.job j WHERE j.key = d.key
 				AND state IN ('waiting', 'claimed', 'running'))
 			THEN format('%s (%s)', left(d.key, 200), d.id) ELSE d.key END
-	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = revive.key AND state = 'dead');
+	WHERE id = (SELECT max(id) FROM hwheel.job WHERE key = wanted AND state = 'dead');
 	RETURN FOUND;
 END $$;
 
@@ -735,7 +808,8 @@ END $$;
 -- Leases jobs of a queue that are due, the highest priority first, and counts an attempt at
 -- each. A lease lasts for the time that is given, by default the timeout of the job. A lease
 -- that runs out is an attempt that failed. The call needs a transaction of its own: if it
--- is rolled back, so are the leases and the attempts.
+-- is rolled back, so are the leases and the attempts. A test that schedules, runs and rolls back
+-- in one transaction wants just that: SET LOCAL hwheel.test = on.
 CREATE OR REPLACE FUNCTION hwheel.take(queue text, at_most int DEFAULT 1,
 	lease_length interval DEFAULT NULL)
 RETURNS TABLE (id bigint, lease bigint, key text, due timestamptz, payload jsonb, attempt int,
@@ -752,7 +826,8 @@ BEGIN
 		PERFORM hwheel._refuse('take() needs a queue, and a number from 1 to 10000');
 	ELSIF lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
 		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
-	ELSIF pg_current_xact_id_if_assigned() IS NOT NULL THEN
+	ELSIF pg_current_xact_id_if_assigned() IS NOT NULL
+		AND current_setting('hwheel.test', true) IS DISTINCT FROM 'on' THEN
 		RAISE EXCEPTION 'hwheel: take() needs a transaction of its own'
 			USING ERRCODE = 'active_sql_transaction';
 	END IF;
@@ -832,7 +907,8 @@ BEGIN
 	RETURN QUERY WITH want AS (
 		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
 	), mine AS (
-		SELECT j.id, num_nonnulls(j.every, j.cron) > 0 AS recurs FROM want w
+		SELECT j.id, num_nonnulls(j.every, j.cron) > 0
+			AND NOT EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS recurs FROM want w
 		JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease AND j.state = 'running'
 			AND j.kind = 'app'
 		ORDER BY j.id FOR UPDATE OF j
@@ -866,7 +942,8 @@ BEGIN
 	END IF;
 END $$;
 
--- Says that an attempt has failed. Returns retry or dead. The next attempt is after the
+-- Says that an attempt has failed. Returns retry or dead, or cancelled if somebody has asked the
+-- run to end. The next attempt is after the
 -- backoff of the job, or after the time that is given. is_final: there is no next one.
 CREATE OR REPLACE FUNCTION hwheel.fail(id bigint, lease bigint, error text DEFAULT NULL,
 	retry_after interval DEFAULT NULL, is_final boolean DEFAULT false) RETURNS text
@@ -885,7 +962,35 @@ BEGIN
 	RETURN outcome;
 END $$;
 
--- Makes a lease last for this time from now on. HW003: it has ended.
+-- Runs a job later, and counts no attempt. Returns snoozed, or cancelled if somebody has asked the
+-- run to end. HW003: the lease has ended.
+CREATE OR REPLACE FUNCTION hwheel.snooze(id bigint, lease bigint, wait interval) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	is_stopped boolean;
+BEGIN
+	IF wait IS NULL OR wait NOT BETWEEN '0' AND '1 year' THEN
+		PERFORM hwheel._refuse('a job snoozes from 0 to 1 year');
+	END IF;
+	PERFORM FROM hwheel.job j WHERE j.id = snooze.id AND j.fence = snooze.lease
+		AND j.state = 'running' AND j.kind = 'app' FOR UPDATE;
+	IF NOT FOUND THEN
+		PERFORM hwheel._stale(id);
+	END IF;
+	DELETE FROM hwheel.job j USING hwheel.stop s WHERE j.id = snooze.id AND s.id = snooze.id;
+	IF FOUND THEN
+		RETURN 'cancelled';
+	END IF;
+	UPDATE hwheel.job j SET state = 'waiting', owner = NULL, fence = j.fence + 1,
+		lease_until = NULL, attempts = greatest(0, j.attempts - 1),
+		due = CASE WHEN j.paused_due IS NULL THEN clock_timestamp() + wait ELSE 'infinity' END,
+		paused_due = CASE WHEN j.paused_due IS NOT NULL THEN clock_timestamp() + wait END
+	WHERE j.id = snooze.id;
+	RETURN 'snoozed';
+END $$;
+
+-- Makes a lease last for this time from now on. HW003: it has ended. HW004: somebody has asked the
+-- run to end, and the lease stays as it is.
 CREATE OR REPLACE FUNCTION hwheel.extend(id bigint, lease bigint, lease_length interval)
 RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -896,7 +1001,49 @@ BEGIN
 		WHERE j.id = extend.id AND j.fence = extend.lease AND j.state = 'running' AND j.kind = 'app';
 	IF NOT FOUND THEN
 		PERFORM hwheel._stale(id);
+	ELSIF EXISTS (SELECT FROM hwheel.stop s WHERE s.id = extend.id) THEN
+		RAISE EXCEPTION 'hwheel: somebody has cancelled job %', id USING ERRCODE = 'HW004';
 	END IF;
+END $$;
+
+-- Makes leases last for this time from now on, by default for the timeout of each job. It waits for
+-- nobody, and says what has become of each:
+-- extended   the lease is longer.
+-- cancelled  the lease is longer. Somebody has cancelled the job: its run is asked to end, and to
+--            say so with fail() or done(). A notification 'cancel <id>' to whoever listens to the
+--            queue says when to look.
+-- busy       somebody has locked the job, such as the transaction that is about to end it. The lease
+--            stays as it is, and does not run out meanwhile.
+-- gone       the lease has ended. Another run may be under way.
+CREATE OR REPLACE FUNCTION hwheel.extend_many(ids bigint[], leases bigint[],
+	lease_length interval DEFAULT NULL) RETURNS TABLE (id bigint, outcome text)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	IF cardinality(ids) IS DISTINCT FROM cardinality(leases) THEN
+		PERFORM hwheel._refuse('each job has a lease');
+	ELSIF lease_length NOT BETWEEN '1 ms' AND '1 day' THEN
+		PERFORM hwheel._refuse('a lease is from 1 ms to 1 day');
+	END IF;
+	RETURN QUERY WITH want AS (
+		SELECT DISTINCT w.id, w.lease FROM unnest(ids, leases) AS w (id, lease)
+	), seen AS MATERIALIZED (
+		SELECT j.id, j.fence FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease
+			AND j.state = 'running' AND j.kind = 'app'
+	), mine AS MATERIALIZED (
+		SELECT j.id, j.fence FROM want w JOIN hwheel.job j ON j.id = w.id AND j.fence = w.lease
+			AND j.state = 'running' AND j.kind = 'app'
+		FOR UPDATE OF j SKIP LOCKED
+	), extended AS (
+		UPDATE hwheel.job j SET lease_until = clock_timestamp()
+			+ coalesce(extend_many.lease_length, j.timeout)
+		FROM mine m WHERE j.id = m.id
+	)
+	SELECT w.id, CASE WHEN s.id IS NULL THEN 'gone' WHEN m.id IS NULL THEN 'busy'
+		WHEN EXISTS (SELECT FROM hwheel.stop t WHERE t.id = w.id) THEN 'cancelled'
+		ELSE 'extended' END
+	FROM want w LEFT JOIN seen s ON s.id = w.id AND s.fence = w.lease
+	LEFT JOIN mine m ON m.id = w.id AND m.fence = w.lease;
 END $$;
 
 -- Ends attempts of applications that have failed. Returns the outcome of one of them, or
@@ -908,7 +1055,8 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 		SELECT j.*, num_nonnulls(j.every, j.cron) > 0 AS recurs,
 			is_final OR j.attempts >= j.max_attempts AS is_over,
 			clock_timestamp() + coalesce(retry_after, (0.8 + 0.4 * random())
-				* least(j.backoff * power(2, least(j.attempts - 1, 22)), '1 hour')) AS retry
+				* least(j.backoff * power(2, least(j.attempts - 1, 22)), '1 hour')) AS retry,
+			EXISTS (SELECT FROM hwheel.stop s WHERE s.id = j.id) AS is_stopped
 		FROM unnest(ids, leases) AS w (id, lease) JOIN hwheel.job j
 			ON j.id = w.id AND j.fence = w.lease AND j.state = 'running' AND j.kind = 'app'
 		FOR UPDATE OF j
@@ -925,7 +1073,9 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 			attempts = CASE WHEN v.is_over AND v.recurs THEN 0 ELSE j.attempts END,
 			finished_at = CASE WHEN v.planned IS NULL THEN clock_timestamp() END,
 			last_error = error
-		FROM verdict v WHERE j.id = v.id
+		FROM verdict v WHERE j.id = v.id AND NOT v.is_stopped
+	), stopped AS (
+		DELETE FROM hwheel.job j USING verdict v WHERE j.id = v.id AND v.is_stopped
 	), dead_runs AS (
 		INSERT INTO hwheel.job (key, state, due, occurrence, missed, grace, kind, target,
 			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
@@ -933,9 +1083,10 @@ LANGUAGE sql SET enable_seqscan = off SET jit = off SET search_path = pg_catalog
 		SELECT key, 'dead', due, occurrence, 'once', grace, kind, target,
 			payload, max_attempts, backoff, timeout, traceparent, queue, priority,
 			attempts, fired_at, clock_timestamp(), error
-		FROM verdict WHERE is_over AND recurs
+		FROM verdict WHERE is_over AND recurs AND NOT is_stopped
 	)
-	SELECT CASE WHEN is_over THEN 'dead' ELSE 'retry' END FROM verdict LIMIT 1;
+	SELECT CASE WHEN is_stopped THEN 'cancelled' WHEN is_over THEN 'dead' ELSE 'retry' END
+	FROM verdict LIMIT 1;
 $$;
 
 CREATE OR REPLACE FUNCTION hwheel._wrapper(role name) RETURNS name LANGUAGE sql IMMUTABLE
@@ -1053,12 +1204,17 @@ BEGIN
 		traceparent => _schedule_many.traceparent, queue => _schedule_many.queue,
 		priority => _schedule_many.priority);
 	DELETE FROM hwheel.job WHERE id = model RETURNING * INTO t;
-	IF _schedule_many.if_exists = 'replace' THEN
+	IF EXISTS (SELECT FROM hwheel.stop) THEN
+		DELETE FROM hwheel.job j WHERE j.key = ANY (keys) AND j.state IN ('waiting', 'claimed')
+			AND j.id IN (SELECT s.id FROM hwheel.stop s);
+	END IF;
+	IF _schedule_many.if_exists = 'replace' OR EXISTS (SELECT FROM hwheel.stop) THEN
 		-- A job whose run is under way becomes the new one when that has ended.
 		WITH under_way AS (
 			SELECT j.id, j.key, w.p, greatest(coalesce(w.d, _schedule_many.due[1]), now()) AS d
 			FROM unnest(keys, _schedule_many.due, payloads) AS w (k, d, p) JOIN hwheel.job j ON j.key = w.k
-			WHERE j.state = 'running' ORDER BY j.key FOR UPDATE OF j
+			WHERE j.state = 'running' AND (_schedule_many.if_exists = 'replace' OR hwheel._is_over(j))
+			ORDER BY j.key FOR UPDATE OF j
 		), later AS (
 			UPDATE hwheel.job j SET next = to_jsonb(t) - '{id,key,state,owner,fence,attempts,runs,skipped,created_at,fired_at,finished_at,last_error,losses,paused_due,lease_until,next}'::text[]
 				|| jsonb_build_object('due', u.d, 'occurrence', u.d, 'payload', u.p)

@@ -295,7 +295,7 @@ BEGIN
 END $$;
 
 -- Ends attempts at jobs that the transaction has locked. A job that is done, and has no next
--- run, goes into the history. nexts has the times at which recurring jobs run next. A job whose
+-- run, goes into the history. One that failed is deleted if somebody has cancelled it. nexts has the times at which recurring jobs run next. A job whose
 -- next run or attempt is within the window stays claimed by its owner, and is returned with its
 -- new fence. lost: the connection ended while they ran. waits_ms: how long the next attempt
 -- waits at least.
@@ -307,8 +307,36 @@ LANGUAGE plpgsql SET enable_seqscan = off SET jit = off
 SET plan_cache_mode = force_generic_plan SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-	open text[];
+	open    text[];
+	stopped bigint[];
 BEGIN
+	IF num_nonnulls(VARIADIC errors) > 0 OR num_nonnulls(VARIADIC nexts) > 0 THEN
+		stopped := ARRAY(SELECT s.id FROM hwheel.stop s WHERE s.id = ANY (ids));
+	END IF;
+	IF cardinality(stopped) > 0 THEN
+		-- Somebody has asked these runs to end. Nothing follows one that failed, or has ended well.
+		RETURN QUERY WITH want AS (
+			SELECT * FROM unnest(ids, fences, errors, started) AS w (id, fence, error, started)
+			WHERE w.error IS NOT NULL AND w.id = ANY (stopped)
+		), ended AS (
+			DELETE FROM hwheel.job j USING want w
+			WHERE j.id = w.id AND j.fence = w.fence AND j.state IN ('claimed', 'running')
+			RETURNING j.id, j.due, j.occurrence, coalesce(w.started, j.fired_at) AS start
+		)
+		SELECT w.id, CASE WHEN e.id IS NULL THEN 'gone' ELSE 'cancelled' END, NULL::bigint, e.due,
+			e.occurrence, (date_part('epoch', e.start - e.due) * 1000000)::bigint, w.error
+		FROM want w LEFT JOIN ended e ON e.id = w.id;
+		SELECT array_agg(w.id), array_agg(w.fence), array_agg(w.error),
+			array_agg(CASE WHEN w.id <> ALL (stopped) THEN w.next END), array_agg(w.skip),
+			array_agg(w.started), array_agg(w.wait)
+		INTO ids, fences, errors, nexts, skips, started, waits_ms
+		FROM unnest(ids, fences, errors, nexts, skips, started, waits_ms)
+			AS w (id, fence, error, next, skip, started, wait)
+		WHERE w.error IS NULL OR w.id <> ALL (stopped);
+		IF ids IS NULL THEN
+			RETURN;
+		END IF;
+	END IF;
 	RETURN QUERY WITH want AS (
 		SELECT * FROM unnest(ids, fences, errors, nexts, skips, started)
 			AS w (id, fence, error, next, skip, started)

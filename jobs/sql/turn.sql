@@ -121,6 +121,8 @@ BEGIN
 	FOR lost IN SELECT hwheel._lost_owners() LOOP
 		ids := ARRAY(SELECT id FROM hwheel.job WHERE owner = lost
 			LIMIT 10000 FOR UPDATE SKIP LOCKED);
+		-- Nobody runs them any more, and nobody shall.
+		DELETE FROM hwheel.job j USING hwheel.stop s WHERE j.id = ANY (ids) AND s.id = j.id;
 		UPDATE hwheel.job SET paused_due = due, due = 'infinity'
 			WHERE id = ANY (ids) AND paused_due IS NOT NULL;
 		UPDATE hwheel.job SET state = 'waiting', owner = NULL, fence = fence + 1,
@@ -132,6 +134,23 @@ BEGIN
 		total := total + cardinality(ids);
 	END LOOP;
 	RETURN total;
+END $$;
+
+-- Which jobs of a node somebody has asked to end. Deletes those that have not begun, or have
+-- failed meanwhile, and forgets those that have ended.
+CREATE OR REPLACE FUNCTION hwheel._stopping(node_id bigint) RETURNS TABLE (id bigint, fence bigint)
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off SET lock_timeout = '500 ms'
+SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+	DELETE FROM hwheel.job j WHERE j.id IN (SELECT i.id FROM hwheel.job i
+		WHERE i.id IN (SELECT s.id FROM hwheel.stop s) AND i.state IN ('waiting', 'claimed')
+		FOR UPDATE SKIP LOCKED);
+	DELETE FROM hwheel.stop s WHERE s.ctid IN (SELECT t.ctid FROM hwheel.stop t
+		WHERE NOT EXISTS (SELECT FROM hwheel.job j WHERE j.id = t.id
+			AND j.state IN ('waiting', 'claimed', 'running')) FOR UPDATE SKIP LOCKED);
+	RETURN QUERY SELECT j.id, j.fence FROM hwheel.job j
+		WHERE j.id IN (SELECT s.id FROM hwheel.stop s) AND j.owner = node_id;
 END $$;
 
 -- Ends leases of applications that have run out, up to a number: each is an attempt that
@@ -254,7 +273,7 @@ END $$;
 --       stuck  no node runs all kinds of jobs that are due in the queue `key`: see `kind`
 --       more   the queue `key` has more; `id` is what the node holds of it at most
 --       turn   the last row: `due` is the time; `ran`: lost nodes have jobs; `alone`: leases of
---              applications have run out
+--              applications have run out; `suspect`: somebody has asked runs to end
 -- The rows limit, bell and stuck come with the first call of a round.
 CREATE OR REPLACE FUNCTION hwheel._turn5(node_id bigint, at_most bigint, kinds text[], after text,
 	cap bigint, ahead bigint, held text[], counts bigint[],
@@ -400,6 +419,7 @@ BEGIN
 	answer.ran := EXISTS (SELECT hwheel._lost_owners());
 	answer.alone := EXISTS (SELECT FROM hwheel.job WHERE lease_until < clock_timestamp()
 		AND state = 'running' AND kind = 'app');
+	answer.suspect := EXISTS (SELECT FROM hwheel.stop);
 	answer.due := clock_timestamp();
 	RETURN NEXT answer;
 END $$;

@@ -19,12 +19,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio_postgres::error::SqlState;
 
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("../sql/1.sql"),
     include_str!("../sql/2.sql"),
     include_str!("../sql/3.sql"),
     include_str!("../sql/4.sql"),
     include_str!("../sql/5.sql"),
+    include_str!("../sql/6.sql"),
 ];
 
 const FUNCTIONS: [&str; 3] = [
@@ -205,14 +206,14 @@ CREATE ROLE hwheel_reader NOLOGIN;
 GRANT USAGE ON SCHEMA hwheel TO hwheel_app, hwheel_node, hwheel_reader;
 GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.queue, hwheel.gate, hwheel.history, hwheel.all_jobs
 	TO hwheel_app, hwheel_node, hwheel_reader;
-GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
+GRANT SELECT ON hwheel.job, hwheel.stop TO hwheel_app, hwheel_node;
 -- Not headers, which may be secrets.
 GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
 	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,
 	fired_at, finished_at, last_error, alone, run_as, losses, traceparent, paused_due,
 	queue, priority, lease_until)
 	ON hwheel.job TO hwheel_reader;
-GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.queue, hwheel.gate, hwheel.history
+GRANT INSERT, UPDATE, DELETE ON hwheel.job, hwheel.stop, hwheel.queue, hwheel.gate, hwheel.history
 	TO hwheel_app, hwheel_node;
 GRANT EXECUTE ON FUNCTION hwheel._tend() TO hwheel_node;
 GRANT INSERT, UPDATE, DELETE ON hwheel.node TO hwheel_node;

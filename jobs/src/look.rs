@@ -146,7 +146,7 @@ pub fn show(config: &Config, options: &Show) -> Result<(), String> {
     };
     let job = format!(
         "SELECT v.*, x.payload, {headers} AS headers, x.traceparent, x.timeout::text AS timeout,
-            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as
+            x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as, x.stopping_since
         FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.key = $1
         ORDER BY v.state IN ('done', 'dead'), v.id DESC LIMIT 20"
     );
@@ -202,22 +202,22 @@ fn found(is_there: bool, key: &str) -> Result<(), String> {
     }
 }
 
-/// Calls a function of the interface for a key. It returns whether there was a job.
+/// Calls a function of the interface for a key. It returns whether there was a job, or what it did.
 pub fn act(config: &Config, function: &str, options: &Key, outcome: &str) -> Result<(), String> {
     let mut client = connect(config)?;
-    let sql = format!("SELECT hwheel.{function}($1)");
+    let sql = format!("SELECT nullif(hwheel.{function}($1)::text, 'false')");
     let rows = client.query_once(&sql, &[(&options.key, Type::TEXT)]);
-    let is_done = rows.map_err(|e| explain(&e))?[0].get(0);
+    let did: Option<String> = rows.map_err(|e| explain(&e))?[0].get(0);
     commit(&mut client)?;
     let what = match function {
         "revive" => "dead job",
         "resume" => "paused job",
         _ => "job that is still to run",
     };
-    if is_done {
-        print(&format!("{:?} {outcome}\n", options.key))
-    } else {
-        Err(format!("no {what} has the key {:?}", options.key))
+    match did.as_deref() {
+        Some("stopping") => print(&format!("{:?} runs, and is asked to end\n", options.key)),
+        Some(_) => print(&format!("{:?} {outcome}\n", options.key)),
+        None => Err(format!("no {what} has the key {:?}", options.key)),
     }
 }
 

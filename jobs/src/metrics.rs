@@ -39,6 +39,7 @@ pub struct Metrics {
     pub done: AtomicU64,
     pub retried: AtomicU64,
     pub dead: AtomicU64,
+    pub cancelled: AtomicU64,
     /// Not fired, because the fence had changed.
     pub gone: AtomicU64,
     /// Refused by the database as not yet due.
@@ -54,6 +55,7 @@ impl Metrics {
             done: AtomicU64::new(0),
             retried: AtomicU64::new(0),
             dead: AtomicU64::new(0),
+            cancelled: AtomicU64::new(0),
             gone: AtomicU64::new(0),
             early: AtomicU64::new(0),
             claimed: AtomicU64::new(0),
@@ -87,6 +89,11 @@ impl Metrics {
                 &self.retried,
             ),
             ("dead", "Attempts that failed for good.", &self.dead),
+            (
+                "cancelled",
+                "Attempts that ended because somebody had cancelled their job.",
+                &self.cancelled,
+            ),
             (
                 "gone",
                 "Jobs that had passed on when their timer expired.",

@@ -313,6 +313,10 @@ pub fn take_in<'j>(
                 metrics.done.fetch_add(1, Relaxed);
                 log::debug!("{job} is done");
             }
+            "cancelled" => {
+                metrics.cancelled.fetch_add(1, Relaxed);
+                log::info!("{job} is cancelled: {}", in_one_line(row.get("error")));
+            }
             outcome => {
                 let is_dead = outcome == "dead";
                 let error = in_one_line(row.get("error"));

@@ -86,6 +86,7 @@ fn news(did: Option<&str>) -> Markup {
     html! {
         @match did {
             Some("cancelled") => p.note { "The job is cancelled." },
+            Some("stopping") => p.note { "The run of the job is asked to end." },
             Some("revived") => p.note { "The job lives again." },
             _ => {}
         }

@@ -384,7 +384,7 @@ impl Site {
             "SELECT v.id, v.key, v.state, f.name, f.value FROM (
                 SELECT v.*, {payload} AS payload, x.traceparent, x.timeout::text AS timeout,
                     x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as,
-                    x.lease_until
+                    x.lease_until, x.stopping_since
                 FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.id = $1
             ) v, LATERAL json_each_text(to_json(v)) WITH ORDINALITY AS f (name, value, n)
             WHERE f.value IS NOT NULL ORDER BY f.n"
@@ -407,21 +407,20 @@ impl Site {
 
     /// Cancels or revives the job that the user saw, and no later one of its key.
     fn change(&self, path: &str, id: i64) -> Result<Response, Refusal> {
-        let (sql, why, did) = match path {
+        let (sql, why, place) = match path {
             "/cancel" => (
-                "WITH seen AS MATERIALIZED (SELECT key FROM hwheel.job WHERE id = $1
-                    AND state IN ('waiting', 'claimed', 'running') FOR UPDATE)
-                SELECT hwheel.cancel(key), key FROM seen",
+                "SELECT hwheel._cancel(id), key FROM hwheel.job WHERE id = $1
+                    AND state IN ('waiting', 'claimed', 'running')",
                 "the job has ended: it cannot be cancelled",
-                "/?did=cancelled".to_owned(),
+                "/?did=".to_owned(),
             ),
             _ => (
                 "WITH seen AS MATERIALIZED (SELECT key FROM hwheel.job j WHERE id = $1
                     AND state = 'dead' AND NOT EXISTS (SELECT FROM hwheel.job n
                         WHERE n.key = j.key AND n.state = 'dead' AND n.id > j.id) FOR UPDATE)
-                SELECT hwheel.revive(key), key FROM seen",
+                SELECT CASE WHEN hwheel.revive(key) THEN 'revived' END, key FROM seen",
                 "only the last dead job of a key can be revived",
-                format!("/job/{id}?did=revived"),
+                format!("/job/{id}?did="),
             ),
         };
         let mut client = db::connect(&self.config, "hwheel-jobs web").map_err(failed)?;
@@ -440,12 +439,14 @@ impl Site {
             ),
             _ => failed(e),
         })?;
-        let Some(key) = rows.iter().find(|row| row.get(0)) else {
+        let row = rows.first();
+        let Some(did) = row.and_then(|row| row.get::<_, Option<&str>>(0)) else {
             return refuse(StatusCode::CONFLICT, why);
         };
-        log::info!("job {id} {:?}: {}", key.get::<_, &str>(1), &path[1..]);
+        let key: &str = rows[0].get(1);
+        log::info!("job {id} {key:?}: {}, {did}", &path[1..]);
         let mut response = plain(StatusCode::SEE_OTHER, "");
-        let place = HeaderValue::from_str(&did).expect("a path of ASCII");
+        let place = HeaderValue::from_str(&(place + did)).expect("a path of ASCII");
         response.headers_mut().insert(header::LOCATION, place);
         Ok(response)
     }

@@ -182,7 +182,7 @@ fn a_lease_that_somebody_has_ended_ends_nothing() {
     let db = database();
     let mut client = db.client();
     for change in [
-        "SELECT hwheel.cancel('a')",
+        "DELETE FROM hwheel.job",
         "UPDATE hwheel.job SET lease_until = now() - interval '1 s'; SELECT hwheel._expire()",
     ] {
         db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
@@ -257,11 +257,193 @@ fn a_job_that_is_scheduled_while_it_is_taken_follows() {
             );
         }
     }
-    // To cancel it forgets the run, and what was to follow.
+    // To cancel it forgets what was to follow.
     db.execute("DELETE FROM hwheel.job; SELECT hwheel.schedule('a', now(), queue => 'q')");
-    take(&mut client, "q", 1);
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
     db.execute("SELECT hwheel.move('a', now()); SELECT hwheel.cancel('a')");
+    assert!(db.is("SELECT state = 'running' AND next IS NULL FROM hwheel.job"));
+    client
+        .query_one("SELECT hwheel.done($1, $2)", &[&id, &lease])
+        .unwrap();
     assert!(db.is("SELECT count(*) = 0 FROM hwheel.job"));
+}
+
+/// What an application reads when it extends its leases.
+fn extend(client: &mut Client, leases: &[(i64, i64)]) -> Vec<String> {
+    let (ids, leases): (Vec<i64>, Vec<i64>) = leases.iter().copied().unzip();
+    let sql = "SELECT e.outcome FROM hwheel.extend_many($1, $2, '1 min') e
+        JOIN unnest($1) WITH ORDINALITY AS w (id, n) USING (id) ORDER BY n";
+    let rows = client.query(sql, &[&ids, &leases]).unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+#[test]
+fn a_run_that_is_cancelled_keeps_its_key_until_it_ends() {
+    let db = database();
+    let mut client = db.client();
+    // How the run ends, and what is left: jobs that are to run, and that are done.
+    for (end, answer, done) in [
+        ("SELECT hwheel.fail($1, $2, 'stopped')", "cancelled", 0i64),
+        ("SELECT hwheel.snooze($1, $2, '1 s')", "cancelled", 0),
+        ("SELECT hwheel.done($1, $2)::text", "", 1),
+        (
+            "WITH t AS (UPDATE hwheel.job SET lease_until = now() - interval '1 s' WHERE id = $1 AND fence = $2 RETURNING 1)
+            SELECT count(*)::text FROM t",
+            "1",
+            0,
+        ),
+    ] {
+        for what in ["NULL", "'1 h'"] {
+            db.execute("TRUNCATE hwheel.job, hwheel.history, hwheel.stop");
+            let schedule = |payload: i32, more: &str| {
+                db.execute(&format!("SELECT hwheel.schedule('a', now(), every => {what}, queue => 'q', payload => '{payload}'{more})"));
+            };
+            schedule(1, "");
+            let (id, lease, ..) = take(&mut client, "q", 1)[0];
+            assert_eq!(extend(&mut client, &[(id, lease), (id + 1, 1)]), ["extended", "gone"]);
+            assert_eq!(db.text("SELECT hwheel.cancel('a')"), "stopping");
+            assert_eq!(db.text("SELECT hwheel.cancel('a')"), "stopping");
+            assert_eq!(extend(&mut client, &[(id, lease)]), ["cancelled"]);
+            let error = client.query_one("SELECT hwheel.extend($1, $2, '1 min')", &[&id, &lease]);
+            assert_eq!(code(&error.unwrap_err()), "HW004");
+            // For a user the job is not there any more.
+            assert!(!db.is("SELECT hwheel.move('a', now()) OR hwheel.pause('a')"));
+            schedule(2, ", if_exists => 'keep'");
+            schedule(3, ", if_exists => 'keep'");
+            assert_eq!(take(&mut client, "q", 5).len(), 0, "{end}: two runs of a key");
+            let said: Option<String> = client.query_one(end, &[&id, &lease]).unwrap().get(0);
+            assert_eq!(said.as_deref().unwrap_or_default(), answer, "{end}");
+            if answer == "1" {
+                db.execute("SELECT hwheel._expire()");
+            }
+            assert_eq!(db.number("SELECT count(*) FROM hwheel.history"), done, "{end}");
+            let left = "SELECT count(*) = 1 AND bool_and(payload = '2' AND attempts = 0 AND state = 'waiting') FROM hwheel.job";
+            assert!(db.is(left), "{end}");
+            // Nobody has cancelled the new one.
+            assert_eq!(take(&mut client, "q", 5).len(), 1);
+            db.execute("SELECT hwheel._stopping(0)");
+            assert!(db.is("SELECT count(*) = 0 FROM hwheel.stop"), "{end}");
+            assert!(db.is("SELECT state = 'running' FROM hwheel.job"));
+        }
+    }
+}
+
+#[test]
+fn an_application_is_notified_of_what_is_cancelled_and_extends_without_waiting() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule(k, now(), queue => 'q') FROM unnest('{a,b,c}'::text[]) k");
+    let mut client = db.client();
+    client.batch_execute("SELECT hwheel.listen('q')").unwrap();
+    let taken: Vec<(i64, i64)> = take(&mut client, "q", 3)
+        .into_iter()
+        .map(|(id, lease, ..)| (id, lease))
+        .collect();
+    let b = taken[1].0;
+    let key = db.text(&format!("SELECT key FROM hwheel.job WHERE id = {b}"));
+    assert_eq!(
+        db.text(&format!("SELECT hwheel.cancel('{key}')")),
+        "stopping"
+    );
+    let mut heard = Vec::new();
+    while heard.last().is_none_or(String::is_empty) {
+        let mut notifications = client.notifications();
+        let next = notifications.timeout_iter(Duration::from_secs(5)).next();
+        let next = next.unwrap().expect("a notification within 5 s");
+        heard.push(next.payload().to_owned());
+    }
+    assert!(heard.contains(&format!("cancel {b}")), "{heard:?}");
+    // The transaction that is about to end a job holds it.
+    let mut ending = db.client();
+    let mut transaction = ending.transaction().unwrap();
+    let (id, lease) = taken[2];
+    transaction
+        .query_one("SELECT hwheel.done($1, $2)", &[&id, &lease])
+        .unwrap();
+    assert_eq!(
+        extend(&mut client, &taken),
+        ["extended", "cancelled", "busy"]
+    );
+    transaction.commit().unwrap();
+    assert_eq!(
+        extend(&mut client, &taken),
+        ["extended", "cancelled", "gone"]
+    );
+    for wrong in [
+        "hwheel.extend_many('{1}', '{}')",
+        "hwheel.extend_many('{1}', NULL)",
+        "hwheel.extend_many('{1}', '{1}', '0')",
+        "hwheel.snooze(1, 1, '-1 s')",
+        "hwheel.snooze(1, 1, NULL)",
+    ] {
+        assert!(db
+            .refusal(&format!("SELECT {wrong}"))
+            .starts_with("hwheel: "));
+    }
+    assert_eq!(
+        db.number("SELECT count(*) FROM hwheel.extend_many('{}', '{}')"),
+        0
+    );
+}
+
+#[test]
+fn a_job_that_snoozes_uses_no_attempt() {
+    let db = database();
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q', max_attempts => 2)");
+    let mut client = db.client();
+    for _ in 0..5 {
+        let (id, lease, ..) = take(&mut client, "q", 1)[0];
+        assert!(db.is("SELECT attempts = 1 FROM hwheel.job"));
+        let snooze = "SELECT hwheel.snooze($1, $2, '1 h')";
+        let said: String = client.query_one(snooze, &[&id, &lease]).unwrap().get(0);
+        assert_eq!(said, "snoozed");
+        assert!(db.is("SELECT attempts = 0 AND state = 'waiting' AND owner IS NULL AND due > now() + interval '59 min' FROM hwheel.job"));
+        assert_eq!(
+            code(&client.query_one(snooze, &[&id, &lease]).unwrap_err()),
+            "HW003"
+        );
+        assert_eq!(take(&mut client, "q", 1).len(), 0);
+        db.execute("SELECT hwheel.move('a', now())");
+    }
+    // It stays paused, and becomes what it is scheduled as.
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
+    db.execute("SELECT hwheel.pause('a')");
+    client
+        .query_one("SELECT hwheel.snooze($1, $2, '0')", &[&id, &lease])
+        .unwrap();
+    assert!(db.is("SELECT due = 'infinity' AND isfinite(paused_due) FROM hwheel.job"));
+    db.execute("SELECT hwheel.resume('a')");
+    let (id, lease, ..) = take(&mut client, "q", 1)[0];
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q', payload => '2')");
+    client
+        .query_one("SELECT hwheel.snooze($1, $2, '1 h')", &[&id, &lease])
+        .unwrap();
+    assert!(db.is("SELECT due <= now() AND payload = '2' FROM hwheel.job"));
+}
+
+/// A test of an application runs what is due in the transaction that it rolls back.
+#[test]
+fn a_test_schedules_takes_and_rolls_back_in_one_transaction() {
+    let db = database();
+    let mut client = db.client();
+    let mut test = client.transaction().unwrap();
+    test.batch_execute(
+        "SET LOCAL hwheel.test = on; SELECT hwheel.schedule('a', now(), queue => 'q')",
+    )
+    .unwrap();
+    let rows = test
+        .query("SELECT id, lease FROM hwheel.take('q', 10)", &[])
+        .unwrap();
+    assert_eq!(rows.len(), 1);
+    let (id, lease): (i64, i64) = (rows[0].get(0), rows[0].get(1));
+    test.query_one("SELECT hwheel.done($1, $2)", &[&id, &lease])
+        .unwrap();
+    test.rollback().unwrap();
+    assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
+    db.execute("SELECT hwheel.schedule('a', now(), queue => 'q')");
+    let refused = db.refusal(
+        "BEGIN; SELECT hwheel.schedule('b', now(), queue => 'q'); SELECT hwheel.take('q')",
+    );
+    assert!(refused.contains("a transaction of its own"), "{refused}");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn moves_and_cancels_count_inside_and_outside_the_window() {
         FROM unnest('{cancel,in,out}'::text[]) key",
     );
     db.wait("SELECT count(*) = 4 FROM hwheel.all_jobs WHERE state = 'claimed'");
-    let changed = "SELECT hwheel.cancel('in-cancel') AND hwheel.cancel('out-cancel')
+    let changed = "SELECT hwheel.cancel('in-cancel') = 'cancelled' AND hwheel.cancel('out-cancel') = 'cancelled'
         AND hwheel.move('in-earlier', now() + interval '100 ms')
         AND hwheel.move('out-in', now() + interval '1 s')
         AND hwheel.move('in-later', now() + interval '7 s')
@@ -227,7 +227,7 @@ fn an_interval_keeps_its_rhythm() {
     let rhythm = "SELECT bool_and(step = interval '250 ms') FROM
         (SELECT due - lag(due) OVER (ORDER BY due) AS step FROM run) s WHERE step IS NOT NULL";
     assert!(db.is(rhythm));
-    assert!(db.is("SELECT hwheel.cancel('tick')"));
+    assert!(db.is("SELECT hwheel.cancel('tick') = 'cancelled'"));
     let count = runs(&db, "tick");
     std::thread::sleep(Duration::from_millis(700));
     assert_eq!(runs(&db, "tick"), count);

@@ -45,8 +45,8 @@ fn move_and_cancel_say_whether_there_was_a_job() {
     db.execute(&format!("SELECT hwheel.schedule('a', {NOTE})"));
     assert!(db.is("SELECT hwheel.move('a', now() + interval '3 h')"));
     assert!(!db.is("SELECT hwheel.move('b', now())"));
-    assert!(db.is("SELECT hwheel.cancel('a')"));
-    assert!(!db.is("SELECT hwheel.cancel('a')"));
+    assert!(db.is("SELECT hwheel.cancel('a') = 'cancelled'"));
+    assert!(db.is("SELECT hwheel.cancel('a') IS NULL"));
     assert_eq!(db.number("SELECT count(*) FROM hwheel.all_jobs"), 0);
 }
 
@@ -251,9 +251,9 @@ fn the_program_says_what_is_wrong_with_its_arguments() {
     assert!(error(&["stats"]).contains("run hwheel-jobs install"));
     db.program(&["install"]);
     db.execute("UPDATE hwheel.settings SET version = 99");
-    assert!(error(&["install"]).contains("the schema has version 99, newer than 5"));
+    assert!(error(&["install"]).contains("the schema has version 99, newer than 6"));
     db.execute("UPDATE hwheel.settings SET version = 1");
-    assert!(error(&["run"]).contains("the schema has version 1, the program 5"));
+    assert!(error(&["run"]).contains("the schema has version 1, the program 6"));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn six_installations_at_once_succeed() {
                 scope.spawn(|| install(&db));
             }
         });
-        assert!(db.is("SELECT version = 5 FROM hwheel.settings"));
+        assert!(db.is("SELECT version = 6 FROM hwheel.settings"));
     }
 }
 
@@ -425,7 +425,7 @@ fn an_upgrade_keeps_jobs_settings_grants_and_the_functions_of_users() {
             db.number("SELECT count(*) FROM hwheel.all_jobs WHERE key = 'a'"),
             1
         );
-        assert!(db.is("SELECT window_length = '3 s' AND version = 5 FROM hwheel.settings"));
+        assert!(db.is("SELECT window_length = '3 s' AND version = 6 FROM hwheel.settings"));
         assert_eq!(db.value::<i32>("SELECT hwheel.mine('1 s')"), 7);
         assert!(db.is("SELECT count(*) = 1 FROM pg_proc WHERE proname = 'schedule' AND pronamespace = 'hwheel'::regnamespace"));
         let may = |role: &str, function: &str| {

@@ -1,0 +1,63 @@
+-- The tables of version 6: runs that are asked to end.
+
+-- The jobs whose run somebody has asked to end, by hwheel.cancel(). The job is deleted when the
+-- run has ended. A row stays until then, and a little longer. A job may have several, so that
+-- nobody waits for the transaction of somebody else who cancels it.
+CREATE TABLE hwheel.stop (
+	id       bigint      NOT NULL, -- of the job
+	asked_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX stop_id ON hwheel.stop (id);
+-- A publication of all tables needs a way to name a row that is deleted.
+ALTER TABLE hwheel.stop REPLICA IDENTITY FULL;
+
+-- The view of all jobs says since when a run is asked to end.
+CREATE OR REPLACE VIEW hwheel.all_jobs AS
+	SELECT id, key, queue, priority, state, due, occurrence, every, cron, zone, missed, grace,
+		kind, target, payload, max_attempts, backoff, timeout, alone, run_as, owner, attempts,
+		runs, skipped, created_at, fired_at, finished_at, last_error, traceparent, paused_due,
+		lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = j.id
+			AND j.state IN ('waiting', 'claimed', 'running')) AS stopping_since
+	FROM hwheel.job j
+	UNION ALL
+	SELECT id, key, queue, priority, 'done', due, occurrence, NULL, NULL, NULL, NULL, NULL,
+		kind, target, payload, max_attempts, NULL, NULL, NULL, run_as, NULL, attempts,
+		runs, skipped, created_at, fired_at, finished_at, NULL, traceparent, NULL, NULL, NULL
+	FROM hwheel.history;
+
+-- A grant on the table of jobs becomes a grant on this one.
+DO $$
+DECLARE
+	g record;
+BEGIN
+	FOR g IN SELECT DISTINCT privilege_type AS privilege,
+			CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS grantee
+		FROM pg_class, aclexplode(relacl) WHERE oid = 'hwheel.job'::regclass
+			AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+	LOOP
+		EXECUTE format('GRANT %s ON hwheel.stop TO %s', g.privilege, g.grantee);
+	END LOOP;
+END $$;
+
+-- cancel() says what it did, instead of true or false. It keeps its rights. Its body is in
+-- sql/interface.sql.
+DO $$
+DECLARE
+	old pg_proc := (SELECT p FROM pg_proc p WHERE oid = to_regprocedure('hwheel.cancel(text)'));
+	grantee oid;
+BEGIN
+	IF old.oid IS NULL THEN
+		RETURN;
+	END IF;
+	DROP FUNCTION hwheel.cancel(text);
+	CREATE FUNCTION hwheel.cancel(key text) RETURNS text LANGUAGE sql AS 'SELECT NULL::text';
+	IF old.proacl IS NOT NULL THEN
+		REVOKE ALL ON FUNCTION hwheel.cancel(text) FROM PUBLIC;
+		FOR grantee IN SELECT a.grantee FROM aclexplode(old.proacl) a LOOP
+			EXECUTE format('GRANT EXECUTE ON FUNCTION hwheel.cancel(text) TO %s',
+				CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END);
+		END LOOP;
+	END IF;
+END $$;
+
+UPDATE hwheel.settings SET version = 6;
