@@ -91,7 +91,7 @@ check-jobs: | $(BUILD)
 				> $(BUILD)/units.log || { cat $(BUILD)/units.log; exit 1; }; done; \
 	else echo 'SKIPPED: systemd-analyze is not installed; on Debian: apt-get install systemd'; fi
 	$(Q)if $(find-postgres); then \
-		$(call JOBS_CARGO,test) --bins --test rights --test values --test readme --test sql --test run --test queues --test web -- $(JOBS_THREADS); \
+		$(call JOBS_CARGO,test) --bins --test rights --test values --test readme --test sql --test run --test cancel --test queues --test web -- $(JOBS_THREADS); \
 	else echo 'SKIPPED: $(NO_POSTGRES)'; fi
 
 # The peers of the benchmark.

@@ -32,8 +32,11 @@ DECLARE
 BEGIN
 	FOR g IN SELECT DISTINCT privilege_type AS privilege,
 			CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS grantee
-		FROM pg_class, aclexplode(relacl) WHERE oid = 'hwheel.job'::regclass
-			AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+		FROM (
+			SELECT (aclexplode(relacl)).* FROM pg_class WHERE oid = 'hwheel.job'::regclass
+			UNION ALL
+			SELECT (aclexplode(attacl)).* FROM pg_attribute WHERE attrelid = 'hwheel.job'::regclass
+		) a WHERE privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
 	LOOP
 		EXECUTE format('GRANT %s ON hwheel.stop TO %s', g.privilege, g.grantee);
 	END LOOP;

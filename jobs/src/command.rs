@@ -1,6 +1,7 @@
 //! One run of a command.
 
 use crate::outside::Run;
+use crate::stop::Stop;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,6 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+/// How long a command has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// How much of the output goes into the error of a command that fails.
 const QUOTED: u64 = 500;
 
@@ -18,19 +22,20 @@ const QUOTED: u64 = 500;
 /// standard input; HWHEEL_KEY, HWHEEL_DUE, HWHEEL_ATTEMPT and HWHEEL_RUN, which is the
 /// same for all attempts at one run and no other, are in its environment, and TRACEPARENT
 /// if the job has a trace.
-pub fn run(run: &Run) -> Result<(), String> {
+pub fn run(run: &Run, stop: &Stop) -> Result<(), String> {
     let (mut child, mut output) = spawn(run).map_err(|e| format!("cannot start: {e}"))?;
     let group = Group::of(&child);
-    if !ended_within(&child, run.time_limit).map_err(|e| format!("cannot wait: {e}"))? {
+    if !ended_within(&child, run.time_limit, stop).map_err(|e| format!("cannot wait: {e}"))? {
         // SAFETY: the group is the child's, which has not been waited for.
         unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
         drop(group);
         let _ = child.wait();
-        return Err(format!(
-            "killed after {:?}{}",
-            run.time_limit,
-            quote(&mut output)
-        ));
+        let why = if stop.is_asked() {
+            format!("killed {GRACE:?} after its job was cancelled")
+        } else {
+            format!("killed after {:?}", run.time_limit)
+        };
+        return Err(why + &quote(&mut output));
     }
     drop(group);
     let status = child.wait().map_err(|e| format!("cannot wait: {e}"))?;
@@ -130,8 +135,9 @@ fn spawn(run: &Run) -> std::io::Result<(Child, File)> {
     Ok((child, output))
 }
 
-/// Waits for the end of a process, without taking its status.
-fn ended_within(child: &Child, limit: Duration) -> std::io::Result<bool> {
+/// Waits for the end of a process, without taking its status. When it is asked to end it gets
+/// SIGTERM with its children, and has a little time.
+fn ended_within(child: &Child, limit: Duration, stop: &Stop) -> std::io::Result<bool> {
     // SAFETY: no memory is passed.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, child.id(), 0) };
     if fd < 0 {
@@ -139,18 +145,26 @@ fn ended_within(child: &Child, limit: Duration) -> std::io::Result<bool> {
     }
     // SAFETY: the call has just made it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(fd as i32) };
-    let end = Instant::now() + limit;
+    let mut end = Instant::now() + limit;
+    // A number below 0 is not looked at.
+    let mut event = stop.event();
     loop {
         let left = end.saturating_duration_since(Instant::now()).as_millis();
         let left = i32::try_from(left + 1).unwrap_or(i32::MAX);
-        let mut poll = libc::pollfd {
-            fd: pidfd.as_raw_fd(),
+        let mut polls = [pidfd.as_raw_fd(), event].map(|fd| libc::pollfd {
+            fd,
             events: libc::POLLIN,
             revents: 0,
-        };
-        // SAFETY: one entry, which lives as long as the call.
-        match unsafe { libc::poll(&mut poll, 1, left) } {
-            1 => return Ok(true),
+        });
+        // SAFETY: two entries, which live as long as the call.
+        match unsafe { libc::poll(polls.as_mut_ptr(), 2, left) } {
+            1.. if polls[0].revents != 0 => return Ok(true),
+            1.. => {
+                // SAFETY: the group is the child's, which has not been waited for.
+                unsafe { libc::kill(-(child.id() as i32), libc::SIGTERM) };
+                end = end.min(Instant::now() + GRACE);
+                event = -1;
+            }
             0 if Instant::now() >= end => return Ok(false),
             -1 if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted => {
                 return Err(std::io::Error::last_os_error());
@@ -179,7 +193,7 @@ mod tests {
     use super::*;
 
     fn sh(command: &str, payload: Option<&str>, limit_ms: u64) -> Result<(), String> {
-        run(&Run {
+        let run = Run {
             key: "a key".into(),
             occurrence: "2026-01-01T00:00:00.5Z".parse().unwrap(),
             attempt: 2,
@@ -188,7 +202,8 @@ mod tests {
             headers: Vec::new(),
             traceparent: Some("00-trace".to_owned()),
             time_limit: Duration::from_millis(limit_ms),
-        })
+        };
+        super::run(&run, &Stop::new().unwrap())
     }
 
     #[test]

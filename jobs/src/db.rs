@@ -403,9 +403,24 @@ pub struct Session {
     limit: Option<Duration>,
     /// The value of SILENT before this connection was made.
     silent: u64,
+    /// The process of the server, if somebody has asked for it.
+    process: Option<i32>,
 }
 
 impl Session {
+    /// The number of the process of the server.
+    pub fn process(&mut self) -> Result<i32, Error> {
+        if let Some(process) = self.process {
+            return Ok(process);
+        }
+        let rows = self
+            .client
+            .query_once("SELECT pg_catalog.pg_backend_pid()", &[])?;
+        let process = rows[0].get(0);
+        self.process = Some(process);
+        Ok(process)
+    }
+
     /// Limits the time of each statement.
     fn limit(&mut self, limit: Duration) -> Result<(), Error> {
         if self.limit != Some(limit) {
@@ -524,6 +539,7 @@ impl Link {
                 statements: self.keeps_statements.then(HashMap::new),
                 limit: None,
                 silent,
+                process: None,
             });
         }
         let session = self.session.as_mut().expect("just made");

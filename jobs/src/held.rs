@@ -8,6 +8,7 @@ use crate::clock::Bounds;
 use crate::job::{Job, Kind};
 use crate::metrics::Metrics;
 use crate::queues::{Bells, Limits, Pace, Ready, PRIORITIES};
+use crate::stop::Stops;
 use crate::wheel::Alarms;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -71,6 +72,7 @@ pub struct Held {
     /// For the closures of the wheel.
     me: Weak<Held>,
     pub metrics: Metrics,
+    pub stops: Stops,
 }
 
 struct State {
@@ -146,6 +148,7 @@ impl Held {
             wake: Notify::new(),
             me: me.clone(),
             metrics: Metrics::new(),
+            stops: Stops::default(),
         })
     }
 

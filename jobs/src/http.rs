@@ -2,6 +2,7 @@
 
 use crate::connect::system_authorities;
 use crate::outside::Run;
+use crate::stop::Stop;
 use iri_string::format::ToDedicatedString;
 use iri_string::types::{UriReferenceStr, UriStr, UriString};
 use jiff::fmt::rfc2822;
@@ -10,6 +11,7 @@ use rustls::crypto::ring;
 use std::io::Read as _;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use ureq::config::Config;
 use ureq::http::{HeaderMap, Response};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
@@ -34,15 +36,21 @@ pub struct Failed {
 /// Sends the payload as JSON by POST. Any status of 2xx is a success. 307 and 308 are
 /// followed, because they keep the method and the body. The header Idempotency-Key is the
 /// same for all attempts at one run, as long as the job stays what it is, and no other.
-pub fn run(run: &Run) -> Result<(), Failed> {
-    send(run).map_err(|failed| Failed {
-        error: without_secrets(failed.error, run),
+pub fn run(run: &Run, stop: &Stop) -> Result<(), Failed> {
+    send(run, stop).map_err(|failed| Failed {
+        error: if stop.is_asked() {
+            "the connection was closed: somebody has cancelled the job".to_owned()
+        } else {
+            without_secrets(failed.error, run)
+        },
         ..failed
     })
 }
 
-fn send(run: &Run) -> Result<(), Failed> {
+fn send(run: &Run, stop: &Stop) -> Result<(), Failed> {
     let failed = |error: String| Failed { error, wait: None };
+    let agent = agent();
+    stop.closes(&agent);
     let target = UriStr::new(&run.target)
         .ok()
         .filter(|target| has_a_port(target))
@@ -50,7 +58,8 @@ fn send(run: &Run) -> Result<(), Failed> {
     let end = Instant::now() + run.time_limit;
     let mut place: UriString = target.to_owned();
     for _ in 0..=REDIRECTS {
-        let mut answer = post(run, &place, is_same_origin(target, &place), end).map_err(failed)?;
+        let mut answer =
+            post(&agent, run, &place, is_same_origin(target, &place), end).map_err(failed)?;
         let status = answer.status().as_u16();
         match (status, header(answer.headers(), "location")) {
             (200..=299, _) => return Ok(()),
@@ -88,9 +97,15 @@ fn send(run: &Run) -> Result<(), Failed> {
 }
 
 /// The headers of the user, which may be secrets, go only to the place that the user named.
-fn post(run: &Run, place: &UriStr, is_named: bool, end: Instant) -> Result<Response<Body>, String> {
+fn post(
+    agent: &Agent,
+    run: &Run,
+    place: &UriStr,
+    is_named: bool,
+    end: Instant,
+) -> Result<Response<Body>, String> {
     let left = end.saturating_duration_since(Instant::now());
-    let mut request = agent()?
+    let mut request = agent
         .post(place.as_str())
         .config()
         // Zero would be no limit.
@@ -118,10 +133,11 @@ fn post(run: &Run, place: &UriStr, is_named: bool, end: Instant) -> Result<Respo
     answer.map_err(|e| e.to_string())
 }
 
-/// Trusts the authorities of the system.
-fn agent() -> Result<&'static Agent, String> {
-    static AGENT: OnceLock<Result<Agent, String>> = OnceLock::new();
-    let made = AGENT.get_or_init(|| {
+/// An agent for one run: to shut it down closes the connection of that run. It trusts the
+/// authorities of the system.
+fn agent() -> Agent {
+    static CONFIG: OnceLock<Config> = OnceLock::new();
+    let config = CONFIG.get_or_init(|| {
         // Without authorities requests without TLS work all the same.
         let roots = system_authorities().unwrap_or_else(|why| {
             log::warn!("no request with https can work: {why}");
@@ -135,7 +151,7 @@ fn agent() -> Result<&'static Agent, String> {
             .root_certs(RootCerts::Specific(Arc::new(roots)))
             .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
             .build();
-        Ok(Agent::config_builder()
+        Agent::config_builder()
             .tls_config(tls)
             .user_agent(concat!("hwheel-jobs/", env!("CARGO_PKG_VERSION")))
             .http_status_as_error(false)
@@ -144,9 +160,8 @@ fn agent() -> Result<&'static Agent, String> {
             // A server may have closed a connection that was kept.
             .max_idle_connections(0)
             .build()
-            .into())
     });
-    made.as_ref().map_err(Clone::clone)
+    Agent::new_with_config(config.clone())
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -204,9 +204,10 @@ CREATE ROLE hwheel_app NOLOGIN;
 CREATE ROLE hwheel_node NOLOGIN;
 CREATE ROLE hwheel_reader NOLOGIN;
 GRANT USAGE ON SCHEMA hwheel TO hwheel_app, hwheel_node, hwheel_reader;
-GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.queue, hwheel.gate, hwheel.history, hwheel.all_jobs
+GRANT SELECT ON hwheel.settings, hwheel.node, hwheel.queue, hwheel.gate, hwheel.stop, hwheel.history,
+	hwheel.all_jobs
 	TO hwheel_app, hwheel_node, hwheel_reader;
-GRANT SELECT ON hwheel.job, hwheel.stop TO hwheel_app, hwheel_node;
+GRANT SELECT ON hwheel.job TO hwheel_app, hwheel_node;
 -- Not headers, which may be secrets.
 GRANT SELECT (id, key, state, due, occurrence, every, cron, zone, missed, grace, kind, target,
 	payload, max_attempts, backoff, timeout, owner, fence, attempts, runs, skipped, created_at,

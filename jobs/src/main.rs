@@ -82,6 +82,14 @@
 //! node is lost in between they run again, and the attempt counts. A node that was
 //! expelled meanwhile cannot settle them: the fence has changed.
 //!
+//! # Cancelled runs
+//!
+//! Who cancels a job whose run is under way writes a row of `hwheel.stop`, and notifies the owner.
+//! The owner looks, also once per turn, and asks the run to end (`stop.rs`). Whoever ends the run
+//! deletes the job: the call that settles it, the one that gives back what a lost node had, or the
+//! one that ends leases. So the key is in use until no run is under way. A run that ends well
+//! counts.
+//!
 //! # Whose clock
 //!
 //! The database's. A node measures the offset of its own clock (`clock.rs`) and arms
@@ -136,6 +144,7 @@
 //! | `outside.rs`  | begin and end of commands and requests                     |
 //! | `outcome.rs`  | the outcome of a job that is due, for both kinds           |
 //! | `command.rs`, `http.rs` | how one of them runs                             |
+//! | `stop.rs`     | asks runs to end whose jobs are cancelled                  |
 //! | `connect.rs`  | where the database is, passwords, TLS                      |
 //! | `db.rs`       | connections: statements, errors, back-off                  |
 //! | `metrics.rs`  | counters, the histogram of lateness, Prometheus text       |
@@ -165,6 +174,7 @@ mod queues;
 mod recur;
 mod serve;
 mod sql_jobs;
+mod stop;
 mod web;
 mod wheel;
 

@@ -10,6 +10,7 @@ use crate::job::{self, word, Job, Kind};
 use crate::outcome::plan;
 use crate::recur::Step;
 use crate::serve::{self, of_type, plain, Request};
+use crate::stop::Way;
 use crate::{command, outside, sql_jobs};
 use hyper::StatusCode;
 use jiff::tz::TimeZone;
@@ -328,6 +329,8 @@ struct Node {
     turn: Duration,
     /// Claims that somebody says are no longer this node's.
     doubted: HashSet<(i64, i64)>,
+    /// Somebody says that a run is to be stopped.
+    must_stop: bool,
     /// The claims in a row that notifications asked for, and that found nothing.
     dull: u32,
     /// The last claim has left jobs behind for which there is room.
@@ -360,6 +363,7 @@ impl Node {
             window,
             turn,
             doubted: HashSet::new(),
+            must_stop: false,
             dull: 0,
             is_hungry: false,
             stuck: HashMap::new(),
@@ -478,11 +482,11 @@ impl Node {
                 self.tend();
                 next_tend = now + TEND;
             }
-            if !self.doubted.is_empty() && now >= next_look {
+            if self.must_look() && now >= next_look {
                 self.look(id)?;
                 next_look = Instant::now() + DOUBT;
             }
-            let until = if self.doubted.is_empty() {
+            let until = if !self.must_look() {
                 next.at
             } else {
                 next.at.min(next_look)
@@ -510,8 +514,44 @@ impl Node {
         }
     }
 
-    /// Drops the claims that are in fact no longer this node's.
+    fn must_look(&self) -> bool {
+        self.must_stop || !self.doubted.is_empty()
+    }
+
+    /// Asks runs to end whose jobs are cancelled.
+    fn stop(&mut self, id: i64) -> Result<(), Error> {
+        self.must_stop = false;
+        let sql = "SELECT * FROM hwheel._stopping($1)";
+        let rows = self.link.ask(|session| session.query(sql, &[&id]))?;
+        for row in rows {
+            let (id, fence): (i64, i64) = (row.get("id"), row.get("fence"));
+            match self.held.stops.ask(id, fence) {
+                Some(Way::Asked { is_first: true }) => {
+                    log::info!("job {id} is cancelled: its run is asked to end");
+                }
+                Some(Way::Server(firing)) => {
+                    // While it is locked the session does nothing else.
+                    let process = firing.lock().expect("no code panics with the lock");
+                    if let Some(process) = *process {
+                        log::info!("job {id} is cancelled: the server cancels its function");
+                        let sql = "SELECT pg_catalog.pg_cancel_backend($1)";
+                        self.link.ask(|session| session.query(sql, &[&process]))?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the claims that are in fact no longer this node's, and stops what is cancelled.
     fn look(&mut self, id: i64) -> Result<(), Error> {
+        if self.must_stop {
+            self.stop(id)?;
+        }
+        if self.doubted.is_empty() {
+            return Ok(());
+        }
         let (ids, fences): (Vec<i64>, Vec<i64>) = self.doubted.drain().unzip();
         let sql = "SELECT * FROM hwheel._not_mine($1, $2, $3)";
         let rows = self
@@ -589,6 +629,7 @@ impl Node {
             }
             more.extend(of("more").map(|row| (row.get("key"), row.get("id"))));
             let (are_lost, have_expired) = (turn.get("ran"), turn.get("alone"));
+            self.must_stop |= turn.get::<_, bool>("suspect");
             after = turn.get("key");
             let jobs: Vec<Row> = rows
                 .into_iter()
@@ -721,6 +762,8 @@ impl Node {
             if let Some((Ok(id), Ok(fence))) = numbers {
                 if self.held.is_armed(id, fence) {
                     self.doubted.insert((id, fence));
+                } else {
+                    self.must_stop |= self.held.stops.has(id, fence);
                 }
             }
             return Ok(None);

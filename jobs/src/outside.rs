@@ -5,10 +5,11 @@ use crate::held::{Ended, Held};
 use crate::job::{Job, Kind};
 use crate::outcome::{plan, settle, settle_after, steps, until_answered, SHORTLY};
 use crate::recur::LAST;
+use crate::stop::Stop;
 use crate::{clock, command, http};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -122,6 +123,11 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
     }
     let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
     let fences: Vec<i64> = jobs.iter().map(|job| job.fence).collect();
+    // Somebody may cancel a job as soon as it is marked.
+    let mut stops: HashMap<i64, _> = jobs
+        .iter()
+        .map(|job| (job.id, held.stops.begins(job)))
+        .collect();
     let sql = "SELECT * FROM hwheel._start($1, $2)";
     let rows = until_answered(held, link, |session| session.query(sql, &[&ids, &fences]));
     let mut was_early = false;
@@ -135,11 +141,14 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
         match row.get("outcome") {
             "taken" => {
                 started.push((id, job.fence));
-                match Run::read(row, &job) {
-                    Ok(run) => start(held, job, run),
-                    Err(e) => {
-                        held.ended(Ended::failed(job, format!("the row cannot be read: {e}")))
-                    }
+                let stop = stops.remove(&id).expect("one row for each job");
+                match (Run::read(row, &job), stop) {
+                    (Ok(run), Ok(stop)) => start(held, job, run, stop),
+                    (Err(e), _) => ended(
+                        held,
+                        Ended::failed(job, format!("the row cannot be read: {e}")),
+                    ),
+                    (_, Err(e)) => ended(held, Ended::failed(job, format!("cannot start: {e}"))),
                 }
             }
             "gone" => {
@@ -151,6 +160,9 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
             }
         }
     }
+    for job in jobs.iter().filter(|job| stops.contains_key(&job.id)) {
+        held.stops.ended(job);
+    }
     if was_early {
         held.metrics.early.fetch_add(1, Relaxed);
         if let Ok(bounds) = link.ask(clock::measure) {
@@ -160,31 +172,38 @@ fn begin(held: &Arc<Held>, link: &mut Link, jobs: &[Job]) -> Vec<(i64, i64)> {
     started
 }
 
-fn start(held: &Arc<Held>, job: Job, run: Run) {
+/// A run has ended. It cannot be asked to end any more.
+fn ended(held: &Held, ended: Ended) {
+    held.stops.ended(&ended.job);
+    held.ended(ended);
+}
+
+fn start(held: &Arc<Held>, job: Job, run: Run, stop: Arc<Stop>) {
     let report = held.clone();
     let body = {
         let job = job.clone();
         move || {
             let (error, wait) = match job.kind {
-                Kind::Http => match http::run(&run) {
+                Kind::Http => match http::run(&run, &stop) {
                     Ok(()) => (None, None),
                     Err(failed) => (Some(failed.error), failed.wait),
                 },
-                _ => (command::run(&run).err(), None),
+                _ => (command::run(&run, &stop).err(), None),
             };
-            report.ended(Ended {
+            let end = Ended {
                 job,
                 error,
                 wait,
                 tries: 0,
-            });
+            };
+            ended(&report, end);
         }
     };
     if let Err(why) = thread::Builder::new()
         .name(format!("job {}", job.id))
         .spawn(body)
     {
-        held.ended(Ended::failed(job, format!("no thread: {why}")));
+        ended(held, Ended::failed(job, format!("no thread: {why}")));
     }
 }
 

@@ -96,7 +96,16 @@ fn alone(held: &Held, link: &mut Link, (job, step): (Job, Step)) {
     let start = Instant::now();
     let fired = [(job, step)];
     let limit = Duration::from_millis(fired[0].0.timeout_ms.unsigned_abs());
-    let answer = link.ask_within(limit, |session| call(session, &fired, true));
+    let firing = held.stops.fires(&fired[0].0);
+    let set = |process| *firing.lock().expect("no code panics with the lock") = process;
+    let answer = link.ask_within(limit, |session| {
+        set(Some(session.process()?));
+        let answer = call(session, &fired, true);
+        // From here on this session does something else.
+        set(None);
+        answer
+    });
+    held.stops.fired(&fired[0].0);
     let [(job, step)] = fired;
     let e = match answer {
         Ok(rows) => {

@@ -384,7 +384,8 @@ impl Site {
             "SELECT v.id, v.key, v.state, f.name, f.value FROM (
                 SELECT v.*, {payload} AS payload, x.traceparent, x.timeout::text AS timeout,
                     x.backoff::text AS backoff, x.grace::text AS grace, x.alone, x.run_as,
-                    x.lease_until, x.stopping_since
+                    x.lease_until, (SELECT min(s.asked_at) FROM hwheel.stop s WHERE s.id = x.id)
+                        AS stopping_since
                 FROM ({JOB}) v JOIN hwheel.all_jobs x USING (id) WHERE v.id = $1
             ) v, LATERAL json_each_text(to_json(v)) WITH ORDINALITY AS f (name, value, n)
             WHERE f.value IS NOT NULL ORDER BY f.n"
