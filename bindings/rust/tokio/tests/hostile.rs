@@ -171,8 +171,8 @@ fn a_waker_calls_everything() {
     let mut sleep = wheel.sleep(MS);
     while uses.1.load(SeqCst) == 0 {
         _ = pin!(&mut sleep).poll(&mut Context::from_waker(&waker));
-        sleep.reset(MS);
         thread::sleep(2 * MS);
+        sleep.reset(MS);
     }
     wheel.stop().unwrap();
 }
