@@ -1,20 +1,34 @@
-# hwheel: build, demonstrate, test, install. `make help` prints the lines that begin with
-# "#:", here and in the parts of this file, which lie next to the things that they make.
+# hwheel: build, demonstrate, test, install. `make help` prints the lines that begin with "#:".
 #
-#: Use. V=1 shows the commands, CC= and CARGO= name the compilers.
-#:   make all         the default: the libraries and the tool; PROBES=1 for tracers
-#:   make demo        two demos: a million timers, and a server's timeouts
-#:   make examples    the programs of examples, in build
-#:   make install     PREFIX=/usr/local LIBDIR= INCLUDEDIR= DESTDIR=
-#:   make uninstall   removes what install has copied, with the same variables
-#:   make clean       removes what make has built
-#: Test. The figures are minutes on two cores.
-#:   make test        the short tests, and the checks; 6
-#:   make check       the checks alone, and the long forms of some
-#:   make test-rust   parts of these: the Rust tests
-#:   make test-c      the C tests
-#:   make loom        the races under the model checker
-#:   make hosts       the library in event loops of others
+#: make all             the default: the libraries and the tool; PROBES=1 for tracers
+#: make demo            a million timers, and a server's timeouts
+#: make examples        the programs of examples, in build
+#: make install         PREFIX=/usr/local LIBDIR= INCLUDEDIR= DESTDIR=; also uninstall
+#: make clean           removes what make has built
+#:
+#: make test            the short tests, and the checks: 6 minutes on two cores
+#: make test-rust       parts of it; test-c; loom, the races under the model checker
+#: make check           the checks alone; CHECK=name: of all that can be checked, this
+#:                      LONG=1: the long form, 20 to 30 minutes
+#: make verify-short    all of docs/VERIFICATION.md: an hour; verify, its long forms: hours
+#: make regenerate      WHAT=header: files of the source that are made from others
+#:
+#: make test-bindings   of each language that is installed; BINDINGS=cpp, VERSIONS=ends or all
+#: make test-packages   builds their packages, and uses them in empty environments
+#: make test-suites     NODE=dir GO=dir ...: the languages' own tests of timers, on ours
+#:
+#: make bench           WHAT=request, server, core, criterion, bindings, limits
+#: make bench-all       what docs/PERFORMANCE.md has, and writes it
+#:
+#: make dist            the source with its crates, which builds offline; also dist-bin,
+#:                      prebuilt archives, and dist-vendor, a directory to check in
+#: make deb             packages for Debian
+#: make release         VERSION=0.1.0, in a clean clone: all of a release, in build/release
+#:
+#: make jobs            durable timers in PostgreSQL; also install-jobs, uninstall-jobs
+#: make test-jobs       its tests; also demo-jobs, storm-jobs, bench-jobs: jobs/README.md
+#:
+#: V=1 shows the commands, CC= and CARGO= name the compilers.
 
 VERSION := 0.1.0
 SONAME  := libhwheel.so.0
@@ -45,7 +59,7 @@ TARGET := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)
 STATIC := $(BUILD)/libhwheel.a
 SHARED := $(BUILD)/libhwheel.so.$(VERSION)
 
-# What the library needs of the system: the C library, which `make check-needs` checks. With
+# What the library needs of the system: the C library, which `make check CHECK=needs` checks. With
 # Rust's standard library it needs more. STD=1 builds it so, as for processors for which
 # src/runtime/at_hand.rs has no assembly.
 PRIVATE := -lpthread -lc
@@ -175,59 +189,10 @@ demo: $(BUILD)/million $(BUILD)/idle_server
 	$(Q)$(BUILD)/million
 	$(Q)$(BUILD)/idle_server
 
-# The servers keep their promises to clients.
-.PHONY: check-examples
-CHECK_PARTS += check-examples
-check-examples: $(EXAMPLES)
-	$(call say,CHECK,examples)
-	$(Q)c-tests/echo.sh $(BUILD)/echo_server
-	$(Q)$(BUILD)/several_loops_load $(BUILD)/several_loops
-
 # C tests: each file a program, linked shared and static.
 C_TESTS := $(patsubst c-tests/%.c,%,$(wildcard c-tests/*.c)) \
 	$(patsubst c-tests/%.cc,%,$(wildcard c-tests/*.cc))
 C_TEST_HEADERS := $(wildcard c-tests/*.h)
-.PHONY: test-rust test-c loom loom-three
-LONG_PARTS += loom-three
-TEST_PARTS += test-c test-rust loom
-
-test-rust:
-	$(call say,TEST,rust)
-	$(Q)$(CARGO) test --no-run --features capi
-	$(Q)$(CARGO) test -q --features capi
-	$(Q)$(CARGO) test -q --manifest-path bindings/rust/async/Cargo.toml --target-dir $(TARGET)/async
-
-# As the C library is built.
-.PHONY: test-rust-alone
-LONG_PARTS += test-rust-alone
-test-rust-alone:
-	$(call say,TEST,rust without its standard library)
-	$(Q)$(CARGO) test -q --no-default-features --features capi
-
-# The core under the model checker: races to LOOM_BOUND preemptions, or as far as each
-# comes in LOOM_SECONDS, and it says which were cut off. `make check` goes to three, and
-# takes pairs, triples and stopped threads to one; `make loom-long` goes further.
-LOOM_BOUND ?= 2
-LOOM_SECONDS ?= 1
-LOOM_BUILD := RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(TARGET)/loom
-LOOM_TEST := $(CARGO) test -q --profile checked --lib --
-# Arguments of `cargo test`: the races.
-LOOM_RACES := model --skip pairs:: --skip stopped::
-loom:
-	$(call say,LOOM,races to $(LOOM_BOUND) preemptions or $(LOOM_SECONDS) s each)
-	$(Q)$(LOOM_BUILD) $(CARGO) test --profile checked --lib --no-run
-	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=$(LOOM_BOUND) LOOM_MAX_DURATION=$(LOOM_SECONDS) \
-		$(LOOM_TEST) $(LOOM_RACES)
-
-loom-three: LOOM_BOUND := 3
-loom-three: LOOM_SECONDS := 4
-loom-three: loom
-	$(call say,LOOM,pairs and stopped threads to 1 preemption or $(LOOM_SECONDS) s each)
-	$(Q)$(LOOM_BUILD) LOOM_MAX_PREEMPTIONS=1 LOOM_MAX_DURATION=$(LOOM_SECONDS) \
-		$(LOOM_TEST) pairs:: stopped::
-
-test-c: $(C_TESTS:%=$(BUILD)/c-tests/shared/%) $(C_TESTS:%=$(BUILD)/c-tests/static/%)
-	$(Q)c-tests/run.sh $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
 
 # Compiled once, linked twice.
 .SECONDARY: $(C_TESTS:%=$(BUILD)/c-tests/%.o)
@@ -251,110 +216,36 @@ $(BUILD)/c-tests/static/%: $(BUILD)/c-tests/%.o $(STATIC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link-test) $(STAGE_STATIC)
 
-# Checks.
-CHECK_PARTS += check-header check-exports check-needs check-install check-readme
-LONG_PARTS += check-header-long
-.PHONY: check-header check-header-long check-exports check-needs check-install check-readme header
+# Checks: the programs in checks, of which checks/run says more. This is what they know.
+CHECK_KNOWS := MAKE CC CXX CARGO CLANG CFLAGS WARN SONAME STD LIBS PRIVATE BUILD TARGET \
+	STAGE SHARED STATIC C_TESTS NOT_SANITIZED RUST_HOST RUST_LIB RTSAN PLATFORMS BINDINGS
+run-checks = +$(Q)HWHEEL_VERSION=$(VERSION) $(foreach name,$(CHECK_KNOWS),$(name)='$($(name))') checks/run
+# More than there are processors, as the C tests mostly sleep.
+PARTS ?= $(shell echo $$(($$(nproc) + 1)))
 
-header:
-	$(call say,HEADER,include/hwheel.h)
-	$(Q)$(CARGO) build -q --features header
-
-# The header looks like the kernel's code, and compiles alone under every standard. The
-# example at its top is a program that works.
-check-header: $(STAGE)/.done
-	$(call say,CHECK,header)
-	$(Q)tools/header.awk include/hwheel.h
-	$(Q)for std in c99 c11 c17 c2x; do \
-		$(CC) -std=$$std $(WARN) -Werror -fsyntax-only -x c include/hwheel.h || exit 1; done
-	$(Q)for std in c++11 c++14 c++17 c++20; do \
-		for header in hwheel.h hwheel.hpp; do \
-			$(CXX) -std=$$std $(WARN) -Werror -fsyntax-only -x c++ include/$$header || \
-				exit 1; done; done
-	$(Q)sed -n '/^ \*\t#include/,/^ \* [^ ]/ { s/^ \*\t//p; s/^ \*$$//p }' include/hwheel.h \
-		> $(BUILD)/front.c
-	$(Q)$(CC) -std=c99 $(WARN) -Werror -o $(BUILD)/front $(BUILD)/front.c $(STAGE_SHARED)
-	$(Q)$(BUILD)/front | grep -qx 'request 1 timed out'
-
-# The header is also what the source says. This compiles cbindgen, which takes a minute.
-check-header-long: check-header
-	$(Q)HWHEEL_HEADER='$(abspath $(BUILD))/hwheel.h' $(CARGO) build -q --features header
-	$(Q)diff -u include/hwheel.h $(BUILD)/hwheel.h || \
-		{ echo 'include/hwheel.h has drifted: run make header'; exit 1; }
-
-# All of the header is exported and nothing else, and c-tests/differential.c calls all of it.
-# A function keeps the version node of the release that brought it, so that a program built
-# against a later release is refused by this one when it is loaded; no node is of a later
-# release.
-check-exports: $(SHARED)
-	$(call say,CHECK,exports)
-	$(Q)nm -D --defined-only $(SHARED) | awk '$$2 != "A" {print $$3}' | \
-		sort > $(BUILD)/exports
-	$(Q)awk '/^HWHEEL_/ {node = $$1} /^\thwheel_/ {sub(";", "", $$1); \
-		print $$1 "@@" node}' hwheel.map | sort > $(BUILD)/mapped
-	$(Q)diff $(BUILD)/mapped $(BUILD)/exports
-	$(Q)grep -o '\bhwheel_[a-z_]*(' include/hwheel.h | grep -v '()' | tr -d '(' | \
-		sort -u > $(BUILD)/declared
-	$(Q)sed 's/@@.*//' $(BUILD)/mapped | diff $(BUILD)/declared -
-	$(Q)grep -o '\bX(hwheel_[a-z_]*)' c-tests/differential.c | tr -d 'X()' | sort | \
-		diff $(BUILD)/declared -
-	$(Q)last=$$(sed -n 's/^HWHEEL_\([0-9.]*\) {/\1/p' hwheel.map | sort -V | tail -1); \
-	printf '%s\n%s\n' "$$last" $(VERSION) | sort -VC || \
-		{ echo "the node HWHEEL_$$last is of a later release than $(VERSION)"; exit 1; }
-	$(Q)c-tests/later.sh "$(CC)" $(SHARED) hwheel.map $(SONAME) '$(abspath $(BUILD)/later)'
-	$(Q)readelf -d $(SHARED) | grep -q 'SONAME.*\[$(SONAME)\]'
-
-# The libraries need the C library and nothing else, and are small.
-check-needs: $(SHARED) $(STATIC)
-	$(call say,CHECK,needs)
-	$(Q)$(if $(STD),echo '    skipped: this processor has a library with all of Rust',c-tests/needs.sh \
-		"$(CC)" $(SHARED) $(STATIC) '$(LIBS)')
-
-# Loading the library late, again, and into a namespace.
-.PHONY: check-loading
-CHECK_PARTS += check-loading
-check-loading: $(SHARED)
-	$(call say,CHECK,loading)
-	$(Q)c-tests/loading.sh '$(CC)' $(SHARED) include '$(KTAP_RUN)'
-
-# A program outside the tree, built against the installed header.
-check-install: all
-	$(call say,CHECK,install)
-	$(Q)c-tests/install.sh "$(MAKE)" "$(CC)" "$(CXX)"
-
-# What packagers change: cargo's configuration, flags.
-.PHONY: check-build
-CHECK_PARTS += check-build
-check-build:
-	$(call say,CHECK,build)
-	$(Q)c-tests/build.sh "$(MAKE)" '$(abspath $(BUILD)/check-build)'
-
-# The source in another project's tree.
-.PHONY: check-subproject
-CHECK_PARTS += check-subproject
-check-subproject:
-	$(call say,CHECK,subproject)
-	$(Q)c-tests/subproject.sh "$(CC)" '$(abspath $(BUILD)/subproject)'
-
-# The crate as its users get it.
-.PHONY: check-crate
-CHECK_PARTS += check-crate
-check-crate: | $(BUILD)
-	$(call say,CHECK,crate)
-	$(Q)cd bindings/rust && CARGO='$(CARGO)' SCRATCH='$(abspath $(BUILD)/crate)' ./binding.sh package
-
-# The words of comments and documents.
-.PHONY: check-words
-CHECK_PARTS += check-words
-check-words:
-	$(call say,CHECK,words)
-	$(Q)tools/words.sh
-	$(Q)tools/guarantees.sh
-
-# The commands of the documents.
-check-readme: all
-	$(call say,CHECK,documents)
-	$(Q)c-tests/readme.sh "$(MAKE)" "$(CC)" $(wildcard *.md docs/*.md)
+.PHONY: test check test-rust test-c loom verify verify-short regenerate
+test check: export WERROR = 1
+test: $(STAGE)/.done
+	$(run-checks) at-once $(BUILD)/test $(PARTS) test check
+check: $(if $(CHECK),| $(BUILD),$(STAGE)/.done)
+	$(run-checks) $(if $(CHECK),named '$(CHECK)',at-once $(BUILD)/check $(PARTS) check \
+		$(if $(LONG),check-long))
+test-rust:
+	$(run-checks) named rust
+test-c:
+	$(run-checks) named c
+loom:
+	$(run-checks) named loom
+verify-short:
+	$(run-checks) in-turn verify
+verify: export LONG = 1
+verify: export LOOM_BOUND ?= none
+verify: export LOOM_PAIRS_BOUND ?= 2
+verify: export LOOM_SECONDS ?= 20
+verify:
+	$(run-checks) in-turn verify verify-long
+regenerate: | $(BUILD)
+	$(run-checks) written '$(WHAT)'
 
 .PHONY: clean help
 # A target directory elsewhere may hold other crates: `cargo clean` is for that.
@@ -362,21 +253,12 @@ clean:
 	rm -rf $(BUILD) target
 
 help:
-	@awk 'sub(/^#: */, "") { if (/^make /) { name = $$2; sub(/^make [^ ]+ +/, ""); \
-		printf "  make %-15s  %s\n", name, $$0 } else print (n++ ? "\n" : "") $$0 }' \
-		$(MAKEFILE_LIST)
+	@sed -n 's/^#: \{0,1\}//p' Makefile
+
+# $(call need,test for a tool,how to install it): for the start of a recipe of one shell
+# command; ends it aloud where the tool is missing.
+need = $(1) >/dev/null 2>&1 || { echo '  SKIPPED: $@ needs $(2)'; exit $(or $(STRICT),0); };
+again = $(MAKE) --no-print-directory
 
 # The other parts, each next to what it makes.
 include $(wildcard benches/*.mk bindings/*.mk jobs/*.mk man/*.mk tools/*.mk verify/*.mk)
-
-# The parts say by TEST_PARTS, CHECK_PARTS and LONG_PARTS that they belong to these. A check
-# of LONG_PARTS contains the one of that name without "-long".
-# More than there are processors, as the C tests mostly sleep.
-PARTS ?= $(shell echo $$(($$(nproc) + 1)))
-.PHONY: test check
-test check: export WERROR = 1
-test: $(STAGE)/.done
-	$(Q)tools/parts.sh '$(MAKE)' $(BUILD)/test $(PARTS) $(TEST_PARTS) $(CHECK_PARTS)
-check: $(STAGE)/.done
-	$(Q)tools/parts.sh '$(MAKE)' $(BUILD)/check $(PARTS) $(LONG_PARTS) \
-		$(filter-out $(LONG_PARTS:%-long=%),$(CHECK_PARTS))

@@ -1,11 +1,4 @@
-#: Measure. docs/PERFORMANCE.md says what it means; benches/bench.mk has the variables.
-#:   make bench-request   what timers add to a request of a server, of each kind
-#:   make bench-core      the limits, with ratas and wahern
-#:   make bench-server    a server with each kind of timers
-#:   make bench-all       all of that, and the tables and plots of docs/PERFORMANCE.md
-#:   make bench-check     the limits, kept or not, of what was measured last
-#:   make bench-criterion cargo bench: each function of the library, and an HTML report
-#:   make bench-bindings  each language against its own timers; writes docs/BINDINGS.md
+# Measurements: docs/PERFORMANCE.md says what they mean.
 #
 # RATAS=dir and WAHERN=dir are checkouts of github.com/jsnell/ratas and
 # github.com/wahern/timeout; without them they are left out. ROUNDS=5 is how often
@@ -41,34 +34,50 @@ SERVERS_RATAS := ratas ratas-spin ratas-each
 SERVER_CORE   := $(addprefix $(SERVER)/,load nothing timerfd $(SERVERS_OURS))
 SERVER_PEERS  := server-ratas server-wahern server-libuv server-libevent
 
-.PHONY: bench-core bench-request bench-server bench-check bench-all bench-criterion
-bench-core: $(BENCH_CORE)
+# make bench WHAT=
+#   request    what timers add to a request of a server, of each kind
+#   core       the limits, with ratas and wahern
+#   server     a server with each kind of timers
+#   limits     the limits, kept or not, of what was measured last
+#   criterion  each function of the library, and an HTML report. BASELINE=name keeps the
+#              figures under that name, AGAINST=name compares with them, BENCHES='arm' selects
+#   bindings   each language against its own timers; writes docs/BINDINGS.md
+# and bench-all: request, core and server, and the tables and plots of docs/PERFORMANCE.md.
+BENCHES_KNOWN := request core server limits criterion bindings
+.PHONY: bench bench-all
+bench:
+	$(if $(filter $(WHAT),$(BENCHES_KNOWN)),,@echo "There is no WHAT='$(WHAT)'. It is one of \
+		$(BENCHES_KNOWN)" >&2; exit 2)
+	$(bench-$(WHAT))
+
+define bench-core
+	$(Q)$(again) $(BENCH_CORE)
 	$(call peers,ratas wahern)
 	$(Q)$(BENCH_RUN) --limits --rows '$(ROWS)' $(FIGURES)
+endef
 
-bench-request: $(BENCH_CORE) $(BENCH)/timerfd
+define bench-request
+	$(Q)$(again) $(BENCH_CORE) $(BENCH)/timerfd
 	$(call peers,ratas wahern libuv libevent)
 	$(Q)$(BENCH_RUN) --tables '^request$$|^touched$$' $(FIGURES)
+endef
 
-bench-server: $(SERVER_CORE)
+define bench-server
+	$(Q)$(again) $(SERVER_CORE)
 	$(call peers,$(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --tables server $(FIGURES)
+endef
 
-bench-check:
-	$(Q)$(PYTHON) benches/limits.py $(FIGURES)
+bench-limits = $(Q)$(PYTHON) benches/limits.py $(FIGURES)
+
+bench-criterion = $(Q)cd benches/criterion && $(CARGO) bench --locked --target-dir \
+	'$(abspath $(TARGET))/criterion' --bench wheel -- $(if $(BASELINE),--save-baseline $(BASELINE)) \
+	$(if $(AGAINST),--baseline $(AGAINST)) $(BENCHES)
 
 bench-all: $(BENCH_CORE) $(BENCH)/timerfd $(SERVER_CORE)
 	$(call peers,ratas wahern libuv libevent rust go jdk netty $(SERVER_PEERS))
 	$(Q)$(BENCH_RUN) --limits --tables '' $(FIGURES)
 	$(Q)$(PYTHON) benches/page.py $(FIGURES) docs/PERFORMANCE.md docs/plots
-	$(Q)cp $(FIGURES) docs/plots/figures.jsonl
-
-# BASELINE=name keeps the figures under that name, AGAINST=name compares with them, and
-# BENCHES='arm' selects.
-bench-criterion:
-	$(Q)cd benches/criterion && $(CARGO) bench --locked --target-dir '$(abspath $(TARGET))/criterion' \
-		--bench wheel -- $(if $(BASELINE),--save-baseline $(BASELINE)) \
-		$(if $(AGAINST),--baseline $(AGAINST)) $(BENCHES)
 
 $(BENCH)/machine: benches/machine.c benches/bench.h
 	$(call say,CC,$@)

@@ -1,9 +1,4 @@
-#: Bindings. BINDINGS=cpp or PACKAGES=python names some.
-#:   make test-bindings  the tests of each language that is installed; VERSIONS=all: with
-#:                       each version that it is promised for; =ends: the oldest and newest
-#:   make test-packages  builds the packages, and uses them in empty environments
-#:   make test-suites    NODE=dir GO=dir ...: the languages' own tests of timers, on ours
-#:   make address        REPOSITORY=<host>/<owner>/<name>: the address in the packages
+# Bindings. BINDINGS=cpp or PACKAGES=python names some.
 #
 # Each language is a directory with a binding.sh, which bindings/run.sh describes.
 BINDINGS ?= $(patsubst bindings/%/binding.sh,%,$(wildcard bindings/*/binding.sh))
@@ -13,13 +8,6 @@ test-bindings: $(STAGE)/.done
 	$(call say,TEST,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) HWHEEL_PRIVATE='$(PRIVATE)' CC='$(CC)' CXX='$(CXX)' \
 		VERSIONS='$(VERSIONS)' bindings/run.sh test '$(abspath $(BUILD)/bindings)' $(BINDINGS)
-
-# The versions that the document promises are those that are tested.
-CHECK_PARTS += check-versions
-.PHONY: check-versions
-check-versions:
-	$(call say,CHECK,versions)
-	$(Q)bindings/versions.sh docs/BINDINGS.md $(BINDINGS)
 
 # The packages, each built, installed into an empty environment and used there.
 PACKAGES ?= $(BINDINGS)
@@ -44,20 +32,9 @@ test-suites: $(STAGE)/.done
 		bindings/suites.sh '$(abspath $(BUILD)/suites)' $(SUITES)
 
 # Each language against its own timers. Writes the tables of docs/BINDINGS.md.
-.PHONY: bench-bindings
-bench-bindings: $(STAGE)/.done
+define bench-bindings
+	$(Q)$(again) $(STAGE)/.done
 	$(call say,BENCH,bindings)
 	$(Q)HWHEEL_PREFIX=$(STAGE) CC='$(CC)' CXX='$(CXX)' \
 		bindings/bench.sh '$(abspath $(BUILD)/bindings)' docs/BINDINGS.md $(BINDINGS)
-
-# The project has no public address yet: the packages carry one that stands for it.
-# At the release `make address REPOSITORY=<host>/<owner>/<name>` puts in the real one.
-.PHONY: address check-address
-address:
-	$(call say,ADDRESS,$(REPOSITORY))
-	$(Q)tools/address.sh '$(REPOSITORY)'
-
-CHECK_PARTS += check-address
-check-address:
-	$(call say,CHECK,address)
-	$(Q)c-tests/address.sh
+endef

@@ -27,7 +27,7 @@
 #include "sorted_list.h"
 #include "test_clock.h"
 
-/* Every function of the library. `make check-exports` compares this with hwheel.map. */
+/* Every function of the library. `make check CHECK=exports` compares this with hwheel.map. */
 #define FUNCTIONS(X) \
 	X(hwheel_advance) X(hwheel_create) X(hwheel_destroy) X(hwheel_drain) \
 	X(hwheel_every) X(hwheel_fd) X(hwheel_get_stats) X(hwheel_key_delete) \
@@ -1852,7 +1852,7 @@ static void random_calls_agree_with_a_sorted_list(void)
 	}
 	CHECK(child > 0);
 	waitpid(child, &status, 0);
-	printf("# figures: %" PRIu64 " episodes, %" PRIu64 " calls, %" PRIu64 " timers fired\n",
+	printf("# %" PRIu64 " episodes, %" PRIu64 " calls, %" PRIu64 " timers fired\n",
 	       shared->episodes, shared->calls, shared->fired);
 	if (status != 0) {
 		char why[sizeof shared->why];

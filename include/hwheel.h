@@ -101,7 +101,7 @@
  * of a callback on the thread that drives does not call it either, since that
  * thread looks at all timers before it announces a time.
  *
- * make header writes this file from src/capi. Do not edit it.
+ * make regenerate WHAT=header writes this file from src/capi. Do not edit it.
  */
 
 #ifndef HWHEEL_H

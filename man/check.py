@@ -25,7 +25,7 @@ def main():
     have = {page.name: page.read_text() for page in here.glob("*.3")}
     for name in sorted(want.keys() | have.keys()):
         if want.get(name) != have.get(name):
-            wrong.append(f"{name} has drifted from {header}: run make man")
+            wrong.append(f"{name} has drifted from {header}: run make regenerate WHAT=man")
     for name in sorted(exported ^ {page[:-2] for page in want}):
         wrong.append(f"{name} is in one of {header} and {exports} only")
 

@@ -5,27 +5,24 @@
 #[cfg_attr(checked, path = "tests/sync/mutex.rs")]
 mod mutex;
 // The atomics of the tests: with a hook before each access.
-#[cfg(any(chaos, loom))]
+#[cfg(loom)]
 #[macro_use]
 #[path = "tests/sync/hooked.rs"]
 mod hooked;
-#[cfg(chaos)]
-#[path = "tests/sync/chaos.rs"]
-mod atomics;
 #[cfg(all(loom, weakened))]
 #[path = "tests/sync/weak.rs"]
 mod atomics;
 #[cfg(loom)]
 #[path = "tests/sync/stopping.rs"]
 mod stopping;
-#[cfg(not(any(checked, chaos)))]
+#[cfg(not(checked))]
 use core::sync::atomic as atomics;
 #[cfg(shuttle)]
 use shuttle::sync::atomic as atomics;
 #[cfg(all(loom, not(weakened)))]
 use stopping as atomics;
 
-#[cfg(any(checked, chaos))]
+#[cfg(checked)]
 pub(crate) use atomics::fence;
 pub(crate) use atomics::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 #[cfg(loom)]
@@ -36,7 +33,7 @@ pub(crate) use mutex::{inner, lock, try_lock, Mutex, MutexGuard};
 
 /// A fence. On x86 a locked instruction is a full barrier, too, and takes a seventh of the
 /// time of the `mfence` that the language has.
-#[cfg(not(any(checked, chaos)))]
+#[cfg(not(checked))]
 #[inline(always)]
 pub(crate) fn fence(order: Ordering) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -6,7 +6,7 @@
 set -euo pipefail
 now=$(sed -n 's|^module \(.*\)/bindings/go$|\1|p' bindings/go/go.mod) to=${1:-}
 [[ $to =~ ^[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9_-]+/[A-Za-z0-9._-]+$ ]] ||
-	{ echo "REPOSITORY is '$to', not <host>/<owner>/<name>, as in $now" >&2; exit 1; }
+	{ echo "The address is '$to', not <host>/<owner>/<name>, as in $now" >&2; exit 1; }
 
 # Maven's name for the owner: io.github.owner, io.gitlab.owner, otherwise the host
 # backwards.

@@ -13,7 +13,6 @@ uninstall::
 
 # The script has the places of words in it, which gdb finds in a library with all
 # debug information.
-.PHONY: gdb-layout check-gdb
 LAYOUT := $(BUILD)/gdb/layout
 $(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
 	$(Q)mkdir -p $(@D)
@@ -25,18 +24,3 @@ $(LAYOUT): tools/gdb/layout.py $(RUST_SOURCES)
 		-Wl,--no-whole-archive -Wl,--gc-sections -Wl,--version-script=hwheel.map $(LIBS)
 	$(Q)gdb -batch -nx -x tools/gdb/layout.py $(BUILD)/gdb/all.so > $@.new
 	$(Q)mv $@.new $@
-
-need-gdb = [ "$$(gdb -batch -nx -ex 'python print(1)' 2>/dev/null)" = 1 ] || { \
-	echo '  SKIPPED no gdb that knows Python (apt-get install gdb)'; exit 0; };
-
-gdb-layout: $(LAYOUT)
-	$(call say,LAYOUT,tools/gdb/hwheel.py)
-	$(Q)sed -i -e '/^# layout {/,/^# layout }/{/^# layout/!d}' \
-		-e '/^# layout {/r $(LAYOUT)' tools/gdb/hwheel.py
-
-CHECK_PARTS += check-gdb
-check-gdb: $(STAGE)/.done
-	$(call say,CHECK,gdb)
-	$(Q)$(need-gdb) $(again) -s $(LAYOUT) && \
-		tools/gdb/test.sh '$(CC)' $(STAGE) $(STAGE)/share/gdb/auto-load$(STAGE)/lib/$(notdir \
-			$(SHARED))-gdb.py $(LAYOUT) '$(abspath $(BUILD)/gdb)'

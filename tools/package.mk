@@ -1,12 +1,4 @@
-#: Package. docs/PACKAGING.md says what they need.
-#:   make dist          the source with its crates, which builds offline
-#:   make dist-bin      prebuilt archives for the platforms that can be built here
-#:   make dist-vendor   a directory that a C project checks in
-#:   make deb           packages for Debian
-#:   make check-dist    builds both twice, compares, installs and uses them
-#:   make check-cargo-c compares what cargo-c installs with `make install`
-#
-# Packaging: what CMake finds, a tarball, and cargo-c.
+# Packaging: what CMake finds and a tarball.
 CMAKEDIR = $(LIBDIR)/cmake/hwheel
 
 install::
@@ -30,7 +22,7 @@ DIST := $(BUILD)/$(NAME).tar.gz
 pack = tar -C $(1) --sort=name --mtime=@$${SOURCE_DATE_EPOCH:-$$($(if $(wildcard \
 	.git),git log -1 --format=%ct,stat -c %Y Makefile))} --owner=0 --group=0 \
 	--numeric-owner --mode=u=rwX,go=rX --format=gnu -c $(2) | gzip -9n
-.PHONY: dist check-dist
+.PHONY: dist
 dist: | $(BUILD)
 	$(Q)git rev-parse HEAD >/dev/null 2>&1 || { echo 'The tarball is made of what git has' \
 		'committed: this needs git (apt-get install git) and its directory'; exit 1; }
@@ -42,38 +34,9 @@ dist: | $(BUILD)
 	$(Q)$(call pack,$(BUILD)/dist,$(NAME)) > $(DIST)
 	$(Q)rm -rf $(BUILD)/dist
 
-# It builds and installs by itself, offline, where cargo has nothing in store.
-check-dist: dist dist-bin
-	$(call say,CHECK,dist)
-	$(Q)mkdir -p $(BUILD)/dist
-	$(Q)tar -xzf $(DIST) -C $(BUILD)/dist
-	$(Q)env -u CARGO_TARGET_DIR CARGO_HOME='$(abspath $(BUILD)/dist/empty)' \
-		CARGO_NET_OFFLINE=true $(MAKE) --no-print-directory -C $(BUILD)/dist/$(NAME) \
-		install DESTDIR='$(abspath $(BUILD)/dist/root)' PREFIX=/usr >/dev/null
-	$(Q)nm -D $(BUILD)/dist/root/usr/lib/$(notdir $(SHARED)) | grep -q ' T hwheel_create'
-	$(Q)mv $(DIST) $(BUILD)/dist/first && $(MAKE) -s --no-print-directory dist \
-		BUILD=$(BUILD)/again >/dev/null && mv $(BUILD)/again/$(notdir $(DIST)) $(DIST)
-	$(Q)cmp $(BUILD)/dist/first $(DIST)
-	$(Q)rm -rf $(BUILD)/dist $(BUILD)/again
-	$(check-dist-bin)
-
 # A directory to check in, which CMake and Meson build a program with, offline.
-.PHONY: dist-vendor check-vendor
+.PHONY: dist-vendor
 VENDOR := $(BUILD)/$(NAME)-vendor
-LONG_PARTS += check-vendor
 dist-vendor: | $(BUILD)
 	$(call say,VENDOR,$(VENDOR))
 	$(Q)tools/vendor.sh '$(abspath $(VENDOR))' '$(CARGO)'
-check-vendor:
-	$(Q)[ -d .git ] || [ -f .git ] || { echo '    skipped: make dist-vendor, this is no clone'; exit 0; }; \
-		$(again) -s dist-vendor && \
-		mkdir -p $(BUILD)/vendor/empty && \
-		CARGO_HOME='$(abspath $(BUILD))/vendor/empty' CARGO_NET_OFFLINE=true c-tests/subproject.sh \
-			"$(CC)" '$(abspath $(BUILD))/vendor/programs' '$(abspath $(VENDOR))'
-	$(Q)rm -rf $(BUILD)/vendor
-
-# cargo-c installs the same.
-.PHONY: check-cargo-c
-check-cargo-c: all
-	$(call say,CHECK,cargo-c)
-	$(Q)c-tests/cargo-c.sh "$(MAKE)" "$(CARGO)"

@@ -46,21 +46,7 @@ archive-%: force
 	rm -rf $(BUILD)/$(ARCHIVE) && \
 	(cd $(BUILD) && sha256sum $(ARCHIVE).tar.gz)
 
-# Another directory gives the same bytes. Each archive is used where there is no Rust.
-define check-dist-bin
-	$(call say,CHECK,prebuilt archives)
-	$(Q)rm -rf $(BUILD)/elsewhere && mkdir -p $(BUILD)/elsewhere
-	$(Q)tar -xzf $(DIST) -C $(BUILD)/elsewhere
-	$(Q)env -u CARGO_TARGET_DIR $(again) -s -C $(BUILD)/elsewhere/$(NAME) \
-		dist-bin BUILD=other >/dev/null
-	$(Q)for platform in $(PLATFORMS); do \
-		[ ! -e $(BUILD)/$(NAME)-$$platform.tar.gz ] || \
-		$(again) check-archive-$$platform || exit 1; done
-	$(Q)rm -rf $(BUILD)/elsewhere
-endef
-
-check-archive-%: force
-	$(Q)cmp $(BUILD)/$(ARCHIVE).tar.gz $(BUILD)/elsewhere/$(NAME)/other/$(ARCHIVE).tar.gz
+# Used where there is no Rust.
+used-%: force
 	$(Q)c-tests/prebuilt.sh $(BUILD)/$(ARCHIVE).tar.gz '$(call platform-cc,$*)' \
 		'$(call emulator,$*)'
-	$(Q)echo '    $(ARCHIVE): the same bytes twice, installed and used without Rust'

@@ -4,7 +4,6 @@ BINDIR ?= $(PREFIX)/bin
 TOOLS  := $(BUILD)/hwheel-latency
 LATENCY_SOURCES := $(addprefix tools/,hwheel-latency.c histogram.c options.c json.c svg.c)
 
-.PHONY: check-tools
 all: $(TOOLS)
 
 $(BUILD)/hwheel-latency: $(LATENCY_SOURCES)
@@ -24,8 +23,3 @@ install:: $(TOOLS)
 
 uninstall::
 	$(Q)rm -f $(TOOLS:$(BUILD)/%='$(DESTDIR)$(BINDIR)'/%)
-
-TEST_PARTS += check-tools
-check-tools: $(TOOLS) $(BUILD)/early-latency
-	$(call say,CHECK,tools)
-	$(Q)tools/test.sh $(BUILD)

@@ -23,7 +23,7 @@ TABLE = pathlib.Path(__file__).with_name("cost.txt")
 ARMS = ("setup", "arm", "rearm_later", "rearm_earlier", "rearm_at_deadline", "once")
 HEAD = """\
 # Instructions inside libhwheel for a call, or for a timer fired, or for a tick.
-# Made by `make cost-table`; `make check-cost` fails where one has grown by more
+# Made by `make regenerate WHAT=cost`; `make check CHECK=cost` fails where one has grown by more
 # than 5 per cent.
 """
 
@@ -118,7 +118,7 @@ def check_growth(costs):
         good &= not grown
         print(f"    {op:20}{cost:8.1f}  was{was:8.1f}{'  GROWN' if grown else ''}")
     if not good:
-        print("  if it must be so: make cost-table, and commit verify/cost.txt with the reason")
+        print("  if it must be so: make regenerate WHAT=cost, and commit verify/cost.txt with the reason")
     return good
 
 

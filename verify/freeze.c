@@ -543,7 +543,7 @@ int main(int argc, char **argv)
 	for (int r = 0; r < COLLEAGUE; r++)
 		stalls += probe(pid, (enum role)r, freezes, &rng);
 	kill(pid, SIGKILL);
-	printf("figures: %d stalls in %d freezes%s\n", stalls,
+	printf("%d stalls in %d freezes%s\n", stalls,
 	       freezes * COLLEAGUE, with_mutex ? " under a mutex" : "");
 	if (with_mutex && stalls == 0)
 		printf("the control stalled nowhere: the probe sees nothing\n");

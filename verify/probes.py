@@ -49,7 +49,7 @@ def main(document, probed, plain):
             wrong.append(f"{name} has the arguments {arguments}")
         if (code := first_instruction(probed, int(address, 16))) != "nop":
             wrong.append(f"{name} is no nop, but {code}")
-    print(f"    figures: {len(want)} probes in {len(notes)} places")
+    print(f"    {len(want)} probes in {len(notes)} places")
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong or not want else 0
 

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 	storm(driven, NULL, MOST);
 	without_blocking(driven, NULL);
 
-	printf("    figures: %u calls and %u callbacks, none blocked\n",
+	printf("    %u calls and %u callbacks, none blocked\n",
 	       2 * TIMERS * ROUNDS * CALLS, fired);
 	MUST(hwheel_destroy(driven) == 0);
 	return hwheel_destroy(manual) == 0 ? 0 : 1;

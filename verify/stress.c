@@ -851,7 +851,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < COUNT(phases); i++)
 		done += run(&phases[i], by_time ? share : UINT32_MAX,
 			    by_time ? UINT64_MAX : share);
-	printf("figures: %" PRIu64 " operations in %.0f s, every timer accounted "
+	printf("%" PRIu64 " operations in %.0f s, every timer accounted "
 	       "for\n", done, (double)(clock_ns() - begin) / 1e9);
 	return 0;
 }

@@ -1,124 +1,61 @@
-#: Verify. docs/VERIFICATION.md says what each part shows, and names it.
-#:   make verify-short  all parts in their short forms, in minutes
-#:   make verify        all parts in their long forms, in hours
-#:   make shuttle       one of them: random orders of the steps of four threads
-#:   make faults        plants each fault of verify/faults.txt; its tests must catch it
-#
-# Each part says its targets:
-#
-#   VERIFY_SHORT += name	seconds to a minute
-#   VERIFY_LONG += name-long	the same at length
-#
-# A part whose tool is missing says in one line how to install it. That is a
-# skip here and a failure where VERIFY_STRICT=1, as in continuous integration.
-.PHONY: verify verify-short check-figures
-verify:
-	$(call verify-each,$(VERIFY_LONG))
-verify-short:
-	$(call verify-each,$(VERIFY_SHORT))
+# What checks/run and the programs of the verification are built of.
+RUST_HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+RUST_LIB := $(shell rustc --print sysroot 2>/dev/null)/lib/rustlib
+CLANG ?= clang-19
 
-# Runs targets one after the other, with progress; all of them, then fails.
-verify-each = $(Q)n=0; bad=; for target in $(1); do \
-	n=$$((n + 1)); begin=$$(date +%s); \
-	echo "[$$n/$(words $(1))] $$target"; \
-	$(MAKE) --no-print-directory $$target || bad="$$bad $$target"; \
-	echo "[$$n/$(words $(1))] $$target: $$(($$(date +%s) - begin)) s"; \
-	done; [ -z "$$bad" ] || { echo "failed:$$bad"; exit 1; }
+# Programs against the installed library.
+define verify-cc
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 $(FLAGS) -D_GNU_SOURCE -o $@ $< $(1)
+endef
+$(BUILD)/verify/%: verify/%.c verify/verify.h $(STAGE)/.done
+	$(call verify-cc,$(STAGE_SHARED) -lpthread -ldl)
 
-# $(record) COMMAND: for the part of a recipe that measures. It runs the command, and
-# keeps its figures in docs/VERIFICATION_FIGURES.md.
-record = verify/figures.py record $@
+# Linked with the static library, whose calls are wrapped.
+$(BUILD)/verify/refused: WRAPPED := malloc calloc realloc posix_memalign mmap \
+	munmap timerfd_create pthread_create pthread_key_create pthread_setspecific
+$(BUILD)/verify/disturbed: WRAPPED := read clock_gettime timerfd_create \
+	timerfd_settime
+$(BUILD)/verify/refused $(BUILD)/verify/disturbed: $(BUILD)/verify/%: verify/%.c \
+		verify/faults.h c-tests/child.h c-tests/ktap.h $(STAGE)/.done
+	$(call verify-cc,-Ic-tests $(WRAPPED:%=-Wl,--wrap=%) $(STAGE_STATIC))
 
-# For a target that has to build what it measures, or that has several recipes: it is made
-# once more, with MEASURED, which selects the rules that do the work.
-measure = $(record) $(again) $@ MEASURED=1
+# Not linked with the library: it loads it.
+$(BUILD)/verify/unload: verify/unload.c c-tests/ktap.h $(STAGE)/.done
+	$(call verify-cc,-Ic-tests -I$(STAGE)/include -DLIBRARY='"$(STAGE)/lib/$(SONAME)"' -lpthread -ldl)
 
-CHECK_PARTS += check-figures
-check-figures:
-	$(call say,CHECK,figures)
-	$(Q)verify/figures.py check
+# The static library as it is installed; the tool's half of the C library comes first.
+RTSAN = $(firstword $(wildcard $(RUST_LIB)/$(RUST_HOST)/lib/librustc-*_rt.rtsan.a))
+$(BUILD)/verify/realtime: verify/realtime.c verify/verify.h $(STAGE)/.done
+	$(call verify-cc,-rdynamic -Wl$(comma)--whole-archive $(RTSAN) -Wl$(comma)--no-whole-archive $(STAGE_STATIC))
 
-# $(call need,test for a tool,how to install it): for the start of a recipe of
-# one shell command; ends it aloud where the tool is missing.
-need = $(1) >/dev/null 2>&1 || { \
-	echo '  SKIPPED $@: needs $(2)'; exit $(or $(VERIFY_STRICT),0); };
-
-# The files of src form layers: folders one above the other, and no circles.
-.PHONY: check-layers
-CHECK_PARTS += check-layers
-
-check-layers:
-	$(call say,CHECK,layers)
-	$(Q)command -v python3 >/dev/null || \
-		{ echo '  SKIPPED python3 is not installed'; exit 0; }; \
-	python3 verify/layers.py
-
-# Faults that are planted into a copy of the sources, and the tests that must catch them:
-# verify/faults.py. FAULT= names some, and then there is no row for the run. `make check` sees
-# that each of them has its place.
-.PHONY: faults check-faults
-VERIFY_SHORT += faults
-VERIFY_LONG += faults
-FAULT ?=
-CHECK_PARTS += check-faults
-
-check-faults:
-	$(call say,CHECK,verify/faults.txt)
-	$(Q)command -v python3 >/dev/null || \
-		{ echo '    skipped: python3 is not installed'; exit 0; }; \
-	python3 verify/faults.py --check
-
-faults:
-	$(call say,FAULTS,verify/faults.txt)
-	$(Q)CARGO='$(CARGO)' $(if $(FAULT),,$(record)) verify/faults.py $(FAULT)
-
-# Defects of other timers, which test stands for which, and how it went.
-.PHONY: traps
-VERIFY_LONG += traps
-
-TRAP_TESTS := $(filter trap_%,$(C_TESTS))
-
-traps: $(TRAP_TESTS:%=$(BUILD)/c-tests/shared/%) $(TRAP_TESTS:%=$(BUILD)/c-tests/static/%)
-	$(Q)$(record) verify/traps.py $(BUILD)/c-tests/shared $(BUILD)/c-tests/static
-
-# What a call costs, in instructions: counted, so the same on a busy machine.
-.PHONY: check-cost cost-table
-VERIFY_SHORT += check-cost
-VERIFY_LONG += check-cost
-
-need-callgrind = $(call need,test -e /usr/include/valgrind/callgrind.h,\
-	apt-get install valgrind)
-
-check-cost: $(STAGE)/.done
-	$(call say,COST,instructions a call)
-	$(Q)$(need-callgrind) $(MAKE) -s --no-print-directory $(BENCH)/cost-program && \
-		$(record) verify/cost.py $(BENCH)/cost-program check
-
-cost-table: $(BENCH)/cost-program
-	$(call say,COST,verify/cost.txt)
-	$(Q)verify/cost.py $< table > $(BUILD)/cost.txt
-	$(Q)mv $(BUILD)/cost.txt verify/cost.txt
-
+# Counts instructions.
 $(BENCH)/cost-program: verify/cost.c
 	$(call say,CC,$@)
 	$(Q)$(BENCH_C) $(LIBRARY_CC) -o $@ $< $(LIBRARY_LD)
 
-# The probes of docs/PROBES.md are in a library that is built with them, and
-# in no other.
-.PHONY: check-probes
-VERIFY_SHORT += check-probes
-VERIFY_LONG += check-probes
+# The C tests on a platform. With musl: not C++, of which Debian has no library for it, nor
+# the test that takes the place of glibc's allocator by its own names. Under the emulator: not
+# what measures or limits the memory of its process, which includes the emulator's, or what
+# replaces the allocator or the pages; nor fork, as the emulator ignores MADV_WIPEONFORK; nor
+# what looks at the blocked signals of a thread, of which the emulator keeps some.
+left-out = $(if $(findstring musl,$(1)),unwind noalloc) \
+	$(if $(call emulator,$(1)),errno fork keys large_pages noalloc refused_errno \
+		resources small thread trap_memory)
 
-PROBED := $(BUILD)/probes
-ifndef MEASURED
-check-probes:
-	$(Q)$(measure)
-else
-check-probes: $(SHARED) $(BUILD)/verify/probes
-	$(call say,CHECK,probes)
-	$(Q)$(MAKE) -s --no-print-directory PROBES=1 BUILD=$(PROBED) \
-		CARGO_TARGET_DIR=$(TARGET)/probes $(PROBED)/$(notdir $(SHARED))
-	$(Q)verify/probes.py docs/PROBES.md $(PROBED)/$(notdir $(SHARED)) $(SHARED)
-	$(Q)$(call need,command -v gdb,apt-get install gdb) \
-		verify/probes.sh $(PROBED) $(BUILD)/verify/probes
-endif
+# Debian's musl comes without the headers of the kernel.
+kernel-headers = $(if $(findstring musl,$(1)),$(addprefix $(space)-idirafter ,/usr/include \
+	/usr/include/$(call processor,$(1))-linux-gnu /usr/$(call processor,$(1))-linux-gnu/include))
+
+test-c-%: force
+	$(Q)$(call need-platform,$*) \
+		$(call need,$(call processor,$*)-linux-gnu-g++ --version,apt-get install g++-$(subst \
+			_,-,$(call processor,$*))-linux-gnu) \
+		$(if $(call emulator,$*),$(call need,$(firstword $(call emulator,$*)) \
+			--version,apt-get install qemu-user)) \
+		echo '  TEST    $*$(if $(strip $(call left-out,$*)),$(comma) without $(sort \
+			$(call left-out,$*)))'; \
+		$(if $(call emulator,$*),KTAP_TIMEOUT=600 KTAP_RUN='$(call emulator,$*)') \
+		$(again) $(call platform,$*) CPPFLAGS='$(CPPFLAGS)$(call kernel-headers,$*)' \
+		C_TESTS='$(filter-out $(call left-out,$*),$(C_TESTS))' check CHECK='needs loading c'

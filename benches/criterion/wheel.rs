@@ -1,5 +1,5 @@
 //! Each function of the library under criterion, by the C functions and by the interface for
-//! Rust, with 1,000 to 1,000,000 timers: `make bench-criterion`. The wheel has a manual clock
+//! Rust, with 1,000 to 1,000,000 timers: `make bench WHAT=criterion`. The wheel has a manual clock
 //! with ticks of 1 ms; delays are random, up to 60 s, unless a name says otherwise.
 
 use criterion::measurement::WallTime;

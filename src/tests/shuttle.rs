@@ -4,7 +4,7 @@
 //! priority, which changes twice in a run (Burckhardt and others, *A Randomized
 //! Scheduler with Probabilistic Guarantees of Finding Bugs*, 2010).
 //!
-//! `make shuttle` runs them, each `SHUTTLE_ITERATIONS` times in either way. A
+//! `make check CHECK=shuttle` runs them, each `SHUTTLE_ITERATIONS` times in either way. A
 //! failure prints its order. If `HWHEEL_SCHEDULE` names a file with that, a test
 //! runs once, in that order.
 //!

@@ -662,7 +662,7 @@ fn a_simulated_machine_loses_nothing() {
         }
     });
     println!(
-        "figures: {} seeds: {} operations, {} refused for lack of memory ({} pieces), {} fired, {} drained",
+        "{} seeds: {} operations, {} refused for lack of memory ({} pieces), {} fired, {} drained",
         tally.seeds.get(),
         tally.operations.get(),
         tally.refused.get(),

@@ -11,7 +11,7 @@ process runs, so core files do as well.
 import gdb
 import gdb.printing
 
-# Where the words are, in bytes: `make gdb-layout` writes this.
+# Where the words are, in bytes: `make regenerate WHAT=gdb` writes this.
 # layout {
 LAYOUT = {
     "wheel.ticks.up": 4096,

@@ -40,10 +40,10 @@ kill $progress
 awk -v what="$what" -v jobs="$jobs" -v seconds=$(($(date +%s) - begin)) -v findings=$findings '
 	sub(/^stat::/, "") { sum[$1] += $2 }
 	END {
-		printf "    figures: %s: %d executions in %d s by %d jobs, %d a second\n",
+		printf "    %s: %d executions in %d s by %d jobs, %d a second\n",
 			what, sum["number_of_executed_units:"], seconds, jobs,
 			sum["number_of_executed_units:"] / (seconds ? seconds : 1)
-		printf "    figures: "
+		printf "    "
 		if ("calls:" in sum)
 			printf "%d calls, %d of them refused as expected, ",
 				sum["calls:"], sum["errors:"]

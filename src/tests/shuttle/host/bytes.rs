@@ -15,7 +15,7 @@
 //! never gets its turn. Any bytes are a program, and the same bytes are the same
 //! execution.
 //!
-//! `make fuzz` lets the fuzzer write (`LLVMFuzzerTestOneInput`). `programs_of_bytes` runs
+//! `make check CHECK=fuzz` lets the fuzzer write (`LLVMFuzzerTestOneInput`). `programs_of_bytes` runs
 //! the inputs in verify/fuzz/threads.corpus, and random ones.
 
 use super::super::{iterations, run};
