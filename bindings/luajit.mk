@@ -22,12 +22,3 @@ install:: $(CDEF)
 uninstall::
 	$(Q)rm -f '$(DESTDIR)$(DATADIR)/hwheel/hwheel.cdef' \
 		'$(DESTDIR)$(DATADIR)/lua/5.1/hwheel.lua'
-
-# What LuaRocks asks for: the rock has the library and the declarations inside.
-.PHONY: rock install-rock
-rock: $(SHARED) $(CDEF)
-install-rock: rock
-	$(Q)$(INSTALL) -d '$(ROCK_LUADIR)/hwheel' '$(ROCK_LIBDIR)/hwheel'
-	$(Q)$(INSTALL) -m 644 $(LUA_MODULE) '$(ROCK_LUADIR)/'
-	$(Q){ echo 'return [['; cat $(CDEF); echo ']]'; } > '$(ROCK_LUADIR)/hwheel/cdef.lua'
-	$(Q)strip --strip-unneeded -o '$(ROCK_LIBDIR)/hwheel/libhwheel.so' $(SHARED)

@@ -20,8 +20,6 @@ version)
 	named bindings/python/pyproject.toml "version = \"$version\""
 	named bindings/node/package.json "\"version\": \"$version\""
 	named bindings/java/pom.xml "<version>$version</version>"
-	[ -e "bindings/luajit/hwheel-$version-1.rockspec" ] ||
-		{ echo "there is no rockspec of $version"; wrong=1; }
 	named hwheel.cdx.json "hwheel@$version"
 	named CHANGELOG.md "## $version"
 	exit $wrong
@@ -34,7 +32,7 @@ tools)
 	command -v javac >/dev/null || languages+=(default-jdk-headless)
 	command -v npm >/dev/null || languages+=(nodejs npm)
 	apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends build-essential \
-		ca-certificates debhelper gcc-aarch64-linux-gnu git libc6-dev lintian luajit luarocks \
+		ca-certificates debhelper gcc-aarch64-linux-gnu git libc6-dev lintian luajit \
 		musl-dev musl-tools pkg-config python3-dev python3-venv "${languages[@]}"
 	if [ "$(dpkg --print-architecture)" = amd64 ]; then
 		# The C library for the other processor with musl is a package of that processor.
@@ -76,7 +74,6 @@ collect)
 		"hwheel-$version-python.tar.gz"
 	take 'the package for npm' "$build/packages/node/dist/*.tgz"
 	take 'the jar and its pom' "$build/packages/java/dist/hwheel-*"
-	take 'the rock for LuaJIT' "$build/packages/luajit/dist/*.rock"
 	take 'the list of crates' hwheel.cdx.json "hwheel-$version.cdx.json"
 	awk -v head="## $version" 'index($0, "## ") == 1 { on = index($0, head) == 1; next } on' \
 		CHANGELOG.md >"$release/CHANGES.md"

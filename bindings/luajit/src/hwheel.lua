@@ -7,14 +7,11 @@
 
 local ffi = require "ffi"
 
--- A rock has the declarations and the library inside; otherwise both are installed, the
--- declarations next to this file.
+-- The declarations are installed next to this file.
 local function declarations()
-	local rock, text = pcall(require, "hwheel.cdef")
-	if rock then return text end
 	local here = debug.getinfo(1, "S").source:match "^@(.*)/[^/]*$" or "."
 	local file = assert(io.open(here .. "/../../hwheel/hwheel.cdef"))
-	text = file:read "*a"
+	local text = file:read "*a"
 	file:close()
 	return text
 end
@@ -29,7 +26,7 @@ if not pcall(ffi.sizeof, "struct hwheel_pollfd") then
 	]]
 end
 
-local C = ffi.load(package.searchpath("hwheel.libhwheel", package.cpath) or "libhwheel.so.0")
+local C = ffi.load "libhwheel.so.0"
 local POLLIN = 1
 
 local hwheel = {
