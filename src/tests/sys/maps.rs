@@ -1,6 +1,11 @@
 //! Memory whose bounds the checking tools know.
 
 use std::alloc::Layout;
+#[cfg(not(checked))]
+use std::sync::{
+    atomic::{AtomicPtr, Ordering::Relaxed},
+    OnceLock,
+};
 
 pub(crate) const PAGE: usize = 4096;
 
@@ -31,8 +36,8 @@ pub(crate) unsafe fn unmap(at: *mut u8, bytes: usize) {
 
 #[cfg(not(checked))]
 pub(crate) fn zeros(bytes: usize) -> *const u8 {
-    static ZEROS: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    static ZEROS: OnceLock<AtomicPtr<u8>> = OnceLock::new();
     // SAFETY: as in `map`.
-    let make = || unsafe { std::alloc::alloc_zeroed(layout(bytes)) }.expose_provenance();
-    std::ptr::with_exposed_provenance(*ZEROS.get_or_init(make))
+    let make = || AtomicPtr::new(unsafe { std::alloc::alloc_zeroed(layout(bytes)) });
+    ZEROS.get_or_init(make).load(Relaxed)
 }
